@@ -1,0 +1,85 @@
+"""Timing that a noisy machine with two cores cannot fool too badly: interleaved runs, medians of ratios."""
+
+import gc
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from statistics import median
+from time import perf_counter
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Row:
+    """One figure beside its anchor. `required` makes the whole run fail if it is not met."""
+
+    what: str
+    ours: str
+    anchor: str = ""
+    ratio: str = ""
+    goal: str = ""
+    met: bool | None = None
+    required: bool = False
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Medians over the repetitions; `ratio` is the median of ours / anchor, pair by pair."""
+
+    ours: float
+    anchor: float
+    ratio: float
+
+
+def seconds(action: Callable[[], object]) -> float:
+    """How long one call takes; what it returns is thrown away before the next."""
+    gc.collect()
+    start = perf_counter()
+    action()
+    return perf_counter() - start
+
+
+def compare(ours: Sequence[Callable[[], object]], anchor: Callable[[], object]) -> Comparison:
+    """Time each of our calls right next to one call of the anchor."""
+    return summarise([(seconds(ours_once), seconds(anchor)) for ours_once in ours])
+
+
+def summarise(pairs: Sequence[tuple[float, float]]) -> Comparison:
+    return Comparison(
+        ours=median(ours for ours, _ in pairs),
+        anchor=median(anchor for _, anchor in pairs),
+        ratio=median(ours / anchor for ours, anchor in pairs),
+    )
+
+
+def sorting(count: int) -> Callable[[], object]:
+    """The anchor of the planning figures: numpy.sort of so many uniform floats (its copy included)."""
+    values = np.random.default_rng(2).random(count)
+    return lambda: np.sort(values)
+
+
+def sorting_row(what: str, result: Comparison, count: int) -> Row:
+    """A planning figure: no slower than sorting so many floats."""
+    return Row(
+        what=what,
+        ours=duration(result.ours),
+        anchor=f"{duration(result.anchor)} (numpy.sort of {count:,} floats)",
+        ratio=f"{result.ratio:.3g}",
+        goal="<= 1",
+        met=result.ratio <= 1,
+    )
+
+
+def python(program: str) -> str:
+    """Output of a program run by a fresh interpreter of this environment."""
+    done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
+    return done.stdout
+
+
+def duration(value: float) -> str:
+    for unit, size in (("s", 1.0), ("ms", 1e-3)):
+        if value >= size:
+            return f"{value / size:.3g} {unit}"
+    return f"{value / 1e-6:.3g} us"

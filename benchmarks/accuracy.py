@@ -1,0 +1,178 @@
+"""Means of the coverage law against exact integers, their order, and no nan at any size."""
+
+from collections.abc import Iterator
+from itertools import product
+from time import perf_counter
+
+import mpmath  # type: ignore[import-untyped]
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import betainc
+
+import fedconformal as fc
+from benchmarks import exact_integers
+from benchmarks._timing import Row, duration
+
+TOLERANCE = 1e-12
+SMALL = 400
+LARGE = 10_000
+N_RANDOM = 200
+TABLES = ((100, 100), (30, 300), (300, 30), (1000, 10), (10, 1000), (1, 3000), (3000, 1))
+SIZES = (1, 2, 3, 1000, 10**6)
+LEVELS = np.array([0.0, 1e-9, 0.1, 0.5, 0.9, 1 - 1e-9, 1.0])
+
+Arguments = tuple[int, int, int, int]
+Array = NDArray[np.float64]
+
+
+def run() -> Iterator[Row]:
+    yield _oracle()
+    yield from _small_tables()
+    yield _random_cases()
+    yield _large_tables()
+    yield from _extremes()
+    yield _order_at_a_million()
+
+
+def _oracle() -> Row:
+    start = perf_counter()
+    count = exact_integers.count_agreements(40)
+    took = duration(perf_counter() - start)
+    return _row(f"exact oracle: {count} entries, mn <= 40 ({took})", "equal", "Theorem 3.2", "equal", True)
+
+
+def _small_tables() -> Iterator[Row]:
+    """Every entry of every table with mn <= 400."""
+    worst, entries, gap, ours_took, exact_took = 0.0, 0, np.inf, 0.0, 0.0
+    shapes = exact_integers.shapes(SMALL)
+    for m, n in shapes:
+        start = perf_counter()
+        ours = np.asarray(fc.coverage_table(n_sites=m, n_points=n))
+        between = perf_counter()
+        exact = exact_integers.table(m, n)
+        ours_took, exact_took = ours_took + between - start, exact_took + perf_counter() - between
+        worst, gap, entries = max(worst, _error(ours, exact)), min(gap, _gap(ours)), entries + exact.size
+    what = f"every (l, k), mn <= {SMALL}: {len(shapes)} tables, {entries} entries"
+    yield _error_row(f"{what} ({duration(ours_took)}, exact {duration(exact_took)})", worst)
+    yield _order_row("the same tables, monotone in l and k", gap)
+
+
+def _random_cases() -> Row:
+    cases = _cases(LARGE, N_RANDOM)
+    worst = max(_error(_law(*case).mean(), exact_integers.mean(*case)) for case in cases)
+    largest = max(m * n for m, n, _, _ in cases)
+    return _error_row(f"{N_RANDOM} random laws, {SMALL} < mn <= {largest}", worst)
+
+
+def _cases(limit: int, count: int) -> list[Arguments]:
+    """Random federations, alternately with any ranks and with ranks of a level near 0.9."""
+    rng = np.random.default_rng(2)
+    cases = []
+    for i in range(count):
+        total = int(np.exp(rng.uniform(np.log(SMALL + 1), np.log(limit)))) if i else limit
+        m = int(np.exp(rng.uniform(0, np.log(total)))) if i else int(limit**0.5)
+        n = total // m
+        ell, k = int(rng.integers(1, n + 1)), int(rng.integers(1, m + 1))
+        if i % 2 == 0:
+            ell = min(max(round(rng.normal(0.9 * n, 0.3 * n**0.5)), 1), n)
+            k = min(max(round((m + 1) * float(betainc(ell, n - ell + 1, 0.9))), 1), m)
+        cases.append((m, n, ell, k))
+    return cases
+
+
+def _large_tables() -> Row:
+    gap = min(_gap(np.asarray(fc.coverage_table(n_sites=m, n_points=n))) for m, n in TABLES)
+    names = ", ".join(f"{m}x{n}" for m, n in TABLES)
+    return _order_row(f"whole tables {names}, monotone", gap)
+
+
+def _extremes() -> Iterator[Row]:
+    """Corners and middles of every m, n among SIZES: finite, and right where a closed form exists."""
+    cases = [(m, n, ell, k) for m, n in product(SIZES, SIZES) for ell in _ranks(n) for k in _ranks(m)]
+    bad = [case for case in cases if not _is_sound(*case)]
+    first = f"{len(bad)}, first {bad[0]}" if bad else "0"
+    yield _row(f"nan or out of range, {len(cases)} laws up to m = n = 10^6", first, "", "0", not bad)
+    closed = [(case, value) for case in cases if (value := _closed_form(*case)) is not None]
+    worst = max(_error(_law(*case).mean(), value) for case, value in closed)
+    yield _error_row(
+        f"{len(closed)} of them against closed forms (l = n, n = 1, m = 1)", worst, "closed form"
+    )
+
+
+def _ranks(size: int) -> list[int]:
+    return sorted({1, min(2, size), (size + 1) // 2, -(-9 * size // 10), max(size - 1, 1), size})
+
+
+def _is_sound(m: int, n: int, ell: int, k: int) -> bool:
+    law = _law(m, n, ell, k)
+    mean, std, quantiles = float(law.mean()), float(law.std()), np.asarray(law.ppf(LEVELS))
+    cdf, sf = np.asarray(law.cdf(LEVELS)), np.asarray(law.sf(LEVELS))
+    numbers = np.concatenate([[mean, std], quantiles, cdf, sf])
+    return (
+        bool(np.all((numbers >= 0) & (numbers <= 1)))
+        and 0 < mean < 1
+        and all(bool(np.all(np.diff(values) >= 0)) for values in (quantiles, cdf, -sf))
+    )
+
+
+def _closed_form(m: int, n: int, ell: int, k: int) -> float | None:
+    if n == 1:
+        return k / (m + 1)
+    if m == 1:
+        return ell / (n + 1)
+    if ell == n:  # Gamma(k+1/n) Gamma(m+1) / (Gamma(k) Gamma(m+1+1/n))
+        with mpmath.workdps(50):
+            part = mpmath.mpf(1) / n
+            return float(mpmath.gammaprod([k + part, m + 1], [k, m + 1 + part]))
+    return None
+
+
+def _order_at_a_million() -> Row:
+    """One rank higher means more coverage, also where neighbours differ in the ninth digit."""
+    rng = np.random.default_rng(3)
+    size, gap, count = 10**6, np.inf, 50
+    for _ in range(count):
+        ell, k = (int(rank) for rank in rng.integers(1, size, size=2))
+        square = [[_law(size, size, ell + up, k + right).mean() for right in (0, 1)] for up in (0, 1)]
+        gap = min(gap, _gap(np.array(square)))
+    return _order_row(f"{count} random pairs and their neighbours, m = n = 10^6, monotone", gap)
+
+
+def _law(m: int, n: int, ell: int, k: int) -> fc.CoverageLaw:
+    return fc.CoverageLaw(n_sites=m, n_points=n, local_rank=ell, server_rank=k)
+
+
+def _error(ours: Array | float, exact: Array | float) -> float:
+    """Largest absolute error; nan counts as infinite, another shape is a fault."""
+    if np.shape(ours) != np.shape(exact):
+        raise ValueError(f"shape {np.shape(ours)} where {np.shape(exact)} was expected")
+    error = float(np.max(np.abs(np.subtract(ours, exact))))
+    return np.inf if np.isnan(error) else error
+
+
+def _gap(table: Array) -> float:
+    """Smallest step from one rank to the next; nan counts as a step down."""
+    steps = np.concatenate([np.diff(table, axis=axis).ravel() for axis in (0, 1)])
+    if np.isnan(table).any():
+        return -np.inf
+    return float(steps.min(initial=np.inf))
+
+
+def _error_row(what: str, worst: float, anchor: str = "exact integers") -> Row:
+    return Row(
+        what=what,
+        ours=f"error {worst:.1e}",
+        anchor=anchor,
+        ratio=f"{worst / TOLERANCE:.2g}",
+        goal=f"<= {TOLERANCE:.0e}",
+        met=worst <= TOLERANCE,
+        required=True,
+    )
+
+
+def _order_row(what: str, gap: float) -> Row:
+    return _row(what, f"least step {gap:.1e}", "", "> 0", gap > 0)
+
+
+def _row(what: str, ours: str, anchor: str, goal: str, met: bool) -> Row:
+    return Row(what=what, ours=ours, anchor=anchor, goal=goal, met=met, required=True)

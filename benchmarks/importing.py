@@ -1,0 +1,48 @@
+"""What `import fedconformal` costs and what it must not load."""
+
+from collections.abc import Callable, Iterator
+from functools import partial
+
+from benchmarks._timing import Row, duration, python, seconds, summarise
+
+OURS = "import fedconformal"
+ANCHOR = "import scipy.special, pydantic"
+HEAVY = ("sklearn", "matplotlib", "flwr", "opendp")
+REPETITIONS = 15
+STATEMENT = "import time; start = time.perf_counter(); {}; print(time.perf_counter() - start)"
+LOADED = "import sys, fedconformal; print(*sorted({{name.split('.')[0] for name in sys.modules}} & {{{}}}))"
+GOAL = 2.0
+
+
+def run() -> Iterator[Row]:
+    yield _row("python -c 'import ...', the whole process", _process)
+    yield _row("the import statement alone", _statement)
+    loaded = python(LOADED.format(", ".join(map(repr, HEAVY)))).split()
+    yield Row(
+        what=f"loads {', '.join(HEAVY)}",
+        ours=", ".join(loaded) or "none",
+        goal="none",
+        met=not loaded,
+    )
+
+
+def _process(program: str) -> float:
+    return seconds(partial(python, program))
+
+
+def _statement(program: str) -> float:
+    return float(python(STATEMENT.format(program)))
+
+
+def _row(what: str, measure: Callable[[str], float]) -> Row:
+    for program in (OURS, ANCHOR):  # compiled files and the disk's cache
+        measure(program)
+    result = summarise([(measure(OURS), measure(ANCHOR)) for _ in range(REPETITIONS)])
+    return Row(
+        what=what,
+        ours=duration(result.ours),
+        anchor=f"{duration(result.anchor)} ({ANCHOR})",
+        ratio=f"{result.ratio:.2f}",
+        goal=f"< {GOAL:g}",
+        met=result.ratio < GOAL,
+    )

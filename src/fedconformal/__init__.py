@@ -1,0 +1,57 @@
+"""Prediction sets with a coverage guarantee, calibrated on data that never leaves its site.
+
+One number per site, one round: ``plan`` at the coordinator, ``report`` at each site, ``calibrate`` at the
+server. ``CoverageLaw`` is the mathematics behind it.
+"""
+
+from importlib import import_module
+from typing import Any
+
+from fedconformal import baselines, documents, laws, metrics, scores
+from fedconformal._version import __version__
+from fedconformal.documents import Calibration, DocumentError, Plan, Report
+from fedconformal.laws import CoverageLaw, coverage_table
+from fedconformal.planning import InfeasibleWarning, plan
+from fedconformal.server import RefusedReportsError, calibrate
+from fedconformal.signing import SigningKey
+from fedconformal.site import report
+
+__all__ = [
+    "Calibration",
+    "CoverageLaw",
+    "DocumentError",
+    "FederatedConformalClassifier",
+    "FederatedConformalRegressor",
+    "InfeasibleWarning",
+    "Plan",
+    "RefusedReportsError",
+    "Report",
+    "SigningKey",
+    "__version__",
+    "baselines",
+    "calibrate",
+    "coverage_table",
+    "documents",
+    "laws",
+    "metrics",
+    "plan",
+    "report",
+    "scores",
+]
+
+_LAZY = {
+    "FederatedConformalClassifier": "fedconformal.estimators",
+    "FederatedConformalRegressor": "fedconformal.estimators",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Load what needs an extra only when it is asked for."""
+    if name in _LAZY:
+        return getattr(import_module(_LAZY[name]), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """Everything that can be asked for."""
+    return sorted(__all__)

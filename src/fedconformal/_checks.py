@@ -1,0 +1,71 @@
+"""Arguments, checked: every refusal names the argument, its value and what is allowed."""
+
+import math
+from collections.abc import Iterable
+from fractions import Fraction
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+def integer(name: str, value: Any, *, low: int, high: int | None = None) -> int:
+    """A whole number in a range; bool and float are not whole numbers."""
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        raise TypeError(f"{name} must be a whole number {_at_least(low, high)}, got {value!r}")
+    number = int(value)
+    if number < low or (high is not None and number > high):
+        raise ValueError(f"{name} must be {_at_least(low, high)}, got {number}")
+    return number
+
+
+def integers(name: str, value: Any, *, low: int, high: int | None = None) -> NDArray[np.int64]:
+    """A non-empty list of whole numbers in a range, as an array."""
+    if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
+        raise TypeError(f"{name} must be a whole number or a list of them, got {value!r}")
+    items = value if isinstance(value, np.ndarray) else list(value)
+    if any(isinstance(item, bool) for item in items):
+        raise TypeError(f"{name} must hold whole numbers {_at_least(low, high)}, got True or False")
+    array = np.asarray(items)
+    if array.ndim != 1 or array.size == 0:
+        raise ValueError(f"{name} must be a non-empty flat list, got shape {array.shape}")
+    if array.dtype.kind not in "iu":
+        odd = next((item for item in array.tolist() if not isinstance(item, int)), array.dtype)
+        raise TypeError(f"{name} must hold whole numbers {_at_least(low, high)}, got {odd!r}")
+    outside = (array < low) | (array > (high if high is not None else np.iinfo(np.int64).max))
+    if outside.any():
+        where = int(np.argmax(outside))
+        raise ValueError(f"{name}[{where}] must be {_at_least(low, high)}, got {array[where]}")
+    return array.astype(np.int64)
+
+
+def fraction(name: str, value: Any, *, low: float = 0.0, high: float = 1.0, closed: bool = False) -> Fraction:
+    """A probability, read as the decimal the user wrote: 0.9 is nine tenths.
+
+    The range is open at ``low``, and open at ``high`` unless ``closed``.
+    """
+    allowed = f"a number in ({low:g}, {high:g}{']' if closed else ')'}"
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise TypeError(f"{name} must be {allowed}, got {value!r}")
+    number = float(value)
+    if not math.isfinite(number) or not (low < number < high or (closed and number == high)):
+        raise ValueError(f"{name} must be {allowed}, got {value}")
+    return value if isinstance(value, Fraction) else Fraction(str(value))
+
+
+def choice(name: str, value: Any, allowed: Iterable[str]) -> str:
+    """One of a few words."""
+    allowed = tuple(allowed)
+    if value not in allowed:
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, allowed))}, got {value!r}")
+    return str(value)
+
+
+def rank_of(share: Fraction, n: int) -> int:
+    """``ceil(share * (n + 1))``, exactly."""
+    return -(-share.numerator * (n + 1) // share.denominator)
+
+
+def _at_least(low: int, high: int | None) -> str:
+    return f">= {low}" if high is None else f"between {low} and {high}"

@@ -1,0 +1,41 @@
+"""Plan, Report and Calibration: the three documents that pass between people and machines."""
+
+from typing import Any
+
+from fedconformal.documents._base import MAX_BYTES, Document, DocumentError
+from fedconformal.documents._calibration import Answer, Calibration, Refusal, Threshold
+from fedconformal.documents._plan import Advice, Group, Level, Plan, ScoreRule, SiteKey
+from fedconformal.documents._report import Report
+from fedconformal.documents._views import PerSite
+
+__all__ = [
+    "MAX_BYTES",
+    "Advice",
+    "Answer",
+    "Calibration",
+    "Document",
+    "DocumentError",
+    "Group",
+    "Level",
+    "PerSite",
+    "Plan",
+    "Refusal",
+    "Report",
+    "ScoreRule",
+    "SiteKey",
+    "Threshold",
+    "schema",
+]
+
+_KINDS: dict[str, type[Document]] = {kind.kind: kind for kind in (Plan, Report, Calibration)}
+
+
+def schema(kind: str) -> dict[str, Any]:
+    """JSON Schema of a document: ``"plan"``, ``"report"`` or ``"calibration"``."""
+    if kind not in _KINDS:
+        raise ValueError(f"kind must be one of {', '.join(map(repr, _KINDS))}, got {kind!r}")
+    content = _KINDS[kind].model_json_schema(mode="serialization")
+    content["$schema"] = "https://json-schema.org/draft/2020-12/schema"
+    content["properties"]["digest"] = {"type": "string", "pattern": "^sha256:[0-9a-f]{64}$"}
+    content["required"] = [*content.get("required", []), "digest"]
+    return content

@@ -1,0 +1,162 @@
+"""What all documents share: strict content, one canonical form, a digest, a reader that trusts nothing."""
+
+import hashlib
+import json
+import math
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, NoReturn, Self
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    StringConstraints,
+    ValidationError,
+    WithJsonSchema,
+)
+
+MAX_BYTES = 64 * 2**20
+"""Larger files are refused unread; a plan that names 10,000 sites takes about 1 MB."""
+
+
+class DocumentError(ValueError):
+    """A document that cannot be accepted, and why, in one line."""
+
+
+def _read_extended(value: Any) -> Any:
+    if value == "Infinity" and isinstance(value, str):
+        return math.inf
+    if isinstance(value, float) and value == math.inf:
+        return value
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+        raise ValueError('must be a finite number or the word "Infinity"')
+    return float(value)
+
+
+Extended = Annotated[
+    float,
+    Field(allow_inf_nan=True),
+    BeforeValidator(_read_extended),
+    PlainSerializer(lambda value: "Infinity" if value == math.inf else value, when_used="json"),
+    WithJsonSchema({"anyOf": [{"type": "number"}, {"const": "Infinity"}]}),
+]
+"""A float64 that may be +inf, which JSON spells as the word "Infinity"; never NaN, never -inf."""
+
+SiteName = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]*$")]
+"""What a site is called: printable, on one line."""
+
+Digest = Annotated[str, StringConstraints(pattern=r"^sha256:[0-9a-f]{64}$")]
+
+
+class Part(BaseModel):
+    """A piece of a document: immutable, and nothing in it that was not announced."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+
+
+class Document(Part):
+    """A Plan, a Report or a Calibration."""
+
+    kind: ClassVar[str]
+
+    def canonical(self) -> bytes:
+        """The content in its one canonical form, which the digest is taken of."""
+        return _canonical(self.model_dump(mode="json"))
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of the canonical form."""
+        return "sha256:" + hashlib.sha256(self.canonical()).hexdigest()
+
+    def to_json(self) -> str:
+        """JSON for people and machines, with the digest."""
+        return json.dumps(
+            {**self.model_dump(mode="json"), "digest": self.digest},
+            indent=2,
+            ensure_ascii=False,
+            allow_nan=False,
+        )
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> Self:
+        """Read a document, or raise DocumentError with the reason in one line."""
+        fields = _load(cls.kind, text)
+        digest = fields.pop("digest", None)
+        try:
+            document = cls.model_validate_json(_canonical(fields))
+        except ValidationError as error:
+            raise DocumentError(f"not a {cls.kind}: {_first_problem(error)}") from None
+        if digest != document.digest:
+            stated = "has no digest" if digest is None else "does not match its digest"
+            raise DocumentError(f"this {cls.kind} {stated}: it was changed after it was made, or cut short")
+        return document
+
+    @classmethod
+    def read(cls, path: str | Path) -> Self:
+        """Read a document from a file; DocumentError names the file."""
+        try:
+            with Path(path).open("rb") as file:
+                content = file.read(MAX_BYTES + 1)
+        except OSError as error:
+            raise DocumentError(f"{path}: {error.strerror or error}") from None
+        try:
+            return cls.from_json(content)
+        except DocumentError as error:
+            raise DocumentError(f"{path}: {error}") from None
+
+
+def _canonical(content: Any) -> bytes:
+    return json.dumps(
+        content, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
+    ).encode()
+
+
+def _load(kind: str, text: str | bytes) -> dict[str, Any]:
+    """Parse strict JSON: no NaN, no overflowing numbers, no field twice."""
+    if len(text) > MAX_BYTES:
+        raise DocumentError(f"not a {kind}: larger than {MAX_BYTES // 2**20} MB")
+    try:
+        decoded = text.decode("utf-8") if isinstance(text, bytes) else text
+        content = json.loads(
+            decoded, parse_constant=_no_constant, parse_float=_finite, object_pairs_hook=_no_duplicates
+        )
+        _canonical(content)
+    except (ValueError, RecursionError) as error:
+        reason = "nested too deeply" if isinstance(error, RecursionError) else str(error).splitlines()[0]
+        raise DocumentError(f"not a {kind}: {_short(reason)}") from None
+    if not isinstance(content, dict):
+        raise DocumentError(f"not a {kind}: a JSON object was expected, got {type(content).__name__}")
+    return content
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not allowed")
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError(f"the number {_short(text)} is too large")
+    return value
+
+
+def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    fields = dict(pairs)
+    if len(fields) != len(pairs):
+        raise ValueError("a field stands there twice")
+    return fields
+
+
+def _first_problem(error: ValidationError) -> str:
+    problem = error.errors(include_url=False, include_context=False)[0]
+    where = ".".join(map(str, problem["loc"])) or "content"
+    more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
+    return _short(f"{where}: {problem['msg'].removeprefix('Value error, ')}") + more
+
+
+def _short(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= 200 else line[:197] + "..."

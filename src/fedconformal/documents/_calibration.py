@@ -1,0 +1,100 @@
+"""The Calibration: the threshold, and everything needed to believe in it."""
+
+from collections import Counter
+from functools import cached_property
+from typing import Any, ClassVar, Literal, Self
+
+from pydantic import Field, model_validator
+
+from fedconformal.documents._base import Digest, Document, Extended, Part, SiteName
+from fedconformal.documents._plan import Advice, Plan, Probability
+from fedconformal.documents._views import coverage_laws, one_or_all
+from fedconformal.laws import CoverageLaw
+
+
+class Answer(Part):
+    """A site whose report counted."""
+
+    site: SiteName
+    n: int = Field(ge=1)
+    ranks: tuple[int, ...]
+    report: Digest = Field(description="digest of the report")
+
+
+class Refusal(Part):
+    """A report that did not count."""
+
+    source: str = Field(description="site or file that it came from")
+    reason: str
+
+
+class Threshold(Part):
+    """What was found for one confidence level."""
+
+    confidence_level: Probability
+    server_rank: int = Field(ge=1, description="rank kept; one more than there are answers for +inf")
+    threshold: Extended
+    advice: Advice | None
+
+
+class Calibration(Document):
+    """The server's result: prediction sets are {y : score(x, y) <= threshold}."""
+
+    kind: ClassVar[str] = "calibration"
+
+    format: Literal["fedconformal/calibration"] = "fedconformal/calibration"
+    version: Literal[1] = 1
+    plan: Plan
+    levels: tuple[Threshold, ...]
+    answers: tuple[Answer, ...] = Field(min_length=1)
+    missing: tuple[SiteName, ...] = Field(description="sites of the plan that did not answer, by name")
+    n_missing: int = Field(ge=0, description="how many sites did not answer, named or not")
+    refused: tuple[Refusal, ...]
+    authenticated: bool = Field(description="whether every report was signed with its site's key")
+    assumptions: tuple[str, ...] = Field(description="what the guarantee rests on")
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if [found.confidence_level for found in self.levels] != [
+            level.confidence_level for level in self.plan.levels
+        ]:
+            raise ValueError("the levels must be those of the plan")
+        if any(len(answer.ranks) != len(self.levels) for answer in self.answers):
+            raise ValueError("every answer needs one rank for each level")
+        if len({answer.site for answer in self.answers}) != len(self.answers):
+            raise ValueError("a site answered twice")
+        if any(found.server_rank > len(self.answers) + 1 for found in self.levels):
+            raise ValueError("server_rank must lie between 1 and the number of answers plus 1")
+        if 2 * self.plan.max_faulty >= len(self.answers):
+            raise ValueError("max_faulty must be below half the number of answers")
+        return self
+
+    @property
+    def threshold(self) -> Any:
+        """The threshold, or a tuple of them, one per level in the plan's order."""
+        return one_or_all([found.threshold for found in self.levels])
+
+    @property
+    def thresholds(self) -> tuple[float, ...]:
+        """The thresholds, one per level in the plan's order."""
+        return tuple(found.threshold for found in self.levels)
+
+    @property
+    def server_rank(self) -> Any:
+        """The rank that was kept, or a tuple of them."""
+        return one_or_all([found.server_rank for found in self.levels])
+
+    @cached_property
+    def laws(self) -> tuple[CoverageLaw, ...]:
+        """The law of the coverage for each level, for the sites that answered."""
+        groups = Counter((answer.n, answer.ranks) for answer in self.answers)
+        return coverage_laws(
+            [(count, n, ranks) for (n, ranks), count in groups.items()],
+            [found.server_rank for found in self.levels],
+            self.plan.max_faulty,
+        )
+
+    @property
+    def law(self) -> Any:
+        """The law of the coverage for the sites that answered, or a tuple of them."""
+        return one_or_all(list(self.laws))

@@ -1,0 +1,78 @@
+"""Ways to look at a document: per site, per level, as a law."""
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate
+from typing import Any, overload
+
+import numpy as np
+
+from fedconformal.laws import CoverageLaw, OrderStatistics
+
+
+def one_or_all(values: Sequence[Any]) -> Any:
+    """The only value, or a tuple of all: how a document answers for one level or several."""
+    return values[0] if len(values) == 1 else tuple(values)
+
+
+def coverage_laws(
+    groups: Iterable[tuple[int, int, Sequence[int]]], server_ranks: Sequence[int], max_faulty: int
+) -> tuple[CoverageLaw, ...]:
+    """The law of the coverage for each level, from groups of (count, n, ranks for each level)."""
+    counts, sizes, ranks = (np.array(column) for column in zip(*groups, strict=True))
+    return tuple(
+        CoverageLaw.of_sites(
+            OrderStatistics(sizes, ranks[:, i]), counts, server_rank=server_rank, max_faulty=max_faulty
+        )
+        for i, server_rank in enumerate(server_ranks)
+    )
+
+
+class PerSite(Sequence[int]):
+    """One number per site, kept as runs of equal numbers."""
+
+    def __init__(self, counts: Sequence[int], values: Sequence[int]) -> None:
+        self._ends = list(accumulate(counts))
+        self._values = list(values)
+
+    def __len__(self) -> int:
+        """How many sites."""
+        return self._ends[-1]
+
+    @overload
+    def __getitem__(self, index: int) -> int: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[int]: ...
+    def __getitem__(self, index: int | slice) -> int | list[int]:
+        """The number of one site, or a list of them."""
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(len(self)))]
+        position = index + len(self) if index < 0 else index
+        if not 0 <= position < len(self):
+            raise IndexError(f"there are {len(self)} sites, got index {index}")
+        return self._values[bisect_right(self._ends, position)]
+
+    def __iter__(self) -> Iterator[int]:
+        """Run through all sites."""
+        start = 0
+        for end, value in zip(self._ends, self._values, strict=True):
+            yield from (value for _ in range(end - start))
+            start = end
+
+    def __eq__(self, other: object) -> bool:
+        """Equal to any sequence with the same numbers."""
+        return isinstance(other, Sequence) and len(self) == len(other) and all(map(int.__eq__, self, other))
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        """As a numpy array."""
+        return np.repeat(self._values, np.diff([0, *self._ends])).astype(dtype or np.int64)
+
+    def __repr__(self) -> str:
+        """Runs, as in ``PerSite(10 x 89)``."""
+        runs = [f"{end - start} x {value}" for start, end, value in self._runs()]
+        return f"PerSite({', '.join(runs[:6])}{', ...' if len(runs) > 6 else ''})"
+
+    def _runs(self) -> Iterator[tuple[int, int, int]]:
+        return zip([0, *self._ends[:-1]], self._ends, self._values, strict=True)

@@ -1,0 +1,313 @@
+"""How prediction sets did: coverage and width, over all rows and site by site.
+
+The functions with MAPIE's names take MAPIE's arrays and, where MAPIE accepts these, return the same
+numbers. They also take what a guarantee may call for: infinite intervals, and empty ones, which
+`fedconformal.scores` gives as (+inf, -inf). Any interval whose lower end is above its upper end
+is empty: it covers nothing and its width is 0.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import betainccinv, betaincinv
+
+from fedconformal.scores._base import Bools, Floats, as_numbers, refuse_unless
+
+__all__ = [
+    "SiteCoverage",
+    "classification_coverage_score",
+    "classification_mean_width_score",
+    "clopper_pearson",
+    "coverage_by_site",
+    "covered_by_intervals",
+    "covered_by_sets",
+    "regression_coverage_score",
+    "regression_mean_width_score",
+    "regression_median_width_score",
+]
+
+
+@dataclass(frozen=True)
+class SiteCoverage:
+    """How often the sets covered at one site.
+
+    Attributes
+    ----------
+    site : str, int or other label
+        The site, as given.
+    n : int
+        Its number of rows.
+    covered : int
+        In how many of them the set held the outcome.
+    coverage : float
+        covered / n.
+    low, high : float
+        Exact binomial (Clopper-Pearson) confidence interval for the site's coverage probability.
+    """
+
+    site: Any
+    n: int
+    covered: int
+    coverage: float
+    low: float
+    high: float
+
+
+def covered_by_intervals(y_true: ArrayLike, y_intervals: ArrayLike) -> Bools:
+    """Return whether each closed interval holds its outcome.
+
+    Parameters
+    ----------
+    y_true : array of shape (n,) or (n, n_levels)
+        The outcomes.
+    y_intervals : array of shape (n, 2) or (n, 2, n_levels)
+        Lower and upper ends, which may be infinite.
+
+    Returns
+    -------
+    bool array of shape (n,) for intervals of shape (n, 2), else (n, n_levels)
+    """
+    intervals = _as_intervals(y_intervals)
+    outcomes = _as_outcomes(y_true, n=len(intervals), n_levels=intervals.shape[2])
+    covered = (intervals[:, 0] <= outcomes) & (outcomes <= intervals[:, 1])
+    return covered[:, 0] if np.ndim(y_intervals) == 2 else covered
+
+
+def covered_by_sets(y_true: ArrayLike, y_pred_set: ArrayLike) -> Bools:
+    """Return whether each label set holds its outcome.
+
+    Parameters
+    ----------
+    y_true : array of shape (n,) or (n, n_levels)
+        The outcomes, as class indices.
+    y_pred_set : bool array of shape (n, n_classes) or (n, n_classes, n_levels)
+        Which labels are in the set.
+
+    Returns
+    -------
+    bool array of shape (n,) for sets of shape (n, n_classes), else (n, n_levels)
+    """
+    sets = _as_sets(y_pred_set)
+    n, n_classes, n_levels = sets.shape
+    labels = _as_outcomes(y_true, n=n, n_levels=n_levels)
+    allowed = (labels >= 0) & (labels < n_classes) & (labels == np.floor(labels))
+    refuse_unless(allowed, "y_true", f"must be class indices from 0 to {n_classes - 1}", labels)
+    covered = np.take_along_axis(sets, labels[:, np.newaxis].astype(np.intp), axis=1)[:, 0]
+    return covered[:, 0] if np.ndim(y_pred_set) == 2 else covered
+
+
+def regression_coverage_score(y_true: ArrayLike, y_intervals: ArrayLike) -> Floats:
+    """Return the fraction of outcomes that their closed intervals hold.
+
+    Parameters
+    ----------
+    y_true : array of shape (n,) or (n, n_levels)
+        The outcomes.
+    y_intervals : array of shape (n, 2) or (n, 2, n_levels)
+        Lower and upper ends, which may be infinite.
+
+    Returns
+    -------
+    array of shape (n_levels,)
+    """
+    return _mean(_by_level(covered_by_intervals(y_true, y_intervals)))
+
+
+def regression_mean_width_score(y_intervals: ArrayLike) -> Floats:
+    """Return the mean width of the intervals.
+
+    Parameters
+    ----------
+    y_intervals : array of shape (n, 2) or (n, 2, n_levels)
+        Lower and upper ends, which may be infinite.
+
+    Returns
+    -------
+    array of shape (n_levels,)
+        inf if any interval is infinite; an empty interval counts with width 0.
+    """
+    return _mean(_widths(y_intervals))
+
+
+def regression_median_width_score(y_intervals: ArrayLike) -> Floats:
+    """Return the median width of the intervals, finite when fewer than half are infinite.
+
+    Parameters
+    ----------
+    y_intervals : array of shape (n, 2) or (n, 2, n_levels)
+        Lower and upper ends, which may be infinite.
+
+    Returns
+    -------
+    array of shape (n_levels,)
+        With an even number of intervals the mean of the two in the middle.
+    """
+    return np.asarray(np.median(_widths(y_intervals), axis=0), dtype=np.float64)
+
+
+def classification_coverage_score(y_true: ArrayLike, y_pred_set: ArrayLike) -> Floats:
+    """Return the fraction of outcomes that their label sets hold.
+
+    Parameters
+    ----------
+    y_true : array of shape (n,) or (n, n_levels)
+        The outcomes, as class indices.
+    y_pred_set : bool array of shape (n, n_classes) or (n, n_classes, n_levels)
+        Which labels are in the set.
+
+    Returns
+    -------
+    array of shape (n_levels,)
+    """
+    return _mean(_by_level(covered_by_sets(y_true, y_pred_set)))
+
+
+def classification_mean_width_score(y_pred_set: ArrayLike) -> Floats:
+    """Return the mean number of labels in the sets.
+
+    Parameters
+    ----------
+    y_pred_set : bool array of shape (n, n_classes) or (n, n_classes, n_levels)
+        Which labels are in the set.
+
+    Returns
+    -------
+    array of shape (n_levels,)
+    """
+    return _mean(np.count_nonzero(_as_sets(y_pred_set), axis=1))
+
+
+def coverage_by_site(covered: ArrayLike, sites: ArrayLike, *, confidence: float = 0.95) -> list[SiteCoverage]:
+    """Return the coverage at each site with its exact binomial confidence interval.
+
+    Parameters
+    ----------
+    covered : bool array of shape (n,)
+        Whether each row's set held the outcome, as from `covered_by_intervals`.
+    sites : array of shape (n,)
+        The site of each row.
+    confidence : float
+        Each interval holds its site's coverage probability with at least this probability, if the
+        site's rows are independent. It is per site, not for all sites at once.
+
+    Returns
+    -------
+    list of SiteCoverage
+        One per site, sorted by site.
+
+    Examples
+    --------
+    >>> [a, b] = coverage_by_site([True, True, False, True], ["A", "A", "B", "B"])
+    >>> a.coverage, round(a.low, 4), a.high
+    (1.0, 0.1581, 1.0)
+    """
+    hits = _as_booleans(covered, "covered", shapes={1: "(n,), one level at a time"})
+    labels, index = _as_sites(sites, n=len(hits))
+    n = np.bincount(index, minlength=len(labels))
+    k = np.bincount(index[hits], minlength=len(labels))
+    low, high = clopper_pearson(k, n, confidence=confidence)
+    columns = (labels, n, k, k / n, low, high)
+    return [SiteCoverage(*row) for row in zip(*(column.tolist() for column in columns), strict=True)]
+
+
+def clopper_pearson(successes: ArrayLike, n: ArrayLike, *, confidence: float = 0.95) -> tuple[Floats, Floats]:
+    """Return the exact two-sided confidence interval for a binomial probability.
+
+    Parameters
+    ----------
+    successes : array of integers
+        Number of successes, from 0 to n.
+    n : array of integers
+        Number of independent trials, at least 1.
+    confidence : float
+        The interval holds the probability with at least this probability, whatever it is.
+
+    Returns
+    -------
+    low, high : arrays
+        low is 0 when nothing succeeded, high is 1 when everything did.
+    """
+    if not 0 < confidence < 1:
+        raise ValueError(f"confidence must lie strictly between 0 and 1, got {confidence!r}")
+    k, trials = np.broadcast_arrays(as_numbers(successes, "successes"), as_numbers(n, "n"))
+    whole = (k == np.floor(k)) & (trials == np.floor(trials))
+    if not np.all(whole & (k >= 0) & (k <= trials) & (trials >= 1)):
+        raise ValueError("successes and n must be integers with 0 <= successes <= n and n >= 1")
+    tail = (1 - confidence) / 2
+    k = k.astype(np.int64)
+    failures = trials.astype(np.int64) - k
+    # At k = 0 and k = n one beta law is degenerate, so its parameter is replaced and the end set.
+    low = np.where(k == 0, 0.0, betaincinv(np.maximum(k, 1), failures + 1, tail))
+    high = np.where(failures == 0, 1.0, betainccinv(k + 1, np.maximum(failures, 1), tail))
+    return low, high
+
+
+def _as_intervals(y_intervals: ArrayLike) -> Floats:
+    intervals = as_numbers(y_intervals, "y_intervals").astype(np.float64, copy=False)
+    if intervals.ndim not in {2, 3} or intervals.shape[1] != 2:
+        raise ValueError(f"y_intervals must have shape (n, 2) or (n, 2, n_levels), got {intervals.shape}")
+    refuse_unless(~np.isnan(intervals), "y_intervals", "must not hold nan", intervals)
+    return _with_levels(intervals, "y_intervals")
+
+
+def _as_sets(y_pred_set: ArrayLike) -> Bools:
+    shapes = {2: "(n, n_classes)", 3: "(n, n_classes, n_levels)"}
+    return _with_levels(_as_booleans(y_pred_set, "y_pred_set", shapes=shapes), "y_pred_set")
+
+
+def _as_booleans(values: ArrayLike, argument: str, *, shapes: dict[int, str]) -> Bools:
+    array = as_numbers(values, argument)
+    if array.ndim not in shapes:
+        raise ValueError(f"{argument} must have shape {' or '.join(shapes.values())}, got {array.shape}")
+    # MAPIE turns any number into a boolean; a list of labels given for a set would pass.
+    refuse_unless((array == 0) | (array == 1), argument, "must be True or False", array)
+    return array.astype(np.bool_, copy=False)
+
+
+def _with_levels(array: NDArray[Any], argument: str) -> NDArray[Any]:
+    if len(array) == 0:
+        raise ValueError(f"{argument} must have at least one row, got shape {array.shape}")
+    return array[:, :, np.newaxis] if array.ndim == 2 else array
+
+
+def _as_outcomes(y_true: ArrayLike, *, n: int, n_levels: int) -> Floats:
+    outcomes = as_numbers(y_true, "y_true").astype(np.float64, copy=False)
+    if outcomes.shape not in {(n,), (n, 1), (n, n_levels)}:
+        raise ValueError(f"y_true must have shape ({n},) or ({n}, {n_levels}), got {outcomes.shape}")
+    refuse_unless(~np.isnan(outcomes), "y_true", "must not be nan", outcomes)
+    return outcomes.reshape(n, -1)
+
+
+def _as_sites(sites: ArrayLike, *, n: int) -> tuple[NDArray[Any], NDArray[np.intp]]:
+    labels = np.asarray(sites)
+    if labels.shape != (n,):
+        raise ValueError(f"sites must have shape ({n},) to match covered, got {labels.shape}")
+    if labels.dtype.kind == "f":
+        refuse_unless(~np.isnan(labels), "sites", "must not be nan", labels)
+    try:
+        unique, index = np.unique(labels, return_inverse=True)
+    except TypeError as error:
+        raise ValueError(f"sites must be labels of one kind, such as strings: {error}") from None
+    return unique, index
+
+
+def _widths(y_intervals: ArrayLike) -> Floats:
+    intervals = _as_intervals(y_intervals)
+    low, high = intervals[:, 0], intervals[:, 1]
+    # Subtract only where there is something between: inf - inf is nan.
+    widths = np.zeros(low.shape)
+    with np.errstate(over="ignore"):
+        return np.subtract(high, low, out=widths, where=high > low)
+
+
+def _by_level(covered: Bools) -> Bools:
+    return covered.reshape(len(covered), -1)
+
+
+def _mean(values: NDArray[Any]) -> Floats:
+    with np.errstate(over="ignore"):
+        return np.asarray(values.mean(axis=0), dtype=np.float64)

@@ -1,0 +1,6 @@
+"""The search for ranks: from wishes to a Plan."""
+
+from fedconformal.planning._plan import InfeasibleWarning, plan, solve_server_rank
+from fedconformal.planning._search import Goal
+
+__all__ = ["Goal", "InfeasibleWarning", "plan", "solve_server_rank"]

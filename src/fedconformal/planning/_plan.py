@@ -1,0 +1,241 @@
+"""From wishes to a Plan."""
+
+import warnings
+from collections.abc import Iterable, Mapping
+from fractions import Fraction
+from itertools import groupby
+from typing import Any, Literal
+
+import numpy as np
+
+from fedconformal import _checks
+from fedconformal.documents import Advice, Group, Level, Plan, ScoreRule, SiteKey
+from fedconformal.laws._sites import Ints
+from fedconformal.planning._advice import smallest_n_points, smallest_n_sites
+from fedconformal.planning._family import common_shares, fixed, with_share
+from fedconformal.planning._search import Goal, search
+
+CRITERIA = ("marginal", "stable", "conditional")
+
+
+class InfeasibleWarning(UserWarning):
+    """A level that no ranks reach: the threshold will be infinite."""
+
+
+def plan(
+    n_sites: int | None = None,
+    n_points: int | Iterable[int] | Mapping[str, int] | None = None,
+    *,
+    confidence_level: float | Iterable[float] = 0.9,
+    criterion: Literal["marginal", "stable", "conditional"] = "marginal",
+    delta: float = 0.1,
+    max_faulty: int = 0,
+    local_ranks: str | float = "common",
+    sites: Iterable[str] | None = None,
+    score: str | Mapping[str, Any] | None = None,
+    keys: Mapping[str, str] | None = None,
+    on_infeasible: Literal["warn", "raise", "ignore"] = "warn",
+) -> Plan:
+    """Choose the ranks of a federation.
+
+    Parameters
+    ----------
+    n_sites : number of sites; not needed when ``n_points`` lists them.
+    n_points : calibration scores per site: one number, one per site, or a mapping from site names. Left out,
+        the plan is open: sites apply the rank rule to whatever they have, and the server solves its rank when
+        the reports are in.
+    confidence_level : coverage wanted, or several; each site then sends one number for each. 0.9 means nine
+        tenths exactly.
+    criterion : ``"marginal"`` (the paper's): smallest mean coverage that is at least the level.
+        ``"stable"``: mean coverage at least the level, and coverage given the data as close to it as can be.
+        ``"conditional"``: coverage given the data at least the level with probability 1 - ``delta``.
+    delta : for the conditional criterion, in (0, 0.5].
+    max_faulty : the promise holds even if this many sites send anything at all; below half of the sites.
+    local_ranks : ``"common"``: site j sends rank ceil(b (n_j + 1)), b searched together with the server rank.
+        ``"paper"``: b = confidence level, as in the paper's appendix A.1. A number: that b.
+    sites : names of the sites, if only these may answer.
+    score : name of the score that all sites use, or a mapping with its name and parameters.
+    keys : Ed25519 public key of each named site; then only signed reports count.
+    on_infeasible : what to do when no finite threshold reaches a level: ``"warn"`` (the plan then says so and
+        has an infinite threshold), ``"raise"`` a ValueError, or ``"ignore"``.
+
+    Examples
+    --------
+    >>> chosen = plan(n_sites=10, n_points=100, confidence_level=0.9, criterion="stable")
+    >>> chosen.local_ranks[0], chosen.server_rank, round(chosen.law.mean(), 4)
+    (92, 4, 0.9023)
+    """
+    levels = _levels(confidence_level)
+    _checks.choice("criterion", criterion, CRITERIA)
+    _checks.choice("on_infeasible", on_infeasible, ("warn", "raise", "ignore"))
+    share = _checks.fraction("delta", delta, high=0.5, closed=True)
+    names, sizes, m = _federation(n_sites, n_points, sites)
+    faulty = _faulty(max_faulty, m)
+    common: dict[str, Any] = {
+        "criterion": criterion,
+        "delta": float(delta) if criterion == "conditional" else None,
+        "max_faulty": faulty,
+        "score": _score(score),
+        "keys": _keys(keys, names),
+    }
+    rules = [_rule(local_ranks, level) for level in levels]
+    if sizes is None:
+        shares = [rule or level for rule, level in zip(rules, levels, strict=True)]
+        open_levels = tuple(_level(level, share=b) for level, b in zip(levels, shares, strict=True))
+        return Plan(levels=open_levels, groups=None, names=names, expected=None if names else m, **common)
+    goals = [Goal(level, criterion, share, faulty) for level in levels]
+    distinct, counts, where = _distinct(sizes, m or 1)
+    solved = [_solve(distinct, counts, goal, rule) for goal, rule in zip(goals, rules, strict=True)]
+    result = Plan(
+        levels=tuple(level for level, _ in solved),
+        groups=_groups(distinct, where, m or 1, [ranks for _, ranks in solved], names),
+        names=None,
+        expected=None,
+        **common,
+    )
+    _tell(result, on_infeasible)
+    return result
+
+
+def _levels(confidence_level: Any) -> list[Fraction]:
+    if isinstance(confidence_level, Iterable) and not isinstance(confidence_level, (str, bytes)):
+        levels = [_checks.fraction("confidence_level", level) for level in confidence_level]
+        if not levels or len(set(levels)) < len(levels):
+            raise ValueError(f"confidence_level must hold different levels, got {list(confidence_level)!r}")
+        return levels
+    return [_checks.fraction("confidence_level", confidence_level)]
+
+
+def _federation(
+    n_sites: Any, n_points: Any, sites: Iterable[str] | None
+) -> tuple[tuple[str, ...] | None, Ints | None, int | None]:
+    """Names, sizes (one, or one per site) and number of sites, each None where unknown."""
+    names = None if sites is None else _names(sites)
+    if isinstance(n_points, Mapping):
+        if names is not None and set(names) != set(n_points):
+            raise ValueError("sites and the names in n_points must be the same")
+        names = names or _names(n_points)
+        n_points = [n_points[name] for name in names]
+    m = None if n_sites is None else _checks.integer("n_sites", n_sites, low=1)
+    if m is not None and names is not None and m != len(names):
+        raise ValueError(f"n_sites must be the number of site names, {len(names)}, got {m}")
+    m = m if names is None else len(names)
+    if n_points is None:
+        return names, None, m
+    if not isinstance(n_points, Iterable) or isinstance(n_points, (str, bytes)):
+        size = _checks.integer("n_points", n_points, low=1)
+        if m is None:
+            raise TypeError("n_sites is needed when n_points is one number")
+        return names, np.array([size]), m
+    sizes = _checks.integers("n_points", n_points, low=1)
+    if m is not None and m != sizes.size:
+        raise ValueError(f"n_sites must be the length of n_points, {sizes.size}, got {m}")
+    return names, sizes, sizes.size
+
+
+def _names(sites: Iterable[str]) -> tuple[str, ...]:
+    names = tuple(sites)
+    if isinstance(sites, str) or not names or not all(isinstance(name, str) and name for name in names):
+        raise ValueError(f"sites must be a list of names, got {sites!r}")
+    if len(set(names)) < len(names):
+        raise ValueError("sites must be different, got one twice")
+    return names
+
+
+def _faulty(max_faulty: Any, m: int | None) -> int:
+    faulty = _checks.integer("max_faulty", max_faulty, low=0)
+    if m is not None and 2 * faulty >= m:
+        raise ValueError(f"max_faulty must be below half the number of sites, {m} / 2, got {faulty}")
+    return faulty
+
+
+def _rule(local_ranks: Any, level: Fraction) -> Fraction | None:
+    """The share that fixes the local ranks; None if it is to be searched."""
+    if isinstance(local_ranks, str):
+        return level if _checks.choice("local_ranks", local_ranks, ("common", "paper")) == "paper" else None
+    return _checks.fraction("local_ranks", local_ranks)
+
+
+def _score(score: Any) -> ScoreRule | None:
+    if score is None:
+        return None
+    fields = {"name": score} if isinstance(score, str) else dict(score)
+    return ScoreRule.model_validate(fields)
+
+
+def _keys(keys: Mapping[str, str] | None, names: tuple[str, ...] | None) -> tuple[SiteKey, ...] | None:
+    if keys is None:
+        return None
+    if names is None or set(keys) != set(names):
+        raise ValueError("keys must hold one public key for each named site, and no other")
+    return tuple(SiteKey(site=name, public_key=keys[name]) for name in names)
+
+
+def _distinct(sizes: Ints, m: int) -> tuple[Ints, Ints, Ints]:
+    """Distinct sizes, how many sites have each, and which one each site has (one entry if all are alike)."""
+    if sizes.size == 1:
+        return sizes, np.array([m]), np.array([0])
+    distinct, places, counts = np.unique(sizes, return_inverse=True, return_counts=True)
+    return distinct, counts, places
+
+
+def _solve(n_points: Ints, counts: Ints, goal: Goal, rule: Fraction | None) -> tuple[Level, Ints]:
+    """One level: its entry in the plan, and the rank of each distinct size."""
+    if rule is None:
+        family = common_shares(n_points, counts, goal.level)
+    else:
+        family = with_share(n_points, counts, rule)
+    best = search(family, goal)
+    if best is None:
+        rank, advice = _infeasible(n_points, counts, goal)
+        return _level(goal.level, share=rule, server_rank=rank, advice=advice), family.ranks[-1]
+    share = family.shares[best.vector]
+    return _level(goal.level, share=share, server_rank=best.server_rank), family.ranks[best.vector]
+
+
+def solve_server_rank(n_points: Ints, counts: Ints, ranks: Ints, goal: Goal) -> tuple[int, Advice | None]:
+    """The server's rank when the sites' ranks are given; one more than there are sites where none will do."""
+    best = search(fixed(n_points, counts, ranks), goal)
+    return _infeasible(n_points, counts, goal) if best is None else (best.server_rank, None)
+
+
+def _infeasible(n_points: Ints, counts: Ints, goal: Goal) -> tuple[int, Advice]:
+    m = int(counts.sum())
+    return m + 1, Advice(
+        n_points=smallest_n_points(m, goal), n_sites=smallest_n_sites(int(n_points.min()), goal)
+    )
+
+
+def _level(
+    level: Fraction, *, share: Fraction | None, server_rank: int | None = None, advice: Advice | None = None
+) -> Level:
+    text = None if share is None else f"{share.numerator}/{share.denominator}"
+    return Level(confidence_level=float(level), share=text, server_rank=server_rank, advice=advice)
+
+
+def _groups(
+    n_points: Ints, where: Ints, m: int, ranks: list[Ints], names: tuple[str, ...] | None
+) -> tuple[Group, ...]:
+    """Runs of equal sites, in the order of the sites."""
+    runs = [(where[0], m)] if where.size == 1 else [(g, len(list(run))) for g, run in groupby(where.tolist())]
+    groups, start = [], 0
+    for g, count in runs:
+        groups.append(
+            Group(
+                count=count,
+                n=int(n_points[g]),
+                ranks=tuple(int(column[g]) for column in ranks),
+                names=None if names is None else names[start : start + count],
+            )
+        )
+        start += count
+    return tuple(groups)
+
+
+def _tell(result: Plan, on_infeasible: str) -> None:
+    if result.feasible or on_infeasible == "ignore":
+        return
+    message = " ".join(result.problems)
+    if on_infeasible == "raise":
+        raise ValueError(message)
+    warnings.warn(message, InfeasibleWarning, stacklevel=3)

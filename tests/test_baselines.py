@@ -1,0 +1,42 @@
+import math
+
+import numpy as np
+import pytest
+
+import fedconformal as fc
+from fedconformal import baselines
+
+
+def test_centralized_is_the_rank_of_split_conformal_prediction():
+    scores = np.random.default_rng(0).permutation(np.arange(1.0, 100.0))
+    assert baselines.centralized(scores, 0.9) == 90
+    assert baselines.centralized(scores, 0.95) == 95
+    assert baselines.single_site(scores, 0.95) == 95
+
+
+def test_too_few_scores_give_the_whole_line():
+    assert baselines.centralized([1.0] * 8, 0.9) == math.inf
+    assert baselines.average([[1.0] * 8, [1.0] * 20], 0.9) == math.inf
+
+
+def test_average_of_the_sites_quantiles():
+    assert baselines.average([np.arange(1, 10), np.arange(11, 20)], 0.9) == (9 + 19) / 2
+
+
+def test_the_upper_bounds_of_section_3_3_hold_and_are_tight():
+    assert baselines.upper_bound(9, 0.9) == pytest.approx(1.0)
+    for n in (10, 50, 99):
+        mean = fc.plan(n_sites=1, n_points=n, confidence_level=0.9).law.mean()
+        assert mean + 1e-12 >= 0.9
+        assert mean < baselines.upper_bound(n, 0.9)
+
+
+@pytest.mark.parametrize("scores", [[], [1.0, math.nan]])
+def test_scores_must_be_numbers(scores):
+    with pytest.raises(ValueError, match="scores must hold"):
+        baselines.centralized(scores, 0.9)
+
+
+def test_average_needs_a_site():
+    with pytest.raises(ValueError, match="at least one site"):
+        baselines.average([], 0.9)

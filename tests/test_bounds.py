@@ -1,0 +1,66 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import fedconformal as fc
+from fedconformal.laws import (
+    conditional_coverage_bound,
+    ehm_bound,
+    heterogeneous_coverage_bound,
+    total_variation_to_binomial,
+)
+
+
+@given(st.integers(1, 60), st.integers(1, 60), st.floats(0.01, 0.5), st.data())
+def test_theorem_3_3_bounds_the_exact_quantile_from_below(m, n, delta, data):
+    l, k = data.draw(st.integers(1, n)), data.draw(st.integers(1, m))
+    bound = conditional_coverage_bound(m, n, l, k, delta=delta)
+    assert bound <= fc.CoverageLaw(m, n, l, k).ppf(delta) + 1e-9
+
+
+def test_theorem_3_3_by_hand():
+    assert conditional_coverage_bound(10, 100, 95, 10, delta=0.1) == pytest.approx(
+        0.95 - np.sqrt(np.log(10) / 2000)
+    )
+    with pytest.raises(ValueError, match="delta"):
+        conditional_coverage_bound(10, 100, 95, 10, delta=0.6)
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=30))
+def test_ehm_bounds_the_distance(p):
+    assert total_variation_to_binomial(p) <= ehm_bound(p) + 1e-12
+
+
+def test_ehm_is_vectorised_and_exact_where_all_are_alike():
+    assert ehm_bound(np.full((4, 3), 0.3)).tolist() == pytest.approx([0.0] * 4, abs=1e-15)
+    assert ehm_bound([0.0, 1.0]) == pytest.approx(2 / 3 * (1 - 0.25))
+    with pytest.raises(ValueError, match="probabilities"):
+        ehm_bound([0.5, 1.5])
+
+
+@pytest.mark.parametrize("power", [0.7, 1.0, 1.3, 2.0])
+def test_proposition_3_4_is_below_the_exact_coverage(power):
+    def shift(c):
+        return c**power
+
+    shifts = [shift, shift, None, None, None, None]
+    bound = heterogeneous_coverage_bound(6, 20, 19, 3, distortion=shifts)
+    exact = fc.CoverageLaw(6, 20, 19, 3, distortion=shifts).mean()
+    alike = fc.CoverageLaw(6, 20, 19, 3).mean()
+    assert bound <= exact + 1e-9
+    if power == 1.0:
+        assert bound == pytest.approx(alike, abs=1e-9)
+
+
+def test_proposition_3_4_against_a_plain_sum():
+    """Two sites, total variation by hand on a fine grid."""
+    law, n, l = fc.CoverageLaw(2, 8, 7, 1), 8, 7
+    c = (np.arange(20_000) + 0.5) / 20_000
+    one = fc.CoverageLaw(1, n, l, 1)
+    p, r = one.cdf(c), one.cdf(c**1.5)
+    actual = np.stack([(1 - p) * (1 - r), p * (1 - r) + r * (1 - p), p * r])
+    ideal = np.stack([(1 - p) ** 2, 2 * p * (1 - p), p**2])
+    distance = np.abs(actual - ideal).sum(axis=0).mean() / 2
+    bound = heterogeneous_coverage_bound(2, n, l, 1, distortion=[lambda x: x**1.5, None])
+    assert bound == pytest.approx(law.mean() - distance, abs=1e-6)
