@@ -64,6 +64,13 @@ class TestRoundTrip:
         with pytest.raises(ValidationError, match="frozen"):
             plan().max_faulty = 1
 
+    def test_a_changed_copy_has_a_digest_of_its_own(self):
+        original = report()
+        assert original.digest == report().digest
+        changed = original.model_copy(update={"values": (2.0,)})
+        assert changed.digest != original.digest
+        assert fc.Report.from_json(changed.to_json()) == changed
+
     def test_equal_content_is_equal(self):
         assert plan() == plan()
         assert hash(report()) == hash(report())

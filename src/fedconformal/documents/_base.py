@@ -3,6 +3,7 @@
 import hashlib
 import json
 import math
+from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, NoReturn, Self
@@ -61,6 +62,13 @@ class Document(Part):
     """A Plan, a Report or a Calibration."""
 
     kind: ClassVar[str]
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """A copy with changes, and without what was remembered of the original, such as its digest."""
+        copy = super().model_copy(update=update, deep=deep)
+        for name in copy.__dict__.keys() - type(self).model_fields.keys():
+            del copy.__dict__[name]
+        return copy
 
     def canonical(self) -> bytes:
         """The content in its one canonical form, which the digest is taken of."""
