@@ -7,34 +7,40 @@ server. ``CoverageLaw`` is the mathematics behind it.
 from importlib import import_module
 from typing import Any
 
-from fedconformal import baselines, documents, laws, metrics, scores
+from fedconformal import baselines, documents, laws, metrics, privacy, scores
 from fedconformal._version import __version__
 from fedconformal.documents import Calibration, DocumentError, Plan, Report
 from fedconformal.laws import CoverageLaw, coverage_table
 from fedconformal.planning import InfeasibleWarning, plan
-from fedconformal.server import RefusedReportsError, calibrate
+from fedconformal.privacy import Bins, Ledger, Privacy
+from fedconformal.server import RefusedReportsError, calibrate, calibrate_histogram
 from fedconformal.signing import SigningKey
 from fedconformal.site import report
 
 __all__ = [
+    "Bins",
     "Calibration",
     "CoverageLaw",
     "DocumentError",
     "FederatedConformalClassifier",
     "FederatedConformalRegressor",
     "InfeasibleWarning",
+    "Ledger",
     "Plan",
+    "Privacy",
     "RefusedReportsError",
     "Report",
     "SigningKey",
     "__version__",
     "baselines",
     "calibrate",
+    "calibrate_histogram",
     "coverage_table",
     "documents",
     "laws",
     "metrics",
     "plan",
+    "privacy",
     "report",
     "scores",
 ]

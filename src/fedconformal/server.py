@@ -7,11 +7,25 @@ from fractions import Fraction
 from typing import Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from fedconformal import _checks
-from fedconformal.documents import Answer, Calibration, Plan, Refusal, Report, Threshold
-from fedconformal.planning import Goal, solve_server_rank
+from fedconformal.documents import (
+    Advice,
+    Aggregate,
+    Answer,
+    Calibration,
+    Plan,
+    Refusal,
+    Report,
+    Threshold,
+)
+from fedconformal.planning import Goal, solve_private_rank, solve_server_rank
+from fedconformal.privacy._release import bins_of
 from fedconformal.signing import is_signed_by
+
+Kind = tuple[int, tuple[int, ...]]
+"""Size and ranks of a site."""
 
 
 class RefusedReportsError(ValueError):
@@ -45,6 +59,10 @@ def calibrate(
     unreadable : refusals from before, of reports that could not even be read.
     """
     _checks.choice("on_refused", on_refused, ("raise", "skip"))
+    if plan.privacy is not None and plan.privacy.one_hot:
+        raise ValueError(
+            "this plan asks for secure aggregation: use calibrate_histogram with the summed vectors"
+        )
     accepted, refused = _sort_out(plan, list(reports))
     refused = [*unreadable, *refused]
     if refused and on_refused == "raise":
@@ -58,7 +76,11 @@ def calibrate(
     n_missing = len(missing) if plan.site_names is not None else max(0, (plan.n_sites or 0) - len(accepted))
     return Calibration(
         plan=plan,
-        levels=_thresholds(plan, accepted),
+        levels=_thresholds(
+            plan,
+            Counter((report.n, report.ranks) for report in accepted),
+            [list(column) for column in zip(*(report.values for report in accepted), strict=True)],
+        ),
         answers=tuple(
             Answer(site=report.site, n=report.n, ranks=report.ranks, report=report.digest)
             for report in accepted
@@ -68,6 +90,51 @@ def calibrate(
         refused=tuple(refused),
         authenticated=plan.keys is not None,
         assumptions=_assumptions(plan, n_missing),
+    )
+
+
+def calibrate_histogram(plan: Plan, histogram: ArrayLike) -> Calibration:
+    """Turn the sum of all sites' one-hot vectors into a threshold: the same as from separate reports.
+
+    The server learns how many sites chose each bin, not who chose it. Unless every site answered, all sites
+    must have the same size: nobody knows whose vector is missing.
+
+    Parameters
+    ----------
+    plan : a private plan.
+    histogram : whole numbers, one per bin, or one row per level.
+    """
+    if plan.privacy is None or plan.groups is None:
+        raise ValueError("a histogram goes with a private plan")
+    sums = np.atleast_2d(np.asarray(histogram))
+    shape = (len(plan.levels), len(plan.privacy.edges))
+    if sums.dtype.kind not in "iu" or sums.shape != shape or (sums < 0).any():
+        raise ValueError(f"histogram must hold counts >= 0 of shape {shape}, got {sums.dtype} {sums.shape}")
+    totals, planned = set(sums.sum(axis=1).tolist()), plan.n_sites or 0
+    m = totals.pop()
+    if totals or not 2 * plan.max_faulty < m <= planned:
+        least = 2 * plan.max_faulty + 1
+        raise ValueError(f"histogram must count {least} to {planned} sites, the same in every row, got {m}")
+    if m == planned:
+        groups = [(group.count, group.n, group.ranks) for group in plan.groups]
+    elif len({group.n for group in plan.groups}) == 1:
+        groups = [(m, plan.groups[0].n, plan.groups[0].ranks)]
+    else:
+        raise ValueError(f"{planned - m} sites are missing, and the sites' sizes differ: nobody knows whose")
+    kinds: Counter[Kind] = Counter()
+    for count, n, ranks in groups:
+        kinds[(n, ranks)] += count
+    values = np.array([bins_of(plan).value(b) for b in range(shape[1])])
+    return Calibration(
+        plan=plan,
+        levels=_thresholds(plan, kinds, [np.repeat(values, row).tolist() for row in sums]),
+        answers=(),
+        aggregated=tuple(Aggregate(count=count, n=n, ranks=ranks) for count, n, ranks in groups),
+        missing=(),
+        n_missing=planned - m,
+        refused=(),
+        authenticated=False,
+        assumptions=_assumptions(plan, planned - m),
     )
 
 
@@ -107,11 +174,19 @@ def _reason_to_refuse(plan: Plan, keys: dict[str, str], report: Report) -> str |
         return str(error)
     if report.ranks != ranks:
         return f"ranks {list(report.ranks)} instead of {list(ranks)}"
+    if plan.privacy is not None and not set(report.values) <= _releases(plan):
+        return "a value that is no edge of the plan's bins"
     if keys and report.signature is None:
         return "not signed, but the plan asks for signatures"
     if keys and not is_signed_by(report, keys[report.site]):
         return "the signature is not that of the site's key"
     return None
+
+
+def _releases(plan: Plan) -> set[float]:
+    """The values that a private site may send."""
+    bins = bins_of(plan)
+    return {bins.value(b) for b in range(len(bins.edges))}
 
 
 def _within_plan(plan: Plan, reports: list[Report]) -> tuple[list[Report], list[Refusal]]:
@@ -136,9 +211,12 @@ def _within_plan(plan: Plan, reports: list[Report]) -> tuple[list[Report], list[
 # -- the threshold -----------------------------------------------------------------------------------------
 
 
-def _thresholds(plan: Plan, reports: list[Report]) -> tuple[Threshold, ...]:
-    """One threshold per level; a higher level never gets a smaller one."""
-    found = [_threshold(plan, reports, i) for i in range(len(plan.levels))]
+def _thresholds(plan: Plan, kinds: Counter[Kind], values: list[list[float]]) -> tuple[Threshold, ...]:
+    """One threshold per level from (size, ranks) of the answers and their values by level.
+
+    A higher level never gets a smaller threshold.
+    """
+    found = [_threshold(plan, kinds, values[i], i) for i in range(len(plan.levels))]
     largest = -math.inf
     for i in sorted(range(len(found)), key=lambda i: found[i].confidence_level):
         largest = max(largest, found[i].threshold)
@@ -146,25 +224,34 @@ def _thresholds(plan: Plan, reports: list[Report]) -> tuple[Threshold, ...]:
     return tuple(found)
 
 
-def _threshold(plan: Plan, reports: list[Report], i: int) -> Threshold:
+def _threshold(plan: Plan, kinds: Counter[Kind], values: list[float], i: int) -> Threshold:
     level = plan.levels[i]
-    if level.server_rank is not None and len(reports) == plan.n_sites:
+    if level.server_rank is not None and len(values) == plan.n_sites:
         rank, advice = level.server_rank, level.advice
     else:
-        kinds = Counter((report.n, report.ranks[i]) for report in reports)
-        goal = Goal(
-            Fraction(str(level.confidence_level)),
-            plan.criterion,
-            Fraction(str(plan.delta or 0.1)),
-            plan.max_faulty,
-        )
-        sizes, ranks = (np.array(column) for column in zip(*kinds, strict=True))
-        rank, advice = solve_server_rank(sizes, np.array(list(kinds.values())), ranks, goal)
-    values = sorted(report.values[i] for report in reports)
-    threshold = values[rank - 1] if rank <= len(values) else math.inf
+        rank, advice = _solve(plan, kinds, i)
+    threshold = sorted(values)[rank - 1] if rank <= len(values) else math.inf
     return Threshold(
         confidence_level=level.confidence_level, server_rank=rank, threshold=threshold, advice=advice
     )
+
+
+def _solve(plan: Plan, kinds: Counter[Kind], i: int) -> tuple[int, Advice | None]:
+    """The server's rank for the sites that answered."""
+    level = plan.levels[i]
+    goal = Goal(
+        Fraction(str(level.confidence_level)),
+        plan.criterion,
+        Fraction(str(plan.delta or 0.1)),
+        plan.max_faulty,
+    )
+    sizes = np.array([n for n, _ in kinds])
+    counts = np.array(list(kinds.values()))
+    quantile = level.exact_quantile
+    if plan.terms is not None and quantile is not None:
+        rank = solve_private_rank(sizes, counts, quantile, goal, plan.terms)
+        return (rank, None) if rank is not None else (int(counts.sum()) + 1, level.advice)
+    return solve_server_rank(sizes, counts, np.array([ranks[i] for _, ranks in kinds]), goal)
 
 
 def _assumptions(plan: Plan, n_missing: int) -> tuple[str, ...]:
@@ -182,6 +269,11 @@ def _assumptions(plan: Plan, n_missing: int) -> tuple[str, ...]:
         says.append(f"At most {plan.max_faulty} of the reports are wrong, in whatever way.")
     else:
         says.append("Every report was made as the plan says.")
+    if plan.privacy is not None:
+        says.append(
+            f"Each report is {plan.privacy.epsilon:g}-differentially private for the records behind it, if "
+            "the site kept its ledger; the guarantee allows for the noise and holds for every data set."
+        )
     if plan.keys is None:
         says.append("The reports were not authenticated: whoever could deliver a file could pose as a site.")
     if len(plan.levels) > 1:

@@ -7,13 +7,22 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedconformal.documents import Plan, Report
+from fedconformal.privacy._ledger import Ledger
+from fedconformal.privacy._release import bins_of, private_answer
 
 if TYPE_CHECKING:
     from fedconformal.signing import SigningKey
 
 
 def report(
-    plan: Plan, scores: ArrayLike, *, site: str, key: "SigningKey | None" = None, in_place: bool = False
+    plan: Plan,
+    scores: ArrayLike,
+    *,
+    site: str,
+    key: "SigningKey | None" = None,
+    in_place: bool = False,
+    ledger: Ledger | None = None,
+    dataset: str | None = None,
 ) -> Report:
     """Answer a plan: find the rank for this site's number of scores and send the score of that rank.
 
@@ -28,17 +37,33 @@ def report(
     site : the site's name.
     key : signs the report, where the plan asks for it.
     in_place : select inside ``scores`` itself, leaving it shuffled; saves a copy of a very large array.
+    ledger, dataset : for a private plan, the account that the answer is charged to and what the data are
+        called in it. NaN and scores outside the bins are then clipped, never refused.
     """
-    values = _scores(scores)
-    ranks = plan.ranks_for(values.size, site=site)
-    answer = Report(
-        plan=plan.digest,
-        site=site,
-        n=values.size,
-        ranks=ranks,
-        values=smallest(values, ranks, in_place=in_place),
-    )
+    if plan.privacy is not None:
+        values = _numbers(scores)
+        ranks = plan.ranks_for(values.size, site=site)
+        bins = private_bins(plan, values, site=site, ledger=ledger, dataset=dataset)
+        sent = tuple(bins_of(plan).value(b) for b in bins)
+    else:
+        values = _scores(scores)
+        ranks = plan.ranks_for(values.size, site=site)
+        sent = smallest(values, ranks, in_place=in_place)
+    answer = Report(plan=plan.digest, site=site, n=values.size, ranks=ranks, values=sent)
     return answer if key is None else key.sign(answer)
+
+
+def private_bins(
+    plan: Plan, scores: ArrayLike, *, site: str, ledger: Ledger | None, dataset: str | None
+) -> tuple[int, ...]:
+    """The bins that a site releases under a private plan, one per level, charged to its ledger."""
+    if ledger is None or dataset is None:
+        raise ValueError(
+            "this plan is private: ledger and dataset are needed, so that no budget is overspent"
+        )
+    values = _numbers(scores)
+    plan.ranks_for(values.size, site=site)  # refuses a wrong size or site before anything is spent
+    return private_answer(plan, values, site=site, ledger=ledger, dataset=dataset)
 
 
 def smallest(
@@ -55,7 +80,7 @@ def smallest(
     return tuple(float(values[rank - 1]) if rank <= values.size else math.inf for rank in ranks)
 
 
-def _scores(scores: ArrayLike) -> np.ndarray[Any, np.dtype[np.floating[Any]]]:
+def _numbers(scores: ArrayLike) -> np.ndarray[Any, np.dtype[np.floating[Any]]]:
     values = np.asarray(scores)
     if values.dtype.kind in "iub":
         values = values.astype(np.float64)
@@ -63,6 +88,11 @@ def _scores(scores: ArrayLike) -> np.ndarray[Any, np.dtype[np.floating[Any]]]:
         raise TypeError(f"scores must be numbers, got an array of {values.dtype}")
     if values.ndim != 1 or values.size == 0:
         raise ValueError(f"scores must be a flat array with at least one score, got shape {values.shape}")
+    return values
+
+
+def _scores(scores: ArrayLike) -> np.ndarray[Any, np.dtype[np.floating[Any]]]:
+    values = _numbers(scores)
     # A sum is NaN or -inf if anything in it is; looking closer is only needed then.
     with np.errstate(all="ignore"):
         total = values.sum()

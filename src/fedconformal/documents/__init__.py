@@ -3,14 +3,15 @@
 from typing import Any
 
 from fedconformal.documents._base import MAX_BYTES, Document, DocumentError
-from fedconformal.documents._calibration import Answer, Calibration, Refusal, Threshold
-from fedconformal.documents._plan import Advice, Group, Level, Plan, ScoreRule, SiteKey
+from fedconformal.documents._calibration import Aggregate, Answer, Calibration, Refusal, Threshold
+from fedconformal.documents._plan import Advice, Group, Level, Plan, PrivacyRule, ScoreRule, SiteKey
 from fedconformal.documents._report import Report
 from fedconformal.documents._views import PerSite
 
 __all__ = [
     "MAX_BYTES",
     "Advice",
+    "Aggregate",
     "Answer",
     "Calibration",
     "Document",
@@ -19,6 +20,7 @@ __all__ = [
     "Level",
     "PerSite",
     "Plan",
+    "PrivacyRule",
     "Refusal",
     "Report",
     "ScoreRule",

@@ -21,6 +21,14 @@ class Answer(Part):
     report: Digest = Field(description="digest of the report")
 
 
+class Aggregate(Part):
+    """Sites that answered through secure aggregation: how many, not which."""
+
+    count: int = Field(ge=1)
+    n: int = Field(ge=1)
+    ranks: tuple[int, ...]
+
+
 class Refusal(Part):
     """A report that did not count."""
 
@@ -46,7 +54,8 @@ class Calibration(Document):
     version: Literal[1] = 1
     plan: Plan
     levels: tuple[Threshold, ...]
-    answers: tuple[Answer, ...] = Field(min_length=1)
+    answers: tuple[Answer, ...] = Field(description="sites that answered by name; empty if aggregated")
+    aggregated: tuple[Aggregate, ...] | None = None
     missing: tuple[SiteName, ...] = Field(description="sites of the plan that did not answer, by name")
     n_missing: int = Field(ge=0, description="how many sites did not answer, named or not")
     refused: tuple[Refusal, ...]
@@ -63,11 +72,27 @@ class Calibration(Document):
             raise ValueError("every answer needs one rank for each level")
         if len({answer.site for answer in self.answers}) != len(self.answers):
             raise ValueError("a site answered twice")
-        if any(found.server_rank > len(self.answers) + 1 for found in self.levels):
+        if bool(self.answers) == (self.aggregated is not None):
+            raise ValueError("answers come by name or aggregated")
+        m = sum(self.groups.values())
+        if any(found.server_rank > m + 1 for found in self.levels):
             raise ValueError("server_rank must lie between 1 and the number of answers plus 1")
-        if 2 * self.plan.max_faulty >= len(self.answers):
+        if 2 * self.plan.max_faulty >= m:
             raise ValueError("max_faulty must be below half the number of answers")
         return self
+
+    @property
+    def groups(self) -> dict[tuple[int, tuple[int, ...]], int]:
+        """How many answers came from sites of each size with each ranks."""
+        groups = Counter((answer.n, answer.ranks) for answer in self.answers)
+        for part in self.aggregated or ():
+            groups[(part.n, part.ranks)] += part.count
+        return dict(groups)
+
+    @property
+    def n_answers(self) -> int:
+        """How many sites answered."""
+        return sum(self.groups.values())
 
     @property
     def threshold(self) -> Any:
@@ -87,11 +112,10 @@ class Calibration(Document):
     @cached_property
     def laws(self) -> tuple[CoverageLaw, ...]:
         """The law of the coverage for each level, for the sites that answered."""
-        groups = Counter((answer.n, answer.ranks) for answer in self.answers)
         return coverage_laws(
-            [(count, n, ranks) for (n, ranks), count in groups.items()],
+            [(count, n, ranks) for (n, ranks), count in self.groups.items()],
             [found.server_rank for found in self.levels],
-            self.plan.max_faulty,
+            self.plan,
         )
 
     @property

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from fractions import Fraction
 from functools import cached_property
+from itertools import pairwise
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, StringConstraints, model_validator
@@ -11,6 +12,7 @@ from fedconformal._checks import rank_of
 from fedconformal.documents._base import Document, Part, SiteName
 from fedconformal.documents._views import PerSite, coverage_laws, one_or_all
 from fedconformal.laws import CoverageLaw
+from fedconformal.privacy._terms import Terms
 
 Probability = Annotated[float, Field(gt=0, lt=1)]
 PublicKey = Annotated[str, StringConstraints(pattern=r"^ed25519:[0-9a-f]{64}$")]
@@ -20,10 +22,11 @@ Share = Annotated[str, StringConstraints(pattern=r"^[1-9][0-9]{0,17}/[1-9][0-9]{
 class Advice(Part):
     """What would make an infeasible level feasible."""
 
-    n_points: int = Field(ge=1, description="smallest size that would do if every site had it")
-    n_sites: int = Field(
+    n_points: int | None = Field(ge=1, description="smallest size that would do if every site had it")
+    n_sites: int | None = Field(
         ge=1, description="smallest number of sites of the present (smallest) size that would do"
     )
+    epsilon: float | None = Field(default=None, gt=0, description="smallest privacy loss that would do")
 
 
 class Level(Part):
@@ -38,11 +41,17 @@ class Level(Part):
         description="rank that the server keeps; one more than there are sites for +inf; null while open",
     )
     advice: Advice | None = Field(description="present when no ranks reach the level")
+    quantile: Share | None = Field(default=None, description="quantile that private sites aim at")
 
     @property
     def exact_share(self) -> Fraction | None:
         """The share as a fraction."""
         return None if self.share is None else Fraction(self.share)
+
+    @property
+    def exact_quantile(self) -> Fraction | None:
+        """The quantile as a fraction."""
+        return None if self.quantile is None else Fraction(self.quantile)
 
 
 class ScoreRule(Part):
@@ -56,6 +65,23 @@ class ScoreRule(Part):
     def parameters(self) -> dict[str, Any]:
         """The parameters that were fixed."""
         return self.model_dump(exclude={"name"}, exclude_none=True)
+
+
+class PrivacyRule(Part):
+    """How sites make their reports differentially private; neighbours replace one record."""
+
+    epsilon: float = Field(gt=0, description="privacy loss of a site's whole answer, shared by its levels")
+    mechanism: Literal["permute-and-flip", "exponential"]
+    analysis: Literal["tight", "paper"]
+    edges: tuple[float, ...] = Field(min_length=2, description="right edges of the bins")
+    bounded: bool = Field(description="no score can be above the last edge; else the last bin means Infinity")
+    one_hot: bool = Field(description="only the sum of all sites' one-hot vectors may be calibrated")
+
+    @model_validator(mode="after")
+    def _increasing(self) -> Self:
+        if any(left >= right for left, right in pairwise(self.edges)):
+            raise ValueError("edges must increase strictly")
+        return self
 
 
 class SiteKey(Part):
@@ -103,6 +129,7 @@ class Plan(Document):
     expected: int | None = Field(ge=1, description="how many sites an open plan without names expects")
     score: ScoreRule | None = Field(description="how all sites compute their scores, where the plan fixes it")
     keys: tuple[SiteKey, ...] | None = Field(description="then only reports signed with these keys count")
+    privacy: PrivacyRule | None = Field(default=None, description="then reports are private")
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -116,6 +143,8 @@ class Plan(Document):
             raise ValueError("a site stands there twice")
         if self.keys is not None and sorted(key.site for key in self.keys) != sorted(names or ()):
             raise ValueError("keys must name exactly the sites that the plan names")
+        if (self.privacy is None) != all(level.quantile is None for level in self.levels):
+            raise ValueError("a quantile goes with privacy, and only with it")
         return self._consistent_open() if self.groups is None else self._consistent_closed(self.groups)
 
     def _consistent_open(self) -> Self:
@@ -123,6 +152,8 @@ class Plan(Document):
             raise ValueError("an open plan has a share for every level, and no server_rank")
         if self.names is not None and self.expected is not None:
             raise ValueError("an open plan has names or an expected number of sites, not both")
+        if self.privacy is not None:
+            raise ValueError("a private plan needs the sizes of the sites")
         return self
 
     def _consistent_closed(self, groups: tuple[Group, ...]) -> Self:
@@ -149,7 +180,14 @@ class Plan(Document):
         """Whether sizes come with the reports."""
         return self.groups is None
 
-    @property
+    @cached_property
+    def _by_name(self) -> dict[str, int]:
+        """The group of each named site; of an open plan, just the names."""
+        if self.groups is None:
+            return dict.fromkeys(self.names or (), 0)
+        return {name: i for i, group in enumerate(self.groups) for name in group.names or ()}
+
+    @cached_property
     def site_names(self) -> tuple[str, ...] | None:
         """The sites' names in order, where the plan names them."""
         if self.groups is None:
@@ -190,13 +228,22 @@ class Plan(Document):
             [self._per_site([group.ranks[i] for group in self.groups or ()]) for i in range(len(self.levels))]
         )
 
+    @property
+    def terms(self) -> Terms | None:
+        """The terms of one private release: a site's epsilon is shared evenly by the levels."""
+        rule = self.privacy
+        if rule is None:
+            return None
+        epsilon = Fraction(str(rule.epsilon)) / len(self.levels)
+        return Terms(epsilon, len(rule.edges), rule.mechanism, rule.analysis)
+
     @cached_property
     def laws(self) -> tuple[CoverageLaw, ...] | None:
         """The law of the coverage for each level, if all sites answer; None while the plan is open."""
         if self.groups is None:
             return None
         groups = [(group.count, group.n, group.ranks) for group in self.groups]
-        return coverage_laws(groups, [level.server_rank or 1 for level in self.levels], self.max_faulty)
+        return coverage_laws(groups, [level.server_rank or 1 for level in self.levels], self)
 
     @property
     def law(self) -> Any:
@@ -217,11 +264,25 @@ class Plan(Document):
         points = f"{min(sizes)}" if len(set(sizes)) == 1 else f"{min(sizes)} to {max(sizes)}"
         return tuple(
             f"No ranks reach the level {level.confidence_level:g} ({self.criterion}) with {self.n_sites} "
-            f"sites of {points} points: the threshold is infinite. It would take {level.advice.n_points} "
-            f"points at each of {self.n_sites} sites, or {level.advice.n_sites} sites of {min(sizes)} points."
+            f"sites of {points} points{self._privacy_words()}: the threshold is infinite. "
+            f"It would take {_either(self._ways(level.advice, min(sizes)))}."
             for level in self.levels
             if level.advice is not None
         )
+
+    def _privacy_words(self) -> str:
+        rule = self.privacy
+        return "" if rule is None else f", epsilon {rule.epsilon:g} and {len(rule.edges)} bins"
+
+    def _ways(self, advice: Advice, smallest: int) -> list[str]:
+        ways = []
+        if advice.n_points is not None:
+            ways.append(f"{advice.n_points} points at each of {self.n_sites} sites")
+        if advice.n_sites is not None:
+            ways.append(f"{advice.n_sites} sites of {smallest} points")
+        if advice.epsilon is not None:
+            ways.append(f"an epsilon of {advice.epsilon:g}")
+        return ways
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -245,12 +306,12 @@ class Plan(Document):
         The site is found by its name where the plan names sites, else by its size.
         """
         names = self.site_names
-        if names is not None and site not in names:
+        if names is not None and site not in self._by_name:
             raise ValueError(f"site must be one of the {len(names)} sites of the plan, got {site!r}")
         if self.groups is None:
             return tuple(rank_of(level.exact_share or Fraction(1), n) for level in self.levels)
-        if names is not None:
-            group = next(group for group in self.groups if site in (group.names or ()))
+        if names is not None and site is not None:
+            group = self.groups[self._by_name[site]]
             if group.n != n:
                 raise ValueError(f"the plan expects {group.n} scores from site {site!r}, got {n}")
             return group.ranks
@@ -260,3 +321,7 @@ class Plan(Document):
         sizes = sorted({group.n for group in self.groups})
         listed = ", ".join(map(str, sizes[:8])) + (", ..." if len(sizes) > 8 else "")
         raise ValueError(f"the plan expects sites with {listed} scores, got {n}")
+
+
+def _either(ways: list[str]) -> str:
+    return ", or ".join(ways) or "more than this search could find"

@@ -3,11 +3,14 @@
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
-from fedconformal.laws import CoverageLaw, OrderStatistics
+from fedconformal.laws import CoverageLaw, OrderStatistics, SiteLaw
+
+if TYPE_CHECKING:
+    from fedconformal.documents._plan import Plan
 
 
 def one_or_all(values: Sequence[Any]) -> Any:
@@ -16,16 +19,18 @@ def one_or_all(values: Sequence[Any]) -> Any:
 
 
 def coverage_laws(
-    groups: Iterable[tuple[int, int, Sequence[int]]], server_ranks: Sequence[int], max_faulty: int
+    groups: Iterable[tuple[int, int, Sequence[int]]], server_ranks: Sequence[int], plan: "Plan"
 ) -> tuple[CoverageLaw, ...]:
     """The law of the coverage for each level, from groups of (count, n, ranks for each level)."""
     counts, sizes, ranks = (np.array(column) for column in zip(*groups, strict=True))
-    return tuple(
-        CoverageLaw.of_sites(
-            OrderStatistics(sizes, ranks[:, i]), counts, server_rank=server_rank, max_faulty=max_faulty
-        )
-        for i, server_rank in enumerate(server_ranks)
-    )
+    laws = []
+    for i, server_rank in enumerate(server_ranks):
+        sites: SiteLaw = OrderStatistics(sizes, ranks[:, i])
+        quantile = plan.levels[i].exact_quantile
+        if plan.terms is not None and quantile is not None:
+            sites = plan.terms.sites(sizes, quantile)
+        laws.append(CoverageLaw.of_sites(sites, counts, server_rank=server_rank, max_faulty=plan.max_faulty))
+    return tuple(laws)
 
 
 class PerSite(Sequence[int]):

@@ -58,7 +58,7 @@ def _count_masses(p: Floats, counts: Ints) -> tuple[int, Floats]:
     blocks = []
     if small.any():
         blocks.append((0, _sum_of_bernoullis(np.repeat(p[:, small], counts[small], axis=1))))
-    blocks += [_binomial_masses(p[:, g], int(counts[g])) for g in np.flatnonzero(~small)]
+    blocks += [binomial_masses(p[:, g], int(counts[g])) for g in np.flatnonzero(~small)]
     while len(blocks) > 1:
         blocks.sort(key=lambda block: block[1].shape[1])
         (start1, mass1), (start2, mass2) = blocks[:2]
@@ -78,7 +78,7 @@ def _sum_of_bernoullis(p: Floats) -> Floats:
     return masses[:, 0, : p.shape[1] + 1]
 
 
-def _binomial_masses(p: Floats, m: int) -> tuple[int, Floats]:
+def binomial_masses(p: Floats, m: int) -> tuple[int, Floats]:
     """Binomial(m, p) probabilities over the counts that matter for any of the nodes.
 
     Ratios of neighbours are added in logarithms and the sum is normalised: for large m this keeps three

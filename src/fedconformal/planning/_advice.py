@@ -22,19 +22,28 @@ def reachable(n_sites: int, n_points: int, goal: Goal) -> bool:
 
 def smallest_n_points(n_sites: int, goal: Goal) -> int:
     """Points per site that this many sites need."""
-    return _smallest(lambda n: reachable(n_sites, n, goal), start=1)
+    found = smallest(lambda n: reachable(n_sites, n, goal), start=1)
+    assert found is not None
+    return found
 
 
 def smallest_n_sites(n_points: int, goal: Goal) -> int:
     """Sites of this many points that are needed."""
-    return _smallest(lambda m: reachable(m, n_points, goal), start=2 * goal.max_faulty + 1)
+    found = smallest(lambda m: reachable(m, n_points, goal), start=2 * goal.max_faulty + 1)
+    assert found is not None
+    return found
 
 
-def _smallest(enough: Callable[[int], bool], *, start: int) -> int:
-    """Smallest whole number from ``start`` on that is enough, for a property that larger numbers keep."""
+def smallest(enough: Callable[[int], bool], *, start: int, stop: int | None = None) -> int | None:
+    """Smallest whole number from ``start`` on that is enough, for a property that larger numbers keep.
+
+    None if no number up to ``stop`` is.
+    """
     low, high = start - 1, start
     while not enough(high):
-        low, high = high, 2 * high
+        if stop is not None and high >= stop:
+            return None
+        low, high = high, 2 * high if stop is None else min(2 * high, stop)
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if enough(middle) else (middle, high)

@@ -1,5 +1,6 @@
 """From wishes to a Plan."""
 
+import math
 import warnings
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
@@ -9,11 +10,18 @@ from typing import Any, Literal
 import numpy as np
 
 from fedconformal import _checks
-from fedconformal.documents import Advice, Group, Level, Plan, ScoreRule, SiteKey
+from fedconformal.documents import Advice, Group, Level, Plan, PrivacyRule, ScoreRule, SiteKey
 from fedconformal.laws._sites import Ints
 from fedconformal.planning._advice import smallest_n_points, smallest_n_sites
 from fedconformal.planning._family import common_shares, fixed, with_share
+from fedconformal.planning._private import (
+    search_private,
+    smallest_epsilon,
+    smallest_private_n,
+)
 from fedconformal.planning._search import Goal, search
+from fedconformal.privacy._rule import Privacy
+from fedconformal.privacy._terms import Terms
 
 CRITERIA = ("marginal", "stable", "conditional")
 
@@ -34,6 +42,7 @@ def plan(
     sites: Iterable[str] | None = None,
     score: str | Mapping[str, Any] | None = None,
     keys: Mapping[str, str] | None = None,
+    privacy: Privacy | None = None,
     on_infeasible: Literal["warn", "raise", "ignore"] = "warn",
 ) -> Plan:
     """Choose the ranks of a federation.
@@ -56,6 +65,7 @@ def plan(
     sites : names of the sites, if only these may answer.
     score : name of the score that all sites use, or a mapping with its name and parameters.
     keys : Ed25519 public key of each named site; then only signed reports count.
+    privacy : makes every report differentially private; the sizes of the sites must be known.
     on_infeasible : what to do when no finite threshold reaches a level: ``"warn"`` (the plan then says so and
         has an infinite threshold), ``"raise"`` a ValueError, or ``"ignore"``.
 
@@ -77,6 +87,7 @@ def plan(
         "max_faulty": faulty,
         "score": _score(score),
         "keys": _keys(keys, names),
+        "privacy": _privacy(privacy, sizes, criterion, faulty),
     }
     rules = [_rule(local_ranks, level) for level in levels]
     if sizes is None:
@@ -85,7 +96,10 @@ def plan(
         return Plan(levels=open_levels, groups=None, names=names, expected=None if names else m, **common)
     goals = [Goal(level, criterion, share, faulty) for level in levels]
     distinct, counts, where = _distinct(sizes, m or 1)
-    solved = [_solve(distinct, counts, goal, rule) for goal, rule in zip(goals, rules, strict=True)]
+    if privacy is not None:
+        solved = [_solve_private(distinct, counts, goal, privacy, len(goals)) for goal in goals]
+    else:
+        solved = [_solve(distinct, counts, goal, rule) for goal, rule in zip(goals, rules, strict=True)]
     result = Plan(
         levels=tuple(level for level, _ in solved),
         groups=_groups(distinct, where, m or 1, [ranks for _, ranks in solved], names),
@@ -206,11 +220,60 @@ def _infeasible(n_points: Ints, counts: Ints, goal: Goal) -> tuple[int, Advice]:
     )
 
 
+def _solve_private(
+    n_points: Ints, counts: Ints, goal: Goal, privacy: Privacy, n_levels: int
+) -> tuple[Level, Ints]:
+    """One private level: its entry in the plan, and the rank that each distinct size aims at."""
+    rule = PrivacyRule(**privacy.fields())
+    epsilon = Fraction(str(rule.epsilon)) / n_levels
+    terms = Terms(epsilon, len(rule.edges), rule.mechanism, rule.analysis)
+    best = search_private(n_points, counts, goal, terms)
+    if best is None:
+        quantile, rank = Fraction(999, 1000), int(counts.sum()) + 1
+        advice = Advice(
+            n_points=smallest_private_n(n_points, counts, goal, terms),
+            n_sites=None,
+            epsilon=smallest_epsilon(n_points, counts, goal, terms, n_levels),
+        )
+    else:
+        quantile, rank, advice = best.quantile, best.server_rank, None
+    aim = np.array([max(1, math.ceil(quantile * int(n))) for n in n_points])
+    return _level(goal.level, share=None, server_rank=rank, advice=advice, quantile=quantile), aim
+
+
+def _privacy(privacy: Any, sizes: Ints | None, criterion: str, max_faulty: int) -> PrivacyRule | None:
+    if privacy is None:
+        return None
+    if not isinstance(privacy, Privacy):
+        raise TypeError(f"privacy must be a Privacy, got {privacy!r}")
+    if sizes is None:
+        raise ValueError("privacy needs n_points: the noise depends on how many scores each site has")
+    if privacy.analysis == "paper" and (np.unique(sizes).size > 1 or criterion != "marginal" or max_faulty):
+        raise ValueError(
+            "the paper's analysis is for sites of one size, the marginal criterion, and no liars"
+        )
+    return PrivacyRule(**privacy.fields())
+
+
 def _level(
-    level: Fraction, *, share: Fraction | None, server_rank: int | None = None, advice: Advice | None = None
+    level: Fraction,
+    *,
+    share: Fraction | None,
+    server_rank: int | None = None,
+    advice: Advice | None = None,
+    quantile: Fraction | None = None,
 ) -> Level:
-    text = None if share is None else f"{share.numerator}/{share.denominator}"
-    return Level(confidence_level=float(level), share=text, server_rank=server_rank, advice=advice)
+    return Level(
+        confidence_level=float(level),
+        share=_text(share),
+        server_rank=server_rank,
+        advice=advice,
+        quantile=_text(quantile),
+    )
+
+
+def _text(share: Fraction | None) -> str | None:
+    return None if share is None else f"{share.numerator}/{share.denominator}"
 
 
 def _groups(

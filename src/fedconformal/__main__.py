@@ -1,0 +1,5 @@
+"""``python -m fedconformal``."""
+
+from fedconformal.terminal import run
+
+run()

@@ -1,0 +1,198 @@
+"""Numbers from files: CSV, Parquet or .npy, by column."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedconformal._extras import need
+
+Floats = NDArray[np.float64]
+_BATCH = 4_000_000  # rows of a Parquet file read at once
+_SUFFIXES = (".csv", ".tsv", ".txt", ".parquet", ".npy")
+
+
+def read_column(path: Path, column: str | None = None, *, nan: bool = False) -> Floats:
+    """One column of numbers as a float64 array that belongs to the caller.
+
+    A file with one column needs no name. NaN and empty cells are refused by name and number, unless ``nan``.
+    Parquet is streamed into the result, batch by batch.
+    """
+    kind = _kind(path)
+    if kind == ".npy":
+        values = _npy(path, column)
+    elif kind == ".parquet":
+        values = _parquet_column(path, column)
+    else:
+        frame = _csv(path)
+        values = _numeric(path, frame, _only(path, frame.columns, column))
+    if values.size == 0:
+        raise ValueError(f"{path}: no scores in it")
+    return values if nan else _without_nan(path, values)
+
+
+def read_table(path: Path) -> Any:
+    """A whole table as a polars DataFrame; .npy columns are called column_1, column_2, ..."""
+    kind = _kind(path)
+    if kind == ".npy":
+        array = _load_npy(path)
+        array = array[:, None] if array.ndim == 1 else array
+        if array.ndim != 2 or array.dtype.kind not in "iuf":
+            raise ValueError(
+                f"{path}: a table of numbers is needed, got {array.dtype} of shape {array.shape}"
+            )
+        names = [f"column_{i + 1}" for i in range(array.shape[1])]
+        return _polars().DataFrame({name: array[:, i] for i, name in enumerate(names)})
+    frame = _read_parquet(path) if kind == ".parquet" else _csv(path)
+    if frame.height == 0:
+        raise ValueError(f"{path}: no rows in it")
+    return frame
+
+
+def numbers(path: Path, frame: Any, columns: Sequence[str]) -> Floats:
+    """Columns of a table as one float64 array (rows, columns), NaN refused."""
+    out = np.empty((frame.height, len(columns)))
+    for i, name in enumerate(columns):
+        if name not in frame.columns:
+            raise ValueError(f"{path}: no column {name!r}; there are {', '.join(frame.columns)}")
+        out[:, i] = _without_nan(path, _numeric(path, frame, name), name)
+    return out
+
+
+# -- readers -----------------------------------------------------------------------------------------------
+
+
+def _kind(path: Path) -> str:
+    if path.is_dir():
+        raise ValueError(f"{path}: is a directory, a file is needed")
+    if not path.exists():
+        raise ValueError(f"{path}: no such file")
+    if path.suffix.lower() not in _SUFFIXES:
+        raise ValueError(f"{path}: the name must end with one of {', '.join(_SUFFIXES)}")
+    if path.stat().st_size == 0:
+        raise ValueError(f"{path}: is empty")
+    return path.suffix.lower()
+
+
+def _polars() -> Any:
+    return need("polars", extra="cli")
+
+
+def _csv(path: Path) -> Any:
+    """A CSV with or without a header line: without, if its first line is all numbers."""
+    separator = "\t" if path.suffix.lower() == ".tsv" else ","
+    with path.open("rb") as file:
+        first = file.readline(10_000_000)
+    try:
+        cells = first.decode("utf-8-sig").strip().split(separator)
+        header = not all(_is_number(cell) for cell in cells)
+        return _polars().read_csv(
+            path, has_header=header, separator=separator, infer_schema_length=None, raise_if_empty=False
+        )
+    except UnicodeDecodeError:
+        raise ValueError(f"{path}: is not text in UTF-8") from None
+    except Exception as error:
+        raise ValueError(f"{path}: cannot be read as CSV: {_first_line(error)}") from None
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell.strip().strip('"'))
+    except ValueError:
+        return False
+    return True
+
+
+def _read_parquet(path: Path) -> Any:
+    try:
+        return _polars().read_parquet(path)
+    except Exception as error:
+        raise ValueError(f"{path}: cannot be read as Parquet: {_first_line(error)}") from None
+
+
+def _parquet_column(path: Path, column: str | None) -> Floats:
+    polars = _polars()
+    try:
+        lazy = polars.scan_parquet(path)
+        schema = lazy.collect_schema()
+        height = int(lazy.select(polars.len()).collect().item())
+    except Exception as error:
+        raise ValueError(f"{path}: cannot be read as Parquet: {_first_line(error)}") from None
+    name = _only(path, schema.names(), column)
+    _check_type(path, name, schema[name])
+    values = np.empty(height)
+    for start in range(0, height, _BATCH):
+        part = lazy.select(name).slice(start, _BATCH).collect()
+        values[start : start + part.height] = (
+            part[name].cast(polars.Float64).fill_null(float("nan")).to_numpy()
+        )
+    return values
+
+
+def _load_npy(path: Path) -> Any:
+    try:
+        return np.load(path, allow_pickle=False)
+    except Exception as error:
+        raise ValueError(f"{path}: cannot be read as .npy: {_first_line(error)}") from None
+
+
+def _npy(path: Path, column: str | None) -> Floats:
+    if column is not None:
+        raise ValueError(f"{path}: a .npy file has no column names")
+    array = _load_npy(path)
+    if array.ndim != 1 or array.dtype.kind not in "iuf":
+        raise ValueError(
+            f"{path}: a flat array of numbers is needed, got {array.dtype} of shape {array.shape}"
+        )
+    return np.asarray(array, dtype=np.float64)
+
+
+# -- columns -----------------------------------------------------------------------------------------------
+
+
+def _only(path: Path, columns: Sequence[str], column: str | None) -> str:
+    if column is not None:
+        if column not in columns:
+            raise ValueError(f"{path}: no column {column!r}; there are {', '.join(columns)}")
+        return column
+    if len(columns) != 1:
+        raise ValueError(f"{path}: {len(columns)} columns ({', '.join(columns)}): say which with --column")
+    return columns[0]
+
+
+def _check_type(path: Path, name: str, kind: Any) -> None:
+    if not (kind.is_numeric() and not kind.is_decimal()) and kind != _polars().Null:
+        raise ValueError(f"{path}: column {name!r} must hold numbers, got {kind}")
+
+
+def _numeric(path: Path, frame: Any, name: str) -> Floats:
+    polars = _polars()
+    series = frame[name]
+    if series.dtype == polars.String:
+        converted = series.str.strip_chars().cast(polars.Float64, strict=False)
+        wrong = converted.is_null() & series.is_not_null()
+        if wrong.any():
+            row = wrong.arg_max()
+            text = str(series[row])[:40]
+            raise ValueError(f"{path}: column {name!r} must hold numbers, got {text!r} in row {row + 1}")
+        series = converted
+    _check_type(path, name, series.dtype)
+    values: Floats = series.cast(polars.Float64).fill_null(float("nan")).to_numpy().copy()
+    return values
+
+
+def _without_nan(path: Path, values: Floats, name: str | None = None) -> Floats:
+    missing = np.isnan(values)
+    if missing.any():
+        where = f" in column {name!r}" if name else ""
+        count, first = int(missing.sum()), int(np.argmax(missing)) + 1
+        raise ValueError(
+            f"{path}: NaN or empty{where} in {count} of {values.size} rows, first in row {first}"
+        )
+    return values
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0][:200]

@@ -1,0 +1,10 @@
+"""scikit-learn estimators over grouped data: ``conformalize(X, y, sites=...)``, then intervals or sets."""
+
+from fedconformal._extras import need
+
+need("sklearn", extra="sklearn")
+
+from fedconformal.estimators._classifier import FederatedConformalClassifier  # noqa: E402
+from fedconformal.estimators._regressor import FederatedConformalRegressor  # noqa: E402
+
+__all__ = ["FederatedConformalClassifier", "FederatedConformalRegressor"]

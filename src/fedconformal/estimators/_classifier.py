@@ -1,0 +1,175 @@
+"""Prediction sets for any classifier with probabilities."""
+
+import warnings
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import ClassifierMixin
+from sklearn.linear_model import LogisticRegression
+from sklearn.utils import column_or_1d
+from sklearn.utils.metaestimators import available_if
+
+from fedconformal import _checks
+from fedconformal.estimators._base import FederatedConformal
+from fedconformal.estimators._sites import is_missing
+from fedconformal.scores import Score
+from fedconformal.scores._base import Bools, Floats
+
+_SCORING, _PREDICTING = 0, 1
+
+
+def _has_probabilities(self: "FederatedConformalClassifier") -> bool:
+    inner = self._model() if self.__sklearn_is_fitted__() else self._prototype()
+    return hasattr(inner, "predict_proba")
+
+
+class FederatedConformalClassifier(ClassifierMixin, FederatedConformal):  # type: ignore[misc]
+    """Prediction sets of labels calibrated over sites.
+
+    If, given the model, all calibration rows and the new row have independent and identically distributed
+    scores, a set holds the label with mean probability at least ``confidence_level``
+    (``criterion="marginal"``); ``calibration_.law`` is the exact law of that probability given the data.
+
+    Parameters
+    ----------
+    estimator : classifier with predict_proba
+        Fitted with ``prefit=True``. None is a LogisticRegression, with ``prefit=False`` only.
+    confidence_level : float or list of floats
+        Coverage wanted; with several, the sets have a last axis with one entry for each.
+    conformity_score : {"lac", "aps", "raps"} or a `fedconformal.scores` object
+        ``"aps"`` and ``"raps"`` are not randomized; ``scores.APS(randomized=True)`` is.
+    criterion, delta, max_faulty
+        See `fedconformal.plan`.
+    prefit : bool
+        True: use the fitted estimator as it is, and skip ``fit``. False: ``fit`` trains a clone.
+    random_state : None, int, numpy Generator or RandomState
+        Where a randomized score takes its uniform numbers from, one per row, in ``conformalize`` and in
+        ``predict_set``. An int gives the same numbers in every call, by the row's position, and
+        different ones for the two methods. Not used by other scores.
+
+    Attributes
+    ----------
+    estimator_ : the fitted model.
+    classes_ : array of shape (n_classes,)
+        The labels, in the order of the sets' second axis.
+    calibration_ : Calibration
+        Threshold, exact law, sites; ``plan_`` is its plan.
+    thresholds_ : array of shape (n_levels,)
+    conformity_score_ : the score in use.
+    n_features_in_, feature_names_in_ : as the model has them.
+
+    Notes
+    -----
+    A calibration label that the model has never seen scores +inf, with a warning: no set of known labels
+    holds it. Coverage can then not exceed the share of known labels.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = LogisticRegression(max_iter=1000).fit(X[::2], y[::2])
+    >>> classifier = FederatedConformalClassifier(model, confidence_level=0.8)
+    >>> classifier = classifier.conformalize(X[1::2], y[1::2], sites=["A", "B", "C"] * 25)
+    >>> labels, sets = classifier.predict_set(X[:5])
+    >>> labels.shape, sets.shape
+    ((5,), (5, 3, 1))
+    """
+
+    _SCORES: ClassVar = ("lac", "aps", "raps")
+    _KIND: ClassVar = "labels"
+
+    def __init__(
+        self,
+        estimator: Any = None,
+        *,
+        confidence_level: Any = 0.9,
+        conformity_score: Any = "lac",
+        criterion: Any = "marginal",
+        delta: float = 0.1,
+        max_faulty: int = 0,
+        prefit: bool = True,
+        random_state: Any = None,
+    ) -> None:
+        self.estimator = estimator
+        self.confidence_level = confidence_level
+        self.conformity_score = conformity_score
+        self.criterion = criterion
+        self.delta = delta
+        self.max_faulty = max_faulty
+        self.prefit = prefit
+        self.random_state = random_state
+
+    @property
+    def classes_(self) -> NDArray[Any]:
+        """The labels, in the order of the sets' second axis."""
+        return np.asarray(self._model().classes_)
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return the model's label for each row, shape (n,); no calibration is needed."""
+        return np.asarray(self._model().predict(X))
+
+    @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
+    def predict_proba(self, X: Any) -> Floats:
+        """Return the model's class probabilities, shape (n, n_classes)."""
+        return np.asarray(self._model().predict_proba(X))
+
+    def predict_set(self, X: Any) -> tuple[NDArray[Any], Bools]:
+        """Return the model's labels, and which labels score at most the threshold.
+
+        Returns
+        -------
+        y_pred : array of shape (n,)
+        sets : bool array of shape (n, n_classes, n_levels)
+            Columns in the order of ``classes_``. All labels where the level cannot be reached; a row
+            without a true entry is an empty set.
+        """
+        self._check_calibrated()
+        probabilities = np.asarray(self.estimator_.predict_proba(X))
+        draws = self._draws(self.conformity_score_, len(probabilities), _PREDICTING)
+        sets = self.conformity_score_.set(probabilities, self.thresholds_, **draws)
+        return self.predict(X), np.asarray(sets)
+
+    def _default_estimator(self) -> Any:
+        return LogisticRegression()
+
+    def _check_estimator(self, estimator: Any, score: Score) -> None:
+        if not hasattr(estimator, "predict_proba"):
+            raise ValueError(f"estimator must have predict_proba, and {type(estimator).__name__} has not")
+
+    def _row_scores(self, model: Any, score: Score, X: Any, y: Any) -> Floats:
+        probabilities = np.asarray(model.predict_proba(X))
+        places = _places(column_or_1d(y), model.classes_)
+        draws = self._draws(score, len(probabilities), _SCORING)
+        scores = score.score(np.maximum(places, 0), probabilities, **draws)
+        scores[places < 0] = np.inf
+        return scores
+
+    def _draws(self, score: Score, n: int, stream: int) -> dict[str, Floats]:
+        """The argument u of a randomized score; the calibration's draws are independent of the sets'."""
+        if not getattr(score, "randomized", False):
+            return {}
+        source = self.random_state
+        if not isinstance(source, (np.random.Generator, np.random.RandomState)):
+            seed = None if source is None else [stream, _checks.integer("random_state", source, low=0)]
+            source = np.random.default_rng(seed)
+        return {"u": source.random(n)}
+
+
+def _places(y: NDArray[Any], classes: Any) -> NDArray[np.intp]:
+    """The class index of each label; -1, with a warning, for those that the classifier does not know."""
+    index = {label: i for i, label in enumerate(np.asarray(classes).tolist())}
+    labels = y.tolist()
+    places = np.array([index.get(label, -1) for label in labels], dtype=np.intp)
+    unknown = [label for label, place in zip(labels, places, strict=True) if place < 0]
+    if any(is_missing(label) for label in unknown):
+        raise ValueError("y must not hold missing labels (None, NaN)")
+    if unknown:
+        warnings.warn(
+            f"{len(unknown)} of {len(labels)} calibration labels are not among the classifier's classes, the "
+            f"first is {unknown[0]!r}. They score +inf; no set holds them, whatever the threshold.",
+            UserWarning,
+            stacklevel=4,
+        )
+    return places

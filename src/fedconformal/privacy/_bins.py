@@ -1,0 +1,146 @@
+"""Bins: the public grid to which a site rounds its scores before a private release.
+
+Edges are part of the plan, so nothing here takes the site's own calibration scores to choose them.
+"""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import pairwise
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fedconformal._checks import integer
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+_BLOCK = 65_536
+"""Scores sorted at a time: small enough to stay in the processor's cache."""
+
+
+@dataclass(frozen=True)
+class Bins:
+    """Right edges e_1 < ... < e_B, public and fixed before any site looks at its scores.
+
+    A score is rounded up to the right edge of its bin; one that is below e_1 goes to the first bin, one that
+    is above e_B (or NaN) to the last. The last bin therefore means +inf, unless ``bounded`` promises that
+    the score cannot exceed e_B by construction, as one minus a probability cannot exceed 1.
+    """
+
+    edges: tuple[float, ...]
+    bounded: bool = False
+
+    def __post_init__(self) -> None:
+        """Keep the edges as exact float64, refusing what cannot be a grid."""
+        if not isinstance(self.bounded, (bool, np.bool_)):
+            raise TypeError(f"bounded must be True or False, got {self.bounded!r}")
+        object.__setattr__(self, "bounded", bool(self.bounded))
+        object.__setattr__(self, "edges", _edges(self.edges))
+
+    @classmethod
+    def uniform(cls, low: float, high: float, count: int, *, bounded: bool = False) -> "Bins":
+        """``count`` bins of equal width: right edges ``low + i (high - low) / count``, i = 1..count."""
+        low, high, count = _range(low, high, count)
+        edges = low + np.arange(1, count + 1) * (high - low) / count
+        # A bounded score may equal its bound, so rounding must not move the last edge.
+        edges[-1] = high
+        return cls(tuple(edges.tolist()), bounded)
+
+    @classmethod
+    def log(cls, low: float, high: float, count: int) -> "Bins":
+        """``count`` bins whose right edges grow by a constant factor from ``low`` > 0 to ``high``."""
+        low, high, count = _range(low, high, count)
+        if low <= 0:
+            raise ValueError(f"low must be above 0 for logarithmic bins, got {low}")
+        return cls(tuple(np.geomspace(low, high, count).tolist()))
+
+    @classmethod
+    def from_reference(cls, public_scores: ArrayLike, count: int) -> "Bins":
+        """Bins that hold equal shares of a **public** sample: its i/count quantiles, i = 1..count.
+
+        The sample is published with the plan in all but name, so it must be scores that nobody needs to
+        protect, such as the model's residuals on a public set. Never a site's own calibration scores: the
+        privacy guarantee assumes edges that do not depend on them. Ties in the sample give fewer bins.
+        """
+        count = integer("count", count, low=2)
+        sample = _flat("public_scores", public_scores)
+        if sample.size < 2 or not np.isfinite(sample).all():
+            raise ValueError(
+                f"public_scores must hold at least two scores, all finite, got {sample.size} of which "
+                f"{int(np.isfinite(sample).sum())} are finite"
+            )
+        edges = np.unique(np.quantile(sample, np.arange(1, count + 1) / count))
+        if edges.size < 2:
+            raise ValueError(f"public_scores must have at least two distinct quantiles, all are {edges[0]}")
+        return cls(tuple(edges.tolist()))
+
+    def place(self, scores: ArrayLike) -> Ints:
+        """How many scores fall into each bin, the scores read as float64.
+
+        Whatever the values are, nothing is dropped and nothing is raised: whether an error was raised would
+        itself be a release. Only the type and the shape of the array are checked.
+        """
+        values, n_below = _flat("scores", scores), np.zeros(len(self.edges) - 1, np.int64)
+        inner = np.array(self.edges[:-1])
+        for start in range(0, values.size, _BLOCK):
+            # Sorting puts NaN behind everything: above the last edge, where it belongs.
+            block = np.sort(values[start : start + _BLOCK])
+            n_below += np.searchsorted(block, inner, side="right")
+        return np.diff(n_below, prepend=0, append=values.size)
+
+    def value(self, bin_index: int) -> float:
+        """What a release of this bin (0 is the first) means as a score: its right edge, +inf for the last.
+
+        The last bin means its right edge only if the score is ``bounded``.
+        """
+        index = integer("bin_index", bin_index, low=0, high=len(self.edges) - 1)
+        return self.edges[index] if self.bounded or index < len(self.edges) - 1 else math.inf
+
+
+def _edges(value: Any) -> tuple[float, ...]:
+    if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
+        raise TypeError(f"edges must be a list of numbers, got {value!r}")
+    edges = tuple(_number(f"edges[{i}]", edge) for i, edge in enumerate(value))
+    if len(edges) < 2:
+        raise ValueError(f"edges must be at least 2, got {len(edges)}")
+    for i, (left, right) in enumerate(pairwise(edges)):
+        if left >= right:
+            raise ValueError(f"edges must be strictly increasing, got {left} then {right} at edges[{i + 1}]")
+    return edges
+
+
+def _number(name: str, value: Any) -> float:
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, Real):
+        raise TypeError(f"{name} must be a finite number, got {value!r}")
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
+    if not math.isfinite(number):
+        raise ValueError(f"{name} must be a finite number, got {value}")
+    # Minus zero would be equal but written differently in a document.
+    return number + 0.0
+
+
+def _range(low: Any, high: Any, count: Any) -> tuple[float, float, int]:
+    low, high = _number("low", low), _number("high", high)
+    if low >= high:
+        raise ValueError(f"low must be below high, got low={low} and high={high}")
+    count = integer("count", count, low=2)
+    if not math.isfinite((high - low) * count):
+        raise ValueError(f"(high - low) * count must be a finite float64, got low={low} and high={high}")
+    return low, high, count
+
+
+def _flat(name: str, value: ArrayLike) -> Floats:
+    array = np.asarray(value)
+    if array.dtype.kind not in "fiub":
+        raise TypeError(f"{name} must be an array of numbers, got an array of {array.dtype}")
+    if array.ndim != 1:
+        raise ValueError(f"{name} must be a flat array, got shape {array.shape}")
+    with np.errstate(over="ignore"):
+        return array.astype(np.float64, copy=False)

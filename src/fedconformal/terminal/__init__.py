@@ -1,0 +1,60 @@
+"""The ``fedconformal`` command: words on a terminal, the work is done elsewhere."""
+
+import os
+import sys
+import warnings
+from collections.abc import Sequence
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; every failure that a user can cause is one line and exit code 2."""
+    try:
+        from fedconformal.terminal._app import app
+    except ModuleNotFoundError as error:
+        return _fail(f"{error.name} is not installed: pip install 'fedconformal[cli]'")
+    with warnings.catch_warnings():
+        warnings.showwarning = _one_line  # type: ignore[assignment]
+        return _run(app, list(sys.argv[1:] if arguments is None else arguments))
+
+
+def _run(app: object, arguments: list[str]) -> int:
+    try:
+        code = app(args=arguments, standalone_mode=False)  # type: ignore[operator]
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        return _fail("stopped", code=130)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except (ValueError, TypeError, OSError, ImportError, MemoryError) as error:
+        return _fail(_sentence(error))
+    except Exception as error:
+        if type(error).__name__ == "Abort":
+            return _fail("stopped, nothing was written", code=130)
+        message = getattr(error, "format_message", None)
+        if message is None:
+            raise
+        return _fail(message() or "see fedconformal --help")
+    return code if isinstance(code, int) else 0
+
+
+def _sentence(error: BaseException) -> str:
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    if isinstance(error, MemoryError):
+        return "not enough memory"
+    return str(error)
+
+
+def _fail(message: str, *, code: int = 2) -> int:
+    print("fedconformal: " + " ".join(message.split()), file=sys.stderr)
+    return code
+
+
+def _one_line(message: Warning | str, *_: object) -> None:
+    print("fedconformal: " + " ".join(str(message).split()), file=sys.stderr)
+
+
+def run() -> None:
+    """Entry point of the installed command."""
+    sys.exit(main())

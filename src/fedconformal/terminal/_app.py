@@ -1,0 +1,304 @@
+"""The commands."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from fedconformal import __version__
+from fedconformal.terminal import _parse
+from fedconformal.terminal._show import print_json, say, show_calibration, show_plan
+
+app = typer.Typer(
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    help="Prediction sets with a coverage guarantee, calibrated on data that never leaves its site.",
+)
+
+Output = Annotated[Path | None, typer.Option("--output", "-o", help="Where to write the result.")]
+Force = Annotated[bool, typer.Option("--force", help="Overwrite an existing output.")]
+Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON, and nothing else.")]
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        print(__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def _common(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    pass
+
+
+def _save(content: Any, output: Path | None, *, force: bool, as_json: bool) -> None:
+    from fedconformal._outputs import write_text
+
+    if output is not None:
+        write_text(output, content.to_json() + "\n", force=force)
+        say(f"wrote {output}")
+    if as_json:
+        print_json(content)
+
+
+def _check_output(output: Path | None, *, force: bool) -> None:
+    from fedconformal._outputs import check_free
+
+    if output is not None:
+        check_free(output, force=force)
+
+
+@app.command()
+def plan(
+    sites: Annotated[str | None, typer.Option(help="Number of sites, or their names: A,B,C.")] = None,
+    points: Annotated[
+        str | None,
+        typer.Option(help="Scores per site: 79, or 120,40,377, or A=120,B=40, or a CSV with columns site,n."),
+    ] = None,
+    confidence_level: Annotated[
+        list[float] | None, typer.Option(help="Coverage wanted; may be repeated.")
+    ] = None,
+    criterion: Annotated[str, typer.Option(help="marginal, stable or conditional.")] = "marginal",
+    delta: Annotated[float, typer.Option(help="For the conditional criterion, in (0, 0.5].")] = 0.1,
+    max_faulty: Annotated[int, typer.Option(help="How many sites may send anything at all.")] = 0,
+    local_ranks: Annotated[str, typer.Option(help="common, paper, or a share between 0 and 1.")] = "common",
+    score: Annotated[
+        str | None, typer.Option(help="Score that all sites use: absolute, normalized, cqr, lac, aps, raps.")
+    ] = None,
+    penalty: Annotated[float | None, typer.Option(help="For raps.")] = None,
+    k_reg: Annotated[int | None, typer.Option(help="For raps.")] = None,
+    key: Annotated[
+        list[str] | None, typer.Option(help="SITE=ed25519:...; then only signed reports count.")
+    ] = None,
+    epsilon: Annotated[float | None, typer.Option(help="Makes the plan private; needs --bins.")] = None,
+    bins: Annotated[
+        str | None,
+        typer.Option(
+            help="uniform:LOW:HIGH:COUNT, log:LOW:HIGH:COUNT, or reference:FILE:COUNT (public scores)."
+        ),
+    ] = None,
+    bounded: Annotated[bool, typer.Option(help="No score can be above the last bin.")] = False,
+    mechanism: Annotated[str | None, typer.Option(help="permute-and-flip or exponential.")] = None,
+    analysis: Annotated[str, typer.Option(help="tight or paper.")] = "tight",
+    one_hot: Annotated[bool, typer.Option(help="Accept only the sum of one-hot vectors.")] = False,
+    output: Output = None,
+    force: Force = False,
+    json: Json = False,
+) -> None:
+    """Choose the ranks of a federation."""
+    from fedconformal.planning import plan as make
+
+    _check_output(output, force=force)
+    n_sites, names = _parse.sites(sites)
+    levels = confidence_level or [0.9]
+    options: dict[str, Any] = {"criterion": criterion, "local_ranks": _parse.local_ranks(local_ranks)}
+    result = make(
+        n_sites,
+        _parse.points(points),
+        confidence_level=levels[0] if len(levels) == 1 else levels,
+        delta=delta,
+        max_faulty=max_faulty,
+        sites=names,
+        score=_parse.score(score, penalty=penalty, k_reg=k_reg),
+        keys=_parse.keys(key),
+        privacy=_parse.privacy(
+            epsilon, bins, bounded=bounded, mechanism=mechanism, analysis=analysis, one_hot=one_hot
+        ),
+        on_infeasible="ignore",
+        **options,
+    )
+    if not json:
+        show_plan(result)
+    _save(result, output, force=force, as_json=json)
+
+
+@app.command()
+def report(
+    plan_file: Annotated[Path, typer.Argument(metavar="PLAN", help="The plan to answer.")],
+    scores: Annotated[Path, typer.Argument(help="Scores: CSV, Parquet or .npy.")],
+    site: Annotated[str, typer.Option(help="This site's name.")],
+    column: Annotated[str | None, typer.Option(help="Column that holds the scores.")] = None,
+    target: Annotated[
+        str | None, typer.Option(help="Instead of scores: column with the truth; the plan fixes the score.")
+    ] = None,
+    prediction: Annotated[
+        list[str] | None, typer.Option(help="With --target: columns of the prediction.")
+    ] = None,
+    sign_with: Annotated[Path | None, typer.Option(help="Private key of this site.")] = None,
+    ledger: Annotated[Path | None, typer.Option(help="For a private plan: this site's ledger.")] = None,
+    dataset: Annotated[
+        str | None, typer.Option(help="For a private plan: what the data are called in the ledger.")
+    ] = None,
+    one_hot: Annotated[
+        bool, typer.Option(help="For a private plan: write the one-hot vectors instead.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    output: Output = None,
+    force: Force = False,
+    json: Json = False,
+) -> None:
+    """Answer a plan with this site's scores: shows exactly what is about to leave."""
+    from fedconformal.terminal import _site
+
+    _check_output(output, force=force)
+    _site.report(
+        plan_file,
+        scores,
+        site=site,
+        column=column,
+        target=target,
+        prediction=prediction,
+        sign_with=sign_with,
+        ledger=ledger,
+        dataset=dataset,
+        one_hot=one_hot,
+        ask=not yes,
+        output=output,
+        force=force,
+        as_json=json,
+    )
+
+
+@app.command()
+def calibrate(
+    plan_file: Annotated[Path, typer.Argument(metavar="PLAN", help="The plan that was answered.")],
+    reports: Annotated[list[Path], typer.Argument(help="Report files, or directories of them.")],
+    skip_refused: Annotated[bool, typer.Option(help="Count refused reports as missing.")] = False,
+    histogram: Annotated[bool, typer.Option(help="The files hold summed or single one-hot vectors.")] = False,
+    output: Output = None,
+    force: Force = False,
+    json: Json = False,
+) -> None:
+    """Turn reports into a threshold with its guarantee."""
+    from fedconformal.terminal import _server
+
+    _check_output(output, force=force)
+    result = _server.calibrate(plan_file, reports, skip_refused=skip_refused, histogram=histogram)
+    if not json:
+        show_calibration(result)
+    _save(result, output, force=force, as_json=json)
+
+
+@app.command()
+def predict(
+    calibration: Annotated[Path, typer.Argument(help="The calibration.")],
+    predictions: Annotated[Path, typer.Argument(help="Predictions: CSV, Parquet or .npy.")],
+    column: Annotated[
+        list[str] | None, typer.Option(help="Columns of the prediction; may be repeated.")
+    ] = None,
+    score: Annotated[str | None, typer.Option(help="The score, where the plan does not fix it.")] = None,
+    only: Annotated[bool, typer.Option(help="Leave out the other columns.")] = False,
+    output: Output = None,
+    force: Force = False,
+    json: Json = False,
+) -> None:
+    """Turn predictions into intervals or label sets."""
+    from fedconformal.terminal import _predict
+
+    _check_output(output, force=force)
+    _predict.predict(
+        calibration,
+        predictions,
+        columns=column,
+        score=score,
+        only=only,
+        output=output,
+        force=force,
+        as_json=json,
+    )
+
+
+@app.command()
+def verify(
+    calibration: Annotated[Path, typer.Argument(help="The calibration to check.")],
+    reports: Annotated[
+        list[Path] | None, typer.Option(help="Report files or directories: checks the threshold too.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Recompute the claim of a calibration by an independent path."""
+    from fedconformal.terminal import _server
+
+    raise typer.Exit(0 if _server.verify(calibration, reports or [], as_json=json) else 1)
+
+
+keys = typer.Typer(no_args_is_help=True, help="Ed25519 keys of a site.")
+app.add_typer(keys, name="keys")
+
+
+@keys.command("new")
+def keys_new(
+    output: Annotated[Path, typer.Option("--output", "-o", help="Where to write the private key.")],
+    force: Force = False,
+) -> None:
+    """Make a key: the private part goes to a file, the public part is printed."""
+    from fedconformal._outputs import write_text
+    from fedconformal.signing import SigningKey
+
+    _check_output(output, force=force)
+    made = SigningKey.new()
+    write_text(output, made.to_pem().decode(), force=force, mode=0o600)
+    say(f"wrote {output}: keep it at the site; the plan lists the public key")
+    print(made.public_key)
+
+
+@keys.command("show")
+def keys_show(key: Annotated[Path, typer.Argument(help="A private key file.")]) -> None:
+    """Print the public part of a key."""
+    from fedconformal.signing import SigningKey
+
+    print(SigningKey.from_pem(key.read_bytes()).public_key)
+
+
+ledger_app = typer.Typer(no_args_is_help=True, help="A site's account of privacy spent.")
+app.add_typer(ledger_app, name="ledger")
+
+
+@ledger_app.command("new")
+def ledger_new(path: Annotated[Path, typer.Argument(help="The ledger file to make.")]) -> None:
+    """Start a ledger."""
+    from fedconformal.privacy import Ledger
+
+    Ledger.create(path)
+    say(f"made {path}")
+
+
+@ledger_app.command("budget")
+def ledger_budget(
+    path: Annotated[Path, typer.Argument(help="The ledger.")],
+    dataset: Annotated[str, typer.Argument(help="What the data are called.")],
+    epsilon: Annotated[float, typer.Argument(help="Privacy loss allowed in all.")],
+    reason: Annotated[str | None, typer.Option(help="Why a budget that was set before is raised.")] = None,
+) -> None:
+    """Set the budget of a data set, or raise it with a reason."""
+    from fedconformal.privacy import Ledger
+
+    book = Ledger(path)
+    if reason is None:
+        book.set_budget(dataset, epsilon)
+    else:
+        book.raise_budget(dataset, epsilon, reason=reason)
+    say(f"{dataset}: {epsilon:g} in all")
+
+
+@ledger_app.command("show")
+def ledger_show(path: Annotated[Path, typer.Argument(help="The ledger.")], json: Json = False) -> None:
+    """Show budgets and what was spent on which plan."""
+    from fedconformal.terminal import _site
+
+    _site.show_ledger(path, as_json=json)
+
+
+@app.command()
+def demo(
+    directory: Annotated[Path | None, typer.Option(help="Keep the files here.")] = None,
+) -> None:
+    """Run the whole story on embedded data: twelve sites, one of them silent."""
+    from fedconformal.terminal._demo import demo as run
+
+    run(directory)

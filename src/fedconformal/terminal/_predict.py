@@ -1,0 +1,98 @@
+"""From predictions to intervals and label sets."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fedconformal import scores as score_functions
+from fedconformal._extras import need
+from fedconformal._outputs import write_atomically
+from fedconformal._tables import numbers, read_table
+from fedconformal.documents import Calibration
+from fedconformal.terminal._show import print_json, say
+
+
+def predict(
+    calibration_file: Path,
+    predictions_file: Path,
+    *,
+    columns: list[str] | None,
+    score: str | None,
+    only: bool,
+    output: Path | None,
+    force: bool,
+    as_json: bool,
+) -> None:
+    """Add the prediction sets to the table of predictions."""
+    calibration = Calibration.read(calibration_file)
+    frame = read_table(predictions_file)
+    used = columns or _numeric_columns(frame)
+    rule = _score(calibration, score, used)
+    predicted = numbers(predictions_file, frame, used)
+    if rule.name == "absolute" and predicted.shape[1] != 1:
+        raise ValueError(
+            f"{predictions_file}: say which column is the prediction with --column ({', '.join(used)})"
+        )
+    sets = _sets(rule, predicted, np.array(calibration.thresholds))
+    added = _columns(rule.kind, sets, used, [level.confidence_level for level in calibration.levels])
+    polars = need("polars", extra="cli")
+    result = (
+        polars.DataFrame(added)
+        if only
+        else frame.with_columns(**{k: polars.Series(v) for k, v in added.items()})
+    )
+    _deliver(result, output, force=force, as_json=as_json)
+
+
+def _numeric_columns(frame: Any) -> list[str]:
+    return [name for name, kind in frame.schema.items() if kind.is_numeric()]
+
+
+def _score(calibration: Calibration, name: str | None, columns: list[str]) -> Any:
+    fixed = calibration.plan.score
+    if fixed is not None:
+        if name is not None and name != fixed.name:
+            raise ValueError(f"--score must be {fixed.name}, which the plan fixes, got {name}")
+        return score_functions.from_name(fixed.name, **fixed.parameters())
+    if name is None:
+        if len(columns) != 1:
+            raise ValueError(f"{len(columns)} columns of predictions and no score in the plan: say --score")
+        say("the plan fixes no score: taking absolute residuals, prediction -/+ threshold")
+    return score_functions.from_name(name or "absolute")
+
+
+def _sets(rule: Any, predicted: Any, thresholds: Any) -> Any:
+    options = {"u": np.random.default_rng()} if getattr(rule, "randomized", False) else {}
+    return rule.set(predicted[:, 0] if rule.name == "absolute" else predicted, thresholds, **options)
+
+
+def _columns(kind: str, sets: Any, names: list[str], levels: list[float]) -> dict[str, Any]:
+    """Columns lower and upper, or one per class; with several levels, named after each."""
+    added = {}
+    for i, level in enumerate(levels):
+        suffix = "" if len(levels) == 1 else f"_{level:g}"
+        ends = ("lower", "upper") if kind == "interval" else tuple(f"in_set_{name}" for name in names)
+        for j, end in enumerate(ends):
+            added[end + suffix] = sets[:, j, i]
+    return added
+
+
+def _deliver(result: Any, output: Path | None, *, force: bool, as_json: bool) -> None:
+    if output is not None:
+        if output.suffix.lower() == ".parquet":
+            write_atomically(output, result.write_parquet, force=force)
+        else:
+            write_atomically(output, result.write_csv, force=force)
+        say(f"wrote {output}: {result.height} rows")
+    if as_json:
+        print_json([{key: _plain(value) for key, value in row.items()} for row in result.to_dicts()])
+    elif output is None:
+        print(result.write_csv(), end="")
+
+
+def _plain(value: Any) -> Any:
+    """JSON has no infinity."""
+    if isinstance(value, float) and not np.isfinite(value):
+        return "Infinity" if value > 0 else "-Infinity" if value < 0 else None
+    return value

@@ -1,0 +1,84 @@
+"""What a coordinator does with files: calibrate, verify."""
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+
+from fedconformal import server
+from fedconformal.documents import Calibration, DocumentError, Plan, Refusal, Report
+from fedconformal.terminal._show import print_json, table
+
+
+def calibrate(plan_file: Path, files: list[Path], *, skip_refused: bool, histogram: bool) -> Calibration:
+    """Read the plan and the reports; what cannot be read is refused like any other."""
+    plan = Plan.read(plan_file)
+    paths = expand(files)
+    if histogram:
+        return server.calibrate_histogram(plan, _summed(plan, paths))
+    reports, unreadable = read_reports(paths)
+    return server.calibrate(
+        plan, reports, on_refused="skip" if skip_refused else "raise", unreadable=unreadable
+    )
+
+
+def expand(files: Iterable[Path]) -> list[Path]:
+    """Directories stand for the .json files in them."""
+    paths: list[Path] = []
+    for path in files:
+        paths += sorted(path.glob("*.json")) if path.is_dir() else [path]
+    if not paths:
+        raise ValueError("no report files there")
+    return paths
+
+
+def read_reports(paths: list[Path]) -> tuple[list[Report], list[Refusal]]:
+    """Reports, and a refusal for every file that is none."""
+    reports, unreadable = [], []
+    for path in paths:
+        try:
+            reports.append(Report.read(path))
+        except DocumentError as error:
+            reason = str(error).removeprefix(f"{path}: ")
+            unreadable.append(Refusal(source=str(path), reason=reason))
+    return reports, unreadable
+
+
+def _summed(plan: Plan, paths: list[Path]) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
+    """The sum of one-hot vectors in files, each for this plan."""
+    total: np.ndarray[tuple[int, ...], np.dtype[np.int64]] | None = None
+    for path in paths:
+        try:
+            content = json.loads(path.read_bytes())
+            vectors = np.asarray(content["one_hot"], dtype=np.int64)
+            if content["plan"] != plan.digest:
+                raise ValueError("answers another plan")
+            total = vectors if total is None else total + vectors
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
+            raise ValueError(
+                f"{path}: not a one-hot vector for this plan: {str(error).splitlines()[0]}"
+            ) from None
+    assert total is not None
+    return total
+
+
+def verify(path: Path, reports: list[Path], *, as_json: bool) -> bool:
+    """Run every check, show them, and say whether all hold."""
+    from fedconformal.audit import verify as check
+
+    calibration = Calibration.read(path)
+    given, unreadable = read_reports(expand(reports)) if reports else (None, [])
+    if unreadable:
+        raise ValueError("; ".join(f"{refusal.source}: {refusal.reason}" for refusal in unreadable))
+    checks = check(calibration, given)
+    passed = all(item.passed for item in checks)
+    if as_json:
+        print_json({"verified": passed, "checks": [item.as_dict() for item in checks]})
+        return passed
+    table(
+        ["check", "found", "holds"],
+        [[item.name, item.found, "yes" if item.passed else "NO"] for item in checks],
+    )
+    print("verified" if passed else "not verified")
+    return passed

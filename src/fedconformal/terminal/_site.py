@@ -1,0 +1,123 @@
+"""What a site does: report, and look at its ledger."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fedconformal import scores as score_functions
+from fedconformal import site as site_room
+from fedconformal._outputs import write_text
+from fedconformal._tables import Floats, numbers, read_column, read_table
+from fedconformal.documents import Plan
+from fedconformal.privacy import Ledger, one_hot
+from fedconformal.signing import SigningKey
+from fedconformal.terminal._show import print_json, say, table
+
+
+def report(
+    plan_file: Path,
+    scores_file: Path,
+    *,
+    site: str,
+    column: str | None,
+    target: str | None,
+    prediction: list[str] | None,
+    sign_with: Path | None,
+    ledger: Path | None,
+    dataset: str | None,
+    one_hot: bool,
+    ask: bool,
+    output: Path | None,
+    force: bool,
+    as_json: bool,
+) -> None:
+    """Make the report, show it, ask, and write it."""
+    plan = Plan.read(plan_file)
+    key = None if sign_with is None else SigningKey.from_pem(sign_with.read_bytes())
+    private = plan.privacy is not None
+    if target is not None:
+        values = _computed(plan, scores_file, target, prediction)
+    else:
+        values = read_column(scores_file, column, nan=private)
+    book = None if ledger is None or not private else Ledger(ledger)
+    if one_hot:
+        content = _vectors(plan, values, site=site, ledger=book, dataset=dataset)
+    else:
+        made = site_room.report(
+            plan, values, site=site, key=key, in_place=not private, ledger=book, dataset=dataset
+        )
+        content = made.to_json()
+    _release(content, ask=ask, output=output, force=force, as_json=as_json)
+
+
+def _release(content: str, *, ask: bool, output: Path | None, force: bool, as_json: bool) -> None:
+    """Show exactly what is about to leave; ask a person who is there."""
+    if not as_json or output is not None:
+        say("This is everything that leaves the site:")
+        say(content)
+    if ask and sys.stdin.isatty():
+        import typer
+
+        typer.confirm("Send it?", abort=True, err=True)
+    if output is not None:
+        write_text(output, content + "\n", force=force)
+        say(f"wrote {output}")
+    if as_json:
+        print(content)
+
+
+def _vectors(plan: Plan, values: Floats, *, site: str, ledger: Ledger | None, dataset: str | None) -> str:
+    """A release as one-hot vectors, to be fed to secure aggregation."""
+    bins = site_room.private_bins(plan, values, site=site, ledger=ledger, dataset=dataset)
+    return json.dumps({"plan": plan.digest, "one_hot": one_hot(bins, plan).tolist()})
+
+
+def _computed(plan: Plan, path: Path, target: str, prediction: list[str] | None) -> Floats:
+    """Scores from truth and prediction, as the plan says."""
+    if plan.score is None:
+        raise ValueError("--target needs a plan that fixes the score (plan --score)")
+    if not prediction:
+        raise ValueError("--target needs --prediction")
+    rule = score_functions.from_name(plan.score.name, **plan.score.parameters())
+    frame = read_table(path)
+    predicted = numbers(path, frame, prediction)
+    truth = numbers(path, frame, [target])[:, 0]
+    options: dict[str, Any] = {}
+    if rule.kind == "labels":
+        if (truth != truth.astype(int)).any():
+            raise ValueError(f"{path}: column {target!r} must hold class numbers 0, 1, ...")
+        truth = truth.astype(int)
+        if plan.score.randomized:
+            options["u"] = np.random.default_rng()
+    elif plan.score.name == "absolute":
+        predicted = predicted[:, 0] if predicted.shape[1] == 1 else predicted
+    values: Floats = rule.score(truth, predicted, **options)
+    return values
+
+
+def show_ledger(path: Path, *, as_json: bool) -> None:
+    """Budgets, what is spent, and every entry."""
+    book = Ledger(path)
+    accounts = [
+        {
+            "dataset": name,
+            "budget": float(book.budget(name)),
+            "spent": float(book.spent(name)),
+            "remaining": float(book.remaining(name)),
+        }
+        for name in book.datasets()
+    ]
+    entries = [{key: str(value) for key, value in entry._asdict().items()} for entry in book.entries()]
+    if as_json:
+        print_json({"accounts": accounts, "entries": entries})
+        return
+    table(
+        list(accounts[0]) if accounts else ["dataset"],
+        [list(row.values()) for row in accounts],
+        title=str(path),
+    )
+    if entries:
+        table(list(entries[0]), [[text[:24] for text in row.values()] for row in entries])
