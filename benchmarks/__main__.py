@@ -21,6 +21,10 @@ SECTIONS = {
     "pair": "benchmarks.pair",
     "uneven": "benchmarks.uneven",
     "import": "benchmarks.importing",
+    "selection": "benchmarks.selection",
+    "sets": "benchmarks.sets",
+    "start": "benchmarks.start",
+    "private": "benchmarks.private",
 }
 HEADINGS = ("what", "ours", "anchor", "ratio", "goal", "met")
 

@@ -10,6 +10,16 @@ from time import perf_counter
 
 import numpy as np
 
+# On Linux a child's ru_maxrss starts at the size of the process that started it; VmHWM starts at nothing.
+PEAK_PROGRAM = """
+import pathlib, resource
+status = pathlib.Path("/proc/self/status")
+if status.exists():
+    print(int(status.read_text().split("VmHWM:")[1].split()[0]) * 1024)
+else:
+    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+
 
 @dataclass(frozen=True)
 class Row:
@@ -76,6 +86,11 @@ def python(program: str) -> str:
     """Output of a program run by a fresh interpreter of this environment."""
     done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
     return done.stdout
+
+
+def peak_memory(program: str) -> int:
+    """Bytes that a fresh interpreter held at most while it ran the program."""
+    return int(python(f"{program}\n{PEAK_PROGRAM}").split()[-1])
 
 
 def duration(value: float) -> str:

@@ -1,8 +1,8 @@
 """Every command and every line of Python in the documentation is run, and its output compared.
 
-``python`` blocks with ``>>>`` are doctests, others are executed; ``console`` blocks run their ``$`` lines in bash
-and compare what follows. All blocks of a page share one empty directory and one namespace. In outputs, ``...``
-stands for anything.
+``python`` blocks with ``>>>`` are doctests, others are executed; ``console`` blocks run their ``$`` lines in
+bash and compare what follows. All blocks of a page share one empty directory and one namespace. In outputs,
+``...`` stands for anything.
 """
 
 import doctest

@@ -225,6 +225,14 @@ class TestShiftedSites:
         assert same.mean() == pytest.approx(plain.mean(), abs=1e-12)
         assert same.std() == pytest.approx(plain.std(), rel=1e-9)
 
+    def test_sites_that_lie_below_whatever_happens(self):
+        for law in (
+            fc.CoverageLaw(3, 5, 4, 2, distortion=np.ones_like),
+            fc.CoverageLaw(3, 5, 0, 1),
+            fc.CoverageLaw(n_points=[5, 5], local_rank=[0, 3], server_rank=1),
+        ):
+            assert law.mean() == pytest.approx(0, abs=1e-12)
+
     def test_a_distortion_must_be_a_probability(self):
         with pytest.raises(ValueError, match="must map"):
             fc.CoverageLaw(2, 5, 5, 1, distortion=lambda c: 2 * c).mean()

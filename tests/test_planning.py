@@ -54,8 +54,9 @@ class TestEverySearch:
         plan = quiet(n_points=sizes, confidence_level=level, criterion=criterion)
         a = Fraction(str(level))
         best = math.inf
-        for share in {Fraction(i, n + 1) for n in sizes for i in range(1, n + 1)}:
-            ranks = [math.ceil(share * (n + 1)) for n in sizes]
+        shares = {Fraction(i, n + 1) for n in sizes for i in range(1, n + 1)}
+        vectors = [[math.ceil(share * (n + 1)) for n in sizes] for share in shares]
+        for ranks in (*vectors, sizes):
             for k in range(1, sum(l <= n for l, n in zip(ranks, sizes, strict=True)) + 1):
                 if criterion == "conditional":
                     valid = exact_cdf(sizes, ranks, k, a) <= Fraction(1, 10)
@@ -119,7 +120,7 @@ class TestTheLevelIsWhatWasTyped:
     def test_plans_are_functions_of_their_inputs(self):
         same = [fc.plan(n_sites=10, n_points=79, confidence_level=0.9) for _ in range(2)]
         assert same[0] == same[1]
-        assert same[0].digest == "sha256:f633d23738dfbd225ffa76dda9b1a748059098cd536f6b12d9d81e69f0786a2e"
+        assert same[0].digest == "sha256:7dfc2ffa5eefe82c10a64d1af524effff4e363f21ff62ae7d73f173575696a46"
         assert fc.plan(n_points=[79] * 10, confidence_level=0.9) == same[0]
 
 
@@ -188,6 +189,12 @@ class TestOpenPlans:
     def test_several_levels(self):
         assert fc.plan(confidence_level=[0.8, 0.9]).ranks_for(9) == (8, 9)
 
+    def test_levels_with_many_digits(self):
+        level = 0.0012345678901234567
+        assert fc.plan(confidence_level=level).ranks_for(10_000) == (13,)
+        sizes = np.arange(5000, 5100)
+        assert fc.plan(n_points=sizes, confidence_level=0.9123456789012345).law.mean() >= 0.9123456789012345
+
 
 class TestSeveralLevels:
     def test_each_level_is_planned_as_if_alone(self):
@@ -228,7 +235,36 @@ class TestInfeasible:
         assert not quiet(n_sites=advice.n_sites - 1, n_points=n, **options).feasible
 
     def test_uneven_sites(self):
-        plan = quiet(n_points=[2, 3, 2], confidence_level=0.99)
+        assert fc.plan(n_points=[5, 20], confidence_level=0.96).law.mean() == pytest.approx(25 / 26)
+
+    @pytest.mark.parametrize(
+        ("m", "n", "level"), [(27, 37, 0.999), (3, 3333, 0.9999), (20, 50_000, 0.999999), (1, 999, 0.999)]
+    )
+    def test_the_largest_of_all_points_is_exact_at_any_size(self, m, n, level):
+        """m n / (m n + 1) equals the level to the last digit."""
+        assert fc.plan(n_sites=m, n_points=n, confidence_level=level).feasible
+        assert not quiet(n_sites=m, n_points=n - 1, confidence_level=level).feasible
+
+    def test_rare_misses_can_be_promised(self):
+        for options in ({"n_sites": 1, "delta": 0.001}, {"n_sites": 10, "delta": 1e-12}):
+            plan = fc.plan(n_points=1000, confidence_level=0.9, criterion="conditional", **options)
+            assert plan.feasible
+            assert plan.law.cdf(0.9) <= options["delta"]
+
+    def test_advice_keeps_to_fixed_local_ranks(self):
+        plan = quiet(n_sites=2, n_points=100, confidence_level=0.9, local_ranks=0.7)
+        advice = plan.levels[0].advice
+        assert advice.n_points is None  # more points make it worse
+        assert quiet(n_sites=advice.n_sites, n_points=100, local_ranks=0.7).feasible
+        assert "these local ranks" in plan.problems[0]
+
+    def test_a_level_out_of_reach_of_any_federation_gets_no_advice(self):
+        plan = quiet(n_sites=2, n_points=5, confidence_level=1 - 1e-14)
+        assert "more than this search could find" in plan.problems[0]
+
+    def test_messages_show_the_level_that_was_typed(self):
+        plan = quiet(n_points=[2, 3, 2], confidence_level=0.9999999)
+        assert "level 0.9999999 " in plan.problems[0]
         assert "3 sites of 2 to 3 points" in plan.problems[0]
 
 
@@ -242,7 +278,7 @@ class TestArguments:
             ({"confidence_level": math.nan}, ValueError, "confidence_level must be .* got nan"),
             ({"confidence_level": [0.9, 0.9]}, ValueError, "different levels"),
             ({"confidence_level": []}, ValueError, "different levels"),
-            ({"n_points": [3, -1]}, ValueError, r"n_points\[1\] must be >= 1, got -1"),
+            ({"n_points": [3, -1]}, ValueError, r"n_points\[1\] must be between 1 and .*, got -1"),
             ({"n_points": []}, ValueError, "non-empty"),
             ({"n_points": "12"}, TypeError, "n_points"),
             ({"n_points": [1.5]}, TypeError, "n_points"),
@@ -264,6 +300,11 @@ class TestArguments:
             ({"n_sites": 4, "n_points": 5, "local_ranks": "mine"}, ValueError, "local_ranks must be one of"),
             ({"n_sites": 4, "n_points": 5, "local_ranks": 2}, ValueError, "local_ranks"),
             ({"n_points": 5}, TypeError, "n_sites is needed"),
+            ({"n_points": [10**30]}, ValueError, "n_points"),
+            ({"n_sites": 3, "n_points": 10**400}, ValueError, "n_points"),
+            ({"sites": ["A\u2028B"]}, ValueError, "site"),
+            ({"sites": ["A"], "keys": {"A": "nonsense"}}, ValueError, "public_key"),
+            ({"n_sites": 4, "n_points": 5, "score": "best"}, ValueError, "name"),
             ({"n_points": {"A": 3}, "sites": ["B"]}, ValueError, "the same"),
             ({"sites": ["A", "A"]}, ValueError, "twice"),
             ({"sites": "A"}, ValueError, "list of names"),
@@ -283,8 +324,17 @@ class TestViews:
         assert plan.local_ranks[999_999] == plan.local_ranks[0] == plan.local_ranks[-1]
         assert len(json.dumps(json.loads(plan.to_json()))) < 600
 
+    def test_a_million_sites_in_any_order_is_a_small_file(self):
+        sizes = np.random.default_rng(0).choice([100, 200, 300, 400], size=1_000_000)
+        plan = fc.plan(n_points=sizes, confidence_level=0.9)
+        assert len(plan.to_json()) < 2000
+        assert np.array_equal(np.sort(sizes), np.asarray(plan.n_points))
+
     def test_it_behaves_like_a_sequence(self):
         ranks = fc.plan(n_points=[120, 40, 40, 377], confidence_level=0.9).local_ranks
+        assert ranks != ["x", None, 1.5, 2]
+        assert ranks == [np.int64(rank) for rank in ranks]
+        assert ranks != [rank + 1 for rank in ranks]
         assert ranks == list(ranks)
         assert ranks[1:3] == [ranks[1], ranks[2]]
         assert np.asarray(ranks).tolist() == list(ranks)

@@ -44,7 +44,7 @@ def mean_coverage(plan, masses, *, runs, seed):
 
 
 class TestTightPlans:
-    @pytest.mark.parametrize(("setting", "goal"), zip(SETTINGS, GOALS, strict=True))
+    @pytest.mark.parametrize(("setting", "goal"), list(zip(SETTINGS, GOALS, strict=True)))
     def test_expected_cost_of_privacy(self, setting, goal):
         """1,000 runs, coverage spread below 0.02: the mean is off by less than 0.004 but for 1 in 1e9."""
         plan = private_plan(*setting)
@@ -233,7 +233,7 @@ class TestServer:
     def test_the_sum_of_one_hot_vectors_gives_the_same_threshold(self, tmp_path):
         plan = private_plan(6, 300, 2.0)
         reports = self.releases(plan, tmp_path, "ABCDEF")
-        edges = list(BINS.edges[:-1]) + [math.inf]
+        edges = [*BINS.edges[:-1], math.inf]
         vectors = [privacy.one_hot(tuple(edges.index(v) for v in report.values), plan) for report in reports]
         for n in (6, 4):
             by_sum = fc.calibrate_histogram(plan, sum(vectors[:n]))

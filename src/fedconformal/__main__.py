@@ -1,5 +1,5 @@
 """``python -m fedconformal``."""
 
-from fedconformal.terminal import run
+from fedconformal.cli import run
 
 run()

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+_INT64 = 2**62
+
 
 def integer(name: str, value: Any, *, low: int, high: int | None = None) -> int:
     """A whole number in a range; bool and float are not whole numbers."""
@@ -22,11 +24,13 @@ def integer(name: str, value: Any, *, low: int, high: int | None = None) -> int:
 
 def integers(name: str, value: Any, *, low: int, high: int | None = None) -> NDArray[np.int64]:
     """A non-empty list of whole numbers in a range, as an array."""
-    if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
+    if isinstance(value, (str, bytes)) or not isinstance(value, Iterable) or getattr(value, "ndim", 1) == 0:
         raise TypeError(f"{name} must be a whole number or a list of them, got {value!r}")
     items = value if isinstance(value, np.ndarray) else list(value)
     if any(isinstance(item, bool) for item in items):
         raise TypeError(f"{name} must hold whole numbers {_at_least(low, high)}, got True or False")
+    if isinstance(items, list) and any(isinstance(item, int) and abs(item) > _INT64 for item in items):
+        raise ValueError(f"{name} must hold whole numbers {_at_least(low, high)}, got one that is too large")
     array = np.asarray(items)
     if array.ndim != 1 or array.size == 0:
         raise ValueError(f"{name} must be a non-empty flat list, got shape {array.shape}")
@@ -48,10 +52,17 @@ def fraction(name: str, value: Any, *, low: float = 0.0, high: float = 1.0, clos
     allowed = f"a number in ({low:g}, {high:g}{']' if closed else ')'}"
     if isinstance(value, bool) or not isinstance(value, Real):
         raise TypeError(f"{name} must be {allowed}, got {value!r}")
-    number = float(value)
+    number = _float(value)
     if not math.isfinite(number) or not (low < number < high or (closed and number == high)):
         raise ValueError(f"{name} must be {allowed}, got {value}")
     return value if isinstance(value, Fraction) else Fraction(str(value))
+
+
+def _float(value: Any) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf
 
 
 def choice(name: str, value: Any, allowed: Iterable[str]) -> str:

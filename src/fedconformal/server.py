@@ -251,7 +251,8 @@ def _solve(plan: Plan, kinds: Counter[Kind], i: int) -> tuple[int, Advice | None
     if plan.terms is not None and quantile is not None:
         rank = solve_private_rank(sizes, counts, quantile, goal, plan.terms)
         return (rank, None) if rank is not None else (int(counts.sum()) + 1, level.advice)
-    return solve_server_rank(sizes, counts, np.array([ranks[i] for _, ranks in kinds]), goal)
+    ranks = np.array([ranks[i] for _, ranks in kinds])
+    return solve_server_rank(sizes, counts, ranks, goal, level.exact_share)
 
 
 def _assumptions(plan: Plan, n_missing: int) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, NoReturn, Self
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -23,6 +24,10 @@ MAX_BYTES = 64 * 2**20
 """Larger files are refused unread; a plan that names 10,000 sites takes about 1 MB."""
 
 
+LARGEST_N = 2**40
+"""No site has more scores than this."""
+
+
 class DocumentError(ValueError):
     """A document that cannot be accepted, and why, in one line."""
 
@@ -32,9 +37,13 @@ def _read_extended(value: Any) -> Any:
         return math.inf
     if isinstance(value, float) and value == math.inf:
         return value
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+    number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if not number or (isinstance(value, float) and not math.isfinite(value)):
         raise ValueError('must be a finite number or the word "Infinity"')
-    return float(value)
+    try:
+        return float(value) + 0.0  # there is one zero
+    except OverflowError:
+        raise ValueError("must be a number that fits into a float64") from None
 
 
 Extended = Annotated[
@@ -46,7 +55,14 @@ Extended = Annotated[
 ]
 """A float64 that may be +inf, which JSON spells as the word "Infinity"; never NaN, never -inf."""
 
-SiteName = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]*$")]
+
+def _printable(name: str) -> str:
+    if not name.isprintable():
+        raise ValueError("a site's name must be printable, on one line")
+    return name
+
+
+SiteName = Annotated[str, StringConstraints(min_length=1, max_length=200), AfterValidator(_printable)]
 """What a site is called: printable, on one line."""
 
 Digest = Annotated[str, StringConstraints(pattern=r"^sha256:[0-9a-f]{64}$")]
@@ -96,7 +112,7 @@ class Document(Part):
         try:
             document = cls.model_validate_json(_canonical(fields))
         except ValidationError as error:
-            raise DocumentError(f"not a {cls.kind}: {_first_problem(error)}") from None
+            raise DocumentError(f"not a {cls.kind}: {first_problem(error)}") from None
         if digest != document.digest:
             stated = "has no digest" if digest is None else "does not match its digest"
             raise DocumentError(f"this {cls.kind} {stated}: it was changed after it was made, or cut short")
@@ -158,7 +174,7 @@ def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return fields
 
 
-def _first_problem(error: ValidationError) -> str:
+def first_problem(error: ValidationError) -> str:
     problem = error.errors(include_url=False, include_context=False)[0]
     where = ".".join(map(str, problem["loc"])) or "content"
     more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""

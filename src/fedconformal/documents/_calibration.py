@@ -1,5 +1,6 @@
 """The Calibration: the threshold, and everything needed to believe in it."""
 
+import math
 from collections import Counter
 from functools import cached_property
 from typing import Any, ClassVar, Literal, Self
@@ -79,6 +80,14 @@ class Calibration(Document):
             raise ValueError("server_rank must lie between 1 and the number of answers plus 1")
         if 2 * self.plan.max_faulty >= m:
             raise ValueError("max_faulty must be below half the number of answers")
+        if any(found.server_rank > m and found.threshold != math.inf for found in self.levels):
+            raise ValueError("a server_rank above the number of answers has the threshold Infinity")
+        if any(not 1 <= rank <= n + 1 for n, ranks in self.groups for rank in ranks):
+            raise ValueError("a rank must lie between 1 and n + 1")
+        if self.authenticated and self.plan.keys is None:
+            raise ValueError("without keys in the plan nothing was authenticated")
+        if len(self.missing) > self.n_missing:
+            raise ValueError("n_missing counts the missing sites, named or not")
         return self
 
     @property

@@ -9,14 +9,14 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import Field, StringConstraints, model_validator
 
 from fedconformal._checks import rank_of
-from fedconformal.documents._base import Document, Part, SiteName
+from fedconformal.documents._base import LARGEST_N, Document, Part, SiteName
 from fedconformal.documents._views import PerSite, coverage_laws, one_or_all
 from fedconformal.laws import CoverageLaw
 from fedconformal.privacy._terms import Terms
 
 Probability = Annotated[float, Field(gt=0, lt=1)]
 PublicKey = Annotated[str, StringConstraints(pattern=r"^ed25519:[0-9a-f]{64}$")]
-Share = Annotated[str, StringConstraints(pattern=r"^[1-9][0-9]{0,17}/[1-9][0-9]{0,17}$")]
+Share = Annotated[str, StringConstraints(pattern=r"^[1-9][0-9]{0,39}/[1-9][0-9]{0,39}$")]
 
 
 class Advice(Part):
@@ -47,6 +47,13 @@ class Level(Part):
     def exact_share(self) -> Fraction | None:
         """The share as a fraction."""
         return None if self.share is None else Fraction(self.share)
+
+    @model_validator(mode="after")
+    def _proper_fractions(self) -> Self:
+        for text in (self.share, self.quantile):
+            if text is not None and (Fraction(text) >= 1 or text != _text(Fraction(text))):
+                raise ValueError("share and quantile must be fractions below 1 in lowest terms")
+        return self
 
     @property
     def exact_quantile(self) -> Fraction | None:
@@ -95,7 +102,7 @@ class Group(Part):
     """Consecutive sites of one size."""
 
     count: int = Field(ge=1)
-    n: int = Field(ge=1, description="calibration scores at each site")
+    n: int = Field(ge=1, le=LARGEST_N, description="calibration scores at each site")
     ranks: tuple[int, ...] = Field(description="rank to send, for each level; n + 1 for +inf")
     names: tuple[SiteName, ...] | None
 
@@ -154,6 +161,8 @@ class Plan(Document):
             raise ValueError("an open plan has names or an expected number of sites, not both")
         if self.privacy is not None:
             raise ValueError("a private plan needs the sizes of the sites")
+        if self.n_sites is not None and 2 * self.max_faulty >= self.n_sites:
+            raise ValueError("max_faulty must be below half the number of sites")
         return self
 
     def _consistent_closed(self, groups: tuple[Group, ...]) -> Self:
@@ -170,9 +179,14 @@ class Plan(Document):
         m = sum(group.count for group in groups)
         if 2 * self.max_faulty >= m:
             raise ValueError("max_faulty must be below half the number of sites")
-        for level in self.levels:
+        for i, level in enumerate(self.levels):
             if level.server_rank is None or level.server_rank > m + 1:
                 raise ValueError("server_rank must lie between 1 and the number of sites plus 1")
+            if (level.server_rank > m) != (level.advice is not None) or level.server_rank <= self.max_faulty:
+                raise ValueError("server_rank, advice and max_faulty do not fit together")
+            share = level.exact_share
+            if share is not None and any(group.ranks[i] != rank_of(share, group.n) for group in groups):
+                raise ValueError("the ranks do not follow from the share")
         return self
 
     @property
@@ -263,12 +277,15 @@ class Plan(Document):
             return ()
         points = f"{min(sizes)}" if len(set(sizes)) == 1 else f"{min(sizes)} to {max(sizes)}"
         return tuple(
-            f"No ranks reach the level {level.confidence_level:g} ({self.criterion}) with {self.n_sites} "
-            f"sites of {points} points{self._privacy_words()}: the threshold is infinite. "
+            f"{self._nothing(level)} the level {level.confidence_level!r} ({self.criterion}) with "
+            f"{self.n_sites} sites of {points} points{self._privacy_words()}: the threshold is infinite. "
             f"It would take {_either(self._ways(level.advice, min(sizes)))}."
             for level in self.levels
             if level.advice is not None
         )
+
+    def _nothing(self, level: Level) -> str:
+        return "No ranks reach" if level.share is None else "No server rank and these local ranks reach"
 
     def _privacy_words(self) -> str:
         rule = self.privacy
@@ -295,7 +312,7 @@ class Plan(Document):
                 label = ", ".join(who[:10] or sorted({f"n = {group.n}" for group in small})[:10])
                 count = sum(group.count for group in small)
                 silent.append(
-                    f"At the level {level.confidence_level:g}, {count} sites have too few points for their "
+                    f"At the level {level.confidence_level!r}, {count} sites have too few points for their "
                     f"rank and send Infinity: {label}."
                 )
         return (*self.problems, *silent)
@@ -321,6 +338,10 @@ class Plan(Document):
         sizes = sorted({group.n for group in self.groups})
         listed = ", ".join(map(str, sizes[:8])) + (", ..." if len(sizes) > 8 else "")
         raise ValueError(f"the plan expects sites with {listed} scores, got {n}")
+
+
+def _text(share: Fraction) -> str:
+    return f"{share.numerator}/{share.denominator}"
 
 
 def _either(ways: list[str]) -> str:

@@ -5,7 +5,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, StringConstraints, model_validator
 
-from fedconformal.documents._base import Digest, Document, Extended, SiteName
+from fedconformal.documents._base import LARGEST_N, Digest, Document, Extended, SiteName
 
 Signature = Annotated[str, StringConstraints(pattern=r"^ed25519:[0-9a-f]{128}$")]
 
@@ -19,7 +19,7 @@ class Report(Document):
     version: Literal[1] = 1
     plan: Digest = Field(description="digest of the plan that this answers")
     site: SiteName
-    n: int = Field(ge=1, description="how many scores the site has")
+    n: int = Field(ge=1, le=LARGEST_N, description="how many scores the site has")
     ranks: tuple[int, ...] = Field(min_length=1, description="rank that was sent, for each level")
     values: tuple[Extended, ...] = Field(description="the score of that rank, for each level")
     signature: Signature | None = None

@@ -1,6 +1,7 @@
 """Ways to look at a document: per site, per level, as a law."""
 
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, overload
@@ -22,7 +23,11 @@ def coverage_laws(
     groups: Iterable[tuple[int, int, Sequence[int]]], server_ranks: Sequence[int], plan: "Plan"
 ) -> tuple[CoverageLaw, ...]:
     """The law of the coverage for each level, from groups of (count, n, ranks for each level)."""
-    counts, sizes, ranks = (np.array(column) for column in zip(*groups, strict=True))
+    merged: Counter[tuple[int, tuple[int, ...]]] = Counter()
+    for count, n, each in groups:
+        merged[(n, tuple(each))] += count
+    counts, sizes = np.array(list(merged.values())), np.array([n for n, _ in merged])
+    ranks = np.array([each for _, each in merged])
     laws = []
     for i, server_rank in enumerate(server_ranks):
         sites: SiteLaw = OrderStatistics(sizes, ranks[:, i])
@@ -66,7 +71,9 @@ class PerSite(Sequence[int]):
 
     def __eq__(self, other: object) -> bool:
         """Equal to any sequence with the same numbers."""
-        return isinstance(other, Sequence) and len(self) == len(other) and all(map(int.__eq__, self, other))
+        if not isinstance(other, Sequence) or len(self) != len(other):
+            return NotImplemented if not isinstance(other, Sequence) else False
+        return all(a == b for a, b in zip(self, other, strict=True))
 
     __hash__ = None  # type: ignore[assignment]
 

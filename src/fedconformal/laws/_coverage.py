@@ -1,5 +1,6 @@
 """The law of the coverage that a quantile-of-quantiles threshold gives."""
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from typing import Any, Self
@@ -181,13 +182,14 @@ class CoverageLaw:
     def rvs(self, size: int | tuple[int, ...] = 1, *, random_state: Any = None) -> Floats:
         """Draw coverages, for simulation.
 
-        Sites are drawn one by one and ranked as the server would rank them, except where a million equal
-        sites or the worst choice of faulty ones make the quantile function the only way.
+        Sites are drawn one by one and ranked as the server would rank them, except where they are very many
+        or the faulty ones must be chosen at their worst: then the quantile function is used.
         """
         rng = np.random.default_rng(random_state)
-        shape = (size,) if isinstance(size, int) else tuple(size)
+        shape = tuple(np.atleast_1d(size).tolist())
         federation = self.federation
-        if self._certain is not None or federation.max_faulty or federation.n_sites > 10_000:
+        many = federation.n_sites * math.prod(shape) > 10_000_000
+        if self._certain is not None or federation.max_faulty or many:
             return np.asarray(self.ppf(rng.random(shape)))
         draws = [
             federation.sites.rvs(g, (*shape, int(count)), rng) for g, count in enumerate(federation.counts)

@@ -134,7 +134,7 @@ class Federation:
             i = int(np.argmin(nothing)) - 1 if not nothing.all() else 0
             j = int(np.argmax(all_of_it)) if all_of_it.any() else len(grid) - 1
             previous = high - low
-            low, high = float(grid[max(i, 0)]), float(grid[max(j, i + 1)])
+            low, high = float(grid[max(i, 0)]), float(grid[max(j, i + 1, 1)])
             if high - low > previous / 2:
                 break
         return low, high

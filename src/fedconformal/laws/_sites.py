@@ -87,19 +87,15 @@ class OrderStatistics:
         q = special.betainc(b, a, 1.0 - np.asarray(c, float)[..., None])
         return q if proper.all() else np.where(proper, q, (self.local_ranks >= 1).astype(float))
 
-    def density(self, c: float) -> tuple[Floats, Floats]:
-        """p'(c) and p''(c) of every group, at one coverage strictly between 0 and 1."""
-        a, b, proper = self._shape
-        log_density = special.xlogy(a - 1, c) + special.xlog1py(b - 1, -c) - special.betaln(a, b)
-        slope = np.where(proper, np.exp(log_density), 0.0)
-        return slope, slope * ((a - 1) / c - (b - 1) / (1 - c))
-
     def bracket(self, v: float, w: float) -> tuple[float, float]:
         """Extreme quantiles over the groups that send a finite number."""
         a, b, proper = self._shape
+        if not proper.any():
+            return 0.0, 1.0
         low = special.betaincinv(a[proper], b[proper], v)
         high = 1.0 - special.betaincinv(b[proper], a[proper], w)
-        return float(np.min(low, initial=1.0)), float(np.max(high, initial=0.0))
+        below_surely = bool((self.local_ranks < 1).any())
+        return 0.0 if below_surely else float(low.min()), float(high.max())
 
     def rvs(self, group: int, size: tuple[int, ...], rng: np.random.Generator) -> Floats:
         """The l-th smallest of n uniforms is a Beta variable."""

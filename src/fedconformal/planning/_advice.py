@@ -1,49 +1,47 @@
 """What would be enough: the smallest federation of equal sites that reaches a level."""
 
 from collections.abc import Callable
+from fractions import Fraction
 
 import numpy as np
 
-from fedconformal.planning._family import fixed
+from fedconformal.planning._family import fixed, with_share
 from fedconformal.planning._search import Goal, search
 
+_LARGEST = 2**40
 
-def reachable(n_sites: int, n_points: int, goal: Goal) -> bool:
+
+def reachable(n_sites: int, n_points: int, goal: Goal, share: Fraction | None) -> bool:
     """Whether some ranks give m sites of n points a finite threshold at this level.
 
-    The largest finite threshold decides: every site sends its maximum, the server keeps the largest that
-    faulty sites cannot make infinite.
+    The largest finite threshold decides: every site sends its maximum, or the rank that a given share makes
+    it send, and the server keeps the largest that faulty sites cannot make infinite.
     """
     if n_sites <= 2 * goal.max_faulty:
         return False
-    n, one = np.array([n_points]), np.array([n_sites])
-    return search(fixed(n, one, n), goal) is not None
+    n, m = np.array([n_points]), np.array([n_sites])
+    return search(fixed(n, m, n) if share is None else with_share(n, m, share), goal) is not None
 
 
-def smallest_n_points(n_sites: int, goal: Goal) -> int:
-    """Points per site that this many sites need."""
-    found = smallest(lambda n: reachable(n_sites, n, goal), start=1)
-    assert found is not None
-    return found
+def smallest_n_points(n_sites: int, goal: Goal, share: Fraction | None) -> int | None:
+    """Points per site that this many sites need; None if no number will do."""
+    return smallest(lambda n: reachable(n_sites, n, goal, share), start=1, stop=_LARGEST)
 
 
-def smallest_n_sites(n_points: int, goal: Goal) -> int:
-    """Sites of this many points that are needed."""
-    found = smallest(lambda m: reachable(m, n_points, goal), start=2 * goal.max_faulty + 1)
-    assert found is not None
-    return found
+def smallest_n_sites(n_points: int, goal: Goal, share: Fraction | None) -> int | None:
+    """Sites of this many points that are needed; None if no number will do."""
+    return smallest(
+        lambda m: reachable(m, n_points, goal, share), start=2 * goal.max_faulty + 1, stop=_LARGEST
+    )
 
 
-def smallest(enough: Callable[[int], bool], *, start: int, stop: int | None = None) -> int | None:
-    """Smallest whole number from ``start`` on that is enough, for a property that larger numbers keep.
-
-    None if no number up to ``stop`` is.
-    """
+def smallest(enough: Callable[[int], bool], *, start: int, stop: int) -> int | None:
+    """Smallest whole number from ``start`` to ``stop`` that is enough, if larger numbers are too."""
     low, high = start - 1, start
     while not enough(high):
-        if stop is not None and high >= stop:
+        if high >= stop:
             return None
-        low, high = high, 2 * high if stop is None else min(2 * high, stop)
+        low, high = high, min(2 * high, stop)
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if enough(middle) else (middle, high)

@@ -2,15 +2,17 @@
 
 import math
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from fractions import Fraction
 from itertools import groupby
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import numpy as np
+from pydantic import ValidationError
 
 from fedconformal import _checks
 from fedconformal.documents import Advice, Group, Level, Plan, PrivacyRule, ScoreRule, SiteKey
+from fedconformal.documents._base import LARGEST_N, first_problem
 from fedconformal.laws._sites import Ints
 from fedconformal.planning._advice import smallest_n_points, smallest_n_sites
 from fedconformal.planning._family import common_shares, fixed, with_share
@@ -23,7 +25,12 @@ from fedconformal.planning._search import Goal, search
 from fedconformal.privacy._rule import Privacy
 from fedconformal.privacy._terms import Terms
 
+_MOST_RUNS = 10_000  # beyond that, sites without names are kept by size, not in order
+
 CRITERIA = ("marginal", "stable", "conditional")
+
+
+T = TypeVar("T")
 
 
 class InfeasibleWarning(UserWarning):
@@ -137,11 +144,11 @@ def _federation(
     if n_points is None:
         return names, None, m
     if not isinstance(n_points, Iterable) or isinstance(n_points, (str, bytes)):
-        size = _checks.integer("n_points", n_points, low=1)
+        size = _checks.integer("n_points", n_points, low=1, high=LARGEST_N)
         if m is None:
             raise TypeError("n_sites is needed when n_points is one number")
         return names, np.array([size]), m
-    sizes = _checks.integers("n_points", n_points, low=1)
+    sizes = _checks.integers("n_points", n_points, low=1, high=LARGEST_N)
     if m is not None and m != sizes.size:
         raise ValueError(f"n_sites must be the length of n_points, {sizes.size}, got {m}")
     return names, sizes, sizes.size
@@ -153,7 +160,17 @@ def _names(sites: Iterable[str]) -> tuple[str, ...]:
         raise ValueError(f"sites must be a list of names, got {sites!r}")
     if len(set(names)) < len(names):
         raise ValueError("sites must be different, got one twice")
+    if wrong := [name for name in names if not name.isprintable() or len(name) > 200]:
+        raise ValueError(f"sites must be printable names of up to 200 characters, got {wrong[0]!r}")
     return names
+
+
+def _validated(name: str, make: Callable[[], T]) -> T:
+    """Part of a document from an argument, or one line that names it."""
+    try:
+        return make()
+    except ValidationError as error:
+        raise ValueError(f"{name}: {first_problem(error)}") from None
 
 
 def _faulty(max_faulty: Any, m: int | None) -> int:
@@ -174,7 +191,7 @@ def _score(score: Any) -> ScoreRule | None:
     if score is None:
         return None
     fields = {"name": score} if isinstance(score, str) else dict(score)
-    return ScoreRule.model_validate(fields)
+    return _validated("score", lambda: ScoreRule.model_validate(fields))
 
 
 def _keys(keys: Mapping[str, str] | None, names: tuple[str, ...] | None) -> tuple[SiteKey, ...] | None:
@@ -182,7 +199,7 @@ def _keys(keys: Mapping[str, str] | None, names: tuple[str, ...] | None) -> tupl
         return None
     if names is None or set(keys) != set(names):
         raise ValueError("keys must hold one public key for each named site, and no other")
-    return tuple(SiteKey(site=name, public_key=keys[name]) for name in names)
+    return _validated("keys", lambda: tuple(SiteKey(site=name, public_key=keys[name]) for name in names))
 
 
 def _distinct(sizes: Ints, m: int) -> tuple[Ints, Ints, Ints]:
@@ -196,27 +213,35 @@ def _distinct(sizes: Ints, m: int) -> tuple[Ints, Ints, Ints]:
 def _solve(n_points: Ints, counts: Ints, goal: Goal, rule: Fraction | None) -> tuple[Level, Ints]:
     """One level: its entry in the plan, and the rank of each distinct size."""
     if rule is None:
-        family = common_shares(n_points, counts, goal.level)
+        miss = float(goal.delta) if goal.criterion == "conditional" else 1.0
+        family = common_shares(n_points, counts, goal.level, miss=miss)
     else:
         family = with_share(n_points, counts, rule)
     best = search(family, goal)
     if best is None:
-        rank, advice = _infeasible(n_points, counts, goal)
+        rank, advice = _infeasible(n_points, counts, goal, rule)
         return _level(goal.level, share=rule, server_rank=rank, advice=advice), family.ranks[-1]
     share = family.shares[best.vector]
     return _level(goal.level, share=share, server_rank=best.server_rank), family.ranks[best.vector]
 
 
-def solve_server_rank(n_points: Ints, counts: Ints, ranks: Ints, goal: Goal) -> tuple[int, Advice | None]:
-    """The server's rank when the sites' ranks are given; one more than there are sites where none will do."""
+def solve_server_rank(
+    n_points: Ints, counts: Ints, ranks: Ints, goal: Goal, share: Fraction | None
+) -> tuple[int, Advice | None]:
+    """The server's rank when the sites' ranks are given; one more than there are sites where none will do.
+
+    ``share`` is the rule that the ranks follow, if they follow one; advice keeps to it.
+    """
     best = search(fixed(n_points, counts, ranks), goal)
-    return _infeasible(n_points, counts, goal) if best is None else (best.server_rank, None)
+    return _infeasible(n_points, counts, goal, share) if best is None else (best.server_rank, None)
 
 
-def _infeasible(n_points: Ints, counts: Ints, goal: Goal) -> tuple[int, Advice]:
-    m = int(counts.sum())
+def _infeasible(n_points: Ints, counts: Ints, goal: Goal, share: Fraction | None) -> tuple[int, Advice]:
+    m, n = int(counts.sum()), int(n_points.min())
+    points, sites = smallest_n_points(m, goal, share), smallest_n_sites(n, goal, share)
     return m + 1, Advice(
-        n_points=smallest_n_points(m, goal), n_sites=smallest_n_sites(int(n_points.min()), goal)
+        n_points=points if points is None or points > n else None,
+        n_sites=sites if sites is None or sites > m else None,
     )
 
 
@@ -279,8 +304,10 @@ def _text(share: Fraction | None) -> str | None:
 def _groups(
     n_points: Ints, where: Ints, m: int, ranks: list[Ints], names: tuple[str, ...] | None
 ) -> tuple[Group, ...]:
-    """Runs of equal sites, in the order of the sites."""
+    """Runs of equal sites, in the order of the sites; by size where that would be too many runs."""
     runs = [(where[0], m)] if where.size == 1 else [(g, len(list(run))) for g, run in groupby(where.tolist())]
+    if len(runs) > _MOST_RUNS and names is None:
+        runs = list(enumerate(np.bincount(where).tolist()))
     groups, start = [], 0
     for g, count in runs:
         groups.append(

@@ -42,8 +42,8 @@ def screen(family: Family, level: float, max_faulty: int) -> Screen:
     slope = np.where(finite, np.exp(log_slope), 0.0)
     bend = slope * ((a - 1) / level - (b - 1) / (1 - level))
     weight = family.counts if max_faulty == 0 else honest_counts(p, family.counts, max_faulty)
-    mean, variance = (weight * p).sum(axis=1), (weight * p * (1 - p)).sum(axis=1) + 1e-300
-    rise = (weight * slope).sum(axis=1) + 1e-300
+    mean, variance = (weight * p).sum(axis=1), np.maximum((weight * p * (1 - p)).sum(axis=1), 1e-12)
+    rise = np.maximum((weight * slope).sum(axis=1), 1e-12)
     bending = (weight * bend).sum(axis=1)
     spreading = (weight * slope * (1 - 2 * p)).sum(axis=1)
     rank = max_faulty + mean + 0.5 + bending * (variance / rise) / (2 * rise) - spreading / (2 * rise)

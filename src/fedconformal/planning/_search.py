@@ -15,6 +15,7 @@ from fedconformal.planning._family import Family
 from fedconformal.planning._screen import Screen, screen
 
 _REFEREE_BITS = 5_000_000  # size of the integers up to which a tie with the level is settled exactly
+CDF_ERROR = 1e-9  # of P(C <= level), relative to delta; ten times what was ever seen
 _TIE = 1e-9  # relative difference of squared errors that counts as none
 
 
@@ -52,8 +53,9 @@ def search(family: Family, goal: Goal) -> Choice | None:
     """The best valid choice; None when no finite threshold is valid.
 
     Every choice that is returned has been checked with the exact law. Equal sites are searched
-    exhaustively; so are families small enough to afford it. For others the rank vectors that look best to
-    second order are checked.
+    exhaustively, and so are families of up to 64 rank vectors. Of larger ones the vectors that look best to
+    second order are checked, the paper's own choice among them. The last vector of a family must be its
+    largest.
     """
     return _Search(family, goal).best()
 
@@ -66,6 +68,7 @@ class _Search:
         self.last = family.finite_sites - goal.max_faulty  # beyond it faulty sites could make q infinite
         self.glance: Screen = screen(family, self.level, goal.max_faulty)
         self.equal = family.n_points.size == 1
+        self._bounded = self.equal and goal.criterion != "conditional"  # the screen bounds costs from below
 
     # -- exact evaluation ------------------------------------------------------------------------------
 
@@ -93,13 +96,14 @@ class _Search:
     def _valid(self, vectors: Ints, ks: Ints) -> tuple[NDArray[np.bool_], Floats, Floats]:
         """Which server ranks keep the promise, and mean and variance where they were needed to tell."""
         if self.goal.criterion == "conditional":
-            margin = float(self.goal.delta) - self._misses(vectors, ks)
+            delta = float(self.goal.delta)
+            margin, error = delta - self._misses(vectors, ks), CDF_ERROR * delta
             mean = variance = np.full(ks.shape, np.nan)
         else:
             mean, variance = self._moments(vectors, ks)
-            margin = mean - self.level
-        valid = margin > MEAN_ERROR
-        for i, j in np.argwhere(np.abs(margin) <= MEAN_ERROR):
+            margin, error = mean - self.level, MEAN_ERROR
+        valid = margin > error
+        for i, j in np.argwhere(np.abs(margin) <= error):
             valid[i, j] = self._referee(int(vectors[i]), int(ks[i, j]))
         return valid, mean, variance
 
@@ -118,7 +122,14 @@ class _Search:
         return exact_mean(sizes, ranks, k - f) >= self.goal.level
 
     def _closed_form(self, vector: int, k: int) -> Fraction | None:
-        """The mean where it is a simple fraction: one point per site, one site, or the middle by symmetry."""
+        """The mean where it is a simple fraction: the largest of all points, or split conformal prediction.
+
+        The latter is one point per site or one site; and the middle of the middle is 1/2 by symmetry.
+        """
+        sizes, counts = self.family.n_points, self.family.counts
+        if k == self.family.n_sites and (self.family.ranks[vector] == sizes).all():
+            total = int((sizes * counts).sum())
+            return Fraction(total, total + 1)
         if not self.equal:
             return None
         n, l = int(self.family.n_points[0]), int(self.family.ranks[vector, 0])
@@ -166,6 +177,10 @@ class _Search:
 
     def best(self) -> Choice | None:
         """Look at rank vectors in the order of what they promise, until none left can win."""
+        if self.last[-1] < self.first:
+            return None
+        if not self._valid(np.array([len(self.family) - 1]), self.last[-1:, None])[0].all():
+            return None  # the last vector and rank give the largest threshold of all
         promise = self._promise()
         order = np.argsort(promise, kind="stable")
         budget = order.size if self.equal else max(8, min(64, 4000 // self.family.n_points.size))
@@ -174,7 +189,7 @@ class _Search:
         lowest = math.inf
         for start in range(0, order.size, chunk):
             vectors = order[start : start + chunk]
-            cannot_win = self.equal and promise[vectors[0]] > lowest + self._slack(lowest)
+            cannot_win = self._bounded and promise[vectors[0]] > lowest + self._slack(lowest)
             if tried and (start >= budget or cannot_win):
                 break
             tried += self._improved(self._choices(vectors), lowest)
@@ -252,7 +267,8 @@ class _Search:
         cost = np.where(hopeless, np.inf, cost)
         if not self.equal:
             # Whatever else the budget allows, the paper's own choice of ranks is looked at.
-            cost[min(bisect_left(self.family.shares, self.goal.level), len(self.family) - 1)] = -np.inf
+            shares = [share for share in self.family.shares if share is not None]
+            cost[min(bisect_left(shares, self.goal.level), len(self.family) - 1)] = -np.inf
         return cost
 
     def _pick(self, tried: list[Choice]) -> Choice | None:

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 
 from fedconformal import server
+from fedconformal.cli._show import print_json, table
 from fedconformal.documents import Calibration, DocumentError, Plan, Refusal, Report
-from fedconformal.terminal._show import print_json, table
 
 
 def calibrate(plan_file: Path, files: list[Path], *, skip_refused: bool, histogram: bool) -> Calibration:

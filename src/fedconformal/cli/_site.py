@@ -11,10 +11,10 @@ from fedconformal import scores as score_functions
 from fedconformal import site as site_room
 from fedconformal._outputs import write_text
 from fedconformal._tables import Floats, numbers, read_column, read_table
+from fedconformal.cli._show import print_json, say, table
 from fedconformal.documents import Plan
 from fedconformal.privacy import Ledger, one_hot
 from fedconformal.signing import SigningKey
-from fedconformal.terminal._show import print_json, say, table
 
 
 def report(

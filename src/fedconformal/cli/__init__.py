@@ -9,7 +9,7 @@ from collections.abc import Sequence
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; every failure that a user can cause is one line and exit code 2."""
     try:
-        from fedconformal.terminal._app import app
+        from fedconformal.cli._app import app
     except ModuleNotFoundError as error:
         return _fail(f"{error.name} is not installed: pip install 'fedconformal[cli]'")
     with warnings.catch_warnings():
@@ -35,7 +35,8 @@ def _run(app: object, arguments: list[str]) -> int:
         if message is None:
             raise
         return _fail(message() or "see fedconformal --help")
-    return code if isinstance(code, int) else 0
+    # Typer turns an interrupt into this code without a word.
+    return _fail("stopped", code=130) if code == 130 else code if isinstance(code, int) else 0
 
 
 def _sentence(error: BaseException) -> str:

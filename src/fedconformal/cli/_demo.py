@@ -12,8 +12,8 @@ import numpy as np
 
 from fedconformal import baselines
 from fedconformal._extras import need
+from fedconformal.cli._show import table
 from fedconformal.documents import Calibration
-from fedconformal.terminal._show import table
 
 LEVEL = 0.9
 SILENT = "site-07"

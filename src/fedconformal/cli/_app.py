@@ -6,8 +6,8 @@ from typing import Annotated, Any
 import typer
 
 from fedconformal import __version__
-from fedconformal.terminal import _parse
-from fedconformal.terminal._show import print_json, say, show_calibration, show_plan
+from fedconformal.cli import _parse
+from fedconformal.cli._show import print_json, say, show_calibration, show_plan
 
 app = typer.Typer(
     add_completion=False,
@@ -143,7 +143,7 @@ def report(
     json: Json = False,
 ) -> None:
     """Answer a plan with this site's scores: shows exactly what is about to leave."""
-    from fedconformal.terminal import _site
+    from fedconformal.cli import _site
 
     _check_output(output, force=force)
     _site.report(
@@ -175,7 +175,7 @@ def calibrate(
     json: Json = False,
 ) -> None:
     """Turn reports into a threshold with its guarantee."""
-    from fedconformal.terminal import _server
+    from fedconformal.cli import _server
 
     _check_output(output, force=force)
     result = _server.calibrate(plan_file, reports, skip_refused=skip_refused, histogram=histogram)
@@ -198,7 +198,7 @@ def predict(
     json: Json = False,
 ) -> None:
     """Turn predictions into intervals or label sets."""
-    from fedconformal.terminal import _predict
+    from fedconformal.cli import _predict
 
     _check_output(output, force=force)
     _predict.predict(
@@ -222,7 +222,7 @@ def verify(
     json: Json = False,
 ) -> None:
     """Recompute the claim of a calibration by an independent path."""
-    from fedconformal.terminal import _server
+    from fedconformal.cli import _server
 
     raise typer.Exit(0 if _server.verify(calibration, reports or [], as_json=json) else 1)
 
@@ -289,7 +289,7 @@ def ledger_budget(
 @ledger_app.command("show")
 def ledger_show(path: Annotated[Path, typer.Argument(help="The ledger.")], json: Json = False) -> None:
     """Show budgets and what was spent on which plan."""
-    from fedconformal.terminal import _site
+    from fedconformal.cli import _site
 
     _site.show_ledger(path, as_json=json)
 
@@ -299,6 +299,6 @@ def demo(
     directory: Annotated[Path | None, typer.Option(help="Keep the files here.")] = None,
 ) -> None:
     """Run the whole story on embedded data: twelve sites, one of them silent."""
-    from fedconformal.terminal._demo import demo as run
+    from fedconformal.cli._demo import demo as run
 
     run(directory)

@@ -11,7 +11,7 @@ import pytest
 
 import fedconformal as fc
 from fedconformal import _outputs
-from fedconformal.terminal import main
+from fedconformal.cli import main
 
 SIZES = {"A": 40, "B": 60, "C": 50}
 
@@ -451,15 +451,18 @@ def test_the_demo_tells_the_whole_story(tmp_path):
 
 def test_without_the_extra_one_line_says_what_to_install(monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "typer", None)
-    monkeypatch.delitem(sys.modules, "fedconformal.terminal._app", raising=False)
+    monkeypatch.delitem(sys.modules, "fedconformal.cli._app", raising=False)
     assert main(["plan"]) == 2
     assert "pip install 'fedconformal[cli]'" in capsys.readouterr().err
 
 
 def test_interruptions(monkeypatch, capsys):
-    from fedconformal.terminal import _app, _show
+    from fedconformal.cli import _app, _show
 
-    monkeypatch.setattr(_app, "show_plan", lambda _: (_ for _ in ()).throw(KeyboardInterrupt))
+    def interrupted(_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(_app, "show_plan", interrupted)
     assert main(["plan", "--sites", "3", "--points", "30"]) == 130
     assert capsys.readouterr().err == "fedconformal: stopped\n"
     assert _show.number(math.inf) == "infinite"

@@ -9,8 +9,8 @@ from fedconformal import scores as score_functions
 from fedconformal._extras import need
 from fedconformal._outputs import write_atomically
 from fedconformal._tables import numbers, read_table
+from fedconformal.cli._show import print_json, say
 from fedconformal.documents import Calibration
-from fedconformal.terminal._show import print_json, say
 
 
 def predict(
