@@ -23,7 +23,7 @@ types: $(STAMP)
 	$(BIN)/mypy
 
 test: lint types
-	$(BIN)/pytest --cov --cov-report=term --cov-fail-under=95
+	$(BIN)/pytest --numprocesses=auto --cov --cov-report=term --cov-fail-under=95
 
 bench: $(STAMP)
 	$(BIN)/python -m benchmarks
