@@ -466,3 +466,62 @@ def test_interruptions(monkeypatch, capsys):
     assert main(["plan", "--sites", "3", "--points", "30"]) == 130
     assert capsys.readouterr().err == "fedconformal: stopped\n"
     assert _show.number(math.inf) == "infinite"
+
+
+def test_a_private_answer_from_cases_never_tells_which_case_is_odd(desk, run):
+    rng = np.random.default_rng(2)
+    frame = pl.DataFrame({"y": [None, *rng.normal(size=299)], "yhat": [*rng.normal(size=299), math.nan]})
+    frame.write_csv("cases.csv")
+    rule = ["--epsilon", 4, "--bins", "uniform:0:8:50", "--score", "absolute"]
+    run("plan", "--sites", 3, "--points", 300, *rule, "-o", "private.json")
+    run("ledger", "new", "X.db")
+    run("ledger", "budget", "X.db", "[trial]", 5)
+    account = ["--ledger", "X.db", "--dataset", "[trial]"]
+    cases = ["--target", "y", "--prediction", "yhat"]
+    run("report", "private.json", "cases.csv", "--site", "X", *cases, *account, "-o", "X.json")
+    assert "[trial]" in run("ledger", "show", "X.db").out
+    run("ledger", "budget", "X.db", "[trial]", 6, "--reason", "a second plan was agreed")
+
+
+def test_options_that_would_be_ignored_are_refused(desk, run):
+    for options, words in [
+        (["--one-hot"], "--one-hot goes with"),
+        (["--bounded"], "--bounded goes with"),
+        (["--mechanism", "exponential"], "--mechanism goes with"),
+        (["--score", "absolute", "--penalty", 1], "penalty"),
+        (["--epsilon", 1, "--bins", "uniform:0:1:9", "--local-ranks", "paper"], "local_ranks"),
+    ]:
+        assert words in run("plan", "--sites", 3, "--points", 300, *options, code=2).err
+    assert "must end with .csv or .parquet" in run("predict", *calibrated(run), "-o", "out.npy", code=2).err
+
+
+def calibrated(run):
+    run("calibrate", "plan.json", *reported(run), "-o", "calibration.json")
+    return "calibration.json", "predictions.csv"
+
+
+def test_a_histogram_counts_every_file_once(desk, run):
+    run(
+        "plan",
+        "--sites",
+        3,
+        "--points",
+        300,
+        "--epsilon",
+        4,
+        "--bins",
+        "uniform:0:8:50",
+        "-o",
+        "private.json",
+    )
+    plan = fc.Plan.read("private.json")
+    good = {"plan": plan.digest, "one_hot": [[0] * 49 + [1]]}
+    (desk / "h.json").write_text(json.dumps(good))
+    assert (
+        "same file twice" in run("calibrate", "private.json", "h.json", "h.json", "--histogram", code=2).err
+    )
+    for one_hot in ([[1]], [[0.5] * 50], [[-1] * 50], "text", [["x"]]):
+        (desk / "h.json").write_text(json.dumps({**good, "one_hot": one_hot}))
+        assert "not a one-hot vector" in run("calibrate", "private.json", "h.json", "--histogram", code=2).err
+    (desk / "h.json").write_text("[" * 100_000)
+    run("calibrate", "private.json", "h.json", "--histogram", code=2)

@@ -242,10 +242,33 @@ class TestServer:
             assert (by_sum.n_answers, by_sum.n_missing, by_sum.answers) == (n, 6 - n, ())
             assert fc.Calibration.from_json(by_sum.to_json()) == by_sum
 
-    def test_a_plan_can_demand_it(self, tmp_path):
+    def test_a_plan_can_demand_it(self, ledger):
         plan = private_plan(3, 300, 2.0, one_hot=True)
         with pytest.raises(ValueError, match="secure aggregation"):
             fc.calibrate(plan, [])
+        with pytest.raises(ValueError, match="only as one-hot vectors"):
+            fc.report(plan, np.ones(300), site="A", ledger=ledger, dataset="trial")
+        assert ledger.spent("trial") == 0
+
+    def test_an_aggregate_must_fit_the_plan(self, tmp_path):
+        plan = private_plan(3, 300, 2.0)
+        good = fc.calibrate_histogram(plan, 3 * np.eye(100, dtype=int)[90])
+        fields = {name: getattr(good, name) for name in type(good).model_fields}
+        part = good.aggregated[0]
+        for change in ({"n": 301}, {"count": 4}, {"ranks": (1,)}):
+            with pytest.raises(ValueError, match="aggregated answers"):
+                fc.Calibration(**{**fields, "aggregated": (part.model_copy(update=change),)})
+        public = fc.plan(n_sites=3, n_points=300)
+        with pytest.raises(ValueError, match="aggregated answers"):
+            fc.Calibration(**{**fields, "plan": public})
+
+    def test_signatures_and_sums_do_not_go_together(self):
+        keys = {name: fc.SigningKey.new().public_key for name in "ABC"}
+        plan = fc.plan(
+            n_points=dict.fromkeys("ABC", 300), keys=keys, privacy=fc.Privacy(epsilon=2.0, bins=BINS)
+        )
+        with pytest.raises(ValueError, match="nobody signs a sum"):
+            fc.calibrate_histogram(plan, 3 * np.eye(100, dtype=int)[90])
 
     @pytest.mark.parametrize(
         ("histogram", "words"),
@@ -272,9 +295,9 @@ class TestServer:
 
 
 class TestArguments:
-    @pytest.mark.parametrize("epsilon", [0, -1, math.inf, math.nan, 1e6])
+    @pytest.mark.parametrize("epsilon", [0, -1, 1e-300, math.inf, math.nan, 1e6])
     def test_epsilon(self, epsilon):
-        with pytest.raises(ValueError, match=r"epsilon must be a number in \(0, 100\]"):
+        with pytest.raises(ValueError, match=r"epsilon must be a number in \(1e-06, 100\]"):
             fc.Privacy(epsilon=epsilon, bins=BINS)
 
     def test_the_rest(self):
@@ -288,6 +311,36 @@ class TestArguments:
             fc.plan(privacy=fc.Privacy(epsilon=1, bins=BINS))
         with pytest.raises(TypeError, match="privacy must be a Privacy"):
             fc.plan(n_sites=2, n_points=100, privacy=1.0)
+
+    def test_bounded_bins_need_a_bounded_score(self):
+        low, high = (fc.Bins.uniform(0, top, 10, bounded=True) for top in (0.9, 1.0))
+        for score, bins in [("absolute", high), ("lac", low)]:
+            with pytest.raises(ValueError, match="bounded"):
+                fc.plan(n_sites=3, n_points=300, score=score, privacy=fc.Privacy(epsilon=2, bins=bins))
+        assert fc.plan(
+            n_sites=3, n_points=300, score="lac", privacy=fc.Privacy(epsilon=2, bins=high)
+        ).feasible
+        with pytest.raises(ValueError, match="local_ranks"):
+            fc.plan(n_sites=3, n_points=300, local_ranks="paper", privacy=fc.Privacy(epsilon=2, bins=high))
+
+    @pytest.mark.parametrize(
+        ("place", "value"),
+        [
+            (("levels", 0, "quantile"), "1/4"),
+            (("levels", 0, "quantile"), f"{2**60 - 1}/{2**60}"),
+            (("levels", 0, "quantile"), None),
+            (("privacy", "epsilon"), 150.0),
+            (("privacy", "epsilon"), 1e-310),
+        ],
+    )
+    def test_a_plan_that_cannot_be_answered_cannot_be_read(self, place, value):
+        content = json.loads(private_plan(5, 200, 1.0).to_json())
+        part = content
+        for step in place[:-1]:
+            part = part[step]
+        part[place[-1]] = value
+        with pytest.raises(fc.DocumentError, match="not a plan"):
+            fc.Plan.from_json(json.dumps(content))
 
     def test_edited_edges_are_noticed(self):
         content = json.loads(private_plan(5, 200, 1.0).to_json())

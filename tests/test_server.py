@@ -251,7 +251,7 @@ class TestCalibrationDocument:
         for answers, words in [
             ((answer, answer), "answered twice"),
             ((answer.model_copy(update={"ranks": (1, 2)}),), "one rank for each level"),
-            ((answer,), "server_rank must lie"),
+            ((answer,), "server_rank must lie above max_faulty"),
         ]:
             with pytest.raises(ValueError, match=words):
                 fc.Calibration(**{**fields, "answers": answers})

@@ -7,7 +7,7 @@ server. ``CoverageLaw`` is the mathematics behind it.
 from importlib import import_module
 from typing import Any
 
-from fedconformal import baselines, documents, laws, metrics, privacy, scores
+from fedconformal import documents, laws, privacy
 from fedconformal._version import __version__
 from fedconformal.documents import Calibration, DocumentError, Plan, Report
 from fedconformal.laws import CoverageLaw, coverage_table
@@ -32,6 +32,7 @@ __all__ = [
     "Report",
     "SigningKey",
     "__version__",
+    "audit",
     "baselines",
     "calibrate",
     "calibrate_histogram",
@@ -49,12 +50,15 @@ _LAZY = {
     "FederatedConformalClassifier": "fedconformal.estimators",
     "FederatedConformalRegressor": "fedconformal.estimators",
 }
+_LAZY_MODULES = ("audit", "baselines", "metrics", "scores")
 
 
 def __getattr__(name: str) -> Any:
-    """Load what needs an extra only when it is asked for."""
+    """Load what needs an extra, or is not always needed, only when it is asked for."""
     if name in _LAZY:
         return getattr(import_module(_LAZY[name]), name)
+    if name in _LAZY_MODULES:
+        return import_module(f"{__name__}.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

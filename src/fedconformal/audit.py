@@ -33,7 +33,8 @@ def verify(calibration: Calibration, reports: Sequence[Report] | None = None) ->
 
     The law is counted anew with code that shares nothing with the one that made the plan: in whole numbers
     where the federation is small enough, else by sums of binomial probabilities and double-exponential
-    integration. With the reports at hand the threshold is recomputed from them too.
+    integration. For private reports the bound on a release's rank is the one of the plan, and the law is
+    summed anew from it. With the reports at hand the threshold is recomputed from them too.
     """
     checks = [_ranks(calibration), _missing(calibration)]
     checks += [_coverage(calibration, i) for i in range(len(calibration.levels))]

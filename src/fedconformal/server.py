@@ -106,6 +106,8 @@ def calibrate_histogram(plan: Plan, histogram: ArrayLike) -> Calibration:
     """
     if plan.privacy is None or plan.groups is None:
         raise ValueError("a histogram goes with a private plan")
+    if plan.keys is not None:
+        raise ValueError("this plan asks for signed reports, and nobody signs a sum")
     sums = np.atleast_2d(np.asarray(histogram))
     shape = (len(plan.levels), len(plan.privacy.edges))
     if sums.dtype.kind not in "iu" or sums.shape != shape or (sums < 0).any():
@@ -267,7 +269,10 @@ def _assumptions(plan: Plan, n_missing: int) -> tuple[str, ...]:
             f"{n_missing} sites did not answer; whether a site answers does not depend on its scores."
         )
     if plan.max_faulty:
-        says.append(f"At most {plan.max_faulty} of the reports are wrong, in whatever way.")
+        says.append(
+            f"At most {plan.max_faulty} of the reports are wrong, in whatever way; which sites these are "
+            "does not depend on the scores of the others."
+        )
     else:
         says.append("Every report was made as the plan says.")
     if plan.privacy is not None:

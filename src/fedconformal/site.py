@@ -41,6 +41,8 @@ def report(
         called in it. NaN and scores outside the bins are then clipped, never refused.
     """
     if plan.privacy is not None:
+        if plan.privacy.one_hot:
+            raise ValueError("this plan is to be answered only as one-hot vectors (report --one-hot)")
         values = _numbers(scores)
         ranks = plan.ranks_for(values.size, site=site)
         bins = private_bins(plan, values, site=site, ledger=ledger, dataset=dataset)
@@ -57,6 +59,8 @@ def private_bins(
     plan: Plan, scores: ArrayLike, *, site: str, ledger: Ledger | None, dataset: str | None
 ) -> tuple[int, ...]:
     """The bins that a site releases under a private plan, one per level, charged to its ledger."""
+    if plan.privacy is None:
+        raise ValueError("this plan is not private: there are no bins to release")
     if ledger is None or dataset is None:
         raise ValueError(
             "this plan is private: ledger and dataset are needed, so that no budget is overspent"

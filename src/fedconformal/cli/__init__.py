@@ -26,7 +26,7 @@ def _run(app: object, arguments: list[str]) -> int:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except (ValueError, TypeError, OSError, ImportError, MemoryError) as error:
+    except (ValueError, TypeError, OSError, ImportError, MemoryError, RecursionError) as error:
         return _fail(_sentence(error))
     except Exception as error:
         if type(error).__name__ == "Abort":

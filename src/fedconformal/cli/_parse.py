@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from fedconformal.privacy import Bins, Privacy
 
 
@@ -10,7 +12,7 @@ def sites(text: str | None) -> tuple[int | None, list[str] | None]:
     """A number of sites, or their names."""
     if text is None:
         return None, None
-    if text.lstrip("+-").isdigit():
+    if text.isascii() and text.lstrip("+-").isdecimal():
         return int(text), None
     return None, [name.strip() for name in text.split(",")]
 
@@ -37,7 +39,7 @@ def _points_file(path: Path) -> dict[str, int]:
 
     frame = read_table(path)
     sizes = numbers(path, frame, ["n"])[:, 0]
-    if "site" not in frame.columns or (sizes != sizes.astype(int)).any():
+    if "site" not in frame.columns or not ((sizes >= 1) & (sizes < 2**40) & (sizes == np.floor(sizes))).all():
         raise ValueError(f"{path}: columns site and n are needed, n whole numbers")
     names = [str(name) for name in frame["site"]]
     if len(set(names)) < len(names):
@@ -83,7 +85,11 @@ def keys(pairs: list[str] | None) -> dict[str, str] | None:
 
 def privacy(epsilon: float | None, bins: str | None, *, bounded: bool, **options: Any) -> Privacy | None:
     """The privacy that a plan asks for."""
+    given = [name for name, value in options.items() if value not in (None, False, "tight")]
     if epsilon is None and bins is None:
+        if given or bounded:
+            name = (given or ["bounded"])[0].replace("_", "-")
+            raise ValueError(f"--{name} goes with --epsilon and --bins")
         return None
     if epsilon is None or bins is None:
         raise ValueError("--epsilon and --bins go together")

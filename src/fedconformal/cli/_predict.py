@@ -25,6 +25,8 @@ def predict(
     as_json: bool,
 ) -> None:
     """Add the prediction sets to the table of predictions."""
+    if output is not None and output.suffix.lower() not in (".csv", ".parquet"):
+        raise ValueError(f"{output}: the name must end with .csv or .parquet")
     calibration = Calibration.read(calibration_file)
     frame = read_table(predictions_file)
     used = columns or _numeric_columns(frame)
@@ -36,6 +38,8 @@ def predict(
         )
     sets = _sets(rule, predicted, np.array(calibration.thresholds))
     added = _columns(rule.kind, sets, used, [level.confidence_level for level in calibration.levels])
+    if not only and (taken := sorted(set(added) & set(frame.columns))):
+        raise ValueError(f"{predictions_file}: has a column {taken[0]!r} already; --only leaves it out")
     polars = need("polars", extra="cli")
     result = (
         polars.DataFrame(added)
@@ -71,7 +75,7 @@ def _columns(kind: str, sets: Any, names: list[str], levels: list[float]) -> dic
     """Columns lower and upper, or one per class; with several levels, named after each."""
     added = {}
     for i, level in enumerate(levels):
-        suffix = "" if len(levels) == 1 else f"_{level:g}"
+        suffix = "" if len(levels) == 1 else f"_{level!r}"
         ends = ("lower", "upper") if kind == "interval" else tuple(f"in_set_{name}" for name in names)
         for j, end in enumerate(ends):
             added[end + suffix] = sets[:, j, i]
@@ -95,4 +99,4 @@ def _plain(value: Any) -> Any:
     """JSON has no infinity."""
     if isinstance(value, float) and not np.isfinite(value):
         return "Infinity" if value > 0 else "-Infinity" if value < 0 else None
-    return value
+    return value if isinstance(value, (bool, int, float, str, type(None))) else str(value)

@@ -47,19 +47,22 @@ def read_reports(paths: list[Path]) -> tuple[list[Report], list[Refusal]]:
 
 def _summed(plan: Plan, paths: list[Path]) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
     """The sum of one-hot vectors in files, each for this plan."""
-    total: np.ndarray[tuple[int, ...], np.dtype[np.int64]] | None = None
+    if len({path.resolve() for path in paths}) < len(paths):
+        raise ValueError("the same file twice: every site's vector counts once")
+    shape = (len(plan.levels), len(plan.privacy.edges)) if plan.privacy is not None else (0, 0)
+    total = np.zeros(shape, dtype=np.int64)
     for path in paths:
         try:
             content = json.loads(path.read_bytes())
-            vectors = np.asarray(content["one_hot"], dtype=np.int64)
+            vectors = np.array(content["one_hot"])
             if content["plan"] != plan.digest:
                 raise ValueError("answers another plan")
-            total = vectors if total is None else total + vectors
-        except (KeyError, TypeError, ValueError, OverflowError) as error:
-            raise ValueError(
-                f"{path}: not a one-hot vector for this plan: {str(error).splitlines()[0]}"
-            ) from None
-    assert total is not None
+            if vectors.dtype.kind not in "iu" or vectors.shape != shape or (vectors < 0).any():
+                raise ValueError(f"counts >= 0 of shape {shape} are needed")
+        except (KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:
+            reason = str(error).splitlines()[0][:200]
+            raise ValueError(f"{path}: not a one-hot vector for this plan: {reason}") from None
+        total += vectors
     return total
 
 

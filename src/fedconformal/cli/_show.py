@@ -27,12 +27,13 @@ def table(headers: Sequence[str], rows: Sequence[Sequence[object]], *, title: st
     from rich import box
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
     grid = Table(*headers, title=title, box=box.SIMPLE_HEAD, title_justify="left", title_style="bold")
     for row in rows:
-        grid.add_row(*map(str, row))
+        grid.add_row(*(Text(str(cell)) for cell in row))
     width = None if sys.stdout.isatty() else 110
-    Console(file=sys.stdout, highlight=False, width=width).print(grid)
+    Console(file=sys.stdout, highlight=False, markup=False, width=width).print(grid)
 
 
 def number(value: float) -> str:

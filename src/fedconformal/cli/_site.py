@@ -1,5 +1,6 @@
 """What a site does: report, and look at its ledger."""
 
+import contextlib
 import json
 import sys
 from pathlib import Path
@@ -38,8 +39,11 @@ def report(
     plan = Plan.read(plan_file)
     key = None if sign_with is None else SigningKey.from_pem(sign_with.read_bytes())
     private = plan.privacy is not None
+    if one_hot and sign_with is not None:
+        raise ValueError("--sign-with does not go with --one-hot: nobody signs a sum")
     if target is not None:
-        values = _computed(plan, scores_file, target, prediction)
+        compute = _computed_privately if private else _computed
+        values = compute(plan, scores_file, target, prediction)
     else:
         values = read_column(scores_file, column, nan=private)
     book = None if ledger is None or not private else Ledger(ledger)
@@ -96,6 +100,24 @@ def _computed(plan: Plan, path: Path, target: str, prediction: list[str] | None)
         predicted = predicted[:, 0] if predicted.shape[1] == 1 else predicted
     values: Floats = rule.score(truth, predicted, **options)
     return values
+
+
+def _computed_privately(plan: Plan, path: Path, target: str, prediction: list[str] | None) -> Floats:
+    """The same for a private plan: a case without a score counts as NaN, and no error tells of it."""
+    columns = {name: read_column(path, name, nan=True) for name in (target, *(prediction or ()))}
+    if plan.score is None or not prediction:
+        raise ValueError("--target needs --prediction, and a plan that fixes the score (plan --score)")
+    rule = score_functions.from_name(plan.score.name, **plan.score.parameters())
+    out = np.full(columns[target].size, np.nan)
+    predicted = np.stack([columns[name] for name in prediction], axis=1)
+    options: dict[str, Any] = {"u": np.random.default_rng()} if plan.score.randomized else {}
+    for i, truth in enumerate(columns[target]):
+        row = predicted[i : i + 1, 0] if rule.name == "absolute" else predicted[i : i + 1]
+        label = rule.kind == "labels"
+        if np.isfinite(truth) and not (label and truth != int(truth)):
+            with contextlib.suppress(ValueError, TypeError):
+                out[i] = rule.score(np.array([int(truth) if label else truth]), row, **options)[0]
+    return out
 
 
 def show_ledger(path: Path, *, as_json: bool) -> None:

@@ -75,9 +75,10 @@ class Calibration(Document):
             raise ValueError("a site answered twice")
         if bool(self.answers) == (self.aggregated is not None):
             raise ValueError("answers come by name or aggregated")
+        self._check_aggregate()
         m = sum(self.groups.values())
-        if any(found.server_rank > m + 1 for found in self.levels):
-            raise ValueError("server_rank must lie between 1 and the number of answers plus 1")
+        if any(not self.plan.max_faulty < found.server_rank <= m + 1 for found in self.levels):
+            raise ValueError("server_rank must lie above max_faulty, up to the number of answers plus 1")
         if 2 * self.plan.max_faulty >= m:
             raise ValueError("max_faulty must be below half the number of answers")
         if any(found.server_rank > m and found.threshold != math.inf for found in self.levels):
@@ -89,6 +90,18 @@ class Calibration(Document):
         if len(self.missing) > self.n_missing:
             raise ValueError("n_missing counts the missing sites, named or not")
         return self
+
+    def _check_aggregate(self) -> None:
+        """Aggregated answers go with private plans, and no more of them than the plan has."""
+        if self.aggregated is None:
+            if self.plan.privacy is not None and self.plan.privacy.one_hot:
+                raise ValueError("the plan asks for aggregated answers")
+            return
+        planned: Counter[tuple[int, tuple[int, ...]]] = Counter()
+        for group in self.plan.groups or ():
+            planned[(group.n, group.ranks)] += group.count
+        if self.plan.privacy is None or any(planned[kind] < count for kind, count in self.groups.items()):
+            raise ValueError("aggregated answers must be those of a private plan's sites")
 
     @property
     def groups(self) -> dict[tuple[int, tuple[int, ...]], int]:

@@ -53,6 +53,9 @@ class Level(Part):
         for text in (self.share, self.quantile):
             if text is not None and (Fraction(text) >= 1 or text != _text(Fraction(text))):
                 raise ValueError("share and quantile must be fractions below 1 in lowest terms")
+        quantile = self.exact_quantile
+        if quantile is not None and (2 * quantile < 1 or quantile.denominator > LARGEST_N):
+            raise ValueError("a quantile must lie in [1/2, 1), with a denominator of at most 2^40")
         return self
 
     @property
@@ -77,7 +80,9 @@ class ScoreRule(Part):
 class PrivacyRule(Part):
     """How sites make their reports differentially private; neighbours replace one record."""
 
-    epsilon: float = Field(gt=0, description="privacy loss of a site's whole answer, shared by its levels")
+    epsilon: float = Field(
+        ge=1e-6, le=100, description="privacy loss of a site's whole answer, shared by its levels"
+    )
     mechanism: Literal["permute-and-flip", "exponential"]
     analysis: Literal["tight", "paper"]
     edges: tuple[float, ...] = Field(min_length=2, description="right edges of the bins")
@@ -150,8 +155,8 @@ class Plan(Document):
             raise ValueError("a site stands there twice")
         if self.keys is not None and sorted(key.site for key in self.keys) != sorted(names or ()):
             raise ValueError("keys must name exactly the sites that the plan names")
-        if (self.privacy is None) != all(level.quantile is None for level in self.levels):
-            raise ValueError("a quantile goes with privacy, and only with it")
+        if any((self.privacy is None) != (level.quantile is None) for level in self.levels):
+            raise ValueError("every level has a quantile if the plan is private, and none otherwise")
         return self._consistent_open() if self.groups is None else self._consistent_closed(self.groups)
 
     def _consistent_open(self) -> Self:

@@ -3,7 +3,7 @@
 import math
 
 import numpy as np
-from scipy import fft, special
+from scipy import special
 
 from fedconformal.laws._sites import Floats, Ints
 
@@ -105,6 +105,8 @@ def _convolve(first: Floats, second: Floats) -> Floats:
         for i in range(short.shape[-1]):
             out[..., i : i + long.shape[-1]] += long * short[..., i : i + 1]
         return out
+    from scipy import fft  # only long convolutions need it
+
     length = fft.next_fast_len(size, real=True)
     product: Floats = fft.irfft(fft.rfft(long, length) * fft.rfft(short, length), length)[..., :size]
     return product

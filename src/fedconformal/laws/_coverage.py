@@ -33,7 +33,8 @@ class CoverageLaw:
     local_rank : rank that each site sends, one number or one per site; above ``n_points`` means +inf.
     server_rank : rank that the server keeps; above ``n_sites`` means +inf, hence coverage 1.
     max_faulty : at most this many of the reports are arbitrary. The law is then a lower bound: no behaviour
-        of the faulty sites makes the coverage stochastically smaller.
+        of the faulty sites makes the coverage stochastically smaller. Which sites are faulty must not depend
+        on the scores of the others.
     distortion : for sites whose scores are not distributed as the test point's: ``h(c) = F_j(F^{-1}(c))``,
         one function for all sites or one per site (None for a site that does not differ).
 

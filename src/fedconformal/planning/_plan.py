@@ -67,6 +67,7 @@ def plan(
         ``"conditional"``: coverage given the data at least the level with probability 1 - ``delta``.
     delta : for the conditional criterion, in (0, 0.5].
     max_faulty : the promise holds even if this many sites send anything at all; below half of the sites.
+        Which sites these are must not depend on the scores of the others.
     local_ranks : ``"common"``: site j sends rank ceil(b (n_j + 1)), b searched together with the server rank.
         ``"paper"``: b = confidence level, as in the paper's appendix A.1. A number: that b.
     sites : names of the sites, if only these may answer.
@@ -96,6 +97,8 @@ def plan(
         "keys": _keys(keys, names),
         "privacy": _privacy(privacy, sizes, criterion, faulty),
     }
+    if privacy is not None:
+        _check_private(privacy, local_ranks, common["score"])
     rules = [_rule(local_ranks, level) for level in levels]
     if sizes is None:
         shares = [rule or level for rule, level in zip(rules, levels, strict=True)]
@@ -191,7 +194,11 @@ def _score(score: Any) -> ScoreRule | None:
     if score is None:
         return None
     fields = {"name": score} if isinstance(score, str) else dict(score)
-    return _validated("score", lambda: ScoreRule.model_validate(fields))
+    rule = _validated("score", lambda: ScoreRule.model_validate(fields))
+    from fedconformal.scores import from_name
+
+    from_name(rule.name, **rule.parameters())  # refuses parameters that the score does not have
+    return rule
 
 
 def _keys(keys: Mapping[str, str] | None, names: tuple[str, ...] | None) -> tuple[SiteKey, ...] | None:
@@ -278,6 +285,18 @@ def _privacy(privacy: Any, sizes: Ints | None, criterion: str, max_faulty: int) 
             "the paper's analysis is for sites of one size, the marginal criterion, and no liars"
         )
     return PrivacyRule(**privacy.fields())
+
+
+def _check_private(privacy: Privacy, local_ranks: Any, score: ScoreRule | None) -> None:
+    """What does not go together with privacy."""
+    if local_ranks != "common":
+        raise ValueError("local_ranks does not go with privacy: private sites aim at one common quantile")
+    if not privacy.bins.bounded or score is None:
+        return
+    if score.name not in ("lac", "aps") or privacy.bins.edges[-1] < 1:
+        raise ValueError(
+            f"bounded bins must hold every score: {score.name} scores may be above the last edge"
+        )
 
 
 def _level(

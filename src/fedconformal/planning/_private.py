@@ -17,6 +17,7 @@ from fedconformal.privacy._terms import Terms
 
 _RANKS = 12  # server ranks that are tried, and tried again between the best of them
 _FINEST = 1000  # quantiles are multiples of one over this, or over the largest site if that is larger
+_LARGEST_N = 100_000  # of an advice
 _GAMMAS = tuple(Fraction(i, 100) for i in (*range(1, 10), *range(10, 100, 5)))  # the paper's grid search
 
 
@@ -171,9 +172,9 @@ def _three_digits(step: int) -> Fraction:
 
 
 def smallest_private_n(n_points: Ints, counts: Ints, goal: Goal, terms: Terms) -> int | None:
-    """Smallest number of points that would do if every site had it; None above ten million."""
+    """Smallest number of points that would do if every site had it; None above 100,000."""
     m = np.array([int(counts.sum())])
-    return smallest(lambda n: _has_plan(np.array([n]), m, goal, terms), start=1, stop=10_000_000)
+    return smallest(lambda n: _has_plan(np.array([n]), m, goal, terms), start=1, stop=_LARGEST_N)
 
 
 def _has_plan(n_points: Ints, counts: Ints, goal: Goal, terms: Terms) -> bool:

@@ -10,6 +10,7 @@ lose at most d / scale. Exactly drawn releases come from OpenDP alone; nothing h
 
 import math
 import sys
+from collections.abc import Callable
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any
@@ -106,12 +107,20 @@ def release(
     Promise: epsilon-differentially private in the counts when one record is replaced. The number of records
     and the bins are public. How long the call takes is not protected.
     """
+    return prepare(counts, a, d, epsilon=epsilon, calibration=calibration, mechanism=mechanism)()
+
+
+def prepare(
+    counts: ArrayLike, a: int, d: int, *, epsilon: float | Fraction, calibration: str, mechanism: str
+) -> Callable[[], int]:
+    """Everything of ``release`` but the draw: what can be refused is refused here, before any charge."""
     s = badness(counts, a, d)
     if s.ndim != 1:
         raise ValueError(f"counts must be one site's, a flat array, got shape {s.shape}")
     noise = scale(a, d, epsilon, calibration)
     draw = _measurement(choice("mechanism", mechanism, MECHANISMS), noise, int(d), float(epsilon))
-    return int(draw(s.tolist()))
+    values = s.tolist()
+    return lambda: int(draw(values))
 
 
 def tail(

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedconformal._extras import need
 from fedconformal.laws import CoverageLaw
 from fedconformal.laws._sites import Floats
 from fedconformal.privacy import _mechanism
@@ -38,11 +37,11 @@ def private_answer(
             "this private plan has an infinite threshold: answering it would spend epsilon for nothing"
         )
     rule = _rule(plan)
-    need("opendp.prelude", extra="private")  # before anything is charged
     counts = bins_of(plan).place(scores)
+    draws = [_mechanism.prepare(counts, **options) for options in _options(plan)]
 
     def sample() -> str:
-        return json.dumps([_mechanism.release(counts, **options) for options in _options(plan)])
+        return json.dumps([draw() for draw in draws])
 
     text = ledger.answer(
         dataset,

@@ -6,6 +6,7 @@ from typing import Any, Literal
 from fedconformal import _checks
 from fedconformal.privacy._bins import Bins
 
+SMALLEST_EPSILON = 1e-6
 LARGEST_EPSILON = 100.0
 """Above this a release hides nothing, and the number is more likely a slip."""
 
@@ -16,7 +17,7 @@ class Privacy:
 
     Parameters
     ----------
-    epsilon : privacy loss of a site's whole answer, in (0, 100]; several levels share it evenly.
+    epsilon : privacy loss of a site's whole answer, in (0.000001, 100]; several levels share it evenly.
     bins : where releases may fall; fixed before any calibration score is looked at.
     mechanism : ``"permute-and-flip"`` (default) or ``"exponential"``, the paper's Algorithm 2.
     analysis : ``"tight"`` (default): range-calibrated noise, and a law of the private threshold with no union
@@ -32,7 +33,7 @@ class Privacy:
 
     def __post_init__(self) -> None:
         """Refuse what makes no sense."""
-        _checks.fraction("epsilon", self.epsilon, high=LARGEST_EPSILON, closed=True)
+        _checks.fraction("epsilon", self.epsilon, low=SMALLEST_EPSILON, high=LARGEST_EPSILON, closed=True)
         if not isinstance(self.bins, Bins):
             raise TypeError(f"bins must be Bins, for example Bins.uniform(0, 5, 100), got {self.bins!r}")
         _checks.choice("analysis", self.analysis, ("tight", "paper"))
