@@ -28,6 +28,9 @@ test: lint types
 bench: $(STAMP)
 	$(BIN)/python -m benchmarks
 
+fuzz: $(STAMP)
+	$(BIN)/python tests/fuzz_documents.py 100000
+
 clean:
 	rm -rf $(VENV) .coverage* .hypothesis .mypy_cache .pytest_cache .ruff_cache
 

@@ -197,3 +197,12 @@ def test_published_schemas_are_those_of_the_code(kind):
 def test_there_is_no_schema_of_anything_else():
     with pytest.raises(ValueError, match="kind must be one of"):
         schema("letter")
+
+
+def test_mutated_documents_are_refused_or_equal_to_themselves():
+    """A small share of ``make fuzz``."""
+    from fuzz_documents import fuzz
+
+    outcomes = fuzz(2000, seed=7)
+    assert outcomes.total() == 3 * 2000  # each of the three readers
+    assert outcomes["read"] > 0
