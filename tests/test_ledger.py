@@ -35,6 +35,10 @@ def path(tmp_path):
     return tmp_path / "ledger.db"
 
 
+def interrupted():
+    raise KeyboardInterrupt
+
+
 def ask(
     ledger, plan="P", *, epsilon=0.1, site="A", data=DATA, dataset="D", sample=lambda: secrets.token_hex(8)
 ):
@@ -178,7 +182,7 @@ def test_a_paid_charge_cannot_be_drawn_on_with_a_larger_epsilon(path):
 def test_changed_data_are_refused_under_the_old_name_unless_accepted(path):
     ledger = Ledger(path)
     with pytest.raises(KeyboardInterrupt):
-        ask(ledger, "unfinished", sample=lambda: signal.raise_signal(signal.SIGINT))
+        ask(ledger, "unfinished", sample=interrupted)
     first = ask(ledger)
     for plan in ("Q", "unfinished"):
         with pytest.raises(LedgerError, match="the data under the name 'D' have changed"):

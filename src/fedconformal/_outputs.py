@@ -10,6 +10,8 @@ def check_free(path: Path, *, force: bool) -> None:
     """Refuse an output that exists, before any work is done."""
     if path.is_dir():
         raise ValueError(f"{path}: is a directory")
+    if os.path.lexists(path) and not path.is_file():
+        raise ValueError(f"{path}: is not a regular file and is left alone")
     if path.exists() and not force:
         raise ValueError(f"{path}: exists already; --force overwrites it")
     if not path.parent.is_dir():

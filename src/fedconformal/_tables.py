@@ -34,7 +34,10 @@ def read_column(path: Path, column: str | None = None, *, nan: bool = False) -> 
 
 
 def read_table(path: Path) -> Any:
-    """A whole table as a polars DataFrame; .npy columns are called column_1, column_2, ..."""
+    """A whole table as a polars DataFrame; .npy columns are called column_1, column_2, ...
+
+    The cells of a CSV stay text, so that what is only passed through (an id of 007) is not changed.
+    """
     kind = _kind(path)
     if kind == ".npy":
         array = _load_npy(path)
@@ -45,7 +48,7 @@ def read_table(path: Path) -> Any:
             )
         names = [f"column_{i + 1}" for i in range(array.shape[1])]
         return _polars().DataFrame({name: array[:, i] for i, name in enumerate(names)})
-    frame = _read_parquet(path) if kind == ".parquet" else _csv(path)
+    frame = _read_parquet(path) if kind == ".parquet" else _csv(path, text=True)
     if frame.height == 0:
         raise ValueError(f"{path}: no rows in it")
     return frame
@@ -80,21 +83,45 @@ def _polars() -> Any:
     return need("polars", extra="cli")
 
 
-def _csv(path: Path) -> Any:
+def _csv(path: Path, *, text: bool = False) -> Any:
     """A CSV with or without a header line: without, if its first line is all numbers."""
     separator = "\t" if path.suffix.lower() == ".tsv" else ","
     with path.open("rb") as file:
-        first = file.readline(10_000_000)
+        first, second = file.readline(10_000_000), file.readline(10_000_000)
     try:
-        cells = first.decode("utf-8-sig").strip().split(separator)
-        header = not all(_is_number(cell) for cell in cells)
-        return _polars().read_csv(
-            path, has_header=header, separator=separator, infer_schema_length=None, raise_if_empty=False
-        )
+        cells, below = (line.decode("utf-8-sig").strip().split(separator) for line in (first, second))
     except UnicodeDecodeError:
         raise ValueError(f"{path}: is not text in UTF-8") from None
+    header = _is_header(path, cells, below)
+    types = {"infer_schema": False} if text else {"infer_schema_length": None}
+    try:
+        frame = _polars().read_csv(
+            path, has_header=header, separator=separator, raise_if_empty=False, **types
+        )
     except Exception as error:
         raise ValueError(f"{path}: cannot be read as CSV: {_first_line(error)}") from None
+    return frame if frame.width != 1 else frame.head(frame.height - _blank_end(path, frame))
+
+
+def _is_header(path: Path, cells: Sequence[str], below: Sequence[str]) -> bool:
+    """Whether the first line holds names: numbers are none, but pandas may have written 0, 1, 2, ..."""
+    if not all(_is_number(cell) for cell in cells):
+        return True
+    counted = [cell.strip() for cell in cells] == [str(i) for i in range(len(cells))]
+    if counted and any(below) and not all(cell.strip().lstrip("+-").isdigit() for cell in below):
+        shown = ",".join(cells[:5])
+        raise ValueError(f"{path}: is the first line, {shown!r}, names or numbers? Give the columns names")
+    return False
+
+
+def _blank_end(path: Path, frame: Any) -> int:
+    """Blank lines at the end of a single column, which polars takes for empty rows."""
+    with path.open("rb") as file:
+        file.seek(max(0, path.stat().st_size - 65_536))
+        tail = file.read()
+    blank = max(0, tail[len(tail.rstrip()) :].count(b"\n") - 1)
+    empty = frame.tail(blank).to_series().is_null().to_list() if blank else []
+    return len(empty) if all(empty) else 0
 
 
 def _is_number(cell: str) -> bool:

@@ -37,7 +37,9 @@ def verify(calibration: Calibration, reports: Sequence[Report] | None = None) ->
     summed anew from it. With the reports at hand the threshold is recomputed from them too.
     """
     checks = [_ranks(calibration), _missing(calibration)]
-    checks += [_coverage(calibration, i) for i in range(len(calibration.levels))]
+    for i in range(len(calibration.levels)):
+        checks.append(_coverage(calibration, i))
+        checks += _planned_rank(calibration, i)
     checks.append(_monotone(calibration))
     if reports is not None:
         checks += _reports(calibration, reports)
@@ -80,10 +82,11 @@ def _coverage(calibration: Calibration, i: int) -> Check:
     plan, level = calibration.plan, calibration.levels[i]
     goal = Fraction(str(level.confidence_level))
     sizes = [n for (n, _), count in calibration.groups.items() for _ in range(count)]
-    if level.server_rank > len(sizes):
+    finite = sum(count for (n, ranks), count in calibration.groups.items() if ranks[i] <= n)
+    if level.server_rank > (len(sizes) if plan.terms is not None else finite):
         holds = level.threshold == math.inf
         return Check(
-            f"level {level.confidence_level:g}: no rank, so the whole space", str(level.threshold), holds
+            f"level {level.confidence_level!r}: no rank, so the whole space", str(level.threshold), holds
         )
     if plan.terms is not None:
         return _private_coverage(calibration, i)
@@ -91,23 +94,37 @@ def _coverage(calibration: Calibration, i: int) -> Check:
     law = Recount(sizes, ranks, level.server_rank, plan.max_faulty)
     if plan.criterion == "conditional":
         return _conditional(law, goal, Fraction(str(plan.delta)))
-    name = f"level {level.confidence_level:g}: mean coverage is at least the level"
+    name = f"level {level.confidence_level!r}: mean coverage is at least the level"
     if law.countable:
         mean, _ = law.exact_moments()
         return Check(name, f"{float(mean):.12f}, counted in whole numbers", mean >= goal)
+    total = sum(sizes)
+    if sizes == ranks and level.server_rank == len(sizes) and not plan.max_faulty:
+        return Check(
+            name, f"{total}/{total + 1}, the largest of all points", Fraction(total, total + 1) >= goal
+        )
     if law.half:
         return Check(name, "1/2 by symmetry", goal <= Fraction(1, 2))
     value, _ = law.moments()
-    return Check(name, f"{value:.12f}, integrated anew", value >= float(goal) - MEAN_ERROR)
+    return Check(name, f"{value:.12f}, integrated anew", value > float(goal) + MEAN_ERROR)
 
 
 def _conditional(law: Recount, level: Fraction, delta: Fraction) -> Check:
-    name = f"level {float(level):g}: coverage reaches it with probability 1 - {float(delta):g}"
+    name = f"level {float(level)!r}: coverage reaches it with probability 1 - {float(delta):g}"
     if law.countable_at(level):
         missed = law.exact_cdf(level)
         return Check(name, f"missed with {float(missed):.12f}, counted in whole numbers", missed <= delta)
     value = float(law.cdf(np.array([float(level)]))[0])
-    return Check(name, f"missed with {value:.12f}, summed anew", value <= float(delta) + MEAN_ERROR)
+    return Check(name, f"missed with {value:.12f}, summed anew", value < float(delta) - MEAN_ERROR)
+
+
+def _planned_rank(calibration: Calibration, i: int) -> list[Check]:
+    """When everybody answered, the server keeps the rank that the plan fixed before."""
+    planned, level = calibration.plan.levels[i].server_rank, calibration.levels[i]
+    if planned is None or calibration.n_answers != calibration.plan.n_sites:
+        return []
+    name = f"level {level.confidence_level!r}: the server kept the plan's rank"
+    return [Check(name, f"{level.server_rank}, planned {planned}", level.server_rank == planned)]
 
 
 def _monotone(calibration: Calibration) -> Check:
@@ -129,10 +146,10 @@ def _private_coverage(calibration: Calibration, i: int) -> Check:
     goal = level.confidence_level
     if plan.criterion == "conditional":
         missed = float(_private_cdf(calibration, i, np.array([goal]))[0])
-        name = f"level {goal:g}: coverage reaches it with probability 1 - {plan.delta:g}"
+        name = f"level {goal!r}: coverage reaches it with probability 1 - {plan.delta:g}"
         return Check(name, f"missed with at most {missed:.9f}", missed <= (plan.delta or 0) + _PRIVATE_ERROR)
     mean = 1.0 - _integral(lambda c: _private_cdf(calibration, i, c))
-    name = f"level {goal:g}: mean coverage is at least the level, whatever the data"
+    name = f"level {goal!r}: mean coverage is at least the level, whatever the data"
     return Check(name, f"at least {mean:.9f}", mean >= goal - _PRIVATE_ERROR)
 
 
@@ -208,6 +225,14 @@ def _reports(calibration: Calibration, reports: Sequence[Report]) -> list[Check]
     ]
     if len(there) < len(used) or not used:
         return checks
+    differ = [
+        answer.site
+        for answer, report in zip(calibration.answers, there, strict=True)
+        if (report.plan, report.site, report.n, report.ranks)
+        != (calibration.plan.digest, answer.site, answer.n, answer.ranks)
+    ]
+    found_in = "all of them" if not differ else f"not {', '.join(differ[:5])}"
+    checks.append(Check("the reports say what the answers say", found_in, not differ))
     largest = -math.inf
     order = sorted(range(len(calibration.levels)), key=lambda i: calibration.levels[i].confidence_level)
     for i in order:
@@ -217,7 +242,7 @@ def _reports(calibration: Calibration, reports: Sequence[Report]) -> list[Check]
             largest, values[found.server_rank - 1] if found.server_rank <= len(values) else math.inf
         )
         name = (
-            f"level {found.confidence_level:g}: the threshold is report number {found.server_rank} in order"
+            f"level {found.confidence_level!r}: the threshold is report number {found.server_rank} in order"
         )
         checks.append(Check(name, f"{largest!r}", largest == found.threshold))
     keys = {key.site: key.public_key for key in calibration.plan.keys or ()}

@@ -233,17 +233,19 @@ app.add_typer(keys, name="keys")
 
 @keys.command("new")
 def keys_new(
-    output: Annotated[Path, typer.Option("--output", "-o", help="Where to write the private key.")],
+    name: Annotated[str, typer.Argument(help="The site's name: the key goes to NAME.key.")] = "site",
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Where to write it instead.")] = None,
     force: Force = False,
 ) -> None:
     """Make a key: the private part goes to a file, the public part is printed."""
     from fedconformal._outputs import write_text
     from fedconformal.signing import SigningKey
 
-    _check_output(output, force=force)
+    path = output or Path(f"{name}.key")
+    _check_output(path, force=force)
     made = SigningKey.new()
-    write_text(output, made.to_pem().decode(), force=force, mode=0o600)
-    say(f"wrote {output}: keep it at the site; the plan lists the public key")
+    write_text(path, made.to_pem().decode(), force=force, mode=0o600)
+    say(f"wrote {path}: keep it at the site; the plan lists the public key")
     print(made.public_key)
 
 

@@ -53,8 +53,10 @@ def _story(directory: Path) -> None:
     print("2. Each hospital answers with one number, from a process and a directory of its own.")
     answering = [name for name in sites if name != SILENT]
     with ThreadPoolExecutor(2) as pool:
-        list(pool.map(lambda name: _report(directory, name, show=name == answering[0]), answering))
-    print(f"   ... and so do {len(answering) - 1} others; {SILENT} stays silent.\n")
+        list(pool.map(lambda name: _report(directory, name, show=name == answering[0]), sites))
+    print(
+        f"   ... and so do {len(sites) - 1} others. One report is lost on the way: {SILENT} stays silent.\n"
+    )
     print("3. The coordinator calibrates, everybody predicts, anybody verifies.")
     files = [f"{name}/report.json" for name in answering]
     _run(directory, "calibrate", "plan.json", *files, "-o", "calibration.json", "--force", show=True)

@@ -40,17 +40,26 @@ def predict(
     added = _columns(rule.kind, sets, used, [level.confidence_level for level in calibration.levels])
     if not only and (taken := sorted(set(added) & set(frame.columns))):
         raise ValueError(f"{predictions_file}: has a column {taken[0]!r} already; --only leaves it out")
+    shown = {name: predicted[:, j] for j, name in enumerate(used)}  # numbers, where the table has text
     polars = need("polars", extra="cli")
     result = (
         polars.DataFrame(added)
         if only
-        else frame.with_columns(**{k: polars.Series(v) for k, v in added.items()})
+        else frame.with_columns(**{k: polars.Series(v) for k, v in {**shown, **added}.items()})
     )
     _deliver(result, output, force=force, as_json=as_json)
 
 
 def _numeric_columns(frame: Any) -> list[str]:
-    return [name for name, kind in frame.schema.items() if kind.is_numeric()]
+    """Columns that hold nothing but numbers, as text or not."""
+    polars = need("polars", extra="cli")
+    numbers = [column for column in frame if column.dtype != polars.Boolean]
+    return [
+        column.name
+        for column in numbers
+        if column.dtype.is_numeric()
+        or (column.dtype == polars.String and column.cast(polars.Float64, strict=False).null_count() == 0)
+    ]
 
 
 def _score(calibration: Calibration, name: str | None, columns: list[str]) -> Any:

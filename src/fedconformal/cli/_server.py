@@ -14,7 +14,7 @@ from fedconformal.documents import Calibration, DocumentError, Plan, Refusal, Re
 def calibrate(plan_file: Path, files: list[Path], *, skip_refused: bool, histogram: bool) -> Calibration:
     """Read the plan and the reports; what cannot be read is refused like any other."""
     plan = Plan.read(plan_file)
-    paths = expand(files)
+    paths = [path for path in expand(files) if path in files or path.resolve() != plan_file.resolve()]
     if histogram:
         return server.calibrate_histogram(plan, _summed(plan, paths))
     reports, unreadable = read_reports(paths)
@@ -83,5 +83,7 @@ def verify(path: Path, reports: list[Path], *, as_json: bool) -> bool:
         ["check", "found", "holds"],
         [[item.name, item.found, "yes" if item.passed else "NO"] for item in checks],
     )
+    if given is None and calibration.answers:
+        print("The threshold itself can be checked with the reports: --reports FILE, once for each.")
     print("verified" if passed else "not verified")
     return passed

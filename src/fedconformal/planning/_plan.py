@@ -197,8 +197,9 @@ def _score(score: Any) -> ScoreRule | None:
     rule = _validated("score", lambda: ScoreRule.model_validate(fields))
     from fedconformal.scores import from_name
 
-    from_name(rule.name, **rule.parameters())  # refuses parameters that the score does not have
-    return rule
+    # All parameters go into the plan, so that no site depends on its own version's defaults.
+    full = from_name(rule.name, **rule.parameters()).parameters()
+    return ScoreRule.model_validate({"name": rule.name, **full})
 
 
 def _keys(keys: Mapping[str, str] | None, names: tuple[str, ...] | None) -> tuple[SiteKey, ...] | None:
