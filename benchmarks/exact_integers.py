@@ -19,7 +19,7 @@ import numpy as np
 from flint import fmpz, fmpz_poly
 from numpy.typing import NDArray
 
-PUBLISHED = {  # (m, n, l, k): M, to the digits of THEORY.md
+PUBLISHED = {  # (m, n, l, k): M, to the digits that are published
     (5, 10, 10, 3): Fraction("0.9256259545517656315"),
     (10, 20, 19, 5): Fraction("0.9079146399715186270"),
 }
@@ -65,7 +65,7 @@ def count_agreements(limit: int) -> int:
                 checked += 1
     for arguments, value in PUBLISHED.items():
         if abs(mean_fraction(*arguments) - value) > Fraction(1, 10**19):
-            raise ArithmeticError(f"the exact oracle disagrees with THEORY.md at {arguments}")
+            raise ArithmeticError(f"the exact oracle disagrees with the published value at {arguments}")
     return checked + len(PUBLISHED)
 
 

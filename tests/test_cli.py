@@ -1,7 +1,10 @@
 """The command line, as people use it: exit codes, one line for every mistake, nothing half-written."""
 
+import contextlib
 import json
 import math
+import os
+import pty
 import subprocess
 import sys
 
@@ -525,3 +528,21 @@ def test_a_histogram_counts_every_file_once(desk, run):
         assert "not a one-hot vector" in run("calibrate", "private.json", "h.json", "--histogram", code=2).err
     (desk / "h.json").write_text("[" * 100_000)
     run("calibrate", "private.json", "h.json", "--histogram", code=2)
+
+
+@pytest.mark.parametrize(("seconds", "appears"), [(2.0, True), (0.0, False)])
+def test_a_progress_bar_where_people_wait_and_only_there(seconds, appears):
+    code = f"import time; from fedconformal.cli import _show as s\nwith s.working('waiting'): time.sleep({seconds})"
+    arguments = [sys.executable, "-c", code]
+    quiet = subprocess.run(arguments, capture_output=True, text=True, check=True)
+    assert quiet.stdout + quiet.stderr == ""
+    shown, side = pty.openpty()
+    watched = subprocess.Popen(arguments, stdout=subprocess.DEVNULL, stderr=side)
+    os.close(side)
+    seen = b""
+    with contextlib.suppress(OSError):  # how a closed terminal ends on Linux
+        while chunk := os.read(shown, 4096):
+            seen += chunk
+    os.close(shown)
+    assert watched.wait() == 0
+    assert (b"waiting" in seen) == appears

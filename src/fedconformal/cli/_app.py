@@ -7,7 +7,7 @@ import typer
 
 from fedconformal import __version__
 from fedconformal.cli import _parse
-from fedconformal.cli._show import print_json, say, show_calibration, show_plan
+from fedconformal.cli._show import print_json, say, show_calibration, show_plan, working
 
 app = typer.Typer(
     add_completion=False,
@@ -97,21 +97,22 @@ def plan(
     n_sites, names = _parse.sites(sites)
     levels = confidence_level or [0.9]
     options: dict[str, Any] = {"criterion": criterion, "local_ranks": _parse.local_ranks(local_ranks)}
-    result = make(
-        n_sites,
-        _parse.points(points),
-        confidence_level=levels[0] if len(levels) == 1 else levels,
-        delta=delta,
-        max_faulty=max_faulty,
-        sites=names,
-        score=_parse.score(score, penalty=penalty, k_reg=k_reg),
-        keys=_parse.keys(key),
-        privacy=_parse.privacy(
-            epsilon, bins, bounded=bounded, mechanism=mechanism, analysis=analysis, one_hot=one_hot
-        ),
-        on_infeasible="ignore",
-        **options,
-    )
+    with working("planning"):
+        result = make(
+            n_sites,
+            _parse.points(points),
+            confidence_level=levels[0] if len(levels) == 1 else levels,
+            delta=delta,
+            max_faulty=max_faulty,
+            sites=names,
+            score=_parse.score(score, penalty=penalty, k_reg=k_reg),
+            keys=_parse.keys(key),
+            privacy=_parse.privacy(
+                epsilon, bins, bounded=bounded, mechanism=mechanism, analysis=analysis, one_hot=one_hot
+            ),
+            on_infeasible="ignore",
+            **options,
+        )
     if not json:
         show_plan(result)
     _save(result, output, force=force, as_json=json)
@@ -178,7 +179,8 @@ def calibrate(
     from fedconformal.cli import _server
 
     _check_output(output, force=force)
-    result = _server.calibrate(plan_file, reports, skip_refused=skip_refused, histogram=histogram)
+    with working("calibrating"):
+        result = _server.calibrate(plan_file, reports, skip_refused=skip_refused, histogram=histogram)
     if not json:
         show_calibration(result)
     _save(result, output, force=force, as_json=json)

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from fedconformal import server
-from fedconformal.cli._show import print_json, table
+from fedconformal.cli._show import print_json, table, working
 from fedconformal.documents import Calibration, DocumentError, Plan, Refusal, Report
 
 
@@ -74,7 +74,8 @@ def verify(path: Path, reports: list[Path], *, as_json: bool) -> bool:
     given, unreadable = read_reports(expand(reports)) if reports else (None, [])
     if unreadable:
         raise ValueError("; ".join(f"{refusal.source}: {refusal.reason}" for refusal in unreadable))
-    checks = check(calibration, given)
+    with working("recounting"):
+        checks = check(calibration, given)
     passed = all(item.passed for item in checks)
     if as_json:
         print_json({"verified": passed, "checks": [item.as_dict() for item in checks]})

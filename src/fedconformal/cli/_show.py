@@ -2,7 +2,9 @@
 
 import json
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from fedconformal import baselines
@@ -13,6 +15,28 @@ from fedconformal.laws import CoverageLaw
 def say(text: str = "") -> None:
     """A line for people: on stderr, so that stdout stays for data."""
     print(text, file=sys.stderr)
+
+
+@contextmanager
+def working(what: str) -> Iterator[None]:
+    """A progress bar for what takes more than a second; none where nobody watches."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    progress = Progress(*columns, console=Console(stderr=True), transient=True)
+    progress.add_task(what, total=None)
+    timer = threading.Timer(1.0, progress.start)
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        timer.join()
+        progress.stop()
 
 
 def print_json(content: Document | dict[str, Any] | list[Any]) -> None:

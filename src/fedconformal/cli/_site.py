@@ -12,7 +12,7 @@ from fedconformal import scores as score_functions
 from fedconformal import site as site_room
 from fedconformal._outputs import write_text
 from fedconformal._tables import Floats, numbers, read_column, read_table
-from fedconformal.cli._show import print_json, say, table
+from fedconformal.cli._show import print_json, say, table, working
 from fedconformal.documents import Plan
 from fedconformal.privacy import Ledger, one_hot
 from fedconformal.signing import SigningKey
@@ -41,19 +41,20 @@ def report(
     private = plan.privacy is not None
     if one_hot and sign_with is not None:
         raise ValueError("--sign-with does not go with --one-hot: nobody signs a sum")
-    if target is not None:
-        compute = _computed_privately if private else _computed
-        values = compute(plan, scores_file, target, prediction)
-    else:
-        values = read_column(scores_file, column, nan=private)
-    book = None if ledger is None or not private else Ledger(ledger)
-    if one_hot:
-        content = _vectors(plan, values, site=site, ledger=book, dataset=dataset)
-    else:
-        made = site_room.report(
-            plan, values, site=site, key=key, in_place=not private, ledger=book, dataset=dataset
-        )
-        content = made.to_json()
+    with working("reading and ranking scores"):
+        if target is not None:
+            compute = _computed_privately if private else _computed
+            values = compute(plan, scores_file, target, prediction)
+        else:
+            values = read_column(scores_file, column, nan=private)
+        book = None if ledger is None or not private else Ledger(ledger)
+        if one_hot:
+            content = _vectors(plan, values, site=site, ledger=book, dataset=dataset)
+        else:
+            made = site_room.report(
+                plan, values, site=site, key=key, in_place=not private, ledger=book, dataset=dataset
+            )
+            content = made.to_json()
     _release(content, ask=ask, output=output, force=force, as_json=as_json)
 
 
