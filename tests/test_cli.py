@@ -532,7 +532,8 @@ def test_a_histogram_counts_every_file_once(desk, run):
 
 @pytest.mark.parametrize(("seconds", "appears"), [(2.0, True), (0.0, False)])
 def test_a_progress_bar_where_people_wait_and_only_there(seconds, appears):
-    code = f"import time; from fedconformal.cli import _show as s\nwith s.working('waiting'): time.sleep({seconds})"
+    wait = f"with working('waiting'): time.sleep({seconds})"
+    code = f"import time; from fedconformal.cli._show import working\n{wait}"
     arguments = [sys.executable, "-c", code]
     quiet = subprocess.run(arguments, capture_output=True, text=True, check=True)
     assert quiet.stdout + quiet.stderr == ""
