@@ -435,7 +435,7 @@ def test_two_directories_that_share_only_files(desk):
     (desk / "hospital" / "report.json").rename(desk / "A.json")
     done = process("calibrate", "plan.json", "A.json", "-o", "calibration.json", cwd=desk)
     assert done.returncode == 0, done.stderr
-    assert "1 sites answered, 2 missing: B, C" in done.stdout
+    assert "1 site answered, 2 missing: B, C" in done.stdout
     missing = process("report", "plan.json", "nothing.csv", "--site", "A", cwd=desk)
     assert (missing.returncode, missing.stdout) == (2, "")
     assert missing.stderr == "fedconformal: nothing.csv: no such file\n"

@@ -265,9 +265,8 @@ def _assumptions(plan: Plan, n_missing: int) -> tuple[str, ...]:
         "With ties among scores the coverage can only be larger than stated.",
     ]
     if n_missing:
-        says.append(
-            f"{n_missing} sites did not answer; whether a site answers does not depend on its scores."
-        )
+        who = "1 site did not answer" if n_missing == 1 else f"{n_missing} sites did not answer"
+        says.append(f"{who}; whether a site answers does not depend on its scores.")
     if plan.max_faulty:
         says.append(
             f"At most {plan.max_faulty} of the reports are wrong, in whatever way; which sites these are "

@@ -114,6 +114,10 @@ def show_privacy(plan: Plan) -> None:
     table(["level", "coverage without privacy", "expected with privacy"], rows)
 
 
+def _sites(count: int) -> str:
+    return "1 site" if count == 1 else f"{count} sites"
+
+
 def _sizes(sizes: list[int]) -> str:
     low, high = min(sizes), max(sizes)
     return f"{low} points each" if low == high else f"{low} to {high} points"
@@ -127,7 +131,7 @@ def show_calibration(calibration: Calibration) -> None:
     ]
     table(["level", "threshold", "coverage", "std", "5 % quantile"], rows)
     print(
-        f"{calibration.n_answers} sites answered, {calibration.n_missing} missing"
+        f"{_sites(calibration.n_answers)} answered, {calibration.n_missing} missing"
         + (f": {', '.join(calibration.missing[:20])}" if calibration.missing else "")
     )
     for refusal in calibration.refused:

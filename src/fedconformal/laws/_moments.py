@@ -11,7 +11,7 @@ from fedconformal.laws._sites import Floats
 
 NODES = 64
 MEAN_ERROR = 1e-12
-"""Means are exact to this much, absolutely; measured errors stay below 1e-13 (``make bench``)."""
+"""Means are exact to this much, absolutely (``make bench``, section accuracy)."""
 OUTSIDE = 1e-18
 """Mass left outside the window of integration."""
 

@@ -15,7 +15,7 @@ from fedconformal.planning._family import Family
 from fedconformal.planning._screen import Screen, screen
 
 _REFEREE_BITS = 5_000_000  # size of the integers up to which a tie with the level is settled exactly
-CDF_ERROR = 1e-9  # of P(C <= level), relative to delta; ten times what was ever seen
+CDF_ERROR = 1e-9  # of P(C <= level), relative to delta
 _TIE = 1e-9  # relative difference of squared errors that counts as none
 
 
