@@ -3,16 +3,24 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+DEMO := $(VENV)/.demo
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable
 
 .PHONY: demo test lint types bench fuzz schemas clean
 
-$(STAMP): pyproject.toml src/fedconformal/_version.py
+$(BIN)/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "fedconformal needs Python 3.11 or newer; say make PYTHON=python3.11")'
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	$(PYTHON) -m venv $(VENV)
+
+$(STAMP): pyproject.toml src/fedconformal/_version.py | $(BIN)/python
+	$(PIP) '.[dev]'
 	touch $(STAMP)
 
-demo: $(STAMP)
+$(DEMO): pyproject.toml src/fedconformal/_version.py | $(BIN)/python
+	$(PIP) '.[cli,sklearn,private]'
+	touch $(DEMO)
+
+demo: $(DEMO)
 	$(BIN)/fedconformal demo
 
 lint: $(STAMP)

@@ -38,6 +38,7 @@ __all__ = [
     "calibrate_histogram",
     "coverage_table",
     "documents",
+    "flower",
     "laws",
     "metrics",
     "plan",
@@ -50,7 +51,7 @@ _LAZY = {
     "FederatedConformalClassifier": "fedconformal.estimators",
     "FederatedConformalRegressor": "fedconformal.estimators",
 }
-_LAZY_MODULES = ("audit", "baselines", "metrics", "scores")
+_LAZY_MODULES = ("audit", "baselines", "flower", "metrics", "scores")
 
 
 def __getattr__(name: str) -> Any:

@@ -95,11 +95,11 @@ class Document(Part):
         """SHA-256 of the canonical form."""
         return "sha256:" + hashlib.sha256(self.canonical()).hexdigest()
 
-    def to_json(self) -> str:
-        """JSON for people and machines, with the digest."""
+    def to_json(self, *, indent: int | None = 2) -> str:
+        """JSON for people and machines, with the digest; on one line with ``indent=None``."""
         return json.dumps(
             {**self.model_dump(mode="json"), "digest": self.digest},
-            indent=2,
+            indent=indent,
             ensure_ascii=False,
             allow_nan=False,
         )

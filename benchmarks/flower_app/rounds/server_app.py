@@ -1,0 +1,72 @@
+"""Time the three rounds by turns, and weigh what travelled."""
+
+import json
+from pathlib import Path
+from time import perf_counter, sleep
+
+import numpy as np
+from flwr.app import ConfigRecord, Context, Message, RecordDict
+from flwr.serverapp import Grid, ServerApp
+from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects
+
+import fedconformal as fc
+from fedconformal import baselines
+from fedconformal.flower import calibrate
+
+app = ServerApp()
+TIMEOUT = 600.0
+
+
+@app.main()
+def main(grid: Grid, context: Context) -> None:
+    config = context.run_config
+    while len(list(grid.get_node_ids())) < config["sites"]:
+        sleep(0.1)
+    weigh = Scales(grid)
+    plan = fc.plan(n_sites=config["sites"], n_points=config["points"], confidence_level=0.9)
+    rounds = {
+        "ours": lambda: calibrate(grid, plan, timeout=TIMEOUT),
+        "floor": lambda: query(grid, "floor"),
+        "everything": lambda: pooled(query(grid, "everything")),
+    }
+    for run in rounds.values():  # processes start, modules are imported
+        run()
+    result = {name: {"seconds": [], "bytes": 0} for name in rounds}
+    for _ in range(config["repetitions"]):
+        for name, run in rounds.items():
+            start = perf_counter()
+            run()
+            result[name]["seconds"].append(perf_counter() - start)
+            result[name]["bytes"] = weigh.last
+    Path(config["output"]).write_text(json.dumps(result))
+
+
+def query(grid, action):
+    content = RecordDict({"config": ConfigRecord({"level": 0.9})})
+    messages = [Message(content, node, f"query.{action}", ttl=TIMEOUT) for node in grid.get_node_ids()]
+    replies = list(grid.send_and_receive(messages, timeout=TIMEOUT))
+    assert len(replies) == len(messages)
+    return replies
+
+
+def pooled(replies):
+    scores = [reply.content["arrays"].to_numpy_ndarrays()[0] for reply in replies]
+    return baselines.centralized(np.concatenate(scores), 0.9)
+
+
+class Scales:
+    """Bytes per site of a question and its reply, metadata and all, as Flower sends them."""
+
+    def __init__(self, grid):
+        self.last = 0.0
+        receive = grid.send_and_receive
+
+        def weighing(messages, *, timeout=None):
+            messages = list(messages)
+            replies = list(receive(messages, timeout=timeout))
+            # The time that this takes is small beside a round, and the same kind for all three.
+            one = [*messages[:1], *(r for r in replies if r.metadata.dst_node_id)][:2]
+            self.last = sum(len(part.deflate()) for m in one for part in get_all_nested_objects(m).values())
+            return replies
+
+        grid.send_and_receive = weighing

@@ -1,0 +1,1 @@
+"""Handwritten digits: FedAvg over sites, then one calibration round."""

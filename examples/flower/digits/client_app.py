@@ -1,0 +1,49 @@
+"""What runs at a site."""
+
+from flwr.app import ArrayRecord, ConfigRecord, Context, Message, MetricRecord, RecordDict
+from flwr.clientapp import ClientApp
+
+from digits import task
+from fedconformal.flower import add_conformal, sealed
+from fedconformal.scores import LAC
+
+app = ClientApp(mods=[sealed])
+
+
+def data(context: Context):
+    """The site's images; a real site would read its own files here."""
+    return task.load(context.node_config["partition-id"], context.node_config["num-partitions"])
+
+
+def name(context: Context) -> str:
+    """What the site is called: its own word, or its number in a simulation."""
+    return str(context.node_config.get("site", f"site-{context.node_config['partition-id']}"))
+
+
+@app.train()
+def train(message: Message, context: Context) -> Message:
+    """One round of FedAvg."""
+    (X, y), _, _ = data(context)
+    model = task.train(message.content["arrays"].to_numpy_ndarrays(), X, y)
+    content = {"arrays": ArrayRecord(model), "metrics": MetricRecord({"num-examples": len(y)})}
+    return Message(RecordDict(content), reply_to=message)
+
+
+def calibration_scores(arrays: ArrayRecord, context: Context):
+    """How badly the model fits each calibration image: 1 - the probability of its true digit."""
+    _, (X, y), _ = data(context)
+    return LAC().score(y, task.probabilities(arrays.to_numpy_ndarrays(), X))
+
+
+add_conformal(app, calibration_scores, site=name)  # this line answers the plan with one report
+
+
+@app.query("coverage")
+def coverage(message: Message, context: Context) -> Message:
+    """On images that were never used: how often is the true digit in the prediction set, how large is it?"""
+    _, _, (X, y) = data(context)
+    predicted = task.probabilities(message.content["arrays"].to_numpy_ndarrays(), X)
+    sets = LAC().set(predicted, message.content["metrics"]["threshold"])
+    result = {"covered": int(sets[range(len(y)), y].sum()), "labels": int(sets.sum()), "images": len(y)}
+    content = {"metrics": MetricRecord(result), "names": ConfigRecord({"site": name(context)})}
+    return Message(RecordDict(content), reply_to=message)

@@ -1,0 +1,16 @@
+"""One calibration round on Flower: one line at the client, one at the server.
+
+``add_conformal`` lets a ClientApp answer a plan with one report; ``calibrate`` asks every connected site and
+returns the Calibration that the same reports in files would give. ``sealed`` keeps the text of exceptions at
+the site, for whichever handlers a ClientApp has.
+"""
+
+from fedconformal._extras import need
+
+need("flwr", extra="flower")
+
+from fedconformal.flower._client import add_conformal, sealed  # noqa: E402
+from fedconformal.flower._messages import Failure  # noqa: E402
+from fedconformal.flower._server import calibrate  # noqa: E402
+
+__all__ = ["Failure", "add_conformal", "calibrate", "sealed"]

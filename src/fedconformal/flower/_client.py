@@ -1,0 +1,143 @@
+"""The site's side: a handler that answers a plan, and lets nothing else out."""
+
+import inspect
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from flwr.app import Context, Message
+from flwr.clientapp import ClientApp
+from numpy.typing import ArrayLike
+
+from fedconformal.documents import Plan
+from fedconformal.flower import _messages
+from fedconformal.flower._messages import ACTION, Failure
+from fedconformal.privacy import Ledger
+from fedconformal.privacy._ledger import LedgerError
+from fedconformal.signing import SigningKey
+from fedconformal.site import report
+
+log = logging.getLogger("flwr.fedconformal")
+
+
+def add_conformal(
+    client_app: ClientApp,
+    scores_fn: Callable[..., ArrayLike],
+    *,
+    site: Callable[[Context], str] | None = None,
+    key: Callable[[Context], SigningKey | None] | None = None,
+    ledger: Callable[[Context], Ledger | None] | None = None,
+    dataset: Callable[[Context], str | None] | None = None,
+) -> None:
+    """Let a ClientApp answer plans: ``scores_fn`` computes the site's scores, one report leaves.
+
+    The report is written to the site's log before it leaves. If anything goes wrong, a fixed code leaves
+    instead (``Failure``) and the exception stays in the site's log, in full.
+
+    Parameters
+    ----------
+    client_app : the app; its other handlers are left as they are.
+    scores_fn : returns the calibration scores of this site. It is given those of ``message``, ``context``,
+        ``arrays`` (the model that the server sent, an ArrayRecord) and ``plan`` that its parameters name;
+        with parameters of other names, ``(message, context)``, or ``(context)`` if it has one.
+    site : the site's name; by default ``site`` of the node's configuration, else ``site-N`` with its
+        ``partition-id`` N, else ``node-N`` with the node's number.
+    key : signs the report; by default the key in the file ``signing-key`` of the node's configuration.
+    ledger, dataset : for private plans, the site's account and what its data are called in it; by default
+        the file ``ledger`` and the name ``dataset`` of the node's configuration.
+    """
+    compute = _calling(scores_fn)
+
+    @client_app.query(ACTION)
+    def answer(message: Message, context: Context) -> Message:
+        stage = Failure.PLAN
+        try:
+            plan = _messages.plan_in(message)
+            stage = Failure.SCORES
+            scores = np.asarray(compute(message, context, plan))
+            stage = Failure.REPORT
+            private = plan.privacy is not None
+            made = report(
+                plan,
+                scores,
+                site=(site or _site)(context),
+                key=(key or _key)(context),
+                ledger=(ledger or _ledger)(context) if private else None,
+                dataset=(dataset or _dataset)(context) if private else None,
+            )
+            content = _messages.answer(made)
+            log.info("this is everything that leaves the site: %s", made.to_json(indent=None))
+        except LedgerError:
+            return _failed(message, Failure.BUDGET)
+        except BaseException:
+            return _failed(message, stage)
+        return Message(content, reply_to=message)
+
+
+def sealed(message: Message, context: Context, call_next: Callable[[Message, Context], Message]) -> Message:
+    """A Flower mod that keeps the text of exceptions at the site: ``ClientApp(mods=[sealed])``.
+
+    Flower itself sends the text of whatever a handler raises to the server. With this mod a fixed code is
+    sent, and the exception goes to the site's log.
+    """
+    try:
+        return call_next(message, context)
+    except BaseException:
+        return _failed(message, Failure.SITE)
+
+
+def _failed(message: Message, failure: Failure) -> Message:
+    log.exception("the server is told only: %s", failure.meaning)
+    return Message(failure.error(), reply_to=message)
+
+
+def _calling(scores_fn: Callable[..., ArrayLike]) -> Callable[[Message, Context, Plan], ArrayLike]:
+    """How to call a user's function, from the names of its parameters."""
+    wanted = {"message", "context", "arrays", "plan"}
+    names = [
+        parameter.name
+        for parameter in inspect.signature(scores_fn).parameters.values()
+        if parameter.name in wanted or parameter.default is parameter.empty
+    ]
+
+    def call(message: Message, context: Context, plan: Plan) -> ArrayLike:
+        if not wanted.issuperset(names):
+            return scores_fn(message, context) if len(names) == 2 else scores_fn(context)
+        offers: dict[str, Callable[[], Any]] = {
+            "message": lambda: message,
+            "context": lambda: context,
+            "arrays": lambda: _messages.arrays_in(message),
+            "plan": lambda: plan,
+        }
+        return scores_fn(**{name: offers[name]() for name in names})
+
+    if not wanted.issuperset(names) and len(names) > 2:
+        raise TypeError(f"scores_fn may ask for {', '.join(sorted(wanted))}, got parameters {names}")
+    return call
+
+
+# -- what the node's configuration says --------------------------------------------------------------------
+
+
+def _site(context: Context) -> str:
+    given = context.node_config
+    if "site" in given:
+        return str(given["site"])
+    return f"site-{given['partition-id']}" if "partition-id" in given else f"node-{context.node_id}"
+
+
+def _key(context: Context) -> SigningKey | None:
+    path = context.node_config.get("signing-key")
+    return None if path is None else SigningKey.from_pem(Path(str(path)).read_bytes())
+
+
+def _ledger(context: Context) -> Ledger | None:
+    path = context.node_config.get("ledger")
+    return None if path is None else Ledger(str(path))
+
+
+def _dataset(context: Context) -> str | None:
+    name = context.node_config.get("dataset")
+    return None if name is None else str(name)

@@ -1,0 +1,39 @@
+"""A site does what the file beside its configuration says; in a simulation, what its number says."""
+
+import time
+from pathlib import Path
+
+import numpy as np
+from flwr.app import Context
+from flwr.clientapp import ClientApp
+
+from fedconformal import Ledger
+from fedconformal.flower import add_conformal
+
+app = ClientApp()
+
+
+def name(context: Context) -> str:
+    given = context.node_config
+    if "num-partitions" in given:  # a simulation, in which the last two sites have one name
+        return f"site-{min(given['partition-id'], given['num-partitions'] - 2)}"
+    return str(given.get("poses-as", given["site"]))
+
+
+def scores(context: Context):
+    given = context.node_config
+    behaviour = given.get("behaviour", "answers")
+    if behaviour == "raises":
+        raise RuntimeError(Path(given["secret"]).read_text())
+    if behaviour == "hangs":
+        Path(given["mark"]).touch()
+        time.sleep(600)
+    seed = given["partition-id"] if "partition-id" in given else given["seed"]
+    return np.random.default_rng(seed).random(200)
+
+
+def ledger(context: Context) -> Ledger:
+    return Ledger(Path(context.run_config["ledgers"]) / name(context))
+
+
+add_conformal(app, scores, site=name, ledger=ledger, dataset=lambda context: "scores")
