@@ -1,14 +1,13 @@
 """A calibration round on Flower beside the engine's own floor, and beside sending all scores."""
 
-import importlib.util
 import json
 import statistics
 import subprocess
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
+from benchmarks._flower_processes import end_processes, load_deploy
 from benchmarks._timing import Row, duration
 
 SITES = (10, 100, 1000)
@@ -17,17 +16,7 @@ GOAL_TIME, GOAL_BYTES = 1.2, 2048
 APP = Path(__file__).parent / "flower_app"
 
 
-def _load_deploy() -> Any:
-    path = Path(__file__).parent.parent / "examples" / "flower" / "deploy.py"
-    spec = importlib.util.spec_from_file_location("deploy", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-deploy = _load_deploy()
+deploy = load_deploy()
 
 
 def run() -> Iterator[Row]:
@@ -75,7 +64,7 @@ def _simulate(sites: int) -> dict[str, dict[str, list[float]]]:
                 check=True,
             )
         finally:
-            deploy.end_processes(folder)
+            end_processes(Path(folder))
         if not output.exists():
             raise RuntimeError(f"the simulation gave no result:\n{done.stdout[-3000:]}")
         result: dict[str, dict[str, list[float]]] = json.loads(output.read_text())

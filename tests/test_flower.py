@@ -1,6 +1,7 @@
 """Flower's messages without its processes: a grid that hands every message to a ClientApp of its own."""
 
 import json
+import logging
 import math
 
 import numpy as np
@@ -58,7 +59,7 @@ class LocalGrid(Grid):
         replies = []
         for number, message in enumerate(messages):
             message.metadata.__dict__["_message_id"] = f"message {number}"
-            assert message.metadata.ttl == timeout
+            assert message.metadata.ttl >= timeout
             self.sent.append(message)
             app, config = self.nodes[message.metadata.dst_node_id]
             context = Context(1, message.metadata.dst_node_id, config, RecordDict(), {})
@@ -139,6 +140,26 @@ def test_private_plans_charge_the_ledger_of_the_node_configuration_once(tmp_path
     assert [float(fc.Ledger(tmp_path / name).spent("mine")) for name in data] == [5.0, 5.0, 0.0]
 
 
+def test_a_new_model_gets_a_new_private_answer_from_the_same_budget(tmp_path):
+    privacy = fc.Privacy(epsilon=5.0, bins=fc.Bins.uniform(0, 20, 100))
+    plan = fc.plan(n_sites=1, n_points=300, confidence_level=0.8, privacy=privacy)
+    app = ClientApp()
+    add_conformal(app, lambda arrays: arrays.to_numpy_ndarrays()[0][0] * draws(1, 300))
+    fc.Ledger.create(tmp_path / "ledger").set_budget("mine", 10.0)
+    grid = LocalGrid([(app, {"site": "A", "ledger": str(tmp_path / "ledger"), "dataset": "mine"})])
+
+    def threshold(model):
+        return calibrate(grid, plan, ArrayRecord([np.array([model])]), timeout=5).threshold
+
+    first, second = threshold(1.0), threshold(10.0)
+    assert first < 2 < second
+    assert threshold(1.0) == first
+    assert threshold(10.0) == second
+    assert fc.Ledger(tmp_path / "ledger").spent("mine") == 10
+    with pytest.raises(ValueError, match="0 sites answered"):
+        threshold(5.0)
+
+
 def test_a_private_plan_without_a_ledger_is_not_answered(caplog):
     privacy = fc.Privacy(epsilon=5.0, bins=fc.Bins.uniform(0, 1, 20))
     plan = fc.plan(n_sites=1, n_points=300, confidence_level=0.8, privacy=privacy)
@@ -185,7 +206,7 @@ def test_no_text_of_an_exception_leaves(error, caplog):
     assert SECRET not in repr(seen) + found.to_json()
 
 
-def reply_of(node, plan_text=None, content=None):
+def reply_of(node, content):
     """What one node replies."""
     seen = []
     grid = LocalGrid([node], tamper=lambda replies: seen.extend(replies) or [])
@@ -209,7 +230,7 @@ def reply_of(node, plan_text=None, content=None):
 def test_every_failure_is_one_fixed_code(node, failure):
     from fedconformal.flower._messages import question
 
-    error = reply_of(node, content=question(fc.plan(confidence_level=0.9), None)).error
+    error = reply_of(node, question(fc.plan(confidence_level=0.9), None)).error
     assert error == failure.error()
     assert error.reason == failure.meaning
 
@@ -227,7 +248,7 @@ def test_every_failure_is_one_fixed_code(node, failure):
     ],
 )
 def test_a_plan_that_cannot_be_read(content):
-    assert reply_of(site([1.0], name="A"), content=RecordDict(content)).error == Failure.PLAN.error()
+    assert reply_of(site([1.0], name="A"), RecordDict(content)).error == Failure.PLAN.error()
 
 
 def test_the_site_sees_in_its_log_what_leaves(caplog):
@@ -236,6 +257,23 @@ def test_the_site_sees_in_its_log_what_leaves(caplog):
     calibrate(LocalGrid([site(DATA["A"], name="A")]), plan, timeout=5)
     expected = fc.report(plan, DATA["A"], site="A").to_json(indent=None)
     assert f"everything that leaves the site: {expected}" in caplog.text
+
+
+def test_not_even_a_broken_log_lets_text_out():
+    class Broken(logging.Handler):
+        def emit(self, record):
+            raise RuntimeError(record.getMessage() + SECRET)
+
+    handler = Broken()
+    logging.getLogger("flwr.fedconformal").addHandler(handler)
+    try:
+        from fedconformal.flower._messages import question
+
+        content = question(fc.plan(confidence_level=0.9), None)
+        assert reply_of(raising(ValueError(SECRET)), content).error == Failure.SCORES.error()
+        assert reply_of(site([1.0], name="A"), content).error == Failure.REPORT.error()
+    finally:
+        logging.getLogger("flwr.fedconformal").removeHandler(handler)
 
 
 def test_sealed_keeps_exceptions_of_any_handler_at_the_site(caplog):
@@ -265,6 +303,8 @@ def test_sealed_keeps_exceptions_of_any_handler_at_the_site(caplog):
         lambda context, arrays: [float(arrays.to_numpy_ndarrays()[0][0])],
         lambda plan, arrays: [float(arrays.to_numpy_ndarrays()[0][0])] * len(plan.levels),
         lambda arrays, factor=1: [factor * float(arrays.to_numpy_ndarrays()[0][0])],
+        lambda context, /, **other: [float(context.node_config["value"])],
+        lambda *, arrays: [float(arrays.to_numpy_ndarrays()[0][0])],
     ],
 )
 def test_scores_fn_gets_what_it_names(scores_fn):
@@ -276,9 +316,12 @@ def test_scores_fn_gets_what_it_names(scores_fn):
     assert found.threshold == 0.25
 
 
-def test_scores_fn_that_asks_for_something_unknown():
+@pytest.mark.parametrize(
+    "scores_fn", [lambda a, b, c: [1.0], lambda context, model: [1.0], lambda ctx, arrays: [1.0]]
+)
+def test_scores_fn_that_asks_for_something_unknown(scores_fn):
     with pytest.raises(TypeError, match="scores_fn may ask for arrays, context, message, plan"):
-        add_conformal(ClientApp(), lambda a, b, c: [1.0])
+        add_conformal(ClientApp(), scores_fn)
 
 
 @pytest.mark.parametrize(
@@ -318,6 +361,16 @@ def test_a_registered_node_speaks_for_its_own_site_alone():
     assert found.missing == ("C",)
     assert found.refused[0].source == "Z"
     assert found.refused[0].reason == "registered as 'Z', but reports as 'C'"
+
+
+def test_a_node_without_a_registered_name_cannot_pose_as_one_that_has_one():
+    plan = fc.plan(n_points=dict.fromkeys(DATA, 50), confidence_level=0.8)
+    grid = LocalGrid([*named_grid().nodes.values(), site(draws(9), name="A")])
+    grid.names = {100: "A", 101: "B", 102: "C"}
+    found = calibrate(grid, plan, timeout=5)
+    assert found.missing == ()
+    assert found.refused[0].source == "node 103"
+    assert "not registered under a name" in found.refused[0].reason
 
 
 def test_an_error_reply_is_attributed_by_the_question_not_by_its_source(caplog):
@@ -363,6 +416,7 @@ def test_replies_to_nothing_and_second_replies_are_refused():
         {"other": ConfigRecord({"report": "{}"})},
         {"conformal": ConfigRecord({"report": 1.0})},
         {"conformal": ConfigRecord({"report": "{}"})},
+        {"conformal": ConfigRecord({"report": json.dumps({"a": [[]] * 1_000_000})})},
         {"conformal": ArrayRecord([np.zeros(2)])},
     ],
 )
@@ -404,7 +458,7 @@ def test_the_round_waits_for_sites_that_are_late(caplog):
     assert calibrate(grid, fc.plan(n_sites=3, confidence_level=0.8), timeout=5).n_answers == 3
     assert "the round starts now" not in caplog.text
     assert calibrate(grid, fc.plan(n_sites=4, confidence_level=0.8), timeout=5, wait=0).n_missing == 1
-    assert "3 sites are connected, the plan has 4" in caplog.text
+    assert "sites connected: 3, wanted: 4" in caplog.text
 
 
 @pytest.mark.parametrize("value", [None, 0, -1, math.inf, math.nan, "5"])

@@ -1,11 +1,11 @@
 """Flower as users run it: real processes, in simulation and in a deployment with TLS and authentication."""
 
-import importlib.util
 import json
 import os
 import re
 import shutil
 import signal
+import ssl
 import subprocess
 import time
 import urllib.error
@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from benchmarks._flower_processes import end_processes, load_deploy
 
 import fedconformal as fc
 
@@ -25,13 +26,6 @@ GUIDE = ROOT / "docs" / "flower.md"
 SECRET = "patient 4711 has a rare disease"
 
 
-def load_deploy():
-    spec = importlib.util.spec_from_file_location("deploy", ROOT / "examples" / "flower" / "deploy.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 deploy = load_deploy()
 
 
@@ -40,7 +34,7 @@ def home(tmp_path):
     """A folder for Flower's files; whatever still runs with it in the end is killed."""
     (tmp_path / "flwr").mkdir()
     yield tmp_path
-    deploy.end_processes(tmp_path)
+    end_processes(tmp_path)
 
 
 def documented(marker):
@@ -163,11 +157,13 @@ def test_deployment_with_sites_that_fail_hang_die_and_lie(home):
         federation.add_site("dies", behaviour="hangs", mark=str(home / "dies"))
         federation.add_site("mallory", seed=3, **{"poses-as": "north"})
         federation.add_site("stranger", register=False, seed=4)
+        federation.add_site("twin", register=False, key=federation.home / "south" / "key", seed=5)
         wait_until(lambda: online(federation) == 6, "six registered sites are online", federation)
         log = start_run(federation, home, timeout=75)
         wait_until((home / "dies").exists, "the site has begun", federation)
         federation.end("dies", signal.SIGKILL)
-        wait_until((home / "calibration.json").exists, "the round has ended", federation, seconds=150)
+        run = federation.processes["run"]
+        wait_until(lambda: run.poll() is not None, "the run has ended", federation, seconds=200)
         server_log = Path(log.name).read_text()
 
         calibration = fc.Calibration.read(home / "calibration.json")
@@ -183,11 +179,18 @@ def test_deployment_with_sites_that_fail_hang_die_and_lie(home):
         assert "hangs did not answer within 75 s" in server_log
         assert "dies sent no report: Flower's error code" in server_log
         assert "stranger" not in server_log
+        # A second SuperNode with a key that is in use is turned away by the SuperLink.
+        assert federation.processes["twin"].poll() is not None or "rror" in site_log(federation, "twin")
+        assert "everything that leaves the site" not in site_log(federation, "twin")
 
-        assert SECRET in (federation.home / "raises" / "raises.log").read_text()
+        assert SECRET in site_log(federation, "raises")
         for file in [*federation.server.rglob("*"), Path(log.name), *home.glob("calibration.*")]:
             if file.is_file():
                 assert SECRET.encode() not in file.read_bytes(), file
+
+
+def site_log(federation, name):
+    return (federation.home / name / f"{name}.log").read_text()
 
 
 def the_proxy_lets_only_sites_in(federation):
@@ -198,8 +201,6 @@ def the_proxy_lets_only_sites_in(federation):
     deploy.make_key(key)
     refused = federation.flwr("supernode", "register", f"{key}.pub", "outside", check=False)
     assert "403" in refused or "Forbidden" in refused, refused
-    import ssl
-
     trust = ssl.create_default_context(cafile=federation.server / "ca.crt")
     for path in (
         "/v1/control/list-nodes",
@@ -213,6 +214,11 @@ def the_proxy_lets_only_sites_in(federation):
         with pytest.raises(urllib.error.HTTPError) as outcome:
             urllib.request.urlopen(f"https://localhost:{federation.door}{path}", data=b"", context=trust)
         assert outcome.value.code in {400, 403}, path
+    for port in (federation.port, federation.door):  # a large message gets through, to be refused inside
+        body, address = b"x" * 2_000_000, f"https://localhost:{port}/v1/fleet/push-object"
+        with pytest.raises(urllib.error.HTTPError) as outcome:
+            urllib.request.urlopen(address, data=body, context=trust)
+        assert outcome.value.code not in {413, 500, 502}, outcome.value
 
 
 def online(federation):

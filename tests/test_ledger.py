@@ -92,8 +92,21 @@ def exit_code(pid):
 def test_the_same_plan_replays_the_same_answer_free(path):
     first = ask(Ledger(path))
     assert ask(Ledger(path), sample=never) == first
-    assert ask(Ledger(path), epsilon=Fraction(1, 10), data="changed", sample=never) == first
     assert Ledger(path).spent("D") == Fraction(1, 10)
+
+
+def test_an_answer_on_other_data_is_never_replayed(path):
+    """A new model gives new scores: the old answer would be a threshold for the wrong ones."""
+    ledger = Ledger(path)
+    first = ask(ledger)
+    with pytest.raises(LedgerError, match="have changed"):
+        ask(ledger, data="scores of model 2", sample=never)
+    ledger.accept_data("D", "scores of model 2", reason="model 2")
+    second = ask(ledger, data="scores of model 2", sample=lambda: "another answer")
+    assert second == "another answer" != first
+    assert ask(ledger, data="scores of model 2", sample=never) == second
+    assert ask(ledger, sample=never) == first
+    assert ledger.spent("D") == Fraction(2, 10)
 
 
 def test_another_plan_or_site_costs_and_another_data_set_has_its_own_account(path):
@@ -726,7 +739,7 @@ def test_edits_by_hand_are_stopped_or_found(used, edit):
         "9, '', 'budget', 'D', NULL, NULL, NULL, NULL, NULL, 'r'",
         "9, '', 'budget', 'D', NULL, NULL, '9', NULL, NULL, NULL",
         "9, '', 'charge', 'D', NULL, 'A', '1', 'f', NULL, NULL",
-        "9, '', 'charge', 'D', 'P', 'A', '1', 'f', NULL, NULL",
+        "9, '', 'charge', 'D', 'P', 'A', '1', (SELECT fingerprint FROM entries LIMIT 1 OFFSET 1), NULL, NULL",
         "9, '', 'answer', 'D', 'P', 'A', NULL, NULL, NULL, NULL",
     ],
 )

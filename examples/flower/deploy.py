@@ -10,6 +10,7 @@ import argparse
 import contextlib
 import datetime
 import ipaddress
+import json
 import os
 import shutil
 import signal
@@ -39,26 +40,29 @@ QUIET = {
 # it must not be reachable from outside.
 PROXY = """
 daemon off;
-pid {home}/proxy.pid;
-error_log {home}/proxy.log;
+pid "{home}/proxy.pid";
+error_log "{home}/proxy.log";
 events {{}}
 http {{
-  access_log {home}/proxy-access.log;
-  client_body_temp_path {home}/proxy-body;
-  proxy_temp_path {home}/proxy-temp;
-  fastcgi_temp_path {home}/proxy-temp;
-  uwsgi_temp_path {home}/proxy-temp;
-  scgi_temp_path {home}/proxy-temp;
-  client_max_body_size 0;
+  access_log "{home}/proxy-access.log";
+  client_body_temp_path "{home}/proxy-temp";
+  proxy_temp_path "{home}/proxy-temp";
+  fastcgi_temp_path "{home}/proxy-temp";
+  uwsgi_temp_path "{home}/proxy-temp";
+  scgi_temp_path "{home}/proxy-temp";
+  client_max_body_size 1g;
   server {{
     listen {host}:{port} ssl;
-    ssl_certificate {home}/server.crt;
-    ssl_certificate_key {home}/server.key;
+    ssl_certificate "{home}/server.crt";
+    ssl_certificate_key "{home}/server.key";
     location /v1/fleet/ {{
       proxy_pass https://{host}:{inner}/v1/fleet/;
       proxy_ssl_verify on;
-      proxy_ssl_trusted_certificate {home}/ca.crt;
+      proxy_ssl_trusted_certificate "{home}/ca.crt";
       proxy_ssl_name localhost;
+      proxy_http_version 1.1;
+      proxy_request_buffering off;
+      proxy_buffering off;
       proxy_read_timeout 1h;
     }}
     location / {{ return 403; }}
@@ -67,26 +71,37 @@ http {{
 """
 
 
+STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
 class Deployment:
     """A SuperLink, its proxy and its SuperNodes; leaving the ``with`` block ends all of them."""
 
     def __init__(self, home):
-        """Keep everything in the folder ``home``: the server's things in ``server``, a site's in its own."""
+        """Keep everything in the new folder ``home``: the server's in ``server``, a site's in its own."""
         self.home = Path(home)
+        if self.home.exists() and any(self.home.iterdir()):
+            raise FileExistsError(f"{home} is not empty: a federation starts with new keys and certificates")
+        self.addresses = {}
         self.server = self.home / "server"
         self.processes = {}
         self.port = self.door = None
-        for folder in ("flwr", "proxy-body", "proxy-temp"):
+        for folder in ("flwr", "proxy-temp"):
             (self.server / folder).mkdir(parents=True, exist_ok=True)
 
     def __enter__(self):
-        """Nothing is started yet."""
+        """Nothing is started yet. Whoever stops this program stops everything."""
+        self.before = {number: signal.signal(number, _stop) for number in STOPPING}
         return self
 
     def __exit__(self, *_):
-        """End every process that was started, by its number."""
+        """End every process that was started, by its number, and be not disturbed."""
+        for number in STOPPING:
+            signal.signal(number, signal.SIG_IGN)
         for name in reversed(list(self.processes)):
             self.end(name)
+        for number, handler in self.before.items():
+            signal.signal(number, handler)
 
     # -- processes -----------------------------------------------------------------------------------------
 
@@ -151,18 +166,20 @@ class Deployment:
 
     def connect(self, name, port):
         """Tell ``flwr`` of an address, under a name."""
-        with (self.server / "flwr" / "config.toml").open("a") as config:
-            config.write(f'[superlink.{name}]\naddress = "{HOST}:{port}"\n')
-            config.write(f'root-certificates = "{self.server}/ca.crt"\n\n')
+        self.addresses[name] = port
+        entries = [
+            f'[superlink.{name}]\naddress = "{HOST}:{port}"\nroot-certificates = "{self.server}/ca.crt"\n'
+            for name, port in self.addresses.items()
+        ]
+        (self.server / "flwr" / "config.toml").write_text("\n".join(entries))
 
     # -- the sites -----------------------------------------------------------------------------------------
 
-    def add_site(self, name, *, register=True, **configuration):
+    def add_site(self, name, *, register=True, key=None, **configuration):
         """Make a site's key, register it under the site's name, and start its SuperNode."""
         folder = self.home / name
-        (folder / "flwr").mkdir(parents=True, exist_ok=True)
-        key = folder / "key"
-        make_key(key)
+        (folder / "flwr").mkdir(parents=True)
+        key = key or make_key(folder / "key")
         if register:
             self.flwr("supernode", "register", f"{key}.pub", "deployment", "--name", name)
         values = {"site": name, **configuration}
@@ -187,15 +204,6 @@ def environment(folder):
     """The variables that a process gets: Flower's files in the folder, and nothing asked of hosts outside."""
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     return {**os.environ, **QUIET, "FLWR_HOME": f"{folder}/flwr", "PATH": path}
-
-
-def end_processes(folder):
-    """Kill by number whatever still runs with Flower's files in this folder or below (Linux only)."""
-    mark = f"FLWR_HOME={folder}/".encode()
-    for entry in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):
-            if any(line.startswith(mark) for line in (entry / "environ").read_bytes().split(b"\0")):
-                os.kill(int(entry.name), signal.SIGKILL)
 
 
 def free_port():
@@ -268,6 +276,11 @@ def make_key(path):
     _write_secret(path, key, serialization.PrivateFormat.OpenSSH)
     public = key.public_key().public_bytes(serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH)
     path.with_name(path.name + ".pub").write_bytes(public)
+    return path
+
+
+def _stop(number, _):
+    sys.exit(128 + number)
 
 
 def _named(name):
@@ -280,7 +293,7 @@ def _write_secret(path, key, form):
 
 
 def _toml(value):
-    return f'"{value}"' if isinstance(value, str | Path) else str(value)
+    return json.dumps(str(value)) if isinstance(value, str | Path) else str(value)
 
 
 def main():
@@ -288,7 +301,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--sites", type=int, default=4)
     parser.add_argument(
-        "--home", type=Path, help="keep certificates and logs here (default: a temporary folder)"
+        "--home", type=Path, help="a new folder for certificates and logs, kept (default: a temporary one)"
     )
     parser.add_argument("--output", type=Path, help="write the calibration to this file")
     parser.add_argument(

@@ -175,7 +175,7 @@ def _reason_to_refuse(plan: Plan, keys: dict[str, str], report: Report) -> str |
     except ValueError as error:
         return str(error)
     if report.ranks != ranks:
-        return f"ranks {list(report.ranks)} instead of {list(ranks)}"
+        return f"ranks {_few(report.ranks)} instead of {_few(ranks)}"
     if plan.privacy is not None and not set(report.values) <= _releases(plan):
         return "a value that is no edge of the plan's bins"
     if keys and report.signature is None:
@@ -183,6 +183,11 @@ def _reason_to_refuse(plan: Plan, keys: dict[str, str], report: Report) -> str |
     if keys and not is_signed_by(report, keys[report.site]):
         return "the signature is not that of the site's key"
     return None
+
+
+def _few(ranks: tuple[int, ...]) -> str:
+    """Ranks for a message: whoever sends a million of them gets no long answer."""
+    return f"[{', '.join(str(rank)[:20] for rank in ranks[:8])}{', ...' if len(ranks) > 8 else ''}]"
 
 
 def _releases(plan: Plan) -> set[float]:

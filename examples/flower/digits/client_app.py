@@ -4,7 +4,7 @@ from flwr.app import ArrayRecord, ConfigRecord, Context, Message, MetricRecord, 
 from flwr.clientapp import ClientApp
 
 from digits import task
-from fedconformal.flower import add_conformal, sealed
+from fedconformal.flower import add_conformal, sealed, site_name
 from fedconformal.scores import LAC
 
 app = ClientApp(mods=[sealed])
@@ -13,11 +13,6 @@ app = ClientApp(mods=[sealed])
 def data(context: Context):
     """The site's images; a real site would read its own files here."""
     return task.load(context.node_config["partition-id"], context.node_config["num-partitions"])
-
-
-def name(context: Context) -> str:
-    """What the site is called: its own word, or its number in a simulation."""
-    return str(context.node_config.get("site", f"site-{context.node_config['partition-id']}"))
 
 
 @app.train()
@@ -35,7 +30,7 @@ def calibration_scores(arrays: ArrayRecord, context: Context):
     return LAC().score(y, task.probabilities(arrays.to_numpy_ndarrays(), X))
 
 
-add_conformal(app, calibration_scores, site=name)  # this line answers the plan with one report
+add_conformal(app, calibration_scores)  # this line answers the plan with one report
 
 
 @app.query("coverage")
@@ -45,5 +40,5 @@ def coverage(message: Message, context: Context) -> Message:
     predicted = task.probabilities(message.content["arrays"].to_numpy_ndarrays(), X)
     sets = LAC().set(predicted, message.content["metrics"]["threshold"])
     result = {"covered": int(sets[range(len(y)), y].sum()), "labels": int(sets.sum()), "images": len(y)}
-    content = {"metrics": MetricRecord(result), "names": ConfigRecord({"site": name(context)})}
+    content = {"metrics": MetricRecord(result), "names": ConfigRecord({"site": site_name(context)})}
     return Message(RecordDict(content), reply_to=message)

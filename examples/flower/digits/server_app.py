@@ -46,5 +46,7 @@ def look(grid: Grid, arrays: ArrayRecord, threshold: float, timeout: float) -> N
     for site, seen in results:
         share, size = seen["covered"] / seen["images"], seen["labels"] / seen["images"]
         print(f"{site}: {share:.3f} of {seen['images']} held-out images covered, {size:.2f} digits per set")
+    if not results:
+        return
     images = sum(seen["images"] for _, seen in results)
     print(f"all {images} held-out images: {sum(seen['covered'] for _, seen in results) / images:.3f} covered")

@@ -1,5 +1,6 @@
 """The site's side: a handler that answers a plan, and lets nothing else out."""
 
+import contextlib
 import inspect
 import logging
 from collections.abc import Callable
@@ -15,7 +16,7 @@ from fedconformal.documents import Plan
 from fedconformal.flower import _messages
 from fedconformal.flower._messages import ACTION, Failure
 from fedconformal.privacy import Ledger
-from fedconformal.privacy._ledger import LedgerError
+from fedconformal.privacy._ledger import LedgerError, fingerprint
 from fedconformal.signing import SigningKey
 from fedconformal.site import report
 
@@ -58,29 +59,35 @@ def add_conformal(
             stage = Failure.SCORES
             scores = np.asarray(compute(message, context, plan))
             stage = Failure.REPORT
-            private = plan.privacy is not None
             made = report(
                 plan,
                 scores,
-                site=(site or _site)(context),
+                site=(site or site_name)(context),
                 key=(key or _key)(context),
-                ledger=(ledger or _ledger)(context) if private else None,
-                dataset=(dataset or _dataset)(context) if private else None,
+                **(_account(message, context, scores) if plan.privacy is not None else {}),
             )
-            content = _messages.answer(made)
             log.info("this is everything that leaves the site: %s", made.to_json(indent=None))
+            return Message(_messages.answer(made), reply_to=message)
         except LedgerError:
             return _failed(message, Failure.BUDGET)
         except BaseException:
             return _failed(message, stage)
-        return Message(content, reply_to=message)
+
+    def _account(message: Message, context: Context, scores: Any) -> dict[str, Any]:
+        """Where a private answer is charged. Scores under a new model are new, but the budget is the same."""
+        book, name = (ledger or _ledger)(context), (dataset or _dataset)(context)
+        model = _messages.arrays_in(message)
+        if book is not None and name is not None and model:
+            book.accept_data(name, fingerprint(scores), reason=f"scores under the model {model.object_id}")
+        return {"ledger": book, "dataset": name}
 
 
 def sealed(message: Message, context: Context, call_next: Callable[[Message, Context], Message]) -> Message:
     """A Flower mod that keeps the text of exceptions at the site: ``ClientApp(mods=[sealed])``.
 
     Flower itself sends the text of whatever a handler raises to the server. With this mod a fixed code is
-    sent, and the exception goes to the site's log.
+    sent, and the exception goes to the site's log. What a module raises while it is imported, or a lifespan
+    function, is outside of any mod: load data inside the handlers.
     """
     try:
         return call_next(message, context)
@@ -89,39 +96,52 @@ def sealed(message: Message, context: Context, call_next: Callable[[Message, Con
 
 
 def _failed(message: Message, failure: Failure) -> Message:
-    log.exception("the server is told only: %s", failure.meaning)
+    with contextlib.suppress(BaseException):  # not even a log handler's own trouble may travel
+        log.exception("the server is told only: %s", failure.meaning)
     return Message(failure.error(), reply_to=message)
 
 
 def _calling(scores_fn: Callable[..., ArrayLike]) -> Callable[[Message, Context, Plan], ArrayLike]:
     """How to call a user's function, from the names of its parameters."""
-    wanted = {"message", "context", "arrays", "plan"}
-    names = [
-        parameter.name
+    offers: dict[str, Callable[[Message, Context, Plan], Any]] = {
+        "arrays": lambda message, context, plan: _messages.arrays_in(message),
+        "context": lambda message, context, plan: context,
+        "message": lambda message, context, plan: message,
+        "plan": lambda message, context, plan: plan,
+    }
+    asked = [
+        parameter
         for parameter in inspect.signature(scores_fn).parameters.values()
-        if parameter.name in wanted or parameter.default is parameter.empty
+        if parameter.name in offers
+        or (parameter.default is parameter.empty and parameter.kind not in _COLLECTING)
     ]
+    names = [parameter.name for parameter in asked]
+    if not set(names) & set(offers) and 1 <= len(names) <= 2:  # names of their own: Flower's order
+        names = ["context"] if len(names) == 1 else ["message", "context"]
+    if not set(names) <= set(offers):
+        raise TypeError(f"scores_fn may ask for {', '.join(offers)}, got parameters {names}")
 
     def call(message: Message, context: Context, plan: Plan) -> ArrayLike:
-        if not wanted.issuperset(names):
-            return scores_fn(message, context) if len(names) == 2 else scores_fn(context)
-        offers: dict[str, Callable[[], Any]] = {
-            "message": lambda: message,
-            "context": lambda: context,
-            "arrays": lambda: _messages.arrays_in(message),
-            "plan": lambda: plan,
-        }
-        return scores_fn(**{name: offers[name]() for name in names})
+        positional, keywords = [], {}
+        for parameter, name in zip(asked, names, strict=True):
+            value = offers[name](message, context, plan)
+            if parameter.kind is parameter.KEYWORD_ONLY or parameter.kind is parameter.POSITIONAL_OR_KEYWORD:
+                keywords[parameter.name] = value
+            else:
+                positional.append(value)
+        return scores_fn(*positional, **keywords)
 
-    if not wanted.issuperset(names) and len(names) > 2:
-        raise TypeError(f"scores_fn may ask for {', '.join(sorted(wanted))}, got parameters {names}")
     return call
+
+
+_COLLECTING = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
 # -- what the node's configuration says --------------------------------------------------------------------
 
 
-def _site(context: Context) -> str:
+def site_name(context: Context) -> str:
+    """What a site is called: ``site`` of the node's configuration, else its partition, else its number."""
     given = context.node_config
     if "site" in given:
         return str(given["site"])

@@ -6,13 +6,15 @@ import zlib
 from flwr.app import ArrayRecord, ConfigRecord, Error, Message, RecordDict
 
 from fedconformal.documents import DocumentError, Plan, Report
+from fedconformal.documents._base import MAX_BYTES
 
 ACTION = "conformal"
 """The action of the query: messages are of type ``query.conformal``."""
 
 RECORD = "conformal"
 ARRAYS = "arrays"
-MAX_PLAN_BYTES = 64 * 2**20
+MAX_REPORT_LENGTH = 2**16
+"""A report is some hundred characters long; whoever sends much more means harm."""
 
 
 class Failure(enum.IntEnum):
@@ -39,7 +41,7 @@ _MEANINGS = {
     Failure.PLAN: "the site could not read the plan; its own log says why",
     Failure.SCORES: "the site could not compute its scores; its own log says why",
     Failure.REPORT: "the site could not answer this plan; its own log says why",
-    Failure.BUDGET: "the site's privacy ledger refused to pay for an answer",
+    Failure.BUDGET: "the site's privacy ledger refused an answer; its own log says why",
 }
 
 
@@ -59,9 +61,9 @@ def plan_in(message: Message) -> Plan:
     if not isinstance(packed, bytes):
         raise DocumentError("the message carries no plan")
     unpacking = zlib.decompressobj()
-    text = unpacking.decompress(packed, MAX_PLAN_BYTES)
-    if not unpacking.eof:
-        raise DocumentError("the plan in the message is cut short, or too large")
+    text = unpacking.decompress(packed, MAX_BYTES)
+    if not unpacking.eof or unpacking.unused_data:
+        raise DocumentError("the plan in the message is cut short, too large, or not alone")
     return Plan.from_json(text)
 
 
@@ -81,4 +83,6 @@ def report_in(message: Message) -> Report:
     text = None if record is None else record.get("report")
     if not isinstance(text, str):
         raise DocumentError("the reply carries no report")
+    if len(text) > MAX_REPORT_LENGTH:
+        raise DocumentError(f"a report of {len(text)} characters, more than {MAX_REPORT_LENGTH}")
     return Report.from_json(text)

@@ -16,6 +16,9 @@ from fedconformal.flower._messages import ACTION, Failure
 
 log = logging.getLogger("flwr.fedconformal")
 
+CLOCKS = 600.0
+"""Seconds by which a site's clock may be wrong: Flower drops replies that seem older than their question."""
+
 Nodes = dict[int, str]
 """Number of a connected node -> the name that it was registered under, or an empty one."""
 
@@ -40,7 +43,8 @@ def calibrate(
     grid : Flower's grid, as the ServerApp's main function gets it.
     plan : the plan to be answered.
     arrays : the model, for sites that need it to compute their scores.
-    timeout : seconds until a site that has not answered counts as missing.
+    timeout : seconds until a site that has not answered counts as missing. In a deployment Flower looks for
+        replies every three seconds: allow ten at least.
     wait : seconds to wait for as many sites as the plan has to connect; then the round starts with those
         that are there.
     on_refused : whether reports that do not answer the plan are left out and listed in the calibration
@@ -56,14 +60,17 @@ def calibrate(
         raise ValueError("this plan asks for secure aggregation, which is not offered over Flower")
     nodes = _connected(grid, plan.n_sites or 1, wait)
     content = _messages.question(plan, arrays)
-    asked = [Message(content, node, f"query.{ACTION}", ttl=float(timeout)) for node in nodes]
+    asked = [Message(content, node, f"query.{ACTION}", ttl=timeout + CLOCKS) for node in nodes]
     replies = list(grid.send_and_receive(asked, timeout=float(timeout))) if asked else []
     # An error reply may name the server as its source: only the question tells whose reply it is.
     open_questions = {message.metadata.message_id: message.metadata.dst_node_id for message in asked}
     reports, refused = _sort_out(replies, open_questions, nodes)
     for node in open_questions.values():
         log.warning("%s did not answer within %g s", _who(node, nodes), timeout)
-    return server.calibrate(plan, reports, on_refused=on_refused, unreadable=refused)
+    calibration = server.calibrate(plan, reports, on_refused=on_refused, unreadable=refused)
+    for refusal in calibration.refused:
+        log.warning("refused: %s: %s", refusal.source, refusal.reason)
+    return calibration
 
 
 def _connected(grid: Grid, wanted: int, wait: float) -> Nodes:
@@ -74,7 +81,7 @@ def _connected(grid: Grid, wanted: int, wait: float) -> Nodes:
         if len(nodes) >= wanted:
             return nodes
         if time.monotonic() >= deadline:
-            log.warning("%d sites are connected, the plan has %d: the round starts now", len(nodes), wanted)
+            log.warning("sites connected: %d, wanted: %d; the round starts now", len(nodes), wanted)
             return nodes
         time.sleep(min(0.5, max(0.0, deadline - time.monotonic())))
 
@@ -96,17 +103,20 @@ def _sort_out(
             log.warning("%s sent no report: %s", _who(node, nodes), _meaning(reply.error.code))
         else:
             try:
-                reports.append(_report(reply, nodes[node]))
+                reports.append(_report(reply, nodes[node], any(nodes.values())))
             except ValueError as error:
                 refused.append(Refusal(source=_who(node, nodes), reason=str(error)))
-    for refusal in refused:
-        log.warning("refused: %s: %s", refusal.source, refusal.reason)
     return reports, refused
 
 
-def _report(reply: Message, registered: str) -> Report:
-    """The report in a reply; a node that is registered under a name speaks for this site alone."""
+def _report(reply: Message, registered: str, others_are: bool) -> Report:
+    """The report in a reply. A node that is registered under a name speaks for this site alone.
+
+    Where some nodes have registered names, one without could only be posing as one of them.
+    """
     report = _messages.report_in(reply)
+    if others_are and not registered:
+        raise DocumentError(f"reports as {report.site!r}, but is not registered under a name as others are")
     if registered not in {"", report.site}:
         raise DocumentError(f"registered as {registered!r}, but reports as {report.site!r}")
     return report

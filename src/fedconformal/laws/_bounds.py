@@ -11,6 +11,7 @@ from scipy import special
 from fedconformal import _checks
 from fedconformal.laws._counts import count_tails
 from fedconformal.laws._coverage import CoverageLaw
+from fedconformal.laws._federation import Federation
 from fedconformal.laws._moments import integrate
 from fedconformal.laws._sites import Distortion, Floats, Shifted
 
@@ -32,34 +33,49 @@ def conditional_coverage_bound(
 
 
 def heterogeneous_coverage_bound(
-    n_sites: int,
-    n_points: int,
-    local_rank: int,
-    server_rank: int,
+    n_sites: int | None = None,
+    n_points: Any = None,
+    local_rank: Any = None,
+    server_rank: Any = None,
     *,
     distortion: Distortion | Sequence[Distortion | None],
 ) -> float:
     """Proposition 3.4: marginal coverage is at least this when sites differ from the test point.
 
     The bound is M minus the expected total-variation distance between the Poisson-binomial count of the
-    sites as they are and the binomial count of sites like the test point (the choice of the paper's remark
-    C.3). ``CoverageLaw(..., distortion=...).mean()`` is the exact value.
+    sites as they are and the count of sites like the test point (the choice of the paper's remark C.3), which
+    is binomial if their sizes are equal. ``CoverageLaw(..., distortion=...).mean()`` is the exact value.
     """
     alike = CoverageLaw(n_sites, n_points, local_rank, server_rank)
-    federation = CoverageLaw(n_sites, n_points, local_rank, server_rank, distortion=distortion).federation
-    loss = 0.0
-    if isinstance(federation.sites, Shifted):
-        base = type(federation)(federation.sites.base, federation.counts)
-        ks = np.arange(0, n_sites + 1)
+    actual = CoverageLaw(n_sites, n_points, local_rank, server_rank, distortion=distortion)
+    return alike.mean() - heterogeneity_losses(actual.federation)[0]
 
-        def total_variation(c: Floats) -> Floats:
-            actual, ideal = -np.diff(federation.cdf(c, ks)), -np.diff(base.cdf(c, ks))
-            last = federation.cdf(c, ks[-1:]) - base.cdf(c, ks[-1:])
-            distance: Floats = (np.abs(actual - ideal).sum(axis=1, keepdims=True) + np.abs(last)) / 2
-            return distance
 
-        loss = float(integrate(total_variation, np.array([0.0, 1.0]), tolerance=1e-10)[0])
-    return alike.mean() - loss
+def heterogeneity_losses(federation: Federation) -> tuple[float, float]:
+    """Two bounds of what differences between sites cost: Proposition 3.4, and by Ehm's inequality.
+
+    With N the count of reports below a test score given that score, N' the count if all sites were like the
+    test point, the coverage differs by at most E d(N, N'), d the total-variation distance. Ehm's inequality
+    bounds d between each count and the binomial count with its mean; two binomials of one size and means
+    p, p' are at most as far apart as m |p - p'|, and as 1.
+    """
+    if not isinstance(federation.sites, Shifted):
+        return 0.0, 0.0
+    m = federation.n_sites
+    alike = Federation(federation.sites.base, federation.counts)
+    actual = Federation(federation.sites, federation.counts)
+    ks = np.arange(0, m + 2)
+
+    def losses(c: Floats) -> Floats:
+        masses = [-np.diff(side.cdf(c, ks)) for side in (actual, alike)]
+        exact = np.abs(masses[0] - masses[1]).sum(axis=1) / 2
+        p, ideal = (np.repeat(side.sites.below(c), side.counts, axis=1) for side in (actual, alike))
+        means = np.minimum(1.0, m * np.abs(p.mean(axis=1) - ideal.mean(axis=1)))
+        bound = np.minimum(1.0, ehm_bound(p) + ehm_bound(ideal) + means)
+        return np.stack([exact, bound], axis=1)
+
+    exact, bound = integrate(losses, np.array([0.0, 1.0]), tolerance=1e-9)
+    return float(exact), float(bound)
 
 
 def ehm_bound(p: ArrayLike) -> Any:

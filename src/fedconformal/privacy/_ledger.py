@@ -58,11 +58,11 @@ _SCHEMA = (
     plan TEXT CHECK ((plan IS NULL) = (kind IN ('budget', 'data'))),
     site TEXT CHECK ((site IS NULL) = (kind IN ('budget', 'data'))),
     epsilon TEXT CHECK ((epsilon IS NULL) = (kind IN ('data', 'answer'))),
-    fingerprint TEXT CHECK ((fingerprint IS NULL) = (kind IN ('budget', 'answer'))),
+    fingerprint TEXT CHECK ((fingerprint IS NULL) = (kind = 'budget')),
     answer TEXT CHECK ((answer IS NULL) = (kind <> 'answer')),
     reason TEXT CHECK ((reason IS NULL) = (kind IN ('charge', 'answer'))),
     seal TEXT NOT NULL CHECK (length(seal) = 64),
-    UNIQUE (dataset, plan, site, kind)
+    UNIQUE (dataset, plan, site, fingerprint, kind)
 )""",
     """CREATE TABLE head (
     one INTEGER PRIMARY KEY CHECK (one = 1),
@@ -112,6 +112,15 @@ class Entry(NamedTuple):
     fingerprint: str | None = None
     answer: str | None = None
     reason: str | None = None
+
+
+class _Question(NamedTuple):
+    """What an answer is stored under: a plan, put to a site's data."""
+
+    dataset: str
+    plan: str
+    site: str
+    fingerprint: str
 
 
 class Ledger:
@@ -182,7 +191,8 @@ class Ledger:
         _words(dataset=dataset, data_fingerprint=data_fingerprint, reason=reason)
         with self._log(write=True) as log:
             log.budget(dataset)
-            log.append("data", dataset, fingerprint=log.keyed(data_fingerprint), reason=reason)
+            if not log.holds(dataset, log.keyed(data_fingerprint)):
+                log.append("data", dataset, fingerprint=log.keyed(data_fingerprint), reason=reason)
 
     def answer(
         self,
@@ -196,14 +206,15 @@ class Ledger:
     ) -> str:
         """The answer of this data set and site to this plan: stored, or drawn on a charge that is on disk.
 
-        A stored answer comes back at no cost, whatever the data are now. Otherwise the data must be those of
-        the data set's earlier charges, and epsilon at most what is left of its budget. A LedgerError means
-        that nothing was given out.
+        The data must be those of the data set's earlier charges: other scores, of another model or of other
+        records, are refused until they are accepted. For the same plan and data the stored answer comes back
+        at no cost; otherwise epsilon must be at most what is left of the budget. A LedgerError means that
+        nothing was given out.
 
         Parameters
         ----------
         dataset : a data set whose budget was set.
-        plan_digest, site : what is answered and by whom; with ``dataset`` they name the answer.
+        plan_digest, site : what is answered and by whom; with ``dataset`` and the data they name the answer.
         epsilon : its cost, read as the decimal the user wrote: three times 0.1 is 0.3.
         data_fingerprint : what `fingerprint` says of the data; stored only as a hash with this ledger's key.
         sample : draws the answer with privacy loss at most epsilon. It runs under the ledger's lock and must
@@ -211,35 +222,34 @@ class Ledger:
             and the next call draws on it.
         """
         _words(dataset=dataset, plan_digest=plan_digest, site=site, data_fingerprint=data_fingerprint)
-        name, cost = (dataset, plan_digest, site), _epsilon(epsilon)
-        stored = self._charge(name, cost, data_fingerprint)
-        return self._draw(name, cost, data_fingerprint, sample) if stored is None else stored
+        question, cost = _Question(dataset, plan_digest, site, data_fingerprint), _epsilon(epsilon)
+        stored = self._charge(question, cost)
+        return self._draw(question, cost, sample) if stored is None else stored
 
-    def _charge(self, name: tuple[str, str, str], cost: Fraction, data: str) -> str | None:
+    def _charge(self, question: "_Question", cost: Fraction) -> str | None:
         """Give back the stored answer, or else make sure that a charge is on disk."""
-        dataset, plan, site = name
+        dataset = question.dataset
         with self._log(write=True) as log:
-            if not log.is_charged(name, cost, data):
+            asked = log.keyed_question(question)
+            if not log.is_charged(asked, cost):
                 spent, budget = log.spent(dataset), log.budget(dataset)
                 if spent + cost > budget:
                     raise BudgetExceededError(self.path, dataset, spent, cost, budget)
-                log.append(
-                    "charge", dataset, plan=plan, site=site, epsilon=_text(cost), fingerprint=log.keyed(data)
-                )
-            return log.answers.get(name)
+                log.append("charge", **asked._asdict(), epsilon=_text(cost))
+            return log.answers.get(asked)
 
-    def _draw(self, name: tuple[str, str, str], cost: Fraction, data: str, sample: Callable[[], str]) -> str:
+    def _draw(self, question: "_Question", cost: Fraction, sample: Callable[[], str]) -> str:
         """Draw on the charge unless somebody else has, store, and return what is stored."""
-        dataset, plan, site = name
         with self._log(write=True) as log:
-            if not log.is_charged(name, cost, data):
-                raise log.refusal(f"no charge for plan {plan!r} on data set {dataset!r}")
-            if name not in log.answers:
+            asked = log.keyed_question(question)
+            if not log.is_charged(asked, cost):
+                raise log.refusal(f"no charge for plan {asked.plan!r} on data set {asked.dataset!r}")
+            if asked not in log.answers:
                 answer = sample()
                 if not isinstance(answer, str):
                     raise TypeError(f"sample must return a string, got {type(answer).__name__}")
-                log.append("answer", dataset, plan=plan, site=site, answer=answer)
-        return log.answers[name]
+                log.append("answer", **asked._asdict(), answer=answer)
+        return log.answers[asked]
 
     def datasets(self) -> tuple[str, ...]:
         """The data sets that have a budget, by name."""
@@ -290,8 +300,8 @@ class _Log:
         self._file = file
         self.entries: list[Entry] = []
         self.budgets: dict[str, Fraction] = {}
-        self.answers: dict[tuple[str, str, str], str] = {}
-        self._charges: dict[tuple[str, str, str], Fraction] = {}
+        self.answers: dict[_Question, str] = {}
+        self._charges: dict[_Question, Fraction] = {}
         self._data: dict[str, str] = {}
         ((self._key, head),) = file.run("SELECT key, seal FROM head") or [("", None)]
         self.seals = [self._key]
@@ -318,28 +328,32 @@ class _Log:
     def _add(self, entry: Entry, seal: str) -> None:
         self.entries.append(entry)
         self.seals.append(seal)
-        name = (entry.dataset, str(entry.plan), str(entry.site))
+        asked = _Question(entry.dataset, str(entry.plan), str(entry.site), str(entry.fingerprint))
         if entry.kind == "budget":
             self.budgets[entry.dataset] = Fraction(str(entry.epsilon))
         if entry.kind == "charge":
-            self._charges[name] = Fraction(str(entry.epsilon))
+            self._charges[asked] = Fraction(str(entry.epsilon))
         if entry.fingerprint is not None:
             self._data[entry.dataset] = entry.fingerprint
         if entry.answer is not None:
-            self.answers[name] = entry.answer
+            self.answers[asked] = entry.answer
 
-    def is_charged(self, name: tuple[str, str, str], cost: Fraction, data: str) -> bool:
+    def holds(self, dataset: str, fingerprint: str) -> bool:
+        """Whether these are the data that the data set's name stands for."""
+        return self._data.get(dataset) == fingerprint
+
+    def is_charged(self, asked: _Question, cost: Fraction) -> bool:
         """Whether this answer is paid for; refuses where it may neither be replayed nor drawn."""
-        dataset, plan, _ = name
-        self.budget(dataset)
-        paid = self._charges.get(name)
-        if paid not in (None, cost):
-            raise self.refusal(f"plan {plan!r} was charged another epsilon before, got {_text(cost)}")
-        if name not in self.answers and self._data.get(dataset, self.keyed(data)) != self.keyed(data):
+        self.budget(asked.dataset)
+        other = asked.dataset in self._data and not self.holds(asked.dataset, asked.fingerprint)
+        if other and asked not in self.answers:
             raise self.refusal(
-                f"the data under the name {dataset!r} have changed: new data need their own name and budget, "
-                "a new version of the old ones keeps both (accept_data)"
+                f"the data under the name {asked.dataset!r} have changed: new data need their own name and "
+                "budget, a new version of the old ones keeps both (accept_data)"
             )
+        paid = self._charges.get(asked)
+        if paid not in (None, cost):
+            raise self.refusal(f"plan {asked.plan!r} was charged another epsilon before, got {_text(cost)}")
         return paid is not None
 
     def budget(self, dataset: str) -> Fraction:
@@ -349,7 +363,10 @@ class _Log:
 
     def spent(self, dataset: str) -> Fraction:
         self.budget(dataset)
-        return sum((paid for name, paid in self._charges.items() if name[0] == dataset), Fraction(0))
+        return sum((paid for asked, paid in self._charges.items() if asked.dataset == dataset), Fraction(0))
+
+    def keyed_question(self, question: _Question) -> _Question:
+        return question._replace(fingerprint=self.keyed(question.fingerprint))
 
     def keyed(self, data_fingerprint: str) -> str:
         return hmac.new(self._key.encode(), data_fingerprint.encode(), hashlib.sha256).hexdigest()

@@ -1,0 +1,34 @@
+"""Flower's processes, for benchmarks and tests: the example's own script, and ending what was started."""
+
+import contextlib
+import importlib.util
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+
+def load_deploy() -> Any:
+    """The module examples/flower/deploy.py."""
+    path = Path(__file__).parent.parent / "examples" / "flower" / "deploy.py"
+    spec = importlib.util.spec_from_file_location("deploy", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def end_processes(folder: Path) -> None:
+    """Kill by number whatever runs with Flower's files, or a proxy's number, in this folder or below.
+
+    `flwr run` leaves its local SuperLink running, in a session of its own.
+    """
+    mark = f"FLWR_HOME={folder}/".encode()
+    for entry in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if any(line.startswith(mark) for line in (entry / "environ").read_bytes().split(b"\0")):
+                os.kill(int(entry.name), signal.SIGKILL)
+    for file in folder.rglob("proxy.pid"):
+        with contextlib.suppress(OSError, ValueError):
+            os.killpg(int(file.read_text()), signal.SIGKILL)
