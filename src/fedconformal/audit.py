@@ -90,6 +90,8 @@ def _coverage(calibration: Calibration, i: int) -> Check:
         )
     if plan.terms is not None:
         return _private_coverage(calibration, i)
+    if plan.target == "each-site":
+        return _each_site(calibration, i)
     ranks = [ranks[i] for (_, ranks), count in calibration.groups.items() for _ in range(count)]
     law = Recount(sizes, ranks, level.server_rank, plan.max_faulty)
     if plan.criterion == "conditional":
@@ -107,6 +109,26 @@ def _coverage(calibration: Calibration, i: int) -> Check:
         return Check(name, "1/2 by symmetry", goal <= Fraction(1, 2))
     value, _ = law.moments()
     return Check(name, f"{value:.12f}, integrated anew", value > float(goal) + MEAN_ERROR)
+
+
+def _each_site(calibration: Calibration, i: int) -> Check:
+    """The promise to every site by itself: the largest report is kept, and each site's own would do."""
+    plan, level = calibration.plan, calibration.levels[i]
+    goal = Fraction(str(level.confidence_level))
+    largest = level.server_rank == calibration.n_answers
+    kinds = [(n, ranks[i], count) for (n, ranks), count in calibration.groups.items()]
+    if plan.criterion == "marginal":
+        least = min(Fraction(rank, n + 1) for n, rank, _ in kinds)
+        name = f"level {level.confidence_level!r}: mean coverage is at least the level for every site"
+        found = f"at least {float(least):.12f}, the largest report kept"
+        return Check(name, found, largest and least >= goal)
+    met = 1.0
+    for n, rank, count in kinds:
+        missed = float(Recount([n], [rank], 1, 0).cdf(np.array([float(goal)]))[0])
+        met *= (1 - missed) ** count
+    name = f"level {level.confidence_level!r}: all sites reach it at once with probability 1 - {plan.delta:g}"
+    holds = largest and met >= 1 - (plan.delta or 0) - MEAN_ERROR
+    return Check(name, f"at least {met:.12f}, the largest report kept", holds)
 
 
 def _conditional(law: Recount, level: Fraction, delta: Fraction) -> Check:

@@ -20,7 +20,7 @@ from fedconformal.documents import (
     Report,
     Threshold,
 )
-from fedconformal.planning import Goal, solve_private_rank, solve_server_rank
+from fedconformal.planning import Goal, each_site, solve_private_rank, solve_server_rank
 from fedconformal.privacy._release import bins_of
 from fedconformal.signing import is_signed_by
 
@@ -254,6 +254,8 @@ def _solve(plan: Plan, kinds: Counter[Kind], i: int) -> tuple[int, Advice | None
     )
     sizes = np.array([n for n, _ in kinds])
     counts = np.array(list(kinds.values()))
+    if plan.target == "each-site":
+        return each_site(sizes, counts, np.array([ranks[i] for _, ranks in kinds]), goal)
     quantile = level.exact_quantile
     if plan.terms is not None and quantile is not None:
         rank = solve_private_rank(sizes, counts, quantile, goal, plan.terms)
@@ -264,11 +266,18 @@ def _solve(plan: Plan, kinds: Counter[Kind], i: int) -> tuple[int, Advice | None
 
 def _assumptions(plan: Plan, n_missing: int) -> tuple[str, ...]:
     """What the guarantee rests on, in plain words."""
-    says = [
-        "Given the model, the calibration scores of all sites and the score of a new point are independent "
-        "and identically distributed, and the model was not trained on the calibration data.",
-        "With ties among scores the coverage can only be larger than stated.",
-    ]
+    if plan.target == "each-site":
+        whose = (
+            "Given the model, the calibration scores of a site and the score of a new point of that site are "
+            "independent and identically distributed, and the model was not trained on the calibration data; "
+            "sites may differ in any way. The promise is for points of the sites that answered."
+        )
+    else:
+        whose = (
+            "Given the model, the calibration scores of all sites and the score of a new point are "
+            "independent and identically distributed, and the model was not trained on the calibration data."
+        )
+    says = [whose, "With ties among scores the coverage can only be larger than stated."]
     if n_missing:
         who = "1 site did not answer" if n_missing == 1 else f"{n_missing} sites did not answer"
         says.append(f"{who}; whether a site answers does not depend on its scores.")

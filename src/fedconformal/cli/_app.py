@@ -66,6 +66,9 @@ def plan(
     criterion: Annotated[str, typer.Option(help="marginal, stable or conditional.")] = "marginal",
     delta: Annotated[float, typer.Option(help="For the conditional criterion, in (0, 0.5].")] = 0.1,
     max_faulty: Annotated[int, typer.Option(help="How many sites may send anything at all.")] = 0,
+    target: Annotated[
+        str, typer.Option(help="population (sites are alike), or each-site (they may differ in any way).")
+    ] = "population",
     local_ranks: Annotated[str, typer.Option(help="common, paper, or a share between 0 and 1.")] = "common",
     score: Annotated[
         str | None, typer.Option(help="Score that all sites use: absolute, normalized, cqr, lac, aps, raps.")
@@ -96,7 +99,11 @@ def plan(
     _check_output(output, force=force)
     n_sites, names = _parse.sites(sites)
     levels = confidence_level or [0.9]
-    options: dict[str, Any] = {"criterion": criterion, "local_ranks": _parse.local_ranks(local_ranks)}
+    options: dict[str, Any] = {
+        "criterion": criterion,
+        "target": target,
+        "local_ranks": _parse.local_ranks(local_ranks),
+    }
     with working("planning"):
         result = make(
             n_sites,
@@ -211,6 +218,76 @@ def predict(
         only=only,
         output=output,
         force=force,
+        as_json=json,
+    )
+
+
+@app.command()
+def whatif(
+    plan_file: Annotated[Path, typer.Argument(metavar="PLAN", help="A plan, or a calibration.")],
+    shift: Annotated[
+        list[str],
+        typer.Option(
+            help="SITE=scale:1.5, SITE=location:0.3, SITE=power:2, SITE=contaminated:0.1:5 or "
+            "SITE=scores:FILE; may be repeated. Sites without names are numbered from 1."
+        ),
+    ],
+    test: Annotated[
+        list[str] | None,
+        typer.Option(help="Where test points come from: a site, or mixture; by default the shifted ones."),
+    ] = None,
+    reference: Annotated[
+        str,
+        typer.Option(
+            help="Scores of the other sites: half-normal, exponential, normal, uniform, log-normal, cauchy, "
+            "or a file of example scores."
+        ),
+    ] = "half-normal",
+    weight: Annotated[
+        list[str] | None, typer.Option(help="SITE=0.3: its share of the mixture; by default by size.")
+    ] = None,
+    confidence_level: Annotated[float | None, typer.Option(help="One of the plan's levels.")] = None,
+    json: Json = False,
+) -> None:
+    """Ask what becomes of the coverage if some sites differ."""
+    from fedconformal.cli import _differ
+
+    _differ.what_if(
+        plan_file,
+        shift,
+        tests=test or [],
+        reference=reference,
+        weights=weight or [],
+        level=confidence_level,
+        as_json=json,
+    )
+
+
+@app.command()
+def compare(
+    plan_file: Annotated[Path, typer.Argument(metavar="PLAN", help="The plan that was answered.")],
+    reports: Annotated[list[Path], typer.Argument(help="Report files, or directories of them.")],
+    reference: Annotated[
+        str | None,
+        typer.Option(help="Scores of a typical site (a file), or a named distribution as for whatif."),
+    ] = None,
+    column: Annotated[str | None, typer.Option(help="Column that holds the reference scores.")] = None,
+    confidence_level: Annotated[float | None, typer.Option(help="One of the plan's levels.")] = None,
+    false_alarm: Annotated[
+        float, typer.Option(help="Probability of naming any site if all are alike.")
+    ] = 0.05,
+    json: Json = False,
+) -> None:
+    """Look for sites that stand out, from their reports alone."""
+    from fedconformal.cli import _differ
+
+    _differ.compare(
+        plan_file,
+        reports,
+        reference=reference,
+        column=column,
+        level=confidence_level,
+        false_alarm=false_alarm,
         as_json=json,
     )
 

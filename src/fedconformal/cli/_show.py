@@ -75,6 +75,7 @@ def show_plan(plan: Plan) -> None:
     sizes = "sizes come with the reports" if plan.n_points is None else _sizes(list(plan.n_points))
     print(
         f"{plan.n_sites or 'any number of'} sites, {sizes}; criterion {plan.criterion}"
+        + (", for each site by itself" if plan.target == "each-site" else "")
         + (f", delta {plan.delta:g}" if plan.delta else "")
         + (f", up to {plan.max_faulty} faulty" if plan.max_faulty else "")
     )

@@ -142,6 +142,11 @@ class Plan(Document):
     score: ScoreRule | None = Field(description="how all sites compute their scores, where the plan fixes it")
     keys: tuple[SiteKey, ...] | None = Field(description="then only reports signed with these keys count")
     privacy: PrivacyRule | None = Field(default=None, description="then reports are private")
+    target: Literal["population", "each-site"] = Field(
+        default="population",
+        description="whose new points the promise is for: those of sites that are all alike, or of each site "
+        "by itself, whatever the others are like",
+    )
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -157,6 +162,9 @@ class Plan(Document):
             raise ValueError("keys must name exactly the sites that the plan names")
         if any((self.privacy is None) != (level.quantile is None) for level in self.levels):
             raise ValueError("every level has a quantile if the plan is private, and none otherwise")
+        alone = self.criterion != "stable" and self.max_faulty == 0 and self.privacy is None
+        if self.target == "each-site" and not alone:
+            raise ValueError("a promise to each site is not stable, not private, and has no max_faulty")
         return self._consistent_open() if self.groups is None else self._consistent_closed(self.groups)
 
     def _consistent_open(self) -> Self:
@@ -166,6 +174,8 @@ class Plan(Document):
             raise ValueError("an open plan has names or an expected number of sites, not both")
         if self.privacy is not None:
             raise ValueError("a private plan needs the sizes of the sites")
+        if self.target == "each-site" and self.criterion == "conditional":
+            raise ValueError("a conditional promise to each site needs the sizes of the sites")
         if self.n_sites is not None and 2 * self.max_faulty >= self.n_sites:
             raise ValueError("max_faulty must be below half the number of sites")
         return self
@@ -189,6 +199,8 @@ class Plan(Document):
                 raise ValueError("server_rank must lie between 1 and the number of sites plus 1")
             if (level.server_rank > m) != (level.advice is not None) or level.server_rank <= self.max_faulty:
                 raise ValueError("server_rank, advice and max_faulty do not fit together")
+            if self.target == "each-site" and level.server_rank < m:
+                raise ValueError("for a promise to each site the server keeps the largest report")
             share = level.exact_share
             if share is not None and any(group.ranks[i] != rank_of(share, group.n) for group in groups):
                 raise ValueError("the ranks do not follow from the share")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 
 from fedconformal.laws import CoverageLaw, OrderStatistics, SiteLaw
+from fedconformal.laws._each_site import EachSiteLaw
 
 if TYPE_CHECKING:
     from fedconformal.documents._plan import Plan
@@ -28,10 +29,14 @@ def coverage_laws(
         merged[(n, tuple(each))] += count
     counts, sizes = np.array(list(merged.values())), np.array([n for n, _ in merged])
     ranks = np.array([each for _, each in merged])
-    laws = []
+    laws: list[CoverageLaw] = []
     for i, server_rank in enumerate(server_ranks):
         sites: SiteLaw = OrderStatistics(sizes, ranks[:, i])
         quantile = plan.levels[i].exact_quantile
+        if plan.target == "each-site":
+            infinite = server_rank > counts.sum()
+            laws.append(EachSiteLaw((n, n + 1 if infinite else each[i]) for n, each in merged))
+            continue
         if plan.terms is not None and quantile is not None:
             sites = plan.terms.sites(sizes, quantile)
         laws.append(CoverageLaw.of_sites(sites, counts, server_rank=server_rank, max_faulty=plan.max_faulty))

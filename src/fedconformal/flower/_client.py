@@ -3,6 +3,7 @@
 import contextlib
 import inspect
 import logging
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -66,7 +67,7 @@ def add_conformal(
                 key=(key or _key)(context),
                 **(_account(message, context, scores) if plan.privacy is not None else {}),
             )
-            log.info("this is everything that leaves the site: %s", made.to_json(indent=None))
+            log.log(_loudness(), "this is everything that leaves the site: %s", made.to_json(indent=None))
             return Message(_messages.answer(made), reply_to=message)
         except LedgerError:
             return _failed(message, Failure.BUDGET)
@@ -99,6 +100,11 @@ def _failed(message: Message, failure: Failure) -> Message:
     with contextlib.suppress(BaseException):  # not even a log handler's own trouble may travel
         log.exception("the server is told only: %s", failure.meaning)
     return Message(failure.error(), reply_to=message)
+
+
+def _loudness() -> int:
+    """At a site the log shows what leaves; in a simulation, which Ray runs, there is nobody to look."""
+    return logging.DEBUG if "ray" in sys.modules else logging.INFO
 
 
 def _calling(scores_fn: Callable[..., ArrayLike]) -> Callable[[Message, Context, Plan], ArrayLike]:

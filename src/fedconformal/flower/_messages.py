@@ -2,6 +2,7 @@
 
 import enum
 import zlib
+from functools import lru_cache
 
 from flwr.app import ArrayRecord, ConfigRecord, Error, Message, RecordDict
 
@@ -60,6 +61,12 @@ def plan_in(message: Message) -> Plan:
     packed = message.content.config_records[RECORD]["plan"]
     if not isinstance(packed, bytes):
         raise DocumentError("the message carries no plan")
+    return _unpacked(packed)
+
+
+@lru_cache(maxsize=4)
+def _unpacked(packed: bytes) -> Plan:
+    """Read a plan; simulated sites share a process and get the same one."""
     unpacking = zlib.decompressobj()
     text = unpacking.decompress(packed, MAX_BYTES)
     if not unpacking.eof or unpacking.unused_data:

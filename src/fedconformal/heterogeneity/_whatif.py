@@ -1,9 +1,10 @@
 """What a plan's promise becomes if named sites are distributed otherwise."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import count
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -61,7 +62,8 @@ class WhatIf:
         target = self._target(test)
         kinds = self._kinds
         sites = OrderStatistics(np.array([n for n, _, _ in kinds]), np.array([l for _, l, _ in kinds]))
-        shares = [_share(self._scores(name), target) for _, _, name in kinds]
+        quantile = _remembering(target.ppf)
+        shares = [_share(self._scores(name), target, quantile) for _, _, name in kinds]
         return CoverageLaw.of_sites(
             Shifted(sites, shares),
             np.array(list(kinds.values())),
@@ -164,20 +166,34 @@ def _read(document: Plan | Calibration, confidence_level: float | None) -> tuple
     rank = plan.levels[i].server_rank
     if plan.groups is None or rank is None:
         raise ValueError("this plan is open: what happens depends on the sites' sizes, give a calibration")
-    names = list(plan.site_names or ())
-    kinds = [(group.n, group.ranks[i], group.names) for group in plan.groups for _ in range(group.count)]
-    if names:
-        flat = [(name, group.n, group.ranks[i]) for group in plan.groups for name in group.names or ()]
-        return [Site(*entry) for entry in flat], rank, plan.max_faulty
-    return [Site(str(j), n, l) for j, (n, l, _) in enumerate(kinds, start=1)], rank, plan.max_faulty
+    number = count(1)
+    sites = [
+        Site(name or str(next(number)), group.n, group.ranks[i])
+        for group in plan.groups
+        for name in group.names or [None] * group.count
+    ]
+    return sites, rank, plan.max_faulty
 
 
-def _share(site: Scores, target: Scores) -> Distortion:
+def _share(site: Scores, target: Scores, quantile: Callable[[Floats], Floats]) -> Distortion:
     """``h(c)``: which share of a site's scores lies below the c-quantile of the target's."""
     if site is target:
         return lambda c: c
 
     def h(c: Floats) -> Floats:
-        return np.clip(site.cdf(target.ppf(c)), 0.0, 1.0)
+        return np.clip(site.cdf(quantile(c)), 0.0, 1.0)
 
     return h
+
+
+def _remembering(f: Callable[[Floats], Floats]) -> Callable[[Floats], Floats]:
+    """The same function, which does not repeat its last computation: all sites ask for the same quantiles."""
+    last: list[tuple[bytes, Floats]] = []
+
+    def call(c: Floats) -> Floats:
+        key = c.tobytes()
+        if not last or last[0][0] != key:
+            last[:] = [(key, f(c))]
+        return last[0][1]
+
+    return call

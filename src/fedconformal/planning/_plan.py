@@ -15,6 +15,7 @@ from fedconformal.documents import Advice, Group, Level, Plan, PrivacyRule, Scor
 from fedconformal.documents._base import LARGEST_N, first_problem
 from fedconformal.laws._sites import Ints
 from fedconformal.planning._advice import smallest_n_points, smallest_n_sites
+from fedconformal.planning._each_site import each_site, own_ranks
 from fedconformal.planning._family import common_shares, fixed, with_share
 from fedconformal.planning._private import (
     search_private,
@@ -45,6 +46,7 @@ def plan(
     criterion: Literal["marginal", "stable", "conditional"] = "marginal",
     delta: float = 0.1,
     max_faulty: int = 0,
+    target: Literal["population", "each-site"] = "population",
     local_ranks: str | float = "common",
     sites: Iterable[str] | None = None,
     score: str | Mapping[str, Any] | None = None,
@@ -68,6 +70,10 @@ def plan(
     delta : for the conditional criterion, in (0, 0.5].
     max_faulty : the promise holds even if this many sites send anything at all; below half of the sites.
         Which sites these are must not depend on the scores of the others.
+    target : whose new points the promise is for. ``"population"``: all sites and the new points are alike.
+        ``"each-site"``: sites may differ in any way, and the promise holds for new points of each of them,
+        and so for every mixture of them. The server then keeps the largest report: wider sets. With the
+        conditional criterion all sites are covered at once with probability 1 - ``delta``.
     local_ranks : ``"common"``: site j sends rank ceil(b (n_j + 1)), b searched together with the server rank.
         ``"paper"``: b = confidence level, as in the paper's appendix A.1. A number: that b.
     sites : names of the sites, if only these may answer.
@@ -86,6 +92,7 @@ def plan(
     levels = _levels(confidence_level)
     _checks.choice("criterion", criterion, CRITERIA)
     _checks.choice("on_infeasible", on_infeasible, ("warn", "raise", "ignore"))
+    _checks.choice("target", target, ("population", "each-site"))
     share = _checks.fraction("delta", delta, high=0.5, closed=True)
     names, sizes, m = _federation(n_sites, n_points, sites)
     faulty = _faulty(max_faulty, m)
@@ -96,7 +103,10 @@ def plan(
         "score": _score(score),
         "keys": _keys(keys, names),
         "privacy": _privacy(privacy, sizes, criterion, faulty),
+        "target": target,
     }
+    if target == "each-site":
+        _check_each_site(criterion, faulty, local_ranks, privacy, sizes)
     if privacy is not None:
         _check_private(privacy, local_ranks, common["score"])
     rules = [_rule(local_ranks, level) for level in levels]
@@ -106,7 +116,9 @@ def plan(
         return Plan(levels=open_levels, groups=None, names=names, expected=None if names else m, **common)
     goals = [Goal(level, criterion, share, faulty) for level in levels]
     distinct, counts, where = _distinct(sizes, m or 1)
-    if privacy is not None:
+    if target == "each-site":
+        solved = [_solve_each_site(distinct, counts, goal) for goal in goals]
+    elif privacy is not None:
         solved = [_solve_private(distinct, counts, goal, privacy, len(goals)) for goal in goals]
     else:
         solved = [_solve(distinct, counts, goal, rule) for goal, rule in zip(goals, rules, strict=True)]
@@ -231,6 +243,33 @@ def _solve(n_points: Ints, counts: Ints, goal: Goal, rule: Fraction | None) -> t
         return _level(goal.level, share=rule, server_rank=rank, advice=advice), family.ranks[-1]
     share = family.shares[best.vector]
     return _level(goal.level, share=share, server_rank=best.server_rank), family.ranks[best.vector]
+
+
+def _solve_each_site(n_points: Ints, counts: Ints, goal: Goal) -> tuple[Level, Ints]:
+    """One level of a promise to each site."""
+    ranks = own_ranks(n_points, goal, int(counts.sum()))
+    rank, advice = each_site(n_points, counts, ranks, goal)
+    share = goal.level if goal.criterion == "marginal" else None
+    return _level(goal.level, share=share, server_rank=rank, advice=advice), ranks
+
+
+def _check_each_site(
+    criterion: str, max_faulty: int, local_ranks: Any, privacy: Privacy | None, sizes: Ints | None
+) -> None:
+    """What does not go together with a promise to each site."""
+    if criterion == "stable":
+        raise ValueError("criterion must be marginal or conditional with target 'each-site', got 'stable'")
+    if max_faulty:
+        raise ValueError(
+            "max_faulty does not go with target 'each-site': a site that lies harms the promise "
+            "to itself alone, or makes the sets larger"
+        )
+    if local_ranks != "common":
+        raise ValueError("local_ranks does not go with target 'each-site': every site sends its own rank")
+    if privacy is not None:
+        raise ValueError("privacy does not go with target 'each-site'")
+    if sizes is None and criterion == "conditional":
+        raise ValueError("the conditional criterion with target 'each-site' needs n_points")
 
 
 def solve_server_rank(
