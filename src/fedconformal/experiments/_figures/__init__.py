@@ -1,0 +1,16 @@
+"""One function per figure of the paper: rows of a study in, a matplotlib figure out."""
+
+from fedconformal.experiments._figures._boxes import coverage, dataset, private
+from fedconformal.experiments._figures._intervals import intervals
+from fedconformal.experiments._figures._laws import compensation, curves, heat_map, upper_bounds
+
+__all__ = [
+    "compensation",
+    "coverage",
+    "curves",
+    "dataset",
+    "heat_map",
+    "intervals",
+    "private",
+    "upper_bounds",
+]
