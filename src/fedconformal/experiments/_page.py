@@ -44,7 +44,8 @@ def save_figure(store: Store, name: str, figure: Any) -> list[Path]:
     for path in paths:
         # Without a date the same results give the same file.
         metadata = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}.get(path.suffix)
-        write_atomically(path, partial(figure.savefig, metadata=metadata), force=True)
+        with figures.style():
+            write_atomically(path, partial(figure.savefig, metadata=metadata), force=True)
     return paths
 
 

@@ -75,7 +75,7 @@ def run(
     jobs: int | None = None,
     progress: Progress = lambda done, of: None,
 ) -> Rows:
-    """Every method in every scenario on every split of every data set and model (that is wanted): one row each.
+    """Every method in every scenario on every split of each data set and model wanted: one row each.
 
     Fits that the store has are not made again, so an interrupted run goes on where it was and another
     method costs no training. The rest are spread by joblib: ``jobs`` processes, or wherever an enclosing

@@ -3,6 +3,7 @@
 from fedconformal.experiments._figures._boxes import coverage, dataset, private
 from fedconformal.experiments._figures._intervals import intervals
 from fedconformal.experiments._figures._laws import compensation, curves, heat_map, upper_bounds
+from fedconformal.experiments._figures._style import style
 
 __all__ = [
     "compensation",
@@ -12,5 +13,6 @@ __all__ = [
     "heat_map",
     "intervals",
     "private",
+    "style",
     "upper_bounds",
 ]

@@ -46,12 +46,17 @@ def panels(rows: int, columns: int, size: tuple[float, float], **options: Any) -
     return figure, figure.subplots(rows, columns, squeeze=False, **options)
 
 
+def style() -> Any:
+    """A context in which figures are drawn and saved in the house style."""
+    return need("matplotlib", extra="experiments").rc_context(STYLE)
+
+
 def styled(draw: Callable[[Rows], Any]) -> Callable[[Rows], Any]:
     """The same figure in the house style."""
 
     @wraps(draw)
     def drawn(rows: Rows) -> Any:
-        with need("matplotlib", extra="experiments").rc_context(STYLE):
+        with style():
             return draw(rows)
 
     return drawn
