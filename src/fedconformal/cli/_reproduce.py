@@ -1,5 +1,6 @@
 """The paper's experiments from a terminal."""
 
+import os
 import sys
 import time
 from collections.abc import Iterator
@@ -11,8 +12,8 @@ from fedconformal import experiments
 from fedconformal._checks import integer
 from fedconformal._extras import need
 from fedconformal.cli._show import say, table
-from fedconformal.experiments import STUDIES, MissingDataError, Model, Settings, Store, Study
-from fedconformal.experiments._data import NAMES
+from fedconformal.experiments import STUDIES, Model, Settings, Store, Study
+from fedconformal.experiments._data import ADDRESS, FOLDER, NAMES, available
 from fedconformal.experiments._protocol import Progress
 
 QUICK_SPLITS, FULL_SPLITS = 3, 20
@@ -51,18 +52,23 @@ def reproduce(
         models=_models(models),
         network_on=_network_on(network_on),
     )
-    left_out = []
-    for name, study in (own or _chosen(names)).items():
-        try:
-            _run(name, study, settings)
-        except MissingDataError as error:
-            if names != ["all"]:
-                raise
-            left_out.append(str(error))
+    start = time.monotonic()
+    missing = [] if download or own else [name for name in NAMES if name not in available(folder=folder)]
+    studies = own or _chosen(names, missing)
+    for name, study in studies.items():
+        _run(name, study, settings)
     _write_pages(settings, {**STUDIES, **own})
-    for reason in left_out:
-        say(f"left out: {reason}")
-    if not any(model.name == "network" for model in settings.models) and not own:
+    say(f"{time.monotonic() - start:.0f} s in all, {os.cpu_count()} cores")
+    _say_what_is_left_out(missing, studies, settings)
+
+
+def _say_what_is_left_out(missing: list[str], studies: dict[str, Study], settings: Settings) -> None:
+    if not {"coverage", "private"}.isdisjoint(studies) and missing:
+        say(
+            f"left out, for their files are not here: {', '.join(missing)}; --download fetches them from "
+            f"{ADDRESS}, --data or {FOLDER} names a folder that has them"
+        )
+    if "coverage" in studies and not any(model.name == "network" for model in settings.models):
         say("left out: the network (pip install 'fedconformal[nn]', then --models ridge,forest,network)")
 
 
@@ -91,9 +97,10 @@ def _own_table(csv: Path | None, target: str | None, names: list[str]) -> dict[s
     return {dataset.name: of_table(dataset)}
 
 
-def _chosen(names: list[str]) -> dict[str, Study]:
+def _chosen(names: list[str], missing: list[str]) -> dict[str, Study]:
+    """The studies of these names; all are those whose data is here."""
     if names == ["all"]:
-        return STUDIES
+        return {name: study for name, study in STUDIES.items() if study.dataset not in missing}
     for name in names:
         if name not in STUDIES:
             raise ValueError(f"no study {name!r}; there are {', '.join(STUDIES)}, and all")
