@@ -105,7 +105,7 @@ def test_a_table_of_ones_own(capsys):
         (["curves", "--models", "oracle"], "--models: no model 'oracle'; there are ridge, forest, network"),
         (["curves", "--network-on", "iris"], "--network-on: no data set 'iris'"),
         (["curves", "--jobs", "0"], "--jobs must be -1 or at least 1, got 0"),
-        (["curves", "--splits", "-2"], "--splits must be"),
+        (["curves", "--splits", "0"], "--splits must be"),
         (["curves", "--data", "nowhere"], "--data nowhere: no such folder"),
         (["--csv", "a.csv"], "--csv needs --target"),
         (["--target", "y"], "--target needs --csv"),

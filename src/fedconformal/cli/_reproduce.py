@@ -48,7 +48,7 @@ def reproduce(
         folder=folder,
         download=download,
         jobs=_jobs(jobs),
-        n_splits=integer("--splits", splits or (QUICK_SPLITS if quick else FULL_SPLITS), low=1),
+        n_splits=_splits(splits, quick=quick),
         models=_models(models),
         network_on=_network_on(network_on),
     )
@@ -99,7 +99,7 @@ def _own_table(csv: Path | None, target: str | None, names: list[str]) -> dict[s
 
 def _chosen(names: list[str], missing: list[str]) -> dict[str, Study]:
     """The studies of these names; all are those whose data is here."""
-    if names == ["all"]:
+    if "all" in names:
         return {name: study for name, study in STUDIES.items() if study.dataset not in missing}
     for name in names:
         if name not in STUDIES:
@@ -126,6 +126,10 @@ def _network_on(names: str | None) -> list[str] | None:
         if name not in NAMES:
             raise ValueError(f"--network-on: no data set {name!r}; there are {', '.join(NAMES)}")
     return chosen
+
+
+def _splits(splits: int | None, *, quick: bool) -> int:
+    return (QUICK_SPLITS if quick else FULL_SPLITS) if splits is None else integer("--splits", splits, low=1)
 
 
 def _jobs(jobs: int) -> int:
