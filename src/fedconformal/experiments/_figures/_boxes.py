@@ -27,7 +27,7 @@ def coverage(rows: Rows) -> Any:
 def dataset(rows: Rows) -> Any:
     """Coverage on the left and length on the right for one data set, a row for each federation."""
     scenarios = distinct(rows, "scenario")
-    figure, grid = panels(len(scenarios), 2, (10.4, 3.4 * len(scenarios)), sharex=True, sharey="col")
+    figure, grid = panels(len(scenarios), 2, (10.4, 3.4 * len(scenarios)), sharex=True)
     for (left, right), scenario in zip(grid, scenarios, strict=True):
         chosen = select(rows, scenario=scenario)
         _panel(left, chosen, "coverage")
