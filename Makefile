@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 DEMO := $(VENV)/.demo
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable
 
-.PHONY: demo test lint types bench fuzz schemas clean
+.PHONY: demo test lint types bench fuzz schemas reproduce results clean
 
 $(BIN)/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "fedconformal needs Python 3.11 or newer; say make PYTHON=python3.11")'
@@ -35,6 +35,19 @@ test: lint types
 
 bench: $(STAMP)
 	$(BIN)/python -m benchmarks
+
+# A quick look at every figure of the paper; QUICK= runs in full.
+QUICK ?= --quick
+reproduce: $(STAMP)
+	$(BIN)/fedconformal reproduce all $(QUICK)
+
+# The results page of the documentation, from a full run (which goes on where it was, if it was made before).
+results: $(STAMP)
+	$(BIN)/fedconformal reproduce all $(REPRODUCE)
+	cp reproduction/results.md docs/results.md
+	cp reproduction/results/summary.csv docs/results.csv
+	mkdir -p docs/figures
+	cp reproduction/figures/*.png docs/figures
 
 fuzz: $(STAMP)
 	$(BIN)/python tests/fuzz_documents.py 100000

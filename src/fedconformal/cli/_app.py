@@ -383,3 +383,43 @@ def demo(
     from fedconformal.cli._demo import demo as run
 
     run(directory)
+
+
+@app.command()
+def reproduce(
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="[NAME]...", help="Studies to run, or all; none lists them.")
+    ] = None,
+    quick: Annotated[bool, typer.Option(help="Small models and few splits: minutes.")] = False,
+    out: Annotated[Path, typer.Option(help="Folder for fits, tables, figures and the page.")] = Path(
+        "reproduction"
+    ),
+    data: Annotated[
+        Path | None, typer.Option(help="Folder of the data sets, before FEDCONFORMAL_DATA.")
+    ] = None,
+    download: Annotated[bool, typer.Option(help="Fetch data sets from where they are published.")] = False,
+    csv: Annotated[Path | None, typer.Option(help="A table of yours instead; needs --target.")] = None,
+    target: Annotated[str | None, typer.Option(help="With --csv: the column to predict.")] = None,
+    models: Annotated[str, typer.Option(help="Of ridge, forest and network.")] = "ridge,forest",
+    network_on: Annotated[
+        str | None, typer.Option(help="Data sets to train the network on, which is slow; all if left out.")
+    ] = None,
+    splits: Annotated[int | None, typer.Option(help="Random splits: 20, or 3 if quick.")] = None,
+    jobs: Annotated[int, typer.Option(help="Processes; -1: one for each core.")] = -1,
+) -> None:
+    """Run the paper's experiments: every figure, with its numbers, and one page that holds all."""
+    from fedconformal.cli import _reproduce
+
+    _reproduce.reproduce(
+        names or [],
+        quick=quick,
+        out=out,
+        folder=data,
+        download=download,
+        csv=csv,
+        target=target,
+        models=models,
+        network_on=network_on,
+        splits=splits,
+        jobs=jobs,
+    )

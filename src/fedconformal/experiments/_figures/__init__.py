@@ -1,0 +1,18 @@
+"""One function per figure of the paper: rows of a study in, a matplotlib figure out."""
+
+from fedconformal.experiments._figures._boxes import coverage, dataset, private
+from fedconformal.experiments._figures._intervals import intervals
+from fedconformal.experiments._figures._laws import compensation, curves, heat_map, upper_bounds
+from fedconformal.experiments._figures._style import style
+
+__all__ = [
+    "compensation",
+    "coverage",
+    "curves",
+    "dataset",
+    "heat_map",
+    "intervals",
+    "private",
+    "style",
+    "upper_bounds",
+]

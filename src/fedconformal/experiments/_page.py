@@ -1,0 +1,129 @@
+"""What a reader gets: figures in three formats, and one HTML page that holds all of them."""
+
+import base64
+from collections.abc import Mapping
+from functools import partial
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from fedconformal._outputs import write_atomically, write_text
+from fedconformal.experiments import _figures as figures
+from fedconformal.experiments._results import markdown, summarise
+from fedconformal.experiments._store import Rows, Store, distinct
+from fedconformal.experiments._studies import Study
+
+FORMATS = ("svg", "pdf", "png")
+_MEASURED = {
+    "coverage",
+    "length",
+    "threshold",
+    "fit_seconds",
+    "x",
+    "y",
+    "lower",
+    "upper",
+    "split",
+    "chosen_by",
+}
+_TITLE = "One-shot federated conformal prediction: the paper's figures, again"
+_STYLE = """
+body { font: 15px/1.5 system-ui, sans-serif; max-width: 1080px; margin: 2em auto; padding: 0 1em }
+img { max-width: 100%; height: auto } table { border-collapse: collapse; font-size: 13px }
+td, th { padding: .15em .7em; border-bottom: 1px solid #ddd; text-align: right }
+td:first-child, th:first-child { text-align: left } .settings { color: #555; font-size: 13px }
+details { margin: .5em 0 }
+"""
+
+
+def save_figure(store: Store, name: str, figure: Any) -> list[Path]:
+    """Write a figure as SVG, PDF and PNG."""
+    folder = store.folder / "figures"
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = [folder / f"{name}.{kind}" for kind in FORMATS]
+    for path in paths:
+        # Without a date the same results give the same file.
+        metadata = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}.get(path.suffix)
+        with figures.style():
+            write_atomically(path, partial(figure.savefig, metadata=metadata), force=True)
+    return paths
+
+
+def save_page(store: Store, studies: Mapping[str, Study]) -> Path:
+    """Write index.html: every study that has results, with its settings and its means."""
+    sections = [
+        _section(name, study, store.read_results(name), store.folder / "figures" / f"{name}.svg")
+        for name, study in studies.items()
+        if store.results_path(name).exists()
+    ]
+    html = (
+        f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{_TITLE}</title>'
+        f"<style>{_STYLE}</style><h1>{_TITLE}</h1>"
+        f"{''.join(sections)}</html>\n"
+    )
+    path = store.folder / "index.html"
+    write_text(path, html, force=True)
+    return path
+
+
+def save_summary(store: Store, studies: Mapping[str, Study], *, quick: bool) -> Path | None:
+    """Write results.md and its numbers, summary.csv: all box-plot studies together; None if there is none."""
+    rows = [
+        row
+        for name, study in studies.items()
+        for row in store.read_results(name)
+        if study.draw in (figures.coverage, figures.private)
+    ]
+    if not rows:
+        return None
+    summary = summarise(rows)
+    store.save_results("summary", summary)
+    path = store.folder / "results.md"
+    write_text(path, markdown(summary, quick=quick), force=True)
+    return path
+
+
+def _section(name: str, study: Study, rows: Rows, figure: Path) -> str:
+    image = base64.b64encode(figure.read_bytes()).decode()
+    return (
+        f'<h2 id="{escape(name)}">{escape(study.title)}</h2>'
+        f'<p class="settings">{escape(study.figure)} of the paper. {escape(describe(rows))}</p>'
+        f'<img alt="{escape(study.title)}" src="data:image/svg+xml;base64,{image}">'
+        f"{_means(rows)}"
+    )
+
+
+def describe(rows: Rows) -> str:
+    """The settings in the rows: every column that was not measured, with its values if they are few."""
+    words = []
+    for column in rows[0]:
+        values = [value for value in distinct(rows, column) if value is not None]
+        if column not in _MEASURED and values:
+            shown = ", ".join(map(str, values)) if len(values) <= 6 else f"{values[0]} to {values[-1]}"
+            words.append(f"{column} {shown}")
+    splits = f"{len(distinct(rows, 'split'))} splits; " if "split" in rows[0] else ""
+    return splits + "; ".join(words)
+
+
+def _means(rows: Rows) -> str:
+    """The table of means, for a study that has splits; coverage and length of each method otherwise."""
+    if "split" in rows[0]:
+        found = summarise(rows)
+    elif "method" in rows[0]:
+        found = list({row["method"]: row for row in rows}.values())
+    else:
+        return ""
+    columns = [c for c in ("dataset", "model", "scenario", "n_sites", "n_points", "method", "epsilon",
+                           "coverage", "coverage_std", "length") if c in found[0]]  # fmt: skip
+    head = "".join(f"<th>{column}</th>" for column in columns)
+    body = "".join(
+        "<tr>" + "".join(f"<td>{escape(_cell(row[column]))}</td>" for column in columns) + "</tr>"
+        for row in found
+    )
+    return f"<details><summary>Means</summary><table><tr>{head}</tr>{body}</table></details>"
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return ""
+    return f"{value:.4f}" if isinstance(value, float) else str(value)

@@ -1,0 +1,155 @@
+"""The paper's protocol: random splits, a fit for each, and every method on the same scores."""
+
+import json
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fedconformal import __version__, metrics
+from fedconformal._extras import need
+from fedconformal.experiments._data import DataSet
+from fedconformal.experiments._methods import METHODS, Method
+from fedconformal.experiments._models import Model, settings
+from fedconformal.experiments._store import Fit, Floats, Rows, Store
+from fedconformal.scores import EmptySetWarning
+
+Progress = Callable[[int, int], None]
+
+MANY, FEW, PRIVATE = "m >> n", "m << n", "private"
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """A federation, and the methods to compare on it."""
+
+    name: str
+    n_sites: int
+    n_points: int
+    methods: Sequence[Method] = METHODS
+
+
+def paper_scenarios(dataset: DataSet, methods: Sequence[Method] = METHODS) -> list[Scenario]:
+    """Many small sites, and few large ones."""
+    return [
+        Scenario(MANY, *dataset.many_sites, methods),
+        Scenario(FEW, *dataset.few_sites, methods),
+    ]
+
+
+def fit_split(dataset: DataSet, model: Model, split: int) -> Fit:
+    """Split 40/40/20 at random, scale by the training part, train, and predict for the other two parts.
+
+    Features get zero mean and unit variance, the target is divided by its mean absolute value.
+    """
+    start = time.process_time()
+    order = np.random.default_rng([split, 0]).permutation(len(dataset.y))
+    train, calibration, test = np.split(order, np.cumsum([dataset.n_train, dataset.n_calibration]))
+    center, spread = dataset.X[train].mean(axis=0), dataset.X[train].std(axis=0)
+    X = (dataset.X - center) / np.where(spread > 0, spread, 1.0)
+    y = dataset.y / np.abs(dataset.y[train]).mean()
+    new = np.concatenate([calibration, test])
+    predicted = model.fit_predict(X[train], y[train], X[new], seed=split)
+    return Fit(
+        y_calibration=y[calibration],
+        calibration=predicted[: len(calibration)],
+        y_test=y[test],
+        test=predicted[len(calibration) :],
+        n_train=len(train),
+        seconds=time.process_time() - start,
+    )
+
+
+def run(
+    datasets: Sequence[DataSet],
+    models: Sequence[Model],
+    *,
+    store: Store,
+    scenarios: Callable[[DataSet], Sequence[Scenario]] = paper_scenarios,
+    wanted: Callable[[DataSet, Model], bool] = lambda dataset, model: True,
+    n_splits: int = 20,
+    confidence_level: float = 0.9,
+    jobs: int | None = None,
+    progress: Progress = lambda done, of: None,
+) -> Rows:
+    """Every method in every scenario on every split of each data set and model wanted: one row each.
+
+    Fits that the store has are not made again, so an interrupted run goes on where it was and another
+    method costs no training. The rest are spread by joblib: ``jobs`` processes, or wherever an enclosing
+    ``joblib.parallel_config`` says.
+    """
+    pairs = [(dataset, model) for dataset in datasets for model in models if wanted(dataset, model)]
+    work = [(*pair, split) for pair in pairs for split in range(n_splits)]
+    missing = [one for one in work if not store.fit_path(*one).exists()]
+    progress(len(work) - len(missing), len(work))
+    for done, (one, fit) in enumerate(_fits(missing, jobs), start=1):
+        fit.save(store.fit_path(*one))
+        progress(len(work) - len(missing) + done, len(work))
+    rows: Rows = []
+    for dataset, model, split in work:
+        fit = Fit.read(store.fit_path(dataset, model, split))
+        for scenario in scenarios(dataset):
+            common = {
+                "dataset": dataset.name,
+                "model": model.name,
+                "settings": json.dumps(settings(model)),
+                "split": split,
+                "scenario": scenario.name,
+                "confidence_level": confidence_level,
+            }
+            rows += [{**common, **row} for row in evaluate(fit, model, scenario, confidence_level, split)]
+    return rows
+
+
+def _fits(work: Sequence[tuple[DataSet, Model, int]], jobs: int | None) -> Any:
+    """Pairs of work and its fit, as they are done."""
+    joblib = need("joblib", extra="experiments")
+
+    def numbered(i: int, one: tuple[DataSet, Model, int]) -> tuple[int, Fit]:
+        return i, fit_split(*one)
+
+    parallel = joblib.Parallel(n_jobs=jobs, return_as="generator_unordered")
+    for i, fit in parallel(joblib.delayed(numbered)(i, one) for i, one in enumerate(work)):
+        yield work[i], fit
+
+
+def evaluate(fit: Fit, model: Model, scenario: Scenario, level: float, split: int) -> Rows:
+    """Coverage on the test part and mean length of the intervals, for each method."""
+    m, n = scenario.n_sites, scenario.n_points
+    if m * n > len(fit.y_calibration):
+        raise ValueError(
+            f"{m} sites of {n} need {m * n} calibration rows, there are {len(fit.y_calibration)}"
+        )
+    scores = model.score.score(fit.y_calibration, fit.calibration)[: m * n].reshape(m, n)
+    rows = []
+    for i, method in enumerate(scenario.methods):
+        threshold = method.threshold(list(scores), level, np.random.default_rng([split, 2, i]))
+        coverage, length = _quality(fit, model, threshold)
+        rows.append(
+            {
+                "n_sites": m,
+                "n_points": n,
+                "method": method.name,
+                "epsilon": method.epsilon,
+                "threshold": threshold,
+                "coverage": coverage,
+                "length": length,
+                "n_train": fit.n_train,
+                "n_calibration": m * n,
+                "n_test": len(fit.y_test),
+                "fit_seconds": fit.seconds,
+                "version": __version__,
+            }
+        )
+    return rows
+
+
+def _quality(fit: Fit, model: Model, threshold: float) -> tuple[float, float]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", EmptySetWarning)
+        intervals: Floats = np.asarray(model.score.set(fit.test, threshold), dtype=float)
+    coverage = metrics.regression_coverage_score(fit.y_test, intervals)[0]
+    return float(coverage), float(metrics.regression_mean_width_score(intervals)[0])

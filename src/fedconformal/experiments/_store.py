@@ -1,0 +1,93 @@
+"""What a run leaves on disk: a fit per split, so that an interrupted run goes on, and a tidy table."""
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedconformal._extras import need
+from fedconformal._outputs import write_atomically
+from fedconformal.experiments._data import DataSet
+from fedconformal.experiments._models import Model, settings
+
+Floats = NDArray[np.float64]
+Rows = list[dict[str, Any]]
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """All that calibration needs of a model trained on one split: its predictions, and what was true."""
+
+    y_calibration: Floats
+    calibration: Floats
+    y_test: Floats
+    test: Floats
+    n_train: int
+    seconds: float
+
+    def save(self, path: Path) -> None:
+        """Write it; a reader sees the whole file or none."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(path, lambda temporary: np.savez(temporary, **vars(self)), force=True)
+
+    @classmethod
+    def read(cls, path: Path) -> "Fit":
+        """Read it."""
+        with np.load(path) as content:
+            arrays = {name: content[name] for name in content.files}
+        n_train, seconds = int(arrays.pop("n_train")), float(arrays.pop("seconds"))
+        return cls(**arrays, n_train=n_train, seconds=seconds)
+
+
+class Store:
+    """A folder: fits by what they depend on, and results by study."""
+
+    def __init__(self, folder: Path) -> None:
+        """Nothing is written yet."""
+        self.folder = folder
+
+    def fit_path(self, dataset: DataSet, model: Model, split: int) -> Path:
+        """Where the fit of a split lies: the name changes with the data and every setting of the model."""
+        depends = {"data": dataset.digest, "parts": dataset.parts, "model": model.name, **settings(model)}
+        key = hashlib.sha256(json.dumps(depends, sort_keys=True).encode()).hexdigest()[:16]
+        return self.folder / "fits" / f"{dataset.name}-{model.name}-{key}-{split:02}.npz"
+
+    def results_path(self, study: str, kind: str = "parquet") -> Path:
+        """Where the table of a study lies."""
+        return self.folder / "results" / f"{study}.{kind}"
+
+    def save_results(self, study: str, rows: Rows) -> None:
+        """Write the table of a study as Parquet and CSV."""
+        frame = need("polars", extra="experiments").DataFrame(rows, infer_schema_length=None)
+        for kind, write in (("parquet", frame.write_parquet), ("csv", frame.write_csv)):
+            path = self.results_path(study, kind)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_atomically(path, write, force=True)
+
+    def read_results(self, study: str) -> Rows:
+        """The rows of a study, none if it was not run."""
+        path = self.results_path(study)
+        if not path.exists():
+            return []
+        rows: Rows = need("polars", extra="experiments").read_parquet(path).to_dicts()
+        return rows
+
+
+def mean(rows: Rows, column: str) -> float:
+    """Mean of a column."""
+    return float(np.mean([row[column] for row in rows]))
+
+
+def select(rows: Sequence[dict[str, Any]], **values: Any) -> Rows:
+    """The rows that have these values."""
+    return [row for row in rows if all(row[name] == value for name, value in values.items())]
+
+
+def distinct(rows: Sequence[dict[str, Any]], column: str) -> list[Any]:
+    """The values of a column, in the order of their first appearance."""
+    return list(dict.fromkeys(row[column] for row in rows))

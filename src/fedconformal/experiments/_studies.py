@@ -1,0 +1,221 @@
+"""The registry: one study per figure of the paper, each with what it computes and how it is drawn."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fedconformal import metrics
+from fedconformal.experiments import _data as data
+from fedconformal.experiments import _figures as figures
+from fedconformal.experiments import _laws as laws
+from fedconformal.experiments._data import DataSet
+from fedconformal.experiments._methods import (
+    AVERAGE,
+    CENTRALISED,
+    METHODS,
+    PRIVATE_METHODS,
+    QQ,
+    STABLE,
+    Method,
+    unbalanced,
+)
+from fedconformal.experiments._models import Forest, Model, Network, Ridge
+from fedconformal.experiments._protocol import PRIVATE, Progress, Scenario, paper_scenarios, run
+from fedconformal.experiments._store import Rows, Store
+
+PRIVATE_FEDERATION = (5, 200)
+
+
+_SMALL: dict[type, Any] = {
+    Forest: Forest(n_trees=100, n_tuning_trees=50, max_samples=1000),
+    Network: Network(n_epochs=30),
+}
+"""Models for a quick look; others stay as they are."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a study may depend on: where things are, how much to do, with which models."""
+
+    store: Store
+    quick: bool = False
+    folder: Path | None = None
+    download: bool = False
+    jobs: int | None = None
+    n_splits: int = 20
+    models: Sequence[Model] = (Ridge(), Forest())
+    network_on: Sequence[str] | None = None
+    confidence_level: float = 0.9
+    progress: Progress = field(default=lambda done, of: None)
+
+    def load(self, name: str) -> DataSet:
+        """A data set of the paper."""
+        return data.load(name, folder=self.folder, download=self.download)
+
+    def present(self, names: Sequence[str] = data.NAMES) -> list[DataSet]:
+        """Those of the paper's data sets that are here; if quick, or if none is, the synthetic one too."""
+        here = names if self.download else [n for n in names if n in data.available(folder=self.folder)]
+        sets = [self.load(name) for name in here]
+        return [data.poisson(), *sets] if self.quick or not sets else sets
+
+    def wants(self, dataset: DataSet, model: Model) -> bool:
+        """Whether to train this model on this data set; the network is slow, so it can be kept to some."""
+        return self.network_on is None or not isinstance(model, Network) or dataset.name in self.network_on
+
+    @property
+    def forest(self) -> Forest:
+        """The forest among the models, or the paper's; made small if quick."""
+        found = next((model for model in self.models if isinstance(model, Forest)), Forest())
+        small: Forest = _SMALL[Forest]
+        return small if self.quick else found
+
+
+@dataclass(frozen=True)
+class Study:
+    """One figure: what it shows, where the paper has it, how it is computed and drawn."""
+
+    title: str
+    figure: str
+    compute: Callable[[Settings], Rows]
+    draw: Callable[[Rows], Any]
+    dataset: str | None = None
+
+
+def _upper_bounds(settings: Settings) -> Rows:
+    points = range(10, 101, 10) if settings.quick else range(10, 101, 2)
+    return laws.upper_bounds((5, 20), points, settings.confidence_level)
+
+
+def _compensation(settings: Settings) -> Rows:
+    points = (250, 500, 1000) if settings.quick else (200, 300, 400, 500, 750, 1000, 1500, 2000, 3000)
+    levels = (0.9,) if settings.quick else (0.95, 0.9, 0.8)
+    return laws.compensation(points, levels)
+
+
+def _heat_map(settings: Settings) -> Rows:
+    return laws.table(10, 20, settings.confidence_level)
+
+
+def _curves(settings: Settings) -> Rows:
+    return [row for m, n in ((5, 10), (10, 20)) for row in laws.table(m, n, settings.confidence_level)]
+
+
+def _intervals(settings: Settings, methods: Sequence[Method], sizes: Sequence[int]) -> Rows:
+    """A quantile forest on the Poisson process, calibrated by each method on sites of these sizes."""
+    forest = replace(settings.forest, min_samples_leaf=40)
+    drawn = data.poisson(1000, sum(sizes), 5000)
+    train, rest = slice(0, drawn.n_train), slice(drawn.n_train, None)
+    predicted = forest.fit_predict(drawn.X[train], drawn.y[train], drawn.X[rest], seed=0)
+    calibration, test = predicted[: sum(sizes)], predicted[sum(sizes) :]
+    y_calibration, y_test = np.split(drawn.y[rest], [sum(sizes)])
+    scores = np.split(forest.score.score(y_calibration, calibration), np.cumsum(sizes)[:-1])
+    x = drawn.X[drawn.n_train + sum(sizes) :, 0]
+    shown = np.argsort(x[:1000])
+    rows: Rows = []
+    for method in methods:
+        threshold = method.threshold(scores, settings.confidence_level, np.random.default_rng(0))
+        ends = np.asarray(forest.score.set(test, threshold), dtype=float)
+        common = {
+            "method": method.name,
+            "n_sites": len(sizes),
+            "smallest_site": min(sizes),
+            "largest_site": max(sizes),
+            "confidence_level": settings.confidence_level,
+            "n_trees": forest.n_trees,
+            "min_samples_leaf": forest.min_samples_leaf,
+            "threshold": threshold,
+            "coverage": float(metrics.regression_coverage_score(y_test, ends)[0]),
+            "length": float(metrics.regression_mean_width_score(ends)[0]),
+        }
+        rows += [
+            {**common, "x": x[i], "y": y_test[i], "lower": ends[i, 0], "upper": ends[i, 1]} for i in shown
+        ]
+    return rows
+
+
+def _synthetic(settings: Settings) -> Rows:
+    return _intervals(settings, METHODS[:4], [20] * 50)
+
+
+def _unbalanced(settings: Settings) -> Rows:
+    """Fifty sites of 10 to some forty points, a thousand in all."""
+    shares = np.random.default_rng(0).dirichlet(np.full(50, 2.0))
+    sizes = 10 + np.random.default_rng(1).multinomial(500, shares)
+    by_name = {method.name: method for method in METHODS}
+    methods = [Method(QQ, unbalanced), by_name[STABLE], by_name[CENTRALISED], by_name[AVERAGE]]
+    return _intervals(settings, methods, sizes.tolist())
+
+
+def _run(settings: Settings, datasets: Sequence[DataSet], models: Sequence[Model], **options: Any) -> Rows:
+    return run(
+        datasets,
+        [_SMALL.get(type(model), model) if settings.quick else model for model in models],
+        store=settings.store,
+        n_splits=settings.n_splits,
+        confidence_level=settings.confidence_level,
+        jobs=settings.jobs,
+        progress=settings.progress,
+        wanted=settings.wants,
+        **options,
+    )
+
+
+def _dataset(settings: Settings, *, name: str) -> Rows:
+    return _run(settings, [settings.load(name)], settings.models)
+
+
+def _coverage(settings: Settings) -> Rows:
+    return _run(settings, settings.present(), settings.models)
+
+
+def _private(settings: Settings) -> Rows:
+    scenario = Scenario(PRIVATE, *PRIVATE_FEDERATION, PRIVATE_METHODS)
+    return _run(
+        settings, settings.present(("bio", "bike")), [settings.forest], scenarios=lambda dataset: [scenario]
+    )
+
+
+def of_table(dataset: DataSet) -> Study:
+    """The study of a table of the reader's own."""
+    return Study(
+        f"{dataset.name}: coverage and length",
+        "as in appendix B.1",
+        lambda settings: _run(settings, [dataset], settings.models, scenarios=paper_scenarios),
+        figures.dataset,
+    )
+
+
+STUDIES: dict[str, Study] = {
+    "upper-bounds": Study(
+        "Exact coverage and the upper bounds of pooled and lonely calibration",
+        "figure 1",
+        _upper_bounds,
+        figures.upper_bounds,
+    ),
+    "compensation": Study(
+        "What privacy costs in coverage, m = 10", "figure 2", _compensation, figures.compensation
+    ),
+    "intervals": Study("Intervals on the Poisson process", "figure 3", _synthetic, figures.intervals),
+    "coverage": Study("Coverage over all data sets and splits", "figure 4", _coverage, figures.coverage),
+    "unbalanced": Study(
+        "Intervals with sites of different sizes", "appendix A.1", _unbalanced, figures.intervals
+    ),
+    "heat-map": Study("The array M", "appendix A.2", _heat_map, figures.heat_map),
+    "curves": Study("M by local rank, for each server rank", "appendix A.2", _curves, figures.curves),
+    **{
+        name: Study(
+            f"{name}: coverage and length",
+            "appendix B.1",
+            partial(_dataset, name=name),
+            figures.dataset,
+            dataset=name,
+        )
+        for name in data.NAMES
+    },
+    "private": Study("Coverage of private calibration", "appendix B.2", _private, figures.private),
+}
+"""Every study by its name on the command line."""
