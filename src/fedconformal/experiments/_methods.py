@@ -34,10 +34,15 @@ class Method:
 
 
 def quantile_of_quantiles(
-    sites: Sites, level: float, rng: np.random.Generator, *, criterion: Literal["marginal", "stable"]
+    sites: Sites,
+    level: float,
+    rng: np.random.Generator,
+    *,
+    criterion: Literal["marginal", "stable"] = "marginal",
+    target: Literal["population", "each-site"] = "population",
 ) -> float:
     """The package's own way: a plan, a report of each site, a calibration."""
-    chosen = _plan(tuple(len(scores) for scores in sites), level, criterion)
+    chosen = _plan(tuple(len(scores) for scores in sites), level, criterion, target)
     reports = [report(chosen, scores, site=f"site {j}") for j, scores in enumerate(sites)]
     return float(calibrate(chosen, reports).threshold)
 
@@ -86,8 +91,15 @@ def private(
 
 
 @cache
-def _plan(sizes: tuple[int, ...], level: float, criterion: Literal["marginal", "stable"]) -> Plan:
-    return make_plan(n_points=sizes, confidence_level=level, criterion=criterion, on_infeasible="ignore")
+def _plan(
+    sizes: tuple[int, ...],
+    level: float,
+    criterion: Literal["marginal", "stable"],
+    target: Literal["population", "each-site"],
+) -> Plan:
+    return make_plan(
+        n_points=sizes, confidence_level=level, criterion=criterion, target=target, on_infeasible="ignore"
+    )
 
 
 @cache
@@ -119,6 +131,7 @@ STABLE = "FedCP-QQ stable"
 CENTRALISED = "Centralised"
 AVERAGE = "FedCP-Avg"
 SINGLE = "Single site"
+EACH = "FedCP-QQ each site"
 PAPER = "FedCP²-QQ paper"
 TIGHT = "FedCP²-QQ tight"
 
@@ -130,6 +143,9 @@ METHODS: tuple[Method, ...] = (
     Method(SINGLE, _single),
 )
 """The methods of section 5, and ours."""
+
+DIFFERENT = (*METHODS[:4], Method(EACH, partial(quantile_of_quantiles, target="each-site")))
+"""The methods of the study of sites that differ."""
 
 _ANALYSES: tuple[tuple[str, Literal["paper", "tight"]], ...] = ((PAPER, "paper"), (TIGHT, "tight"))
 

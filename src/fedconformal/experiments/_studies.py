@@ -13,6 +13,7 @@ from fedconformal.experiments import _data as data
 from fedconformal.experiments import _figures as figures
 from fedconformal.experiments import _laws as laws
 from fedconformal.experiments._data import DataSet
+from fedconformal.experiments._heterogeneity import heterogeneity
 from fedconformal.experiments._methods import (
     AVERAGE,
     CENTRALISED,
@@ -179,6 +180,10 @@ def _private(settings: Settings) -> Rows:
     )
 
 
+def _heterogeneity(settings: Settings) -> Rows:
+    return heterogeneity(settings.confidence_level, runs=40 if settings.quick else 400)
+
+
 def of_table(dataset: DataSet) -> Study:
     """The study of a table of the reader's own."""
     return Study(
@@ -216,6 +221,9 @@ STUDIES: dict[str, Study] = {
         )
         for name in data.NAMES
     },
+    "heterogeneity": Study(
+        "Coverage as sites grow different", "section 3.5, and beyond", _heterogeneity, figures.heterogeneity
+    ),
     "private": Study("Coverage of private calibration", "appendix B.2", _private, figures.private),
 }
 """Every study by its name on the command line."""

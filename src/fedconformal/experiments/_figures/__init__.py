@@ -1,6 +1,7 @@
 """One function per figure of the paper: rows of a study in, a matplotlib figure out."""
 
 from fedconformal.experiments._figures._boxes import coverage, dataset, private
+from fedconformal.experiments._figures._heterogeneity import heterogeneity
 from fedconformal.experiments._figures._intervals import intervals
 from fedconformal.experiments._figures._laws import compensation, curves, heat_map, upper_bounds
 from fedconformal.experiments._figures._style import style
@@ -11,6 +12,7 @@ __all__ = [
     "curves",
     "dataset",
     "heat_map",
+    "heterogeneity",
     "intervals",
     "private",
     "style",

@@ -28,6 +28,7 @@ COLOURS = {
     methods.SINGLE: GREY,
     methods.PAPER: SKY,
     methods.TIGHT: PURPLE,
+    methods.EACH: PURPLE,
 }
 STYLE = {
     "axes.spines.top": False,
