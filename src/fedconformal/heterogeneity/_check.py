@@ -20,7 +20,7 @@ from fedconformal.site import rankable
 POWER = 0.8
 """A shortfall that a check "would notice" is noticed with at least this probability."""
 
-_MOST_CASES = 100_000
+_MOST_CASES = 30_000
 
 
 @dataclass(frozen=True)
