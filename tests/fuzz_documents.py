@@ -1,4 +1,4 @@
-"""Mutated documents for the three readers: whatever they are fed, they read it or raise DocumentError.
+"""Mutated documents for the four readers: whatever they are fed, they read it or raise DocumentError.
 
 ``python tests/fuzz_documents.py 100000`` runs so many; the tests run a few thousand.
 """
@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 import fedconformal as fc
 
-READERS = (fc.Plan, fc.Report, fc.Calibration)
+READERS = (fc.Plan, fc.Report, fc.Calibration, fc.documents.Check)
 
 ODD = [
     *(None, True, False, 0, -1, 1, 2, 3, 2**31, 2**63, 2**64, 10**30, -(10**30)),
@@ -64,7 +64,9 @@ def originals() -> list[fc.documents.Document]:
             fc.report(plan, rng.exponential(size=n), site=name, key=keys.get(name) if plan.keys else None)
             for n, name in zip(sizes, names, strict=True)
         ]
-        documents += [reports[0], fc.calibrate(plan, reports[1:] if len(reports) > 3 else reports)]
+        calibration = fc.calibrate(plan, reports[1:] if len(reports) > 3 else reports)
+        new = fc.heterogeneity.answer(calibration, rng.exponential(size=25), site="A")
+        documents += [reports[0], calibration, new, new.model_copy(update={"epsilon": 0.5})]
     return documents
 
 

@@ -188,7 +188,7 @@ class TestReader:
             fc.Report.read(path)
 
 
-@pytest.mark.parametrize("kind", ["plan", "report", "calibration"])
+@pytest.mark.parametrize("kind", ["plan", "report", "calibration", "check"])
 def test_published_schemas_are_those_of_the_code(kind):
     """``make schemas`` writes them."""
     assert json.loads((SCHEMAS / f"{kind}.schema.json").read_text()) == schema(kind)
@@ -204,5 +204,5 @@ def test_mutated_documents_are_refused_or_equal_to_themselves():
     from fuzz_documents import fuzz
 
     outcomes = fuzz(2000, seed=7)
-    assert outcomes.total() == 3 * 2000  # each of the three readers
+    assert outcomes.total() == 4 * 2000  # each of the four readers
     assert outcomes["read"] > 0

@@ -43,12 +43,12 @@ def report(
     if plan.privacy is not None:
         if plan.privacy.one_hot:
             raise ValueError("this plan is to be answered only as one-hot vectors (report --one-hot)")
-        values = _numbers(scores)
+        values = flat_numbers(scores)
         ranks = plan.ranks_for(values.size, site=site)
         bins = private_bins(plan, values, site=site, ledger=ledger, dataset=dataset)
         sent = tuple(bins_of(plan).value(b) for b in bins)
     else:
-        values = _scores(scores)
+        values = rankable(scores)
         ranks = plan.ranks_for(values.size, site=site)
         sent = smallest(values, ranks, in_place=in_place)
     answer = Report(plan=plan.digest, site=site, n=values.size, ranks=ranks, values=sent)
@@ -65,7 +65,7 @@ def private_bins(
         raise ValueError(
             "this plan is private: ledger and dataset are needed, so that no budget is overspent"
         )
-    values = _numbers(scores)
+    values = flat_numbers(scores)
     plan.ranks_for(values.size, site=site)  # refuses a wrong size or site before anything is spent
     return private_answer(plan, values, site=site, ledger=ledger, dataset=dataset)
 
@@ -84,7 +84,8 @@ def smallest(
     return tuple(float(values[rank - 1]) if rank <= values.size else math.inf for rank in ranks)
 
 
-def _numbers(scores: ArrayLike) -> np.ndarray[Any, np.dtype[np.floating[Any]]]:
+def flat_numbers(scores: ArrayLike) -> np.ndarray[Any, np.dtype[np.floating[Any]]]:
+    """A flat array of at least one number, whatever the numbers are."""
     values = np.asarray(scores)
     if values.dtype.kind in "iub":
         values = values.astype(np.float64)
@@ -95,8 +96,9 @@ def _numbers(scores: ArrayLike) -> np.ndarray[Any, np.dtype[np.floating[Any]]]:
     return values
 
 
-def _scores(scores: ArrayLike) -> np.ndarray[Any, np.dtype[np.floating[Any]]]:
-    values = _numbers(scores)
+def rankable(scores: ArrayLike) -> np.ndarray[Any, np.dtype[np.floating[Any]]]:
+    """A flat array of at least one score, NaN and -inf refused."""
+    values = flat_numbers(scores)
     # A sum is NaN or -inf if anything in it is; looking closer is only needed then.
     with np.errstate(all="ignore"):
         total = values.sum()

@@ -306,6 +306,69 @@ def verify(
     raise typer.Exit(0 if _server.verify(calibration, reports or [], as_json=json) else 1)
 
 
+@app.command()
+def check(
+    calibration: Annotated[Path, typer.Argument(help="The published calibration.")],
+    scores: Annotated[Path, typer.Argument(help="Scores of new cases: CSV, Parquet or .npy.")],
+    site: Annotated[str | None, typer.Option(help="This site's name; needed for an answer.")] = None,
+    column: Annotated[str | None, typer.Option(help="Column that holds the scores.")] = None,
+    target: Annotated[
+        str | None, typer.Option(help="Instead of scores: column with the truth; the plan fixes the score.")
+    ] = None,
+    prediction: Annotated[
+        list[str] | None, typer.Option(help="With --target: columns of the prediction.")
+    ] = None,
+    confidence_level: Annotated[
+        float | None, typer.Option(help="One of the calibration's levels; all by default.")
+    ] = None,
+    private: Annotated[
+        float | None, typer.Option(metavar="EPSILON", help="Make the answer differentially private.")
+    ] = None,
+    ledger: Annotated[Path | None, typer.Option(help="For a private answer: this site's ledger.")] = None,
+    dataset: Annotated[
+        str | None, typer.Option(help="For a private answer: what the new cases are called in the ledger.")
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Where to write an answer for the coordinator.")
+    ] = None,
+    force: Force = False,
+    json: Json = False,
+) -> None:
+    """Check a calibration on new cases of this site; nothing leaves unless an answer is asked for."""
+    from fedconformal.cli import _check
+
+    _check_output(output, force=force)
+    _check.check(
+        calibration,
+        scores,
+        site=site,
+        column=column,
+        target=target,
+        prediction=prediction,
+        confidence_level=confidence_level,
+        epsilon=private,
+        ledger=ledger,
+        dataset=dataset,
+        ask=not yes,
+        output=output,
+        force=force,
+        as_json=json,
+    )
+
+
+@app.command()
+def checks(
+    calibration: Annotated[Path, typer.Argument(help="The calibration that the sites checked.")],
+    answers: Annotated[list[Path], typer.Argument(help="Answer files, or directories of them.")],
+    json: Json = False,
+) -> None:
+    """Compare the sites' checks: coverage with intervals, and who falls short."""
+    from fedconformal.cli import _check
+
+    _check.checks(calibration, answers, as_json=json)
+
+
 keys = typer.Typer(no_args_is_help=True, help="Ed25519 keys of a site.")
 app.add_typer(keys, name="keys")
 

@@ -29,7 +29,7 @@ def expand(files: Iterable[Path]) -> list[Path]:
     for path in files:
         paths += sorted(path.glob("*.json")) if path.is_dir() else [path]
     if not paths:
-        raise ValueError("no report files there")
+        raise ValueError("no .json files there")
     return paths
 
 

@@ -42,11 +42,7 @@ def report(
     if one_hot and sign_with is not None:
         raise ValueError("--sign-with does not go with --one-hot: nobody signs a sum")
     with working("reading and ranking scores"):
-        if target is not None:
-            compute = _computed_privately if private else _computed
-            values = compute(plan, scores_file, target, prediction)
-        else:
-            values = read_column(scores_file, column, nan=private)
+        values = read_scores(plan, scores_file, column, target, prediction, private=private)
         book = None if ledger is None or not private else Ledger(ledger)
         if one_hot:
             content = _vectors(plan, values, site=site, ledger=book, dataset=dataset)
@@ -55,10 +51,25 @@ def report(
                 plan, values, site=site, key=key, in_place=not private, ledger=book, dataset=dataset
             )
             content = made.to_json()
-    _release(content, ask=ask, output=output, force=force, as_json=as_json)
+    release(content, ask=ask, output=output, force=force, as_json=as_json)
 
 
-def _release(content: str, *, ask: bool, output: Path | None, force: bool, as_json: bool) -> None:
+def read_scores(
+    plan: Plan,
+    path: Path,
+    column: str | None,
+    target: str | None,
+    prediction: list[str] | None,
+    *,
+    private: bool,
+) -> Floats:
+    """A column of scores, or scores from truth and prediction; for a private answer none is refused."""
+    if target is None:
+        return read_column(path, column, nan=private)
+    return (_computed_privately if private else _computed)(plan, path, target, prediction)
+
+
+def release(content: str, *, ask: bool, output: Path | None, force: bool, as_json: bool) -> None:
     """Show exactly what is about to leave; ask a person who is there."""
     if not as_json or output is not None:
         say("This is everything that leaves the site:")

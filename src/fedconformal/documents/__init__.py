@@ -1,9 +1,10 @@
-"""Plan, Report and Calibration: the three documents that pass between people and machines."""
+"""Plan, Report, Calibration and Check: the documents that pass between people and machines."""
 
 from typing import Any
 
 from fedconformal.documents._base import MAX_BYTES, Document, DocumentError
 from fedconformal.documents._calibration import Aggregate, Answer, Calibration, Refusal, Threshold
+from fedconformal.documents._check import Check
 from fedconformal.documents._plan import Advice, Group, Level, Plan, PrivacyRule, ScoreRule, SiteKey
 from fedconformal.documents._report import Report
 from fedconformal.documents._views import PerSite
@@ -14,6 +15,7 @@ __all__ = [
     "Aggregate",
     "Answer",
     "Calibration",
+    "Check",
     "Document",
     "DocumentError",
     "Group",
@@ -29,11 +31,11 @@ __all__ = [
     "schema",
 ]
 
-_KINDS: dict[str, type[Document]] = {kind.kind: kind for kind in (Plan, Report, Calibration)}
+_KINDS: dict[str, type[Document]] = {kind.kind: kind for kind in (Plan, Report, Calibration, Check)}
 
 
 def schema(kind: str) -> dict[str, Any]:
-    """JSON Schema of a document: ``"plan"``, ``"report"`` or ``"calibration"``."""
+    """JSON Schema of a document: ``"plan"``, ``"report"``, ``"calibration"`` or ``"check"``."""
     if kind not in _KINDS:
         raise ValueError(f"kind must be one of {', '.join(map(repr, _KINDS))}, got {kind!r}")
     content = _KINDS[kind].model_json_schema(mode="serialization")

@@ -75,7 +75,7 @@ class Part(BaseModel):
 
 
 class Document(Part):
-    """A Plan, a Report or a Calibration."""
+    """A Plan, a Report, a Calibration or a Check."""
 
     kind: ClassVar[str]
 

@@ -18,6 +18,8 @@ from scipy import special, stats
 
 from fedconformal import _checks, server
 from fedconformal.documents import Plan, Report
+from fedconformal.heterogeneity._counting import holm
+from fedconformal.heterogeneity._levels import level_index
 from fedconformal.heterogeneity._shifts import Scores
 from fedconformal.heterogeneity._shifts import reference as named
 from fedconformal.laws._sites import Floats, Ints
@@ -111,10 +113,7 @@ def compare_sites(
     alarm = float(_checks.fraction("false_alarm", false_alarm))
     if plan.privacy is not None:
         raise ValueError("private reports cannot be compared: their noise hides what would be looked for")
-    levels = [level.confidence_level for level in plan.levels]
-    if confidence_level is not None and confidence_level not in levels:
-        raise ValueError(f"confidence_level must be one of {levels}, got {confidence_level}")
-    i = 0 if confidence_level is None else levels.index(confidence_level)
+    i = level_index(plan, confidence_level)
     given = {report.digest: report for report in reports}
     answers = server.calibrate(plan, given.values(), on_refused="skip").answers
     counted = [given[answer.report] for answer in answers]
@@ -154,7 +153,7 @@ def _with_scores(values: Floats, n: Ints, l: Ints, scores: Floats) -> tuple[Floa
     total = scores.size + n
     low = stats.hypergeom.sf(l - 1, total, n, at_most + l)
     high = np.where(below > 0, stats.hypergeom.cdf(l - 1, total, n, np.maximum(below - 1, 0) + l), 1.0)
-    return at_most / scores.size, _holm(np.minimum(1.0, 2 * np.minimum(low, high)))
+    return at_most / scores.size, _two_sided(low, high)
 
 
 def _with_distribution(
@@ -164,7 +163,7 @@ def _with_distribution(
     _some(values)
     u = np.asarray(cdf(values), dtype=float)
     low, high = special.betainc(l, n - l + 1, u), special.betaincc(l, n - l + 1, u)
-    return u, _holm(np.minimum(1.0, 2 * np.minimum(low, high)))
+    return u, _two_sided(low, high)
 
 
 def _with_each_other(values: Floats, n: Ints, l: Ints, seed: int) -> tuple[Floats, Floats]:
@@ -214,13 +213,9 @@ def _distances(values: Floats, spread: Floats) -> Floats:
         return np.where(away == 0, 0.0, away / unit) * 0.6744897501960817
 
 
-def _holm(p: Floats) -> Floats:
-    """Adjusted p-values: naming those at most a errs with probability at most a, however they depend."""
-    order = np.argsort(p)
-    adjusted = np.maximum.accumulate(p[order] * np.arange(p.size, 0, -1))
-    out = np.empty_like(p)
-    out[order] = np.minimum(1.0, adjusted)
-    return out
+def _two_sided(low: Floats, high: Floats) -> Floats:
+    """Adjusted p-values of reports that may be too small or too large."""
+    return np.array(holm(np.minimum(1.0, 2 * np.minimum(low, high)).tolist()))
 
 
 def _some(values: Floats) -> None:

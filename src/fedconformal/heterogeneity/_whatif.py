@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedconformal.documents import Calibration, Plan
+from fedconformal.heterogeneity._levels import level_index
 from fedconformal.heterogeneity._shifts import Mixture, Scores, Shift, reference
 from fedconformal.laws import CoverageLaw
 from fedconformal.laws._bounds import heterogeneity_losses
@@ -152,10 +153,7 @@ def _read(document: Plan | Calibration, confidence_level: float | None) -> tuple
         raise ValueError(
             "what if is not answered for private plans: their law is already a bound for all scores"
         )
-    levels = [level.confidence_level for level in plan.levels]
-    if confidence_level is not None and confidence_level not in levels:
-        raise ValueError(f"confidence_level must be one of {levels}, got {confidence_level}")
-    i = 0 if confidence_level is None else levels.index(confidence_level)
+    i = level_index(plan, confidence_level)
     if isinstance(document, Calibration):
         answers = document.answers
         return (

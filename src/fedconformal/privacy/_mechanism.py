@@ -65,6 +65,11 @@ def scale(a: int, d: int, epsilon: float | Fraction, calibration: str) -> float:
     """
     a, d = check_quantile(a, d)
     width = d if choice("calibration", calibration, CALIBRATIONS) == "range" else 2 * max(a, d - a)
+    return scale_of(width, epsilon)
+
+
+def scale_of(width: int, epsilon: float | Fraction) -> float:
+    """``width / epsilon``, rounded up."""
     exact = width / check_epsilon(epsilon)
     if exact > sys.float_info.max:
         raise ValueError(f"epsilon must be at least {width / sys.float_info.max:.3g} here, got {epsilon}")
@@ -190,15 +195,19 @@ def _measurement(mechanism: str, noise: float, d: int, epsilon: float | Fraction
     # Monotone: the interval of changes has length d, and shifting all badness alike changes nothing.
     space = dp.vector_domain(dp.atom_domain(T=dp.i64)), dp.linf_distance(T=dp.i64, monotonic=True)
     flip = dp.m.make_noisy_max(*space, dp.max_divergence(), scale=noise, negate=True)
-    loss = flip.map(d)
-    if not loss <= epsilon:
-        raise RuntimeError(
-            f"OpenDP puts the privacy loss at {loss}, above epsilon={epsilon}: nothing was released"
-        )
+    confirm_loss(flip.map(d), epsilon)
     if mechanism == "permute-and-flip":
         return flip
     # OpenDP states Gumbel noise in another measure; its pure loss has the same bound at the same scale.
     return dp.m.make_noisy_max(*space, dp.zero_concentrated_divergence(), scale=noise, negate=True)
+
+
+def confirm_loss(loss: float, epsilon: float | Fraction) -> None:
+    """Refuse a mechanism whose loss OpenDP puts above what was promised."""
+    if not loss <= epsilon:
+        raise RuntimeError(
+            f"OpenDP puts the privacy loss at {loss}, above epsilon={epsilon}: nothing was released"
+        )
 
 
 def _counts(counts: ArrayLike) -> Ints:

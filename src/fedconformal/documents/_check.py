@@ -1,0 +1,36 @@
+"""The Check: how many new cases a site finds inside the published sets."""
+
+from typing import ClassVar, Literal, Self
+
+from pydantic import Field, model_validator
+
+from fedconformal.documents._base import Digest, Document, SiteName
+
+LARGEST_CHECK = 10**7
+"""No site checks more new cases than this."""
+
+
+class Check(Document):
+    """One site's answer to a calibration: of n new cases, how many are covered at each level."""
+
+    kind: ClassVar[str] = "check"
+
+    format: Literal["fedconformal/check"] = "fedconformal/check"
+    version: Literal[1] = 1
+    calibration: Digest = Field(description="digest of the calibration that was checked")
+    site: SiteName
+    n: int = Field(ge=1, le=LARGEST_CHECK, description="how many new cases the site has")
+    epsilon: float | None = Field(
+        ge=1e-6,
+        le=100,
+        description="privacy loss, shared evenly by the levels with a finite threshold; null if exact",
+    )
+    covered: tuple[int, ...] = Field(
+        min_length=1, description="covered cases for each level; with noise if epsilon is not null"
+    )
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if any(not 0 <= count <= self.n for count in self.covered):
+            raise ValueError(f"a number of covered cases must lie between 0 and n = {self.n}")
+        return self

@@ -1,0 +1,103 @@
+"""What a coordinator learns from the sites' checks: coverage site by site, and who falls short."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from fedconformal._checks import fraction
+from fedconformal.documents import Calibration, Check
+from fedconformal.heterogeneity._answer import epsilon_per_level
+from fedconformal.heterogeneity._check import CoverageCheck, examine, percent_of
+from fedconformal.heterogeneity._counting import holm
+from fedconformal.privacy._count import CountNoise
+
+
+@dataclass(frozen=True)
+class SiteCheck:
+    """One site at one level: what its count says, and its p-value among those of all sites and levels."""
+
+    site: str
+    epsilon: float | None
+    found: CoverageCheck
+    adjusted_p_value: float
+
+    @property
+    def falls_short(self) -> bool:
+        """Whether the coverage there is below the level; in case of rounding, no."""
+        return self.adjusted_p_value * (1 + 1e-12) <= self.found.alarm
+
+
+@dataclass(frozen=True)
+class Assessment:
+    """All sites' checks of one calibration."""
+
+    rows: tuple[SiteCheck, ...]
+    confidence: float
+
+    @property
+    def short(self) -> tuple[SiteCheck, ...]:
+        """Who falls short; with probability at least ``confidence`` nobody stands there wrongly."""
+        return tuple(row for row in self.rows if row.falls_short)
+
+    def sentence(self) -> str:
+        """Who falls short, in plain words."""
+        risk = (
+            f"the probability that anybody is named wrongly is at most {percent_of(self.rows[0].found.alarm)}"
+        )
+        if not self.short:
+            return (
+                f"No site can be said to fall short ({risk}); an interval that reaches low is no all-clear."
+            )
+        named = ", ".join(
+            f"{row.site} (level {percent_of(row.found.confidence_level)})" for row in self.short
+        )
+        return f"Coverage falls short at: {named} ({risk})."
+
+
+def assess(calibration: Calibration, answers: Sequence[Check], *, confidence: float = 0.95) -> Assessment:
+    """Turn the sites' answers into coverage per site with exact intervals, and find who falls short.
+
+    Each interval holds its site's coverage with probability at least ``confidence``: of many intervals some
+    miss. The adjusted p-values (Holm) are for all sites and levels together. Both take the noise of private
+    answers into account exactly; both believe what the sites say of their cases, and are nobody's if an
+    answer was forged.
+    """
+    certain = fraction("confidence", confidence)
+    _refuse(calibration, answers)
+    found = [
+        (answer, examine(calibration, i, answer.n, covered, certain, _noise(calibration, answer)))
+        for answer in answers
+        for i, covered in enumerate(answer.covered)
+    ]
+    adjusted = holm([check.p_value for _, check in found])
+    rows = [
+        SiteCheck(answer.site, answer.epsilon, check, p)
+        for (answer, check), p in zip(found, adjusted, strict=True)
+    ]
+    return Assessment(tuple(rows), float(certain))
+
+
+def _noise(calibration: Calibration, answer: Check) -> CountNoise | None:
+    return None if answer.epsilon is None else CountNoise.of(epsilon_per_level(calibration, answer.epsilon))
+
+
+def _refuse(calibration: Calibration, answers: Sequence[Check]) -> None:
+    """Refuse answers that do not fit, all of them by name."""
+    if not answers:
+        raise ValueError("answers must hold at least one check")
+    times = Counter(answer.site for answer in answers)
+    reasons = [f"{answer.site}: {reason}" for answer in answers if (reason := _misfit(calibration, answer))]
+    reasons += [f"{site}: answered {count} times" for site, count in times.items() if count > 1]
+    if reasons:
+        raise ValueError(f"nothing was assessed, {len(reasons)} refused: {'; '.join(reasons)}")
+
+
+def _misfit(calibration: Calibration, answer: Check) -> str | None:
+    if answer.calibration != calibration.digest:
+        return "checks another calibration"
+    if len(answer.covered) != len(calibration.levels):
+        return f"has {len(answer.covered)} counts for {len(calibration.levels)} levels"
+    for covered, level in zip(answer.covered, calibration.levels, strict=True):
+        if level.threshold == float("inf") and covered != answer.n:
+            return "says that an infinite threshold does not cover all cases"
+    return None

@@ -1,0 +1,61 @@
+"""Private release of a count: discrete Laplace noise, cut off at 0 and n.
+
+Neighbours replace one record, which moves a count by at most 1, so noise Z with P(Z = z) proportional to
+``exp(-|z| / scale)``, scale = 1 / epsilon, is epsilon-private. Cutting off uses public numbers only and costs
+nothing. Draws come from OpenDP alone; nothing here can be seeded.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fedconformal._checks import integer
+from fedconformal._extras import need
+from fedconformal.privacy._mechanism import Floats, confirm_loss, scale_of
+
+
+@dataclass(frozen=True)
+class CountNoise:
+    """The law of the noise, in closed form."""
+
+    scale: float
+
+    @classmethod
+    def of(cls, epsilon: float | Fraction) -> Self:
+        """The least noise that is epsilon-private for a count."""
+        return cls(scale_of(1, epsilon))
+
+    def pmf(self, z: ArrayLike) -> Floats:
+        """P(Z = z)."""
+        mass: Floats = np.exp(-np.abs(z) / self.scale) * np.tanh(0.5 / self.scale)
+        return mass
+
+    def cdf(self, z: ArrayLike) -> Floats:
+        """P(Z <= z), for whole z."""
+        z = np.asarray(z)
+        beyond = np.exp(-np.where(z < 0, -z, z + 1) / self.scale) / (1 + np.exp(-1 / self.scale))
+        mass: Floats = np.where(z < 0, beyond, 1 - beyond)
+        return mass
+
+
+def prepare(count: int, n: int, epsilon: float | Fraction) -> Callable[[], int]:
+    """Everything but the draw of a noisy count in 0..n: what can be refused is refused here."""
+    n = integer("n", n, low=1)
+    count = integer("count", count, low=0, high=n)
+    draw = _measurement(CountNoise.of(epsilon).scale, float(epsilon))
+    return lambda: min(max(int(draw(count)), 0), n)
+
+
+@lru_cache(maxsize=16)
+def _measurement(scale: float, epsilon: float) -> Any:
+    """OpenDP's mechanism at this scale, refused unless OpenDP itself confirms the loss."""
+    dp = need("opendp.prelude", extra="private")
+    dp.enable_features("contrib")
+    noisy = dp.m.make_geometric(dp.atom_domain(T=dp.i64), dp.absolute_distance(T=dp.i64), scale=scale)
+    confirm_loss(noisy.map(1), epsilon)
+    return noisy
