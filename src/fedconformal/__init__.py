@@ -39,6 +39,7 @@ __all__ = [
     "coverage_table",
     "documents",
     "flower",
+    "groups",
     "laws",
     "metrics",
     "plan",
@@ -51,7 +52,7 @@ _LAZY = {
     "FederatedConformalClassifier": "fedconformal.estimators",
     "FederatedConformalRegressor": "fedconformal.estimators",
 }
-_LAZY_MODULES = ("audit", "baselines", "flower", "metrics", "scores")
+_LAZY_MODULES = ("audit", "baselines", "flower", "groups", "metrics", "scores")
 
 
 def __getattr__(name: str) -> Any:

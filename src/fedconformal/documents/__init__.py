@@ -1,9 +1,20 @@
-"""Plan, Report and Calibration: the three documents that pass between people and machines."""
+"""Plan, Report and Calibration: what passes between people and machines, for all points or by group."""
 
 from typing import Any
 
 from fedconformal.documents._base import MAX_BYTES, Document, DocumentError
 from fedconformal.documents._calibration import Aggregate, Answer, Calibration, Refusal, Threshold
+from fedconformal.documents._groups import (
+    GroupAnswer,
+    GroupCalibration,
+    GroupPlan,
+    GroupReport,
+    Label,
+    LabelledCalibration,
+    LabelledPlan,
+    LabelledReport,
+    Uncalibrated,
+)
 from fedconformal.documents._plan import Advice, Group, Level, Plan, PrivacyRule, ScoreRule, SiteKey
 from fedconformal.documents._report import Report
 from fedconformal.documents._views import PerSite
@@ -17,6 +28,14 @@ __all__ = [
     "Document",
     "DocumentError",
     "Group",
+    "GroupAnswer",
+    "GroupCalibration",
+    "GroupPlan",
+    "GroupReport",
+    "Label",
+    "LabelledCalibration",
+    "LabelledPlan",
+    "LabelledReport",
     "Level",
     "PerSite",
     "Plan",
@@ -26,14 +45,17 @@ __all__ = [
     "ScoreRule",
     "SiteKey",
     "Threshold",
+    "Uncalibrated",
     "schema",
 ]
 
-_KINDS: dict[str, type[Document]] = {kind.kind: kind for kind in (Plan, Report, Calibration)}
+_KINDS: dict[str, type[Document]] = {
+    kind.kind: kind for kind in (Plan, Report, Calibration, GroupPlan, GroupReport, GroupCalibration)
+}
 
 
 def schema(kind: str) -> dict[str, Any]:
-    """JSON Schema of a document: ``"plan"``, ``"report"`` or ``"calibration"``."""
+    """JSON Schema of a document, by its kind: ``"plan"``, ``"group-plan"``, ``"report"`` and so on."""
     if kind not in _KINDS:
         raise ValueError(f"kind must be one of {', '.join(map(repr, _KINDS))}, got {kind!r}")
     content = _KINDS[kind].model_json_schema(mode="serialization")
