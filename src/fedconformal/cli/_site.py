@@ -37,17 +37,12 @@ def report(
 ) -> None:
     """Make the report, show it, ask, and write it."""
     plan = Plan.read(plan_file)
-    key = None if sign_with is None else SigningKey.from_pem(sign_with.read_bytes())
     private = plan.privacy is not None
+    key, book = opened(sign_with, ledger if private else None)
     if one_hot and sign_with is not None:
         raise ValueError("--sign-with does not go with --one-hot: nobody signs a sum")
     with working("reading and ranking scores"):
-        if target is not None:
-            compute = _computed_privately if private else _computed
-            values = compute(plan, scores_file, target, prediction)
-        else:
-            values = read_column(scores_file, column, nan=private)
-        book = None if ledger is None or not private else Ledger(ledger)
+        values = read_scores(plan, scores_file, column=column, target=target, prediction=prediction)
         if one_hot:
             content = _vectors(plan, values, site=site, ledger=book, dataset=dataset)
         else:
@@ -55,10 +50,26 @@ def report(
                 plan, values, site=site, key=key, in_place=not private, ledger=book, dataset=dataset
             )
             content = made.to_json()
-    _release(content, ask=ask, output=output, force=force, as_json=as_json)
+    release(content, ask=ask, output=output, force=force, as_json=as_json)
 
 
-def _release(content: str, *, ask: bool, output: Path | None, force: bool, as_json: bool) -> None:
+def opened(sign_with: Path | None, ledger: Path | None) -> tuple[SigningKey | None, Ledger | None]:
+    """The site's key and ledger, where they are given."""
+    key = None if sign_with is None else SigningKey.from_pem(sign_with.read_bytes())
+    return key, None if ledger is None else Ledger(ledger)
+
+
+def read_scores(
+    plan: Plan, path: Path, *, column: str | None, target: str | None, prediction: list[str] | None
+) -> Floats:
+    """Scores from their column, or computed from truth and prediction as the plan says."""
+    private = plan.privacy is not None
+    if target is None:
+        return read_column(path, column, nan=private)
+    return (_computed_privately if private else _computed)(plan, path, target, prediction)
+
+
+def release(content: str, *, ask: bool, output: Path | None, force: bool, as_json: bool) -> None:
     """Show exactly what is about to leave; ask a person who is there."""
     if not as_json or output is not None:
         say("This is everything that leaves the site:")
