@@ -1,5 +1,6 @@
 """Groups: one threshold per label, in one round."""
 
+import doctest
 import json
 import math
 import random
@@ -366,6 +367,9 @@ class TestPlan:
         sent = groups.report(again, np.arange(30.0), [label] * 30, site="A")
         assert groups.GroupReport.from_json(sent.to_json()) == sent
 
+    def test_the_example(self):
+        assert doctest.testmod(groups._plan).failed == 0
+
     def test_the_order_of_groups_does_not_matter(self):
         backwards = {label: SIZES[label] for label in reversed(SIZES)}
         assert groups.plan(backwards, confidence_level=0.8) == groups.plan(SIZES, confidence_level=0.8)
@@ -478,6 +482,7 @@ class TestPrivate:
     def test_what_is_answered_is_what_is_paid_for(self, book):
         plan = self.plan(groups={"a": [2000] * 4, "b": [2000] * 4, "few": [3] * 4}, epsilon=3.0)
         assert not plan.by_label["few"].feasible
+        assert plan.problems[0].startswith("Group 'few', with its part of epsilon: No ranks reach")
         assert plan.to_answer == ("a", "b")
         assert plan.epsilon == 2
         labels = np.repeat(["a", "b", "few"], [2000, 2000, 3])
@@ -607,6 +612,21 @@ class TestAudit:
         )
         assert all(check.passed for check in groups.verify(swapped))  # nothing to see without the messages
         assert any(not check.passed for check in groups.verify(swapped, reports))
+
+    def test_a_number_that_was_dropped_is_found(self, plan, data):
+        """A coordinator who leaves out one site in one group, after seeing its number."""
+        reports = answered(plan, data)
+        honest = groups.calibrate(plan, reports)
+        fewer = fc.calibrate(plan.by_label["old"], [sent.by_label["old"] for sent in reports[1:]])
+        forged = changed(
+            honest,
+            calibrations=tuple(
+                LabelledCalibration(label=label, calibration=fewer if label == "old" else one)
+                for label, one in honest.by_label.items()
+            ),
+        )
+        failed = [check for check in groups.verify(forged, reports) if not check.passed]
+        assert [check.found for check in failed] == ["not A in 'old'"]
 
     def test_an_answer_counted_as_none(self, plan, data):
         only = {site: (s[labels == "old"], labels[labels == "old"]) for site, (s, labels) in data.items()}

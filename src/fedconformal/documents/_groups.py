@@ -158,12 +158,20 @@ class GroupPlan(Document):
     @property
     def problems(self) -> tuple[str, ...]:
         """A sentence for each group and level that no ranks reach, and what would be enough."""
-        return tuple(f"Group {label!r}: {text}" for label, p in self.by_label.items() for text in p.problems)
+        return self._of_groups("problems")
 
     @property
     def notes(self) -> tuple[str, ...]:
         """What a reader should know of each group."""
-        return tuple(f"Group {label!r}: {text}" for label, p in self.by_label.items() for text in p.notes)
+        return self._of_groups("notes")
+
+    def _of_groups(self, what: Literal["problems", "notes"]) -> tuple[str, ...]:
+        words = ", with its part of epsilon" if self.private else ""
+        return tuple(
+            f"Group {label!r}{words}: {text}"
+            for label, plan in self.by_label.items()
+            for text in getattr(plan, what)
+        )
 
 
 class GroupReport(Signed):
@@ -221,9 +229,7 @@ class GroupCalibration(Document):
         sites = [answer.site for answer in self.answers]
         if sites != sorted(set(sites)):
             raise ValueError("the sites that answered must be different, in alphabetical order")
-        counted = {answer.site for part in self.calibrations for answer in part.calibration.answers}
-        counted |= {site for part in self.uncalibrated for site in part.answered}
-        if not counted <= set(sites):
+        if not set().union(*self.answered.values()) <= set(sites):
             raise ValueError("a site answered for a group without an answer")
         if self.authenticated != (self.plan.keys is not None):
             raise ValueError("messages are authenticated if the plan has keys, and only then")
@@ -263,6 +269,13 @@ class GroupCalibration(Document):
         counts = {label: calibration.n_missing for label, calibration in self.by_label.items()}
         counts |= {part.label: part.n_missing for part in self.uncalibrated}
         return {label: counts[label] for label in self.plan.labels}
+
+    @property
+    def answered(self) -> dict[str, tuple[str, ...]]:
+        """Sites that answered for each group."""
+        names = {label: tuple(a.site for a in found.answers) for label, found in self.by_label.items()}
+        names |= {part.label: part.answered for part in self.uncalibrated}
+        return {label: names[label] for label in self.plan.labels}
 
     @property
     def refused_in(self) -> dict[str, tuple[Refusal, ...]]:

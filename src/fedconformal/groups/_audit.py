@@ -15,8 +15,7 @@ def verify(calibration: GroupCalibration, reports: Sequence[GroupReport] | None 
     With the sites' messages at hand, their digests and signatures are checked, and every threshold is
     recomputed from the reports in them.
     """
-    checks = [] if reports is None else _messages(calibration, reports)
-    counted = None if reports is None else _counted(calibration, reports)
+    checks, counted = ([], None) if reports is None else _messages(calibration, reports)
     for label, found in calibration.by_label.items():
         inside = (
             None if counted is None else [sent.by_label[label] for sent in counted if label in sent.by_label]
@@ -36,18 +35,26 @@ def verify(calibration: GroupCalibration, reports: Sequence[GroupReport] | None 
     return checks
 
 
-def _counted(calibration: GroupCalibration, reports: Sequence[GroupReport]) -> list[GroupReport]:
-    digests = {answer.report for answer in calibration.answers}
-    return [sent for sent in reports if sent.digest in digests]
-
-
-def _messages(calibration: GroupCalibration, reports: Sequence[GroupReport]) -> list[Check]:
-    """Whether the messages are those that were calibrated, from these sites, for this plan, and signed."""
+def _messages(
+    calibration: GroupCalibration, reports: Sequence[GroupReport]
+) -> tuple[list[Check], list[GroupReport]]:
+    """Whether the messages are those that were calibrated, whole, from these sites, for this plan, signed."""
     by_digest = {sent.digest: sent for sent in reports}
     there = [(answer, by_digest.get(answer.report)) for answer in calibration.answers]
     found = [(answer, sent) for answer, sent in there if sent is not None]
     plan, keys = calibration.plan, server.public_keys(calibration.plan)
     fitting = [sent for answer, sent in found if (sent.site, sent.plan) == (answer.site, plan.digest)]
+    refused = calibration.refused_in
+    accounted = {
+        label: {*names, *(refusal.source for refusal in refused[label])}
+        for label, names in calibration.answered.items()
+    }
+    dropped = [
+        f"{sent.site} in {listed([label])}"
+        for sent in fitting
+        for label in sent.by_label
+        if sent.site not in accounted.get(label, ())
+    ]
     checks = [
         Check(
             "the messages are those that counted", f"{len(found)} of {len(there)}", len(found) == len(there)
@@ -56,6 +63,11 @@ def _messages(calibration: GroupCalibration, reports: Sequence[GroupReport]) -> 
             "every message is of its site and for this plan",
             f"{len(fitting)} of {len(found)}",
             len(fitting) == len(found),
+        ),
+        Check(
+            "every number in them was counted or refused",
+            f"not {', '.join(dropped[:5])}" if dropped else "all of them",
+            not dropped,
         ),
     ]
     if keys:
@@ -67,4 +79,4 @@ def _messages(calibration: GroupCalibration, reports: Sequence[GroupReport]) -> 
                 len(signed) == len(found),
             )
         )
-    return checks
+    return checks, [sent for _, sent in found]

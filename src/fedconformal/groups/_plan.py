@@ -53,7 +53,7 @@ def plan(
     --------
     >>> chosen = plan({"young": {"A": 90, "B": 60}, "old": {"A": 40, "B": 200}}, confidence_level=0.9)
     >>> {label: round(each.law.mean(), 4) for label, each in chosen.by_label.items()}
-    {'old': 0.9, 'young': 0.9015}
+    {'old': 0.9012, 'young': 0.903}
     """
     _checks.choice("on_infeasible", on_infeasible, ("warn", "raise", "ignore"))
     if not isinstance(groups, Mapping) or not groups:
