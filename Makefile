@@ -56,4 +56,4 @@ clean:
 	rm -rf $(VENV) .coverage* .hypothesis .mypy_cache .pytest_cache .ruff_cache
 
 schemas: $(STAMP)
-	$(BIN)/python -c 'import json, pathlib; from fedconformal.documents import schema; [pathlib.Path(f"docs/schemas/{kind}.schema.json").write_text(json.dumps(schema(kind), indent=2) + "\n") for kind in ("plan", "report", "calibration", "check")]'
+	$(BIN)/python -c 'import json, pathlib; from fedconformal.documents import schema; [pathlib.Path(f"docs/schemas/{kind}.schema.json").write_text(json.dumps(schema(kind), indent=2) + "\n") for kind in ("plan", "report", "calibration", "check", "group-plan", "group-report", "group-calibration")]'

@@ -1,4 +1,4 @@
-"""Mutated documents for the four readers: whatever they are fed, they read it or raise DocumentError.
+"""Mutated documents for all readers: whatever they are fed, they read it or raise DocumentError.
 
 ``python tests/fuzz_documents.py 100000`` runs so many; the tests run a few thousand.
 """
@@ -17,7 +17,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 import fedconformal as fc
 
-READERS = (fc.Plan, fc.Report, fc.Calibration, fc.documents.Check)
+GROUPS = (fc.groups.GroupPlan, fc.groups.GroupReport, fc.groups.GroupCalibration)
+READERS = (fc.Plan, fc.Report, fc.Calibration, fc.documents.Check, *GROUPS)
 
 ODD = [
     *(None, True, False, 0, -1, 1, 2, 3, 2**31, 2**63, 2**64, 10**30, -(10**30)),
@@ -56,7 +57,7 @@ def originals() -> list[fc.documents.Document]:
         fc.plan(n_sites=3, confidence_level=0.9),
         fc.plan(n_sites=3, n_points=2, confidence_level=0.99, on_infeasible="ignore"),
     ]
-    documents: list[fc.documents.Document] = [*plans, *_private()]
+    documents: list[fc.documents.Document] = [*plans, *_private(), *_grouped(rng)]
     for plan in plans:
         sizes = list(plan.n_points or [30] * (plan.n_sites or 3))
         names = plan.site_names or [f"site {j}" for j in range(len(sizes))]
@@ -73,6 +74,15 @@ def originals() -> list[fc.documents.Document]:
 def _private() -> list[fc.documents.Document]:
     privacy = fc.Privacy(epsilon=2.0, bins=fc.Bins.uniform(0, 5, 20))
     return [fc.plan(n_sites=5, n_points=300, confidence_level=0.8, privacy=privacy)]
+
+
+def _grouped(rng: np.random.Generator) -> list[fc.documents.Document]:
+    plan = fc.groups.plan({"old": {"A": 30, "B": 20}, "young": {"A": 25, "B": 0}}, confidence_level=0.8)
+    reports = [
+        fc.groups.report(plan, rng.random(n + m), ["old"] * n + ["young"] * m, site=name)
+        for name, n, m in (("A", 30, 25), ("B", 20, 0))
+    ]
+    return [plan, reports[0], fc.groups.calibrate(plan, reports), fc.groups.calibrate(plan, reports[1:])]
 
 
 def mutated(text: bytes, random: random.Random) -> bytes:
@@ -117,7 +127,7 @@ def _structure(text: bytes, random: random.Random) -> bytes:
     else:
         holder[place] = _value(holder[place], random)
     if isinstance(content, dict) and random.random() < 0.7:
-        content = _with_digest(content)
+        content = with_digest(content)
     return json.dumps(content, ensure_ascii=True).encode()
 
 
@@ -137,7 +147,7 @@ def _places(content: object, depth: int = 0):
         yield from _places(content[key], depth + 1)
 
 
-def _with_digest(content: dict) -> dict:
+def with_digest(content: dict) -> dict:
     """With the digest that the changed content has, so that it is judged by its content alone."""
     fields = {key: value for key, value in content.items() if key != "digest"}
     try:
@@ -157,11 +167,11 @@ def fuzz(count: int, *, seed: int = 0) -> Counter[str]:
     for i in range(count):
         text = mutated(generator.choice(texts), generator)
         for reader in READERS:
-            outcomes[_judge(reader, text, f"seed {seed}, number {i}")] += 1
+            outcomes[judge(reader, text, f"seed {seed}, number {i}")] += 1
     return outcomes
 
 
-def _judge(reader: type[fc.documents.Document], text: bytes, which: str) -> str:
+def judge(reader: type[fc.documents.Document], text: bytes, which: str) -> str:
     try:
         document = reader.from_json(text)
     except fc.DocumentError as error:

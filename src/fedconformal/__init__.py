@@ -39,6 +39,7 @@ __all__ = [
     "coverage_table",
     "documents",
     "flower",
+    "groups",
     "heterogeneity",
     "laws",
     "metrics",
@@ -52,7 +53,7 @@ _LAZY = {
     "FederatedConformalClassifier": "fedconformal.estimators",
     "FederatedConformalRegressor": "fedconformal.estimators",
 }
-_LAZY_MODULES = ("audit", "baselines", "flower", "heterogeneity", "metrics", "scores")
+_LAZY_MODULES = ("audit", "baselines", "flower", "groups", "heterogeneity", "metrics", "scores")
 
 
 def __getattr__(name: str) -> Any:

@@ -54,6 +54,23 @@ def read_table(path: Path) -> Any:
     return frame
 
 
+def read_labels(path: Path, column: str) -> tuple[list[str], list[str]]:
+    """One column as text, no cell empty, and the names of the other columns."""
+    frame = read_table(path)
+    if column not in frame.columns:
+        raise ValueError(f"{path}: no column {column!r}; there are {', '.join(frame.columns)}")
+    kind = frame[column].dtype
+    if not (kind == _polars().String or kind.is_integer() or kind in (_polars().Categorical, _polars().Enum)):
+        raise ValueError(f"{path}: column {column!r} must hold text or whole numbers, got {kind}")
+    labels = frame[column].cast(_polars().String)
+    if labels.null_count():
+        row = labels.is_null().arg_max() + 1
+        raise ValueError(
+            f"{path}: column {column!r} is empty in {labels.null_count()} rows, first in row {row}"
+        )
+    return labels.to_list(), [name for name in frame.columns if name != column]
+
+
 def numbers(path: Path, frame: Any, columns: Sequence[str]) -> Floats:
     """Columns of a table as one float64 array (rows, columns), NaN refused."""
     out = np.empty((frame.height, len(columns)))

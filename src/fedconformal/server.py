@@ -2,9 +2,9 @@
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
-from typing import Literal
+from typing import Literal, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,6 +15,8 @@ from fedconformal.documents import (
     Aggregate,
     Answer,
     Calibration,
+    GroupPlan,
+    GroupReport,
     Plan,
     Refusal,
     Report,
@@ -26,6 +28,8 @@ from fedconformal.signing import is_signed_by
 
 Kind = tuple[int, tuple[int, ...]]
 """Size and ranks of a site."""
+
+AnyReport = TypeVar("AnyReport", Report, GroupReport)
 
 
 class RefusedReportsError(ValueError):
@@ -63,17 +67,16 @@ def calibrate(
         raise ValueError(
             "this plan asks for secure aggregation: use calibrate_histogram with the summed vectors"
         )
-    accepted, refused = _sort_out(plan, list(reports))
+    accepted, refused = sort_out(plan, reports)
     refused = [*unreadable, *refused]
     if refused and on_refused == "raise":
         raise RefusedReportsError(refused)
-    if len(accepted) <= 2 * plan.max_faulty:
+    if len(accepted) < plan.fewest_answers:
         raise ValueError(
-            f"{len(accepted)} sites answered: at least {2 * plan.max_faulty + 1} are needed"
+            f"{len(accepted)} sites answered: at least {plan.fewest_answers} are needed"
             + (f" with max_faulty = {plan.max_faulty}" if plan.max_faulty else "")
         )
-    missing = sorted(set(plan.site_names or ()) - {report.site for report in accepted})
-    n_missing = len(missing) if plan.site_names is not None else max(0, (plan.n_sites or 0) - len(accepted))
+    missing, n_missing = missing_sites(plan, accepted)
     return Calibration(
         plan=plan,
         levels=_thresholds(
@@ -85,7 +88,7 @@ def calibrate(
             Answer(site=report.site, n=report.n, ranks=report.ranks, report=report.digest)
             for report in accepted
         ),
-        missing=tuple(missing),
+        missing=missing,
         n_missing=n_missing,
         refused=tuple(refused),
         authenticated=plan.keys is not None,
@@ -143,13 +146,22 @@ def calibrate_histogram(plan: Plan, histogram: ArrayLike) -> Calibration:
 # -- which reports count -----------------------------------------------------------------------------------
 
 
-def _sort_out(plan: Plan, reports: list[Report]) -> tuple[list[Report], list[Refusal]]:
+def sort_out(plan: Plan, reports: Iterable[Report]) -> tuple[list[Report], list[Refusal]]:
     """Reports that count, by site, and those that do not, with the reason."""
+    keys = public_keys(plan)
+    accepted, refused = one_per_site(reports, lambda report: _reason_to_refuse(plan, keys, report))
+    accepted, surplus = _within_plan(plan, accepted)
+    return accepted, refused + surplus
+
+
+def one_per_site(
+    reports: Iterable[AnyReport], reason_to_refuse: Callable[[AnyReport], str | None]
+) -> tuple[list[AnyReport], list[Refusal]]:
+    """One report of each site that sent one without fault, and the refusals; contradictions do not count."""
     refused: list[Refusal] = []
-    by_site: dict[str, list[Report]] = defaultdict(list)
-    keys = {key.site: key.public_key for key in plan.keys or ()}
+    by_site: dict[str, list[AnyReport]] = defaultdict(list)
     for report in reports:
-        reason = _reason_to_refuse(plan, keys, report)
+        reason = reason_to_refuse(report)
         if reason is None:
             by_site[report.site].append(report)
         else:
@@ -163,13 +175,12 @@ def _sort_out(plan: Plan, reports: list[Report]) -> tuple[list[Report], list[Ref
         else:
             reason = f"{len(others) + 1} different reports from this site: none of them counts"
             refused.append(Refusal(source=site, reason=reason))
-    accepted, surplus = _within_plan(plan, accepted)
-    return accepted, refused + surplus
+    return accepted, refused
 
 
 def _reason_to_refuse(plan: Plan, keys: dict[str, str], report: Report) -> str | None:
     if report.plan != plan.digest:
-        return f"answers another plan ({report.plan[:19]}..., not {plan.digest[:19]}...)"
+        return another_plan(plan, report)
     try:
         ranks = plan.ranks_for(report.n, site=report.site)
     except ValueError as error:
@@ -178,9 +189,24 @@ def _reason_to_refuse(plan: Plan, keys: dict[str, str], report: Report) -> str |
         return f"ranks {_few(report.ranks)} instead of {_few(ranks)}"
     if plan.privacy is not None and not set(report.values) <= _releases(plan):
         return "a value that is no edge of the plan's bins"
-    if keys and report.signature is None:
+    return signature_problem(keys, report) if keys else None
+
+
+def another_plan(plan: Plan | GroupPlan, report: Report | GroupReport) -> str:
+    """Words for a report that carries the digest of another plan."""
+    return f"answers another plan ({report.plan[:19]}..., not {plan.digest[:19]}...)"
+
+
+def public_keys(plan: Plan | GroupPlan) -> dict[str, str]:
+    """The public key of each site; none if reports need no signature."""
+    return {key.site: key.public_key for key in plan.keys or ()}
+
+
+def signature_problem(keys: dict[str, str], report: Report | GroupReport) -> str | None:
+    """Why the signature of a site that has a key does not do, if it does not."""
+    if report.signature is None:
         return "not signed, but the plan asks for signatures"
-    if keys and not is_signed_by(report, keys[report.site]):
+    if not is_signed_by(report, keys[report.site]):
         return "the signature is not that of the site's key"
     return None
 
@@ -188,6 +214,13 @@ def _reason_to_refuse(plan: Plan, keys: dict[str, str], report: Report) -> str |
 def _few(ranks: tuple[int, ...]) -> str:
     """Ranks for a message: whoever sends a million of them gets no long answer."""
     return f"[{', '.join(str(rank)[:20] for rank in ranks[:8])}{', ...' if len(ranks) > 8 else ''}]"
+
+
+def missing_sites(plan: Plan, accepted: Sequence[Report]) -> tuple[tuple[str, ...], int]:
+    """Sites of the plan that did not answer, by name, and how many there are, named or not."""
+    missing = sorted(set(plan.site_names or ()) - {report.site for report in accepted})
+    n_missing = len(missing) if plan.site_names is not None else max(0, (plan.n_sites or 0) - len(accepted))
+    return tuple(missing), n_missing
 
 
 def _releases(plan: Plan) -> set[float]:

@@ -1,12 +1,13 @@
 """Ed25519 keys: who made a report."""
 
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from fedconformal._extras import need
-from fedconformal.documents import Report
+from fedconformal.documents import GroupReport, Report
 
 _PREFIX = "ed25519:"
+Signable = TypeVar("Signable", Report, GroupReport)
 
 
 @dataclass(frozen=True)
@@ -46,13 +47,13 @@ class SigningKey:
         raw: bytes = self._key.public_key().public_bytes_raw()
         return _PREFIX + raw.hex()
 
-    def sign(self, report: Report) -> Report:
+    def sign(self, report: Signable) -> Signable:
         """The same report, signed."""
         signature = _PREFIX + self._key.sign(report.signed_content()).hex()
         return report.model_copy(update={"signature": signature})
 
 
-def is_signed_by(report: Report, public_key: str) -> bool:
+def is_signed_by(report: Report | GroupReport, public_key: str) -> bool:
     """Whether the report carries a valid signature of this key."""
     if report.signature is None:
         return False

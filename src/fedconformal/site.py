@@ -1,6 +1,7 @@
 """A site's whole job: scores in, one number out."""
 
 import math
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -44,15 +45,20 @@ def report(
         if plan.privacy.one_hot:
             raise ValueError("this plan is to be answered only as one-hot vectors (report --one-hot)")
         values = flat_numbers(scores)
-        ranks = plan.ranks_for(values.size, site=site)
         bins = private_bins(plan, values, site=site, ledger=ledger, dataset=dataset)
-        sent = tuple(bins_of(plan).value(b) for b in bins)
+        answer = private_report(plan, values.size, bins, site=site)
     else:
         values = rankable(scores)
         ranks = plan.ranks_for(values.size, site=site)
         sent = smallest(values, ranks, in_place=in_place)
-    answer = Report(plan=plan.digest, site=site, n=values.size, ranks=ranks, values=sent)
+        answer = Report(plan=plan.digest, site=site, n=values.size, ranks=ranks, values=sent)
     return answer if key is None else key.sign(answer)
+
+
+def private_report(plan: Plan, n: int, bins: Iterable[int], *, site: str) -> Report:
+    """The report of a site that has drawn these bins, one per level."""
+    values = tuple(bins_of(plan).value(b) for b in bins)
+    return Report(plan=plan.digest, site=site, n=n, ranks=plan.ranks_for(n, site=site), values=values)
 
 
 def private_bins(
@@ -61,13 +67,19 @@ def private_bins(
     """The bins that a site releases under a private plan, one per level, charged to its ledger."""
     if plan.privacy is None:
         raise ValueError("this plan is not private: there are no bins to release")
+    book, name = account(ledger, dataset)
+    values = flat_numbers(scores)
+    plan.ranks_for(values.size, site=site)  # refuses a wrong size or site before anything is spent
+    return private_answer(plan, values, site=site, ledger=book, dataset=name)
+
+
+def account(ledger: Ledger | None, dataset: str | None) -> tuple[Ledger, str]:
+    """The ledger and the name of the data in it, without which nothing private is answered."""
     if ledger is None or dataset is None:
         raise ValueError(
             "this plan is private: ledger and dataset are needed, so that no budget is overspent"
         )
-    values = flat_numbers(scores)
-    plan.ranks_for(values.size, site=site)  # refuses a wrong size or site before anything is spent
-    return private_answer(plan, values, site=site, ledger=ledger, dataset=dataset)
+    return ledger, dataset
 
 
 def smallest(

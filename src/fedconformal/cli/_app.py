@@ -6,8 +6,9 @@ from typing import Annotated, Any
 import typer
 
 from fedconformal import __version__
-from fedconformal.cli import _parse
-from fedconformal.cli._show import print_json, say, show_calibration, show_plan, working
+from fedconformal.cli import _groups, _parse
+from fedconformal.cli._options import Force, Json, Output, check_output, save
+from fedconformal.cli._show import say, show_calibration, show_plan, working
 
 app = typer.Typer(
     add_completion=False,
@@ -15,10 +16,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="Prediction sets with a coverage guarantee, calibrated on data that never leaves its site.",
 )
-
-Output = Annotated[Path | None, typer.Option("--output", "-o", help="Where to write the result.")]
-Force = Annotated[bool, typer.Option("--force", help="Overwrite an existing output.")]
-Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON, and nothing else.")]
 
 
 def _version(asked: bool) -> None:
@@ -34,23 +31,6 @@ def _common(
     ] = False,
 ) -> None:
     pass
-
-
-def _save(content: Any, output: Path | None, *, force: bool, as_json: bool) -> None:
-    from fedconformal._outputs import write_text
-
-    if output is not None:
-        write_text(output, content.to_json() + "\n", force=force)
-        say(f"wrote {output}")
-    if as_json:
-        print_json(content)
-
-
-def _check_output(output: Path | None, *, force: bool) -> None:
-    from fedconformal._outputs import check_free
-
-    if output is not None:
-        check_free(output, force=force)
 
 
 @app.command()
@@ -96,7 +76,7 @@ def plan(
     """Choose the ranks of a federation."""
     from fedconformal.planning import plan as make
 
-    _check_output(output, force=force)
+    check_output(output, force=force)
     n_sites, names = _parse.sites(sites)
     levels = confidence_level or [0.9]
     options: dict[str, Any] = {
@@ -122,7 +102,7 @@ def plan(
         )
     if not json:
         show_plan(result)
-    _save(result, output, force=force, as_json=json)
+    save(result, output, force=force, as_json=json)
 
 
 @app.command()
@@ -153,7 +133,7 @@ def report(
     """Answer a plan with this site's scores: shows exactly what is about to leave."""
     from fedconformal.cli import _site
 
-    _check_output(output, force=force)
+    check_output(output, force=force)
     _site.report(
         plan_file,
         scores,
@@ -185,12 +165,12 @@ def calibrate(
     """Turn reports into a threshold with its guarantee."""
     from fedconformal.cli import _server
 
-    _check_output(output, force=force)
+    check_output(output, force=force)
     with working("calibrating"):
         result = _server.calibrate(plan_file, reports, skip_refused=skip_refused, histogram=histogram)
     if not json:
         show_calibration(result)
-    _save(result, output, force=force, as_json=json)
+    save(result, output, force=force, as_json=json)
 
 
 @app.command()
@@ -209,7 +189,7 @@ def predict(
     """Turn predictions into intervals or label sets."""
     from fedconformal.cli import _predict
 
-    _check_output(output, force=force)
+    check_output(output, force=force)
     _predict.predict(
         calibration,
         predictions,
@@ -338,7 +318,7 @@ def check(
     """Check a calibration on new cases of this site; nothing leaves unless an answer is asked for."""
     from fedconformal.cli import _check
 
-    _check_output(output, force=force)
+    check_output(output, force=force)
     _check.check(
         calibration,
         scores,
@@ -369,6 +349,8 @@ def checks(
     _check.checks(calibration, answers, as_json=json)
 
 
+app.add_typer(_groups.app, name="groups")
+
 keys = typer.Typer(no_args_is_help=True, help="Ed25519 keys of a site.")
 app.add_typer(keys, name="keys")
 
@@ -384,7 +366,7 @@ def keys_new(
     from fedconformal.signing import SigningKey
 
     path = output or Path(f"{name}.key")
-    _check_output(path, force=force)
+    check_output(path, force=force)
     made = SigningKey.new()
     write_text(path, made.to_pem().decode(), force=force, mode=0o600)
     say(f"wrote {path}: keep it at the site; the plan lists the public key")

@@ -8,7 +8,7 @@ from fedconformal import heterogeneity
 from fedconformal._tables import read_column
 from fedconformal.cli._server import expand, read_reports
 from fedconformal.cli._show import number, print_json, say, table, working
-from fedconformal.documents import Calibration, DocumentError, Plan
+from fedconformal.documents import Calibration, DocumentError, Plan, Report
 from fedconformal.heterogeneity import MIXTURE, WhatIf
 from fedconformal.heterogeneity._shifts import Shift
 from fedconformal.laws import CoverageLaw
@@ -72,7 +72,7 @@ def compare(
 ) -> None:
     """Show who stands out."""
     plan = Plan.read(plan_file)
-    reports, unreadable = read_reports(expand(files))
+    reports, unreadable = read_reports(expand(files), Report)
     for refusal in unreadable:
         say(f"left out: {refusal.source}: {refusal.reason}")
     with working("comparing"):

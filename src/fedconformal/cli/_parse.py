@@ -47,6 +47,52 @@ def _points_file(path: Path) -> dict[str, int]:
     return dict(zip(names, sizes.astype(int).tolist(), strict=True))
 
 
+def groups(texts: list[str], labels: list[str]) -> dict[str, Any]:
+    """Sizes by group: from a CSV with columns group, site and n, from LABEL:SIZES, or none yet."""
+    pairs: list[tuple[str, Any]] = [(label, None) for label in labels]
+    if len(texts) == 1 and ":" not in texts[0] and texts[0].lower().endswith((".csv", ".parquet")):
+        pairs += _groups_file(Path(texts[0])).items()
+    elif any(":" not in text for text in texts):
+        raise ValueError("--points must be one CSV with columns group, site and n, or LABEL:SIZES each time")
+    else:
+        pairs += [(label, points(sizes)) for label, _, sizes in (text.rpartition(":") for text in texts)]
+    if not pairs:
+        raise ValueError("--points or --label must name at least one group")
+    return _each_once("--points and --label", pairs)
+
+
+def _groups_file(path: Path) -> dict[str, dict[str, int]]:
+    from fedconformal._tables import numbers, read_labels, read_table
+
+    (labels, _), (names, _) = read_labels(path, "group"), read_labels(path, "site")
+    sizes = numbers(path, read_table(path), ["n"])[:, 0]
+    if not ((sizes >= 0) & (sizes < 2**40) & (sizes == np.floor(sizes))).all():
+        raise ValueError(f"{path}: column 'n' must hold whole numbers")
+    found: dict[str, dict[str, int]] = {}
+    for label, name, n in zip(labels, names, sizes.astype(int).tolist(), strict=True):
+        if name in found.setdefault(label, {}):
+            raise ValueError(f"{path}: site {name!r} stands twice in group {label!r}")
+        found[label][name] = n
+    return found
+
+
+def shares(pairs: list[str] | None) -> dict[str, float] | None:
+    """Weights by label."""
+    if not pairs:
+        return None
+    try:
+        weights = [(label, float(weight)) for label, _, weight in (pair.rpartition("=") for pair in pairs)]
+    except ValueError:
+        raise ValueError("--share must be LABEL=WEIGHT, the weight a number") from None
+    return _each_once("--share", weights)
+
+
+def _each_once(option: str, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    if len(dict(pairs)) < len(pairs):
+        raise ValueError(f"{option} must name each group once")
+    return dict(pairs)
+
+
 def _whole(text: str) -> int:
     try:
         return int(text)

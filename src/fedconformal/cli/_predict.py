@@ -10,7 +10,7 @@ from fedconformal._extras import need
 from fedconformal._outputs import write_atomically
 from fedconformal._tables import numbers, read_table
 from fedconformal.cli._show import print_json, say
-from fedconformal.documents import Calibration
+from fedconformal.documents import Calibration, Plan
 
 
 def predict(
@@ -24,20 +24,52 @@ def predict(
     force: bool,
     as_json: bool,
 ) -> None:
-    """Add the prediction sets to the table of predictions."""
+    """Read the calibration, and add its prediction sets to the table of predictions."""
+    calibration = Calibration.read(calibration_file)
+    add_sets(
+        calibration.plan,
+        np.array([calibration.thresholds]),
+        predictions_file,
+        columns=columns,
+        among=None,
+        score=score,
+        only=only,
+        output=output,
+        force=force,
+        as_json=as_json,
+    )
+
+
+def add_sets(
+    plan: Plan,
+    thresholds: Any,
+    predictions_file: Path,
+    *,
+    columns: list[str] | None,
+    among: list[str] | None,
+    score: str | None,
+    only: bool,
+    output: Path | None,
+    force: bool,
+    as_json: bool,
+) -> None:
+    """Add the prediction sets to the table: thresholds for each row or one row for all, by level.
+
+    ``among`` are the columns to look for predictions in where ``columns`` does not name them.
+    """
     if output is not None and output.suffix.lower() not in (".csv", ".parquet"):
         raise ValueError(f"{output}: the name must end with .csv or .parquet")
-    calibration = Calibration.read(calibration_file)
     frame = read_table(predictions_file)
-    used = columns or _numeric_columns(frame)
-    rule = _score(calibration, score, used)
+    used = columns or _numeric_columns(frame if among is None else frame.select(among))
+    rule = _score(plan, score, used)
     predicted = numbers(predictions_file, frame, used)
     if rule.name == "absolute" and predicted.shape[1] != 1:
         raise ValueError(
             f"{predictions_file}: say which column is the prediction with --column ({', '.join(used)})"
         )
-    sets = _sets(rule, predicted, np.array(calibration.thresholds))
-    added = _columns(rule.kind, sets, used, [level.confidence_level for level in calibration.levels])
+    levels = [level.confidence_level for level in plan.levels]
+    sets = _sets(rule, predicted, np.reshape(thresholds, (-1, len(levels))))
+    added = _columns(rule.kind, sets, used, levels)
     if not only and (taken := sorted(set(added) & set(frame.columns))):
         raise ValueError(f"{predictions_file}: has a column {taken[0]!r} already; --only leaves it out")
     shown = {name: predicted[:, j] for j, name in enumerate(used)}  # numbers, where the table has text
@@ -62,8 +94,8 @@ def _numeric_columns(frame: Any) -> list[str]:
     ]
 
 
-def _score(calibration: Calibration, name: str | None, columns: list[str]) -> Any:
-    fixed = calibration.plan.score
+def _score(plan: Plan, name: str | None, columns: list[str]) -> Any:
+    fixed = plan.score
     if fixed is not None:
         if name is not None and name != fixed.name:
             raise ValueError(f"--score must be {fixed.name}, which the plan fixes, got {name}")
@@ -76,8 +108,16 @@ def _score(calibration: Calibration, name: str | None, columns: list[str]) -> An
 
 
 def _sets(rule: Any, predicted: Any, thresholds: Any) -> Any:
+    """Prediction sets, rows with the same thresholds at once."""
     options = {"u": np.random.default_rng()} if getattr(rule, "randomized", False) else {}
-    return rule.set(predicted[:, 0] if rule.name == "absolute" else predicted, thresholds, **options)
+    inputs = predicted[:, 0] if rule.name == "absolute" else predicted
+    different, which = np.unique(thresholds, axis=0, return_inverse=True)
+    which = np.broadcast_to(which.reshape(-1), len(inputs))
+    parts = [rule.set(inputs[which == i], row, **options) for i, row in enumerate(different)]
+    sets = np.empty((len(inputs), *parts[0].shape[1:]), dtype=parts[0].dtype)
+    for i, part in enumerate(parts):
+        sets[which == i] = part
+    return sets
 
 
 def _columns(kind: str, sets: Any, names: list[str], levels: list[float]) -> dict[str, Any]:

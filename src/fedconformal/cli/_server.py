@@ -1,26 +1,32 @@
 """What a coordinator does with files: calibrate, verify."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
 
-from fedconformal import server
+from fedconformal import audit, server
 from fedconformal.cli._show import print_json, table, working
 from fedconformal.documents import Calibration, DocumentError, Plan, Refusal, Report
+from fedconformal.server import AnyReport
 
 
 def calibrate(plan_file: Path, files: list[Path], *, skip_refused: bool, histogram: bool) -> Calibration:
     """Read the plan and the reports; what cannot be read is refused like any other."""
     plan = Plan.read(plan_file)
-    paths = [path for path in expand(files) if path in files or path.resolve() != plan_file.resolve()]
+    paths = report_files(files, plan_file)
     if histogram:
         return server.calibrate_histogram(plan, _summed(plan, paths))
-    reports, unreadable = read_reports(paths)
+    reports, unreadable = read_reports(paths, Report)
     return server.calibrate(
         plan, reports, on_refused="skip" if skip_refused else "raise", unreadable=unreadable
     )
+
+
+def report_files(files: list[Path], plan_file: Path) -> list[Path]:
+    """The files, without the plan where it lies in the same directory."""
+    return [path for path in expand(files) if path in files or path.resolve() != plan_file.resolve()]
 
 
 def expand(files: Iterable[Path]) -> list[Path]:
@@ -33,12 +39,12 @@ def expand(files: Iterable[Path]) -> list[Path]:
     return paths
 
 
-def read_reports(paths: list[Path]) -> tuple[list[Report], list[Refusal]]:
+def read_reports(paths: list[Path], kind: type[AnyReport]) -> tuple[list[AnyReport], list[Refusal]]:
     """Reports, and a refusal for every file that is none."""
     reports, unreadable = [], []
     for path in paths:
         try:
-            reports.append(Report.read(path))
+            reports.append(kind.read(path))
         except DocumentError as error:
             reason = str(error).removeprefix(f"{path}: ")
             unreadable.append(Refusal(source=str(path), reason=reason))
@@ -68,14 +74,25 @@ def _summed(plan: Plan, paths: list[Path]) -> np.ndarray[tuple[int, ...], np.dty
 
 def verify(path: Path, reports: list[Path], *, as_json: bool) -> bool:
     """Run every check, show them, and say whether all hold."""
-    from fedconformal.audit import verify as check
-
     calibration = Calibration.read(path)
-    given, unreadable = read_reports(expand(reports)) if reports else (None, [])
+    given = given_reports(reports, Report)
+    with working("recounting"):
+        checks = audit.verify(calibration, given)
+    return show_checks(checks, can_do_more=given is None and bool(calibration.answers), as_json=as_json)
+
+
+def given_reports(files: list[Path] | None, kind: type[AnyReport]) -> list[AnyReport] | None:
+    """The reports that an auditor has, if any; one that cannot be read is an error."""
+    if not files:
+        return None
+    given, unreadable = read_reports(expand(files), kind)
     if unreadable:
         raise ValueError("; ".join(f"{refusal.source}: {refusal.reason}" for refusal in unreadable))
-    with working("recounting"):
-        checks = check(calibration, given)
+    return given
+
+
+def show_checks(checks: Sequence[audit.Check], *, can_do_more: bool, as_json: bool) -> bool:
+    """Show every check, and say whether all hold."""
     passed = all(item.passed for item in checks)
     if as_json:
         print_json({"verified": passed, "checks": [item.as_dict() for item in checks]})
@@ -84,7 +101,7 @@ def verify(path: Path, reports: list[Path], *, as_json: bool) -> bool:
         ["check", "found", "holds"],
         [[item.name, item.found, "yes" if item.passed else "NO"] for item in checks],
     )
-    if given is None and calibration.answers:
+    if can_do_more:
         print("The threshold itself can be checked with the reports: --reports FILE, once for each.")
     print("verified" if passed else "not verified")
     return passed

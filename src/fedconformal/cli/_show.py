@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from fedconformal import baselines
-from fedconformal.documents import Calibration, Document, Plan
+from fedconformal.documents import Calibration, Document, GroupCalibration, GroupPlan, Plan
 from fedconformal.laws import CoverageLaw
 
 
@@ -65,6 +65,9 @@ def number(value: float) -> str:
     return "infinite" if value == float("inf") else f"{value:.6g}"
 
 
+LAW = ("coverage", "std", "5 % quantile")
+
+
 def law_row(law: CoverageLaw) -> list[str]:
     """Mean, spread and 5 % quantile of a coverage."""
     return [f"{law.mean():.4f}", f"{law.std():.4f}", f"{law.ppf(0.05):.4f}"]
@@ -92,9 +95,7 @@ def show_plan(plan: Plan) -> None:
             sum(group.count * group.n for group in plan.groups or ()), level.confidence_level
         )
         rows.append([f"{level.confidence_level:g}", local, rank, *law_row(law), f"{min(pooled, 1.0):.4f}"])
-    table(
-        ["level", "local rank", "server rank", "coverage", "std", "5 % quantile", "centralised at most"], rows
-    )
+    table(["level", "local rank", "server rank", *LAW, "centralised at most"], rows)
     show_privacy(plan)
     for note in plan.notes:
         print(note)
@@ -130,13 +131,65 @@ def show_calibration(calibration: Calibration) -> None:
         [f"{found.confidence_level:g}", number(found.threshold), *law_row(law)]
         for found, law in zip(calibration.levels, calibration.laws, strict=True)
     ]
-    table(["level", "threshold", "coverage", "std", "5 % quantile"], rows)
+    table(["level", "threshold", *LAW], rows)
     print(
         f"{_sites(calibration.n_answers)} answered, {calibration.n_missing} missing"
         + (f": {', '.join(calibration.missing[:20])}" if calibration.missing else "")
     )
     for refusal in calibration.refused:
         print(f"refused: {refusal.source}: {refusal.reason}")
+    _show_assumptions(calibration)
+
+
+def _show_assumptions(calibration: Calibration | GroupCalibration) -> None:
     print("The guarantee rests on this:")
     for words in calibration.assumptions:
         print(f"  - {words}")
+
+
+def show_group_plan(plan: GroupPlan) -> None:
+    """What a coordinator wants to know of each group."""
+    rows: list[list[str]] = []
+    for label, one in plan.by_label.items():
+        sizes = "open" if one.n_points is None else _sizes(list(one.n_points))
+        for i, level in enumerate(one.levels):
+            law = [""] * len(LAW) if one.laws is None else law_row(one.laws[i])
+            rows.append(
+                [
+                    label,
+                    _sites(one.n_sites) if one.n_sites else "any",
+                    sizes,
+                    f"{level.confidence_level:g}",
+                    *law,
+                ]
+            )
+    table(["group", "sites", "points", "level", *LAW], rows)
+    if plan.epsilon is not None:
+        parts = ", ".join(
+            f"{label} {one.privacy.epsilon:g}" for label, one in plan.by_label.items() if one.privacy
+        )
+        print(f"private: epsilon {float(plan.epsilon):g} per site, split: {parts}")
+    for note in plan.notes:
+        print(note)
+
+
+def show_group_calibration(calibration: GroupCalibration) -> None:
+    """Thresholds and laws of each group, who is missing where, and on what it rests."""
+    rows = []
+    for label, found in calibration.by_label.items():
+        for level, law in zip(found.levels, found.laws, strict=True):
+            shown = [f"{level.confidence_level:g}", number(level.threshold), *law_row(law)]
+            rows.append([label, *shown, f"{found.n_answers}", f"{found.n_missing}"])
+    table(["group", "level", "threshold", *LAW, "answers", "missing"], rows)
+    print(f"{_sites(len(calibration.answers))} answered")
+    for part in calibration.uncalibrated:
+        print(f"group {part.label!r}: too few answers ({len(part.answered)}), the threshold is infinite")
+    for label, names in calibration.missing.items():
+        if names:
+            print(f"group {label!r}: no answer from {', '.join(names[:20])}")
+    for refusal in calibration.refused:
+        print(f"refused: {refusal.source}: {refusal.reason}")
+    for label, refused in calibration.refused_in.items():
+        for refusal in refused:
+            print(f"refused: {refusal.source}, group {label!r}: {refusal.reason}")
+    _show_assumptions(calibration)

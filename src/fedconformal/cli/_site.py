@@ -37,13 +37,12 @@ def report(
 ) -> None:
     """Make the report, show it, ask, and write it."""
     plan = Plan.read(plan_file)
-    key = None if sign_with is None else SigningKey.from_pem(sign_with.read_bytes())
     private = plan.privacy is not None
+    key, book = opened(sign_with, ledger if private else None)
     if one_hot and sign_with is not None:
         raise ValueError("--sign-with does not go with --one-hot: nobody signs a sum")
     with working("reading and ranking scores"):
         values = read_scores(plan, scores_file, column, target, prediction, private=private)
-        book = None if ledger is None or not private else Ledger(ledger)
         if one_hot:
             content = _vectors(plan, values, site=site, ledger=book, dataset=dataset)
         else:
@@ -52,6 +51,12 @@ def report(
             )
             content = made.to_json()
     release(content, ask=ask, output=output, force=force, as_json=as_json)
+
+
+def opened(sign_with: Path | None, ledger: Path | None) -> tuple[SigningKey | None, Ledger | None]:
+    """The site's key and ledger, where they are given."""
+    key = None if sign_with is None else SigningKey.from_pem(sign_with.read_bytes())
+    return key, None if ledger is None else Ledger(ledger)
 
 
 def read_scores(

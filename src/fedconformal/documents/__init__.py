@@ -1,10 +1,21 @@
-"""Plan, Report, Calibration and Check: the documents that pass between people and machines."""
+"""Plan, Report, Calibration and Check: what passes between people and machines; envelopes for groups."""
 
 from typing import Any
 
 from fedconformal.documents._base import MAX_BYTES, Document, DocumentError
 from fedconformal.documents._calibration import Aggregate, Answer, Calibration, Refusal, Threshold
 from fedconformal.documents._check import Check
+from fedconformal.documents._groups import (
+    GroupAnswer,
+    GroupCalibration,
+    GroupPlan,
+    GroupReport,
+    Label,
+    LabelledCalibration,
+    LabelledPlan,
+    LabelledReport,
+    Uncalibrated,
+)
 from fedconformal.documents._plan import Advice, Group, Level, Plan, PrivacyRule, ScoreRule, SiteKey
 from fedconformal.documents._report import Report
 from fedconformal.documents._views import PerSite
@@ -19,6 +30,14 @@ __all__ = [
     "Document",
     "DocumentError",
     "Group",
+    "GroupAnswer",
+    "GroupCalibration",
+    "GroupPlan",
+    "GroupReport",
+    "Label",
+    "LabelledCalibration",
+    "LabelledPlan",
+    "LabelledReport",
     "Level",
     "PerSite",
     "Plan",
@@ -28,14 +47,17 @@ __all__ = [
     "ScoreRule",
     "SiteKey",
     "Threshold",
+    "Uncalibrated",
     "schema",
 ]
 
-_KINDS: dict[str, type[Document]] = {kind.kind: kind for kind in (Plan, Report, Calibration, Check)}
+_KINDS: dict[str, type[Document]] = {
+    kind.kind: kind for kind in (Plan, Report, Calibration, Check, GroupPlan, GroupReport, GroupCalibration)
+}
 
 
 def schema(kind: str) -> dict[str, Any]:
-    """JSON Schema of a document: ``"plan"``, ``"report"``, ``"calibration"`` or ``"check"``."""
+    """JSON Schema of a document, by its kind: ``"plan"``, ``"group-plan"``, ``"report"`` and so on."""
     if kind not in _KINDS:
         raise ValueError(f"kind must be one of {', '.join(map(repr, _KINDS))}, got {kind!r}")
     content = _KINDS[kind].model_json_schema(mode="serialization")

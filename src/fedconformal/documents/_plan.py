@@ -235,6 +235,11 @@ class Plan(Document):
         return sum(group.count for group in self.groups)
 
     @property
+    def fewest_answers(self) -> int:
+        """How many sites must answer for anything to be calibrated: those that may lie must not be half."""
+        return 2 * self.max_faulty + 1
+
+    @property
     def n_points(self) -> PerSite | None:
         """Size of each site; None while the plan is open."""
         return self._per_site([group.n for group in self.groups or ()])

@@ -10,7 +10,15 @@ from fedconformal.documents._base import LARGEST_N, Digest, Document, Extended, 
 Signature = Annotated[str, StringConstraints(pattern=r"^ed25519:[0-9a-f]{128}$")]
 
 
-class Report(Document):
+class Signed(Document):
+    """A document with a field ``signature``."""
+
+    def signed_content(self) -> bytes:
+        """What a signature is made of: the canonical form without the signature."""
+        return self.model_copy(update={"signature": None}).canonical()
+
+
+class Report(Signed):
     """One site's answer to a plan: one number per confidence level."""
 
     kind: ClassVar[str] = "report"
@@ -39,7 +47,3 @@ class Report(Document):
     def value(self) -> Any:
         """The number that was sent, or a tuple of them."""
         return self.values[0] if len(self.values) == 1 else self.values
-
-    def signed_content(self) -> bytes:
-        """What a signature is made of: the canonical form without the signature."""
-        return self.model_copy(update={"signature": None}).canonical()

@@ -181,7 +181,7 @@ def _private(settings: Settings) -> Rows:
 
 
 def _heterogeneity(settings: Settings) -> Rows:
-    return heterogeneity(settings.confidence_level, runs=40 if settings.quick else 400)
+    return heterogeneity(settings.confidence_level, runs=20 if settings.quick else 200)
 
 
 def of_table(dataset: DataSet) -> Study:

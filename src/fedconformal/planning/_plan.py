@@ -11,7 +11,7 @@ import numpy as np
 from pydantic import ValidationError
 
 from fedconformal import _checks
-from fedconformal.documents import Advice, Group, Level, Plan, PrivacyRule, ScoreRule, SiteKey
+from fedconformal.documents import Advice, Group, GroupPlan, Level, Plan, PrivacyRule, ScoreRule, SiteKey
 from fedconformal.documents._base import LARGEST_N, first_problem
 from fedconformal.laws._sites import Ints
 from fedconformal.planning._advice import smallest_n_points, smallest_n_sites
@@ -129,7 +129,7 @@ def plan(
         expected=None,
         **common,
     )
-    _tell(result, on_infeasible)
+    tell(result, on_infeasible)
     return result
 
 
@@ -381,7 +381,8 @@ def _groups(
     return tuple(groups)
 
 
-def _tell(result: Plan, on_infeasible: str) -> None:
+def tell(result: Plan | GroupPlan, on_infeasible: str) -> None:
+    """Say aloud which levels no ranks reach, as the user wants to hear it."""
     if result.feasible or on_infeasible == "ignore":
         return
     message = " ".join(result.problems)

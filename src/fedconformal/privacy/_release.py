@@ -1,6 +1,7 @@
 """A site's private answer to a plan: one bin per confidence level."""
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -32,26 +33,27 @@ def private_answer(
     Scores are clipped into the end bins, NaN into the last one, and never raise: whether an error was raised
     would be a release of its own.
     """
-    if not plan.feasible:
-        raise ValueError(
-            "this private plan has an infinite threshold: answering it would spend epsilon for nothing"
-        )
-    rule = _rule(plan)
-    counts = bins_of(plan).place(scores)
-    draws = [_mechanism.prepare(counts, **options) for options in _options(plan)]
-
-    def sample() -> str:
-        return json.dumps([draw() for draw in draws])
-
+    draw = prepared(plan, scores)
     text = ledger.answer(
         dataset,
         plan_digest=plan.digest,
         site=site,
-        epsilon=rule.epsilon,
+        epsilon=_rule(plan).epsilon,
         data_fingerprint=fingerprint(scores),
-        sample=sample,
+        sample=lambda: json.dumps(draw()),
     )
     return tuple(json.loads(text))
+
+
+def prepared(plan: "Plan", scores: ArrayLike) -> Callable[[], list[int]]:
+    """Everything short of the draw: calling it draws the bins, one per level, and must be paid for first."""
+    if not plan.feasible:
+        raise ValueError(
+            "this private plan has an infinite threshold: answering it would spend epsilon for nothing"
+        )
+    counts = bins_of(plan).place(scores)
+    draws = [_mechanism.prepare(counts, **options) for options in _options(plan)]
+    return lambda: [draw() for draw in draws]
 
 
 def bins_of(plan: "Plan") -> Bins:
