@@ -229,6 +229,21 @@ def verify(
     raise typer.Exit(0 if _server.verify(calibration, reports or [], as_json=json) else 1)
 
 
+@app.command()
+def certificate(
+    calibration: Annotated[Path, typer.Argument(help="The calibration to certify.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="The HTML page to write.")] = Path(
+        "certificate.html"
+    ),
+    force: Force = False,
+) -> None:
+    """Turn a calibration into a page for people: what is promised, on what it rests, what it cost."""
+    from fedconformal.cli._certificate import write_certificate
+
+    _check_output(output, force=force)
+    write_certificate(calibration, output, force=force)
+
+
 keys = typer.Typer(no_args_is_help=True, help="Ed25519 keys of a site.")
 app.add_typer(keys, name="keys")
 

@@ -13,6 +13,8 @@ from fedconformal.laws._federation import Federation
 from fedconformal.laws._moments import equal_cdf, equal_quantile
 from fedconformal.laws._sites import Distortion, Floats, Ints, OrderStatistics, Shifted, SiteLaw
 
+_RESOLUTION = 2.0**-53  # two coverages closer than this are the same
+
 
 class CoverageLaw:
     """Distribution of the coverage given the calibration data, for any federation.
@@ -164,11 +166,26 @@ class CoverageLaw:
             low = equal_quantile(m, n, l, self._rank, lower=np.minimum(q, 0.5))
             high = equal_quantile(m, n, l, self._rank, upper=np.minimum(1 - q, 0.5))
             return np.where(q <= 0.5, low, high)
+        return self._inverted(q)
+
+    def _inverted(self, q: Floats) -> Floats:
+        """Solve cdf(c) = q by the ITP method: as safe as bisection, and much faster where the cdf is smooth."""
         low, high = np.zeros(q.shape), np.ones(q.shape)
-        for _ in range(60):
-            middle = (low + high) / 2
-            under = self.cdf(middle) < q
-            low, high = np.where(under, middle, low), np.where(under, high, middle)
+        at_low, at_high = -q, 1.0 - q
+        for step in range(62):
+            width = high - low
+            if float(width.max()) <= _RESOLUTION:
+                break
+            middle = low + width / 2
+            secant = low - at_low * width / (at_high - at_low)
+            toward = np.sign(middle - secant) * np.minimum(0.2 * width**2, np.abs(middle - secant))
+            # Never farther from the middle than keeps the number of steps that bisection would take, plus one.
+            reach = np.maximum(2.0 ** -(step + 0.0) - width / 2, 0.0)
+            x = np.clip(secant + toward, middle - reach, middle + reach)
+            value = self.cdf(x) - q
+            under = value < 0
+            low, at_low = np.where(under, x, low), np.where(under, value, at_low)
+            high, at_high = np.where(under, high, x), np.where(under, at_high, value)
         return high
 
     def median(self) -> float:
