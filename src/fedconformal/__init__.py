@@ -41,6 +41,7 @@ __all__ = [
     "laws",
     "metrics",
     "plan",
+    "plots",
     "privacy",
     "report",
     "scores",
@@ -50,7 +51,7 @@ _LAZY = {
     "FederatedConformalClassifier": "fedconformal.estimators",
     "FederatedConformalRegressor": "fedconformal.estimators",
 }
-_LAZY_MODULES = ("audit", "baselines", "metrics", "scores")
+_LAZY_MODULES = ("audit", "baselines", "metrics", "plots", "scores")
 
 
 def __getattr__(name: str) -> Any:

@@ -314,6 +314,23 @@ def ledger_show(path: Annotated[Path, typer.Argument(help="The ledger.")], json:
 
 
 @app.command()
+def planner(
+    host: Annotated[
+        str, typer.Option(help="Address to listen at; the default is this machine alone.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 takes any that is free.")] = 8484,
+    allow_host: Annotated[
+        list[str] | None, typer.Option(help="Another name that requests may call this server by.")
+    ] = None,
+    browser: Annotated[bool, typer.Option(help="Open the page in a browser.")] = True,
+) -> None:
+    """Open a web page on which a plan is found by moving sliders."""
+    from fedconformal.cli._planner import run
+
+    run(host=host, port=port, allow_hosts=allow_host or [], browse=browser)
+
+
+@app.command()
 def demo(
     directory: Annotated[Path | None, typer.Option(help="Keep the files here.")] = None,
 ) -> None:

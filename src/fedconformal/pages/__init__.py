@@ -1,4 +1,4 @@
-"""What people read in a browser: a certificate, and the words and pictures that the planner shares with it."""
+"""What people read in a browser: a certificate, and the words and pictures the planner shares with it."""
 
 from fedconformal.pages._certificate import certificate
 

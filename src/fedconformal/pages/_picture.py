@@ -79,7 +79,8 @@ def law_picture(
 
 def _description(ours: Summary, with_pooled: bool) -> str:
     text = (
-        f"Density of the coverage: mean {floor_percent(ours.mean)}, asked for {percent(ours.confidence_level)}, below "
+        f"Density of the coverage: mean {floor_percent(ours.mean)}, asked for "
+        f"{percent(ours.confidence_level)}, below "
         f"{floor_percent(ours.unlucky)} in 1 of 20 calibrations."
     )
     return text + (" The dashed line is the law of pooling all scores in one place." if with_pooled else "")
@@ -110,10 +111,11 @@ def _path(frame: _Frame, x: Floats, y: Floats) -> str:
 def _axis(frame: _Frame) -> Iterator[str]:
     base = frame.base
     yield f'<path class="law-axis" d="M{_SIDE},{base:.1f}H{frame.width - _SIDE}"/>'
-    for tick in _ticks(frame.low, frame.high, most=max(2, frame.width // 90)):
+    for tick in _ticks(frame.low, frame.high, most=max(2, frame.width // 64)):
         x = frame.x(tick)
         yield f'<path class="law-axis" d="M{x:.1f},{base:.1f}v5"/>'
-        yield f'<text class="law-tick" x="{x:.1f}" y="{base + 19:.1f}" text-anchor="middle">{percent(tick)}</text>'
+        place = f'x="{x:.1f}" y="{base + 19:.1f}"'
+        yield f'<text class="law-tick" {place} text-anchor="middle">{percent(tick)}</text>'
     yield (
         f'<text class="law-label" x="{frame.width / 2:.1f}" y="{frame.height - 6}" text-anchor="middle">'
         "share of new cases covered</text>"
@@ -160,5 +162,6 @@ def _marker(
     top = y + 5 if crossing else y - 10
     return (
         f'<path class="{kind}" d="M{x:.1f},{top:.1f}V{frame.base:.1f}"/>'
-        f'<text class="law-label {kind}-label" x="{place:.1f}" y="{y}" text-anchor="{anchor}">{escape(label)}</text>'
+        f'<text class="law-label {kind}-label" x="{place:.1f}" y="{y}" text-anchor="{anchor}">'
+        f"{escape(label)}</text>"
     )

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
 
 from fedconformal.laws import Summary
 
@@ -23,6 +23,11 @@ def floor_percent(value: float, *, digits: int = 1) -> str:
 def ceiling_percent(value: float, *, digits: int = 1) -> str:
     """An upper bound, rounded up."""
     return _percent(value, digits, ROUND_CEILING)
+
+
+def nearest_percent(value: float, *, digits: int = 1) -> str:
+    """A figure that bounds nothing."""
+    return _percent(value, digits, ROUND_HALF_EVEN)
 
 
 def _percent(value: float, digits: int, rounding: str) -> str:
@@ -51,8 +56,8 @@ def promise(confidence_level: float, criterion: str, delta: float | None) -> str
     level = percent(confidence_level)
     if criterion == "conditional":
         return (
-            f"With {certainty(delta)} certainty, the truth lies inside the prediction set for at least {level} "
-            "of new cases."
+            f"With {certainty(delta)} certainty, the truth lies inside the prediction set for at least "
+            f"{level} of new cases."
         )
     return f"On average, the truth lies inside the prediction set for at least {level} of new cases."
 
@@ -86,8 +91,8 @@ def set_rule(score: str | None) -> str:
     """How a prediction becomes a set, by the name of the score."""
     rules = {
         "absolute": "Around a prediction, the set is the interval from prediction − q to prediction + q.",
-        "normalized": "The set is the interval from prediction − q·scale to prediction + q·scale, where scale is "
-        "the model’s own estimate of its error.",
+        "normalized": "The set is the interval from prediction − q·scale to prediction + q·scale, where "
+        "scale is the model’s own estimate of its error.",
         "cqr": "The set is the interval between the model’s two quantiles, widened by q on either side.",
         "lac": "The set holds every label whose predicted probability is at least 1 − q.",
         "aps": "The set holds labels from the most probable down, until their probabilities pass q.",
@@ -102,8 +107,8 @@ def privacy_factor(epsilon: float) -> str:
     factor = math.exp(epsilon)
     shown = f"{math.ceil(factor * 100) / 100:g}" if factor < 100 else f"{factor:.3g}"
     return (
-        f"Whatever anybody knew before, seeing a site’s report changes the odds of any guess about one record "
-        f"by at most a factor of {shown} (e to the power ε = {epsilon:g})."
+        f"Whatever anybody knew before, seeing a site’s report changes the odds of any guess about one "
+        f"record by at most a factor of {shown} (e to the power ε = {epsilon:g})."
     )
 
 

@@ -20,6 +20,7 @@ class Row(Part):
     std: float = Field(description="standard deviation of the coverage")
     unlucky: float = Field(description="coverage that is missed in 1 of 20 calibrations")
     reached: float = Field(description="probability that the coverage is at least the level")
+    shown: tuple[str, str, str, str] = Field(description="the four figures, lower bounds rounded down")
     chosen: bool = Field(default=False, description="whether this is the plan that was asked for")
 
 
@@ -35,6 +36,8 @@ class PlanAnswer(Part):
     steps: tuple[str, ...] = Field(description="what each site and the server do")
     rows: tuple[Row, ...] = Field(description="this plan beside what one would do instead")
     picture: str | None = Field(description="SVG of the law of the coverage; null if nothing is random")
+    asked: str = Field(description="the level, in words")
+    summary: str = Field(description="the plan in one short line")
     command: str = Field(description="the command that makes this plan")
 
 
@@ -57,6 +60,8 @@ def answer(request: PlanRequest) -> PlanAnswer:
         steps=_steps(solution),
         rows=_rows(solution, pooled),
         picture=picture,
+        asked=words.percent(question.confidence_level),
+        summary=_summary(solution),
         command=question.command,
     )
 
@@ -66,6 +71,13 @@ def _headline(solution: Solution) -> str:
     if not solution.feasible:
         return "No finite threshold can keep this promise."
     return words.promise(question.confidence_level, question.criterion, question.delta)
+
+
+def _summary(solution: Solution) -> str:
+    if not solution.feasible:
+        return "No finite threshold."
+    law = solution.left
+    return f"{words.floor_percent(law.mean)} on average; 19 of 20 reach {words.floor_percent(law.unlucky)}"
 
 
 def _promise(solution: Solution) -> tuple[str, ...]:
@@ -108,7 +120,11 @@ def _cost(solution: Solution, pooled: Summary) -> tuple[str, ...]:
         )
     pool = words.equivalent_pool(solution.left)
     if pool is not None:
-        bound = "The bound on the coverage varies" if question.privacy or question.max_faulty else "The coverage varies"
+        bound = (
+            "The bound on the coverage varies"
+            if question.privacy or question.max_faulty
+            else "The coverage varies"
+        )
         says.append(
             f"{bound} as much as that of about {words.count(pool, 'case')} in one place would. All sites "
             f"together have {question.n_points:,}."
@@ -121,7 +137,8 @@ def _cost(solution: Solution, pooled: Summary) -> tuple[str, ...]:
 def _what_is_sent(question: PlanQuestion) -> str:
     if question.privacy is None:
         return "the score of one of its cases, and how many cases it has"
-    return f"one of {question.privacy.bins:,} public bins, drawn at random around a score, and how many cases it has"
+    bins = f"{question.privacy.bins:,}"
+    return f"one of {bins} public bins, drawn at random around a score, and how many cases it has"
 
 
 def _notes(solution: Solution) -> tuple[str, ...]:
@@ -129,8 +146,8 @@ def _notes(solution: Solution) -> tuple[str, ...]:
     says = list(solution.problems)
     if solution.server_rank is not None and not solution.feasible:
         says.append(
-            f"With all {question.n_sites:,} sites there is a finite threshold; with {question.missing:,} silent "
-            "there is none."
+            f"With all {question.n_sites:,} sites there is a finite threshold; with "
+            f"{question.missing:,} silent there is none."
         )
     if solution.is_draft and not solution.feasible:
         says.append("Searching for what would be enough.")
@@ -144,7 +161,8 @@ def _steps(solution: Solution) -> tuple[str, ...]:
     left = question.n_sites - question.missing
     kept = solution.server_rank_left
     server = (
-        f"The server keeps number {kept:,} of the {left:,} it receives, counted from the smallest: that is the threshold."
+        f"The server keeps number {kept:,} of the {left:,} it receives, counted from the smallest: that "
+        "is the threshold."
         if kept is not None
         else f"The server would need more than the {left:,} numbers it receives."
     )
@@ -160,11 +178,11 @@ def _site_step(solution: Solution) -> str:
     if len(sizes) == 1:
         return f"Each site sorts its {sizes[0]:,} scores and sends number {ranks[0]:,} from the smallest."
     return (
-        f"Each site sorts its scores and sends one: number {ranks[0]:,} of {sizes[0]:,} at the smallest site, "
-        f"number {ranks[-1]:,} of {sizes[-1]:,} at the largest."
+        f"Each site sorts its scores and sends one: number {ranks[0]:,} of {sizes[0]:,} at the smallest "
+        f"site, number {ranks[-1]:,} of {sizes[-1]:,} at the largest."
         if ranks[0] <= sizes[0]
-        else f"Each site sorts its scores and sends one: number {ranks[-1]:,} of {sizes[-1]:,} at the largest site; "
-        "sites with too few scores for their rank send “infinite”."
+        else f"Each site sorts its scores and sends one: number {ranks[-1]:,} of {sizes[-1]:,} at the "
+        "largest site; sites with too few scores for their rank send “infinite”."
     )
 
 
@@ -188,5 +206,16 @@ def _alone(n_points: int, question: PlanQuestion) -> Summary:
 
 def _row(name: str, law: Summary, *, chosen: bool = False) -> Row:
     return Row(
-        name=name, mean=law.mean, std=law.std, unlucky=law.unlucky, reached=law.reached, chosen=chosen
+        name=f"{name} (sets hold everything)" if law.is_certain else name,
+        mean=law.mean,
+        std=law.std,
+        unlucky=law.unlucky,
+        reached=law.reached,
+        shown=(
+            words.floor_percent(law.mean, digits=2),
+            words.nearest_percent(law.std, digits=2),
+            words.floor_percent(law.unlucky),
+            words.floor_percent(law.reached),
+        ),
+        chosen=chosen,
     )

@@ -100,7 +100,9 @@ class _Api:
 
         def write() -> Response:
             headers = {"Content-Disposition": 'attachment; filename="plan.json"'}
-            return Response(make_plan(question).to_json() + "\n", media_type="application/json", headers=headers)
+            return Response(
+                make_plan(question).to_json() + "\n", media_type="application/json", headers=headers
+            )
 
         return await _compute(request, self._slow, write)
 

@@ -66,7 +66,9 @@ class PlanQuestion(Part):
             raise ValueError(f"points lists {len(self.points)} sites, but sites is {self.sites}")
         sizes = self.sizes
         if len(set(sizes)) > MOST_SIZES:
-            raise ValueError(f"points may hold up to {MOST_SIZES} different sizes here; the command line takes any")
+            raise ValueError(
+                f"points may hold up to {MOST_SIZES} different sizes here; the command line takes any"
+            )
         if self.missing >= self.n_sites:
             raise ValueError(f"missing must be below the number of sites, {self.n_sites}, got {self.missing}")
         if 2 * self.max_faulty >= self.n_sites - self.missing:
@@ -75,7 +77,9 @@ class PlanQuestion(Part):
                 f"{self.n_sites - self.missing} / 2, got {self.max_faulty}"
             )
         if self.privacy is not None and max(sizes) > MOST_PRIVATE_POINTS:
-            raise ValueError(f"with privacy, points may be up to {MOST_PRIVATE_POINTS:,} here; the command line takes more")
+            raise ValueError(
+                f"with privacy, points may be up to {MOST_PRIVATE_POINTS:,} here; the command line takes more"
+            )
         if self.privacy is not None and len(set(sizes)) > MOST_PRIVATE_SIZES:
             raise ValueError(f"with privacy, points may hold up to {MOST_PRIVATE_SIZES} different sizes here")
         return self
@@ -100,7 +104,11 @@ class PlanQuestion(Part):
         """The command that makes the same plan."""
         sizes = [str(size) for size in self.sizes]
         sites = [f"--sites {self.n_sites}"] if isinstance(self.points, int) else []
-        options = [*sites, f"--points {','.join(sizes)}", f"--confidence-level {_plain(self.confidence_level)}"]
+        options = [
+            *sites,
+            f"--points {','.join(sizes)}",
+            f"--confidence-level {_plain(self.confidence_level)}",
+        ]
         if self.criterion != "marginal":
             options.append(f"--criterion {self.criterion}")
         if self.criterion == "conditional":
@@ -110,7 +118,8 @@ class PlanQuestion(Part):
         if self.privacy is not None:
             rule = self.privacy
             options.append(
-                f"--epsilon {_plain(rule.epsilon)} --bins uniform:{_plain(rule.low)}:{_plain(rule.high)}:{rule.bins}"
+                f"--epsilon {_plain(rule.epsilon)} "
+                f"--bins uniform:{_plain(rule.low)}:{_plain(rule.high)}:{rule.bins}"
             )
         return f"fedconformal plan {' '.join(options)} -o plan.json"
 
@@ -134,8 +143,8 @@ class WishRequest(PlanQuestion):
     """What would be enough to reach a wish."""
 
     wish: Literal["unlucky", "mean"] = Field(
-        description="unlucky: in 19 of 20 calibrations the coverage is at least the value; mean: the coverage "
-        "to be expected is at most the value"
+        description="unlucky: in 19 of 20 calibrations the coverage is at least the value; mean: the "
+        "coverage to be expected is at most the value"
     )
     value: float = Field(gt=0, lt=1, description="the coverage that is wished for")
 

@@ -135,7 +135,12 @@ def _solution(
 
 
 def _law(
-    question: PlanQuestion, sizes: Ints, counts: Ints, ranks: Ints, rank: int | None, quantile: Fraction | None
+    question: PlanQuestion,
+    sizes: Ints,
+    counts: Ints,
+    ranks: Ints,
+    rank: int | None,
+    quantile: Fraction | None,
 ) -> Summary:
     here = counts > 0
     sites: SiteLaw = OrderStatistics(sizes[here], ranks[here])

@@ -1,4 +1,4 @@
-"""What would be enough: a number of points, or a privacy loss, that reaches a wish while one less does not."""
+"""What would be enough: points, or a privacy loss, that reach a wish while one less does not."""
 
 from collections.abc import Callable
 from fractions import Fraction
@@ -24,7 +24,9 @@ class WishAnswer(Part):
 
     met: bool = Field(description="whether the plan as it is meets the wish")
     n_points: int | None = Field(description="points at every site that meet it while one less does not")
-    epsilon: float | None = Field(description="two-digit privacy loss that meets it while the next smaller does not")
+    epsilon: float | None = Field(
+        description="two-digit privacy loss that meets it while the next smaller does not"
+    )
     sentences: tuple[str, ...]
 
 

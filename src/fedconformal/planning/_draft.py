@@ -78,7 +78,7 @@ class _Tabulated:
     @property
     def n_groups(self) -> int:
         """How many groups of equal sites there are."""
-        return self.below_nodes.shape[1]
+        return int(self.below_nodes.shape[1])
 
     @property
     def sends_infinity(self) -> NDArray[np.bool_]:
