@@ -95,9 +95,9 @@ def set_rule(score: str | None) -> str:
         "scale is the model’s own estimate of its error.",
         "cqr": "The set is the interval between the model’s two quantiles, widened by q on either side.",
         "lac": "The set holds every label whose predicted probability is at least 1 − q.",
-        "aps": "The set holds labels from the most probable down, until their probabilities pass q.",
-        "raps": "The set holds labels from the most probable down, with a penalty for long sets, until the "
-        "sum passes q.",
+        "aps": "The set holds the labels, from the most probable down, whose summed probability is at most q.",
+        "raps": "The set holds the labels, from the most probable down, whose summed probability, with a "
+        "penalty for long sets, is at most q.",
     }
     return rules.get(score or "", "The set holds every outcome whose score is at most q.")
 
