@@ -42,12 +42,15 @@ def planner(*options):
 
 
 def find_browser():
-    """Chromium and its driver, installed if need be and if that is possible; or the reason why there is none."""
+    """Chromium and its driver, installed if need be and possible; or the reason why there is none."""
     with (Path(tempfile.gettempdir()) / "fedconformal-browser.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # test processes run side by side
         found = _found()
         if found is None and os.geteuid() == 0 and shutil.which("apt-get"):
-            for step in (["update"], ["install", "-y", "--no-install-recommends", "chromium", "chromium-driver"]):
+            for step in (
+                ["update"],
+                ["install", "-y", "--no-install-recommends", "chromium", "chromium-driver"],
+            ):
                 subprocess.run(
                     ["apt-get", "-qq", *step],
                     env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"},
@@ -127,8 +130,10 @@ def serious_problems(driver, source):
     """What axe-core finds on the page that is serious or worse, one line each."""
     driver.execute_script(source)
     found = driver.execute_async_script(
-        "const done = arguments[arguments.length - 1]; axe.run(document).then(done, error => done(String(error)));"
+        "const done = arguments[arguments.length - 1];"
+        "axe.run(document).then(done, error => done({violations: [], error: String(error)}));"
     )
+    assert "error" not in found, found
     return [
         f"{problem['impact']}: {problem['id']}: {problem['nodes'][0]['html'][:200]}"
         for problem in found["violations"]

@@ -7,6 +7,12 @@ import sys
 
 import numpy as np
 import pytest
+from selenium.webdriver.common.action_chains import ActionChains
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.support.ui import WebDriverWait
+
+import fedconformal as fc
 from browsing import (
     axe_source,
     browser,
@@ -16,14 +22,7 @@ from browsing import (
     serious_problems,
     wait_for_plan,
 )
-from selenium.webdriver.common.action_chains import ActionChains
-from selenium.webdriver.common.by import By
-from selenium.webdriver.common.keys import Keys
-from selenium.webdriver.support.ui import WebDriverWait
-
-import fedconformal as fc
 from fedconformal.pages import certificate
-
 
 
 @pytest.fixture(scope="module")
@@ -149,7 +148,9 @@ def test_a_plan_is_downloaded_and_answered_on_the_command_line(page, address, tm
     assert fc.Plan.read(path) == expected
     np.savetxt(tmp_path / "scores.csv", np.arange(60.0), header="score", comments="")
     arguments = ["report", path, tmp_path / "scores.csv", "--site", "A", "--yes", "-o", tmp_path / "A.json"]
-    subprocess.run([sys.executable, "-m", "fedconformal", *map(str, arguments)], check=True, capture_output=True)
+    subprocess.run(
+        [sys.executable, "-m", "fedconformal", *map(str, arguments)], check=True, capture_output=True
+    )
     assert fc.Report.read(tmp_path / "A.json").plan == expected.digest
     path.unlink()
 
@@ -166,7 +167,8 @@ def test_the_command_that_is_shown_makes_the_same_plan(page, address, tmp_path):
 
 
 def test_a_link_holds_the_whole_state(page, address):
-    state = "sites=20&points=50&level=80&criterion=stable&missing=2&faulty=1&private=yes&epsilon=3&bins=30&low=1&high=9"
+    state = "sites=20&points=50&level=80&criterion=stable&missing=2&faulty=1"
+    state += "&private=yes&epsilon=3&bins=30&low=1&high=9"
     open_at(page, f"{address}#{state}")
     link, first = page.current_url, asked(page)
     open_at(page, link)

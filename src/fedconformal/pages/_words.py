@@ -95,7 +95,8 @@ def set_rule(score: str | None) -> str:
         "scale is the model’s own estimate of its error.",
         "cqr": "The set is the interval between the model’s two quantiles, widened by q on either side.",
         "lac": "The set holds every label whose predicted probability is at least 1 − q.",
-        "aps": "The set holds the labels, from the most probable down, whose summed probability is at most q.",
+        "aps": "The set holds the labels, from the most probable down, whose summed probability is at "
+        "most q.",
         "raps": "The set holds the labels, from the most probable down, whose summed probability, with a "
         "penalty for long sets, is at most q.",
     }

@@ -1,5 +1,6 @@
 """The planner as a web application: one page, its assets, and a small JSON API."""
 
+import threading
 from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 from importlib import resources
@@ -21,12 +22,13 @@ from fedconformal.planner._guard import LOOPBACK, Guard, refused
 from fedconformal.planner._openapi import openapi
 from fedconformal.planner._questions import MOST_BYTES, Part, PlanQuestion, PlanRequest, WishRequest
 from fedconformal.planner._solve import is_quick, make_plan
-from fedconformal.planner._wish import grant
+from fedconformal.planner._wish import AbandonedError, grant
 
 _QUICK, _SLOW = 2, 1
 """Computations that run at a time: drafts and plans of equal sites, and everything that may take seconds."""
 
 _SECONDS_TO_SEND = 10
+_GONE = 499  # nobody reads it
 
 ASSETS = {
     "/": ("planner.html", "text/html"),
@@ -82,6 +84,7 @@ class _Api:
 
     def __init__(self) -> None:
         self._quick, self._slow = anyio.Semaphore(_QUICK), anyio.Semaphore(_SLOW)
+        self._wishes = anyio.Semaphore(_SLOW)
 
     async def plan(self, request: Request) -> Response:
         """Words, numbers and a picture."""
@@ -92,7 +95,12 @@ class _Api:
     async def wish(self, request: Request) -> Response:
         """What would be enough."""
         question = await _read(request, WishRequest)
-        return await _compute(request, self._slow, lambda: _json(grant(question)))
+        gone = threading.Event()
+        async with anyio.create_task_group() as group:
+            group.start_soon(_watch, request, gone)
+            response = await _compute(request, self._wishes, lambda: _json(grant(question, gone.is_set)))
+            group.cancel_scope.cancel()
+        return response
 
     async def document(self, request: Request) -> Response:
         """The plan as a document."""
@@ -111,13 +119,22 @@ def _json(content: Part) -> Response:
     return Response(content.model_dump_json(), media_type="application/json")
 
 
+async def _watch(request: Request, gone: threading.Event) -> None:
+    """Notice when nobody waits any more."""
+    while not await request.is_disconnected():
+        await anyio.sleep(0.1)
+    gone.set()
+
+
 async def _compute(request: Request, lane: anyio.Semaphore, work: Callable[[], Response]) -> Response:
     """Wait for a place, then work in a thread, unless nobody waits for the answer any more."""
     async with lane:
         if await request.is_disconnected():
-            return Response(status_code=499)
+            return Response(status_code=_GONE)
         try:
             return await to_thread.run_sync(work)
+        except AbandonedError:
+            return Response(status_code=_GONE)
         except ValueError as error:
             return refused(422, str(error))
 

@@ -3,7 +3,7 @@
 from decimal import Decimal
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
 
 MOST_SITES = 10_000
 MOST_POINTS = 1_000_000
@@ -17,6 +17,12 @@ MOST_BYTES = 128 * 1024
 
 Points = Annotated[int, Field(ge=1, le=MOST_POINTS)]
 Count = Annotated[int, Field(ge=0, le=MOST_SITES)]
+Sizes = Annotated[tuple[Points, ...], Field(min_length=1, max_length=MOST_SITES)]
+OneOrList = Annotated[
+    Annotated[Points, Tag("one")] | Annotated[Sizes, Tag("list")],
+    Discriminator(lambda value: "list" if isinstance(value, (list, tuple)) else "one"),
+]
+"""One size, or one for each site; told apart first, so that a refusal speaks of the one that was meant."""
 
 
 class Part(BaseModel):
@@ -48,9 +54,7 @@ class PlanQuestion(Part):
     sites: Annotated[int, Field(ge=1, le=MOST_SITES)] | None = Field(
         default=None, description="number of sites; left out when points lists them"
     )
-    points: Points | Annotated[tuple[Points, ...], Field(min_length=1, max_length=MOST_SITES)] = Field(
-        description="calibration cases at each site: one number, or one per site"
-    )
+    points: OneOrList = Field(description="calibration cases at each site: one number, or one per site")
     confidence_level: float = Field(default=0.9, ge=0.01, le=0.9999, description="coverage that is wanted")
     criterion: Literal["marginal", "stable", "conditional"] = "marginal"
     delta: float = Field(default=0.1, ge=0.0001, le=0.5, description="for the conditional criterion")

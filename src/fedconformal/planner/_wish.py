@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from fractions import Fraction
-from functools import lru_cache
 
 from pydantic import Field
 
@@ -30,12 +29,17 @@ class WishAnswer(Part):
     sentences: tuple[str, ...]
 
 
-@lru_cache(maxsize=512)
-def grant(request: WishRequest) -> WishAnswer:
-    """Search for the smallest change that reaches the wish."""
+class AbandonedError(Exception):
+    """Nobody waits for the answer any more."""
+
+
+def grant(request: WishRequest, abandoned: Callable[[], bool] = lambda: False) -> WishAnswer:
+    """Search for the smallest change that reaches the wish, for as long as somebody waits for it."""
     question = request.question
 
     def met(changed: PlanQuestion) -> bool:
+        if abandoned():
+            raise AbandonedError
         return _is_met(changed, request.wish, request.value)
 
     most = MOST_POINTS if question.privacy is None else MOST_PRIVATE_WISH_POINTS
