@@ -12,7 +12,6 @@ from urllib.parse import urlsplit
 import numpy as np
 import pytest
 import schemathesis
-from browsing import planner
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from schemathesis.checks import not_a_server_error
@@ -23,6 +22,7 @@ from schemathesis.specs.openapi.checks import (
 )
 
 import fedconformal as fc
+from browsing import planner
 from fedconformal.pages._words import ceiling_percent, floor_percent, percent
 from fedconformal.planner import create_app, openapi
 from fedconformal.planner._app import ASSETS
