@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test lint types bench fuzz schemas clean
+.PHONY: demo test lint types bench fuzz schemas pictures clean
 
 $(STAMP): pyproject.toml src/fedconformal/_version.py
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "fedconformal needs Python 3.11 or newer; say make PYTHON=python3.11")'
@@ -36,3 +36,7 @@ clean:
 
 schemas: $(STAMP)
 	$(BIN)/python -c 'import json, pathlib; from fedconformal.documents import schema; [pathlib.Path(f"docs/schemas/{kind}.schema.json").write_text(json.dumps(schema(kind), indent=2) + "\n") for kind in ("plan", "report", "calibration")]'
+	$(BIN)/python -c 'import json, pathlib; from fedconformal.planner import openapi; pathlib.Path("docs/schemas/planner.openapi.json").write_text(json.dumps(openapi(), indent=2) + "\n")'
+
+pictures: $(STAMP)
+	$(BIN)/python tests/make_pictures.py docs/figures

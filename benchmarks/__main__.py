@@ -25,6 +25,7 @@ SECTIONS = {
     "sets": "benchmarks.sets",
     "start": "benchmarks.start",
     "private": "benchmarks.private",
+    "planner": "benchmarks.planner",
 }
 HEADINGS = ("what", "ours", "anchor", "ratio", "goal", "met")
 

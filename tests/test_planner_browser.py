@@ -97,6 +97,11 @@ def test_nothing_is_loaded_from_elsewhere_and_the_page_is_light(page, address):
     assert sum(size for _, size in entries) < 1_000_000
 
 
+def test_the_page_says_when_the_first_plan_was_there(page):
+    entries = page.execute_script("return performance.getEntriesByName('first-plan').length")
+    assert entries == 1
+
+
 def test_dragging_a_slider_changes_the_plan(page):
     before = asked(page)["points"]
     ActionChains(page).drag_and_drop_by_offset(page.find_element(By.ID, "points-slider"), 60, 0).perform()

@@ -8,8 +8,8 @@ def run(*, host: str, port: int, allow_hosts: list[str], browse: bool) -> None:
     """Serve until interrupted."""
     for module in ("starlette", "uvicorn"):
         need(module, extra="web")
+    from fedconformal.planner import serve
     from fedconformal.planner._guard import LOOPBACK
-    from fedconformal.planner._serve import serve
 
     if host not in LOOPBACK:
         say("Whoever can reach this machine can use the planner.")

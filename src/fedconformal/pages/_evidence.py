@@ -49,7 +49,9 @@ def _picture(it: Subject, i: int) -> str | None:
     found = it.calibration.levels[i]
     if found.threshold == math.inf:
         return None
-    return law_picture(it.laws[i], beside=it.pooled(found.confidence_level), name=f"law-{i}")
+    return law_picture(
+        it.laws[i], beside=it.pooled(found.confidence_level), bound=it.bounded, name=f"law-{i}"
+    )
 
 
 def _caption(it: Subject, i: int) -> str:

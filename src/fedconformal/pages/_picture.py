@@ -46,14 +46,15 @@ def law_picture(
     ours: Summary,
     *,
     beside: Summary | None = None,
+    bound: bool = False,
     width: int = 720,
     height: int = 300,
     name: str = "law",
 ) -> str | None:
     """An SVG of the density with target, mean and 5 % quantile; None if the coverage is not random.
 
-    ``beside`` is drawn as a dashed line: the law that pooling all scores would give. ``name`` keeps the
-    identifiers of several pictures on one page apart.
+    ``beside`` is drawn as a dashed line: the law that pooling all scores would give. ``bound`` says that the
+    law is a lower bound. ``name`` keeps the identifiers of several pictures on one page apart.
     """
     if ours.is_certain:
         return None
@@ -68,16 +69,16 @@ def law_picture(
         f'<svg class="law" viewBox="0 0 {width} {height}" width="{width}" height="{height}" role="img" '
         f'aria-labelledby="{name}-title {name}-text" xmlns="http://www.w3.org/2000/svg">',
         f'<title id="{name}-title">The law of the coverage</title>',
-        f'<desc id="{name}-text">{escape(_description(ours, len(shown) > 1))}</desc>',
+        f'<desc id="{name}-text">{escape(_description(ours, with_pooled=len(shown) > 1))}</desc>',
         *_axis(frame),
         *_curves(frame, edges, curves, ours.unlucky),
-        *_markers(frame, ours),
+        *_markers(frame, ours, bound=bound),
         "</svg>",
     ]
     return "".join(parts)
 
 
-def _description(ours: Summary, with_pooled: bool) -> str:
+def _description(ours: Summary, *, with_pooled: bool) -> str:
     text = (
         f"Density of the coverage: mean {floor_percent(ours.mean)}, asked for "
         f"{percent(ours.confidence_level)}, below "
@@ -133,12 +134,13 @@ def _ticks(low: float, high: float, *, most: int) -> list[float]:
     return []
 
 
-def _markers(frame: _Frame, ours: Summary) -> Iterator[str]:
+def _markers(frame: _Frame, ours: Summary, *, bound: bool) -> Iterator[str]:
     """Three lines with a label each, on rows of their own so that labels never collide."""
     level = ours.confidence_level
     yield _marker(frame, level, 0, "law-target", f"asked for: {percent(level)}")
-    yield _marker(frame, ours.mean, 1, "law-mean", f"on average: {floor_percent(ours.mean, digits=2)}")
-    label = f"1 in 20 is below {floor_percent(ours.unlucky)}"
+    label = f"on average{' at least' if bound else ':'} {floor_percent(ours.mean, digits=2)}"
+    yield _marker(frame, ours.mean, 1, "law-mean", label)
+    label = f"{'at most ' if bound else ''}1 in 20 is below {floor_percent(ours.unlucky)}"
     yield _marker(frame, ours.unlucky, 2, "law-bad", label, side="left")
 
 

@@ -2,5 +2,6 @@
 
 from fedconformal.planner._app import create_app
 from fedconformal.planner._openapi import openapi
+from fedconformal.planner._serve import background, serve
 
-__all__ = ["create_app", "openapi"]
+__all__ = ["background", "create_app", "openapi", "serve"]

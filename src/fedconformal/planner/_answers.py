@@ -49,7 +49,7 @@ def answer(request: PlanRequest) -> PlanAnswer:
     pooled = _alone(question.n_points, question)
     picture = None
     if solution.feasible:
-        picture = law_picture(solution.left, beside=pooled, width=request.width)
+        picture = law_picture(solution.left, beside=pooled, bound=question.is_bound, width=request.width)
     return PlanAnswer(
         feasible=solution.feasible,
         draft=solution.is_draft,
@@ -77,7 +77,9 @@ def _summary(solution: Solution) -> str:
     if not solution.feasible:
         return "No finite threshold."
     law = solution.left
-    return f"{words.floor_percent(law.mean)} on average; 19 of 20 reach {words.floor_percent(law.unlucky)}"
+    least = "at least " if solution.question.is_bound else ""
+    mean, unlucky = words.floor_percent(law.mean), words.floor_percent(law.unlucky)
+    return f"{least}{mean} on average; 19 of 20 reach {unlucky}"
 
 
 def _promise(solution: Solution) -> tuple[str, ...]:
@@ -120,14 +122,10 @@ def _cost(solution: Solution, pooled: Summary) -> tuple[str, ...]:
         )
     pool = words.equivalent_pool(solution.left)
     if pool is not None:
-        bound = (
-            "The bound on the coverage varies"
-            if question.privacy or question.max_faulty
-            else "The coverage varies"
-        )
+        bound = "The bound on the coverage" if question.is_bound else "The coverage"
         says.append(
-            f"{bound} as much as that of about {words.count(pool, 'case')} in one place would. All sites "
-            f"together have {question.n_points:,}."
+            f"{bound} varies as much as that of about {words.count(pool, 'case')} in one place would. All "
+            f"sites together have {question.n_points:,}."
         )
     if pooled.is_certain:
         says.append("Even all cases in one place would be too few for a finite threshold.")
@@ -188,10 +186,11 @@ def _site_step(solution: Solution) -> str:
 
 def _rows(solution: Solution, pooled: Summary) -> tuple[Row, ...]:
     question = solution.question
-    silent = f"This plan, {question.missing:,} silent" if question.missing else "This plan"
+    plan = "This plan, at least" if question.is_bound else "This plan"
+    silent = f"{plan}, {question.missing:,} silent" if question.missing else plan
     rows = [_row(silent, solution.left, chosen=True)]
     if question.missing:
-        rows.append(_row("This plan, all answer", solution.all))
+        rows.append(_row(f"{plan}, all answer", solution.all))
     rows.append(_row("All cases in one place", pooled))
     largest = max(question.sizes)
     name = "One site alone" if len(set(question.sizes)) == 1 else f"The largest site alone ({largest:,})"

@@ -104,6 +104,11 @@ class PlanQuestion(Part):
         return self.points * self.n_sites if isinstance(self.points, int) else sum(self.points)
 
     @property
+    def is_bound(self) -> bool:
+        """Whether the law is a lower bound and not the exact law."""
+        return self.privacy is not None or self.max_faulty > 0
+
+    @property
     def command(self) -> str:
         """The command that makes the same plan."""
         sizes = [str(size) for size in self.sizes]

@@ -1,10 +1,13 @@
 """The planner on a port of this machine."""
 
 import socket
+import threading
 import webbrowser
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 
 import uvicorn
+from starlette.applications import Starlette
 
 from fedconformal.planner._app import create_app
 from fedconformal.planner._guard import LOOPBACK
@@ -22,9 +25,34 @@ def serve(
 ) -> None:
     """Serve the planner until it is stopped; ``tell`` gets the address as soon as it answers there."""
     listening = _listen(host, port)
-    name = f"[{host}]" if ":" in host else host
-    address = f"http://{name}:{listening.getsockname()[1]}/"
-    app = create_app({*LOOPBACK, host, *allow_hosts})
+    address = _address(host, listening)
+    tell(address)
+    if browse:
+        webbrowser.open(address)
+    try:
+        _server(create_app({*LOOPBACK, host, *allow_hosts})).run(sockets=[listening])
+    except KeyboardInterrupt:  # how a person stops it
+        pass
+    finally:
+        listening.close()
+
+
+@contextmanager
+def background() -> Iterator[str]:
+    """A planner in a thread of this process, on a free port of this machine; gives its address."""
+    listening = _listen("127.0.0.1", 0)
+    server = _server(create_app())
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
+    thread.start()
+    try:
+        yield _address("127.0.0.1", listening)
+    finally:
+        server.should_exit = True
+        thread.join()
+        listening.close()
+
+
+def _server(app: Starlette) -> uvicorn.Server:
     config = uvicorn.Config(
         app,
         log_level="warning",
@@ -33,15 +61,12 @@ def serve(
         lifespan="off",
         timeout_graceful_shutdown=1,
     )
-    tell(address)
-    if browse:
-        webbrowser.open(address)
-    try:
-        uvicorn.Server(config).run(sockets=[listening])
-    except KeyboardInterrupt:  # how a person stops it
-        pass
-    finally:
-        listening.close()
+    return uvicorn.Server(config)
+
+
+def _address(host: str, listening: socket.socket) -> str:
+    name = f"[{host}]" if ":" in host else host
+    return f"http://{name}:{listening.getsockname()[1]}/"
 
 
 def _listen(host: str, port: int) -> socket.socket:

@@ -15,6 +15,7 @@ from fedconformal.privacy import Bins, Privacy
 from fedconformal.privacy._terms import Terms
 
 _REMEMBERED = 512
+_QUICK_POINTS = 2000
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,8 @@ def solve(question: PlanQuestion, *, draft: bool = False) -> Solution:
 
 def is_quick(question: PlanQuestion) -> bool:
     """Whether the best plan is found as fast as a draft."""
-    return question.privacy is None and len(set(question.sizes)) == 1
+    alike = len(set(question.sizes)) == 1
+    return question.privacy is None and alike and max(question.sizes) <= _QUICK_POINTS
 
 
 @lru_cache(maxsize=_REMEMBERED)

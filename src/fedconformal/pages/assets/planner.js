@@ -271,6 +271,7 @@ function render(plan, asked) {
     $("picture").replaceChildren(document.importNode(drawn.documentElement, true));
   }
   section.dataset.asked = JSON.stringify(asked);
+  if (!performance.getEntriesByName("first-plan").length) performance.mark("first-plan");
 }
 
 async function grant(signal) {
