@@ -57,8 +57,8 @@ def _picture(it: Subject, i: int) -> str | None:
 def _caption(it: Subject, i: int) -> str:
     return (
         f"The law of the coverage at {words.percent(it.calibration.levels[i].confidence_level)}"
-        f"{', as a lower bound' if it.bounded else ''}. The dark part is the unluckiest twentieth. Dashed: "
-        f"pooling all {it.n_points:,} cases in one place."
+        f"{', as a lower bound' if it.bounded else ''}. The deeper shade is the unluckiest twentieth. "
+        f"Dashed: pooling all {it.n_points:,} cases in one place."
     )
 
 

@@ -135,13 +135,24 @@ def _ticks(low: float, high: float, *, most: int) -> list[float]:
 
 
 def _markers(frame: _Frame, ours: Summary, *, bound: bool) -> Iterator[str]:
-    """Three lines with a label each, on rows of their own so that labels never collide."""
-    level = ours.confidence_level
-    yield _marker(frame, level, 0, "law-target", f"asked for: {percent(level)}")
-    label = f"on average{' at least' if bound else ':'} {floor_percent(ours.mean, digits=2)}"
-    yield _marker(frame, ours.mean, 1, "law-mean", label)
-    label = f"{'at most ' if bound else ''}1 in 20 is below {floor_percent(ours.unlucky)}"
-    yield _marker(frame, ours.unlucky, 2, "law-bad", label, side="left")
+    """Three lines, then a label for each, on rows of their own so that labels never collide."""
+    mean, bad = floor_percent(ours.mean, digits=2), floor_percent(ours.unlucky)
+    markers = [
+        _marker(
+            frame, ours.confidence_level, 0, "law-target", f"asked for: {percent(ours.confidence_level)}"
+        ),
+        _marker(frame, ours.mean, 1, "law-mean", f"on average{' at least' if bound else ':'} {mean}"),
+        _marker(
+            frame,
+            ours.unlucky,
+            2,
+            "law-bad",
+            f"{'at most ' if bound else ''}1 in 20 below {bad}",
+            side="left",
+        ),
+    ]
+    yield from (line for line, _ in markers)
+    yield from (label for _, label in markers)
 
 
 def _marker(
@@ -151,7 +162,8 @@ def _marker(
     kind: str,
     label: str,
     side: Literal["left", "right"] = "right",
-) -> str:
+) -> tuple[str, str]:
+    """A line and its label."""
     x, y = frame.x(coverage), _ROW * (row + 1) - 6
     room_right = x + 8 + _CHARACTER * len(label) < frame.width
     room_left = x - 8 - _CHARACTER * len(label) > 0
@@ -163,7 +175,7 @@ def _marker(
     crossing = not (left or room_right)
     top = y + 5 if crossing else y - 10
     return (
-        f'<path class="{kind}" d="M{x:.1f},{top:.1f}V{frame.base:.1f}"/>'
+        f'<path class="{kind}" d="M{x:.1f},{top:.1f}V{frame.base:.1f}"/>',
         f'<text class="law-label {kind}-label" x="{place:.1f}" y="{y}" text-anchor="{anchor}">'
-        f"{escape(label)}</text>"
+        f"{escape(label)}</text>",
     )

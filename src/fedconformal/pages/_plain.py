@@ -37,7 +37,8 @@ def promise(it: Subject) -> Markup:
             f"{words.count(it.calibration.n_answers, 'site')} with "
             f"{words.count(it.n_points, 'calibration case')} in all agreed on a threshold q for one "
             "shared model, without sharing the cases. With it, every prediction of the model becomes a "
-            "prediction set.",
+            "prediction set: an interval of values, or a list of labels. The score of a case says how far "
+            "off the model was; a set holds every outcome whose score would be at most q.",
             class_="lead",
         ),
         tag("div", *cards, class_="cards"),

@@ -100,7 +100,7 @@ def set_rule(score: str | None) -> str:
         "raps": "The set holds the labels, from the most probable down, whose summed probability, with a "
         "penalty for long sets, is at most q.",
     }
-    return rules.get(score or "", "The set holds every outcome whose score is at most q.")
+    return rules.get(score or "", "Which score the sites used is not part of the plan; ask the coordinator.")
 
 
 def privacy_factor(epsilon: float) -> str:

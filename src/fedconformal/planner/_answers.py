@@ -93,16 +93,20 @@ def _allowances(question: PlanQuestion) -> list[str]:
     says = []
     if question.max_faulty:
         wrong = "1 site sends" if question.max_faulty == 1 else f"{question.max_faulty:,} sites send"
-        says.append(f"It holds even if {wrong} anything at all.")
+        says.append(
+            f"It holds even if {wrong} anything at all, if which sites these are does not depend on the scores "
+            "of the others."
+        )
     if question.missing:
         silent = words.count(question.missing, "site")
         which = "" if len(set(question.sizes)) == 1 else ", the largest,"
         says.append(f"It holds with {silent}{which} silent, if silence does not depend on the scores.")
     if question.privacy is not None:
         says.append("It holds with the noise of the private reports counted in.")
+    honest = "the other sites do" if question.max_faulty else "the sites do"
     says.append(
-        "It rests on this: new cases resemble the calibration cases of all sites, and the model was not "
-        "trained on them."
+        "It rests on this: the calibration cases of all sites and the new cases come independently from one "
+        f"and the same source, the model was not trained on them, and {honest} as the plan says."
     )
     return says
 
