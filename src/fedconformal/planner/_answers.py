@@ -94,8 +94,8 @@ def _allowances(question: PlanQuestion) -> list[str]:
     if question.max_faulty:
         wrong = "1 site sends" if question.max_faulty == 1 else f"{question.max_faulty:,} sites send"
         says.append(
-            f"It holds even if {wrong} anything at all, if which sites these are does not depend on the scores "
-            "of the others."
+            f"It holds even if {wrong} anything at all, if which sites these are does not depend on the "
+            "scores of the others."
         )
     if question.missing:
         silent = words.count(question.missing, "site")

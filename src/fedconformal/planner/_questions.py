@@ -7,7 +7,8 @@ from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, model_val
 
 MOST_SITES = 10_000
 MOST_POINTS = 1_000_000
-MOST_SIZES = 200
+MOST_SIZES = 100
+MOST_SITES_BY_SIZES = 20_000
 MOST_PRIVATE_POINTS = 10_000
 MOST_PRIVATE_SIZES = 12
 MOST_BINS = 1_000
@@ -68,11 +69,6 @@ class PlanQuestion(Part):
             raise ValueError("sites is needed when points is one number")
         if isinstance(self.points, tuple) and self.sites not in (None, len(self.points)):
             raise ValueError(f"points lists {len(self.points)} sites, but sites is {self.sites}")
-        sizes = self.sizes
-        if len(set(sizes)) > MOST_SIZES:
-            raise ValueError(
-                f"points may hold up to {MOST_SIZES} different sizes here; the command line takes any"
-            )
         if self.missing >= self.n_sites:
             raise ValueError(f"missing must be below the number of sites, {self.n_sites}, got {self.missing}")
         if 2 * self.max_faulty >= self.n_sites - self.missing:
@@ -80,13 +76,26 @@ class PlanQuestion(Part):
                 "max_faulty must be below half the number of sites that answer, "
                 f"{self.n_sites - self.missing} / 2, got {self.max_faulty}"
             )
-        if self.privacy is not None and max(sizes) > MOST_PRIVATE_POINTS:
-            raise ValueError(
-                f"with privacy, points may be up to {MOST_PRIVATE_POINTS:,} here; the command line takes more"
-            )
-        if self.privacy is not None and len(set(sizes)) > MOST_PRIVATE_SIZES:
-            raise ValueError(f"with privacy, points may hold up to {MOST_PRIVATE_SIZES} different sizes here")
+        self._affordable_sizes()
         return self
+
+    def _affordable_sizes(self) -> None:
+        different, here = set(self.sizes), "here; the command line takes any"
+        if len(different) > MOST_SIZES:
+            raise ValueError(f"points may hold up to {MOST_SIZES} different sizes {here}")
+        if len(different) > 1 and len(different) * self.n_sites > MOST_SITES_BY_SIZES:
+            most = MOST_SITES_BY_SIZES // len(different)
+            raise ValueError(
+                f"with {len(different)} different sizes there may be up to {most:,} sites {here}"
+            )
+        if self.privacy is not None and len(different) > MOST_PRIVATE_SIZES:
+            raise ValueError(
+                f"with privacy, points may hold up to {MOST_PRIVATE_SIZES} different sizes {here}"
+            )
+        if self.privacy is not None and sum(different) > MOST_PRIVATE_POINTS:
+            raise ValueError(
+                f"with privacy, the different sizes may add up to {MOST_PRIVATE_POINTS:,} points {here}"
+            )
 
     @property
     def sizes(self) -> tuple[int, ...]:
