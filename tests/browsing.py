@@ -100,7 +100,7 @@ def resize(driver, width, height):
     )
 
 
-def wait_for_plan(driver, *, seconds=60):
+def wait_for_plan(driver, *, seconds=120):
     """Until the best plan is on the page, and nothing is being searched."""
     from selenium.webdriver.support.ui import WebDriverWait
 

@@ -75,7 +75,7 @@ def asked(page):
     return json.loads(page.find_element(By.ID, "plan").get_attribute("data-asked"))
 
 
-def until(page, condition, *, seconds=30):
+def until(page, condition, *, seconds=120):
     WebDriverWait(page, seconds, poll_frequency=0.05).until(lambda _: condition())
 
 
