@@ -26,6 +26,7 @@ SECTIONS = {
     "start": "benchmarks.start",
     "private": "benchmarks.private",
     "flower": "benchmarks.flower",
+    "planner": "benchmarks.planner",
 }
 HEADINGS = ("what", "ours", "anchor", "ratio", "goal", "met")
 

@@ -44,6 +44,7 @@ __all__ = [
     "laws",
     "metrics",
     "plan",
+    "plots",
     "privacy",
     "report",
     "scores",
@@ -53,7 +54,7 @@ _LAZY = {
     "FederatedConformalClassifier": "fedconformal.estimators",
     "FederatedConformalRegressor": "fedconformal.estimators",
 }
-_LAZY_MODULES = ("audit", "baselines", "flower", "groups", "heterogeneity", "metrics", "scores")
+_LAZY_MODULES = ("audit", "baselines", "flower", "groups", "heterogeneity", "metrics", "plots", "scores")
 
 
 def __getattr__(name: str) -> Any:

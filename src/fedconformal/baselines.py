@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedconformal import _checks
+from fedconformal.laws import CoverageLaw
 
 
 def centralized(scores: ArrayLike, confidence_level: float) -> float:
@@ -42,3 +43,13 @@ def upper_bound(n_points: int, confidence_level: float) -> float:
     """
     n = _checks.integer("n_points", n_points, low=1)
     return float(_checks.fraction("confidence_level", confidence_level)) + 1 / (n + 1)
+
+
+def coverage_law(n_points: int, confidence_level: float) -> CoverageLaw:
+    """The law of the coverage of split conformal prediction on n scores: pooled ones, or one site's own.
+
+    The coverage follows a Beta law; it is 1 for sure where n is too small for a finite threshold.
+    """
+    n = _checks.integer("n_points", n_points, low=1)
+    rank = _checks.rank_of(_checks.fraction("confidence_level", confidence_level), n)
+    return CoverageLaw(1, n, rank, 1)

@@ -287,6 +287,21 @@ def verify(
 
 
 @app.command()
+def certificate(
+    calibration: Annotated[Path, typer.Argument(help="The calibration to certify.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="The HTML page to write.")] = Path(
+        "certificate.html"
+    ),
+    force: Force = False,
+) -> None:
+    """Turn a calibration into a page for people: what is promised, on what it rests, what it cost."""
+    from fedconformal.cli._certificate import write_certificate
+
+    check_output(output, force=force)
+    write_certificate(calibration, output, force=force)
+
+
+@app.command()
 def check(
     calibration: Annotated[Path, typer.Argument(help="The published calibration.")],
     scores: Annotated[Path, typer.Argument(help="Scores of new cases: CSV, Parquet or .npy.")],
@@ -418,6 +433,23 @@ def ledger_show(path: Annotated[Path, typer.Argument(help="The ledger.")], json:
     from fedconformal.cli import _site
 
     _site.show_ledger(path, as_json=json)
+
+
+@app.command()
+def planner(
+    host: Annotated[
+        str, typer.Option(help="Address to listen at; the default is this machine alone.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 takes any that is free.")] = 8484,
+    allow_host: Annotated[
+        list[str] | None, typer.Option(help="Another name that requests may call this server by.")
+    ] = None,
+    browser: Annotated[bool, typer.Option(help="Open the page in a browser.")] = True,
+) -> None:
+    """Open a web page on which a plan is found by moving sliders."""
+    from fedconformal.cli._planner import run
+
+    run(host=host, port=port, allow_hosts=allow_host or [], browse=browser)
 
 
 @app.command()

@@ -11,6 +11,7 @@ from fedconformal.laws._exact import exact_cdf, exact_mean
 from fedconformal.laws._federation import Federation
 from fedconformal.laws._moments import MEAN_ERROR
 from fedconformal.laws._sites import OrderStatistics, Shifted, SiteLaw
+from fedconformal.laws._summary import Summary, density
 from fedconformal.laws._table import coverage_table
 
 __all__ = [
@@ -20,8 +21,10 @@ __all__ = [
     "OrderStatistics",
     "Shifted",
     "SiteLaw",
+    "Summary",
     "conditional_coverage_bound",
     "coverage_table",
+    "density",
     "ehm_bound",
     "exact_cdf",
     "exact_mean",

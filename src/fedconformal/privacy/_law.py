@@ -38,7 +38,8 @@ class Released:
         for n, tail in zip(self.n_points, self.tails, strict=True):
             first, masses = binomial_masses(flat, int(n))
             columns.append(masses @ tail[first + 1 : first + 1 + masses.shape[1]])
-        return np.stack(columns, axis=-1).reshape(*np.shape(c), self.n_groups)
+        # Rounding may carry a sum past 1, where the incomplete beta function knows no answer.
+        return np.clip(np.stack(columns, axis=-1), 0.0, 1.0).reshape(*np.shape(c), self.n_groups)
 
     def above(self, c: Floats) -> Floats:
         """One minus the same."""

@@ -1,0 +1,112 @@
+"""Prediction intervals."""
+
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import numpy as np
+from matplotlib.axes import Axes
+from numpy.typing import ArrayLike
+
+from fedconformal.laws._sites import Floats
+from fedconformal.metrics import covered_by_intervals
+from fedconformal.plots import _style as style
+
+
+@dataclass
+class IntervalDisplay:
+    """Prediction intervals in increasing order of the prediction, with the truths that they hold or miss.
+
+    Parameters
+    ----------
+    prediction : array (n,).
+    intervals : array (n, 2) with the lower and upper ends; infinite ends are drawn to the edge.
+    y_true : array (n,), or None.
+    """
+
+    prediction: Floats
+    intervals: Floats
+    y_true: Floats | None = None
+    ax_: Axes | None = field(default=None, init=False)
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        X: Any,
+        y_true: ArrayLike | None = None,
+        *,
+        level: int = 0,
+        ax: Axes | None = None,
+    ) -> Self:
+        """Plot what a conformalised regressor predicts for X."""
+        prediction, intervals = estimator.predict_interval(X)
+        return cls.from_predictions(prediction, intervals[:, :, level], y_true, ax=ax)
+
+    @classmethod
+    def from_predictions(
+        cls,
+        prediction: ArrayLike,
+        intervals: ArrayLike,
+        y_true: ArrayLike | None = None,
+        *,
+        ax: Axes | None = None,
+    ) -> Self:
+        """Plot given predictions and intervals."""
+        centre, ends = np.asarray(prediction, dtype=float), np.asarray(intervals, dtype=float)
+        if ends.ndim == 3 and ends.shape[2] == 1:
+            ends = ends[:, :, 0]
+        if centre.ndim != 1 or ends.shape != (centre.size, 2):
+            raise ValueError(f"intervals must have shape ({centre.size}, 2), got {ends.shape}")
+        truth = None if y_true is None else np.asarray(y_true, dtype=float)
+        if truth is not None and truth.shape != centre.shape:
+            raise ValueError(f"y_true must have shape {centre.shape}, got {truth.shape}")
+        return cls(centre, ends, truth).plot(ax=ax)
+
+    def plot(self, *, ax: Axes | None = None, **bars: Any) -> Self:
+        """Draw; ``bars`` changes how the intervals look."""
+        ax = style.axes(ax)
+        order = np.argsort(self.prediction, kind="stable")
+        place = np.arange(order.size)
+        low, high = self._limits()
+        ends = np.clip(self.intervals[order], low, high)
+        look = {"color": style.BLUE, "linewidth": 2.0, "alpha": 0.55, "label": "interval"}
+        ax.vlines(place, ends[:, 0], ends[:, 1], **{**look, **bars})
+        ax.plot(place, self.prediction[order], color=style.BLACK, linewidth=1.0, label="prediction")
+        if self.y_true is not None:
+            self._truths(ax, place, order)
+        ax.set_ylim(low, high)
+        style.tidy(ax, x="cases, in order of the prediction", y="outcome")
+        style.legend_above(ax)
+        self.ax_ = ax
+        return self
+
+    def _truths(self, ax: Axes, place: Any, order: Any) -> None:
+        assert self.y_true is not None
+        inside = covered_by_intervals(self.y_true, self.intervals[:, :, None])[:, 0][order]
+        truth = self.y_true[order]
+        ax.plot(
+            place[inside],
+            truth[inside],
+            "o",
+            markersize=4,
+            color=style.GREY,
+            label=f"truth inside ({inside.sum()} of {inside.size})",
+        )
+        ax.plot(
+            place[~inside],
+            truth[~inside],
+            "X",
+            markersize=7,
+            color=style.VERMILION,
+            markeredgecolor="white",
+            markeredgewidth=0.5,
+            label=f"truth outside ({(~inside).sum()})",
+        )
+
+    def _limits(self) -> tuple[float, float]:
+        values = [self.prediction, self.intervals[np.isfinite(self.intervals)]]
+        if self.y_true is not None:
+            values.append(self.y_true)
+        every = np.concatenate(values)
+        margin = 0.05 * (float(np.ptp(every)) or 1.0)
+        return float(every.min()) - margin, float(every.max()) + margin

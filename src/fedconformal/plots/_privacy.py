@@ -1,0 +1,92 @@
+"""What privacy costs in coverage."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import numpy as np
+from matplotlib.axes import Axes
+
+from fedconformal.plots import _style as style
+from fedconformal.privacy import Bins, Cost, Privacy, expected_cost
+
+_EPSILONS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
+
+
+@dataclass
+class PrivacyDisplay:
+    """Coverage to expect of private plans, against their privacy loss epsilon.
+
+    All these plans promise the level; what privacy costs is coverage above it, hence larger sets. An epsilon
+    for which there is no finite threshold is marked at the top.
+
+    Parameters
+    ----------
+    epsilon : privacy losses.
+    cost : what each costs, None where there is no finite threshold.
+    """
+
+    epsilon: Sequence[float]
+    cost: Sequence[Cost | None]
+    ax_: Axes | None = field(default=None, init=False)
+
+    @classmethod
+    def from_federation(
+        cls,
+        n_sites: int,
+        n_points: int,
+        *,
+        bins: Bins,
+        confidence_level: float = 0.9,
+        epsilons: Iterable[float] = _EPSILONS,
+        ax: Axes | None = None,
+        **options: Any,
+    ) -> Self:
+        """Make a plan for each epsilon and plot it; ``options`` go to ``plan``."""
+        from fedconformal.planning import plan
+
+        losses = sorted(float(epsilon) for epsilon in epsilons)
+        plans = [
+            plan(
+                n_sites,
+                n_points,
+                confidence_level=confidence_level,
+                privacy=Privacy(epsilon=epsilon, bins=bins),
+                on_infeasible="ignore",
+                **options,
+            )
+            for epsilon in losses
+        ]
+        costs = [expected_cost(made)[0] if made.feasible else None for made in plans]
+        return cls(losses, costs).plot(ax=ax)
+
+    def plot(self, *, ax: Axes | None = None, **line: Any) -> Self:
+        """Draw; ``line`` changes how the curve looks."""
+        ax = style.axes(ax)
+        epsilon = np.array(self.epsilon, dtype=float)
+        known = [cost for cost in self.cost if cost is not None]
+        expected = np.array([np.nan if cost is None else cost.expected for cost in self.cost])
+        look = {**style.OURS, "marker": "o", "label": "private, to be expected"}
+        ax.plot(epsilon, expected, **{**look, **line})
+        if known:
+            ax.axhline(known[0].without, label="without privacy", **style.POOLED)
+            ax.axhline(
+                known[0].confidence_level, label=f"target {known[0].confidence_level:g}", **style.TARGET
+            )
+        none = np.isnan(expected)
+        if none.any():
+            ax.plot(
+                epsilon[none],
+                np.ones(none.sum()),
+                "X",
+                markersize=8,
+                color=style.VERMILION,
+                label="no finite threshold",
+            )
+        ax.set_xscale("log")
+        ax.xaxis.set_major_formatter("{x:g}")
+        style.tidy(ax, x="privacy loss ε of each report", y="coverage to be expected")
+        style.in_percent(ax.yaxis)
+        style.legend_above(ax)
+        self.ax_ = ax
+        return self
