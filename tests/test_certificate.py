@@ -234,3 +234,16 @@ class TestCommand:
         assert code == 2
         assert told.startswith("fedconformal: this calibration gets no certificate")
         assert len(told.splitlines()) == 1
+
+
+@pytest.mark.parametrize("options", [{}, {"criterion": "conditional", "delta": 0.1}])
+def test_a_promise_to_each_site_is_said_as_one(options):
+    plan = fc.plan(n_points={"A": 100, "B": 60}, confidence_level=0.9, target="each-site", **options)
+    rng = np.random.default_rng(0)
+    reports = [fc.report(plan, rng.random(n), site=site) for site, n in (("A", 100), ("B", 60))]
+    page = certificate(fc.calibrate(plan, reports))
+    assert "of the new cases of every site" in page
+    assert "sites may differ in any way" in page
+    assert "at any one site is" in page
+    assert "Pooling all" not in page
+    assert "one place" not in page

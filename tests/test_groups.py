@@ -518,7 +518,7 @@ class TestPrivate:
         plan, scores = self.plan(shares={"a": 1, "b": 1}), self.scores()
         only = self.LABELS == "a"
         groups.report(plan, scores[only], self.LABELS[only], site="A", ledger=book, dataset="D")
-        with pytest.raises(ValueError, match="another epsilon"):
+        with pytest.raises(ValueError, match="have changed"):
             groups.report(plan, scores, self.LABELS, site="A", ledger=book, dataset="D")
         with pytest.raises(ValueError, match="for other groups: 'a'"):
             groups.report(plan, scores[~only], self.LABELS[~only], site="A", ledger=book, dataset="D")

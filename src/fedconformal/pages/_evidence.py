@@ -50,7 +50,10 @@ def _picture(it: Subject, i: int) -> str | None:
     if found.threshold == math.inf:
         return None
     return law_picture(
-        it.laws[i], beside=it.pooled(found.confidence_level), bound=it.bounded, name=f"law-{i}"
+        it.laws[i],
+        beside=None if it.each_site else it.pooled(found.confidence_level),
+        bound=it.bounded,
+        name=f"law-{i}",
     )
 
 
@@ -58,7 +61,7 @@ def _caption(it: Subject, i: int) -> str:
     return (
         f"The law of the coverage at {words.percent(it.calibration.levels[i].confidence_level)}"
         f"{', as a lower bound' if it.bounded else ''}. The deeper shade is the unluckiest twentieth. "
-        f"Dashed: pooling all {it.n_points:,} cases in one place."
+        + ("" if it.each_site else f"Dashed: pooling all {it.n_points:,} cases in one place.")
     )
 
 
@@ -180,10 +183,13 @@ def formulas(it: Subject) -> Markup:
         ["coverage given the data", "C = F(q), F the distribution function of the scores"],
         [
             "law",
-            f"P(C ≤ c) {'≤' if it.bounded else '='} P(number of sites below the c-quantile ≥ k), "
+            "for every site j by itself, with its own Fⱼ: P(C ≤ c) ≤ I(c; lⱼ, nⱼ − lⱼ + 1), the regularised "
+            "incomplete beta function, because q is at least site j’s own report"
+            if it.each_site
+            else f"P(C ≤ c) {'≤' if it.bounded else '='} P(number of sites below the c-quantile ≥ k), "
             f"site j lying below with probability {sites}",
         ],
-        ["promise", _formal(it.plan.criterion, it.plan.delta)],
+        ["promise", _formal(it.plan.criterion, it.plan.delta, each_site=it.each_site)],
     ]
     faulty = it.plan.max_faulty
     if faulty:
@@ -211,7 +217,9 @@ def _ranks(ranks: Sequence[int]) -> str:
     return ", ".join(f"{rank:,}" for rank in ranks)
 
 
-def _formal(criterion: str, delta: float | None) -> str:
+def _formal(criterion: str, delta: float | None, *, each_site: bool) -> str:
+    if each_site and criterion == "conditional":
+        return f"P(C ≥ level at every site) ≥ 1 − {delta:g}"
     if criterion == "conditional":
         return f"P(C ≥ level) ≥ 1 − {delta:g}"
     return "E[C] ≥ level" + (", with E[(C − level)²] as small as can be" if criterion == "stable" else "")

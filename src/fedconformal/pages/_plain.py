@@ -25,7 +25,7 @@ def _headline(it: Subject) -> str:
     sure = ", on average"
     if it.plan.criterion == "conditional":
         sure = f", with {words.certainty(it.plan.delta)} certainty"
-    return f"Prediction sets that hold the truth for at least {levels} of new cases{sure}"
+    return f"Prediction sets that hold the truth for at least {levels} of {it.whose}{sure}"
 
 
 def promise(it: Subject) -> Markup:
@@ -62,8 +62,9 @@ def _card(it: Subject, i: int) -> Markup:
     )
     if found.threshold == math.inf:
         return tag("div", number, *_infinite(it, i), class_="card warning")
-    promised = words.promise(found.confidence_level, it.plan.criterion, it.plan.delta)
-    return tag("div", number, tag("p", promised, class_="promised"), tag("p", words.luck(law)), class_="card")
+    promised = words.promise(found.confidence_level, it.plan.criterion, it.plan.delta, it.whose)
+    luck = words.luck(law, it.whose)
+    return tag("div", number, tag("p", promised, class_="promised"), tag("p", luck), class_="card")
 
 
 def _infinite(it: Subject, i: int) -> Iterator[Markup]:
@@ -113,7 +114,9 @@ def cost(it: Subject) -> Markup:
 
 
 def _compared(it: Subject) -> Iterator[str]:
-    """Staying apart, compared with pooling all cases."""
+    """Staying apart, compared with pooling all cases; a promise to each site compares with nothing pooled."""
+    if it.each_site:
+        return
     for found, law in zip(it.calibration.levels, it.laws, strict=True):
         pool = words.equivalent_pool(law)
         if pool is None or found.threshold == math.inf:
@@ -134,7 +137,7 @@ def assumptions(it: Subject) -> Markup:
     unseen = (
         "That the scores were computed as agreed, on cases that the model was not trained on.",
         "That new cases resemble the calibration cases. If they change, the promise is void.",
-        "The promise is for new cases taken together, not for any one case or any one group of cases.",
+        f"The promise is for {it.whose} taken together, not for any one case or any one group of cases.",
     )
     return section(
         "What it rests on",

@@ -8,6 +8,7 @@ from fedconformal import baselines
 from fedconformal.audit import Check
 from fedconformal.documents import Calibration, Plan
 from fedconformal.laws import Summary
+from fedconformal.pages import _words as words
 from fedconformal.pages._html import Markup, join, tag
 
 MOST_SITES = 200
@@ -40,7 +41,17 @@ class Subject:
     @property
     def bounded(self) -> bool:
         """Whether the law is a lower bound and not the exact law."""
-        return self.plan.privacy is not None or self.plan.max_faulty > 0
+        return self.plan.privacy is not None or self.plan.max_faulty > 0 or self.each_site
+
+    @property
+    def each_site(self) -> bool:
+        """Whether the promise is to every site by itself."""
+        return self.plan.target == "each-site"
+
+    @property
+    def whose(self) -> str:
+        """Whose new cases the promise is for."""
+        return words.EACH_SITE if self.each_site else words.EVERYBODY
 
     def pooled(self, level: float) -> Summary:
         """The law that all cases in one place would give."""

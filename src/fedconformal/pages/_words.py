@@ -51,15 +51,19 @@ def listed(names: Sequence[str]) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}" if names else ""
 
 
-def promise(confidence_level: float, criterion: str, delta: float | None) -> str:
+EVERYBODY = "new cases"
+EACH_SITE = "the new cases of every site"
+
+
+def promise(confidence_level: float, criterion: str, delta: float | None, whose: str = EVERYBODY) -> str:
     """What is promised to somebody who has never heard of conformal prediction."""
     level = percent(confidence_level)
     if criterion == "conditional":
         return (
             f"With {certainty(delta)} certainty, the truth lies inside the prediction set for at least "
-            f"{level} of new cases."
+            f"{level} of {whose}."
         )
-    return f"On average, the truth lies inside the prediction set for at least {level} of new cases."
+    return f"On average, the truth lies inside the prediction set for at least {level} of {whose}."
 
 
 def certainty(delta: float | None) -> str:
@@ -77,12 +81,13 @@ def average_of_what(criterion: str) -> str:
     )
 
 
-def luck(summary: Summary) -> str:
+def luck(summary: Summary, whose: str = EVERYBODY) -> str:
     """How unlucky a calibration may be."""
     if summary.is_certain:
         return "The coverage is 100 %, because every prediction set holds everything."
     return (
-        f"In at least 19 of 20 calibrations like this one, the share covered is "
+        f"In at least 19 of 20 calibrations like this one, the share covered"
+        f"{' at any one site' if whose == EACH_SITE else ''} is "
         f"{floor_percent(summary.unlucky)} or more."
     )
 
