@@ -10,6 +10,7 @@ from fedconformal._extras import need
 from fedconformal.experiments._methods import DIFFERENT, QQ, Floats, Method, Sites
 from fedconformal.experiments._store import Rows
 from fedconformal.heterogeneity import MIXTURE, compare_sites, scale, what_if
+from fedconformal.metrics import clopper_pearson
 from fedconformal.planning import plan as make_plan
 from fedconformal.server import calibrate
 from fedconformal.site import report
@@ -148,6 +149,7 @@ def _who(level: float) -> Rows:
     for finding, factor in zip(named.sites, factors, strict=True):
         n = 200
         covered = int((factor * np.abs(rng.standard_normal(n)) <= threshold).sum())
+        lower, upper = (float(end) for end in clopper_pearson(covered, n))
         rows.append(
             {
                 "panel": WHO,
@@ -156,8 +158,8 @@ def _who(level: float) -> Rows:
                 "n": n,
                 "covered": covered,
                 "coverage": covered / n,
-                "lower": float(special.betaincinv(covered, n - covered + 1, 0.025)) if covered else 0.0,
-                "upper": float(special.betaincinv(covered + 1, n - covered, 0.975)) if covered < n else 1.0,
+                "lower": lower,
+                "upper": upper,
                 "stands_out": finding.stands_out,
                 "p_value": finding.p_value,
             }

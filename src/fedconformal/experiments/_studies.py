@@ -222,7 +222,7 @@ STUDIES: dict[str, Study] = {
         for name in data.NAMES
     },
     "heterogeneity": Study(
-        "Coverage as sites grow different", "section 3.5, and beyond", _heterogeneity, figures.heterogeneity
+        "Coverage as sites grow different", "section 3.5", _heterogeneity, figures.heterogeneity
     ),
     "private": Study("Coverage of private calibration", "appendix B.2", _private, figures.private),
 }

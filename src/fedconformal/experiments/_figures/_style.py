@@ -11,7 +11,7 @@ from fedconformal.experiments import _methods as methods
 from fedconformal.experiments._store import Rows
 
 # Okabe and Ito's palette, told apart with any common colour blindness.
-BLUE, ORANGE, GREEN, RED, PURPLE, SKY, GREY = (
+BLUE, ORANGE, GREEN, RED, PURPLE, SKY, GREY, BLACK = (
     "#0072B2",
     "#E69F00",
     "#009E73",
@@ -19,6 +19,7 @@ BLUE, ORANGE, GREEN, RED, PURPLE, SKY, GREY = (
     "#CC79A7",
     "#56B4E9",
     "#666666",
+    "#000000",
 )
 COLOURS = {
     methods.QQ: BLUE,
@@ -28,7 +29,7 @@ COLOURS = {
     methods.SINGLE: GREY,
     methods.PAPER: SKY,
     methods.TIGHT: PURPLE,
-    methods.EACH: PURPLE,
+    methods.EACH: BLACK,
 }
 STYLE = {
     "axes.spines.top": False,
