@@ -155,6 +155,14 @@ def test_a_data_set_has_coverage_and_length_for_both_federations(rows):
     assert all(len(white_circles(axes)) == len(NAMES) for axes in figure.axes)
 
 
+def test_very_low_coverages_are_counted_not_drawn(rows):
+    low = [{**row, "coverage": 0.5} if row["method"] == SINGLE and row["split"] < 3 else row for row in rows]
+    figure = drawn(figures.coverage(low))
+    for axes in figure.axes:
+        assert axes.get_ylim() == (0.8, 1.005)
+        assert [text.get_text() for text in axes.texts] == ["3 of 20 below 0.8"]
+
+
 def test_private_boxes_say_what_is_infeasible(tmp_path):
     scenario = Scenario("private", 5, 200, PRIVATE_METHODS)
     found = run(

@@ -17,6 +17,7 @@ from fedconformal.experiments._methods import (
     STABLE,
     TIGHT,
 )
+from fedconformal.experiments._models import MODELS, Network
 from fedconformal.experiments._protocol import FEW, MANY, PRIVATE
 from fedconformal.experiments._store import Rows, distinct, mean, select
 from fedconformal.planning import plan
@@ -84,7 +85,8 @@ _NOTES = """Where we differ from the paper, or the paper from what happens:
 
 def markdown(summary: Rows, *, quick: bool) -> str:
     """The results page: each claim of the paper with what we found, all tables, and where we differ."""
-    parts = [_QUICK if quick else _FULL, _claims_table(summary), _NOTES, _overall(summary)]
+    first = [_QUICK if quick else _FULL, _what_was_run(summary)]
+    parts = [*first, _claims_table(summary), _NOTES, _overall(summary)]
     for scenario in (MANY, FEW):
         chosen = select(summary, scenario=scenario)
         if chosen:
@@ -93,6 +95,19 @@ def markdown(summary: Rows, *, quick: bool) -> str:
         parts.append(_private(select(summary, scenario=PRIVATE)))
     parts.append(_times(summary))
     return "\n\n".join(parts) + "\n"
+
+
+def _what_was_run(summary: Rows) -> str:
+    """Which models were trained on which data sets, and on which they were not."""
+    everywhere = distinct(summary, "dataset")
+    words = []
+    for model in MODELS:
+        where = distinct(select(summary, model=model), "dataset")
+        missing = [name for name in everywhere if name not in where]
+        words.append(f"{model}: {', '.join(where) or 'not run'}")
+        if where and missing:
+            words[-1] += f" (not run on {', '.join(missing)})"
+    return "Models and the data sets they were run on: " + "; ".join(words) + "."
 
 
 def table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -122,8 +137,13 @@ def _overall(summary: Rows) -> str:
                         _number(length_ratio(summary, scenario, name), 3),
                     ]
                 )
-    return "## Over all data sets and models\n\n" + table(
-        ["", "method", "mean coverage", "std over splits", "std by the law", "length / centralised"], lines
+    return (
+        "## Over all data sets and models\n\n"
+        + table(
+            ["", "method", "mean coverage", "std over splits", "std by the law", "length / centralised"],
+            lines,
+        )
+        + "\n\n![Coverage over all data sets and splits](figures/coverage.png)"
     )
 
 
@@ -188,23 +208,30 @@ def _private(summary: Rows) -> str:
             lines.append([dataset, column, _number(plain[column]), *cells])
     m, n = summary[0]["n_sites"], summary[0]["n_points"]
     heads = [f"{method}, ε = {epsilon:g}" for method in ("paper", "tight") for epsilon in EPSILONS]
-    return f"## Private calibration, {m} x {n}, 100 bins, forests\n\n" + table(
-        ["data set", "", QQ, *heads], lines
+    return (
+        f"## Private calibration, {m} x {n}, 100 bins, forests\n\n"
+        + table(["data set", "", QQ, *heads], lines)
+        + "\n\n![Coverage of private calibration](figures/private.png)"
     )
 
 
 def _times(summary: Rows) -> str:
-    lines, total = [], 0.0
+    lines, total, classic = [], 0.0, 0.0
     for dataset in distinct(summary, "dataset"):
         for model in distinct(select(summary, dataset=dataset), "model"):
             row = select(summary, dataset=dataset, model=model)[0]
             seconds = row["fit_seconds"] * row["n_splits"]
             total += seconds
+            classic += 0.0 if model == Network.name else seconds
             lines.append(
                 [dataset, model, f"{row['n_train']:,}", f"{row['fit_seconds']:.1f}", f"{seconds / 60:.1f}"]
             )
     lines.append(["all", "", "", "", f"{total / 60:.1f}"])
-    return "## What the fits cost\n\n" + table(
+    words = (
+        f"All fits took {total / 60:.0f} minutes of processor time, those of ridge and forests "
+        f"{classic / 60:.0f}: {classic / 120:.0f} minutes on each of two cores."
+    )
+    return f"## What the fits cost\n\n{words}\n\n" + table(
         ["data set", "model", "training rows", "CPU seconds per split", "CPU minutes in all"], lines
     )
 

@@ -1,5 +1,6 @@
 """Box plots over random splits: the paper's figure 4, those of each data set, and the private ones."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from fedconformal.experiments import _methods as methods
@@ -7,6 +8,7 @@ from fedconformal.experiments._figures._style import boxes, colour, key, panels,
 from fedconformal.experiments._protocol import FEW, MANY
 from fedconformal.experiments._store import Rows, distinct, select
 
+_LOWEST = 0.8  # coverages below it are counted, not drawn
 _TITLES = {MANY: "$m \\gg n$", FEW: "$m \\ll n$"}
 
 
@@ -14,7 +16,7 @@ _TITLES = {MANY: "$m \\gg n$", FEW: "$m \\ll n$"}
 def coverage(rows: Rows) -> Any:
     """Coverage over all data sets and splits, m >> n on the left and m << n on the right (figure 4)."""
     scenarios = distinct(rows, "scenario")
-    figure, grid = panels(1, len(scenarios), (5.2 * len(scenarios), 3.8), sharey=True)
+    figure, grid = panels(1, len(scenarios), (5.2 * len(scenarios), 4.2), sharey=True)
     for axes, scenario in zip(grid[0], scenarios, strict=True):
         _panel(axes, select(rows, scenario=scenario), "coverage")
         axes.set_title(_TITLES.get(scenario, scenario))
@@ -79,3 +81,13 @@ def _panel(axes: Any, rows: Rows, column: str) -> None:
     axes.set_xticks(centres, models)
     if column == "coverage":
         target(axes, rows[0]["confidence_level"])
+        _cut(axes, [row["coverage"] for row in rows])
+
+
+def _cut(axes: Any, values: Sequence[float]) -> None:
+    """Keep a few very low coverages from squeezing the boxes, and say how many are not shown."""
+    below = sum(value < _LOWEST for value in values)
+    if below:
+        axes.set_ylim(_LOWEST, 1.005)
+        words = f"{below} of {len(values)} below {_LOWEST:g}"
+        axes.text(0.99, 0.02, words, ha="right", transform=axes.transAxes, fontsize="x-small")
