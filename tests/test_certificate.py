@@ -144,7 +144,7 @@ class TestKinds:
     def test_private(self, private):
         text = Reader(certificate(private)).text
         assert "one of 40 public bins" in text
-        assert "by at most a factor of 7.39 (e to the power ε = 2)" in text
+        assert "at most 7.39 times as likely or unlikely (e to the power ε = 2)" in text
         assert "Mean, 5 % quantile and probability are lower bounds" in text
         assert "P(C ≤ c) ≤ P(number of sites" in text
         assert "The promise allows for 1 wrong report, in whatever way." in text

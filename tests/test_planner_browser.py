@@ -224,3 +224,12 @@ def test_the_certificate_fits_and_has_no_serious_accessibility_problem(driver, a
     assert driver.execute_script("return document.documentElement.scrollWidth") <= width
     assert serious_problems(driver, axe) == []
     assert [line["message"] for line in driver.get_log("browser")] == []
+
+
+def test_the_skip_link_keeps_what_was_chosen(page, address):
+    open_at(page, address + "#sites=10&points=500&private=yes&epsilon=2")
+    assert page.find_element("id", "private").is_selected()
+    link = page.find_element("css selector", 'a[href="#result"]')
+    page.execute_script("arguments[0].focus(); arguments[0].click();", link)
+    WebDriverWait(page, 20).until(lambda page: page.execute_script("return location.hash") != "")
+    assert page.find_element("id", "private").is_selected()

@@ -43,14 +43,15 @@ def what_if(
         ["promised, no site differs", number(promised.mean()), f"≥ {number(promised.ppf(0.05))}", "", ""]
     ]
     for words, row in rows:
-        bounds = [f"≥ {number(max(0.0, row[name]))}" for name in ("bound", "ehm_bound")]
+        both = (row["bound"], row["ehm_bound"])
+        bounds = ["" if bound is None else f"≥ {number(max(0.0, bound))}" for bound in both]
         lines.append([words, number(row["mean"]), f"≥ {number(row['quantile_5'])}", *bounds])
     table(headings, lines)
 
 
 def _row(asked: WhatIf, test: str | None) -> tuple[str, dict[str, Any]]:
     law = asked.law(test)
-    bound, ehm = asked.bounds(test)
+    bound, ehm = (None, None) if asked.max_faulty else asked.bounds(test)
     words = {None: "like the sites that do not differ", MIXTURE: "from all sites, by weight"}
     row = {"test": test, **_numbers(law), "bound": bound, "ehm_bound": ehm}
     return words.get(test, f"from site {test}"), row
@@ -73,8 +74,6 @@ def compare(
     """Show who stands out."""
     plan = Plan.read(plan_file)
     reports, unreadable = read_reports(expand(files), Report)
-    for refusal in unreadable:
-        say(f"left out: {refusal.source}: {refusal.reason}")
     with working("comparing"):
         found = heterogeneity.compare_sites(
             plan,
@@ -83,9 +82,13 @@ def compare(
             confidence_level=level,
             false_alarm=false_alarm,
         )
+    for refusal in (*unreadable, *found.refused):
+        say(f"left out: {refusal.source}: {refusal.reason}")
     if as_json:
         sites = [vars(finding) for finding in found.sites]
-        print_json({"assumption": found.assumption, "p_value": found.p_value, "sites": sites})
+        refused = [refusal.model_dump() for refusal in (*unreadable, *found.refused)]
+        left = {"left_out": list(found.left_out), "refused": refused}
+        print_json({"assumption": found.assumption, "p_value": found.p_value, "sites": sites, **left})
         return
     ordered = sorted(found.sites, key=lambda finding: (finding.p_value, -abs(finding.position)))
     without = found.assumption == "exponential tail"

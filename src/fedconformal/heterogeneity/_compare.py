@@ -6,7 +6,6 @@ scores finds one odd site with probability at most e * a, however odd it is (doc
 proof). So something must be fixed: reference scores, a reference distribution, or the shape of the tail.
 """
 
-import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import lru_cache
@@ -17,7 +16,7 @@ from numpy.typing import ArrayLike
 from scipy import special, stats
 
 from fedconformal import _checks, server
-from fedconformal.documents import Plan, Report
+from fedconformal.documents import Plan, Refusal, Report
 from fedconformal.heterogeneity._counting import holm
 from fedconformal.heterogeneity._levels import level_index
 from fedconformal.heterogeneity._shifts import Scores
@@ -58,6 +57,9 @@ class Comparison:
     false_alarm: float
     sites: tuple[Finding, ...]
     left_out: tuple[str, ...]
+    """Sites too small for their rank: whatever their scores, they send Infinity."""
+    refused: tuple[Refusal, ...] = ()
+    """Reports that do not answer the plan."""
 
     @property
     def p_value(self) -> float:
@@ -115,15 +117,21 @@ def compare_sites(
         raise ValueError("private reports cannot be compared: their noise hides what would be looked for")
     i = level_index(plan, confidence_level)
     given = {report.digest: report for report in reports}
-    answers = server.calibrate(plan, given.values(), on_refused="skip").answers
-    counted = [given[answer.report] for answer in answers]
-    used = [report for report in counted if math.isfinite(report.values[i])]
+    calibration = server.calibrate(plan, given.values(), on_refused="skip")
+    counted = [given[answer.report] for answer in calibration.answers]
+    used = [report for report in counted if report.ranks[i] <= report.n]
     values = np.array([report.values[i] for report in used])
     sizes = np.array([report.n for report in used])
     ranks = np.array([report.ranks[i] for report in used])
     assumption: Assumption
     if reference is None:
         assumption = "exponential tail"
+        least = 2 / (1 + _n_draws(len(used)))
+        if alarm < least:
+            raise ValueError(
+                f"false_alarm must be at least {least:g} without a reference, the simulation sees no less; "
+                f"got {alarm:g}"
+            )
         position, p = _with_each_other(values, sizes, ranks, seed)
     elif not isinstance(reference, str) and not hasattr(reference, "cdf"):
         assumption = "reference scores"
@@ -135,8 +143,8 @@ def compare_sites(
         Finding(report.site, report.n, float(value), float(where), float(chance), bool(chance <= alarm))
         for report, value, where, chance in zip(used, values, position, p, strict=True)
     )
-    silent = tuple(report.site for report in counted if not math.isfinite(report.values[i]))
-    return Comparison(assumption, alarm, findings, silent)
+    silent = tuple(report.site for report in counted if report.ranks[i] > report.n)
+    return Comparison(assumption, alarm, findings, silent, calibration.refused)
 
 
 def _with_scores(values: Floats, n: Ints, l: Ints, scores: Floats) -> tuple[Floats, Floats]:
@@ -177,6 +185,10 @@ def _with_each_other(values: Floats, n: Ints, l: Ints, seed: int) -> tuple[Float
         raise ValueError(
             f"without a reference at least {_FEWEST} sites with a finite report are needed, got {values.size}"
         )
+    if not np.isfinite(values).all() or np.unique(values).size < values.size:
+        raise ValueError(
+            "reports that are equal, or infinite, have no exponential tail: give reference scores"
+        )
     spread = _spread(n, l)
     largest = _simulated(tuple(n.tolist()), tuple(l.tolist()), seed)
     distances = _distances(values, spread)
@@ -190,11 +202,16 @@ def _spread(n: Ints, l: Ints) -> Floats:
     return np.sqrt(variance)
 
 
+def _n_draws(m: int) -> int:
+    """How many federations of m sites are simulated."""
+    return int(np.clip(_DRAWS // max(m, 1), 999, 9999))
+
+
 @lru_cache(maxsize=16)
 def _simulated(sizes: tuple[int, ...], ranks: tuple[int, ...], seed: int) -> Floats:
     """Largest distances in federations of sites that are alike, in order."""
     n, l = np.array(sizes), np.array(ranks)
-    draws = int(np.clip(_DRAWS // n.size, 999, 9999))
+    draws = _n_draws(n.size)
     rng = np.random.default_rng(seed)
     largest = np.empty(draws)
     step = max(1, 2_000_000 // n.size)
@@ -209,8 +226,7 @@ def _distances(values: Floats, spread: Floats) -> Floats:
     """(value - median) / (its spread x the median of such ratios): the same for a + b * values."""
     away = (values - np.median(values, axis=-1, keepdims=True)) / spread
     unit = np.median(np.abs(away), axis=-1, keepdims=True)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where(away == 0, 0.0, away / unit) * 0.6744897501960817
+    return away / unit * 0.6744897501960817
 
 
 def _two_sided(low: Floats, high: Floats) -> Floats:

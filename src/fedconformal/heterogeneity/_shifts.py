@@ -17,6 +17,7 @@ from fedconformal import _checks
 from fedconformal.laws._sites import Distortion, Floats
 
 _HALVINGS = 60
+_LARGEST = 1e6
 
 
 class Scores(Protocol):
@@ -84,6 +85,7 @@ class Distorted:
 
     base: Scores
     h: Distortion
+    inverse: Distortion | None = None
 
     def cdf(self, x: Floats) -> Floats:
         """Share of the scores that are at most x."""
@@ -92,6 +94,8 @@ class Distorted:
     def ppf(self, c: Floats) -> Floats:
         """The score below which a share c lies."""
         c = np.asarray(c, dtype=float)
+        if self.inverse is not None:
+            return self.base.ppf(np.asarray(self.inverse(c), dtype=float))
         return self.base.ppf(_bisect(lambda u: np.asarray(self.h(u), float), c, 0.0 * c, 1.0 + 0.0 * c))
 
 
@@ -155,15 +159,17 @@ def scale(factor: float) -> Shift:
 
 def location(amount: float) -> Shift:
     """Scores larger by ``amount``."""
-    if not math.isfinite(amount):
-        raise ValueError(f"location must be finite, got {amount}")
+    if not abs(amount) <= _LARGEST:
+        raise ValueError(f"location must lie between -{_LARGEST:g} and {_LARGEST:g}, got {amount}")
     return lambda base: Moved(base, amount=amount)
 
 
 def power(exponent: float) -> Shift:
     """``h(c) = c ** exponent``: above 1 the scores are larger (as the largest of so many)."""
     _positive("power", exponent)
-    return lambda base: Distorted(base, lambda c: np.asarray(c) ** exponent)
+    return lambda base: Distorted(
+        base, lambda c: np.asarray(c) ** exponent, lambda c: np.asarray(c) ** (1 / exponent)
+    )
 
 
 def contaminated(share: float, factor: float) -> Shift:
@@ -208,5 +214,5 @@ def _log1p(x: Floats) -> Floats:
 
 
 def _positive(name: str, value: float) -> None:
-    if not 0 < value < math.inf:
-        raise ValueError(f"{name} must be a positive number, got {value}")
+    if not 1 / _LARGEST <= value <= _LARGEST:
+        raise ValueError(f"{name} must be a positive number up to {_LARGEST:g}, got {value}")

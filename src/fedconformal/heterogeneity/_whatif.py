@@ -1,5 +1,6 @@
 """What a plan's promise becomes if named sites are distributed otherwise."""
 
+import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -73,7 +74,12 @@ class WhatIf:
         )
 
     def bounds(self, test: str | None = None) -> tuple[float, float]:
-        """Lower bounds of the mean coverage: Proposition 3.4, and what Ehm's inequality makes of it."""
+        """Lower bounds of the mean coverage: Proposition 3.4, and what Ehm's inequality makes of it.
+
+        They are for honest sites: with ``max_faulty`` there is no such bound.
+        """
+        if self.max_faulty:
+            raise ValueError("the bounds are for honest sites, and this plan has max_faulty")
         distance, ehm = heterogeneity_losses(self.law(test).federation)
         return self.promised.mean() - distance, self.promised.mean() - ehm
 
@@ -84,10 +90,12 @@ class WhatIf:
             (site.n, site.rank, site.name if site.name in self.shifts else None) for site in self.sites
         )
 
+    @cached_property
+    def _shifted(self) -> dict[str, Scores]:
+        return {name: shift(self.reference) for name, shift in self.shifts.items()}
+
     def _scores(self, name: str | None) -> Scores:
-        return (
-            self.reference if name not in self.shifts or name is None else self.shifts[name](self.reference)
-        )
+        return self.reference if name is None else self._shifted.get(name, self.reference)
 
     def _target(self, test: str | None) -> Scores:
         if test is None:
@@ -131,8 +139,8 @@ def what_if(
             raise ValueError(f"{what} must name sites of the plan ({some}), got {unknown[0]!r}")
     shares = [site.n if weights is None else weights.get(site.name, 0.0) for site in sites]
     total = sum(shares)
-    if not total > 0 or min(shares) < 0:
-        raise ValueError("weights must not be negative, and not all zero")
+    if not 0 < total < math.inf or min(shares) < 0:
+        raise ValueError("weights must be finite, not negative, and not all zero")
     return WhatIf(
         sites,
         server_rank,

@@ -15,6 +15,8 @@ from fedconformal.laws._federation import Federation
 from fedconformal.laws._moments import integrate
 from fedconformal.laws._sites import Distortion, Floats, Shifted
 
+_TAIL = 1e-14
+
 
 def conditional_coverage_bound(
     n_sites: int, n_points: int, local_rank: int, server_rank: int, *, delta: float
@@ -74,8 +76,38 @@ def heterogeneity_losses(federation: Federation) -> tuple[float, float]:
         bound = np.minimum(1.0, ehm_bound(p) + ehm_bound(ideal) + means)
         return np.stack([exact, bound], axis=1)
 
-    exact, bound = integrate(losses, np.array([0.0, 1.0]), tolerance=1e-9)
+    exact, bound = integrate(losses, _edges(federation.sites), tolerance=1e-9)
     return float(exact), float(bound)
+
+
+def _edges(sites: Shifted) -> Floats:
+    """Where to look first: around every place at which a site's probability rises, shifted or not.
+
+    For large sites these are narrow, and an integral that starts elsewhere would not see them.
+    """
+    a, b, proper = sites.base._shape
+    marks = np.linspace(0.0, 1.0, 17)
+    for low, high, h in zip(
+        special.betaincinv(a, b, _TAIL)[proper],
+        1 - special.betaincinv(b, a, _TAIL)[proper],
+        [h for h, kept in zip(sites.distortions, proper, strict=True) if kept],
+        strict=True,
+    ):
+        ends = _inverse(h, np.array([low, high]))
+        marks = np.concatenate(
+            [marks, np.linspace(low, high, 9), np.linspace(float(ends[0]), float(ends[1]), 9)]
+        )
+    return np.unique(np.clip(marks, 0.0, 1.0))
+
+
+def _inverse(h: Distortion, shares: Floats) -> Floats:
+    """Where a distortion reaches these shares."""
+    low, high = np.zeros(shares.shape), np.ones(shares.shape)
+    for _ in range(60):
+        middle = (low + high) / 2
+        under = np.asarray(h(middle), dtype=float) < shares
+        low, high = np.where(under, middle, low), np.where(under, high, middle)
+    return (low + high) / 2
 
 
 def ehm_bound(p: ArrayLike) -> Any:

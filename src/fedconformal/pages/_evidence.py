@@ -87,7 +87,7 @@ def sites(it: Subject) -> Markup:
             [answer.site, f"{answer.n:,}", _ranks(answer.ranks), short(answer.report)]
             for answer in calibration.answers[:MOST_SITES]
         ]
-        headers = ["site", "cases", "rank sent", "report’s digest"]
+        headers = ["site", "cases", "rank aimed at" if it.plan.privacy else "rank sent", "report’s digest"]
         parts.append(table(headers, rows, numbers=frozenset({1, 2}), caption="Sites that answered"))
         if len(calibration.answers) > MOST_SITES:
             rest = len(calibration.answers) - MOST_SITES

@@ -92,18 +92,18 @@ def _infinite(it: Subject, i: int) -> Iterator[Markup]:
 def cost(it: Subject) -> Markup:
     plan = it.plan
     numbers = "one number" if len(plan.levels) == 1 else f"{len(plan.levels)} numbers"
-    says = [f"Each site gave away {numbers} and how many cases it has. Nothing else left any site."]
+    says = [f"Each site gave away {numbers} and how many cases it has. Its report holds nothing else."]
     if plan.privacy is None:
         says.append(
-            "The number is the score of one calibration case, exact to the last digit: the reports are "
+            "Such a number is the score of one calibration case, exact to the last digit: the reports are "
             "not differentially private."
         )
     else:
         rule = plan.privacy
         says += [
-            f"The number is not a score but one of {len(rule.edges):,} public bins, drawn at random around "
-            f"one: each report is {rule.epsilon:g}-differentially private for the records behind it, if "
-            "the site kept its ledger.",
+            f"Such a number is not a score but one of {len(rule.edges):,} public bins, drawn at random "
+            f"around one: each report is {rule.epsilon:g}-differentially private for the records behind it, "
+            "if the site kept its ledger.",
             words.privacy_factor(rule.epsilon),
             "The promise above holds with this noise counted in.",
         ]

@@ -52,7 +52,7 @@ def listed(names: Sequence[str]) -> str:
 
 
 EVERYBODY = "new cases"
-EACH_SITE = "the new cases of every site"
+EACH_SITE = "the new cases of every site that answered"
 
 
 def promise(confidence_level: float, criterion: str, delta: float | None, whose: str = EVERYBODY) -> str:
@@ -109,12 +109,16 @@ def set_rule(score: str | None) -> str:
 
 
 def privacy_factor(epsilon: float) -> str:
-    """What epsilon means for one record."""
-    factor = math.exp(epsilon)
-    shown = f"{math.ceil(factor * 100) / 100:g}" if factor < 100 else f"{factor:.3g}"
+    """What epsilon means for one record, its factor rounded up."""
+    if epsilon > 7:
+        return (
+            f"A privacy loss ε of {epsilon:g} promises next to nothing: exchanging one record could make a "
+            "report more than a thousand times as likely."
+        )
+    factor = Decimal(math.exp(epsilon)).quantize(Decimal("0.01"), rounding=ROUND_CEILING)
     return (
-        f"Whatever anybody knew before, seeing a site’s report changes the odds of any guess about one "
-        f"record by at most a factor of {shown} (e to the power ε = {epsilon:g})."
+        f"Exchanging one record of a site for another makes any report at most {factor:,} times as likely or "
+        f"unlikely (e to the power ε = {epsilon:g})."
     )
 
 

@@ -7,9 +7,11 @@ from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, model_val
 
 MOST_SITES = 10_000
 MOST_POINTS = 1_000_000
-MOST_SIZES = 100
-MOST_SITES_BY_SIZES = 20_000
+MOST_SIZES = 40
+MOST_SITES_BY_SIZES = 4_000
 MOST_PRIVATE_POINTS = 10_000
+MOST_FAULTY_SIZES = 5
+MOST_FAULTY_SITES_BY_SIZES = 400
 MOST_PRIVATE_SIZES = 12
 MOST_BINS = 1_000
 MOST_PRIVATE_WISH_SITES = 1_000
@@ -88,6 +90,17 @@ class PlanQuestion(Part):
             raise ValueError(
                 f"with {len(different)} different sizes there may be up to {most:,} sites {here}"
             )
+        faulty = len(different) > 1 and self.max_faulty > 0
+        if faulty and len(different) > MOST_FAULTY_SIZES:
+            raise ValueError(
+                f"with sites that lie, points may hold up to {MOST_FAULTY_SIZES} different sizes {here}"
+            )
+        if faulty and len(different) * self.n_sites > MOST_FAULTY_SITES_BY_SIZES:
+            most = MOST_FAULTY_SITES_BY_SIZES // len(different)
+            raise ValueError(
+                f"with sites that lie and {len(different)} different sizes there may be up to {most:,} "
+                f"sites {here}"
+            )
         if self.privacy is not None and len(different) > MOST_PRIVATE_SIZES:
             raise ValueError(
                 f"with privacy, points may hold up to {MOST_PRIVATE_SIZES} different sizes {here}"
@@ -121,7 +134,7 @@ class PlanQuestion(Part):
     def command(self) -> str:
         """The command that makes the same plan."""
         sizes = [str(size) for size in self.sizes]
-        sites = [f"--sites {self.n_sites}"] if isinstance(self.points, int) else []
+        sites = [f"--sites {self.n_sites}"] if len(sizes) == 1 else []
         options = [
             *sites,
             f"--points {','.join(sizes)}",

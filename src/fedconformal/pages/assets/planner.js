@@ -134,6 +134,7 @@ function remember() {
 
 function recall() {
   const state = new URLSearchParams(location.hash.slice(1));
+  if (location.hash && !location.hash.includes("=")) return; // a place on the page, not a state
   for (const id of FIELDS) if (state.has(id)) $(id).value = state.get(id);
   for (const name of ["spread", "criterion"]) {
     const radio = [...document.querySelectorAll(`input[name="${name}"]`)].find((each) => each.value === state.get(name));
