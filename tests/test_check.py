@@ -544,3 +544,12 @@ class TestCommands:
             in run("checks", "calibration.json", "calibration.json", code=2).err
         )
         assert "nowhere.json" in run("checks", "calibration.json", "nowhere.json", code=2).err
+
+
+def test_words_for_a_promise_to_each_site():
+    plan = fc.plan(n_points={"A": 60, "B": 60}, confidence_level=0.9, target="each-site")
+    rng = np.random.default_rng(0)
+    calibration = fc.calibrate(plan, [fc.report(plan, rng.random(60), site=site) for site in "AB"])
+    words = check(calibration, 2 * rng.random(300), site="A").sentence()
+    assert "have changed since the calibration, or it came out low for this site" in words
+    assert "other sites" not in words

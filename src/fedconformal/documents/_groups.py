@@ -98,6 +98,8 @@ class GroupPlan(Document):
             raise ValueError("either all groups are private or none")
         if any(plan.privacy is not None and plan.privacy.one_hot for plan in plans):
             raise ValueError("groups do not go with one-hot vectors")
+        if any(plan.target == "each-site" for plan in plans):
+            raise ValueError("groups are for the population: a promise to each site is a plan of its own")
         if any(plan.keys is not None for plan in plans):
             raise ValueError("the keys belong to the group plan, not to the plan of one group")
         if self.keys is not None and [key.site for key in self.keys] != sorted(self.site_names or ()):

@@ -77,6 +77,8 @@ class LocalCheck:
     site: str | None
     n: int
     levels: tuple[CoverageCheck, ...]
+    each_site: bool
+    """Whether the promise was to every site by itself."""
     low_by_luck: tuple[float, ...]
     """For each level: the probability that a calibration gives no more than the upper end of the interval (in
     whole tenths of a percent, rounded up) if all sites are alike; an upper bound."""
@@ -105,7 +107,7 @@ class LocalCheck:
         """What was found, in plain words; a line for each level."""
         where = "here" if self.site is None else f"at {self.site}"
         lines = zip(self.levels, self.low_by_luck, strict=True)
-        return "\n".join(_sentence(level, luck, where) for level, luck in lines)
+        return "\n".join(_sentence(level, luck, where, each_site=self.each_site) for level, luck in lines)
 
 
 def check(
@@ -145,7 +147,8 @@ def check(
         float(calibration.laws[i].cdf(_tenths_up(level.interval[1]) / 1000))
         for i, level in zip(chosen, levels, strict=True)
     ]
-    return LocalCheck(site, values.size, tuple(levels), tuple(luck))
+    each_site = calibration.plan.target == "each-site"
+    return LocalCheck(site, values.size, tuple(levels), each_site, tuple(luck))
 
 
 def count_covered(calibration: Calibration, values: np.ndarray[Any, np.dtype[Any]]) -> tuple[int, ...]:
@@ -207,7 +210,7 @@ def cases_needed(
 # -- words -------------------------------------------------------------------------------------------------
 
 
-def _sentence(check: CoverageCheck, low_by_luck: float, where: str) -> str:
+def _sentence(check: CoverageCheck, low_by_luck: float, where: str, *, each_site: bool) -> str:
     level, n = percent_of(check.confidence_level), check.n
     cases = "1 new case" if n == 1 else f"{n:,} new cases"
     if check.threshold == math.inf:
@@ -222,11 +225,17 @@ def _sentence(check: CoverageCheck, low_by_luck: float, where: str) -> str:
         f"({percent_of(check.confidence)} confidence)."
     )
     if check.falls_short:
+        causes = (
+            f"cases {where} have changed since the calibration, or it came out low for this site: if they "
+            "have not changed,"
+            if each_site
+            else f"cases {where} differ from those of other sites, or this calibration came out low for "
+            "everybody: if all sites are alike,"
+        )
         return (
             f"{found} If it were {level} or more, so few would fall inside {odds(check.p_value)}, so this "
-            f"speaks for a coverage below {level}. Either cases {where} differ from those of other sites, or "
-            f"this calibration came out low for everybody: if all sites are alike, it gives {_up(high)} or "
-            f"less with a probability of at most {_up(low_by_luck)}."
+            f"speaks for a coverage below {level}. Either {causes} it gives {_up(high)} or less with a "
+            f"probability of at most {_up(low_by_luck)}."
         )
     return f"{found} {_no_shortfall(check, level, where)}"
 
