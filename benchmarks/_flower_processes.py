@@ -2,8 +2,10 @@
 
 import contextlib
 import importlib.util
+import json
 import os
 import signal
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,22 @@ def load_deploy() -> Any:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+def simulate(app: Path, home: Path, sites: int, *, timeout: float, **configuration: Any) -> str:
+    """Run an app with so many simulated sites, Flower's files in the folder `home`; what was printed."""
+    settings = " ".join(f"{field}={json.dumps(value)}" for field, value in configuration.items())
+    command = ["flwr", "run", str(app), "--stream", "--federation-config", f"num-supernodes={sites}"]
+    (home / "flwr").mkdir(exist_ok=True)
+    return subprocess.run(
+        [*command, "--run-config", settings],
+        env=load_deploy().environment(home),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        check=True,
+    ).stdout
 
 
 def end_processes(folder: Path) -> None:

@@ -2,21 +2,17 @@
 
 import json
 import statistics
-import subprocess
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from benchmarks._flower_processes import end_processes, load_deploy
+from benchmarks._flower_processes import end_processes, simulate
 from benchmarks._timing import Row, duration
 
 SITES = (10, 100, 1000)
 POINTS = 1000
 GOAL_TIME, GOAL_BYTES = 1.2, 2048
 APP = Path(__file__).parent / "flower_app"
-
-
-deploy = load_deploy()
 
 
 def run() -> Iterator[Row]:
@@ -49,23 +45,14 @@ def run() -> Iterator[Row]:
 
 def _simulate(sites: int) -> dict[str, dict[str, list[float]]]:
     with tempfile.TemporaryDirectory() as folder:
-        (Path(folder) / "flwr").mkdir()
-        output = Path(folder) / "result.json"
-        command = ["flwr", "run", str(APP), "--stream", "--federation-config"]
-        settings = f'sites={sites} points={POINTS} repetitions={9 if sites < 1000 else 5} output="{output}"'
+        home = Path(folder)
+        output = home / "result.json"
+        settings = {"sites": sites, "points": POINTS, "repetitions": 9 if sites < 1000 else 5}
         try:
-            done = subprocess.run(
-                [*command, f"num-supernodes={sites}", "--run-config", settings],
-                env=deploy.environment(folder),
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                timeout=900,
-                check=True,
-            )
+            printed = simulate(APP, home, sites, timeout=900, **settings, output=str(output))
         finally:
-            end_processes(Path(folder))
+            end_processes(home)
         if not output.exists():
-            raise RuntimeError(f"the simulation gave no result:\n{done.stdout[-3000:]}")
+            raise RuntimeError(f"the simulation gave no result:\n{printed[-3000:]}")
         result: dict[str, dict[str, list[float]]] = json.loads(output.read_text())
         return result

@@ -238,6 +238,25 @@ class TestPrivate:
         assert "trial" in refused.err
         assert "ledger" in run("report", "other.json", "X.npy", "--site", "X", code=2).err
 
+    def test_scores_of_a_new_model_draw_on_the_old_budget_once_accepted(self, desk, run):
+        run(
+            "plan", "--sites", 3, "--points", 300, "--epsilon", 2, "--bins", "uniform:0:80:50", "-o", "p.json"
+        )
+        run("ledger", "new", "X.db")
+        run("ledger", "budget", "X.db", "trial", 4)
+        scores = np.random.default_rng(0).exponential(size=300)
+        np.save("old.npy", scores)
+        np.savetxt("new.csv", 9 * scores, header="score", comments="")
+        account = ["--site", "X", "--ledger", "X.db", "--dataset", "trial", "--json"]
+        first = fc.Report.from_json(run("report", "p.json", "old.npy", *account).out)
+        refused = run("report", "p.json", "new.csv", *account, code=2).err
+        assert "have changed" in refused
+        assert "ledger accept" in refused
+        run("ledger", "accept", "X.db", "trial", "new.csv", "--reason", "model 2")
+        second = fc.Report.from_json(run("report", "p.json", "new.csv", *account).out)
+        assert second.value > 3 * first.value
+        assert json.loads(run("ledger", "show", "X.db", "--json").out)["accounts"][0]["spent"] == 4
+
     @pytest.mark.parametrize("bins", ["uniform:0:8", "uniform:8:0:50", "cubic:0:8:50", "uniform:a:b:c"])
     def test_bad_bins(self, run, bins):
         assert (

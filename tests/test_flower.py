@@ -59,7 +59,6 @@ class LocalGrid(Grid):
         replies = []
         for number, message in enumerate(messages):
             message.metadata.__dict__["_message_id"] = f"message {number}"
-            assert message.metadata.ttl >= timeout
             self.sent.append(message)
             app, config = self.nodes[message.metadata.dst_node_id]
             context = Context(1, message.metadata.dst_node_id, config, RecordDict(), {})
@@ -465,6 +464,13 @@ def test_the_round_waits_for_sites_that_are_late(caplog):
 def test_there_is_always_a_timeout(value):
     with pytest.raises(ValueError, match="timeout must be a finite number of seconds"):
         calibrate(named_grid(), fc.plan(confidence_level=0.9), timeout=value)
+
+
+def test_a_site_whose_clock_is_wrong_by_ten_minutes_is_heard():
+    """Flower gives a reply what is left of the question's time by the site's clock, and drops it at nothing."""
+    grid = named_grid()
+    calibrate(grid, fc.plan(confidence_level=0.8), timeout=5)
+    assert all(message.metadata.ttl == 5 + 600 for message in grid.sent)
 
 
 def test_what_travels_is_small():

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from benchmarks._flower_processes import end_processes, load_deploy
+from benchmarks._flower_processes import end_processes, load_deploy, simulate
 
 import fedconformal as fc
 
@@ -84,26 +84,19 @@ def as_in_files(plan, seeds, **options):
 
 def test_the_guide_in_simulation(home):
     printed = run_documented("--federation-config", home)
-    assert "from 10 of 10 sites" in printed
+    shown = GUIDE.read_text().split("(the test runs it and compares):\n")[1].split("\n`flwr run` starts")[0]
+    lines = [line.strip() for line in shown.splitlines() if line.strip() not in {"", "..."}]
+    assert len(lines) == 6
+    assert [line for line in lines if line not in printed.splitlines()] == []
     assert len(re.findall(r"^site-\d: [01]\.\d+ of 36 held-out images covered", printed, re.MULTILINE)) == 10
 
 
 def run_simulation(home, plan, **configuration):
     """One round with ten sites, of which the last two have one name."""
     (home / "plan.json").write_text(plan.to_json())
-    values = {"plan": f"{home}/plan.json", "output": f"{home}/calibration.json", **configuration}
-    settings = " ".join(f"{field}={json.dumps(value)}" for field, value in values.items())
-    command = ["flwr", "run", str(APP), "--stream", "--federation-config", "num-supernodes=10"]
-    done = subprocess.run(
-        [*command, "--run-config", settings],
-        env=deploy.environment(home),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=True,
-    )
-    assert (home / "calibration.json").exists(), done.stdout
+    files = {"plan": f"{home}/plan.json", "output": f"{home}/calibration.json"}
+    printed = simulate(APP, home, 10, timeout=300, **files, **configuration)
+    assert (home / "calibration.json").exists(), printed
     return fc.Calibration.read(home / "calibration.json")
 
 

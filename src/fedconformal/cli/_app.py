@@ -6,9 +6,29 @@ from typing import Annotated, Any
 import typer
 
 from fedconformal import __version__
-from fedconformal.cli import _groups, _parse
-from fedconformal.cli._options import Force, Json, Output, check_output, save
-from fedconformal.cli._show import say, show_calibration, show_plan, working
+from fedconformal.cli import _books, _groups, _parse
+from fedconformal.cli._differ_commands import check, checks, compare, whatif
+from fedconformal.cli._options import (
+    Column,
+    Columns,
+    DataSet,
+    Force,
+    Json,
+    LedgerFile,
+    Only,
+    Output,
+    Prediction,
+    Reports,
+    Score,
+    SignWith,
+    Site,
+    SkipRefused,
+    Target,
+    Yes,
+    check_output,
+    save,
+)
+from fedconformal.cli._show import show_calibration, show_plan, working
 
 app = typer.Typer(
     add_completion=False,
@@ -109,23 +129,17 @@ def plan(
 def report(
     plan_file: Annotated[Path, typer.Argument(metavar="PLAN", help="The plan to answer.")],
     scores: Annotated[Path, typer.Argument(help="Scores: CSV, Parquet or .npy.")],
-    site: Annotated[str, typer.Option(help="This site's name.")],
-    column: Annotated[str | None, typer.Option(help="Column that holds the scores.")] = None,
-    target: Annotated[
-        str | None, typer.Option(help="Instead of scores: column with the truth; the plan fixes the score.")
-    ] = None,
-    prediction: Annotated[
-        list[str] | None, typer.Option(help="With --target: columns of the prediction.")
-    ] = None,
-    sign_with: Annotated[Path | None, typer.Option(help="Private key of this site.")] = None,
-    ledger: Annotated[Path | None, typer.Option(help="For a private plan: this site's ledger.")] = None,
-    dataset: Annotated[
-        str | None, typer.Option(help="For a private plan: what the data are called in the ledger.")
-    ] = None,
+    site: Site,
+    column: Column = None,
+    target: Target = None,
+    prediction: Prediction = None,
+    sign_with: SignWith = None,
+    ledger: LedgerFile = None,
+    dataset: DataSet = None,
     one_hot: Annotated[
         bool, typer.Option(help="For a private plan: write the one-hot vectors instead.")
     ] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: Yes = False,
     output: Output = None,
     force: Force = False,
     json: Json = False,
@@ -155,8 +169,8 @@ def report(
 @app.command()
 def calibrate(
     plan_file: Annotated[Path, typer.Argument(metavar="PLAN", help="The plan that was answered.")],
-    reports: Annotated[list[Path], typer.Argument(help="Report files, or directories of them.")],
-    skip_refused: Annotated[bool, typer.Option(help="Count refused reports as missing.")] = False,
+    reports: Reports,
+    skip_refused: SkipRefused = False,
     histogram: Annotated[bool, typer.Option(help="The files hold summed or single one-hot vectors.")] = False,
     output: Output = None,
     force: Force = False,
@@ -177,11 +191,9 @@ def calibrate(
 def predict(
     calibration: Annotated[Path, typer.Argument(help="The calibration.")],
     predictions: Annotated[Path, typer.Argument(help="Predictions: CSV, Parquet or .npy.")],
-    column: Annotated[
-        list[str] | None, typer.Option(help="Columns of the prediction; may be repeated.")
-    ] = None,
-    score: Annotated[str | None, typer.Option(help="The score, where the plan does not fix it.")] = None,
-    only: Annotated[bool, typer.Option(help="Leave out the other columns.")] = False,
+    column: Columns = None,
+    score: Score = None,
+    only: Only = False,
     output: Output = None,
     force: Force = False,
     json: Json = False,
@@ -198,76 +210,6 @@ def predict(
         only=only,
         output=output,
         force=force,
-        as_json=json,
-    )
-
-
-@app.command()
-def whatif(
-    plan_file: Annotated[Path, typer.Argument(metavar="PLAN", help="A plan, or a calibration.")],
-    shift: Annotated[
-        list[str],
-        typer.Option(
-            help="SITE=scale:1.5, SITE=location:0.3, SITE=power:2, SITE=contaminated:0.1:5 or "
-            "SITE=scores:FILE; may be repeated. Sites without names are numbered from 1."
-        ),
-    ],
-    test: Annotated[
-        list[str] | None,
-        typer.Option(help="Where test points come from: a site, or mixture; by default the shifted ones."),
-    ] = None,
-    reference: Annotated[
-        str,
-        typer.Option(
-            help="Scores of the other sites: half-normal, exponential, normal, uniform, log-normal, cauchy, "
-            "or a file of example scores."
-        ),
-    ] = "half-normal",
-    weight: Annotated[
-        list[str] | None, typer.Option(help="SITE=0.3: its share of the mixture; by default by size.")
-    ] = None,
-    confidence_level: Annotated[float | None, typer.Option(help="One of the plan's levels.")] = None,
-    json: Json = False,
-) -> None:
-    """Ask what becomes of the coverage if some sites differ."""
-    from fedconformal.cli import _differ
-
-    _differ.what_if(
-        plan_file,
-        shift,
-        tests=test or [],
-        reference=reference,
-        weights=weight or [],
-        level=confidence_level,
-        as_json=json,
-    )
-
-
-@app.command()
-def compare(
-    plan_file: Annotated[Path, typer.Argument(metavar="PLAN", help="The plan that was answered.")],
-    reports: Annotated[list[Path], typer.Argument(help="Report files, or directories of them.")],
-    reference: Annotated[
-        str | None,
-        typer.Option(help="Scores of a typical site (a file), or a named distribution as for whatif."),
-    ] = None,
-    column: Annotated[str | None, typer.Option(help="Column that holds the reference scores.")] = None,
-    confidence_level: Annotated[float | None, typer.Option(help="One of the plan's levels.")] = None,
-    false_alarm: Annotated[
-        float, typer.Option(help="Probability of naming any site if all are alike.")
-    ] = 0.05,
-    json: Json = False,
-) -> None:
-    """Look for sites that stand out, from their reports alone."""
-    from fedconformal.cli import _differ
-
-    _differ.compare(
-        plan_file,
-        reports,
-        reference=reference,
-        column=column,
-        level=confidence_level,
-        false_alarm=false_alarm,
         as_json=json,
     )
 
@@ -301,138 +243,11 @@ def certificate(
     write_certificate(calibration, output, force=force)
 
 
-@app.command()
-def check(
-    calibration: Annotated[Path, typer.Argument(help="The published calibration.")],
-    scores: Annotated[Path, typer.Argument(help="Scores of new cases: CSV, Parquet or .npy.")],
-    site: Annotated[str | None, typer.Option(help="This site's name; needed for an answer.")] = None,
-    column: Annotated[str | None, typer.Option(help="Column that holds the scores.")] = None,
-    target: Annotated[
-        str | None, typer.Option(help="Instead of scores: column with the truth; the plan fixes the score.")
-    ] = None,
-    prediction: Annotated[
-        list[str] | None, typer.Option(help="With --target: columns of the prediction.")
-    ] = None,
-    confidence_level: Annotated[
-        float | None, typer.Option(help="One of the calibration's levels; all by default.")
-    ] = None,
-    private: Annotated[
-        float | None, typer.Option(metavar="EPSILON", help="Make the answer differentially private.")
-    ] = None,
-    ledger: Annotated[Path | None, typer.Option(help="For a private answer: this site's ledger.")] = None,
-    dataset: Annotated[
-        str | None, typer.Option(help="For a private answer: what the new cases are called in the ledger.")
-    ] = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Where to write an answer for the coordinator.")
-    ] = None,
-    force: Force = False,
-    json: Json = False,
-) -> None:
-    """Check a calibration on new cases of this site; nothing leaves unless an answer is asked for."""
-    from fedconformal.cli import _check
-
-    check_output(output, force=force)
-    _check.check(
-        calibration,
-        scores,
-        site=site,
-        column=column,
-        target=target,
-        prediction=prediction,
-        confidence_level=confidence_level,
-        epsilon=private,
-        ledger=ledger,
-        dataset=dataset,
-        ask=not yes,
-        output=output,
-        force=force,
-        as_json=json,
-    )
-
-
-@app.command()
-def checks(
-    calibration: Annotated[Path, typer.Argument(help="The calibration that the sites checked.")],
-    answers: Annotated[list[Path], typer.Argument(help="Answer files, or directories of them.")],
-    json: Json = False,
-) -> None:
-    """Compare the sites' checks: coverage with intervals, and who falls short."""
-    from fedconformal.cli import _check
-
-    _check.checks(calibration, answers, as_json=json)
-
-
+for command in (whatif, compare, check, checks):
+    app.command()(command)
 app.add_typer(_groups.app, name="groups")
-
-keys = typer.Typer(no_args_is_help=True, help="Ed25519 keys of a site.")
-app.add_typer(keys, name="keys")
-
-
-@keys.command("new")
-def keys_new(
-    name: Annotated[str, typer.Argument(help="The site's name: the key goes to NAME.key.")] = "site",
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="Where to write it instead.")] = None,
-    force: Force = False,
-) -> None:
-    """Make a key: the private part goes to a file, the public part is printed."""
-    from fedconformal._outputs import write_text
-    from fedconformal.signing import SigningKey
-
-    path = output or Path(f"{name}.key")
-    check_output(path, force=force)
-    made = SigningKey.new()
-    write_text(path, made.to_pem().decode(), force=force, mode=0o600)
-    say(f"wrote {path}: keep it at the site; the plan lists the public key")
-    print(made.public_key)
-
-
-@keys.command("show")
-def keys_show(key: Annotated[Path, typer.Argument(help="A private key file.")]) -> None:
-    """Print the public part of a key."""
-    from fedconformal.signing import SigningKey
-
-    print(SigningKey.from_pem(key.read_bytes()).public_key)
-
-
-ledger_app = typer.Typer(no_args_is_help=True, help="A site's account of privacy spent.")
-app.add_typer(ledger_app, name="ledger")
-
-
-@ledger_app.command("new")
-def ledger_new(path: Annotated[Path, typer.Argument(help="The ledger file to make.")]) -> None:
-    """Start a ledger."""
-    from fedconformal.privacy import Ledger
-
-    Ledger.create(path)
-    say(f"made {path}")
-
-
-@ledger_app.command("budget")
-def ledger_budget(
-    path: Annotated[Path, typer.Argument(help="The ledger.")],
-    dataset: Annotated[str, typer.Argument(help="What the data are called.")],
-    epsilon: Annotated[float, typer.Argument(help="Privacy loss allowed in all.")],
-    reason: Annotated[str | None, typer.Option(help="Why a budget that was set before is raised.")] = None,
-) -> None:
-    """Set the budget of a data set, or raise it with a reason."""
-    from fedconformal.privacy import Ledger
-
-    book = Ledger(path)
-    if reason is None:
-        book.set_budget(dataset, epsilon)
-    else:
-        book.raise_budget(dataset, epsilon, reason=reason)
-    say(f"{dataset}: {epsilon:g} in all")
-
-
-@ledger_app.command("show")
-def ledger_show(path: Annotated[Path, typer.Argument(help="The ledger.")], json: Json = False) -> None:
-    """Show budgets and what was spent on which plan."""
-    from fedconformal.cli import _site
-
-    _site.show_ledger(path, as_json=json)
+app.add_typer(_books.keys, name="keys")
+app.add_typer(_books.ledger, name="ledger")
 
 
 @app.command()

@@ -6,7 +6,27 @@ from typing import Annotated, Any
 import typer
 
 from fedconformal.cli import _parse
-from fedconformal.cli._options import Force, Json, Output, check_output, save
+from fedconformal.cli._options import (
+    Column,
+    Columns,
+    DataSet,
+    Force,
+    Json,
+    LedgerFile,
+    Only,
+    Output,
+    Prediction,
+    Reports,
+    ReportsToo,
+    Score,
+    SignWith,
+    Site,
+    SkipRefused,
+    Target,
+    Yes,
+    check_output,
+    save,
+)
 from fedconformal.cli._show import show_group_calibration, show_group_plan, working
 
 app = typer.Typer(no_args_is_help=True, help="One threshold for each group of points, in one round.")
@@ -79,21 +99,15 @@ def plan(
 def report(
     plan_file: Annotated[Path, typer.Argument(metavar="PLAN", help="The group plan to answer.")],
     scores: Annotated[Path, typer.Argument(help="Scores and labels: CSV or Parquet.")],
-    site: Annotated[str, typer.Option(help="This site's name.")],
+    site: Site,
     group: GroupColumn,
-    column: Annotated[str | None, typer.Option(help="Column that holds the scores.")] = None,
-    target: Annotated[
-        str | None, typer.Option(help="Instead of scores: column with the truth; the plan fixes the score.")
-    ] = None,
-    prediction: Annotated[
-        list[str] | None, typer.Option(help="With --target: columns of the prediction.")
-    ] = None,
-    sign_with: Annotated[Path | None, typer.Option(help="Private key of this site.")] = None,
-    ledger: Annotated[Path | None, typer.Option(help="For a private plan: this site's ledger.")] = None,
-    dataset: Annotated[
-        str | None, typer.Option(help="For a private plan: what the data are called in the ledger.")
-    ] = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    column: Column = None,
+    target: Target = None,
+    prediction: Prediction = None,
+    sign_with: SignWith = None,
+    ledger: LedgerFile = None,
+    dataset: DataSet = None,
+    yes: Yes = False,
     output: Output = None,
     force: Force = False,
     json: Json = False,
@@ -119,8 +133,8 @@ def report(
 @app.command()
 def calibrate(
     plan_file: Annotated[Path, typer.Argument(metavar="PLAN", help="The group plan that was answered.")],
-    reports: Annotated[list[Path], typer.Argument(help="Report files, or directories of them.")],
-    skip_refused: Annotated[bool, typer.Option(help="Count refused reports as missing.")] = False,
+    reports: Reports,
+    skip_refused: SkipRefused = False,
     output: Output = None,
     force: Force = False,
     json: Json = False,
@@ -146,11 +160,9 @@ def predict(
     calibration: Annotated[Path, typer.Argument(help="The group calibration.")],
     predictions: Annotated[Path, typer.Argument(help="Predictions and labels: CSV or Parquet.")],
     group: GroupColumn,
-    column: Annotated[
-        list[str] | None, typer.Option(help="Columns of the prediction; may be repeated.")
-    ] = None,
-    score: Annotated[str | None, typer.Option(help="The score, where the plan does not fix it.")] = None,
-    only: Annotated[bool, typer.Option(help="Leave out the other columns.")] = False,
+    column: Columns = None,
+    score: Score = None,
+    only: Only = False,
     output: Output = None,
     force: Force = False,
     json: Json = False,
@@ -180,9 +192,7 @@ def predict(
 @app.command()
 def verify(
     calibration: Annotated[Path, typer.Argument(help="The group calibration to check.")],
-    reports: Annotated[
-        list[Path] | None, typer.Option(help="Report files or directories: checks the thresholds too.")
-    ] = None,
+    reports: ReportsToo = None,
     json: Json = False,
 ) -> None:
     """Recompute the claim of every group by an independent path."""

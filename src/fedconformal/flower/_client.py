@@ -35,8 +35,8 @@ def add_conformal(
 ) -> None:
     """Let a ClientApp answer plans: ``scores_fn`` computes the site's scores, one report leaves.
 
-    The report is written to the site's log before it leaves. If anything goes wrong, a fixed code leaves
-    instead (``Failure``) and the exception stays in the site's log, in full.
+    The report is written to the site's log before it leaves (in a simulation at the level DEBUG). If
+    anything goes wrong, a fixed code leaves instead (``Failure``), and the exception stays in the site's log.
 
     Parameters
     ----------

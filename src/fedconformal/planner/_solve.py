@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
@@ -41,6 +42,10 @@ class Solution:
 @lru_cache(maxsize=_REMEMBERED)
 def make_plan(question: PlanQuestion) -> Plan:
     """The plan itself."""
+    return _plan(question, privacy=_privacy(question))
+
+
+def _plan(question: PlanQuestion, **options: Any) -> Plan:
     return plan(
         question.n_sites,
         question.points,
@@ -48,8 +53,8 @@ def make_plan(question: PlanQuestion) -> Plan:
         criterion=question.criterion,
         delta=question.delta,
         max_faulty=question.max_faulty,
-        privacy=_privacy(question),
         on_infeasible="ignore",
+        **options,
     )
 
 
@@ -74,17 +79,7 @@ def _solved(question: PlanQuestion) -> Solution:
 @lru_cache(maxsize=_REMEMBERED)
 def _drafted(question: PlanQuestion) -> Solution:
     if question.privacy is None:
-        quick = plan(
-            question.n_sites,
-            question.points,
-            confidence_level=question.confidence_level,
-            criterion=question.criterion,
-            delta=question.delta,
-            max_faulty=question.max_faulty,
-            local_ranks="paper",
-            on_infeasible="ignore",
-        )
-        return _from_plan(question, quick, is_draft=True)
+        return _from_plan(question, _plan(question, local_ranks="paper"), is_draft=True)
     sizes, counts = _groups(question)
     found = draft_private(sizes, counts, goal_of(question), terms_of(question))
     quantile, rank = found or (Fraction(999, 1000), None)

@@ -349,7 +349,7 @@ class _Log:
         if other and asked not in self.answers:
             raise self.refusal(
                 f"the data under the name {asked.dataset!r} have changed: new data need their own name and "
-                "budget, a new version of the old ones keeps both (accept_data)"
+                "budget, a new version of the old ones keeps both (ledger accept)"
             )
         paid = self._charges.get(asked)
         if paid not in (None, cost):
