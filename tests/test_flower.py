@@ -467,7 +467,7 @@ def test_there_is_always_a_timeout(value):
 
 
 def test_a_site_whose_clock_is_wrong_by_ten_minutes_is_heard():
-    """Flower gives a reply what is left of the question's time by the site's clock, and drops it at nothing."""
+    """A reply gets what is left of the question's time by the site's clock; Flower drops it at nothing."""
     grid = named_grid()
     calibrate(grid, fc.plan(confidence_level=0.8), timeout=5)
     assert all(message.metadata.ttl == 5 + 600 for message in grid.sent)
