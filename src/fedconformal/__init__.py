@@ -1,21 +1,25 @@
 """Prediction sets with a coverage guarantee, calibrated on data that never leaves its site.
 
-One number per site, one round: ``plan`` at the coordinator, ``report`` at each site, ``calibrate`` at the
-server. ``CoverageLaw`` is the mathematics behind it.
+One small message per site, one round: ``plan`` at the coordinator, ``report`` at each site, ``calibrate`` at
+the server. ``CoverageLaw`` is the mathematics behind it.
 """
 
 from importlib import import_module
 from typing import Any
 
-from fedconformal import documents, laws, privacy
+from fedconformal import documents, laws, planning, privacy, protocol, scores
 from fedconformal._version import __version__
-from fedconformal.documents import Calibration, DocumentError, Plan, Report
+from fedconformal.documents import Calibration, DocumentError, Plan, Report, SigningKey, UnknownGroupWarning
 from fedconformal.laws import CoverageLaw, coverage_table
-from fedconformal.planning import InfeasibleWarning, plan
 from fedconformal.privacy import Bins, Ledger, Privacy
-from fedconformal.server import RefusedReportsError, calibrate, calibrate_histogram
-from fedconformal.signing import SigningKey
-from fedconformal.site import report
+from fedconformal.protocol import (
+    InfeasibleWarning,
+    RefusedReportsError,
+    calibrate,
+    calibrate_histogram,
+    plan,
+    report,
+)
 
 __all__ = [
     "Bins",
@@ -31,6 +35,7 @@ __all__ = [
     "RefusedReportsError",
     "Report",
     "SigningKey",
+    "UnknownGroupWarning",
     "__version__",
     "audit",
     "baselines",
@@ -39,22 +44,25 @@ __all__ = [
     "coverage_table",
     "documents",
     "flower",
-    "groups",
     "heterogeneity",
     "laws",
     "metrics",
     "plan",
+    "planning",
     "plots",
     "privacy",
+    "protocol",
     "report",
+    "rounds",
     "scores",
+    "web",
 ]
 
 _LAZY = {
     "FederatedConformalClassifier": "fedconformal.estimators",
     "FederatedConformalRegressor": "fedconformal.estimators",
 }
-_LAZY_MODULES = ("audit", "baselines", "flower", "groups", "heterogeneity", "metrics", "plots", "scores")
+_LAZY_MODULES = ("audit", "baselines", "flower", "heterogeneity", "metrics", "plots", "rounds", "web")
 
 
 def __getattr__(name: str) -> Any:

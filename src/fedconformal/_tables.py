@@ -5,20 +5,36 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fedconformal._extras import need
+from fedconformal._typing import Floats
 
-Floats = NDArray[np.float64]
 _BATCH = 4_000_000  # rows of a Parquet file read at once
 _SUFFIXES = (".csv", ".tsv", ".txt", ".parquet", ".npy")
 
 
 def read_column(path: Path, column: str | None = None, *, nan: bool = False) -> Floats:
-    """One column of numbers as a float64 array that belongs to the caller.
+    """Return one column of numbers as an array that belongs to the caller.
 
-    A file with one column needs no name. NaN and empty cells are refused by name and number, unless ``nan``.
     Parquet is streamed into the result, batch by batch.
+
+    Parameters
+    ----------
+    path : Path
+        A .csv, .tsv, .txt, .parquet or .npy file.
+    column : str
+        The name of the column; a file with one column needs none.
+    nan : bool
+        Whether NaN and empty cells are allowed, and become NaN.
+
+    Returns
+    -------
+    array of shape (n,)
+
+    Raises
+    ------
+    ValueError
+        If the file cannot be read, or the column is missing or holds something else.
     """
     kind = _kind(path)
     if kind == ".npy":
@@ -34,9 +50,23 @@ def read_column(path: Path, column: str | None = None, *, nan: bool = False) -> 
 
 
 def read_table(path: Path) -> Any:
-    """A whole table as a polars DataFrame; .npy columns are called column_1, column_2, ...
+    """Return a whole table; .npy columns are called column_1, column_2, ...
 
     The cells of a CSV stay text, so that what is only passed through (an id of 007) is not changed.
+
+    Parameters
+    ----------
+    path : Path
+        A .csv, .tsv, .txt, .parquet or .npy file.
+
+    Returns
+    -------
+    polars DataFrame
+
+    Raises
+    ------
+    ValueError
+        If the file cannot be read or has no rows.
     """
     kind = _kind(path)
     if kind == ".npy":
@@ -55,7 +85,27 @@ def read_table(path: Path) -> Any:
 
 
 def read_labels(path: Path, column: str) -> tuple[list[str], list[str]]:
-    """One column as text, no cell empty, and the names of the other columns."""
+    """Return one column as text, and the names of the other columns.
+
+    Parameters
+    ----------
+    path : Path
+        A .csv, .tsv, .txt, .parquet or .npy file.
+    column : str
+        The name of the column.
+
+    Returns
+    -------
+    labels : list of str
+        The column.
+    others : list of str
+        The names of the other columns.
+
+    Raises
+    ------
+    ValueError
+        If the file cannot be read, or the column is missing, has an empty cell or holds something else.
+    """
     frame = read_table(path)
     if column not in frame.columns:
         raise ValueError(f"{path}: no column {column!r}; there are {', '.join(frame.columns)}")
@@ -72,7 +122,26 @@ def read_labels(path: Path, column: str) -> tuple[list[str], list[str]]:
 
 
 def numbers(path: Path, frame: Any, columns: Sequence[str]) -> Floats:
-    """Columns of a table as one float64 array (rows, columns), NaN refused."""
+    """Return columns of a table as one array of numbers.
+
+    Parameters
+    ----------
+    path : Path
+        Where the table comes from, for messages.
+    frame : polars DataFrame
+        The table, as `read_table` gives it.
+    columns : sequence of str
+        The names of the columns.
+
+    Returns
+    -------
+    array of shape (n, n_columns)
+
+    Raises
+    ------
+    ValueError
+        If a column is missing, or a cell is empty, NaN or no number.
+    """
     out = np.empty((frame.height, len(columns)))
     for i, name in enumerate(columns):
         if name not in frame.columns:

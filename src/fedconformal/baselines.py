@@ -6,30 +6,92 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedconformal import _checks
+from fedconformal import _validation
 from fedconformal.laws import CoverageLaw
+
+__all__ = ["average", "centralized", "coverage_law", "single_site", "upper_bound"]
 
 
 def centralized(scores: ArrayLike, confidence_level: float) -> float:
-    """Split conformal threshold of pooled scores: the ceil((N + 1) level)-th smallest, +inf if there is none.
+    """Return the split conformal threshold of pooled scores: the ceil((N + 1) level)-th smallest.
 
     Marginal coverage is at least the level, and at most ``upper_bound(N, level)`` without ties. It needs all
     scores in one place.
+
+    Parameters
+    ----------
+    scores : array of N numbers
+        The scores of all sites, in any shape.
+    confidence_level : float
+        Coverage wanted, strictly between 0 and 1.
+
+    Returns
+    -------
+    float
+        inf where there are too few scores for the level.
+
+    Raises
+    ------
+    ValueError
+        If there is no score or one is NaN.
+
+    Examples
+    --------
+    >>> centralized(range(1, 100), 0.9)
+    90.0
     """
     values = np.asarray(scores, dtype=float).ravel()
     if values.size == 0 or np.isnan(values).any():
         raise ValueError("scores must hold at least one number and no NaN")
-    rank = _checks.rank_of(_checks.fraction("confidence_level", confidence_level), values.size)
+    rank = _rank(values.size, confidence_level)
     return math.inf if rank > values.size else float(np.partition(values, rank - 1)[rank - 1])
 
 
 def single_site(scores: ArrayLike, confidence_level: float) -> float:
-    """The threshold of one site that stays alone: split conformal prediction on its own scores."""
+    """Return the threshold of one site that stays alone: split conformal prediction on its own scores.
+
+    Parameters
+    ----------
+    scores : array of numbers
+        The scores of the site.
+    confidence_level : float
+        Coverage wanted, strictly between 0 and 1.
+
+    Returns
+    -------
+    float
+        inf where there are too few scores for the level.
+    """
     return centralized(scores, confidence_level)
 
 
 def average(scores: Iterable[ArrayLike], confidence_level: float) -> float:
-    """FedCP-Avg (Lu and Kalpathy-Cramer, 2021): the mean of the sites' own thresholds. No guarantee."""
+    """Return the mean of the sites' own thresholds, FedCP-Avg (Lu and Kalpathy-Cramer, 2021).
+
+    It has no guarantee.
+
+    Parameters
+    ----------
+    scores : iterable of arrays of numbers
+        The scores of each site.
+    confidence_level : float
+        Coverage wanted, strictly between 0 and 1.
+
+    Returns
+    -------
+    float
+        inf if one site has too few scores for the level.
+
+    Raises
+    ------
+    ValueError
+        If there is no site, or a site without scores.
+
+    Examples
+    --------
+    >>> average([range(1, 10), range(11, 20)], 0.9)
+    14.0
+    """
     thresholds = [single_site(site, confidence_level) for site in scores]
     if not thresholds:
         raise ValueError("scores must hold the scores of at least one site")
@@ -37,19 +99,43 @@ def average(scores: Iterable[ArrayLike], confidence_level: float) -> float:
 
 
 def upper_bound(n_points: int, confidence_level: float) -> float:
-    """Largest marginal coverage of split conformal prediction on n scores without ties: level + 1/(n + 1).
+    """Return the largest marginal coverage of split conformal prediction without ties, level + 1/(n + 1).
 
-    For the centralised baseline n is the number of pooled scores, for a single site its own.
+    Parameters
+    ----------
+    n_points : int
+        The number n of scores: for the centralised baseline of pooled ones, for a single site of its own.
+    confidence_level : float
+        Coverage wanted, strictly between 0 and 1.
+
+    Returns
+    -------
+    float
     """
-    n = _checks.integer("n_points", n_points, low=1)
-    return float(_checks.fraction("confidence_level", confidence_level)) + 1 / (n + 1)
+    n = _validation.integer("n_points", n_points, low=1)
+    return float(_validation.fraction("confidence_level", confidence_level)) + 1 / (n + 1)
 
 
 def coverage_law(n_points: int, confidence_level: float) -> CoverageLaw:
-    """The law of the coverage of split conformal prediction on n scores: pooled ones, or one site's own.
+    """Return the law of the coverage of split conformal prediction.
 
     The coverage follows a Beta law; it is 1 for sure where n is too small for a finite threshold.
+
+    Parameters
+    ----------
+    n_points : int
+        The number n of scores: for the centralised baseline of pooled ones, for a single site of its own.
+    confidence_level : float
+        Coverage wanted, strictly between 0 and 1.
+
+    Returns
+    -------
+    CoverageLaw
     """
-    n = _checks.integer("n_points", n_points, low=1)
-    rank = _checks.rank_of(_checks.fraction("confidence_level", confidence_level), n)
-    return CoverageLaw(1, n, rank, 1)
+    n = _validation.integer("n_points", n_points, low=1)
+    rank = _rank(n, confidence_level)
+    return CoverageLaw(n_sites=1, n_points=n, local_rank=rank, server_rank=1)
+
+
+def _rank(n: int, confidence_level: float) -> int:
+    return _validation.rank_of(_validation.fraction("confidence_level", confidence_level), n)

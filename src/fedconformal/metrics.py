@@ -6,8 +6,6 @@ numbers. They also take what a guarantee may call for: infinite intervals, and e
 is empty: it covers nothing and its width is 0.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +13,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import betainccinv, betaincinv
 
-from fedconformal.scores._base import Bools, Floats, as_numbers, refuse_unless
+from fedconformal._typing import Bools, Floats
+from fedconformal._validation import all_rows, number_array
 
 __all__ = [
     "SiteCoverage",
@@ -95,7 +94,7 @@ def covered_by_sets(y_true: ArrayLike, y_pred_set: ArrayLike) -> Bools:
     n, n_classes, n_levels = sets.shape
     labels = _as_outcomes(y_true, n=n, n_levels=n_levels)
     allowed = (labels >= 0) & (labels < n_classes) & (labels == np.floor(labels))
-    refuse_unless(allowed, "y_true", f"must be class indices from 0 to {n_classes - 1}", labels)
+    all_rows("y_true", labels, allowed, f"must be class indices from 0 to {n_classes - 1}")
     covered = np.take_along_axis(sets, labels[:, np.newaxis].astype(np.intp), axis=1)[:, 0]
     return covered[:, 0] if np.ndim(y_pred_set) == 2 else covered
 
@@ -230,10 +229,15 @@ def clopper_pearson(successes: ArrayLike, n: ArrayLike, *, confidence: float = 0
     -------
     low, high : arrays
         low is 0 when nothing succeeded, high is 1 when everything did.
+
+    Raises
+    ------
+    ValueError
+        If the counts are impossible or the confidence is not strictly between 0 and 1.
     """
     if not 0 < confidence < 1:
         raise ValueError(f"confidence must lie strictly between 0 and 1, got {confidence!r}")
-    k, trials = np.broadcast_arrays(as_numbers(successes, "successes"), as_numbers(n, "n"))
+    k, trials = np.broadcast_arrays(number_array("successes", successes), number_array("n", n))
     whole = (k == np.floor(k)) & (trials == np.floor(trials))
     if not np.all(whole & (k >= 0) & (k <= trials) & (trials >= 1)):
         raise ValueError("successes and n must be integers with 0 <= successes <= n and n >= 1")
@@ -247,10 +251,10 @@ def clopper_pearson(successes: ArrayLike, n: ArrayLike, *, confidence: float = 0
 
 
 def _as_intervals(y_intervals: ArrayLike) -> Floats:
-    intervals = as_numbers(y_intervals, "y_intervals").astype(np.float64, copy=False)
+    intervals = number_array("y_intervals", y_intervals).astype(np.float64, copy=False)
     if intervals.ndim not in {2, 3} or intervals.shape[1] != 2:
         raise ValueError(f"y_intervals must have shape (n, 2) or (n, 2, n_levels), got {intervals.shape}")
-    refuse_unless(~np.isnan(intervals), "y_intervals", "must not hold nan", intervals)
+    all_rows("y_intervals", intervals, ~np.isnan(intervals), "must not hold nan")
     return _with_levels(intervals, "y_intervals")
 
 
@@ -260,11 +264,11 @@ def _as_sets(y_pred_set: ArrayLike) -> Bools:
 
 
 def _as_booleans(values: ArrayLike, argument: str, *, shapes: dict[int, str]) -> Bools:
-    array = as_numbers(values, argument)
+    array = number_array(argument, values)
     if array.ndim not in shapes:
         raise ValueError(f"{argument} must have shape {' or '.join(shapes.values())}, got {array.shape}")
     # MAPIE turns any number into a boolean; a list of labels given for a set would pass.
-    refuse_unless((array == 0) | (array == 1), argument, "must be True or False", array)
+    all_rows(argument, array, (array == 0) | (array == 1), "must be True or False")
     return array.astype(np.bool_, copy=False)
 
 
@@ -275,10 +279,10 @@ def _with_levels(array: NDArray[Any], argument: str) -> NDArray[Any]:
 
 
 def _as_outcomes(y_true: ArrayLike, *, n: int, n_levels: int) -> Floats:
-    outcomes = as_numbers(y_true, "y_true").astype(np.float64, copy=False)
+    outcomes = number_array("y_true", y_true).astype(np.float64, copy=False)
     if outcomes.shape not in {(n,), (n, 1), (n, n_levels)}:
         raise ValueError(f"y_true must have shape ({n},) or ({n}, {n_levels}), got {outcomes.shape}")
-    refuse_unless(~np.isnan(outcomes), "y_true", "must not be nan", outcomes)
+    all_rows("y_true", outcomes, ~np.isnan(outcomes), "must not be nan")
     return outcomes.reshape(n, -1)
 
 
@@ -287,7 +291,7 @@ def _as_sites(sites: ArrayLike, *, n: int) -> tuple[NDArray[Any], NDArray[np.int
     if labels.shape != (n,):
         raise ValueError(f"sites must have shape ({n},) to match covered, got {labels.shape}")
     if labels.dtype.kind == "f":
-        refuse_unless(~np.isnan(labels), "sites", "must not be nan", labels)
+        all_rows("sites", labels, ~np.isnan(labels), "must not be nan")
     try:
         unique, index = np.unique(labels, return_inverse=True)
     except TypeError as error:

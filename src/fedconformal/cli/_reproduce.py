@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from fedconformal import experiments
-from fedconformal._checks import integer
+from fedconformal._validation import integer
 from fedconformal._extras import need
 from fedconformal.cli._show import say, table
 from fedconformal.experiments import STUDIES, Model, Settings, Store, Study

@@ -1,67 +1,104 @@
-"""Plan, Report, Calibration and Check: what passes between people and machines; envelopes for groups."""
+"""Plan, Report, Calibration and Check: what passes between people and machines."""
 
 from typing import Any
 
-from fedconformal.documents._base import MAX_BYTES, Document, DocumentError
-from fedconformal.documents._calibration import Aggregate, Answer, Calibration, Refusal, Threshold
-from fedconformal.documents._check import Check
-from fedconformal.documents._groups import (
-    GroupAnswer,
-    GroupCalibration,
-    GroupPlan,
-    GroupReport,
-    Label,
-    LabelledCalibration,
-    LabelledPlan,
-    LabelledReport,
-    Uncalibrated,
+from fedconformal.documents._base import LARGEST_N, MAX_BYTES, Document, DocumentError, SiteName, first_problem
+from fedconformal.documents._calibration import (
+    Aggregate,
+    Answer,
+    Calibration,
+    CalibrationPart,
+    Received,
+    Refusal,
+    Threshold,
 )
-from fedconformal.documents._plan import Advice, Group, Level, Plan, PrivacyRule, ScoreRule, SiteKey
-from fedconformal.documents._report import Report
-from fedconformal.documents._views import PerSite
+from fedconformal.documents._check import Check
+from fedconformal.documents._labels import Label, UnknownGroupWarning, label_text, unique_labels
+from fedconformal.documents._plan import Plan
+from fedconformal.documents._plan_parts import (
+    Advice,
+    Level,
+    PlanBlock,
+    PlanPart,
+    PrivacyRule,
+    ScoreRule,
+    SiteKey,
+    fraction_text,
+)
+from fedconformal.documents._report import Report, ReportPart, Sent
+from fedconformal.documents._signing import SigningKey, is_signed_by
+from fedconformal.documents._views import PerSite, one_or_all
 
 __all__ = [
+    "LARGEST_N",
     "MAX_BYTES",
     "Advice",
     "Aggregate",
     "Answer",
     "Calibration",
+    "CalibrationPart",
     "Check",
     "Document",
     "DocumentError",
-    "Group",
-    "GroupAnswer",
-    "GroupCalibration",
-    "GroupPlan",
-    "GroupReport",
     "Label",
-    "LabelledCalibration",
-    "LabelledPlan",
-    "LabelledReport",
     "Level",
     "PerSite",
     "Plan",
+    "PlanBlock",
+    "PlanPart",
     "PrivacyRule",
+    "Received",
     "Refusal",
     "Report",
+    "ReportPart",
     "ScoreRule",
+    "Sent",
+    "SigningKey",
     "SiteKey",
+    "SiteName",
     "Threshold",
-    "Uncalibrated",
+    "UnknownGroupWarning",
+    "first_problem",
+    "fraction_text",
+    "is_signed_by",
+    "kinds",
+    "label_text",
+    "one_or_all",
     "schema",
+    "unique_labels",
 ]
 
-_KINDS: dict[str, type[Document]] = {
-    kind.kind: kind for kind in (Plan, Report, Calibration, Check, GroupPlan, GroupReport, GroupCalibration)
-}
+_KINDS: dict[str, type[Document]] = {kind.kind: kind for kind in (Plan, Report, Calibration, Check)}
+
+
+def kinds() -> tuple[str, ...]:
+    """The kinds of document that there are.
+
+    Returns
+    -------
+    tuple of str
+        For `schema`.
+    """
+    return tuple(_KINDS)
 
 
 def schema(kind: str) -> dict[str, Any]:
-    """JSON Schema of a document, by its kind: ``"plan"``, ``"group-plan"``, ``"report"`` and so on."""
+    """JSON Schema of a document.
+
+    Parameters
+    ----------
+    kind : str
+        ``"plan"``, ``"report"``, ``"calibration"`` or ``"check"``.
+
+    Returns
+    -------
+    dict
+        A schema in the 2020-12 dialect; fields that are not required have their default if left out.
+    """
     if kind not in _KINDS:
         raise ValueError(f"kind must be one of {', '.join(map(repr, _KINDS))}, got {kind!r}")
-    content = _KINDS[kind].model_json_schema(mode="serialization")
+    content = _KINDS[kind].model_json_schema(mode="validation")
     content["$schema"] = "https://json-schema.org/draft/2020-12/schema"
     content["properties"]["digest"] = {"type": "string", "pattern": "^sha256:[0-9a-f]{64}$"}
-    content["required"] = [*content.get("required", []), "digest"]
+    content["required"] = sorted({*content.get("required", []), "format", "version", "digest"})
     return content

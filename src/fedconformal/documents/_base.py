@@ -15,9 +15,11 @@ from pydantic import (
     ConfigDict,
     Field,
     PlainSerializer,
+    SerializerFunctionWrapHandler,
     StringConstraints,
     ValidationError,
     WithJsonSchema,
+    model_serializer,
 )
 
 MAX_BYTES = 64 * 2**20
@@ -75,9 +77,16 @@ class Part(BaseModel):
 
 
 class Document(Part):
-    """A Plan, a Report, a Calibration or a Check."""
+    """A Plan, a Report, a Calibration or a Check.
+
+    A field that has its default is not written and not part of the digest: what a document does not say has
+    its default. So a later version may add fields, if their defaults mean what this version does, and the
+    documents of this version keep their digests. A default must never change.
+    """
 
     kind: ClassVar[str]
+    format: str
+    version: int
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         """A copy with changes, and without what was remembered of the original, such as its digest."""
@@ -86,9 +95,18 @@ class Document(Part):
             del copy.__dict__[name]
         return copy
 
+    @model_serializer(mode="wrap")
+    def _named(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Say what this is, although both fields have their default."""
+        return {"format": self.format, "version": self.version, **handler(self)}
+
+    def content(self) -> dict[str, Any]:
+        """The content as JSON has it, without what has its default."""
+        return self.model_dump(mode="json", exclude_defaults=True)
+
     def canonical(self) -> bytes:
         """The content in its one canonical form, which the digest is taken of."""
-        return _canonical(self.model_dump(mode="json"))
+        return _canonical(self.content())
 
     @cached_property
     def digest(self) -> str:
@@ -96,19 +114,44 @@ class Document(Part):
         return "sha256:" + hashlib.sha256(self.canonical()).hexdigest()
 
     def to_json(self, *, indent: int | None = 2) -> str:
-        """JSON for people and machines, with the digest; on one line with ``indent=None``."""
+        """JSON for people and machines, with the digest.
+
+        Parameters
+        ----------
+        indent : int or None
+            Spaces by which nested content is indented; None for one line.
+
+        Returns
+        -------
+        str
+            What ``from_json`` reads.
+        """
         return json.dumps(
-            {**self.model_dump(mode="json"), "digest": self.digest},
-            indent=indent,
-            ensure_ascii=False,
-            allow_nan=False,
+            {**self.content(), "digest": self.digest}, indent=indent, ensure_ascii=False, allow_nan=False
         )
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Self:
-        """Read a document, or raise DocumentError with the reason in one line."""
+        """Read a document.
+
+        Parameters
+        ----------
+        text : str or bytes
+            What ``to_json`` wrote.
+
+        Returns
+        -------
+        Document
+            Checked field by field, and against its digest.
+
+        Raises
+        ------
+        DocumentError
+            With the reason in one line.
+        """
         fields = _load(cls.kind, text)
         digest = fields.pop("digest", None)
+        cls._check_format(fields)
         try:
             document = cls.model_validate_json(_canonical(fields))
         except ValidationError as error:
@@ -119,8 +162,35 @@ class Document(Part):
         return document
 
     @classmethod
+    def _check_format(cls, fields: dict[str, Any]) -> None:
+        """Refuse another kind of document, or another version, in words."""
+        wanted = {name: cls.model_fields[name].default for name in ("format", "version")}
+        for name, value in wanted.items():
+            given = fields.get(name)
+            if name not in fields:
+                raise DocumentError(f"not a {cls.kind}: {name}: is missing")
+            if type(given) is not type(value) or given != value:
+                raise DocumentError(f"not a {cls.kind}: {name}: must be {value!r}, got {_short(repr(given))}")
+
+    @classmethod
     def read(cls, path: str | Path) -> Self:
-        """Read a document from a file; DocumentError names the file."""
+        """Read a document from a file.
+
+        Parameters
+        ----------
+        path : str or Path
+            The file.
+
+        Returns
+        -------
+        Document
+            What ``from_json`` makes of it.
+
+        Raises
+        ------
+        DocumentError
+            With the name of the file and the reason in one line.
+        """
         try:
             with Path(path).open("rb") as file:
                 content = file.read(MAX_BYTES + 1)
@@ -170,11 +240,12 @@ def _finite(text: str) -> float:
 def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     fields = dict(pairs)
     if len(fields) != len(pairs):
-        raise ValueError("a field stands there twice")
+        raise ValueError("a field occurs twice")
     return fields
 
 
 def first_problem(error: ValidationError) -> str:
+    """The first thing that is wrong, in one line that names the field."""
     problem = error.errors(include_url=False, include_context=False)[0]
     where = ".".join(map(str, problem["loc"])) or "content"
     more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""

@@ -2,32 +2,42 @@
 
 import math
 from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
 from functools import cached_property
-from typing import Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import Field, model_validator
+import numpy as np
+from numpy.typing import ArrayLike
+from pydantic import Field, StringConstraints, model_validator
 
-from fedconformal.documents._base import Digest, Document, Extended, Part, SiteName
-from fedconformal.documents._plan import Advice, Plan, Probability
-from fedconformal.documents._views import coverage_laws, one_or_all
+from fedconformal._typing import Floats
+from fedconformal.documents._base import LARGEST_N, Digest, Document, Extended, Part, SiteName
+from fedconformal.documents._labels import Label, check_labels, unique_labels, warn_of_unknown
+from fedconformal.documents._plan import Plan
+from fedconformal.documents._plan_parts import Advice, Probability
+from fedconformal.documents._views import Ranks, one_or_all
 from fedconformal.laws import CoverageLaw
+from fedconformal.planning import Advice as PlannedAdvice
+from fedconformal.planning import Block, Design, merged
+
+Code = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9-]{0,59}$")]
 
 
 class Answer(Part):
-    """A site whose report counted."""
+    """A site whose numbers counted."""
 
     site: SiteName
-    n: int = Field(ge=1)
-    ranks: tuple[int, ...]
-    report: Digest = Field(description="digest of the report")
+    n: int = Field(ge=1, le=LARGEST_N)
+    ranks: tuple[Ranks, ...] = Field(description="ranks that it sent, for each level")
 
 
 class Aggregate(Part):
     """Sites that answered through secure aggregation: how many, not which."""
 
     count: int = Field(ge=1)
-    n: int = Field(ge=1)
-    ranks: tuple[int, ...]
+    n: int = Field(ge=1, le=LARGEST_N)
+    ranks: tuple[Ranks, ...]
 
 
 class Refusal(Part):
@@ -37,89 +47,206 @@ class Refusal(Part):
     reason: str
 
 
+class Received(Part):
+    """A report that counted, by its digest."""
+
+    site: SiteName
+    report: Digest
+
+
 class Threshold(Part):
     """What was found for one confidence level."""
 
     confidence_level: Probability
-    server_rank: int = Field(ge=1, description="rank kept; one more than there are answers for +inf")
+    server_rank: int | None = Field(
+        default=None,
+        ge=1,
+        description="votes that were needed; more than there are for +inf; left out where too few sites "
+        "answered for any threshold",
+    )
     threshold: Extended
-    advice: Advice | None
+    advice: Advice | None = None
+
+
+class CalibrationPart(Part):
+    """What was found for all points together, or for one group of them."""
+
+    label: Label | None = Field(default=None, description="the group; left out where there are none")
+    levels: tuple[Threshold, ...] = Field(min_length=1)
+    answers: tuple[Answer, ...] = Field(default=(), description="sites that answered; none if aggregated")
+    aggregated: tuple[Aggregate, ...] | None = None
+    missing: tuple[SiteName, ...] = Field(
+        default=(), description="sites of the plan that did not answer, by name"
+    )
+    n_missing: int = Field(default=0, ge=0, description="how many sites did not answer, named or not")
+    refused: tuple[Refusal, ...] = Field(
+        default=(), description="numbers for this group that did not count although their report did"
+    )
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if len({answer.site for answer in self.answers}) != len(self.answers):
+            raise ValueError("a site answered twice")
+        if self.answers and self.aggregated is not None:
+            raise ValueError("answers come by name or aggregated")
+        if len(self.missing) > self.n_missing:
+            raise ValueError("n_missing counts the missing sites, named or not")
+        if any(len(ranks) != len(self.levels) for _, ranks in self.kinds):
+            raise ValueError("every answer needs ranks for each level")
+        if any(not 1 <= rank <= n + 1 for n, each in self.kinds for ranks in each for rank in ranks):
+            raise ValueError("a rank must lie between 1 and n + 1")
+        if any(found.server_rank is None and found.threshold != math.inf for found in self.levels):
+            raise ValueError("without votes the threshold is Infinity")
+        return self
+
+    @cached_property
+    def kinds(self) -> dict[tuple[int, tuple[Ranks, ...]], int]:
+        """How many answers came from sites of each size with each ranks."""
+        kinds = Counter((answer.n, answer.ranks) for answer in self.answers)
+        for part in self.aggregated or ():
+            kinds[(part.n, part.ranks)] += part.count
+        return dict(kinds)
+
+    def blocks(self, level: int) -> tuple[Block, ...]:
+        """The sites that answered, by size and the ranks they sent at a level."""
+        return merged(Block(count, n, ranks[level]) for (n, ranks), count in self.kinds.items())
 
 
 class Calibration(Document):
-    """The server's result: prediction sets are {y : score(x, y) <= threshold}."""
+    """The server's result: prediction sets are {y : score(x, y) <= threshold}.
+
+    With groups of points ``threshold``, ``law``, ``missing`` and so on are dictionaries by label, and
+    ``calibration["child"]`` is the calibration of one group.
+    """
 
     kind: ClassVar[str] = "calibration"
 
     format: Literal["fedconformal/calibration"] = "fedconformal/calibration"
     version: Literal[1] = 1
     plan: Plan
-    levels: tuple[Threshold, ...]
-    answers: tuple[Answer, ...] = Field(description="sites that answered by name; empty if aggregated")
-    aggregated: tuple[Aggregate, ...] | None = None
-    missing: tuple[SiteName, ...] = Field(description="sites of the plan that did not answer, by name")
-    n_missing: int = Field(ge=0, description="how many sites did not answer, named or not")
-    refused: tuple[Refusal, ...]
-    authenticated: bool = Field(description="whether every report was signed with its site's key")
-    assumptions: tuple[str, ...] = Field(description="what the guarantee rests on")
+    parts: tuple[CalibrationPart, ...] = Field(min_length=1, description="in the order of the plan's parts")
+    reports: tuple[Received, ...] = Field(default=(), description="reports that counted, by site")
+    refused: tuple[Refusal, ...] = Field(default=(), description="reports that did not count")
+    assumptions: tuple[Code, ...] = Field(description="codes of what the guarantee rests on")
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
-        if [found.confidence_level for found in self.levels] != [
-            level.confidence_level for level in self.plan.levels
-        ]:
-            raise ValueError("the levels must be those of the plan")
-        if any(len(answer.ranks) != len(self.levels) for answer in self.answers):
-            raise ValueError("every answer needs one rank for each level")
-        if len({answer.site for answer in self.answers}) != len(self.answers):
-            raise ValueError("a site answered twice")
-        if bool(self.answers) == (self.aggregated is not None):
-            raise ValueError("answers come by name or aggregated")
-        self._check_aggregate()
-        m = sum(self.groups.values())
-        if any(not self.plan.max_faulty < found.server_rank <= m + 1 for found in self.levels):
-            raise ValueError("server_rank must lie above max_faulty, up to the number of answers plus 1")
-        if 2 * self.plan.max_faulty >= m:
-            raise ValueError("max_faulty must be below half the number of answers")
-        if any(found.server_rank > m and found.threshold != math.inf for found in self.levels):
-            raise ValueError("a server_rank above the number of answers has the threshold Infinity")
-        if any(not 1 <= rank <= n + 1 for n, ranks in self.groups for rank in ranks):
-            raise ValueError("a rank must lie between 1 and n + 1")
-        if self.authenticated and self.plan.keys is None:
-            raise ValueError("without keys in the plan nothing was authenticated")
-        if len(self.missing) > self.n_missing:
-            raise ValueError("n_missing counts the missing sites, named or not")
+        check_labels([part.label for part in self.parts])
+        if [part.label for part in self.parts] != [part.label for part in self.plan.parts]:
+            raise ValueError("the parts must be those of the plan")
+        sites = [received.site for received in self.reports]
+        if sites != sorted(set(sites)):
+            raise ValueError("the sites that answered must be different, in alphabetical order")
+        if not {answer.site for part in self.parts for answer in part.answers} <= set(sites):
+            raise ValueError("a site answered without a report")
+        for part in self.parts:
+            self._check_part(part)
         return self
 
-    def _check_aggregate(self) -> None:
+    def _check_part(self, part: CalibrationPart) -> None:
+        plan = self.plan if part.label is None else self.plan[part.label]
+        if [found.confidence_level for found in part.levels] != list(plan.confidence_levels):
+            raise ValueError("the levels must be those of the plan")
+        m = sum(part.kinds.values())
+        if (m < plan.fewest_answers) != any(found.server_rank is None for found in part.levels):
+            raise ValueError("server_rank is left out if too few sites answered, and only then")
+        if m == 0 and part.label is None:
+            raise ValueError("at least one site must have answered")
+        self._check_aggregate(plan, part)
+        for found in part.levels:
+            if found.server_rank is None:
+                continue
+            if not plan.max_faulty < found.server_rank <= m + 1:
+                raise ValueError("server_rank must lie above max_faulty, up to the number of answers plus 1")
+            if found.server_rank > m and found.threshold != math.inf:
+                raise ValueError("a server_rank above the number of answers has the threshold Infinity")
+
+    def _check_aggregate(self, plan: Plan, part: CalibrationPart) -> None:
         """Aggregated answers go with private plans, and no more of them than the plan has."""
-        if self.aggregated is None:
-            if self.plan.privacy is not None and self.plan.privacy.one_hot:
+        if part.aggregated is None:
+            if plan.privacy is not None and plan.privacy.one_hot:
                 raise ValueError("the plan asks for aggregated answers")
             return
-        planned: Counter[tuple[int, tuple[int, ...]]] = Counter()
-        for group in self.plan.groups or ():
-            planned[(group.n, group.ranks)] += group.count
-        if self.plan.privacy is None or any(planned[kind] < count for kind, count in self.groups.items()):
+        planned: Counter[tuple[int, tuple[Ranks, ...]]] = Counter()
+        for block in plan.blocks or ():
+            planned[(block.n, block.ranks)] += block.count
+        if plan.privacy is None or any(planned[kind] < count for kind, count in part.kinds.items()):
             raise ValueError("aggregated answers must be those of a private plan's sites")
 
+    # -- groups ----------------------------------------------------------------------------------------
+
+    @cached_property
+    def by_label(self) -> dict[str, "Calibration"]:
+        """The calibration of each group."""
+        return {label: self._alone(i, label) for i, label in enumerate(self.plan.labels)}
+
+    def _alone(self, i: int, label: str) -> "Calibration":
+        """One group as a calibration of its own; one that nobody answered for is no whole document."""
+        part, there = self.parts[i], {answer.site for answer in self.parts[i].answers}
+        return Calibration.model_construct(
+            format=self.format,
+            version=self.version,
+            plan=self.plan[label],
+            parts=(part.model_copy(update={"label": None, "refused": ()}),),
+            reports=tuple(received for received in self.reports if received.site in there),
+            refused=part.refused,
+            assumptions=self.assumptions,
+        )
+
+    def __getitem__(self, label: str) -> "Calibration":
+        """The calibration of one group, as a calibration of its own."""
+        self.plan[label]
+        return self.by_label[label]
+
     @property
-    def groups(self) -> dict[tuple[int, tuple[int, ...]], int]:
-        """How many answers came from sites of each size with each ranks."""
-        groups = Counter((answer.n, answer.ranks) for answer in self.answers)
-        for part in self.aggregated or ():
-            groups[(part.n, part.ranks)] += part.count
-        return dict(groups)
+    def part(self) -> CalibrationPart:
+        """The only part of a calibration without groups."""
+        if self.plan.is_grouped:
+            label = self.plan.labels[0]
+            raise ValueError(f"this calibration has groups: ask one of them, as in calibration[{label!r}]")
+        return self.parts[0]
+
+    def _each(self, read: Callable[["Calibration"], Any]) -> Any:
+        """What a calibration without groups says, or what each group's says, by label."""
+        if not self.plan.is_grouped:
+            return read(self)
+        return {label: read(found) for label, found in self.by_label.items()}
+
+    # -- who answered ----------------------------------------------------------------------------------
+
+    @property
+    def answers(self) -> tuple[Answer, ...]:
+        """Sites whose numbers counted."""
+        return self.part.answers
 
     @property
     def n_answers(self) -> int:
         """How many sites answered."""
-        return sum(self.groups.values())
+        if self.plan.is_grouped:
+            return len(self.reports)
+        return sum(self.part.kinds.values())
 
     @property
-    def threshold(self) -> Any:
-        """The threshold, or a tuple of them, one per level in the plan's order."""
-        return one_or_all([found.threshold for found in self.levels])
+    def missing(self) -> Any:
+        """Sites of the plan that did not answer, by name; with groups, by label."""
+        return self._each(lambda found: found.part.missing)
+
+    @property
+    def n_missing(self) -> Any:
+        """How many sites did not answer, named or not; with groups, by label."""
+        return self._each(lambda found: found.part.n_missing)
+
+    @property
+    def authenticated(self) -> bool:
+        """Whether every report was signed with its site's key: those that were not do not count."""
+        return self.plan.keys is not None
+
+    # -- thresholds and laws ---------------------------------------------------------------------------
+
+    @property
+    def levels(self) -> tuple[Threshold, ...]:
+        """What was found for each confidence level."""
+        return self.part.levels
 
     @property
     def thresholds(self) -> tuple[float, ...]:
@@ -127,20 +254,62 @@ class Calibration(Document):
         return tuple(found.threshold for found in self.levels)
 
     @property
+    def threshold(self) -> Any:
+        """The threshold, or a tuple of them, one per level; with groups, by label."""
+        return self._each(lambda found: one_or_all(found.thresholds))
+
+    @property
     def server_rank(self) -> Any:
-        """The rank that was kept, or a tuple of them."""
-        return one_or_all([found.server_rank for found in self.levels])
+        """The votes that were needed, or a tuple of them; with groups, by label."""
+        return self._each(lambda found: one_or_all([level.server_rank for level in found.levels]))
+
+    @cached_property
+    def designs(self) -> tuple[Design, ...]:
+        """The design of each level, for the sites that answered."""
+        return tuple(
+            replace(
+                planned,
+                blocks=self.part.blocks(i),
+                server_rank=found.server_rank,
+                advice=None if found.advice is None else PlannedAdvice(**found.advice.model_dump()),
+            )
+            for i, (planned, found) in enumerate(zip(self.plan.designs, self.levels, strict=True))
+        )
+
+    @property
+    def is_calibrated(self) -> bool:
+        """Whether enough sites answered, in any group."""
+        return any(found.server_rank is not None for part in self.parts for found in part.levels)
 
     @cached_property
     def laws(self) -> tuple[CoverageLaw, ...]:
         """The law of the coverage for each level, for the sites that answered."""
-        return coverage_laws(
-            [(count, n, ranks) for (n, ranks), count in self.groups.items()],
-            [found.server_rank for found in self.levels],
-            self.plan,
-        )
+        return tuple(design.law() for design in self.designs)
 
     @property
     def law(self) -> Any:
-        """The law of the coverage for the sites that answered, or a tuple of them."""
-        return one_or_all(list(self.laws))
+        """The law of the coverage for the sites that answered, or a tuple; None where too few did."""
+        return self._each(lambda found: one_or_all(found.laws) if found.is_calibrated else None)
+
+    def threshold_of(self, labels: ArrayLike) -> Floats:
+        """The threshold for each new point, by its group.
+
+        Parameters
+        ----------
+        labels : array-like
+            The group of each point, as text or whole numbers.
+
+        Returns
+        -------
+        array of shape (n,), or (n, n_levels) for several levels
+            Infinite for a label that the plan does not have, and a warning names it.
+        """
+        if not self.plan.is_grouped:
+            raise ValueError("this calibration has one threshold for all points: it has no groups")
+        names, which = unique_labels(labels)
+        warn_of_unknown(names, which, self.plan.labels)
+        n_levels = len(self.plan.confidence_levels)
+        endless = (math.inf,) * n_levels
+        known = {label: found.thresholds for label, found in self.by_label.items()}
+        rows = np.array([known.get(name, endless) for name in names]).reshape(len(names), n_levels)
+        return rows[which, 0] if n_levels == 1 else rows[which]

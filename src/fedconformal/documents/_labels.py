@@ -3,10 +3,31 @@
 import warnings
 from collections.abc import Collection, Sequence
 from numbers import Integral
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from pydantic import AfterValidator, StringConstraints
+
+from fedconformal._text import quoted
+
+
+def _one_line(label: str) -> str:
+    if not label.isprintable() or label != label.strip():
+        raise ValueError("a label must be printable, on one line, without spaces around it")
+    return label
+
+
+Label = Annotated[str, StringConstraints(min_length=1, max_length=200), AfterValidator(_one_line)]
+"""What a group of points is called: printable, on one line, without spaces around it."""
+
+
+def check_labels(labels: Sequence[str | None]) -> None:
+    """One order for the same content, no label twice; a single part may do without."""
+    if list(labels) == [None]:
+        return
+    if None in labels or list(labels) != sorted({label for label in labels if label is not None}):
+        raise ValueError("the labels must be different, in alphabetical order")
 
 
 class UnknownGroupWarning(UserWarning):
@@ -34,20 +55,14 @@ def unique_labels(labels: ArrayLike) -> tuple[list[str], NDArray[np.intp]]:
     return [label_text(name) for name in names.tolist()], which.reshape(values.shape)
 
 
-def tell_unknown(names: Sequence[str], which: NDArray[np.intp], known: Collection[str]) -> None:
+def warn_of_unknown(names: Sequence[str], which: NDArray[np.intp], known: Collection[str]) -> None:
     """Warn of points whose label is not among those known."""
     strange = [i for i, name in enumerate(names) if name not in known]
     if strange:
         count = int(np.isin(which, strange).sum())
         warnings.warn(
             f"{count} of {which.size} points are in groups that the plan does not have "
-            f"({listed([names[i] for i in strange])}): their threshold is infinite",
+            f"({quoted([names[i] for i in strange])}): their threshold is infinite",
             UnknownGroupWarning,
             stacklevel=3,
         )
-
-
-def listed(labels: Sequence[str]) -> str:
-    """A few labels for a message, each short and on one line."""
-    shown = [repr(label if len(label) <= 40 else label[:37] + "...") for label in labels[:5]]
-    return ", ".join(shown) + (", ..." if len(labels) > 5 else "")

@@ -1,123 +1,41 @@
-"""The Plan: which rank each site sends and which rank the server keeps."""
+"""The Plan: which ranks each site sends and how many votes the server needs."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
 from functools import cached_property
-from itertools import pairwise
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
-from pydantic import Field, StringConstraints, model_validator
+from pydantic import Field, model_validator
 
-from fedconformal._checks import rank_of
-from fedconformal.documents._base import LARGEST_N, Document, Part, SiteName
-from fedconformal.documents._views import PerSite, coverage_laws, one_or_all
+from fedconformal._text import quoted
+from fedconformal.documents._base import Document
+from fedconformal.documents._labels import check_labels
+from fedconformal.documents._plan_parts import (
+    Level,
+    PlanBlock,
+    PlanPart,
+    PrivacyRule,
+    ScoreRule,
+    SiteKey,
+)
+from fedconformal.documents._problems import problem_sentences, size_sentences
+from fedconformal.documents._views import PerSite, Ranks, one_or_all
 from fedconformal.laws import CoverageLaw
-from fedconformal.privacy._terms import Terms
-
-Probability = Annotated[float, Field(gt=0, lt=1)]
-PublicKey = Annotated[str, StringConstraints(pattern=r"^ed25519:[0-9a-f]{64}$")]
-Share = Annotated[str, StringConstraints(pattern=r"^[1-9][0-9]{0,39}/[1-9][0-9]{0,39}$")]
-
-
-class Advice(Part):
-    """What would make an infeasible level feasible."""
-
-    n_points: int | None = Field(ge=1, description="smallest size that would do if every site had it")
-    n_sites: int | None = Field(
-        ge=1, description="smallest number of sites of the present (smallest) size that would do"
-    )
-    epsilon: float | None = Field(default=None, gt=0, description="smallest privacy loss that would do")
-
-
-class Level(Part):
-    """One confidence level of a plan."""
-
-    confidence_level: Probability
-    share: Share | None = Field(
-        description="sites send rank ceil(share * (n + 1)); null where ranks follow no common share"
-    )
-    server_rank: int | None = Field(
-        ge=1,
-        description="rank that the server keeps; one more than there are sites for +inf; null while open",
-    )
-    advice: Advice | None = Field(description="present when no ranks reach the level")
-    quantile: Share | None = Field(default=None, description="quantile that private sites aim at")
-
-    @property
-    def exact_share(self) -> Fraction | None:
-        """The share as a fraction."""
-        return None if self.share is None else Fraction(self.share)
-
-    @model_validator(mode="after")
-    def _proper_fractions(self) -> Self:
-        for text in (self.share, self.quantile):
-            if text is not None and (Fraction(text) >= 1 or text != _text(Fraction(text))):
-                raise ValueError("share and quantile must be fractions below 1 in lowest terms")
-        quantile = self.exact_quantile
-        if quantile is not None and (2 * quantile < 1 or quantile.denominator > LARGEST_N):
-            raise ValueError("a quantile must lie in [1/2, 1), with a denominator of at most 2^40")
-        return self
-
-    @property
-    def exact_quantile(self) -> Fraction | None:
-        """The quantile as a fraction."""
-        return None if self.quantile is None else Fraction(self.quantile)
-
-
-class ScoreRule(Part):
-    """The score that all sites use, with its parameters."""
-
-    name: Literal["absolute", "normalized", "cqr", "lac", "aps", "raps"]
-    penalty: Annotated[float, Field(ge=0)] | None = None
-    k_reg: Annotated[int, Field(ge=0)] | None = None
-    randomized: bool | None = None
-
-    def parameters(self) -> dict[str, Any]:
-        """The parameters that were fixed."""
-        return self.model_dump(exclude={"name"}, exclude_none=True)
-
-
-class PrivacyRule(Part):
-    """How sites make their reports differentially private; neighbours replace one record."""
-
-    epsilon: float = Field(
-        ge=1e-6, le=100, description="privacy loss of a site's whole answer, shared by its levels"
-    )
-    mechanism: Literal["permute-and-flip", "exponential"]
-    analysis: Literal["tight", "paper"]
-    edges: tuple[float, ...] = Field(min_length=2, description="right edges of the bins")
-    bounded: bool = Field(description="no score can be above the last edge; else the last bin means Infinity")
-    one_hot: bool = Field(description="only the sum of all sites' one-hot vectors may be calibrated")
-
-    @model_validator(mode="after")
-    def _increasing(self) -> Self:
-        if any(left >= right for left, right in pairwise(self.edges)):
-            raise ValueError("edges must increase strictly")
-        return self
-
-
-class SiteKey(Part):
-    """A site's Ed25519 public key."""
-
-    site: SiteName
-    public_key: PublicKey
-
-
-class Group(Part):
-    """Consecutive sites of one size."""
-
-    count: int = Field(ge=1)
-    n: int = Field(ge=1, le=LARGEST_N, description="calibration scores at each site")
-    ranks: tuple[int, ...] = Field(description="rank to send, for each level; n + 1 for +inf")
-    names: tuple[SiteName, ...] | None
-
-    @model_validator(mode="after")
-    def _consistent(self) -> Self:
-        if self.names is not None and len(self.names) != self.count:
-            raise ValueError("count and the number of names differ")
-        if any(not 1 <= rank <= self.n + 1 for rank in self.ranks):
-            raise ValueError(f"a rank must lie between 1 and n + 1 = {self.n + 1}")
-        return self
+from fedconformal.planning import (
+    CRITERIA,
+    PROMISES,
+    Block,
+    Criterion,
+    Design,
+    Exact,
+    Goal,
+    Private,
+    Promise,
+    Sending,
+    merged,
+)
+from fedconformal.planning import Advice as PlannedAdvice
+from fedconformal.privacy import ANALYSES, MECHANISMS, Bins, PrivateRelease
 
 
 class Plan(Document):
@@ -125,246 +43,344 @@ class Plan(Document):
 
     A plan holds nothing but the user's wishes and whole numbers, so that the same wishes give the same plan
     and the same digest everywhere. With one confidence level ``local_ranks``, ``server_rank`` and ``law``
-    are that level's; with several they are tuples, one entry per level.
+    are that level's; with several they are tuples, one entry per level. With groups of points they are
+    dictionaries by label, and ``plan["child"]`` is the plan of one group.
     """
 
     kind: ClassVar[str] = "plan"
 
     format: Literal["fedconformal/plan"] = "fedconformal/plan"
     version: Literal[1] = 1
-    criterion: Literal["marginal", "stable", "conditional"]
-    delta: Annotated[float, Field(gt=0, le=0.5)] | None = Field(description="for the conditional criterion")
-    max_faulty: int = Field(ge=0, description="how many reports may be arbitrary")
-    levels: tuple[Level, ...] = Field(min_length=1)
-    groups: tuple[Group, ...] | None = Field(description="sites in order; null while sizes are unknown")
-    names: tuple[SiteName, ...] | None = Field(description="the only sites an open plan expects")
-    expected: int | None = Field(ge=1, description="how many sites an open plan without names expects")
-    score: ScoreRule | None = Field(description="how all sites compute their scores, where the plan fixes it")
-    keys: tuple[SiteKey, ...] | None = Field(description="then only reports signed with these keys count")
-    privacy: PrivacyRule | None = Field(default=None, description="then reports are private")
-    target: Literal["population", "each-site"] = Field(
-        default="population",
-        description="whose new points the promise is for: those of sites that are all alike, or of each site "
-        "by itself, whatever the others are like",
+    parts: tuple[PlanPart, ...] = Field(min_length=1, description="one, or one for each group by label")
+    score: ScoreRule | None = Field(
+        default=None, description="how all sites compute their scores, where the plan fixes it"
     )
+    keys: tuple[SiteKey, ...] | None = Field(
+        default=None, description="then only reports signed with these keys count"
+    )
+    privacy: PrivacyRule | None = Field(default=None, description="then reports are private")
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
-        if (self.delta is None) != (self.criterion != "conditional"):
-            raise ValueError("delta goes with the conditional criterion, and only with it")
-        levels = [level.confidence_level for level in self.levels]
-        if len(set(levels)) != len(levels):
-            raise ValueError("a confidence level stands there twice")
-        names = self.site_names
-        if names is not None and len(set(names)) != len(names):
-            raise ValueError("a site stands there twice")
-        if self.keys is not None and sorted(key.site for key in self.keys) != sorted(names or ()):
+        check_labels([part.label for part in self.parts])
+        if self.is_grouped:
+            self._check_groups()
+        if self.keys is not None and sorted(key.site for key in self.keys) != sorted(self.site_names or ()):
             raise ValueError("keys must name exactly the sites that the plan names")
-        if any((self.privacy is None) != (level.quantile is None) for level in self.levels):
-            raise ValueError("every level has a quantile if the plan is private, and none otherwise")
-        alone = self.criterion != "stable" and self.max_faulty == 0 and self.privacy is None
-        if self.target == "each-site" and not alone:
-            raise ValueError("a promise to each site is not stable, not private, and has no max_faulty")
-        return self._consistent_open() if self.groups is None else self._consistent_closed(self.groups)
-
-    def _consistent_open(self) -> Self:
-        if any(level.server_rank is not None or level.share is None for level in self.levels):
-            raise ValueError("an open plan has a share for every level, and no server_rank")
-        if self.names is not None and self.expected is not None:
-            raise ValueError("an open plan has names or an expected number of sites, not both")
-        if self.privacy is not None:
-            raise ValueError("a private plan needs the sizes of the sites")
-        if self.target == "each-site" and self.criterion == "conditional":
-            raise ValueError("a conditional promise to each site needs the sizes of the sites")
-        if self.n_sites is not None and 2 * self.max_faulty >= self.n_sites:
-            raise ValueError("max_faulty must be below half the number of sites")
+        for part in self.parts:
+            if any((self.privacy is None) != (level.quantile is None) for level in part.levels):
+                raise ValueError("every level has a quantile if the plan is private, and none otherwise")
+            if part.blocks is None and self.privacy is not None:
+                raise ValueError("a private plan needs the sizes of the sites")
+            for design in _designs(part, self._privacy_of(part)):
+                is_open, promise = design.is_open, PROMISES[part.promise]()
+                promise.check(design.goal, private=self.privacy is not None, is_open=is_open)
+                promise.check_design(design)
         return self
 
-    def _consistent_closed(self, groups: tuple[Group, ...]) -> Self:
-        if not groups or self.names is not None or self.expected is not None:
-            raise ValueError("a closed plan has groups, with names and numbers of sites inside them")
-        if len({group.names is None for group in groups}) > 1:
-            raise ValueError("either all sites have names or none")
-        if any(len(group.ranks) != len(self.levels) for group in groups):
-            raise ValueError("every group needs one rank for each level")
-        if groups[0].names is None and len({group.n for group in groups}) < len(
-            {(g.n, g.ranks) for g in groups}
-        ):
-            raise ValueError("sites without names must have the same ranks if they have the same size")
-        m = sum(group.count for group in groups)
-        if 2 * self.max_faulty >= m:
-            raise ValueError("max_faulty must be below half the number of sites")
-        for i, level in enumerate(self.levels):
-            if level.server_rank is None or level.server_rank > m + 1:
-                raise ValueError("server_rank must lie between 1 and the number of sites plus 1")
-            if (level.server_rank > m) != (level.advice is not None) or level.server_rank <= self.max_faulty:
-                raise ValueError("server_rank, advice and max_faulty do not fit together")
-            if self.target == "each-site" and level.server_rank < m:
-                raise ValueError("for a promise to each site the server keeps the largest report")
-            share = level.exact_share
-            if share is not None and any(group.ranks[i] != rank_of(share, group.n) for group in groups):
-                raise ValueError("the ranks do not follow from the share")
-        return self
+    def _check_groups(self) -> None:
+        if len({tuple(level.confidence_level for level in part.levels) for part in self.parts}) > 1:
+            raise ValueError("all groups must have the same confidence levels")
+        if self.privacy is not None and self.privacy.one_hot:
+            raise ValueError("groups do not go with one-hot vectors")
+        if any((part.epsilon is None) != (self.privacy is None) for part in self.parts):
+            raise ValueError("every group has a part of epsilon if the plan is private, and none otherwise")
+        if self.privacy is not None and self.cost(self.labels) > Fraction(str(self.privacy.epsilon)):
+            raise ValueError("the groups' parts of epsilon add up to more than the whole")
+        for part in self.parts:
+            if not PROMISES[part.promise].allows_groups:
+                raise ValueError(f"promise {part.promise!r} does not go with groups: it is a plan of its own")
+
+    # -- groups ----------------------------------------------------------------------------------------
+
+    @property
+    def is_grouped(self) -> bool:
+        """Whether there is a threshold for each group of points."""
+        return self.parts[0].label is not None
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The groups, in alphabetical order; none if there are no groups."""
+        return tuple(part.label for part in self.parts if part.label is not None)
+
+    @cached_property
+    def by_label(self) -> dict[str, "Plan"]:
+        """The plan of each group."""
+        return {label: self._alone(part) for label, part in zip(self.labels, self.parts, strict=False)}
+
+    def _alone(self, part: PlanPart) -> "Plan":
+        single = part.model_copy(update={"label": None, "epsilon": None})
+        return Plan(parts=(single,), score=self.score, privacy=self._privacy_of(part))
+
+    def __getitem__(self, label: str) -> "Plan":
+        """The plan of one group, as a plan of its own."""
+        if label not in self.by_label:
+            known = f"this plan has {quoted(self.labels)}" if self.labels else "this plan has no groups"
+            raise KeyError(f"no group {label!r}: {known}")
+        return self.by_label[label]
+
+    @property
+    def part(self) -> PlanPart:
+        """The only part of a plan without groups."""
+        if self.is_grouped:
+            raise ValueError(f"this plan has groups: ask one of them, as in plan[{self.labels[0]!r}]")
+        return self.parts[0]
+
+    def _each(self, read: Callable[["Plan"], Any]) -> Any:
+        """What a plan without groups says, or what each group's says, by label."""
+        return {label: read(plan) for label, plan in self.by_label.items()} if self.is_grouped else read(self)
+
+    # -- who is asked ----------------------------------------------------------------------------------
 
     @property
     def is_open(self) -> bool:
         """Whether sizes come with the reports."""
-        return self.groups is None
-
-    @cached_property
-    def _by_name(self) -> dict[str, int]:
-        """The group of each named site; of an open plan, just the names."""
-        if self.groups is None:
-            return dict.fromkeys(self.names or (), 0)
-        return {name: i for i, group in enumerate(self.groups) for name in group.names or ()}
+        return any(part.blocks is None for part in self.parts)
 
     @cached_property
     def site_names(self) -> tuple[str, ...] | None:
-        """The sites' names in order, where the plan names them."""
-        if self.groups is None:
-            return self.names
-        if self.groups and self.groups[0].names is None:
+        """The sites' names in order, where the plan names them; with groups, of all groups together."""
+        names = [part.site_names for part in self.parts]
+        if None in names:
             return None
-        return tuple(name for group in self.groups for name in group.names or ())
+        if not self.is_grouped:
+            return names[0]
+        return tuple(sorted({name for each in names for name in each or ()}))
 
     @property
     def n_sites(self) -> int | None:
         """How many sites are expected; None if that is open too."""
-        if self.groups is None:
-            return self.expected if self.names is None else len(self.names)
-        return sum(group.count for group in self.groups)
+        if not self.is_grouped:
+            return self.parts[0].n_sites
+        if self.site_names is not None:
+            return len(self.site_names)
+        expected = [part.n_sites for part in self.parts]
+        return None if None in expected else max(each or 0 for each in expected)
+
+    @property
+    def blocks(self) -> tuple[PlanBlock, ...] | None:
+        """Runs of equal sites; None while the plan is open."""
+        return self.part.blocks
 
     @property
     def fewest_answers(self) -> int:
-        """How many sites must answer for anything to be calibrated: those that may lie must not be half."""
-        return 2 * self.max_faulty + 1
+        """How many sites must answer for anything to be calibrated: faulty ones must not be half."""
+        return 2 * self.part.max_faulty + 1
+
+    def ranks_for(self, n: int, *, site: str | None = None) -> tuple[Ranks, ...]:
+        """Ranks that a site with n scores sends, for each level.
+
+        Parameters
+        ----------
+        n : int
+            How many scores the site has.
+        site : str, optional
+            Its name, by which it is found where the plan names sites; else it is found by its size.
+
+        Returns
+        -------
+        tuple of tuple of int
+            For each level the ranks, in increasing order; n + 1 stands for +inf.
+
+        Raises
+        ------
+        ValueError
+            If the plan expects no such site.
+        """
+        return self.part.ranks_for(n, site=site)
+
+    # -- the goal --------------------------------------------------------------------------------------
 
     @property
-    def n_points(self) -> PerSite | None:
-        """Size of each site; None while the plan is open."""
-        return self._per_site([group.n for group in self.groups or ()])
+    def levels(self) -> tuple[Level, ...]:
+        """What is planned for each confidence level."""
+        return self.part.levels
 
-    def _per_site(self, values: Sequence[int]) -> PerSite | None:
-        return None if self.groups is None else PerSite([group.count for group in self.groups], values)
+    @property
+    def confidence_levels(self) -> tuple[float, ...]:
+        """The levels, the same in all groups."""
+        return tuple(level.confidence_level for level in self.parts[0].levels)
 
     @property
     def confidence_level(self) -> Any:
         """The level, or a tuple of them."""
-        return one_or_all([level.confidence_level for level in self.levels])
+        return one_or_all(self.confidence_levels)
+
+    @property
+    def criterion(self) -> Any:
+        """Name of the criterion; with groups, by label."""
+        return self._each(lambda plan: plan.part.criterion)
+
+    @property
+    def delta(self) -> float | None:
+        """How often the promise may fail, for criteria that take it."""
+        return self.part.delta
+
+    @property
+    def promise(self) -> Any:
+        """Name of the promise; with groups, by label."""
+        return self._each(lambda plan: plan.part.promise)
+
+    @property
+    def max_faulty(self) -> int:
+        """How many reports may be arbitrary, in any group."""
+        return max(part.max_faulty for part in self.parts)
+
+    def criterion_object(self) -> Criterion:
+        """The criterion itself."""
+        return CRITERIA[self.part.criterion]()
+
+    def promise_object(self) -> Promise:
+        """The promise itself."""
+        return PROMISES[self.part.promise]()
+
+    # -- ranks, votes, laws ----------------------------------------------------------------------------
+
+    @cached_property
+    def designs(self) -> tuple[Design, ...]:
+        """The design of each level: everything that is promised follows from it."""
+        return _designs(self.part, self.privacy)
+
+    @property
+    def n_points(self) -> Any:
+        """Size of each site, by label if there are groups; None while the plan is open."""
+        return self._each(lambda plan: plan._per_site([block.n for block in plan.blocks or ()]))
+
+    def _per_site(self, values: Sequence[Any]) -> PerSite[Any] | None:
+        return None if self.blocks is None else PerSite([block.count for block in self.blocks], values)
 
     @property
     def server_rank(self) -> Any:
-        """Rank that the server keeps; None while the plan is open."""
-        return one_or_all([level.server_rank for level in self.levels])
+        """Votes that the threshold needs; None while the plan is open."""
+        return self._each(lambda plan: one_or_all([level.server_rank for level in plan.levels]))
 
     @property
     def local_ranks(self) -> Any:
         """Rank that each site sends, in the order of the sites; None while the plan is open."""
-        return one_or_all(
-            [self._per_site([group.ranks[i] for group in self.groups or ()]) for i in range(len(self.levels))]
-        )
+        return self._each(lambda plan: one_or_all(plan._local_ranks()))
+
+    def _local_ranks(self) -> list[PerSite[Any] | None]:
+        blocks = self.blocks or ()
+        return [
+            self._per_site([one_or_all(block.ranks[i]) for block in blocks]) for i in range(len(self.levels))
+        ]
 
     @property
-    def terms(self) -> Terms | None:
-        """The terms of one private release: a site's epsilon is shared evenly by the levels."""
-        rule = self.privacy
-        if rule is None:
-            return None
-        epsilon = Fraction(str(rule.epsilon)) / len(self.levels)
-        return Terms(epsilon, len(rule.edges), rule.mechanism, rule.analysis)
-
-    @cached_property
     def laws(self) -> tuple[CoverageLaw, ...] | None:
         """The law of the coverage for each level, if all sites answer; None while the plan is open."""
-        if self.groups is None:
-            return None
-        groups = [(group.count, group.n, group.ranks) for group in self.groups]
-        return coverage_laws(groups, [level.server_rank or 1 for level in self.levels], self)
+        return None if self.is_open else tuple(design.law() for design in self.designs)
 
     @property
     def law(self) -> Any:
         """The law of the coverage if all sites answer; None while the plan is open."""
-        return None if self.laws is None else one_or_all(list(self.laws))
+        return self._each(lambda plan: None if plan.laws is None else one_or_all(plan.laws))
+
+    # -- privacy ---------------------------------------------------------------------------------------
+
+    def _privacy_of(self, part: PlanPart) -> PrivacyRule | None:
+        if self.privacy is None or part.epsilon is None:
+            return self.privacy
+        return self.privacy.model_copy(update={"epsilon": part.epsilon})
+
+    @property
+    def bins(self) -> Bins | None:
+        """Where private releases may fall; None if the plan is not private."""
+        return None if self.privacy is None else Bins(self.privacy.edges, bounded=self.privacy.bounded)
+
+    @property
+    def releases(self) -> tuple[PrivateRelease, ...] | None:
+        """The private release of each level; None if the plan is not private."""
+        sends = [design.sending for design in self.designs]
+        return None if self.privacy is None else tuple(s.release for s in sends if isinstance(s, Private))
+
+    @property
+    def to_answer(self) -> tuple[str, ...]:
+        """The groups that sites answer for: with privacy, only those that their part of epsilon can serve."""
+        private = self.privacy is not None
+        return tuple(label for label, plan in self.by_label.items() if plan.feasible or not private)
+
+    @property
+    def epsilon(self) -> Fraction | None:
+        """What the answer of a site with points of all groups costs; None if the plan is not private."""
+        if self.privacy is None:
+            return None
+        return self.cost(self.to_answer) if self.is_grouped else Fraction(str(self.privacy.epsilon))
+
+    def cost(self, labels: Iterable[str]) -> Fraction:
+        """What an answer for these groups costs: the sum of their epsilons, exactly.
+
+        Parameters
+        ----------
+        labels : iterable of str
+            Groups of the plan.
+
+        Returns
+        -------
+        Fraction
+            0 if the plan is not private.
+        """
+        wanted = set(labels)
+        parts = [part.epsilon for part in self.parts if part.label in wanted]
+        return sum((Fraction(str(part)) for part in parts if part is not None), Fraction(0))
+
+    # -- words -----------------------------------------------------------------------------------------
 
     @property
     def feasible(self) -> bool:
-        """Whether every level has a finite threshold."""
-        return all(level.advice is None for level in self.levels)
+        """Whether every level has a finite threshold, in every group."""
+        return all(level.advice is None for part in self.parts for level in part.levels)
 
     @property
     def problems(self) -> tuple[str, ...]:
         """A sentence for each level that no ranks reach, and what would be enough."""
-        sizes = [group.n for group in self.groups or ()]
-        if self.feasible or not sizes:
-            return ()
-        points = f"{min(sizes)}" if len(set(sizes)) == 1 else f"{min(sizes)} to {max(sizes)}"
-        return tuple(
-            f"{self._nothing(level)} the level {level.confidence_level!r} ({self.criterion}) with "
-            f"{self.n_sites} sites of {points} points{self._privacy_words()}: the threshold is infinite. "
-            f"It would take {_either(self._ways(level.advice, min(sizes)))}."
-            for level in self.levels
-            if level.advice is not None
-        )
-
-    def _nothing(self, level: Level) -> str:
-        return "No ranks reach" if level.share is None else "No server rank and these local ranks reach"
-
-    def _privacy_words(self) -> str:
-        rule = self.privacy
-        return "" if rule is None else f", epsilon {rule.epsilon:g} and {len(rule.edges)} bins"
-
-    def _ways(self, advice: Advice, smallest: int) -> list[str]:
-        ways = []
-        if advice.n_points is not None:
-            ways.append(f"{advice.n_points} points at each of {self.n_sites} sites")
-        if advice.n_sites is not None:
-            ways.append(f"{advice.n_sites} sites of {smallest} points")
-        if advice.epsilon is not None:
-            ways.append(f"an epsilon of {advice.epsilon:g}")
-        return ways
+        return self._sentences(problem_sentences)
 
     @property
     def notes(self) -> tuple[str, ...]:
         """What a reader should know: problems, and sites too small for their rank."""
-        silent = []
-        for i, level in enumerate(self.levels):
-            small = [group for group in self.groups or () if group.ranks[i] > group.n]
-            if small:
-                who = [name for group in small for name in group.names or ()]
-                label = ", ".join(who[:10] or sorted({f"n = {group.n}" for group in small})[:10])
-                count = sum(group.count for group in small)
-                silent.append(
-                    f"At the level {level.confidence_level!r}, {count} sites have too few points for their "
-                    f"rank and send Infinity: {label}."
-                )
-        return (*self.problems, *silent)
+        return self._sentences(lambda part, rule: (*problem_sentences(part, rule), *size_sentences(part)))
 
-    def ranks_for(self, n: int, *, site: str | None = None) -> tuple[int, ...]:
-        """Ranks that a site with n scores sends, one per level; n + 1 stands for +inf.
-
-        The site is found by its name where the plan names sites, else by its size.
-        """
-        names = self.site_names
-        if names is not None and site not in self._by_name:
-            raise ValueError(f"site must be one of the {len(names)} sites of the plan, got {site!r}")
-        if self.groups is None:
-            return tuple(rank_of(level.exact_share or Fraction(1), n) for level in self.levels)
-        if names is not None and site is not None:
-            group = self.groups[self._by_name[site]]
-            if group.n != n:
-                raise ValueError(f"the plan expects {group.n} scores from site {site!r}, got {n}")
-            return group.ranks
-        for group in self.groups:
-            if group.n == n:
-                return group.ranks
-        sizes = sorted({group.n for group in self.groups})
-        listed = ", ".join(map(str, sizes[:8])) + (", ..." if len(sizes) > 8 else "")
-        raise ValueError(f"the plan expects sites with {listed} scores, got {n}")
+    def _sentences(self, say: Callable[[PlanPart, PrivacyRule | None], Iterable[str]]) -> tuple[str, ...]:
+        split = ", with its part of epsilon" if self.privacy is not None else ""
+        return tuple(
+            sentence if part.label is None else f"Group {part.label!r}{split}: {sentence}"
+            for part in self.parts
+            for sentence in say(part, self._privacy_of(part))
+        )
 
 
-def _text(share: Fraction) -> str:
-    return f"{share.numerator}/{share.denominator}"
+def _designs(part: PlanPart, privacy: PrivacyRule | None) -> tuple[Design, ...]:
+    """The design of each level of a part."""
+    return tuple(_design(part, i, _sending(level, privacy, len(part.levels))) for i, level in enumerate(part.levels))
 
 
-def _either(ways: list[str]) -> str:
-    return ", or ".join(ways) or "more than this search could find"
+def _design(part: PlanPart, i: int, sending: Sending) -> Design:
+    level = part.levels[i]
+    goal = Goal(
+        Fraction(str(level.confidence_level)),
+        CRITERIA[part.criterion](),
+        Fraction(str(part.delta or 0.1)),
+        part.max_faulty,
+    )
+    return Design(
+        goal,
+        PROMISES[part.promise](),
+        sending,
+        merged(Block(block.count, block.n, block.ranks[i]) for block in part.blocks or ()),
+        level.server_rank,
+        level.exact_share,
+        None if level.advice is None else PlannedAdvice(**level.advice.model_dump()),
+    )
+
+
+def _sending(level: Level, rule: PrivacyRule | None, n_levels: int) -> Sending:
+    if rule is None:
+        return Exact()
+    release = PrivateRelease(
+        Fraction(str(rule.epsilon)) / n_levels,
+        len(rule.edges),
+        MECHANISMS[rule.mechanism](),
+        ANALYSES[rule.analysis](),
+        level.exact_quantile,
+    )
+    return Private(release, n_levels)

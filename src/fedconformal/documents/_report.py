@@ -1,25 +1,67 @@
 """The Report: everything that leaves a site."""
 
 import math
+from collections.abc import Mapping
+from functools import cached_property
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, StringConstraints, model_validator
 
-from fedconformal.documents._base import LARGEST_N, Digest, Document, Extended, SiteName
+from fedconformal.documents._base import LARGEST_N, Digest, Document, Extended, Part, SiteName
+from fedconformal.documents._labels import Label, check_labels
+from fedconformal.documents._views import Ranks, one_or_all
 
 Signature = Annotated[str, StringConstraints(pattern=r"^ed25519:[0-9a-f]{128}$")]
 
 
-class Signed(Document):
-    """A document with a field ``signature``."""
+class Sent(Part):
+    """What a site sends for one confidence level."""
 
-    def signed_content(self) -> bytes:
-        """What a signature is made of: the canonical form without the signature."""
-        return self.model_copy(update={"signature": None}).canonical()
+    ranks: Ranks = Field(min_length=1, description="ranks that were sent, in increasing order")
+    values: tuple[Extended, ...] = Field(description="the scores of these ranks")
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if len(self.values) != len(self.ranks):
+            raise ValueError("ranks and values must have the same length")
+        return self
 
 
-class Report(Signed):
-    """One site's answer to a plan: one number per confidence level."""
+class ReportPart(Part):
+    """What a site sends for all its points, or for one group of them."""
+
+    label: Label | None = Field(default=None, description="the group; left out where there are none")
+    n: int = Field(ge=1, le=LARGEST_N, description="how many scores the site has here")
+    levels: tuple[Sent, ...] = Field(min_length=1, description="one entry for each confidence level")
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        for sent in self.levels:
+            for rank, value in zip(sent.ranks, sent.values, strict=True):
+                if not 1 <= rank <= self.n + 1:
+                    raise ValueError(f"a rank must lie between 1 and n + 1 = {self.n + 1}")
+                if rank > self.n and value != math.inf:
+                    raise ValueError("a rank above n has the value Infinity")
+        return self
+
+    @property
+    def ranks(self) -> tuple[Ranks, ...]:
+        """The ranks that were sent, for each level."""
+        return tuple(sent.ranks for sent in self.levels)
+
+    @property
+    def values(self) -> tuple[tuple[float, ...], ...]:
+        """The numbers that were sent, for each level."""
+        return tuple(sent.values for sent in self.levels)
+
+    @property
+    def value(self) -> Any:
+        """The number that was sent; a tuple where there are several for a level, or several levels."""
+        return one_or_all([one_or_all(values) for values in self.values])
+
+
+class Report(Document):
+    """One site's answer to a plan: a few numbers for each confidence level, and for each group."""
 
     kind: ClassVar[str] = "report"
 
@@ -27,23 +69,48 @@ class Report(Signed):
     version: Literal[1] = 1
     plan: Digest = Field(description="digest of the plan that this answers")
     site: SiteName
-    n: int = Field(ge=1, le=LARGEST_N, description="how many scores the site has")
-    ranks: tuple[int, ...] = Field(min_length=1, description="rank that was sent, for each level")
-    values: tuple[Extended, ...] = Field(description="the score of that rank, for each level")
-    signature: Signature | None = None
+    parts: tuple[ReportPart, ...] = Field(min_length=1, description="one, or one for each group by label")
+    signature: Signature | None = Field(default=None, description="of the canonical form without it")
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
-        if len(self.values) != len(self.ranks):
-            raise ValueError("ranks and values must have the same length")
-        for rank, value in zip(self.ranks, self.values, strict=True):
-            if not 1 <= rank <= self.n + 1:
-                raise ValueError(f"a rank must lie between 1 and n + 1 = {self.n + 1}")
-            if rank > self.n and value != math.inf:
-                raise ValueError("a rank above n has the value Infinity")
+        check_labels([part.label for part in self.parts])
         return self
+
+    def signed_content(self) -> bytes:
+        """What a signature is made of: the canonical form without the signature."""
+        return self.model_copy(update={"signature": None}).canonical()
+
+    @cached_property
+    def by_label(self) -> Mapping[str | None, ReportPart]:
+        """The parts by label; the label is None where there are no groups."""
+        return {part.label: part for part in self.parts}
+
+    def __getitem__(self, label: str) -> ReportPart:
+        """What was sent for one group."""
+        return self.by_label[label]
+
+    @property
+    def n(self) -> int:
+        """How many scores the site has in all."""
+        return sum(part.n for part in self.parts)
 
     @property
     def value(self) -> Any:
-        """The number that was sent, or a tuple of them."""
-        return self.values[0] if len(self.values) == 1 else self.values
+        """The number that was sent, or a tuple of them; with groups, by label."""
+        return self._each("value")
+
+    @property
+    def values(self) -> Any:
+        """The numbers that were sent, for each level; with groups, by label."""
+        return self._each("values")
+
+    @property
+    def ranks(self) -> Any:
+        """The ranks that were sent, for each level; with groups, by label."""
+        return self._each("ranks")
+
+    def _each(self, what: str) -> Any:
+        if None in self.by_label:
+            return getattr(self.parts[0], what)
+        return {part.label: getattr(part, what) for part in self.parts}

@@ -1,18 +1,24 @@
-"""Ways to look at a document: per site, per level, as a law."""
+"""Ways to look at a document: per site, per level."""
 
 from bisect import bisect_right
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, overload
+from typing import Annotated, Any, Generic, TypeVar, overload
 
 import numpy as np
+from pydantic import AfterValidator
 
-from fedconformal.laws import CoverageLaw, OrderStatistics, SiteLaw
-from fedconformal.laws._each_site import EachSiteLaw
+T = TypeVar("T")
 
-if TYPE_CHECKING:
-    from fedconformal.documents._plan import Plan
+
+def _increasing(ranks: tuple[int, ...]) -> tuple[int, ...]:
+    if any(left > right for left, right in zip(ranks, ranks[1:], strict=False)):
+        raise ValueError("ranks must be in increasing order")
+    return ranks
+
+
+Ranks = Annotated[tuple[int, ...], AfterValidator(_increasing)]
+"""The ranks of one site at one level, in increasing order."""
 
 
 def one_or_all(values: Sequence[Any]) -> Any:
@@ -20,33 +26,18 @@ def one_or_all(values: Sequence[Any]) -> Any:
     return values[0] if len(values) == 1 else tuple(values)
 
 
-def coverage_laws(
-    groups: Iterable[tuple[int, int, Sequence[int]]], server_ranks: Sequence[int], plan: "Plan"
-) -> tuple[CoverageLaw, ...]:
-    """The law of the coverage for each level, from groups of (count, n, ranks for each level)."""
-    merged: Counter[tuple[int, tuple[int, ...]]] = Counter()
-    for count, n, each in groups:
-        merged[(n, tuple(each))] += count
-    counts, sizes = np.array(list(merged.values())), np.array([n for n, _ in merged])
-    ranks = np.array([each for _, each in merged])
-    laws: list[CoverageLaw] = []
-    for i, server_rank in enumerate(server_ranks):
-        sites: SiteLaw = OrderStatistics(sizes, ranks[:, i])
-        quantile = plan.levels[i].exact_quantile
-        if plan.target == "each-site":
-            infinite = server_rank > counts.sum()
-            laws.append(EachSiteLaw((n, n + 1 if infinite else each[i]) for n, each in merged))
-            continue
-        if plan.terms is not None and quantile is not None:
-            sites = plan.terms.sites(sizes, quantile)
-        laws.append(CoverageLaw.of_sites(sites, counts, server_rank=server_rank, max_faulty=plan.max_faulty))
-    return tuple(laws)
+class PerSite(Sequence[T], Generic[T]):
+    """One value per site, kept as runs of equal values.
 
+    Parameters
+    ----------
+    counts : sequence of int
+        Lengths of the runs.
+    values : sequence
+        The value of each run.
+    """
 
-class PerSite(Sequence[int]):
-    """One number per site, kept as runs of equal numbers."""
-
-    def __init__(self, counts: Sequence[int], values: Sequence[int]) -> None:
+    def __init__(self, counts: Sequence[int], values: Sequence[T]) -> None:
         self._ends = list(accumulate(counts))
         self._values = list(values)
 
@@ -55,11 +46,11 @@ class PerSite(Sequence[int]):
         return self._ends[-1]
 
     @overload
-    def __getitem__(self, index: int) -> int: ...
+    def __getitem__(self, index: int) -> T: ...
     @overload
-    def __getitem__(self, index: slice) -> list[int]: ...
-    def __getitem__(self, index: int | slice) -> int | list[int]:
-        """The number of one site, or a list of them."""
+    def __getitem__(self, index: slice) -> list[T]: ...
+    def __getitem__(self, index: int | slice) -> T | list[T]:
+        """The value of one site, or a list of them."""
         if isinstance(index, slice):
             return [self[i] for i in range(*index.indices(len(self)))]
         position = index + len(self) if index < 0 else index
@@ -67,15 +58,13 @@ class PerSite(Sequence[int]):
             raise IndexError(f"there are {len(self)} sites, got index {index}")
         return self._values[bisect_right(self._ends, position)]
 
-    def __iter__(self) -> Iterator[int]:
+    def __iter__(self) -> Iterator[T]:
         """Run through all sites."""
-        start = 0
-        for end, value in zip(self._ends, self._values, strict=True):
+        for start, end, value in self._runs():
             yield from (value for _ in range(end - start))
-            start = end
 
     def __eq__(self, other: object) -> bool:
-        """Equal to any sequence with the same numbers."""
+        """Equal to any sequence with the same values."""
         if not isinstance(other, Sequence) or len(self) != len(other):
             return NotImplemented if not isinstance(other, Sequence) else False
         return all(a == b for a, b in zip(self, other, strict=True))
@@ -84,12 +73,12 @@ class PerSite(Sequence[int]):
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         """As a numpy array."""
-        return np.repeat(self._values, np.diff([0, *self._ends])).astype(dtype or np.int64)
+        return np.repeat(self._values, np.diff([0, *self._ends]), axis=0).astype(dtype or np.int64)
 
     def __repr__(self) -> str:
         """Runs, as in ``PerSite(10 x 89)``."""
         runs = [f"{end - start} x {value}" for start, end, value in self._runs()]
         return f"PerSite({', '.join(runs[:6])}{', ...' if len(runs) > 6 else ''})"
 
-    def _runs(self) -> Iterator[tuple[int, int, int]]:
+    def _runs(self) -> Iterator[tuple[int, int, T]]:
         return zip([0, *self._ends[:-1]], self._ends, self._values, strict=True)

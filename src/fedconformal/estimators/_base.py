@@ -11,7 +11,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils import column_or_1d, get_tags
 from sklearn.utils.validation import check_is_fitted
 
-from fedconformal import _checks
+from fedconformal import _validation
 from fedconformal.documents import Calibration, Plan
 from fedconformal.estimators._sites import split_by_site
 from fedconformal.planning import plan
@@ -155,7 +155,7 @@ class FederatedConformal(BaseEstimator):  # type: ignore[misc]
     def _checked_score(self) -> Score:
         given = self.conformity_score
         if isinstance(given, str):
-            return from_name(_checks.choice("conformity_score", given, self._SCORES))
+            return from_name(_validation.choice("conformity_score", given, self._SCORES))
         if isinstance(given, type) or not isinstance(given, Score) or given.kind != self._KIND:
             raise ValueError(
                 f"conformity_score must be one of {', '.join(map(repr, self._SCORES))} or a score object "

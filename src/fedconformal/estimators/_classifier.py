@@ -10,7 +10,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.utils import column_or_1d
 from sklearn.utils.metaestimators import available_if
 
-from fedconformal import _checks
+from fedconformal import _validation
 from fedconformal.estimators._base import FederatedConformal
 from fedconformal.estimators._sites import is_missing
 from fedconformal.scores import Score
@@ -152,7 +152,7 @@ class FederatedConformalClassifier(ClassifierMixin, FederatedConformal):  # type
             return {}
         source = self.random_state
         if not isinstance(source, (np.random.Generator, np.random.RandomState)):
-            seed = None if source is None else [stream, _checks.integer("random_state", source, low=0)]
+            seed = None if source is None else [stream, _validation.integer("random_state", source, low=0)]
             source = np.random.default_rng(seed)
         return {"u": source.random(n)}
 

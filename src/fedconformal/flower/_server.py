@@ -9,7 +9,7 @@ from typing import Literal
 from flwr.app import ArrayRecord, Message
 from flwr.serverapp import Grid
 
-from fedconformal import _checks, server
+from fedconformal import _validation, server
 from fedconformal.documents import Calibration, DocumentError, Plan, Refusal, Report
 from fedconformal.flower import _messages
 from fedconformal.flower._messages import ACTION, Failure
@@ -55,7 +55,7 @@ def calibrate(
             raise ValueError(
                 f"{name} must be a finite number of seconds, at least {least:g}, got {seconds!r}"
             )
-    _checks.choice("on_refused", on_refused, ("raise", "skip"))
+    _validation.choice("on_refused", on_refused, ("raise", "skip"))
     if plan.privacy is not None and plan.privacy.one_hot:
         raise ValueError("this plan asks for secure aggregation, which is not offered over Flower")
     nodes = _connected(grid, plan.n_sites or 1, wait)

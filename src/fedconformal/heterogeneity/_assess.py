@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from fedconformal._checks import fraction
+from fedconformal._validation import fraction
 from fedconformal.documents import Calibration, Check
 from fedconformal.heterogeneity._answer import epsilon_per_level
 from fedconformal.heterogeneity._check import CoverageCheck, examine, percent_of

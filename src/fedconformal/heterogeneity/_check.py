@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedconformal._checks import fraction
+from fedconformal._validation import fraction
 from fedconformal.documents import Calibration
 from fedconformal.documents._views import one_or_all
 from fedconformal.heterogeneity._counting import at_most, interval, noticed, p_value

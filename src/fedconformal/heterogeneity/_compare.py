@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special, stats
 
-from fedconformal import _checks, server
+from fedconformal import _validation, server
 from fedconformal.documents import Plan, Refusal, Report
 from fedconformal.heterogeneity._counting import holm
 from fedconformal.heterogeneity._levels import level_index
@@ -112,7 +112,7 @@ def compare_sites(
     false_alarm : the probability with which any site may be named if all are alike.
     seed : of the simulation behind the comparison without a reference.
     """
-    alarm = float(_checks.fraction("false_alarm", false_alarm))
+    alarm = float(_validation.fraction("false_alarm", false_alarm))
     if plan.privacy is not None:
         raise ValueError("private reports cannot be compared: their noise hides what would be looked for")
     i = level_index(plan, confidence_level)

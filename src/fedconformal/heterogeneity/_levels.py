@@ -1,6 +1,6 @@
 """Which of a document's confidence levels is meant."""
 
-from fedconformal._checks import fraction
+from fedconformal._validation import fraction
 from fedconformal.documents import Calibration, Plan
 
 

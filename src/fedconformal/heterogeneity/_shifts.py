@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
 
-from fedconformal import _checks
+from fedconformal import _validation
 from fedconformal.laws._sites import Distortion, Floats
 
 _HALVINGS = 60
@@ -147,7 +147,7 @@ def reference(name: "str | ArrayLike | Scores") -> Scores:
     """
     if not isinstance(name, str):
         return name if hasattr(name, "cdf") and hasattr(name, "ppf") else Examples(name)  # type: ignore[return-value]
-    _checks.choice("reference", name, _NAMED)
+    _validation.choice("reference", name, _NAMED)
     return Named(*_NAMED[name])
 
 
@@ -175,7 +175,7 @@ def power(exponent: float) -> Shift:
 def contaminated(share: float, factor: float) -> Shift:
     """A ``share`` of the scores is ``factor`` times as large."""
     _positive("contaminated", factor)
-    part = float(_checks.fraction("contaminated share", share, closed=True))
+    part = float(_validation.fraction("contaminated share", share, closed=True))
     return lambda base: Mixture([base, Moved(base, factor=factor)], [1 - part, part])
 
 

@@ -3,31 +3,43 @@
 from fedconformal.laws._bounds import (
     conditional_coverage_bound,
     ehm_bound,
+    heterogeneity_losses,
     heterogeneous_coverage_bound,
     total_variation_to_binomial,
 )
+from fedconformal.laws._counts import binomial_masses, count_tails, honest_counts
 from fedconformal.laws._coverage import CoverageLaw
+from fedconformal.laws._each_site import EachSiteLaw
 from fedconformal.laws._exact import exact_cdf, exact_mean
 from fedconformal.laws._federation import Federation
-from fedconformal.laws._moments import MEAN_ERROR
-from fedconformal.laws._sites import OrderStatistics, Shifted, SiteLaw
+from fedconformal.laws._moments import MEAN_ERROR, equal_cdf, equal_moments, integrate
+from fedconformal.laws._sites import Distortion, OrderStatistics, Shifted, SiteLaw
 from fedconformal.laws._summary import Summary, density
 from fedconformal.laws._table import coverage_table
 
 __all__ = [
     "MEAN_ERROR",
     "CoverageLaw",
+    "Distortion",
+    "EachSiteLaw",
     "Federation",
     "OrderStatistics",
     "Shifted",
     "SiteLaw",
     "Summary",
+    "binomial_masses",
     "conditional_coverage_bound",
+    "count_tails",
     "coverage_table",
     "density",
     "ehm_bound",
+    "equal_cdf",
+    "equal_moments",
     "exact_cdf",
     "exact_mean",
+    "heterogeneity_losses",
     "heterogeneous_coverage_bound",
+    "honest_counts",
+    "integrate",
     "total_variation_to_binomial",
 ]

@@ -8,12 +8,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
 
-from fedconformal import _checks
+from fedconformal import _validation
+from fedconformal._typing import Floats
 from fedconformal.laws._counts import count_tails
 from fedconformal.laws._coverage import CoverageLaw
 from fedconformal.laws._federation import Federation
 from fedconformal.laws._moments import integrate
-from fedconformal.laws._sites import Distortion, Floats, Shifted
+from fedconformal.laws._sites import Distortion, Shifted
 
 _TAIL = 1e-14
 
@@ -27,10 +28,10 @@ def conditional_coverage_bound(
     ``l k >= (1 - alpha) m n``, when the first term is at least 1 - alpha. It may be negative.
     ``CoverageLaw.ppf(delta)`` is the exact value that it bounds from below.
     """
-    m, n = _checks.integer("n_sites", n_sites, low=1), _checks.integer("n_points", n_points, low=1)
-    l = _checks.integer("local_rank", local_rank, low=1, high=n)
-    k = _checks.integer("server_rank", server_rank, low=1, high=m)
-    share = float(_checks.fraction("delta", delta, high=0.5, closed=True))
+    m, n = _validation.integer("n_sites", n_sites, low=1), _validation.integer("n_points", n_points, low=1)
+    l = _validation.integer("local_rank", local_rank, low=1, high=n)
+    k = _validation.integer("server_rank", server_rank, low=1, high=m)
+    share = float(_validation.fraction("delta", delta, high=0.5, closed=True))
     return l * k / (m * n) - math.sqrt(math.log(1 / share) / (2 * m * n))
 
 

@@ -5,12 +5,12 @@ import math
 import numpy as np
 from scipy import special
 
-from fedconformal.laws._sites import Floats, Ints
+from fedconformal._typing import Floats, Ints
 
-_SMALL = 16  # groups up to this size are expanded into single sites
+_SMALL = 16  # blocks up to this size are expanded into single sites
 _DIRECT = 48  # shorter arrays are convolved directly, longer ones by FFT
 _TAIL = 45.0  # counts whose Bernstein bound is below exp(-45) are left out
-_BLOCK = 2**22  # numbers held at once while convolving
+_HELD = 2**22  # numbers held at once while convolving
 
 
 def count_tails(ks: Ints, p: Floats, counts: Ints) -> Floats:
@@ -19,8 +19,8 @@ def count_tails(ks: Ints, p: Floats, counts: Ints) -> Floats:
     Parameters
     ----------
     ks : the thresholds, any integers (below 1 gives 1, above the number of sites gives 0).
-    p : success probability of each group, shape (nodes, groups).
-    counts : how many sites each group has.
+    p : success probability of each block, shape (nodes, blocks).
+    counts : how many sites each block has.
 
     Returns
     -------
@@ -28,9 +28,9 @@ def count_tails(ks: Ints, p: Floats, counts: Ints) -> Floats:
     """
     keep = counts > 0
     p, counts = p[:, keep], counts[keep]
-    rows = max(1, _BLOCK // (int(counts.sum()) + 1) if counts.size > 1 else _BLOCK)
-    blocks = [_count_tails(ks, p[i : i + rows], counts) for i in range(0, len(p), rows)]
-    return np.concatenate(blocks) if blocks else np.empty((0, ks.size))
+    rows = max(1, _HELD // (int(counts.sum()) + 1) if counts.size > 1 else _HELD)
+    parts = [_count_tails(ks, p[i : i + rows], counts) for i in range(0, len(p), rows)]
+    return np.concatenate(parts) if parts else np.empty((0, ks.size))
 
 
 def _count_tails(ks: Ints, p: Floats, counts: Ints) -> Floats:
@@ -55,15 +55,15 @@ def binomial_tail(k: Ints, m: int, p: Floats) -> Floats:
 def _count_masses(p: Floats, counts: Ints) -> tuple[int, Floats]:
     """The law of the count: its smallest value kept, and the probabilities from there on."""
     small = counts <= _SMALL
-    blocks = []
+    parts = []
     if small.any():
-        blocks.append((0, _sum_of_bernoullis(np.repeat(p[:, small], counts[small], axis=1))))
-    blocks += [binomial_masses(p[:, g], int(counts[g])) for g in np.flatnonzero(~small)]
-    while len(blocks) > 1:
-        blocks.sort(key=lambda block: block[1].shape[1])
-        (start1, mass1), (start2, mass2) = blocks[:2]
-        blocks[:2] = [(start1 + start2, _convolve(mass1, mass2))]
-    return blocks[0]
+        parts.append((0, _sum_of_bernoullis(np.repeat(p[:, small], counts[small], axis=1))))
+    parts += [binomial_masses(p[:, b], int(counts[b])) for b in np.flatnonzero(~small)]
+    while len(parts) > 1:
+        parts.sort(key=lambda part: part[1].shape[1])
+        (start1, mass1), (start2, mass2) = parts[:2]
+        parts[:2] = [(start1 + start2, _convolve(mass1, mass2))]
+    return parts[0]
 
 
 def _sum_of_bernoullis(p: Floats) -> Floats:
@@ -113,7 +113,7 @@ def _convolve(first: Floats, second: Floats) -> Floats:
 
 
 def honest_counts(p: Floats, counts: Ints, max_faulty: int) -> Ints:
-    """How many sites of each group stay when the max_faulty least likely to lie below are left out."""
+    """How many sites of each block stay when the max_faulty least likely to lie below are left out."""
     order = np.argsort(p, axis=1, kind="stable")
     sorted_counts = counts[order]
     before = np.cumsum(sorted_counts, axis=1) - sorted_counts

@@ -9,10 +9,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
 
-from fedconformal import _checks
+from fedconformal import _validation
+from fedconformal._typing import Floats, Ints
 from fedconformal.laws._federation import Federation
 from fedconformal.laws._moments import equal_cdf, equal_quantile
-from fedconformal.laws._sites import Distortion, Floats, Ints, OrderStatistics, Shifted, SiteLaw
+from fedconformal.laws._sites import Distortion, OrderStatistics, Shifted, SiteLaw
 
 _MOST_STEPS = 80
 _TOLERANCE = 2e-13  # of a quantile's log-odds
@@ -60,15 +61,18 @@ class CoverageLaw:
         max_faulty: int = 0,
         distortion: Distortion | Sequence[Distortion | None] | None = None,
     ) -> None:
-        sites, counts = _grouped(n_sites, n_points, local_rank, distortion)
-        rank = _checks.integer("server_rank", server_rank, low=1)
+        sites, counts = _in_blocks(n_sites, n_points, local_rank, distortion)
+        rank = _validation.integer("server_rank", server_rank, low=1)
         self._set(
-            sites, counts, rank, _checks.integer("max_faulty", max_faulty, low=0, high=int(counts.sum()) - 1)
+            sites,
+            counts,
+            rank,
+            _validation.integer("max_faulty", max_faulty, low=0, high=int(counts.sum()) - 1),
         )
 
     @classmethod
     def of_sites(cls, sites: SiteLaw, counts: ArrayLike, *, server_rank: int, max_faulty: int = 0) -> Self:
-        """The law for groups of sites: ``counts[g]`` sites that follow the g-th law of ``sites``."""
+        """The law for blocks of sites: ``counts[b]`` sites that follow the b-th law of ``sites``."""
         law = cls.__new__(cls)
         law._set(sites, np.asarray(counts, dtype=np.int64), server_rank, max_faulty)
         return law
@@ -205,7 +209,7 @@ class CoverageLaw:
 
     def interval(self, confidence: float = 0.9) -> tuple[float, float]:
         """Central interval that holds the coverage with this probability."""
-        tail = (1 - _checks.fraction("confidence", confidence)) / 2
+        tail = (1 - _validation.fraction("confidence", confidence)) / 2
         return float(self.ppf(float(tail))), float(self.ppf(float(1 - tail)))
 
     def rvs(self, size: int | tuple[int, ...] = 1, *, random_state: Any = None) -> Floats:
@@ -221,23 +225,23 @@ class CoverageLaw:
         if self._certain is not None or federation.max_faulty or many:
             return np.asarray(self.ppf(rng.random(shape)))
         draws = [
-            federation.sites.rvs(g, (*shape, int(count)), rng) for g, count in enumerate(federation.counts)
+            federation.sites.rvs(b, (*shape, int(count)), rng) for b, count in enumerate(federation.counts)
         ]
         return np.partition(np.concatenate(draws, axis=-1), self.server_rank - 1, axis=-1)[
             ..., self.server_rank - 1
         ]
 
 
-def _grouped(
+def _in_blocks(
     n_sites: Any, n_points: Any, local_rank: Any, distortion: Distortion | Sequence[Distortion | None] | None
 ) -> tuple[SiteLaw, Ints]:
-    """Put equal sites together: their law, and how many sites each group has."""
+    """Put equal sites together: their law, and how many sites each block has."""
     sizes = _column("n_points", n_points, low=1)
     ranks = _column("local_rank", local_rank, low=0)
     shifts = [distortion] if distortion is None or callable(distortion) else list(distortion)
     lengths = {len(column) for column in (sizes, ranks, shifts) if len(column) > 1}
     if n_sites is not None:
-        lengths.add(_checks.integer("n_sites", n_sites, low=1))
+        lengths.add(_validation.integer("n_sites", n_sites, low=1))
     if len(lengths) > 1:
         raise ValueError(
             "n_sites, n_points, local_rank and distortion must agree on the number of sites, "
@@ -258,8 +262,8 @@ def _grouped(
 
 def _column(name: str, value: Any, *, low: int) -> Ints:
     if isinstance(value, Iterable) and not isinstance(value, (str, bytes)):
-        return _checks.integers(name, value, low=low)
-    return np.array([_checks.integer(name, value, low=low)])
+        return _validation.integers(name, value, low=low)
+    return np.array([_validation.integer(name, value, low=low)])
 
 
 def _same(c: Floats) -> Floats:

@@ -6,8 +6,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from fedconformal._typing import Floats
 from fedconformal.laws._coverage import CoverageLaw
-from fedconformal.laws._sites import Floats, OrderStatistics
+from fedconformal.laws._sites import OrderStatistics
 
 
 class EachSiteLaw(CoverageLaw):

@@ -7,9 +7,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
+from fedconformal._typing import Bools, Floats, Ints
 from fedconformal.laws._counts import count_tails, honest_counts
 from fedconformal.laws._moments import OUTSIDE, equal_cdf, equal_moments, from_window, integrate
-from fedconformal.laws._sites import Floats, Ints, OrderStatistics, SiteLaw
+from fedconformal.laws._sites import OrderStatistics, SiteLaw
 
 _NOISE = 4e-16  # what rounding leaves of a tail probability of zero
 _TOLERANCE = 1e-13  # of integrals over a window scaled to length one
@@ -17,7 +18,7 @@ _TOLERANCE = 1e-13  # of integrals over a window scaled to length one
 
 @dataclass(frozen=True, eq=False)
 class Federation:
-    """Groups of equal sites, up to ``max_faulty`` of which may send anything.
+    """Blocks of equal sites, up to ``max_faulty`` of which may send anything.
 
     Faulty sites do most harm by sending -inf, and the honest ones are then taken to be those most likely to
     lie below: P(C <= c) <= P(count over the m - f honest sites >= k - f).
@@ -52,7 +53,7 @@ class Federation:
             return None
         return (self.n_counted, *kinds.pop())
 
-    def is_proper(self, ks: ArrayLike) -> NDArray[np.bool_]:
+    def is_proper(self, ks: ArrayLike) -> Bools:
         """Ranks for which the threshold is neither surely -inf nor surely +inf."""
         rank = np.asarray(ks) - self.max_faulty
         return (rank >= 1) & (rank <= self.n_counted)
@@ -71,7 +72,7 @@ class Federation:
         return out
 
     def _honest(self, p: Floats) -> list[tuple[NDArray[np.intp], Ints]]:
-        """Nodes that leave out the same sites as faulty, and how many of each group stay."""
+        """Nodes that leave out the same sites as faulty, and how many of each block stay."""
         kept, which = np.unique(honest_counts(p, self.counts, self.max_faulty), axis=0, return_inverse=True)
         return [(np.flatnonzero(which.ravel() == i), counts) for i, counts in enumerate(kept)]
 
@@ -102,7 +103,7 @@ class Federation:
 
     def _kinks(self, low: float, high: float) -> Floats:
         """Where the worst choice of faulty sites changes, and with it the slope of the cdf."""
-        if self.max_faulty == 0 or self.sites.n_groups == 1:
+        if self.max_faulty == 0 or self.sites.n_blocks == 1:
             return np.empty(0)
 
         def kept(c: Floats) -> Ints:

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
 
-from fedconformal.laws._sites import Floats
+from fedconformal._typing import Floats
 
 NODES = 64
 MEAN_ERROR = 1e-12

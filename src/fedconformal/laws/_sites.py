@@ -1,6 +1,6 @@
 """What one site sends, as a law: the probability that it lies below the c-quantile of the scores.
 
-Sites that share a law form a group; a site law describes all groups of a federation at once, so that a
+Sites that share a law form a block; a site law describes all blocks of a federation at once, so that a
 thousand sites of different sizes cost one vectorised call.
 """
 
@@ -9,47 +9,43 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import special
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from fedconformal._typing import Bools, Floats, Ints
+
 Distortion = Callable[[Floats], ArrayLike]
 
 
 class SiteLaw(Protocol):
-    """The law of what the sites of each group send, on the scale of coverage."""
+    """The law of what the sites of each block send, on the scale of coverage."""
 
     @property
-    def n_groups(self) -> int:
-        """How many groups of equal sites there are."""
+    def n_blocks(self) -> int:
+        """How many blocks of equal sites there are."""
         ...
 
     @property
-    def sends_infinity(self) -> NDArray[np.bool_]:
-        """Which groups send +inf whatever their scores are."""
+    def sends_infinity(self) -> Bools:
+        """Which blocks send +inf whatever their scores are."""
         ...
 
     def below(self, c: Floats) -> Floats:
-        """p_g(c) for every group g: shape ``c.shape + (n_groups,)``."""
-        ...
-
-    def above(self, c: Floats) -> Floats:
-        """1 - p_g(c), computed without cancellation."""
+        """p_b(c) for every block b: shape ``c.shape + (n_blocks,)``."""
         ...
 
     def bracket(self, v: float, w: float) -> tuple[float, float]:
-        """Two coverages: every p_g is at most v at the first, and every 1 - p_g at most w at the second."""
+        """Two coverages: every p_b is at most v at the first, and every 1 - p_b at most w at the second."""
         ...
 
-    def rvs(self, group: int, size: tuple[int, ...], rng: np.random.Generator) -> Floats:
-        """Draw what a site of this group sends, as the coverage it would give alone."""
+    def rvs(self, block: int, size: tuple[int, ...], rng: np.random.Generator) -> Floats:
+        """Draw what a site of this block sends, as the coverage it would give alone."""
         ...
 
 
 @dataclass(frozen=True, eq=False)
 class OrderStatistics:
-    """Exact sites: a site of group g sends its l_g-th smallest of n_g scores (paper, lemma C.1).
+    """Exact sites: a site of block b sends its l_b-th smallest of n_b scores (paper, lemma C.1).
 
     On the scale of coverage that is the l-th of n uniforms, hence ``p(c) = I_c(l, n - l + 1)``.
     A rank above n is +inf (p = 0), a rank of 0 is -inf (p = 1).
@@ -59,17 +55,17 @@ class OrderStatistics:
     local_ranks: Ints
 
     @property
-    def n_groups(self) -> int:
-        """How many groups of equal sites there are."""
+    def n_blocks(self) -> int:
+        """How many blocks of equal sites there are."""
         return int(self.n_points.size)
 
     @property
-    def sends_infinity(self) -> NDArray[np.bool_]:
-        """Groups whose rank is above their size."""
+    def sends_infinity(self) -> Bools:
+        """Blocks whose rank is above their size."""
         return self.local_ranks > self.n_points
 
     @property
-    def _shape(self) -> tuple[Floats, Floats, NDArray[np.bool_]]:
+    def _shape(self) -> tuple[Floats, Floats, Bools]:
         """The two parameters of each site's Beta law, and where there is one."""
         l, n = self.local_ranks, self.n_points
         proper = (l >= 1) & (l <= n)
@@ -81,14 +77,8 @@ class OrderStatistics:
         p = special.betainc(a, b, np.asarray(c, float)[..., None])
         return p if proper.all() else np.where(proper, p, (self.local_ranks < 1).astype(float))
 
-    def above(self, c: Floats) -> Floats:
-        """``I_{1-c}(n - l + 1, l)``."""
-        a, b, proper = self._shape
-        q = special.betainc(b, a, 1.0 - np.asarray(c, float)[..., None])
-        return q if proper.all() else np.where(proper, q, (self.local_ranks >= 1).astype(float))
-
     def bracket(self, v: float, w: float) -> tuple[float, float]:
-        """Extreme quantiles over the groups that send a finite number."""
+        """Extreme quantiles over the blocks that send a finite number."""
         a, b, proper = self._shape
         if not proper.any():
             return 0.0, 1.0
@@ -97,9 +87,9 @@ class OrderStatistics:
         below_surely = bool((self.local_ranks < 1).any())
         return 0.0 if below_surely else float(low.min()), float(high.max())
 
-    def rvs(self, group: int, size: tuple[int, ...], rng: np.random.Generator) -> Floats:
+    def rvs(self, block: int, size: tuple[int, ...], rng: np.random.Generator) -> Floats:
         """The l-th smallest of n uniforms is a Beta variable."""
-        n, l = int(self.n_points[group]), int(self.local_ranks[group])
+        n, l = int(self.n_points[block]), int(self.local_ranks[block])
         if not 1 <= l <= n:
             return np.full(size, 0.0 if l < 1 else 1.0)
         return rng.beta(l, n - l + 1, size=size)
@@ -109,7 +99,7 @@ class OrderStatistics:
 class Shifted:
     """Sites whose scores are distributed otherwise than the test point's (paper, section 3.5).
 
-    ``distortions[g]`` is ``h(c) = F_g(F^{-1}(c))``: which share of site g's scores lies below the c-quantile
+    ``distortions[b]`` is ``h(c) = F_b(F^{-1}(c))``: which share of block b's scores lies below the c-quantile
     of the test point's scores. It must be non-decreasing from [0, 1] to [0, 1] and accept arrays.
     """
 
@@ -117,13 +107,13 @@ class Shifted:
     distortions: Sequence[Distortion]
 
     @property
-    def n_groups(self) -> int:
-        """How many groups of equal sites there are."""
-        return self.base.n_groups
+    def n_blocks(self) -> int:
+        """How many blocks of equal sites there are."""
+        return self.base.n_blocks
 
     @property
-    def sends_infinity(self) -> NDArray[np.bool_]:
-        """Groups whose rank is above their size."""
+    def sends_infinity(self) -> Bools:
+        """Blocks whose rank is above their size."""
         return self.base.sends_infinity
 
     def _distorted(self, c: Floats) -> Floats:
@@ -139,20 +129,16 @@ class Shifted:
         p = special.betainc(a, b, self._distorted(np.asarray(c, float)))
         return np.where(proper, p, (self.base.local_ranks < 1).astype(float))
 
-    def above(self, c: Floats) -> Floats:
-        """``1 - I_{h(c)}(l, n - l + 1)``."""
-        return 1.0 - self.below(c)
-
     def bracket(self, v: float, w: float) -> tuple[float, float]:
         """A distortion may do anything, so the whole range."""
         return 0.0, 1.0
 
-    def rvs(self, group: int, size: tuple[int, ...], rng: np.random.Generator) -> Floats:
+    def rvs(self, block: int, size: tuple[int, ...], rng: np.random.Generator) -> Floats:
         """Invert the distortion by bisection at a draw of the undistorted site."""
-        target = self.base.rvs(group, size, rng)
+        target = self.base.rvs(block, size, rng)
         low, high = np.zeros(size), np.ones(size)
         for _ in range(60):
             middle = (low + high) / 2
-            under = np.asarray(self.distortions[group](middle), float) < target
+            under = np.asarray(self.distortions[block](middle), float) < target
             low, high = np.where(under, middle, low), np.where(under, high, middle)
         return (low + high) / 2

@@ -5,8 +5,8 @@ from functools import cached_property
 
 import numpy as np
 
+from fedconformal._typing import Floats
 from fedconformal.laws._coverage import CoverageLaw
-from fedconformal.laws._sites import Floats
 
 _OUTSIDE = 1e-3
 
@@ -43,7 +43,7 @@ class Summary:
         return np.asarray(self.law.ppf([_OUTSIDE, 0.05, 1 - _OUTSIDE]))
 
     @property
-    def unlucky(self) -> float:
+    def low(self) -> float:
         """The coverage that is missed in one of 20 calibrations: the 5 % quantile."""
         return float(self._quantiles[1])
 

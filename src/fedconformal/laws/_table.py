@@ -3,9 +3,9 @@
 import numpy as np
 from scipy import special
 
-from fedconformal import _checks
+from fedconformal import _validation
+from fedconformal._typing import Floats
 from fedconformal.laws._moments import equal_moments, legendre
-from fedconformal.laws._sites import Floats
 
 _EXACT_DEGREE = 1000  # up to this many points Gauss-Legendre integrates P(C <= c), a polynomial, exactly
 
@@ -21,8 +21,8 @@ def coverage_table(n_sites: int, n_points: int) -> Floats:
     >>> table.shape, round(float(table[9, 2]), 6)
     ((10, 5), 0.925626)
     """
-    m = _checks.integer("n_sites", n_sites, low=1)
-    n = _checks.integer("n_points", n_points, low=1)
+    m = _validation.integer("n_sites", n_sites, low=1)
+    n = _validation.integer("n_points", n_points, low=1)
     if m * n <= _EXACT_DEGREE:
         table = _polynomial_table(m, n)
     else:

@@ -1,17 +1,30 @@
-"""The search for ranks: from wishes to a Plan."""
+"""From wishes to a design: which ranks each site sends, and how many votes the server needs.
 
+`Design` is the one object between planning and everything else. `criteria` and `promises` hold a class for
+each choice.
+"""
+
+from fedconformal.planning._design import Advice, Block, Design, Sending, Sites, merged
 from fedconformal.planning._draft import draft_private
-from fedconformal.planning._each_site import each_site
-from fedconformal.planning._plan import InfeasibleWarning, plan, solve_server_rank
-from fedconformal.planning._private import solve_private_rank
-from fedconformal.planning._search import Goal
+from fedconformal.planning._exact import Exact
+from fedconformal.planning._goal import Goal
+from fedconformal.planning._private import Private
+from fedconformal.planning.criteria import CRITERIA, Criterion
+from fedconformal.planning.promises import PROMISES, Promise
 
 __all__ = [
+    "CRITERIA",
+    "PROMISES",
+    "Advice",
+    "Block",
+    "Criterion",
+    "Design",
+    "Exact",
     "Goal",
-    "InfeasibleWarning",
+    "Private",
+    "Promise",
+    "Sending",
+    "Sites",
     "draft_private",
-    "each_site",
-    "plan",
-    "solve_private_rank",
-    "solve_server_rank",
+    "merged",
 ]

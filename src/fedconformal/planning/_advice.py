@@ -6,7 +6,8 @@ from fractions import Fraction
 import numpy as np
 
 from fedconformal.planning._family import fixed, with_share
-from fedconformal.planning._search import Goal, search
+from fedconformal.planning._goal import Goal
+from fedconformal.planning._search import search
 
 _LARGEST = 2**40
 

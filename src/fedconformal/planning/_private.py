@@ -1,168 +1,194 @@
-"""The search for a private plan: which quantile the sites aim at, and which rank the server keeps."""
+"""Private reports: every site draws a bin near a quantile of its scores, with noise."""
 
-import math
-from collections.abc import Iterable
+from __future__ import annotations
+
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 
-from fedconformal.laws import MEAN_ERROR, Federation
-from fedconformal.laws._moments import equal_moments
-from fedconformal.laws._sites import Ints
+from fedconformal._typing import Floats, Ints
+from fedconformal.laws import Federation, SiteLaw, equal_moments
 from fedconformal.planning._advice import smallest
+from fedconformal.planning._design import Advice, Block, Design, Promise, Sites
+from fedconformal.planning._exact import Exact
 from fedconformal.planning._family import common_shares
-from fedconformal.planning._search import Goal, search
-from fedconformal.privacy._terms import Terms
+from fedconformal.planning._goal import Goal
+from fedconformal.planning._search import search
+from fedconformal.planning.criteria import Marginal
+from fedconformal.privacy import PrivateRelease
 
-_RANKS = 12  # server ranks that are tried, and tried again between the best of them
 _FINEST = 1000  # quantiles are multiples of one over this, or over the largest site if that is larger
 _LARGEST_N = 100_000  # of an advice
-_GAMMAS = tuple(Fraction(i, 100) for i in (*range(1, 10), *range(10, 100, 5)))  # the paper's grid search
+_NO_PLAN = Fraction(999, 1000)  # what sites would aim at if there were a finite threshold
 
 
 @dataclass(frozen=True)
-class PrivateChoice:
-    """A quantile for the sites, a rank for the server, and the coverage to expect."""
+class Private:
+    """Sites send bins that are drawn at random around a quantile of their scores.
 
-    quantile: Fraction
-    server_rank: int
-    expected_coverage: float
+    Parameters
+    ----------
+    release : PrivateRelease
+        One private release, and the quantile that it aims at once that is chosen.
+    n_levels : int
+        How many levels share a site's epsilon.
+    """
+
+    release: PrivateRelease
+    n_levels: int = 1
+    is_bound: ClassVar[bool] = True
+
+    def site_law(self, blocks: tuple[Block, ...]) -> SiteLaw:
+        """The bound on what a release may be, for every data set."""
+        return self.release.sites(_sizes(blocks))
+
+    def expected_site_law(self, blocks: tuple[Block, ...]) -> SiteLaw:
+        """What to expect if scores lie evenly over the bins."""
+        return self.release.expected_sites(_sizes(blocks))
+
+    def choose(self, sites: Sites, goal: Goal, share: Fraction | None, promise: Promise) -> Design:
+        """Search the quantile that sites aim at together with the votes."""
+        best = self.release.analysis.choose(PrivateSearch(sites, goal, self.release))
+        if best is None:
+            return self.aiming_at(_NO_PLAN, sites, goal, promise, sites.n_sites + 1, self._advice(sites, goal))
+        return self.aiming_at(best.quantile, sites, goal, promise, best.server_rank)
+
+    def aiming_at(
+        self,
+        quantile: Fraction,
+        sites: Sites,
+        goal: Goal,
+        promise: Promise,
+        server_rank: int,
+        advice: Advice | None = None,
+    ) -> Design:
+        """The design in which all sites aim at this quantile."""
+        release = self.release.aiming_at(quantile)
+        rows = zip(sites.counts.tolist(), sites.n_points.tolist(), strict=True)
+        blocks = tuple(Block(count, n, (release.aim(n),)) for count, n in rows)
+        return Design(goal, promise, replace(self, release=release), blocks, server_rank, None, advice)
+
+    def votes(self, design: Design) -> tuple[int, Advice | None]:
+        """The smallest valid number of votes when the quantile is given."""
+        sites = Sites(_sizes(design.blocks), design.counts)
+        found = PrivateSearch(sites, design.goal, self.release).smallest_rank()
+        return (sites.n_sites + 1, design.advice or Advice()) if found is None else (found, None)
+
+    def without_privacy(self) -> Exact:
+        """Exact reports."""
+        return Exact()
+
+    def _advice(self, sites: Sites, goal: Goal) -> Advice:
+        return Advice(n_points=self._smallest_n(sites, goal), epsilon=self._smallest_epsilon(sites, goal))
+
+    def _smallest_epsilon(self, sites: Sites, goal: Goal) -> float | None:
+        """Smallest epsilon that has a plan, for all levels together, to three digits; None above 100."""
+
+        def enough(step: int) -> bool:
+            release = replace(self.release, epsilon=_three_digits(step) / self.n_levels)
+            return release.analysis.has_plan(PrivateSearch(sites, goal, release))
+
+        found = smallest(enough, start=1, stop=4 * 900)
+        return None if found is None else float(_three_digits(found))
+
+    def _smallest_n(self, sites: Sites, goal: Goal) -> int | None:
+        """Smallest number of points that would do if every site had it; None above 100,000."""
+        m = np.array([sites.n_sites])
+
+        def enough(n: int) -> bool:
+            alike = Sites(np.array([n]), m)
+            return self.release.analysis.has_plan(PrivateSearch(alike, goal, self.release))
+
+        return smallest(enough, start=1, stop=_LARGEST_N)
 
 
-@dataclass(frozen=True)
-class _Federation:
-    n_points: Ints
-    counts: Ints
+@dataclass(frozen=True, eq=False)
+class PrivateSearch:
+    """What an analysis may ask while it looks for a private plan."""
+
+    sites: Sites
     goal: Goal
-    terms: Terms
+    release: PrivateRelease
+
+    @property
+    def n_sites(self) -> int:
+        """How many sites there are."""
+        return self.sites.n_sites
+
+    @property
+    def sizes(self) -> Ints:
+        """The different sizes of sites."""
+        return self.sites.n_points
+
+    @property
+    def level(self) -> Fraction:
+        """The coverage that was asked for."""
+        return self.goal.level
 
     @property
     def ranks(self) -> range:
+        """Server ranks that faulty sites can neither undercut nor make infinite."""
         f = self.goal.max_faulty
-        return range(f + 1, int(self.counts.sum()) - f + 1)
+        return range(f + 1, self.n_sites - f + 1)
 
-    def _law(self, quantile: Fraction, *, expected: bool = False) -> Federation:
-        sites = self.terms.sites(self.n_points, quantile, expected=expected)
-        return Federation(sites, self.counts, self.goal.max_faulty)
+    @property
+    def finest(self) -> int:
+        """Quantiles are multiples of one over this."""
+        return max(_FINEST, int(self.sizes.max()))
 
     def is_valid(self, quantile: Fraction, k: int) -> bool:
-        law, level = self._law(quantile), float(self.goal.level)
-        if self.goal.criterion == "conditional":
-            return (
-                float(law.cdf(np.array([level]), np.array([k]))[0, 0]) < float(self.goal.delta) - MEAN_ERROR
-            )
-        return float(law.moments(np.array([k]))[0][0]) > level + MEAN_ERROR
+        """Whether the promise holds for all data."""
+        sites = self.release.aiming_at(quantile).sites(self.sizes)
+        law = _Bound(Federation(sites, self.sites.counts, self.goal.max_faulty), k)
+        margin = self.goal.criterion.margin(law, self.goal)
+        return float(margin[0]) > self.goal.criterion.margin_error(self.goal)
 
     def expected(self, quantile: Fraction, k: int) -> tuple[float, float]:
         """Mean coverage to expect, and the cost under the criterion."""
-        law = Federation(self.terms.sites(self.n_points, quantile, expected=True), self.counts)
-        mean, variance = (float(moment[0]) for moment in law.moments(np.array([k])))
-        if self.goal.criterion == "stable":
-            return mean, variance + (mean - float(self.goal.level)) ** 2
-        return mean, mean
+        sites = self.release.aiming_at(quantile).expected_sites(self.sizes)
+        moments = Federation(sites, self.sites.counts).moments(np.array([k]))
+        mean, variance = (float(moment[0]) for moment in moments)
+        return mean, self.goal.criterion.cost(mean, variance, self.goal)
 
-    def smallest_quantile(self, k: int) -> Fraction | None:
-        """Smallest multiple of 1/d from one half on that is valid with this server rank."""
-        d = max(_FINEST, int(self.n_points.max()))
-        low, high = math.ceil(d / 2) - 1, d - 1
-        if not self.is_valid(Fraction(high, d), k):
+    def smallest_rank(self) -> int | None:
+        """The smallest valid server rank for the quantile of the release."""
+        quantile = self.release.quantile
+        low, high = self.ranks.start - 1, self.ranks.stop - 1
+        if quantile is None or high <= low or not self.is_valid(quantile, high):
             return None
         while high - low > 1:
             middle = (low + high) // 2
-            low, high = (low, middle) if self.is_valid(Fraction(middle, d), k) else (middle, high)
-        return Fraction(high, d)
+            low, high = (low, middle) if self.is_valid(quantile, middle) else (middle, high)
+        return high
 
-    def best_of(self, ranks: Iterable[int]) -> dict[int, tuple[float, PrivateChoice]]:
-        found = {}
-        for k in ranks:
-            quantile = self.smallest_quantile(k)
-            if quantile is not None:
-                mean, cost = self.expected(quantile, k)
-                found[k] = (cost, PrivateChoice(quantile, k, mean))
-        return found
+    def exact_ranks(self, level: Fraction) -> tuple[int, int] | None:
+        """Local and server rank of the plan without privacy at another level, on average."""
+        family = common_shares(self.sizes, self.sites.counts, level)
+        best = search(family, Goal(level, Marginal()))
+        return None if best is None else (int(family.ranks[best.vector, 0]), best.server_rank)
 
-
-def search_private(n_points: Ints, counts: Ints, goal: Goal, terms: Terms) -> PrivateChoice | None:
-    """The plan whose expected coverage is smallest among those whose promise holds for all data.
-
-    For each server rank the smallest valid quantile is found by bisection; with many sites, first for a few
-    ranks spread over all, then for those around the best.
-    """
-    if terms.analysis == "paper":
-        return _paper(n_points, counts, goal, terms)
-    federation = _Federation(n_points, counts, goal, terms)
-    ranks = _spread(federation.ranks.start, federation.ranks.stop - 1)
-    found = federation.best_of(ranks)
-    if not found:
-        return None
-    while True:
-        best = min(found, key=lambda k: (found[k][0], k))
-        place = ranks.index(best)
-        low, high = ranks[max(place - 1, 0)], ranks[min(place + 1, len(ranks) - 1)]
-        between = [k for k in _spread(low, high, 8) if k not in ranks]
-        if not between:
-            return found[best][1]
-        found |= federation.best_of(between)
-        ranks = sorted({*ranks, *between})
+    def exact_mean(self, local_rank: int, server_rank: int) -> float:
+        """Mean coverage of these ranks without privacy, for sites of one size."""
+        return float(equal_moments(self.n_sites, int(self.sizes[0]), local_rank, server_rank)[0])
 
 
-def _spread(low: int, high: int, most: int = _RANKS) -> list[int]:
-    """All whole numbers in a range, or an even choice of them."""
-    return sorted(set(np.linspace(low, high, min(most, high - low + 1)).round().astype(int).tolist()))
+@dataclass(frozen=True, eq=False)
+class _Bound:
+    """The bound of one server rank, as a criterion looks at it."""
 
+    federation: Federation
+    k: int
 
-def solve_private_rank(
-    n_points: Ints, counts: Ints, quantile: Fraction, goal: Goal, terms: Terms
-) -> int | None:
-    """The smallest valid server rank when the sites' quantile is given."""
-    federation = _Federation(n_points, counts, goal, terms)
-    low, high = federation.ranks.start - 1, federation.ranks.stop - 1
-    if high <= low or not federation.is_valid(quantile, high):
-        return None
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if federation.is_valid(quantile, middle) else (middle, high)
-    return high
+    @cached_property
+    def moments(self) -> tuple[Floats, Floats]:
+        mean, variance = self.federation.moments(np.array([self.k]))
+        return mean, variance
 
-
-def _paper(n_points: Ints, counts: Ints, goal: Goal, terms: Terms) -> PrivateChoice | None:
-    """Algorithm 3 to the letter: the gamma whose non-private coverage M at the corrected rank is smallest."""
-    m, n = int(counts.sum()), int(n_points[0])
-    alpha = 1 - goal.level
-    best: tuple[float, PrivateChoice] | None = None
-    for gamma in _GAMMAS:
-        level = goal.level / (1 - gamma * alpha)
-        family = common_shares(n_points, counts, level)
-        choice = search(family, Goal(level))
-        if choice is None:
-            continue
-        miss = 1 - float(1 - gamma * alpha) ** (1 / m)
-        corrected = int(family.ranks[choice.vector, 0]) + math.ceil(
-            2 / float(terms.epsilon) * math.log(terms.n_bins / miss)
-        )
-        if corrected >= n:
-            continue
-        quantile = max(Fraction(corrected, n), Fraction(1, 2))
-        coverage = float(equal_moments(m, n, corrected, choice.server_rank)[0])
-        if best is None or coverage < best[0]:
-            federation = _Federation(n_points, counts, goal, terms)
-            mean, _ = federation.expected(quantile, choice.server_rank)
-            best = (coverage, PrivateChoice(quantile, choice.server_rank, mean))
-    return None if best is None else best[1]
-
-
-def smallest_epsilon(
-    n_points: Ints, counts: Ints, goal: Goal, terms: Terms, n_levels: int = 1
-) -> float | None:
-    """Smallest epsilon that has a plan, for all levels together, to three digits; None above 100."""
-
-    def enough(step: int) -> bool:
-        return _has_plan(n_points, counts, goal, replace(terms, epsilon=_three_digits(step) / n_levels))
-
-    steps = range(1, 4 * 900)
-    found = smallest(enough, start=steps.start, stop=steps.stop)
-    return None if found is None else float(_three_digits(found))
+    def cdf(self, c: float) -> Floats:
+        return self.federation.cdf(np.array([c]), np.array([self.k]))[0]
 
 
 def _three_digits(step: int) -> Fraction:
@@ -171,15 +197,5 @@ def _three_digits(step: int) -> Fraction:
     return Fraction(100 + rest, 100) * Fraction(10) ** (decade - 2)
 
 
-def smallest_private_n(n_points: Ints, counts: Ints, goal: Goal, terms: Terms) -> int | None:
-    """Smallest number of points that would do if every site had it; None above 100,000."""
-    m = np.array([int(counts.sum())])
-    return smallest(lambda n: _has_plan(np.array([n]), m, goal, terms), start=1, stop=_LARGEST_N)
-
-
-def _has_plan(n_points: Ints, counts: Ints, goal: Goal, terms: Terms) -> bool:
-    if terms.analysis == "paper":
-        return _paper(n_points, counts, goal, terms) is not None
-    federation = _Federation(n_points, counts, goal, terms)
-    d = max(_FINEST, int(n_points.max()))
-    return federation.is_valid(Fraction(d - 1, d), federation.ranks.stop - 1)
+def _sizes(blocks: tuple[Block, ...]) -> Ints:
+    return np.array([block.n for block in blocks])

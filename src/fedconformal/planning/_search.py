@@ -6,27 +6,14 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
-from numpy.typing import NDArray
 
-from fedconformal.laws import MEAN_ERROR, Federation, OrderStatistics, exact_cdf, exact_mean
-from fedconformal.laws._moments import equal_cdf, equal_moments
-from fedconformal.laws._sites import Floats, Ints
+from fedconformal._typing import Bools, Floats, Ints
+from fedconformal.laws import Federation, OrderStatistics, equal_cdf, equal_moments, exact_cdf, exact_mean
 from fedconformal.planning._family import Family
+from fedconformal.planning._goal import Goal
 from fedconformal.planning._screen import Screen, screen
 
 _REFEREE_BITS = 5_000_000  # size of the integers up to which a tie with the level is settled exactly
-CDF_ERROR = 1e-9  # of P(C <= level), relative to delta
-_TIE = 1e-9  # relative difference of squared errors that counts as none
-
-
-@dataclass(frozen=True)
-class Goal:
-    """What a plan must achieve, and what it should be best at."""
-
-    level: Fraction
-    criterion: str = "marginal"
-    delta: Fraction = Fraction(1, 10)
-    max_faulty: int = 0
 
 
 @dataclass(frozen=True)
@@ -39,7 +26,7 @@ class Choice:
     variance: float
 
 
-def _next_ranks(low: Ints, high: Ints, found: Ints, below: NDArray[np.bool_], stride: int) -> Ints:
+def _next_ranks(low: Ints, high: Ints, found: Ints, below: Bools, stride: int) -> Ints:
     """Three ranks to try: quarters of a known bracket, else ever larger steps away from its known end."""
     quarters = low[:, None] + (high - low)[:, None] * np.array([1, 2, 3]) // 4
     steps = np.array([1, stride // 2, stride])
@@ -68,7 +55,7 @@ class _Search:
         self.last = family.finite_sites - goal.max_faulty  # beyond it faulty sites could make q infinite
         self.glance: Screen = screen(family, self.level, goal.max_faulty)
         self.equal = family.n_points.size == 1
-        self._bounded = self.equal and goal.criterion != "conditional"  # the screen bounds costs from below
+        self._bounded = self.equal and goal.criterion.glance_is_bound
 
     # -- exact evaluation ------------------------------------------------------------------------------
 
@@ -85,60 +72,22 @@ class _Search:
         means, variances = (np.array([row[i] for row in rows]).reshape(ks.shape) for i in (0, 1))
         return means, variances
 
-    def _misses(self, vectors: Ints, ks: Ints) -> Floats:
-        """P(C <= level)."""
+    def _cdf(self, vectors: Ints, ks: Ints, c: float) -> Floats:
+        """P(C <= c) for each vector (rows) and server rank (columns)."""
         if self.equal:
             m, n = self.family.n_sites - self.goal.max_faulty, int(self.family.n_points[0])
-            return equal_cdf(m, n, self.family.ranks[vectors], ks - self.goal.max_faulty, self.level)
-        at = np.array([self.level])
+            return equal_cdf(m, n, self.family.ranks[vectors], ks - self.goal.max_faulty, c)
+        at = np.array([c])
         return np.array([self._federation(int(v)).cdf(at, k)[0] for v, k in zip(vectors, ks, strict=True)])
 
-    def _valid(self, vectors: Ints, ks: Ints) -> tuple[NDArray[np.bool_], Floats, Floats]:
-        """Which server ranks keep the promise, and mean and variance where they were needed to tell."""
-        if self.goal.criterion == "conditional":
-            delta = float(self.goal.delta)
-            margin, error = delta - self._misses(vectors, ks), CDF_ERROR * delta
-            mean = variance = np.full(ks.shape, np.nan)
-        else:
-            mean, variance = self._moments(vectors, ks)
-            margin, error = mean - self.level, MEAN_ERROR
+    def _valid(self, vectors: Ints, ks: Ints) -> tuple[Bools, "_Batch"]:
+        """Which server ranks keep the promise, and the laws that told."""
+        criterion, batch = self.goal.criterion, _Batch(self, vectors, ks)
+        margin, error = criterion.margin(batch, self.goal), criterion.margin_error(self.goal)
         valid = margin > error
         for i, j in np.argwhere(np.abs(margin) <= error):
-            valid[i, j] = self._referee(int(vectors[i]), int(ks[i, j]))
-        return valid, mean, variance
-
-    def _referee(self, vector: int, k: int) -> bool:
-        """Settle a tie between promise and law in exact arithmetic; not valid where that costs too much."""
-        family, f = self.family, self.goal.max_faulty
-        if self.goal.criterion != "conditional" and (mean := self._closed_form(vector, k)) is not None:
-            return mean >= self.goal.level
-        points = int((family.n_points * family.counts).sum())
-        if points**2 * family.n_sites > _REFEREE_BITS or (f and not self.equal):
-            return False
-        sizes = np.repeat(family.n_points, family.counts).tolist()[f:]
-        ranks = np.repeat(family.ranks[vector], family.counts).tolist()[f:]
-        if self.goal.criterion == "conditional":
-            return exact_cdf(sizes, ranks, k - f, self.goal.level) <= self.goal.delta
-        return exact_mean(sizes, ranks, k - f) >= self.goal.level
-
-    def _closed_form(self, vector: int, k: int) -> Fraction | None:
-        """The mean where it is a simple fraction: the largest of all points, or split conformal prediction.
-
-        The latter is one point per site or one site; and the middle of the middle is 1/2 by symmetry.
-        """
-        sizes, counts = self.family.n_points, self.family.counts
-        if k == self.family.n_sites and (self.family.ranks[vector] == sizes).all():
-            total = int((sizes * counts).sum())
-            return Fraction(total, total + 1)
-        if not self.equal:
-            return None
-        n, l = int(self.family.n_points[0]), int(self.family.ranks[vector, 0])
-        m, k = self.family.n_sites - self.goal.max_faulty, k - self.goal.max_faulty
-        if n == 1:
-            return Fraction(k, m + 1)
-        if m == 1:
-            return Fraction(l, n + 1)
-        return Fraction(1, 2) if 2 * l == n + 1 and 2 * k == m + 1 else None
+            valid[i, j] = criterion.settles(_InWholeNumbers(self, int(vectors[i]), int(ks[i, j])), self.goal)
+        return valid, batch
 
     # -- the smallest valid server rank ----------------------------------------------------------------
 
@@ -147,31 +96,27 @@ class _Search:
         low = np.full(vectors.size, self.first - 1)  # largest rank that is invalid, as far as is known
         high = self.last[vectors] + 1  # smallest rank that is valid, as far as is known
         found = np.zeros(vectors.size, dtype=np.int64)
-        mean, variance = np.ones(vectors.size), np.zeros(vectors.size)
-        guess = np.clip(np.ceil(self._guess(vectors)), low + 1, high - 1).astype(np.int64)
+        mean, variance = np.full(vectors.size, np.nan), np.zeros(vectors.size)
+        guesses = self.goal.criterion.first_guess(self.glance, self.goal)[vectors]
+        guess = np.clip(np.ceil(guesses), low + 1, high - 1).astype(np.int64)
         ks, stride = guess[:, None] + np.array([-1, 0, 1]), 1
         while (left := np.flatnonzero(high - low > 1)).size:
             ks = np.clip(ks[left], low[left, None] + 1, high[left, None] - 1)
-            valid, means, variances = self._valid(vectors[left], ks)
-            for k, ok, m, v in zip(ks.T, valid.T, means.T, variances.T, strict=True):
+            valid, batch = self._valid(vectors[left], ks)
+            for j, (k, ok) in enumerate(zip(ks.T, valid.T, strict=True)):
                 low[left] = np.where(ok, low[left], np.maximum(low[left], k))
                 lower = ok & (k < high[left])
                 rows = left[lower]
-                high[rows], found[rows], mean[rows], variance[rows] = k[lower], k[lower], m[lower], v[lower]
+                high[rows], found[rows] = k[lower], k[lower]
+                if batch.known is not None:
+                    mean[rows], variance[rows] = (part[lower, j] for part in batch.known)
             stride *= 4
             ks = _next_ranks(low, high, found, low >= self.first, stride)
-        if self.goal.criterion == "conditional":
-            rows = np.flatnonzero(found)
+        rows = np.flatnonzero((found > 0) & np.isnan(mean))
+        if rows.size:
             means, variances = self._moments(vectors[rows], found[rows, None])
             mean[rows], variance[rows] = means[:, 0], variances[:, 0]
         return found, mean, variance
-
-    def _guess(self, vectors: Ints) -> Floats:
-        rank = self.glance.rank[vectors]
-        if self.goal.criterion != "conditional":
-            return rank
-        z = math.sqrt(2 * math.log(1 / float(self.goal.delta)))  # a little too far; the search walks back
-        return rank + 0.8 * z * self.glance.count_std[vectors]
 
     # -- the best vector -------------------------------------------------------------------------------
 
@@ -181,7 +126,7 @@ class _Search:
             return None
         if not self._valid(np.array([len(self.family) - 1]), self.last[-1:, None])[0].all():
             return None  # the last vector and rank give the largest threshold of all
-        promise = self._promise()
+        promise = self._promising()
         order = np.argsort(promise, kind="stable")
         budget = order.size if self.equal else max(8, min(64, 4000 // self.family.n_points.size))
         chunk = 256 if self.equal else 4
@@ -205,12 +150,12 @@ class _Search:
         return [Choice(*row) for row in zip(*columns, strict=True) if row[1] > 0]
 
     def _improved(self, choices: list[Choice], lowest: float) -> list[Choice]:
-        """For the stable criterion a higher server rank may trade a little coverage for less spread.
+        """A higher server rank may trade a little coverage for less spread, where the criterion cares.
 
         A step changes the variance by a few parts in V, so only choices that close to the lowest cost are
         followed, four ranks at a time, for as long as the last of them is the best.
         """
-        if self.goal.criterion != "stable":
+        if not self.goal.criterion.trades_up:
             return choices
         out = list(choices)
         while choices:
@@ -240,15 +185,12 @@ class _Search:
         ]
 
     def _cost(self, choice: Choice) -> float:
-        if self.goal.criterion == "stable":
-            return choice.variance + (choice.mean - self.level) ** 2
-        return choice.mean
+        return self.goal.criterion.cost(choice.mean, choice.variance, self.goal)
 
     def _slack(self, lowest: float) -> float:
-        """Costs this close are ties, so that rounding never decides between two plans."""
-        return _TIE * lowest if self.goal.criterion == "stable" else MEAN_ERROR
+        return self.goal.criterion.tie(lowest)
 
-    def _promise(self) -> Floats:
+    def _promising(self) -> Floats:
         """What each vector should cost by the second-order screen; inf if hopeless.
 
         For equal sites, where the error of the screen is known, a lower bound; else the expected value.
@@ -258,12 +200,7 @@ class _Search:
         whole = np.clip(np.ceil(look.rank - error), self.first, None)
         excess = np.maximum(0.0, whole - look.rank - error) * look.step / (2 if self.equal else 1)
         hopeless = (look.rank - look.rank_error > self.last) & (look.rank_error < 0.5)
-        if self.goal.criterion == "stable":
-            cost = look.std**2 * np.maximum(0.0, 1 - 2 * error) + excess**2
-        elif self.goal.criterion == "conditional":
-            cost = self.level + look.std
-        else:
-            cost = self.level + excess
+        cost = self.goal.criterion.glance_cost(look, excess, error, self.goal)
         cost = np.where(hopeless, np.inf, cost)
         if not self.equal:
             # Whatever else the budget allows, the paper's own choice of ranks is looked at.
@@ -277,3 +214,68 @@ class _Search:
         lowest = min(map(self._cost, tried))
         ties = [choice for choice in tried if self._cost(choice) <= lowest + self._slack(lowest)]
         return min(ties, key=lambda c: (c.variance, c.vector, c.server_rank))
+
+
+@dataclass(eq=False)
+class _Batch:
+    """The laws of some vectors (rows) and server ranks (columns), computed as far as they are asked for."""
+
+    search: _Search
+    vectors: Ints
+    ks: Ints
+    known: tuple[Floats, Floats] | None = None
+
+    @property
+    def moments(self) -> tuple[Floats, Floats]:
+        if self.known is None:
+            self.known = self.search._moments(self.vectors, self.ks)
+        return self.known
+
+    def cdf(self, c: float) -> Floats:
+        return self.search._cdf(self.vectors, self.ks, c)
+
+
+@dataclass(frozen=True, eq=False)
+class _InWholeNumbers:
+    """One choice in exact arithmetic: the referee of a tie between promise and law."""
+
+    search: _Search
+    vector: int
+    k: int
+
+    @property
+    def _sites(self) -> tuple[list[int], list[int], int] | None:
+        """Sizes, ranks and server rank without faulty sites; None where counting would cost too much."""
+        family, f = self.search.family, self.search.goal.max_faulty
+        points = int((family.n_points * family.counts).sum())
+        if points**2 * family.n_sites > _REFEREE_BITS or (f and not self.search.equal):
+            return None
+        sizes = np.repeat(family.n_points, family.counts).tolist()[f:]
+        ranks = np.repeat(family.ranks[self.vector], family.counts).tolist()[f:]
+        return sizes, ranks, self.k - f
+
+    def mean(self) -> Fraction | None:
+        closed = self._closed_form()
+        return exact_mean(*self._sites) if closed is None and self._sites is not None else closed
+
+    def cdf(self, c: Fraction) -> Fraction | None:
+        return None if self._sites is None else exact_cdf(*self._sites, c)
+
+    def _closed_form(self) -> Fraction | None:
+        """The mean where it is a simple fraction: the largest of all points, or split conformal prediction.
+
+        The latter is one point per site or one site; and the middle of the middle is 1/2 by symmetry.
+        """
+        family, f = self.search.family, self.search.goal.max_faulty
+        if self.k == family.n_sites and (family.ranks[self.vector] == family.n_points).all():
+            total = int((family.n_points * family.counts).sum())
+            return Fraction(total, total + 1)
+        if not self.search.equal:
+            return None
+        n, l = int(family.n_points[0]), int(family.ranks[self.vector, 0])
+        m, k = family.n_sites - f, self.k - f
+        if n == 1:
+            return Fraction(k, m + 1)
+        if m == 1:
+            return Fraction(l, n + 1)
+        return Fraction(1, 2) if 2 * l == n + 1 and 2 * k == m + 1 else None

@@ -11,12 +11,10 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from fedconformal._checks import integer
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from fedconformal._typing import Floats, Ints
+from fedconformal._validation import integer
 
 _BLOCK = 65_536
 """Scores sorted at a time: small enough to stay in the processor's cache."""
@@ -24,11 +22,33 @@ _BLOCK = 65_536
 
 @dataclass(frozen=True)
 class Bins:
-    """Right edges e_1 < ... < e_B, public and fixed before any site looks at its scores.
+    """A grid with right edges e_1 < ... < e_B, public and fixed before any site looks at its scores.
 
     A score is rounded up to the right edge of its bin; one that is below e_1 goes to the first bin, one that
     is above e_B (or NaN) to the last. The last bin therefore means +inf, unless ``bounded`` promises that
     the score cannot exceed e_B by construction, as one minus a probability cannot exceed 1.
+
+    Parameters
+    ----------
+    edges : iterable of float
+        Right edges, at least two, finite and strictly increasing.
+    bounded : bool
+        Whether no score can be above the last edge.
+
+    Raises
+    ------
+    TypeError
+        If the edges are not numbers, or ``bounded`` not a bool.
+    ValueError
+        If the edges are not a grid.
+
+    Examples
+    --------
+    >>> bins = Bins([0.25, 0.5, 1.0])
+    >>> bins.place([0.1, 0.25, 0.3, 7.0]).tolist()
+    [2, 1, 1]
+    >>> bins.value(0), bins.value(2)
+    (0.25, inf)
     """
 
     edges: tuple[float, ...]
@@ -43,7 +63,27 @@ class Bins:
 
     @classmethod
     def uniform(cls, low: float, high: float, count: int, *, bounded: bool = False) -> "Bins":
-        """``count`` bins of equal width: right edges ``low + i (high - low) / count``, i = 1..count."""
+        """Bins of equal width: right edges ``low + i (high - low) / count``, i = 1..count.
+
+        Parameters
+        ----------
+        low, high : float
+            Where the first bin begins and the last one ends.
+        count : int
+            How many bins, at least 2.
+        bounded : bool
+            Whether no score can be above ``high``.
+
+        Returns
+        -------
+        Bins
+            The bins.
+
+        Examples
+        --------
+        >>> Bins.uniform(0, 1, 4).edges
+        (0.25, 0.5, 0.75, 1.0)
+        """
         low, high, count = _range(low, high, count)
         edges = low + np.arange(1, count + 1) * (high - low) / count
         # A bounded score may equal its bound, so rounding must not move the last edge.
@@ -52,7 +92,20 @@ class Bins:
 
     @classmethod
     def log(cls, low: float, high: float, count: int) -> "Bins":
-        """``count`` bins whose right edges grow by a constant factor from ``low`` > 0 to ``high``."""
+        """Bins whose right edges grow by a constant factor.
+
+        Parameters
+        ----------
+        low, high : float
+            The first and the last right edge, 0 < low < high.
+        count : int
+            How many bins, at least 2.
+
+        Returns
+        -------
+        Bins
+            The bins.
+        """
         low, high, count = _range(low, high, count)
         if low <= 0:
             raise ValueError(f"low must be above 0 for logarithmic bins, got {low}")
@@ -60,11 +113,28 @@ class Bins:
 
     @classmethod
     def from_reference(cls, public_scores: ArrayLike, count: int) -> "Bins":
-        """Bins that hold equal shares of a **public** sample: its i/count quantiles, i = 1..count.
+        """Bins that hold equal shares of a **public** sample: right edges are its i/count quantiles.
 
         The sample is published with the plan in all but name, so it must be scores that nobody needs to
         protect, such as the model's residuals on a public set. Never a site's own calibration scores: the
-        privacy guarantee assumes edges that do not depend on them. Ties in the sample give fewer bins.
+        privacy guarantee assumes edges that do not depend on them.
+
+        Parameters
+        ----------
+        public_scores : array of float
+            At least two scores, all finite.
+        count : int
+            How many bins, at least 2; ties in the sample give fewer.
+
+        Returns
+        -------
+        Bins
+            The bins.
+
+        Raises
+        ------
+        ValueError
+            If the sample is too small, not finite, or has a single quantile.
         """
         count = integer("count", count, low=2)
         sample = _flat("public_scores", public_scores)
@@ -83,6 +153,23 @@ class Bins:
 
         Whatever the values are, nothing is dropped and nothing is raised: whether an error was raised would
         itself be a release. Only the type and the shape of the array are checked.
+
+        Parameters
+        ----------
+        scores : array of float
+            A flat array of numbers.
+
+        Returns
+        -------
+        array of int
+            One count per bin.
+
+        Raises
+        ------
+        TypeError
+            If the array does not hold numbers.
+        ValueError
+            If it is not flat.
         """
         values, n_below = _flat("scores", scores), np.zeros(len(self.edges) - 1, np.int64)
         inner = np.array(self.edges[:-1])
@@ -93,9 +180,17 @@ class Bins:
         return np.diff(n_below, prepend=0, append=values.size)
 
     def value(self, bin_index: int) -> float:
-        """What a release of this bin (0 is the first) means as a score: its right edge, +inf for the last.
+        """What a release of this bin means as a score.
 
-        The last bin means its right edge only if the score is ``bounded``.
+        Parameters
+        ----------
+        bin_index : int
+            Which bin; 0 is the first.
+
+        Returns
+        -------
+        float
+            Its right edge; +inf for the last bin, unless the score is ``bounded``.
         """
         index = integer("bin_index", bin_index, low=0, high=len(self.edges) - 1)
         return self.edges[index] if self.bounded or index < len(self.edges) - 1 else math.inf

@@ -14,37 +14,102 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedconformal._checks import integer
 from fedconformal._extras import need
-from fedconformal.privacy._mechanism import Floats, confirm_loss, scale_of
+from fedconformal._typing import Floats
+from fedconformal._validation import integer
+from fedconformal.privacy._loss import confirm_loss, scale_of
 
 
 @dataclass(frozen=True)
 class CountNoise:
-    """The law of the noise, in closed form."""
+    """The law of the noise that is added to a count, in closed form.
+
+    Parameters
+    ----------
+    scale : float
+        ``P(Z = z)`` falls by a factor of ``exp(1 / scale)`` with each step away from 0.
+    """
 
     scale: float
 
     @classmethod
     def of(cls, epsilon: float | Fraction) -> Self:
-        """The least noise that is epsilon-private for a count."""
+        """The least noise that is private enough for a count.
+
+        Parameters
+        ----------
+        epsilon : float or Fraction
+            Privacy loss, in (0, 100].
+
+        Returns
+        -------
+        CountNoise
+            Noise of scale 1 / epsilon, rounded up.
+
+        Raises
+        ------
+        ValueError
+            If epsilon is out of range.
+        """
         return cls(scale_of(1, epsilon))
 
     def pmf(self, z: ArrayLike) -> Floats:
-        """P(Z = z)."""
+        """The probability of a value.
+
+        Parameters
+        ----------
+        z : array of int
+            Whole numbers.
+
+        Returns
+        -------
+        array of float
+            P(Z = z).
+        """
         mass: Floats = np.exp(-np.abs(z) / self.scale) * np.tanh(0.5 / self.scale)
         return mass
 
     def cdf(self, z: ArrayLike) -> Floats:
-        """P(Z <= z), for whole z."""
+        """The probability of a value or a smaller one.
+
+        Parameters
+        ----------
+        z : array of int
+            Whole numbers.
+
+        Returns
+        -------
+        array of float
+            P(Z <= z).
+        """
         z = np.asarray(z)
         beyond = np.exp(-np.where(z < 0, -z, z + 1) / self.scale) / (1 + np.exp(-1 / self.scale))
         mass: Floats = np.where(z < 0, beyond, 1 - beyond)
         return mass
 
 
-def prepare(count: int, n: int, epsilon: float | Fraction) -> Callable[[], int]:
-    """Everything but the draw of a noisy count in 0..n: what can be refused is refused here."""
+def prepare_count(count: int, n: int, epsilon: float | Fraction) -> Callable[[], int]:
+    """Everything but the draw of a noisy count: what can be refused is refused here, before any charge.
+
+    Parameters
+    ----------
+    count : int
+        How many of n records have some property.
+    n : int
+        How many records there are, which is public.
+    epsilon : float or Fraction
+        Privacy loss, in (0, 100].
+
+    Returns
+    -------
+    callable
+        Draws the count with noise, cut off at 0 and n. Every call costs epsilon, and must be paid for first.
+
+    Raises
+    ------
+    ValueError
+        If a number is out of range.
+    """
     n = integer("n", n, low=1)
     count = integer("count", count, low=0, high=n)
     draw = _measurement(CountNoise.of(epsilon).scale, float(epsilon))

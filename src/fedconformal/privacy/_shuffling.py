@@ -9,8 +9,8 @@ import math
 
 import numpy as np
 
-from fedconformal._checks import fraction, integer
-from fedconformal.privacy._mechanism import check_epsilon
+from fedconformal._validation import fraction, integer
+from fedconformal.privacy._loss import check_epsilon
 
 _ROUNDING = 1e-9
 """Relative allowance for rounding in a divergence: a thousand times what scipy's binomials need."""
@@ -26,6 +26,29 @@ def amplified_epsilon(n_sites: int, n_points: int, epsilon: float, delta: float)
     attacker sees their reports in random order. Replacing one site's record is what is hidden. Never above
     ``epsilon``.
 
+    Parameters
+    ----------
+    n_sites : int
+        How many sites answer.
+    n_points : int
+        Records at each site, which must be 1.
+    epsilon : float
+        Privacy loss of each site's own answer, in (0, 100].
+    delta : float
+        The delta of (epsilon', delta)-privacy, in (0, 1).
+
+    Returns
+    -------
+    float
+        The privacy loss of the shuffled reports, from 0 to ``epsilon``.
+
+    Raises
+    ------
+    ValueError
+        If a number is out of range, or sites have more than one record.
+
+    Notes
+    -----
     Proof (Feldman, McMillan and Talwar 2021, "Hiding among the clones", theorem 3.1 and its numerical form).
     Write R_0 = w Q + (1-w) Q' and R_1 = (1-w) Q + w Q' with w = e^eps / (e^eps + 1) for the two laws of the
     report that is to be hidden. Any other report's law is at least e^-eps times either, so with probability
@@ -35,6 +58,11 @@ def amplified_epsilon(n_sites: int, n_points: int, epsilon: float, delta: float)
     The same authors' sharper number of clones, Bin(m-1, 2/(e^eps+1)) (2022), is not used: an erratum takes it
     back except for mechanisms in which every other law is at least (R_0 + R_1) / (e^eps + 1), and a private
     quantile is not one of them.
+
+    Examples
+    --------
+    >>> round(amplified_epsilon(1000, 1, epsilon=1.0, delta=1e-6), 4)
+    0.1824
     """
     m = integer("n_sites", n_sites, low=1)
     if integer("n_points", n_points, low=1) != 1:

@@ -1,37 +1,42 @@
 """Seeded draws of private releases, for simulation only.
 
-Floating-point noise from a seeded generator protects nobody: a site's report must never come from here, and
-``fedconformal.site`` does not import this module.
+Floating-point noise from a seeded generator protects nobody: a site's report must never come from here.
+Nothing imports this module until ``fedconformal.privacy.simulate_releases`` is asked for.
 """
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from fedconformal._checks import choice
-from fedconformal.privacy._mechanism import MECHANISMS, badness, scale
+from fedconformal._typing import Ints
+from fedconformal.privacy._release import PrivateRelease
 
 
-def simulate_releases(
-    counts: ArrayLike,
-    a: int,
-    d: int,
-    *,
-    epsilon: float,
-    calibration: str,
-    mechanism: str,
-    rng: np.random.Generator,
-) -> NDArray[np.int64]:
-    """One simulated release (a bin, 0 is the first) for each row of counts, shape ``counts.shape[:-1]``.
+def simulate_releases(counts: ArrayLike, release: PrivateRelease, *, rng: np.random.Generator) -> Ints:
+    """Simulate one release for each row of counts; this protects nobody.
 
-    The bin with the largest -badness/scale + noise: Gumbel noise is the exponential mechanism, exponential
-    noise is permute-and-flip.
+    Parameters
+    ----------
+    counts : array of int
+        Scores in each bin, along the last axis.
+    release : PrivateRelease
+        What each site does; its quantile must be known.
+    rng : numpy.random.Generator
+        Where the randomness comes from.
+
+    Returns
+    -------
+    array of int
+        Bins (0 is the first), shape ``counts.shape[:-1]``.
+
+    Raises
+    ------
+    TypeError
+        If ``rng`` is not a generator.
     """
     if not isinstance(rng, np.random.Generator):
         raise TypeError(f"rng must be a numpy.random.Generator, got {rng!r}")
-    choice("mechanism", mechanism, MECHANISMS)
-    s = badness(counts, a, d)
-    noise = rng.gumbel(size=s.shape) if mechanism == "exponential" else rng.standard_exponential(s.shape)
-    # Differences are exact in integers, so large badness costs no precision.
-    noise -= (s - s.min(axis=-1, keepdims=True)) / scale(a, d, epsilon, calibration)
-    bins: NDArray[np.int64] = np.argmax(noise, axis=-1)
+    errors = release.rank_errors(counts)
+    noise = release.mechanism.noise(rng, errors.shape)
+    # Differences are exact in whole numbers, so large errors cost no precision.
+    bins: Ints = np.argmax(noise - (errors - errors.min(axis=-1, keepdims=True)) / release.scale, axis=-1)
     return bins

@@ -1,115 +1,335 @@
-"""What every score promises, and the checks that all of them share."""
+"""What every score says of itself, and what all of them can do."""
 
-from __future__ import annotations
-
-from dataclasses import fields
-from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-Kind = Literal["interval", "labels"]
-Parameter = bool | int | float
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
+from fedconformal._typing import Bools, Floats
+from fedconformal._validation import float_array, number_array
+from fedconformal.scores._arrays import Draws, as_draws, refuse_other_length
+
+Parameter = bool | int | float | str
 
 
-class EmptySetWarning(UserWarning):
-    """Some prediction intervals hold no number at all; they are given as (+inf, -inf)."""
-
-
-@runtime_checkable
-class Score(Protocol):
+@dataclass(frozen=True)
+class Score(ABC):
     """How badly an outcome fits a prediction, and which outcomes fit well enough.
 
-    A score is an immutable pair of functions. ``score`` gives one number per row, small when the
-    outcome fits; ``set`` is its inverse, {y : score(y, prediction) <= threshold} for each row.
+    A score is an immutable pair of functions: ``score`` gives one number per row, small when the outcome
+    fits, and ``set`` is its inverse, {y : score(y, prediction) <= threshold} for each row. The score of a row
+    may depend on nothing but that row; the guarantees, and private reports, rest on it.
+
+    A score of one's own is a frozen dataclass, its fields the parameters, that subclasses `IntervalScore` or
+    `LabelScore`. It needs a ``name``, ``score`` and ``set``; all else has a default that fits most. A package
+    declares it under the entry point group ``fedconformal.scores``, and then every plan can name it.
 
     Attributes
     ----------
     name : str
-        What `from_name` knows the score by.
-    kind : {"interval", "labels"}
-        Whether ``set`` returns intervals, (n, 2), or membership of labels, bool (n, n_classes).
+        What `from_name` and plans know the score by; a class attribute.
+    columns : tuple of str or None
+        The prediction columns that it needs, in this order; None if it needs one for each class.
+    largest : float or None
+        No score can be above it, whatever the data; None if there is no such number.
+    needs_draws : bool
+        Whether ``score`` and ``set`` ask for uniform random numbers, the argument ``u``; see `draws`.
+
+    See Also
+    --------
+    IntervalScore : for outcomes that are numbers.
+    LabelScore : for outcomes that are classes.
     """
 
-    name: ClassVar[str]
-    kind: ClassVar[Kind]
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """What `from_name` and plans know the score by."""
 
-    def parameters(self) -> dict[str, Parameter]:
-        """Return what `from_name` needs besides the name to make an equal score."""
-        ...
+    @property
+    @abstractmethod
+    def columns(self) -> tuple[str, ...] | None:
+        """The prediction columns that it needs, in this order; None if it needs one for each class."""
 
+    @property
+    def largest(self) -> float | None:
+        """No score can be above it, whatever the data; None if there is no such number."""
+        return None
+
+    @property
+    def needs_draws(self) -> bool:
+        """Whether ``score`` and ``set`` ask for uniform random numbers."""
+        return False
+
+    # -- what a score computes -----------------------------------------------------------------------------
+
+    @abstractmethod
     def score(self, y: ArrayLike, prediction: ArrayLike) -> Floats:
-        """Return the score of each row, shape (n,)."""
-        ...
+        """Return the score of each row.
 
+        Parameters
+        ----------
+        y : array of shape (n,)
+            The outcomes.
+        prediction : array of shape (n,) or (n, n_columns)
+            The predictions, as `prediction_from` gives them.
+
+        Returns
+        -------
+        array of shape (n,)
+        """
+
+    @abstractmethod
     def set(self, prediction: ArrayLike, threshold: ArrayLike) -> Floats | Bools:
-        """Return the outcomes that score at most the threshold, for each row (and threshold)."""
-        ...
+        """Return the outcomes that score at most the threshold, for each row.
 
+        Parameters
+        ----------
+        prediction : array of shape (n,) or (n, n_columns)
+            The predictions, as `prediction_from` gives them.
+        threshold : number or array of shape (n_levels,)
+            With an array there is a last axis for the thresholds.
 
-class Parametrized:
-    """Gives a frozen dataclass ``parameters()``, its fields by name."""
+        Returns
+        -------
+        array of shape (n, 2) or (n, n_classes), with an array of thresholds (..., n_levels)
+        """
+
+    def sets(self, prediction: ArrayLike, thresholds: ArrayLike, *, u: Draws | None = None) -> Floats | Bools:
+        """Return the sets of rows that may have different thresholds.
+
+        Parameters
+        ----------
+        prediction : array of shape (n,) or (n, n_columns)
+            The predictions, as `prediction_from` gives them.
+        thresholds : array of shape (n_levels,) or (n, n_levels)
+            The thresholds of all rows, or those of each row.
+        u : array of shape (n,) with values in [0, 1), or numpy Generator
+            To be given if and only if the score is randomized, by ``**score.draws(rng)``.
+
+        Returns
+        -------
+        array of shape (n, 2, n_levels) or (n, n_classes, n_levels)
+
+        Examples
+        --------
+        >>> from fedconformal.scores import LAC
+        >>> probabilities = [[0.75, 0.25], [0.75, 0.25]]
+        >>> LAC().sets(probabilities, [[0.5], [0.9]])[:, :, 0]
+        array([[ True, False],
+               [ True,  True]])
+        """
+        inputs = np.asarray(prediction)
+        n = len(inputs)
+        different, which = _distinct_rows(thresholds, n=n)
+        draws = as_draws(u, n=n, needed=self.needs_draws)
+        order = [np.flatnonzero(which == i) for i in range(len(different))]
+        parts = [
+            self.set(inputs[rows], levels, **self._draws_of(draws, rows))
+            for rows, levels in zip(order, different, strict=True)
+        ]
+        together: NDArray[Any] = np.concatenate(parts)
+        sets = np.empty_like(together)
+        sets[np.concatenate(order)] = together
+        return sets
+
+    def scores_or_nan(
+        self, y: ArrayLike, table: ArrayLike, names: Sequence[str] | None = None, *, u: Draws | None = None
+    ) -> Floats:
+        """Return the score of each row, NaN for a row that has none, whatever the rows hold.
+
+        For private reports: whether an error is raised would itself tell something of a case. What is
+        refused here shows in the shapes alone.
+
+        Parameters
+        ----------
+        y : array of shape (n,)
+            The outcomes, as numbers.
+        table : array of shape (n, n_columns)
+            The columns of predictions.
+        names : sequence of str
+            The names of the columns, for messages.
+        u : array of shape (n,) with values in [0, 1), or numpy Generator
+            To be given if and only if the score is randomized, by ``**score.draws(rng)``.
+
+        Returns
+        -------
+        array of shape (n,)
+            NaN where the outcome is not finite or cannot be one, and where ``score`` refuses the row.
+
+        Raises
+        ------
+        ValueError
+            If the columns are not those that the score needs, or y has another length.
+
+        Examples
+        --------
+        >>> from fedconformal.scores import Absolute
+        >>> Absolute().scores_or_nan([1.0, np.nan, 1.0], [[3.0], [3.0], [np.inf]])
+        array([ 2., nan, nan])
+        """
+        prediction = self.prediction_from(table, names)
+        truth = float_array("y", y, ndim=1)
+        refuse_other_length("y", truth, n=len(prediction))
+        draws = as_draws(u, n=len(prediction), needed=self.needs_draws)
+        out = np.full(len(prediction), np.nan)
+        # Rows are scored together. Where one of them is refused the others are found by halving.
+        pending = [np.flatnonzero(self._can_be_truth(truth))]
+        while pending:
+            rows = pending.pop()
+            try:
+                out[rows] = self._score_rows(rows, truth, prediction, draws)
+            except Exception:
+                pending += np.array_split(rows, 2) if len(rows) > 1 else []
+        return out
+
+    def _score_rows(
+        self, rows: NDArray[np.intp], truth: Floats, prediction: NDArray[Any], draws: Floats | None
+    ) -> Floats:
+        with np.errstate(all="ignore"):
+            y = self.truth_from(truth[rows])
+            return self.score(y, prediction[rows], **self._draws_of(draws, rows))
+
+    # -- what goes in and out ------------------------------------------------------------------------------
 
     def parameters(self) -> dict[str, Parameter]:
-        """Return what `from_name` needs besides the name to make an equal score."""
-        return {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
+        """Return what `from_name` needs besides the name to make an equal score.
+
+        Returns
+        -------
+        dict
+            The fields of the dataclass by name.
+        """
+        known = {field.name: getattr(self, field.name) for field in fields(self) if field.init}
+        if "__dataclass_fields__" not in vars(type(self)) and not vars(self).keys() <= known.keys():
+            raise TypeError(
+                f"{type(self).__name__} must be decorated with @dataclass(frozen=True): else its parameters "
+                "are in no plan"
+            )
+        return known
+
+    @abstractmethod
+    def column_help(self) -> str:
+        """Return which prediction columns it needs, in words.
+
+        Returns
+        -------
+        str
+            Such as "two columns: the mean, then sigma".
+        """
+
+    @abstractmethod
+    def prediction_from(self, table: ArrayLike, names: Sequence[str] | None = None) -> NDArray[Any]:
+        """Return the columns of a table as ``score`` and ``set`` take them.
+
+        Parameters
+        ----------
+        table : array of shape (n, n_columns)
+            The columns of predictions.
+        names : sequence of str
+            The names of the columns, for the message.
+
+        Returns
+        -------
+        array of shape (n,) or (n, n_columns)
+
+        Raises
+        ------
+        ValueError
+            If the number of columns is not what the score needs.
+        """
+
+    @abstractmethod
+    def truth_from(self, values: ArrayLike, *, argument: str = "y") -> NDArray[Any]:
+        """Return a column of numbers as the outcomes that ``score`` takes.
+
+        Parameters
+        ----------
+        values : array of shape (n,)
+            The column.
+        argument : str
+            What the column is called in the message.
+
+        Returns
+        -------
+        array of shape (n,)
+
+        Raises
+        ------
+        ValueError
+            If a value cannot be an outcome.
+        """
+
+    @abstractmethod
+    def set_columns(self, names: Sequence[str]) -> tuple[str, ...]:
+        """Return the names of the columns that sets are written in.
+
+        Parameters
+        ----------
+        names : sequence of str
+            The names of the prediction columns.
+
+        Returns
+        -------
+        tuple of str
+            One for each entry of the second axis of what ``set`` returns.
+        """
+
+    @abstractmethod
+    def set_words(self) -> str:
+        """Return how a prediction and the threshold q make a set, as a sentence for everybody.
+
+        Returns
+        -------
+        str
+        """
+
+    def draws(self, source: Draws | None = None) -> dict[str, Any]:
+        """Return the random numbers that ``score``, ``set`` and ``sets`` take, as keyword arguments.
+
+        So ``score.score(y, prediction, **score.draws(rng))`` is right for every score.
+
+        Parameters
+        ----------
+        source : numpy Generator, or array of shape (n,) with values in [0, 1)
+            Where they come from; None is a new generator.
+
+        Returns
+        -------
+        dict
+            Empty unless the score is randomized.
+        """
+        if not self.needs_draws:
+            return {}
+        return {"u": np.random.default_rng() if source is None else source}
+
+    @abstractmethod
+    def _can_be_truth(self, values: Floats) -> Bools:
+        """Which numbers are outcomes; never raises."""
+
+    def _draws_of(self, draws: Floats | None, rows: NDArray[Any]) -> dict[str, Any]:
+        return {} if draws is None else self.draws(draws[rows])
 
 
-def as_floats(values: ArrayLike, argument: str, *, ndim: int) -> Floats:
-    """Return values as float64 (the same memory where it already is), or refuse them by name."""
-    array = as_numbers(values, argument)
-    if array.ndim != ndim:
-        raise ValueError(f"{argument} must have {ndim} dimension(s), got shape {array.shape}")
-    return array.astype(np.float64, copy=False)
+def wrong_columns(score: Score, table: NDArray[Any], names: Sequence[str] | None) -> ValueError:
+    """The refusal of a table that does not have the columns of the score."""
+    listed = "" if names is None else f" ({', '.join(names)})"
+    n_columns = table.shape[1]
+    columns = "1 column" if n_columns == 1 else f"{n_columns} columns"
+    return ValueError(f"score {score.name!r} needs {score.column_help()}; got {columns}{listed}")
 
 
-def as_numbers(values: ArrayLike, argument: str) -> NDArray[Any]:
-    """Return values as an array of booleans, integers or floats, or refuse them by name."""
-    try:
-        array = np.asarray(values)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{argument} must be an array of numbers: {error}") from None
-    if array.dtype.kind not in "biuf":
-        raise ValueError(f"{argument} must be an array of numbers, got dtype {array.dtype}")
-    return array
-
-
-def refuse_unless(good: Bools, argument: str, rule: str, values: NDArray[Any]) -> None:
-    """Raise a ValueError that counts the rows not all good and shows the first, if there is any."""
-    if good.all():
-        return
-    bad = ~good.reshape(len(good), -1)
-    rows = np.flatnonzero(bad.any(axis=1))
-    raise ValueError(
-        f"{argument} {rule}; not so in {len(rows)} of {len(good)} rows, "
-        f"the first is row {rows[0]}: {values[rows[0]].tolist()}"
-    )
-
-
-def refuse_other_length(values: NDArray[Any], argument: str, *, n: int) -> None:
-    """Raise a ValueError unless values has one entry per row of the prediction."""
-    if values.shape != (n,):
-        raise ValueError(f"{argument} must have shape ({n},) to match prediction, got {values.shape}")
-
-
-def as_outcomes(y: ArrayLike, *, n: int) -> Floats:
-    """Return real outcomes, one per prediction; infinite ones are allowed and score infinity."""
-    outcomes = as_floats(y, "y", ndim=1)
-    refuse_other_length(outcomes, "y", n=n)
-    refuse_unless(~np.isnan(outcomes), "y", "must not be nan", outcomes)
-    return outcomes
-
-
-def as_thresholds(threshold: ArrayLike) -> tuple[Floats, bool]:
-    """Return the thresholds, shape (n_levels,), and whether a single number was given."""
-    array = as_numbers(threshold, "threshold")
-    if array.dtype.kind == "b":
-        raise ValueError("threshold must be a number or a list of numbers, got a boolean")
-    if array.ndim > 1 or array.size == 0:
-        raise ValueError(f"threshold must be a number or a non-empty list, got shape {array.shape}")
-    levels = np.atleast_1d(array).astype(np.float64)
-    if np.isnan(levels).any():
-        raise ValueError(f"threshold must not be nan (inf and -inf are allowed), got {array.tolist()}")
-    return levels, array.ndim == 0
+def _distinct_rows(thresholds: ArrayLike, *, n: int) -> tuple[NDArray[Any], NDArray[np.intp]]:
+    """The different rows of thresholds, at least one, and which of them each row has."""
+    array = number_array("thresholds", thresholds)
+    if array.ndim == 1:
+        return array[np.newaxis], np.zeros(n, dtype=np.intp)
+    if array.ndim != 2 or len(array) != n:
+        raise ValueError(f"thresholds must have shape (n_levels,) or ({n}, n_levels), got {array.shape}")
+    if n == 0:
+        return np.zeros((1, array.shape[1])), np.zeros(0, dtype=np.intp)
+    different, which = np.unique(array, axis=0, return_inverse=True)
+    return different, which.reshape(-1)

@@ -1,0 +1,72 @@
+"""Registries: a choice is a class with a name, found here by that name.
+
+A class joins by being registered, or by an entry point that an installed package declares: entry points are
+looked up only when a name is not known yet, or when all names are asked for.
+"""
+
+from collections.abc import Iterator
+from importlib.metadata import entry_points
+from typing import Generic, Protocol, TypeVar
+
+
+class Named(Protocol):
+    """A class with a name of its own."""
+
+    name: str
+
+
+T = TypeVar("T")
+
+
+class Registry(Generic[T]):
+    """Classes of one kind by name, such as all criteria.
+
+    Parameters
+    ----------
+    what : str
+        What is chosen, as an argument is called: ``"criterion"``.
+    group : str
+        The entry point group of packages that bring their own, ``"fedconformal.criteria"``.
+    """
+
+    def __init__(self, what: str, group: str) -> None:
+        self.what, self.group = what, group
+        self._known: dict[str, type[T]] = {}
+        self._looked = False
+
+    def register(self, kind: type[T]) -> type[T]:
+        """Add a class under its ``name``; a decorator. A name that is taken is refused."""
+        name = getattr(kind, "name", None)
+        if not isinstance(name, str) or not name.isprintable() or name != name.strip() or not name:
+            raise TypeError(f"a {self.what} needs a class attribute name, one line of text, got {name!r}")
+        if self._known.setdefault(name, kind) is not kind:
+            raise ValueError(f"there is a {self.what} called {name!r} already")
+        return kind
+
+    def unregister(self, name: str) -> None:
+        """Remove a class, for tests that bring their own."""
+        self._known.pop(name, None)
+
+    def __getitem__(self, name: str) -> type[T]:
+        """The class of that name, or a ValueError that lists what there is."""
+        if not isinstance(name, str) or (name not in self._known and name not in self.names()):
+            listed = ", ".join(map(repr, self.names()))
+            raise ValueError(f"{self.what} must be one of {listed}, got {name!r}")
+        return self._known[name]
+
+    def __contains__(self, name: object) -> bool:
+        """Whether there is a class of that name."""
+        return name in self._known or name in self.names()
+
+    def __iter__(self) -> Iterator[str]:
+        """All names."""
+        return iter(self.names())
+
+    def names(self) -> tuple[str, ...]:
+        """All names, ours first, in the order they were registered."""
+        if not self._looked:
+            self._looked = True
+            for point in entry_points(group=self.group):
+                if point.name not in self._known:
+                    self.register(point.load())
+        return tuple(self._known)

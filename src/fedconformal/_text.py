@@ -1,0 +1,60 @@
+"""Numbers and lists in words, never stronger than they are: lower bounds are rounded down."""
+
+import math
+from collections.abc import Sequence
+from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
+
+_SPACE = "\N{NO-BREAK SPACE}"
+
+
+def percent(value: float) -> str:
+    """A number that somebody chose, as they wrote it: 0.9 is "90 %"."""
+    text = f"{Decimal(str(value)) * 100:f}"
+    return f"{text.rstrip('0').rstrip('.') if '.' in text else text}{_SPACE}%"
+
+
+def floor_percent(value: float, *, digits: int = 1) -> str:
+    """A lower bound, rounded down: 0.87269 is "87.2 %"."""
+    return _percent(value, digits, ROUND_FLOOR)
+
+
+def ceiling_percent(value: float, *, digits: int = 1) -> str:
+    """An upper bound, rounded up."""
+    return _percent(value, digits, ROUND_CEILING)
+
+
+def nearest_percent(value: float, *, digits: int = 1) -> str:
+    """A figure that bounds nothing."""
+    return _percent(value, digits, ROUND_HALF_EVEN)
+
+
+def _percent(value: float, digits: int, rounding: str) -> str:
+    # Fifteen digits are what a probability is good for: 0.29 * 100 must not become 28.9.
+    exact = Decimal(f"{value:.15g}") * 100
+    return f"{exact.quantize(Decimal(1).scaleb(-digits), rounding=rounding)}{_SPACE}%"
+
+
+def plain_spaces(text: str) -> str:
+    """The same for a terminal, where a no-break space is only in the way of a search."""
+    return text.replace(_SPACE, " ")
+
+
+def threshold_text(value: float) -> str:
+    """A threshold with all its digits, so that nobody uses a rounded one."""
+    return "infinite" if value == math.inf else repr(value)
+
+
+def count(number: int, singular: str, plural: str | None = None) -> str:
+    """1 site, 2 sites, 10,000 sites."""
+    return f"{number:,} {singular if number == 1 else plural or singular + 's'}"
+
+
+def listed(names: Sequence[str]) -> str:
+    """A, B and C."""
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}" if names else ""
+
+
+def quoted(names: Sequence[str]) -> str:
+    """A few names for a message, each quoted, short and on one line: 'A', 'B', ..."""
+    shown = [repr(name if len(name) <= 40 else name[:37] + "...") for name in names[:5]]
+    return ", ".join(shown) + (", ..." if len(names) > 5 else "")

@@ -1,0 +1,114 @@
+"""Arguments, checked: every refusal names the argument, its value and what is allowed."""
+
+import math
+from collections.abc import Iterable
+from fractions import Fraction
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedconformal._typing import Bools, Floats
+
+_INT64 = 2**62
+
+
+def integer(name: str, value: Any, *, low: int, high: int | None = None) -> int:
+    """A whole number in a range; bool and float are not whole numbers."""
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        raise TypeError(f"{name} must be a whole number {_at_least(low, high)}, got {value!r}")
+    number = int(value)
+    if number < low or (high is not None and number > high):
+        raise ValueError(f"{name} must be {_at_least(low, high)}, got {number}")
+    return number
+
+
+def integers(name: str, value: Any, *, low: int, high: int | None = None) -> NDArray[np.int64]:
+    """A non-empty list of whole numbers in a range, as an array."""
+    if isinstance(value, (str, bytes)) or not isinstance(value, Iterable) or getattr(value, "ndim", 1) == 0:
+        raise TypeError(f"{name} must be a whole number or a list of them, got {value!r}")
+    items = value if isinstance(value, np.ndarray) else list(value)
+    if any(isinstance(item, bool) for item in items):
+        raise TypeError(f"{name} must hold whole numbers {_at_least(low, high)}, got True or False")
+    if isinstance(items, list) and any(isinstance(item, int) and abs(item) > _INT64 for item in items):
+        raise ValueError(f"{name} must hold whole numbers {_at_least(low, high)}, got one that is too large")
+    array = np.asarray(items)
+    if array.ndim != 1 or array.size == 0:
+        raise ValueError(f"{name} must be a non-empty flat list, got shape {array.shape}")
+    if array.dtype.kind not in "iu":
+        odd = next((item for item in array.tolist() if not isinstance(item, int)), array.dtype)
+        raise TypeError(f"{name} must hold whole numbers {_at_least(low, high)}, got {odd!r}")
+    outside = (array < low) | (array > (high if high is not None else np.iinfo(np.int64).max))
+    if outside.any():
+        where = int(np.argmax(outside))
+        raise ValueError(f"{name}[{where}] must be {_at_least(low, high)}, got {array[where]}")
+    return array.astype(np.int64)
+
+
+def fraction(name: str, value: Any, *, low: float = 0.0, high: float = 1.0, closed: bool = False) -> Fraction:
+    """A probability, read as the decimal the user wrote: 0.9 is nine tenths.
+
+    The range is open at ``low``, and open at ``high`` unless ``closed``.
+    """
+    allowed = f"a number in ({low:g}, {high:g}{']' if closed else ')'}"
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise TypeError(f"{name} must be {allowed}, got {value!r}")
+    number = _float(value)
+    if not math.isfinite(number) or not (low < number < high or (closed and number == high)):
+        raise ValueError(f"{name} must be {allowed}, got {value}")
+    return value if isinstance(value, Fraction) else Fraction(str(value))
+
+
+def _float(value: Any) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf
+
+
+def choice(name: str, value: Any, allowed: Iterable[str]) -> str:
+    """One of a few words."""
+    allowed = tuple(allowed)
+    if value not in allowed:
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, allowed))}, got {value!r}")
+    return str(value)
+
+
+def rank_of(share: Fraction, n: int) -> int:
+    """``ceil(share * (n + 1))``, exactly."""
+    return -(-share.numerator * (n + 1) // share.denominator)
+
+
+def _at_least(low: int, high: int | None) -> str:
+    return f">= {low}" if high is None else f"between {low} and {high}"
+
+
+def number_array(name: str, values: Any) -> NDArray[Any]:
+    """An array of booleans, whole numbers or floats, as numpy reads it."""
+    try:
+        array = np.asarray(values)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name} must be an array of numbers: {error}") from None
+    if array.dtype.kind not in "biuf":
+        raise ValueError(f"{name} must be an array of numbers, got dtype {array.dtype}")
+    return array
+
+
+def float_array(name: str, values: Any, *, ndim: int) -> Floats:
+    """An array of float64 of so many dimensions; the same memory where it already is one."""
+    array = number_array(name, values)
+    if array.ndim != ndim:
+        raise ValueError(f"{name} must have {ndim} dimension(s), got shape {array.shape}")
+    return array.astype(np.float64, copy=False)
+
+
+def all_rows(name: str, values: NDArray[Any], good: Bools, rule: str) -> None:
+    """Refuse values unless all rows are good: the message counts those that are not and shows the first."""
+    if good.all():
+        return
+    rows = np.flatnonzero(~good.reshape(len(good), -1).all(axis=1))
+    raise ValueError(
+        f"{name} {rule}; not so in {len(rows)} of {len(good)} rows, "
+        f"the first is row {rows[0]}: {values[rows[0]].tolist()}"
+    )

@@ -1,0 +1,169 @@
+"""The promise of one level, counted anew for the sites that answered.
+
+The tables below are this room's own: what they do not know is not vouched for.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from fedconformal.audit._finding import Finding
+from fedconformal.audit._private import PRIVATE_ERROR, PrivateRecount
+from fedconformal.audit._recount import MEAN_ERROR, Recount
+from fedconformal.documents import Calibration
+
+
+@dataclass(frozen=True)
+class _Claim:
+    """One level of a calibration: who answered with which rank, and what is promised."""
+
+    calibration: Calibration
+    level: int
+
+    @property
+    def name(self) -> str:
+        return f"level {self.confidence_level!r}"
+
+    @property
+    def confidence_level(self) -> float:
+        return self.calibration.plan.confidence_levels[self.level]
+
+    @property
+    def goal(self) -> Fraction:
+        return Fraction(str(self.confidence_level))
+
+    @property
+    def delta(self) -> Fraction:
+        return Fraction(str(self.calibration.plan.delta or 0))
+
+    @property
+    def votes(self) -> int:
+        return self.calibration.levels[self.level].server_rank or 0
+
+    @property
+    def kinds(self) -> list[tuple[int, int, int]]:
+        """Size, rank and number of the sites that answered."""
+        kinds = self.calibration.part.kinds.items()
+        return [(n, ranks[self.level][0], count) for (n, ranks), count in kinds]
+
+    @property
+    def sizes(self) -> list[int]:
+        return [n for n, _, count in self.kinds for _ in range(count)]
+
+    @property
+    def ranks(self) -> list[int]:
+        return [rank for _, rank, count in self.kinds for _ in range(count)]
+
+
+def coverage(calibration: Calibration, i: int) -> Finding:
+    """The promise of one level."""
+    claim, plan = _Claim(calibration, i), calibration.plan
+    private = plan.privacy is not None
+    available = sum(count for n, rank, count in claim.kinds if private or rank <= n)
+    if claim.votes > available:
+        threshold = calibration.levels[i].threshold
+        return Finding(
+            f"{claim.name}: no rank, so the whole space", str(threshold), threshold == math.inf
+        )
+    if private:
+        return _private(claim)
+    count = _PROMISES.get(plan.promise, {}).get(plan.criterion)
+    return _unknown(claim) if count is None else count(claim)
+
+
+def _unknown(claim: _Claim) -> Finding:
+    plan = claim.calibration.plan
+    what = f"the promise {plan.promise!r} with the criterion {plan.criterion!r}"
+    return Finding(f"{claim.name}: {what} is kept", "this auditor does not know it", None)
+
+
+# -- exact reports -----------------------------------------------------------------------------------------
+
+
+def _mean(claim: _Claim) -> Finding:
+    """Mean coverage, exactly where that can be had."""
+    faulty = claim.calibration.plan.max_faulty
+    sizes, ranks, goal = claim.sizes, claim.ranks, claim.goal
+    law = Recount(sizes, ranks, claim.votes, faulty)
+    name = f"{claim.name}: mean coverage is at least the level"
+    if law.countable:
+        mean, _ = law.exact_moments()
+        return Finding(name, f"{float(mean):.12f}, counted in whole numbers", mean >= goal)
+    total = sum(sizes)
+    if sizes == ranks and claim.votes == len(sizes) and not faulty:
+        return Finding(
+            name, f"{total}/{total + 1}, the largest of all points", Fraction(total, total + 1) >= goal
+        )
+    if law.half:
+        return Finding(name, "1/2 by symmetry", goal <= Fraction(1, 2))
+    value, _ = law.moments()
+    return Finding(name, f"{value:.12f}, integrated anew", value > float(goal) + MEAN_ERROR)
+
+
+def _reached(claim: _Claim) -> Finding:
+    """The probability that the coverage reaches the level."""
+    law = Recount(claim.sizes, claim.ranks, claim.votes, claim.calibration.plan.max_faulty)
+    level, delta = claim.goal, claim.delta
+    name = f"{claim.name}: coverage reaches it with probability 1 - {float(delta):g}"
+    if law.countable_at(level):
+        missed = law.exact_cdf(level)
+        return Finding(name, f"missed with {float(missed):.12f}, counted in whole numbers", missed <= delta)
+    value = float(law.cdf(np.array([float(level)]))[0])
+    return Finding(name, f"missed with {value:.12f}, summed anew", value < float(delta) - MEAN_ERROR)
+
+
+# -- a promise to every site by itself: the largest report is kept, and each site's own would do ------------
+
+
+def _mean_of_each(claim: _Claim) -> Finding:
+    least = min(Fraction(rank, n + 1) for n, rank, _ in claim.kinds)
+    name = f"{claim.name}: mean coverage is at least the level for every site"
+    holds = claim.votes == claim.calibration.n_answers and least >= claim.goal
+    return Finding(name, f"at least {float(least):.12f}, the largest report kept", holds)
+
+
+def _all_reached(claim: _Claim) -> Finding:
+    at = np.array([float(claim.goal)])
+    missed = sum(
+        count * float(Recount([n], [rank], 1, 0).cdf(at)[0]) for n, rank, count in claim.kinds
+    )
+    delta = float(claim.delta)
+    name = f"{claim.name}: all sites reach it at once with probability 1 - {delta:g}"
+    holds = claim.votes == claim.calibration.n_answers and missed <= delta + MEAN_ERROR
+    return Finding(name, f"missed with at most {missed:.12f}, the largest report kept", holds)
+
+
+_PROMISES: dict[str, dict[str, Callable[[_Claim], Finding]]] = {
+    "population": {"marginal": _mean, "stable": _mean, "conditional": _reached},
+    "each-site": {"marginal": _mean_of_each, "conditional": _all_reached},
+}
+
+
+# -- private reports: a bound that holds whatever the data are ---------------------------------------------
+
+
+def _private(claim: _Claim) -> Finding:
+    plan = claim.calibration.plan
+    law = PrivateRecount.of(claim.calibration, claim.level)
+    count = _PRIVATE_PROMISES.get(plan.promise, {}).get(plan.criterion)
+    return _unknown(claim) if law is None or count is None else count(claim, law)
+
+
+def _private_mean(claim: _Claim, law: PrivateRecount) -> Finding:
+    mean = law.mean()
+    name = f"{claim.name}: mean coverage is at least the level, whatever the data"
+    return Finding(name, f"at least {mean:.9f}", mean >= claim.confidence_level - PRIVATE_ERROR)
+
+
+def _private_reached(claim: _Claim, law: PrivateRecount) -> Finding:
+    missed = float(law.cdf(np.array([claim.confidence_level]))[0])
+    name = f"{claim.name}: coverage reaches it with probability 1 - {float(claim.delta):g}"
+    return Finding(name, f"missed with at most {missed:.9f}", missed <= float(claim.delta) + PRIVATE_ERROR)
+
+
+_PRIVATE_PROMISES: dict[str, dict[str, Callable[[_Claim, PrivateRecount], Finding]]] = {
+    "population": {"marginal": _private_mean, "stable": _private_mean, "conditional": _private_reached},
+}

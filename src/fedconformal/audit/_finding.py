@@ -1,0 +1,37 @@
+"""What an auditor says of one claim."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One claim, what was found, and whether it holds.
+
+    Attributes
+    ----------
+    claim : str
+        What is claimed.
+    found : str
+        What was found instead, or in support of it.
+    holds : bool or None
+        Whether the claim holds; None if this auditor does not know how to count it again.
+    """
+
+    claim: str
+    found: str
+    holds: bool | None
+
+    @property
+    def verdict(self) -> str:
+        """A word for a table."""
+        return "not counted" if self.holds is None else "yes" if self.holds else "NO"
+
+    def as_dict(self) -> dict[str, object]:
+        """For machines.
+
+        Returns
+        -------
+        dict
+            ``claim``, ``found`` and ``holds``.
+        """
+        return {"claim": self.claim, "found": self.found, "holds": self.holds}

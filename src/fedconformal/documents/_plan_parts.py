@@ -1,0 +1,247 @@
+"""The parts of a plan: levels, blocks of sites, and the rules that all sites follow."""
+
+from fractions import Fraction
+from functools import cached_property
+from itertools import pairwise
+from typing import Annotated, Self
+
+from pydantic import Field, StringConstraints, model_validator
+
+from fedconformal._text import count as counted
+from fedconformal._validation import rank_of
+from fedconformal.documents._base import LARGEST_N, Part, SiteName
+from fedconformal.documents._labels import Label
+from fedconformal.documents._views import Ranks
+from fedconformal.planning import CRITERIA, PROMISES
+from fedconformal.privacy import ANALYSES, LARGEST_EPSILON, MECHANISMS, SMALLEST_EPSILON
+
+Probability = Annotated[float, Field(gt=0, lt=1)]
+PublicKey = Annotated[str, StringConstraints(pattern=r"^ed25519:[0-9a-f]{64}$")]
+Share = Annotated[str, StringConstraints(pattern=r"^[1-9][0-9]{0,39}/[1-9][0-9]{0,39}$")]
+Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9-]{0,59}$")]
+Epsilon = Annotated[float, Field(ge=SMALLEST_EPSILON, le=LARGEST_EPSILON)]
+
+
+class Advice(Part):
+    """What would make an infeasible level feasible."""
+
+    n_points: int | None = Field(
+        default=None, ge=1, description="smallest size that would do if every site had it"
+    )
+    n_sites: int | None = Field(
+        default=None, ge=1, description="smallest number of sites of the present (smallest) size that would do"
+    )
+    epsilon: float | None = Field(default=None, gt=0, description="smallest privacy loss that would do")
+
+
+class Level(Part):
+    """One confidence level of a plan."""
+
+    confidence_level: Probability
+    share: Share | None = Field(
+        default=None,
+        description="sites send rank ceil(share * (n + 1)); left out where ranks follow no common share",
+    )
+    server_rank: int | None = Field(
+        default=None,
+        ge=1,
+        description="votes that a reported value needs; more than there are for +inf; left out while open",
+    )
+    advice: Advice | None = Field(default=None, description="present when no ranks reach the level")
+    quantile: Share | None = Field(default=None, description="quantile that private sites aim at")
+
+    @model_validator(mode="after")
+    def _proper_fractions(self) -> Self:
+        for text in (self.share, self.quantile):
+            if text is not None and (Fraction(text) >= 1 or text != fraction_text(Fraction(text))):
+                raise ValueError("share and quantile must be fractions below 1 in lowest terms")
+        quantile = self.exact_quantile
+        if quantile is not None and (2 * quantile < 1 or quantile.denominator > LARGEST_N):
+            raise ValueError("a quantile must lie in [1/2, 1), with a denominator of at most 2^40")
+        return self
+
+    @property
+    def exact_share(self) -> Fraction | None:
+        """The share as a fraction."""
+        return None if self.share is None else Fraction(self.share)
+
+    @property
+    def exact_quantile(self) -> Fraction | None:
+        """The quantile as a fraction."""
+        return None if self.quantile is None else Fraction(self.quantile)
+
+
+class ScoreRule(Part):
+    """The score that all sites use, with all its parameters."""
+
+    name: Annotated[str, StringConstraints(min_length=1, max_length=60)]
+    parameters: dict[str, bool | int | float | str] = Field(default={})
+
+
+class PrivacyRule(Part):
+    """How sites make their reports differentially private; neighbours replace one record."""
+
+    epsilon: Epsilon = Field(description="privacy loss of a site's whole answer, shared by groups and levels")
+    mechanism: Name
+    analysis: Name
+    edges: tuple[float, ...] = Field(min_length=2, description="right edges of the bins")
+    bounded: bool = Field(
+        default=False, description="no score can be above the last edge; else the last bin means Infinity"
+    )
+    one_hot: bool = Field(
+        default=False, description="only the sum of all sites' one-hot vectors may be calibrated"
+    )
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if any(left >= right for left, right in pairwise(self.edges)):
+            raise ValueError("edges must increase strictly")
+        MECHANISMS[self.mechanism], ANALYSES[self.analysis]
+        return self
+
+
+class SiteKey(Part):
+    """A site's Ed25519 public key."""
+
+    site: SiteName
+    public_key: PublicKey
+
+
+class PlanBlock(Part):
+    """Consecutive sites of one size."""
+
+    count: int = Field(ge=1)
+    n: int = Field(ge=1, le=LARGEST_N, description="calibration scores at each site")
+    ranks: tuple[Ranks, ...] = Field(description="ranks to send, for each level; n + 1 for +inf")
+    names: tuple[SiteName, ...] | None = None
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if self.names is not None and len(self.names) != self.count:
+            raise ValueError("count and the number of names differ")
+        if any(not 1 <= rank <= self.n + 1 for ranks in self.ranks for rank in ranks):
+            raise ValueError(f"a rank must lie between 1 and n + 1 = {self.n + 1}")
+        return self
+
+
+class PlanPart(Part):
+    """What is planned for all points together, or for one group of them."""
+
+    label: Label | None = Field(default=None, description="the group; left out where there are none")
+    promise: Name = Field(description="whose new points the promise is for")
+    criterion: Name
+    delta: Annotated[float, Field(gt=0, le=0.5)] | None = Field(
+        default=None, description="for criteria that take it"
+    )
+    max_faulty: int = Field(default=0, ge=0, description="how many reports may be arbitrary")
+    epsilon: Epsilon | None = Field(default=None, description="this group's part of the privacy loss")
+    levels: tuple[Level, ...] = Field(min_length=1)
+    blocks: tuple[PlanBlock, ...] | None = Field(
+        default=None, description="sites in order; left out while sizes are unknown"
+    )
+    names: tuple[SiteName, ...] | None = Field(
+        default=None, description="the only sites that an open plan expects"
+    )
+    expected: int | None = Field(
+        default=None, ge=1, description="how many sites an open plan without names expects"
+    )
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        PROMISES[self.promise]
+        if (self.delta is not None) != CRITERIA[self.criterion].takes_delta:
+            raise ValueError(f"delta does not fit the criterion {self.criterion!r}")
+        levels = [level.confidence_level for level in self.levels]
+        if len(set(levels)) != len(levels):
+            raise ValueError("a confidence level occurs twice")
+        names = self.site_names
+        if names is not None and len(set(names)) != len(names):
+            raise ValueError("a site occurs twice")
+        if self.n_sites is not None and 2 * self.max_faulty >= self.n_sites:
+            raise ValueError("max_faulty must be below half the number of sites")
+        if self.blocks is None:
+            self._check_open()
+        else:
+            self._check_closed(self.blocks)
+        return self
+
+    def _check_open(self) -> None:
+        if any(level.server_rank is not None or level.share is None for level in self.levels):
+            raise ValueError("an open plan has a share for every level, and no server_rank")
+        if self.names is not None and self.expected is not None:
+            raise ValueError("an open plan has names or an expected number of sites, not both")
+
+    def _check_closed(self, blocks: tuple[PlanBlock, ...]) -> None:
+        if not blocks or self.names is not None or self.expected is not None:
+            raise ValueError("a closed plan has blocks, with names and numbers of sites inside them")
+        if len({block.names is None for block in blocks}) > 1:
+            raise ValueError("either all sites have names or none")
+        if any(len(block.ranks) != len(self.levels) for block in blocks):
+            raise ValueError("every block needs ranks for each level")
+        if any(len(ranks) != 1 for block in blocks for ranks in block.ranks):
+            raise ValueError("a site sends one number for each level")
+        kinds = {(block.n, block.ranks) for block in blocks}
+        if blocks[0].names is None and len({block.n for block in blocks}) < len(kinds):
+            raise ValueError("sites without names must have the same ranks if they have the same size")
+        m = sum(block.count for block in blocks)
+        for i, level in enumerate(self.levels):
+            if level.server_rank is None or level.server_rank > m + 1:
+                raise ValueError("server_rank must lie between 1 and the number of sites plus 1")
+            if (level.server_rank > m) != (level.advice is not None) or level.server_rank <= self.max_faulty:
+                raise ValueError("server_rank, advice and max_faulty do not fit together")
+            share = level.exact_share
+            if share is not None and any(block.ranks[i] != (rank_of(share, block.n),) for block in blocks):
+                raise ValueError("the ranks do not follow from the share")
+
+    @cached_property
+    def site_names(self) -> tuple[str, ...] | None:
+        """The sites' names in order, where the plan names them."""
+        if self.blocks is None:
+            return self.names
+        if self.blocks and self.blocks[0].names is None:
+            return None
+        return tuple(name for block in self.blocks for name in block.names or ())
+
+    @property
+    def n_sites(self) -> int | None:
+        """How many sites are expected; None if that is open too."""
+        if self.blocks is None:
+            return self.expected if self.names is None else len(self.names)
+        return sum(block.count for block in self.blocks)
+
+    @cached_property
+    def _by_name(self) -> dict[str, int]:
+        """The block of each named site; of an open plan, just the names."""
+        if self.blocks is None:
+            return dict.fromkeys(self.names or (), 0)
+        return {name: i for i, block in enumerate(self.blocks) for name in block.names or ()}
+
+    @cached_property
+    def _by_size(self) -> dict[int, PlanBlock]:
+        """The first block of each size."""
+        return {block.n: block for block in reversed(self.blocks or ())}
+
+    def ranks_for(self, n: int, *, site: str | None = None) -> tuple[Ranks, ...]:
+        """Ranks that a site with n scores sends, for each level; n + 1 stands for +inf."""
+        names = self.site_names
+        if names is not None and site not in self._by_name:
+            raise ValueError(f"site must be one of the {len(names)} sites of the plan, got {site!r}")
+        if self.blocks is None:
+            return tuple((rank_of(level.exact_share or Fraction(1), n),) for level in self.levels)
+        if names is not None and site is not None:
+            block = self.blocks[self._by_name[site]]
+            if block.n != n:
+                raise ValueError(
+                    f"the plan expects {counted(block.n, 'score')} from site {site!r}, got {n:,}"
+                )
+            return block.ranks
+        if n in self._by_size:
+            return self._by_size[n].ranks
+        sizes = sorted(self._by_size)
+        listed = ", ".join(map(str, sizes[:8])) + (", ..." if len(sizes) > 8 else "")
+        raise ValueError(f"the plan expects sites with {listed} scores, got {n}")
+
+
+def fraction_text(share: Fraction) -> str:
+    """A fraction as documents hold it."""
+    return f"{share.numerator}/{share.denominator}"

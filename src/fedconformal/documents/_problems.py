@@ -1,0 +1,54 @@
+"""What stands in the way of a plan, in sentences."""
+
+from collections.abc import Iterator
+
+from fedconformal.documents._plan_parts import Advice, Level, PlanPart, PrivacyRule
+
+
+def problem_sentences(part: PlanPart, rule: PrivacyRule | None) -> Iterator[str]:
+    """A sentence for each level that no ranks reach, and what would be enough."""
+    sizes = [block.n for block in part.blocks or ()]
+    for level in part.levels:
+        if level.advice is None or not sizes:
+            continue
+        points = f"{min(sizes)}" if len(set(sizes)) == 1 else f"{min(sizes)} to {max(sizes)}"
+        private = "" if rule is None else f", epsilon {rule.epsilon:g} and {len(rule.edges)} bins"
+        yield (
+            f"{_nothing(level)} the level {level.confidence_level!r} ({part.criterion}) with "
+            f"{part.n_sites} sites of {points} points{private}: the threshold is infinite. "
+            f"It would take {_either(_ways(level.advice, part, min(sizes)))}."
+        )
+
+
+def size_sentences(part: PlanPart) -> Iterator[str]:
+    """A sentence for each level at which some sites are too small for their rank."""
+    for i, level in enumerate(part.levels):
+        small = [block for block in part.blocks or () if block.ranks[i][0] > block.n]
+        if not small:
+            continue
+        names = [name for block in small for name in block.names or ()]
+        label = ", ".join(names[:10] or sorted({f"n = {block.n}" for block in small})[:10])
+        count = sum(block.count for block in small)
+        yield (
+            f"At the level {level.confidence_level!r}, {count} sites have too few points for their "
+            f"rank and send Infinity: {label}."
+        )
+
+
+def _nothing(level: Level) -> str:
+    return "No ranks reach" if level.share is None else "No server rank and these local ranks reach"
+
+
+def _ways(advice: Advice, part: PlanPart, smallest: int) -> list[str]:
+    ways = []
+    if advice.n_points is not None:
+        ways.append(f"{advice.n_points} points at each of {part.n_sites} sites")
+    if advice.n_sites is not None:
+        ways.append(f"{advice.n_sites} sites of {smallest} points")
+    if advice.epsilon is not None:
+        ways.append(f"an epsilon of {advice.epsilon:g}")
+    return ways
+
+
+def _either(ways: list[str]) -> str:
+    return ", or ".join(ways) or "more than this search could find"

@@ -1,0 +1,243 @@
+"""The one object between planning and everything else: a design, from which every promise follows."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+from typing import Protocol
+
+import numpy as np
+
+from fedconformal._typing import Ints
+from fedconformal.laws import CoverageLaw, SiteLaw
+from fedconformal.planning._goal import Goal
+
+
+@dataclass(frozen=True)
+class Block:
+    """Sites that are alike.
+
+    Parameters
+    ----------
+    count : int
+        How many sites.
+    n : int
+        Calibration scores at each.
+    ranks : tuple of int
+        Ranks that each sends; n + 1 stands for +inf. For private reports, the rank that is aimed at.
+    """
+
+    count: int
+    n: int
+    ranks: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Advice:
+    """What would make a level reachable that no ranks reach: each by itself, None where nothing would do."""
+
+    n_points: int | None = None
+    n_sites: int | None = None
+    epsilon: float | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Sites:
+    """How many sites there are of each size, before ranks are chosen.
+
+    Parameters
+    ----------
+    n_points : array of int
+        Different sizes.
+    counts : array of int
+        How many sites have each.
+    """
+
+    n_points: Ints
+    counts: Ints
+
+    @property
+    def n_sites(self) -> int:
+        """How many sites there are."""
+        return int(self.counts.sum())
+
+
+class Sending(Protocol):
+    """What sites send: scores of some ranks, or private draws."""
+
+    is_bound: bool
+    """Whether the site law bounds what is sent, rather than being its law."""
+
+    def site_law(self, blocks: tuple[Block, ...]) -> SiteLaw:
+        """The law of what the sites of each block send."""
+        ...
+
+    def expected_site_law(self, blocks: tuple[Block, ...]) -> SiteLaw:
+        """What to expect of it where the law is only a bound."""
+        ...
+
+    def choose(self, sites: Sites, goal: Goal, share: Fraction | None, promise: Promise) -> Design:
+        """The best ranks and votes for sites that are all alike; ``share`` fixes the ranks."""
+        ...
+
+    def votes(self, design: Design) -> tuple[int, Advice | None]:
+        """The votes that are needed when the ranks are given; and what would help where none will do."""
+        ...
+
+    def without_privacy(self) -> Sending:
+        """The same without noise."""
+        ...
+
+
+class Promise(Protocol):
+    """What a design asks of its promise; `promises.Promise` has the whole of it."""
+
+    is_bound: bool
+
+    def choose(self, sites: Sites, goal: Goal, sending: Sending, share: Fraction | None) -> Design:
+        """The best ranks and votes."""
+        ...
+
+    def votes(self, design: Design) -> tuple[int, Advice | None]:
+        """The votes that are needed for these blocks."""
+        ...
+
+    def law(self, design: Design) -> CoverageLaw:
+        """The law of the coverage, or a bound of it."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Design:
+    """Who sends what, how the server decides, and what is promised.
+
+    Parameters
+    ----------
+    goal : Goal
+        Level, criterion, delta and max_faulty.
+    promise : Promise
+        Whose new points the promise is for.
+    sending : Sending
+        What sites send.
+    blocks : tuple of Block
+        The sites; none while their sizes are unknown.
+    server_rank : int or None
+        Votes that a reported value needs to become the threshold; more than there are for +inf, None while
+        sizes are unknown.
+    share : Fraction or None
+        The rule that the ranks follow, ``ceil(share * (n + 1))``, where they follow one.
+    advice : Advice or None
+        What would help where no ranks reach the level; None where some do.
+    """
+
+    goal: Goal
+    promise: Promise
+    sending: Sending
+    blocks: tuple[Block, ...] = ()
+    server_rank: int | None = None
+    share: Fraction | None = None
+    advice: Advice | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether sizes come with the reports."""
+        return self.server_rank is None
+
+    @property
+    def n_sites(self) -> int:
+        """How many sites there are."""
+        return sum(block.count for block in self.blocks)
+
+    @property
+    def n_points(self) -> int:
+        """Calibration scores of all sites."""
+        return sum(block.count * block.n for block in self.blocks)
+
+    @property
+    def is_finite(self) -> bool:
+        """Whether some ranks reach the level."""
+        return self.advice is None
+
+    @property
+    def is_bound(self) -> bool:
+        """Whether ``law`` bounds the coverage from below, rather than being its law."""
+        return self.sending.is_bound or self.promise.is_bound or self.goal.max_faulty > 0
+
+    def law(self) -> CoverageLaw:
+        """The law of the coverage given the calibration data, or a bound of it.
+
+        Returns
+        -------
+        CoverageLaw
+            Exact, or a lower bound where ``is_bound``.
+
+        Raises
+        ------
+        ValueError
+            While the sites' sizes are unknown.
+        """
+        return self._law
+
+    @cached_property
+    def _law(self) -> CoverageLaw:
+        if self.is_open:
+            raise ValueError("this design is open: its law depends on the sites' sizes")
+        return self.promise.law(self)
+
+    def expected_law(self) -> CoverageLaw:
+        """What to expect: for private reports, if scores lie evenly over the bins; else the law itself."""
+        return self._expected_law
+
+    @cached_property
+    def _expected_law(self) -> CoverageLaw:
+        if not self.sending.is_bound or self.server_rank is None:
+            return self.law()
+        return CoverageLaw.of_sites(
+            self.sending.expected_site_law(self.blocks), self.counts, server_rank=self.server_rank
+        )
+
+    def for_answers(self, answered: Iterable[Block]) -> Design:
+        """The design for the sites that answered: ranks are as planned, the votes are solved anew.
+
+        Parameters
+        ----------
+        answered : iterable of Block
+            The sites that answered, with the ranks they sent.
+
+        Returns
+        -------
+        Design
+            This very design if all planned sites answered.
+        """
+        blocks = merged(answered)
+        if not self.is_open and Counter(_sites(blocks)) == Counter(_sites(self.blocks)):
+            return self
+        unsolved = replace(self, blocks=blocks, server_rank=None)
+        votes, advice = self.promise.votes(unsolved)
+        return replace(unsolved, server_rank=votes, advice=advice)
+
+    def without_privacy(self) -> Design:
+        """The best design for the same sites and goal if they sent exact scores."""
+        sending = self.sending.without_privacy()
+        sizes = Sites(np.array([block.n for block in self.blocks]), self.counts)
+        return self if sending is self.sending else self.promise.choose(sizes, self.goal, sending, None)
+
+    @property
+    def counts(self) -> Ints:
+        """How many sites each block has."""
+        return np.array([block.count for block in self.blocks])
+
+
+def merged(blocks: Iterable[Block]) -> tuple[Block, ...]:
+    """Blocks of sites that are alike, put together in the order in which they first occur."""
+    counts: Counter[tuple[int, tuple[int, ...]]] = Counter()
+    for block in blocks:
+        counts[(block.n, block.ranks)] += block.count
+    return tuple(Block(count, n, ranks) for (n, ranks), count in counts.items())
+
+
+def _sites(blocks: tuple[Block, ...]) -> dict[tuple[int, tuple[int, ...]], int]:
+    return {(block.n, block.ranks): block.count for block in blocks}

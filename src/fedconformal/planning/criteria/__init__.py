@@ -1,0 +1,18 @@
+"""Criteria: what makes a choice of ranks valid, and which valid choice is best. A class each."""
+
+from fedconformal.planning.criteria._base import CRITERIA, Criterion, ExactLaw, Glance, Outcomes, Wanted
+from fedconformal.planning.criteria._conditional import Conditional
+from fedconformal.planning.criteria._marginal import Marginal
+from fedconformal.planning.criteria._stable import Stable
+
+__all__ = [
+    "CRITERIA",
+    "Conditional",
+    "Criterion",
+    "ExactLaw",
+    "Glance",
+    "Marginal",
+    "Outcomes",
+    "Stable",
+    "Wanted",
+]

@@ -1,0 +1,73 @@
+"""Coverage given the data at least the level with probability 1 - delta."""
+
+import math
+from decimal import Decimal
+from typing import ClassVar
+
+import numpy as np
+from scipy import special
+
+from fedconformal import _text
+from fedconformal._typing import Floats
+from fedconformal.planning.criteria._base import CRITERIA, Criterion, ExactLaw, Glance, Outcomes, Wanted
+
+_CDF_ERROR = 1e-9  # of P(C <= level), relative to delta
+
+
+@CRITERIA.register
+class Conditional(Criterion):
+    """P(C >= level) at least 1 - delta, C the coverage given the data; then the smallest mean coverage."""
+
+    name: ClassVar[str] = "conditional"
+    takes_delta: ClassVar[bool] = True
+
+    def margin(self, law: Outcomes, goal: Wanted) -> Floats:
+        """Delta minus the probability that the coverage is not above the level."""
+        return float(goal.delta) - law.cdf(float(goal.level))
+
+    def margin_error(self, goal: Wanted) -> float:
+        """Relative to delta."""
+        return _CDF_ERROR * float(goal.delta)
+
+    def settles(self, law: ExactLaw, goal: Wanted) -> bool:
+        """Compare the probability with delta in whole numbers."""
+        missed = law.cdf(goal.level)
+        return missed is not None and missed <= goal.delta
+
+    def own_rank(self, n: int, goal: Wanted) -> int:
+        """Smallest l with P(Bin(n, level) >= l) <= delta, which is P(coverage of the l-th smallest < level)."""
+        low, high = 0, n + 1  # missed(low) > delta >= missed(high)
+        while high - low > 1:
+            middle = (low + high) // 2
+            missed = special.betainc(middle, n - middle + 1, float(goal.level))
+            low, high = (low, middle) if missed <= float(goal.delta) else (middle, high)
+        return high
+
+    def rarity(self, goal: Wanted) -> float:
+        """Delta."""
+        return float(goal.delta)
+
+    def first_guess(self, glance: Glance, goal: Wanted) -> Floats:
+        """The rank of the mean and a little too many standard deviations; the search walks back."""
+        z = math.sqrt(2 * math.log(1 / float(goal.delta)))
+        return np.asarray(glance.rank + 0.8 * z * glance.count_std)
+
+    def glance_cost(self, glance: Glance, excess: Floats, error: Floats, goal: Wanted) -> Floats:
+        """The level and a standard deviation."""
+        return float(goal.level) + np.asarray(glance.std)
+
+    def options(self, delta: float | None) -> str:
+        """The criterion and its delta."""
+        return f"{self.name}, delta {delta:g}"
+
+    def surety(self, delta: float | None) -> str:
+        """With some certainty."""
+        return f"with {_text.percent(float(1 - Decimal(str(delta))))} certainty"
+
+    def runs_over(self) -> str:
+        """Calibrations."""
+        return "The certainty is over the luck of which calibration cases the sites happened to have."
+
+    def formula(self, delta: float | None, where: str = "") -> str:
+        """A probability that C reaches the level."""
+        return f"P(C ≥ level{where}) ≥ 1 − {delta:g}"

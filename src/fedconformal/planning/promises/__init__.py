@@ -1,0 +1,7 @@
+"""Promises: whose new points are covered, and what that asks of the ranks. A class each."""
+
+from fedconformal.planning.promises._base import PROMISES, Promise
+from fedconformal.planning.promises._each_site import EachSite
+from fedconformal.planning.promises._population import Population
+
+__all__ = ["PROMISES", "EachSite", "Population", "Promise"]

@@ -1,0 +1,126 @@
+"""What every promise knows."""
+
+from abc import ABC, abstractmethod
+from fractions import Fraction
+from typing import ClassVar
+
+from fedconformal._registry import Registry
+from fedconformal.laws import CoverageLaw
+from fedconformal.planning._design import Advice, Design, Sending, Sites
+from fedconformal.planning._goal import Goal
+
+PROMISES: "Registry[Promise]" = Registry("promise", "fedconformal.promises")
+"""All promises by name."""
+
+SEARCHED = "common"
+"""The word for local ranks that planning is to search."""
+
+
+class Promise(ABC):
+    """Whose new points a threshold is for: which ranks and votes, which law, which assumptions, which words."""
+
+    name: ClassVar[str]
+    default_criterion: ClassVar[str]
+    """The criterion that is meant where none is chosen."""
+    is_bound: ClassVar[bool] = False
+    """Whether its law bounds the coverage, rather than being its law."""
+    allows_groups: ClassVar[bool] = True
+    """Whether it can be given for each group of points."""
+    assumption: ClassVar[str]
+    """Code of what it rests on, as a calibration holds it."""
+
+    def __eq__(self, other: object) -> bool:
+        """Two promises of one class are the same."""
+        return type(self) is type(other)
+
+    def __hash__(self) -> int:
+        """By class."""
+        return hash(type(self))
+
+    # -- what goes together ----------------------------------------------------------------------------
+
+    def check(self, goal: Goal, *, private: bool, is_open: bool, searched: bool = True) -> None:
+        """Refuse what does not go together with this promise.
+
+        Parameters
+        ----------
+        goal : Goal
+            Level, criterion, delta and max_faulty.
+        private : bool
+            Whether reports are private.
+        is_open : bool
+            Whether the sizes of the sites are unknown.
+        searched : bool
+            Whether the local ranks are left to planning.
+
+        Raises
+        ------
+        ValueError
+            If this promise cannot be given like that.
+        """
+        return
+
+    def check_design(self, design: Design) -> None:
+        """Refuse a design that cannot keep this promise, whatever its law; for designs read from files."""
+        return
+
+    # -- ranks and votes -------------------------------------------------------------------------------
+
+    def open_share(self, goal: Goal, share: Fraction | None) -> Fraction:
+        """The rule that sites of unknown size apply: rank ``ceil(share * (n + 1))``."""
+        return goal.level if share is None else share
+
+    @abstractmethod
+    def choose(self, sites: Sites, goal: Goal, sending: Sending, share: Fraction | None) -> Design:
+        """The best ranks and votes for these sites."""
+
+    @abstractmethod
+    def votes(self, design: Design) -> tuple[int, Advice | None]:
+        """The votes needed for the blocks of a design, and what would help where none will do."""
+
+    @abstractmethod
+    def law(self, design: Design) -> CoverageLaw:
+        """The law of the coverage, or a bound of it."""
+
+    # -- words -----------------------------------------------------------------------------------------
+
+    whose: ClassVar[str] = "new cases"
+    """Whose truth is covered, in a sentence."""
+    among: ClassVar[str] = ""
+    """Where the share covered is meant, as in "the share covered at any one site"."""
+    pools: ClassVar[bool] = True
+    """Whether pooling all cases in one place would keep the same promise, and so can be compared with."""
+
+    def options(self) -> str:
+        """A few words for a line on a terminal; empty for the usual promise."""
+        return f"promise {self.name}"
+
+    @abstractmethod
+    def assumed(self) -> str:
+        """What the promise rests on, in plain words."""
+
+    def assumed_in_groups(self) -> str:
+        """The same for a threshold for each group of points."""
+        return f"In each group by itself: {self.assumed()}"
+
+    @abstractmethod
+    def shortfall(self, where: str) -> str:
+        """Why new cases may be covered too rarely: two causes, and the condition of the second.
+
+        Parameters
+        ----------
+        where : str
+            The place, as in ``"here"``.
+        """
+
+    def law_formula(self, sites: str, *, is_bound: bool) -> str:
+        """How the law follows from ``sites``, the probability that site j lies below."""
+        sign = "≤" if is_bound else "="
+        return (
+            f"P(C ≤ c) {sign} P(number of sites below the c-quantile ≥ k), site j lying below with "
+            f"probability {sites}"
+        )
+
+    def promise_formula(self, goal: Goal, delta: float | None) -> str:
+        """The promise as a formula."""
+        return goal.criterion.formula(delta)

@@ -1,0 +1,63 @@
+"""A promise for one population: all sites and the new points are alike."""
+
+from fractions import Fraction
+from typing import ClassVar
+
+from fedconformal.laws import CoverageLaw
+from fedconformal.planning._design import Advice, Design, Sending, Sites
+from fedconformal.planning._goal import Goal
+from fedconformal.planning.promises._base import PROMISES, Promise
+
+
+@PROMISES.register
+class Population(Promise):
+    """New points of the population that all sites' scores were drawn from."""
+
+    name: ClassVar[str] = "population"
+    default_criterion: ClassVar[str] = "stable"
+    assumption: ClassVar[str] = "alike"
+
+    def choose(self, sites: Sites, goal: Goal, sending: Sending, share: Fraction | None) -> Design:
+        """Search ranks and votes together."""
+        return sending.choose(sites, goal, share, self)
+
+    def votes(self, design: Design) -> tuple[int, Advice | None]:
+        """The smallest valid number of votes."""
+        return design.sending.votes(design)
+
+    def law(self, design: Design) -> CoverageLaw:
+        """The law of the votes below a coverage."""
+        assert design.server_rank is not None
+        return CoverageLaw.of_sites(
+            design.sending.site_law(design.blocks),
+            design.counts,
+            server_rank=design.server_rank,
+            max_faulty=design.goal.max_faulty,
+        )
+
+    def options(self) -> str:
+        """Nothing: it is the usual one."""
+        return ""
+
+    def assumed(self) -> str:
+        """Scores are independent and identically distributed."""
+        return (
+            "Given the model, the calibration scores of all sites and the score of a new point are "
+            "independent and identically distributed, and the model was not trained on the calibration data."
+        )
+
+    def assumed_in_groups(self) -> str:
+        """The same in each group."""
+        return (
+            "In each group by itself, given the model and all labels, the calibration scores of all sites and "
+            "the score of a new point are independent and identically distributed; groups may differ in any "
+            "way, and sites in how many points of each they have. The model was not trained on the "
+            "calibration data."
+        )
+
+    def shortfall(self, where: str) -> str:
+        """The site differs, or the calibration came out low."""
+        return (
+            f"cases {where} differ from those of other sites, or this calibration came out low for "
+            "everybody: if all sites are alike,"
+        )

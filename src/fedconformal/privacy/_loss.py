@@ -1,0 +1,43 @@
+"""Privacy loss: which epsilon may be asked for, and how much noise it takes.
+
+A mechanism is epsilon-private if replacing one record changes the probability of every release by a factor of
+at most ``exp(epsilon)``.
+"""
+
+import math
+import sys
+from fractions import Fraction
+
+from fedconformal._validation import fraction
+
+SMALLEST_EPSILON = 1e-6
+"""A plan may not ask for less: its noise would drown any data."""
+
+LARGEST_EPSILON = 100.0
+"""Above this a release hides nothing, and the number is more likely a slip."""
+
+
+def check_epsilon(epsilon: float | Fraction) -> Fraction:
+    """The privacy loss that is promised, exactly: in (0, 100].
+
+    It is read both as the decimal that was written and as the float64 that was meant; the smaller counts.
+    """
+    written = fraction("epsilon", epsilon, high=LARGEST_EPSILON, closed=True)
+    return min(written, Fraction(float(epsilon)))
+
+
+def scale_of(width: int, epsilon: float | Fraction) -> float:
+    """``width / epsilon``, rounded up, so that rounding never costs privacy."""
+    exact = width / check_epsilon(epsilon)
+    if exact > sys.float_info.max:
+        raise ValueError(f"epsilon must be at least {width / sys.float_info.max:.3g} here, got {epsilon}")
+    nearest = float(exact)
+    return nearest if Fraction(nearest) >= exact else math.nextafter(nearest, math.inf)
+
+
+def confirm_loss(loss: float, epsilon: float) -> None:
+    """Refuse a mechanism whose loss OpenDP puts above what was promised."""
+    if not loss <= epsilon:
+        raise RuntimeError(
+            f"OpenDP puts the privacy loss at {loss}, above epsilon={epsilon}: nothing was released"
+        )

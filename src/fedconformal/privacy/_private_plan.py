@@ -1,0 +1,181 @@
+"""What a private plan means: the law of a site's release, its one-hot vectors, and what privacy costs."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fedconformal._typing import Floats, Ints
+from fedconformal.privacy._bins import Bins
+from fedconformal.privacy._release import PrivateRelease
+
+T = TypeVar("T")
+
+
+class HasMean(Protocol):
+    """A law of coverage, as far as it matters here."""
+
+    def mean(self) -> float:
+        """Mean coverage."""
+        ...
+
+
+class HasLevel(Protocol):
+    """A goal, as far as it matters here."""
+
+    @property
+    def level(self) -> Fraction:
+        """The coverage that was asked for."""
+        ...
+
+
+class HasLaw(Protocol):
+    """A design without privacy, as far as it matters here."""
+
+    def law(self) -> HasMean:
+        """The law of its coverage."""
+        ...
+
+
+class PrivateDesign(Protocol):
+    """One level of a private plan, as far as it matters here."""
+
+    @property
+    def goal(self) -> HasLevel:
+        """What it must achieve."""
+        ...
+
+    def expected_law(self) -> HasMean:
+        """What to expect if scores lie evenly over the bins."""
+        ...
+
+    def without_privacy(self) -> HasLaw:
+        """The best design for the same sites and goal if they sent exact scores."""
+        ...
+
+
+class PrivatePlan(Protocol):
+    """A plan, as far as it matters here: ``bins`` and ``releases`` are None unless it is private."""
+
+    @property
+    def bins(self) -> Bins | None:
+        """Where releases may fall."""
+        ...
+
+    @property
+    def releases(self) -> tuple[PrivateRelease, ...] | None:
+        """What each site does, for each level."""
+        ...
+
+    @property
+    def designs(self) -> Sequence[PrivateDesign]:
+        """The design of each level."""
+        ...
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What privacy costs at one level.
+
+    Parameters
+    ----------
+    confidence_level : float
+        The coverage that was asked for.
+    without : float
+        Mean coverage without privacy.
+    expected : float
+        Mean coverage to expect with it.
+    """
+
+    confidence_level: float
+    without: float
+    expected: float
+
+
+def pmf(scores: ArrayLike, plan: PrivatePlan) -> Floats:
+    """Exact probabilities of a site's private release.
+
+    Parameters
+    ----------
+    scores : array of float
+        The site's calibration scores; whatever they are, they fall into some bin.
+    plan : Plan
+        A private plan.
+
+    Returns
+    -------
+    array of float
+        One probability per bin; a row per level if there are several.
+
+    Raises
+    ------
+    ValueError
+        If the plan is not private.
+    """
+    counts = _private(plan.bins).place(scores)
+    rows = [release.pmf(counts) for release in _private(plan.releases)]
+    return rows[0] if len(rows) == 1 else np.stack(rows)
+
+
+def one_hot(bins: Sequence[int], plan: PrivatePlan) -> Ints:
+    """A release as vectors that secure aggregation can sum.
+
+    Parameters
+    ----------
+    bins : sequence of int
+        The bins that were released, one per level; 0 is the first.
+    plan : Plan
+        The private plan that they answer.
+
+    Returns
+    -------
+    array of int
+        One row per level, with a single 1 in the place of the bin.
+
+    Raises
+    ------
+    ValueError
+        If the plan is not private.
+    """
+    vectors = np.zeros((len(bins), len(_private(plan.bins).edges)), dtype=np.int64)
+    vectors[np.arange(len(bins)), list(bins)] = 1
+    return vectors
+
+
+def expected_cost(plan: PrivatePlan) -> tuple[Cost, ...]:
+    """Expected coverage with and without privacy, if scores lie evenly over the bins and all sites answer.
+
+    Parameters
+    ----------
+    plan : Plan
+        A private plan.
+
+    Returns
+    -------
+    tuple of Cost
+        One for each level.
+
+    Raises
+    ------
+    ValueError
+        If the plan is not private.
+    """
+    _private(plan.releases)
+    return tuple(
+        Cost(
+            confidence_level=float(design.goal.level),
+            without=design.without_privacy().law().mean(),
+            expected=design.expected_law().mean(),
+        )
+        for design in plan.designs
+    )
+
+
+def _private(part: T | None) -> T:
+    """A part that private plans alone have."""
+    if part is None:
+        raise ValueError("this plan is not private: make it with privacy=Privacy(...)")
+    return part

@@ -1,0 +1,88 @@
+"""The paper's own analysis (Algorithm 3)."""
+
+import math
+from collections.abc import Iterator
+from fractions import Fraction
+from typing import ClassVar
+
+from fedconformal.privacy.analyses._base import ANALYSES, Analysis
+from fedconformal.privacy.analyses._search import PrivateChoice, PrivateSearch
+from fedconformal.privacy.mechanisms import Mechanism
+
+_GAMMAS = tuple(Fraction(i, 100) for i in (*range(1, 10), *range(10, 100, 5)))  # the paper's grid search
+
+
+@ANALYSES.register
+class Paper(Analysis):
+    """A union bound over the sites: with high probability no release is far below the rank it aims at.
+
+    For sites of one size, the marginal criterion, the exponential mechanism and no faulty sites.
+    """
+
+    name: ClassVar[str] = "paper"
+    default_mechanism: ClassVar[str] = "exponential"
+    default_criterion: ClassVar[str | None] = "marginal"
+
+    def width(self, quantile: Fraction) -> int:
+        """``2 max(a, d-a)``, which is more than it takes: the loss is at most epsilon d / (2 max(a, d-a))."""
+        a, d = quantile.as_integer_ratio()
+        return 2 * max(a, d - a)
+
+    def check(
+        self,
+        *,
+        mechanism: Mechanism,
+        n_sizes: int = 1,
+        criterion: str | None = None,
+        max_faulty: int = 0,
+    ) -> None:
+        """Refuse what the paper does not cover."""
+        if mechanism.name != self.default_mechanism:
+            raise ValueError(
+                f"mechanism must be {self.default_mechanism!r} with the paper's analysis, "
+                f"got {mechanism.name!r}"
+            )
+        if criterion not in (None, self.default_criterion):
+            raise ValueError(
+                f"criterion must be {self.default_criterion!r} with the paper's analysis, got {criterion!r}"
+            )
+        if n_sizes > 1:
+            raise ValueError(
+                f"n_points must be the same at all sites with the paper's analysis, got {n_sizes} sizes"
+            )
+        if max_faulty:
+            raise ValueError(
+                f"max_faulty must be 0 with the paper's analysis, which allows no faulty sites, "
+                f"got {max_faulty}"
+            )
+
+    def choose(self, search: PrivateSearch) -> PrivateChoice | None:
+        """Algorithm 3 to the letter: the gamma for which M at its corrected ranks is smallest."""
+        ranks = min(_corrected(search), key=lambda pair: search.exact_mean(*pair), default=None)
+        if ranks is None:
+            return None
+        local_rank, server_rank = ranks
+        quantile = max(Fraction(local_rank, int(search.sizes[0])), Fraction(1, 2))
+        return PrivateChoice(quantile, server_rank, search.expected(quantile, server_rank)[0])
+
+    def has_plan(self, search: PrivateSearch) -> bool:
+        """Whether any gamma leaves a rank that a site has."""
+        return next(_corrected(search), None) is not None
+
+
+def _corrected(search: PrivateSearch) -> Iterator[tuple[int, int]]:
+    """For every gamma, ranks of the plan at a raised level, the local one corrected for the noise."""
+    alpha = 1 - search.level
+    for gamma in _GAMMAS:
+        kept = 1 - gamma * alpha
+        ranks = search.exact_ranks(search.level / kept)
+        if ranks is not None:
+            local_rank = ranks[0] + _correction(search, kept)
+            if local_rank < search.sizes[0]:
+                yield local_rank, ranks[1]
+
+
+def _correction(search: PrivateSearch, kept: Fraction) -> int:
+    """How far below its aim a release may be: at no site by more, with probability at least ``kept``."""
+    miss = 1 - float(kept) ** (1 / search.n_sites)
+    return math.ceil(2 / float(search.release.epsilon) * math.log(search.release.n_bins / miss))

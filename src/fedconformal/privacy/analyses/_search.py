@@ -1,0 +1,79 @@
+"""What an analysis searches: the federation as it sees it, and what it finds."""
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Protocol
+
+from fedconformal._typing import Ints
+
+if TYPE_CHECKING:
+    from fedconformal.privacy._release import PrivateRelease
+
+
+@dataclass(frozen=True)
+class PrivateChoice:
+    """A quantile for the sites, a rank for the server, and the coverage to expect.
+
+    Parameters
+    ----------
+    quantile : Fraction
+        The quantile at which every site aims.
+    server_rank : int
+        The rank that the server keeps.
+    expected_coverage : float
+        Mean coverage to expect if scores lie evenly over the bins.
+    """
+
+    quantile: Fraction
+    server_rank: int
+    expected_coverage: float
+
+
+class PrivateSearch(Protocol):
+    """A federation, a goal and a private release: what can be asked of them while a plan is sought."""
+
+    @property
+    def n_sites(self) -> int:
+        """How many sites there are."""
+        ...
+
+    @property
+    def sizes(self) -> Ints:
+        """The different numbers of scores that sites have."""
+        ...
+
+    @property
+    def level(self) -> Fraction:
+        """The coverage that was asked for."""
+        ...
+
+    @property
+    def release(self) -> "PrivateRelease":
+        """What each site does, but for the quantile."""
+        ...
+
+    @property
+    def ranks(self) -> range:
+        """Server ranks that are allowed."""
+        ...
+
+    @property
+    def finest(self) -> int:
+        """Quantiles are multiples of one over this."""
+        ...
+
+    def is_valid(self, quantile: Fraction, k: int) -> bool:
+        """Whether the promise holds for every distribution if sites aim there and the server keeps rank k."""
+        ...
+
+    def expected(self, quantile: Fraction, k: int) -> tuple[float, float]:
+        """Mean coverage to expect, and the cost under the criterion."""
+        ...
+
+    def exact_ranks(self, level: Fraction) -> tuple[int, int] | None:
+        """Local and server rank of the plan without privacy at a level, under the marginal criterion."""
+        ...
+
+    def exact_mean(self, local_rank: int, server_rank: int) -> float:
+        """Mean coverage without privacy."""
+        ...

@@ -1,0 +1,25 @@
+"""The verbs: ``plan`` at the coordinator, ``report`` at each site, ``calibrate`` at the server."""
+
+from fedconformal.protocol._assumptions import assumption_sentences, assumptions_of
+from fedconformal.protocol._calibrate import calibrate, calibrate_histogram
+from fedconformal.protocol._intake import Intake, RefusedReportsError, signature_problem, take_in
+from fedconformal.protocol._plan import InfeasibleWarning, plan
+from fedconformal.protocol._report import private_bins, report
+from fedconformal.protocol._scores import flat_numbers, flat_scores
+
+__all__ = [
+    "InfeasibleWarning",
+    "Intake",
+    "RefusedReportsError",
+    "assumption_sentences",
+    "assumptions_of",
+    "calibrate",
+    "calibrate_histogram",
+    "flat_numbers",
+    "flat_scores",
+    "plan",
+    "private_bins",
+    "report",
+    "signature_problem",
+    "take_in",
+]

@@ -1,0 +1,217 @@
+"""The server's whole job: reports in, thresholds out."""
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fedconformal import _validation
+from fedconformal.documents import (
+    Advice,
+    Aggregate,
+    Answer,
+    Calibration,
+    CalibrationPart,
+    Plan,
+    Received,
+    Refusal,
+    Report,
+    Threshold,
+)
+from fedconformal.planning import Block
+from fedconformal.protocol._assumptions import assumptions_of
+from fedconformal.protocol._intake import Intake, Numbers, RefusedReportsError, take_in
+
+Kind = tuple[int, tuple[tuple[int, ...], ...]]
+"""Size of a site, and its ranks for each level."""
+
+
+def calibrate(
+    plan: Plan,
+    reports: Iterable[Report],
+    *,
+    on_refused: Literal["raise", "skip"] = "raise",
+    unreadable: Iterable[Refusal] = (),
+) -> Calibration:
+    """Turn reports into a threshold with its law, for all points or for each group.
+
+    Every report is checked against the plan: its digest, the site and its signature, no second report of a
+    site, sizes and ranks as planned. The votes are then solved anew for the sites that answered. The order of
+    the reports does not matter.
+
+    Parameters
+    ----------
+    plan : Plan
+        The plan that was answered.
+    reports : iterable of Report
+        One per site; sites that are not there count as missing.
+    on_refused : {"raise", "skip"}
+        Raise a RefusedReportsError that names everything that was refused, or skip it: it then counts as
+        missing, and the calibration says so.
+    unreadable : iterable of Refusal
+        Refusals from before, of reports that could not even be read.
+
+    Returns
+    -------
+    Calibration
+        Thresholds, who answered, and what the guarantee rests on.
+
+    Raises
+    ------
+    RefusedReportsError
+        If reports were refused and ``on_refused="raise"``.
+    ValueError
+        If too few sites answered for any threshold.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fedconformal as fc
+    >>> rng = np.random.default_rng(0)
+    >>> chosen = fc.plan(n_sites=5, n_points=50, confidence_level=0.9)
+    >>> reports = [fc.report(chosen, rng.random(50), site=name) for name in "ABCDE"]
+    >>> round(fc.calibrate(chosen, reports).threshold, 2)
+    0.94
+    """
+    _validation.choice("on_refused", on_refused, ("raise", "skip"))
+    if plan.privacy is not None and plan.privacy.one_hot:
+        raise ValueError(
+            "this plan asks for secure aggregation: use calibrate_histogram with the summed vectors"
+        )
+    intake = take_in(plan, reports, unreadable=unreadable)
+    if on_refused == "raise" and intake.all_refused:
+        raise RefusedReportsError(intake.all_refused)
+    _check_enough(plan, intake)
+    parts = [_part(plan, label, intake) for label in intake.numbers]
+    return Calibration(
+        plan=plan,
+        parts=tuple(parts),
+        reports=tuple(Received(site=report.site, report=report.digest) for report in intake.reports),
+        refused=intake.refused,
+        assumptions=assumptions_of(plan, max(part.n_missing for part in parts)),
+    )
+
+
+def _check_enough(plan: Plan, intake: Intake) -> None:
+    """Refuse to calibrate on too few answers; with groups, one answer for any of them is enough."""
+    needed = 1 if plan.is_grouped else plan.fewest_answers
+    if len(intake.reports) >= needed:
+        return
+    faulty = "" if plan.is_grouped or not plan.max_faulty else f" with max_faulty = {plan.max_faulty}"
+    verb = "is" if needed == 1 else "are"
+    raise ValueError(f"{len(intake.reports)} sites answered: at least {needed} {verb} needed{faulty}")
+
+
+def _part(plan: Plan, label: str | None, intake: Intake) -> CalibrationPart:
+    """The thresholds of all points, or of one group, and who answered."""
+    alone, numbers = plan if label is None else plan[label], intake.numbers[label]
+    missing, n_missing = _missing(alone, numbers)
+    kinds = Counter((part.n, part.ranks) for part in numbers.values())
+    values = [
+        [value for part in numbers.values() for value in part.values[i]] for i in range(len(alone.levels))
+    ]
+    return CalibrationPart(
+        label=label,
+        levels=_thresholds(alone, kinds, values),
+        answers=tuple(Answer(site=site, n=part.n, ranks=part.ranks) for site, part in numbers.items()),
+        missing=missing,
+        n_missing=n_missing,
+        refused=intake.refused_in[label],
+    )
+
+
+def _missing(plan: Plan, numbers: Numbers) -> tuple[tuple[str, ...], int]:
+    """Sites of the plan that did not answer, by name, and how many there are, named or not."""
+    missing = tuple(sorted(set(plan.site_names or ()) - set(numbers)))
+    unnamed = max(0, (plan.n_sites or 0) - len(numbers))
+    return missing, len(missing) if plan.site_names is not None else unnamed
+
+
+def _thresholds(
+    plan: Plan, kinds: "Counter[Kind]", values: Sequence[Sequence[float]]
+) -> tuple[Threshold, ...]:
+    """One threshold per level from the sites that answered and their values by level.
+
+    A higher level never gets a smaller threshold.
+    """
+    levels = plan.confidence_levels
+    if sum(kinds.values()) < plan.fewest_answers:
+        return tuple(Threshold(confidence_level=level, threshold=math.inf) for level in levels)
+    found = [_threshold(plan, i, kinds, values[i]) for i in range(len(levels))]
+    largest = -math.inf
+    for i in sorted(range(len(found)), key=lambda i: levels[i]):
+        largest = max(largest, found[i].threshold)
+        found[i] = found[i].model_copy(update={"threshold": largest})
+    return tuple(found)
+
+
+def _threshold(plan: Plan, i: int, kinds: "Counter[Kind]", values: Sequence[float]) -> Threshold:
+    design = plan.designs[i].for_answers(
+        Block(count, n, ranks[i]) for (n, ranks), count in kinds.items()
+    )
+    votes = design.server_rank or 1
+    return Threshold(
+        confidence_level=plan.confidence_levels[i],
+        server_rank=votes,
+        threshold=sorted(values)[votes - 1] if votes <= len(values) else math.inf,
+        advice=None if design.advice is None else Advice(**vars(design.advice)),
+    )
+
+
+def calibrate_histogram(plan: Plan, histogram: ArrayLike) -> Calibration:
+    """Turn the sum of all sites' one-hot vectors into a threshold: the same as from separate reports.
+
+    The server learns how many sites chose each bin, not who chose it. Unless every site answered, all sites
+    must have the same size: nobody knows whose vector is missing.
+
+    Parameters
+    ----------
+    plan : Plan
+        A private plan.
+    histogram : array-like of int
+        Counts, one per bin, or one row per level.
+
+    Returns
+    -------
+    Calibration
+        Thresholds, and how many sites answered.
+    """
+    if plan.bins is None or plan.is_grouped or plan.blocks is None:
+        raise ValueError("a histogram goes with a private plan without groups")
+    if plan.keys is not None:
+        raise ValueError("this plan asks for signed reports, and nobody signs a sum")
+    sums = _checked_histogram(plan, histogram)
+    m, planned = int(sums[0].sum()), plan.n_sites or 0
+    if m == planned:
+        blocks = [(block.count, block.n, block.ranks) for block in plan.blocks]
+    elif len({block.n for block in plan.blocks}) == 1:
+        blocks = [(m, plan.blocks[0].n, plan.blocks[0].ranks)]
+    else:
+        raise ValueError(f"{planned - m} sites are missing, and the sites' sizes differ: nobody knows whose")
+    kinds: Counter[Kind] = Counter()
+    for count, n, ranks in blocks:
+        kinds[(n, ranks)] += count
+    values = np.array([plan.bins.value(b) for b in range(len(plan.bins.edges))])
+    part = CalibrationPart(
+        levels=_thresholds(plan, kinds, [np.repeat(values, row).tolist() for row in sums]),
+        aggregated=tuple(Aggregate(count=count, n=n, ranks=ranks) for count, n, ranks in blocks),
+        n_missing=planned - m,
+    )
+    return Calibration(plan=plan, parts=(part,), assumptions=assumptions_of(plan, planned - m))
+
+
+def _checked_histogram(plan: Plan, histogram: ArrayLike) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
+    assert plan.bins is not None
+    sums = np.atleast_2d(np.asarray(histogram))
+    shape = (len(plan.levels), len(plan.bins.edges))
+    if sums.dtype.kind not in "iu" or sums.shape != shape or (sums < 0).any():
+        raise ValueError(f"histogram must hold counts >= 0 of shape {shape}, got {sums.dtype} {sums.shape}")
+    totals, planned = set(sums.sum(axis=1).tolist()), plan.n_sites or 0
+    m = totals.pop()
+    if totals or not plan.fewest_answers <= m <= planned:
+        least = plan.fewest_answers
+        raise ValueError(f"histogram must count {least} to {planned} sites, the same in every row, got {m}")
+    return sums

@@ -1,0 +1,379 @@
+"""From wishes to a Plan."""
+
+import warnings
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Literal, TypeVar
+
+from pydantic import ValidationError
+
+from fedconformal import _validation, scores
+from fedconformal._text import quoted
+from fedconformal.documents import (
+    Advice,
+    Level,
+    Plan,
+    PlanPart,
+    PrivacyRule,
+    ScoreRule,
+    SiteKey,
+    first_problem,
+    fraction_text,
+)
+from fedconformal.planning import CRITERIA, PROMISES, Criterion, Design, Exact, Goal, Private, Promise, Sending
+from fedconformal.privacy import ANALYSES, Privacy
+from fedconformal.protocol._federation import Asked, Sizes
+from fedconformal.protocol._groups import asked_in_group, by_text, split_epsilon
+
+T = TypeVar("T")
+
+_SEARCHED, _PAPER = "common", "paper"
+
+
+class InfeasibleWarning(UserWarning):
+    """A level that no ranks reach: the threshold will be infinite."""
+
+
+def plan(
+    n_sites: int | None = None,
+    n_points: Sizes = None,
+    *,
+    confidence_level: float | Iterable[float] = 0.9,
+    criterion: str | None = None,
+    delta: float = 0.1,
+    max_faulty: int = 0,
+    promise: str = "population",
+    local_ranks: str | float = _SEARCHED,
+    sites: Iterable[str] | None = None,
+    groups: Mapping[Any, Any] | None = None,
+    score: str | Mapping[str, Any] | scores.Score | None = None,
+    keys: Mapping[str, str] | None = None,
+    privacy: Privacy | None = None,
+    split: Mapping[Any, float] | None = None,
+    on_infeasible: Literal["warn", "raise", "ignore"] = "warn",
+) -> Plan:
+    """Choose the ranks of a federation.
+
+    Parameters
+    ----------
+    n_sites : int, optional
+        Number of sites; not needed when ``n_points`` lists them.
+    n_points : int, iterable of int, or mapping from str to int, optional
+        Calibration scores per site: one number, one per site, or a mapping from site names. Left out, the
+        plan is open: sites apply the rank rule to whatever they have, and the server solves its votes when
+        the reports are in.
+    confidence_level : float or iterable of float
+        Coverage wanted, or several; each site then sends one number for each. 0.9 means nine tenths exactly.
+    criterion : {"stable", "marginal", "conditional"}, optional
+        ``"stable"``: mean coverage at least the level, and coverage given the data as close to it as can be.
+        ``"marginal"`` (the paper's): smallest mean coverage that is at least the level. ``"conditional"``:
+        coverage given the data at least the level with probability 1 - ``delta``. Left out, the promise's own
+        default: stable for the population, marginal for each site and for the paper's private analysis.
+    delta : float
+        For the conditional criterion, in (0, 0.5].
+    max_faulty : int
+        The promise holds even if this many sites send anything at all; below half of the sites. Which sites
+        these are must not depend on the scores of the others.
+    promise : {"population", "each-site"}
+        Whose new points the promise is for. ``"population"``: all sites and the new points are alike.
+        ``"each-site"``: sites may differ in any way, and the promise holds for new points of each of them,
+        and so for every mixture of them. The server then keeps the largest report: wider sets. With the
+        conditional criterion all sites are covered at once with probability 1 - ``delta``.
+    local_ranks : {"common", "paper"} or float
+        ``"common"``: site j sends rank ceil(b (n_j + 1)), b searched together with the votes. ``"paper"``:
+        b = confidence level, as in the paper's appendix A.1. A number: that b.
+    sites : iterable of str, optional
+        Names of the sites, if only these may answer.
+    groups : mapping, optional
+        For one threshold for each group of points: for each label (text, or a whole number, which stands for
+        its digits) how many points of the group the sites have, in the forms of ``n_points``, where 0 means
+        that a site is left out of the group. None: sizes come with the reports. Or a Plan, where a group
+        needs arguments of its own.
+    score : str, mapping or Score, optional
+        Score that all sites use: its name, a mapping with its name and parameters, or the score itself.
+    keys : mapping from str to str, optional
+        Ed25519 public key of each named site; then only signed reports count.
+    privacy : Privacy, optional
+        Makes every report differentially private; the sizes of the sites must be known. Its epsilon is that
+        of a site's whole answer: levels share it evenly, groups as ``split`` says.
+    split : mapping, optional
+        How epsilon is split over the groups: a positive weight for each label. Evenly if left out.
+    on_infeasible : {"warn", "raise", "ignore"}
+        What to do when no finite threshold reaches a level: warn (the plan then says so and has an infinite
+        threshold), raise a ValueError, or ignore it.
+
+    Returns
+    -------
+    Plan
+        What every site is asked to answer.
+
+    Raises
+    ------
+    ValueError
+        If wishes do not go together, or no ranks reach a level and ``on_infeasible="raise"``.
+
+    Examples
+    --------
+    >>> import fedconformal as fc
+    >>> chosen = fc.plan(n_sites=10, n_points=100, confidence_level=0.9)
+    >>> chosen.local_ranks[0], chosen.server_rank, round(chosen.law.mean(), 4)
+    (92, 4, 0.9023)
+    >>> chosen = fc.plan(groups={"young": {"A": 90, "B": 60}, "old": {"A": 40, "B": 200}})
+    >>> {label: round(law.mean(), 4) for label, law in chosen.law.items()}
+    {'old': 0.9049, 'young': 0.9075}
+    """
+    _validation.choice("on_infeasible", on_infeasible, ("warn", "raise", "ignore"))
+    rule = _score(score)
+    _check_privacy(privacy, rule)
+    wishes = _Wishes.of(confidence_level, criterion, delta, max_faulty, promise, local_ranks, privacy)
+    if groups is None:
+        if split is not None:
+            raise ValueError("split goes with groups: it says how epsilon is split over them")
+        asked = Asked.of(n_sites, n_points, sites)
+        parts, names = [_part(asked, wishes, privacy)], asked.names
+    else:
+        if n_points is not None:
+            raise ValueError("n_points does not go with groups: each group has its own sizes")
+        parts = _group_parts(groups, n_sites, sites, wishes, privacy, split)
+        names = None
+    result = _checked(
+        "plan",
+        lambda: Plan(
+            parts=tuple(parts),
+            score=rule,
+            keys=_keys(keys, names if groups is None else _all_names(parts)),
+            privacy=None if privacy is None else PrivacyRule(**privacy.fields()),
+        ),
+    )
+    _warn(result, on_infeasible)
+    return result
+
+
+@dataclass(frozen=True)
+class _Wishes:
+    """What is wanted of every group alike."""
+
+    levels: tuple[Fraction, ...]
+    criterion: Criterion
+    delta: Fraction
+    max_faulty: int
+    promise: Promise
+    shares: tuple[Fraction | None, ...]
+
+    @classmethod
+    def of(
+        cls,
+        confidence_level: Any,
+        criterion: str | None,
+        delta: Any,
+        max_faulty: Any,
+        promise: str,
+        local_ranks: Any,
+        privacy: Privacy | None,
+    ) -> "_Wishes":
+        levels, promised = _levels(confidence_level), PROMISES[promise]()
+        usual = None if privacy is None else ANALYSES[privacy.analysis].default_criterion
+        return cls(
+            levels,
+            CRITERIA[criterion or usual or promised.default_criterion](),
+            _validation.fraction("delta", delta, high=0.5, closed=True),
+            _validation.integer("max_faulty", max_faulty, low=0),
+            promised,
+            tuple(_share(local_ranks, level) for level in levels),
+        )
+
+    def goal(self, level: Fraction) -> Goal:
+        """What is to be reached at one level."""
+        return Goal(level, self.criterion, self.delta, self.max_faulty)
+
+
+def _part(asked: Asked, wishes: _Wishes, privacy: Privacy | None, label: str | None = None) -> PlanPart:
+    """What is planned for all points together, or for one group."""
+    m = asked.n_sites
+    if m is not None and 2 * wishes.max_faulty >= m:
+        raise ValueError(f"max_faulty must be below half the number of sites, {m} / 2, got {wishes.max_faulty}")
+    if privacy is not None:
+        _check_private_sites(privacy, asked, wishes)
+    for level, share in zip(wishes.levels, wishes.shares, strict=True):
+        wishes.promise.check(
+            wishes.goal(level),
+            private=privacy is not None,
+            is_open=asked.is_open,
+            searched=share is None,
+        )
+    designs = [
+        _design(asked, wishes, level, share, privacy)
+        for level, share in zip(wishes.levels, wishes.shares, strict=True)
+    ]
+    named = asked.names if asked.is_open else None
+    return PlanPart(
+        label=label,
+        promise=wishes.promise.name,
+        criterion=wishes.criterion.name,
+        delta=float(wishes.delta) if wishes.criterion.takes_delta else None,
+        max_faulty=wishes.max_faulty,
+        epsilon=None if privacy is None or label is None else privacy.epsilon,
+        levels=tuple(_level(design) for design in designs),
+        blocks=None if asked.is_open else asked.blocks(designs),
+        names=named,
+        expected=m if asked.is_open and named is None else None,
+    )
+
+
+def _design(
+    asked: Asked, wishes: _Wishes, level: Fraction, share: Fraction | None, privacy: Privacy | None
+) -> Design:
+    goal, promise = wishes.goal(level), wishes.promise
+    sending: Sending = Exact()
+    if privacy is not None:
+        sending = Private(privacy.release(len(wishes.levels)), len(wishes.levels))
+    if asked.is_open:
+        return Design(goal, promise, sending, share=promise.open_share(goal, share))
+    return promise.choose(asked.by_size, goal, sending, share)
+
+
+def _level(design: Design) -> Level:
+    quantile = design.sending.release.quantile if isinstance(design.sending, Private) else None
+    return Level(
+        confidence_level=float(design.goal.level),
+        share=None if design.share is None else fraction_text(design.share),
+        server_rank=design.server_rank,
+        advice=None if design.advice is None else Advice(**vars(design.advice)),
+        quantile=None if quantile is None else fraction_text(quantile),
+    )
+
+
+# -- groups ------------------------------------------------------------------------------------------------
+
+
+def _group_parts(
+    groups: Mapping[Any, Any],
+    n_sites: int | None,
+    sites: Iterable[str] | None,
+    wishes: _Wishes,
+    privacy: Privacy | None,
+    split: Mapping[Any, float] | None,
+) -> list[PlanPart]:
+    if not isinstance(groups, Mapping) or not groups:
+        raise ValueError(f"groups must map labels to sizes, got {groups!r}")
+    sizes = by_text("groups", groups)
+    parts_of_epsilon = split_epsilon(privacy, sizes, split)
+    names = None if sites is None else list(sites)
+    parts = []
+    for label in sorted(sizes):
+        try:
+            if isinstance(sizes[label], Plan):
+                parts.append(_part_of(sizes[label], label, privacy))
+                continue
+            asked = asked_in_group(sizes[label], n_sites, names)
+            parts.append(_part(asked, wishes, parts_of_epsilon[label], label))
+        except ValidationError as error:
+            raise ValueError(f"groups: {first_problem(error)}, got {quoted([label])}") from None
+        except ValueError as error:
+            raise ValueError(f"group {quoted([label])}: {error}") from None
+    return parts
+
+
+def _part_of(ready: Plan, label: str, privacy: Privacy | None) -> PlanPart:
+    """The plan that somebody made for one group, as a part of the whole."""
+    if privacy is not None or ready.privacy is not None:
+        raise ValueError("privacy is split over groups given by their sizes, not over ready plans")
+    if ready.keys is not None:
+        raise ValueError("the keys belong to the whole plan, not to the plan of one group")
+    fields = {name: getattr(ready.part, name) for name in PlanPart.model_fields}
+    return PlanPart(**{**fields, "label": label})
+
+
+def _all_names(parts: list[PlanPart]) -> tuple[str, ...] | None:
+    names = [part.site_names for part in parts]
+    return None if None in names else tuple(sorted({name for each in names for name in each or ()}))
+
+
+# -- single wishes -----------------------------------------------------------------------------------------
+
+
+def _levels(confidence_level: Any) -> tuple[Fraction, ...]:
+    if isinstance(confidence_level, Iterable) and not isinstance(confidence_level, (str, bytes)):
+        levels = tuple(_validation.fraction("confidence_level", level) for level in confidence_level)
+        if not levels or len(set(levels)) < len(levels):
+            raise ValueError(f"confidence_level must hold different levels, got {list(confidence_level)!r}")
+        return levels
+    return (_validation.fraction("confidence_level", confidence_level),)
+
+
+def _share(local_ranks: Any, level: Fraction) -> Fraction | None:
+    """The share that fixes the local ranks; None if it is to be searched."""
+    if isinstance(local_ranks, str):
+        words: dict[str, Fraction | None] = {_SEARCHED: None, _PAPER: level}
+        return words[_validation.choice("local_ranks", local_ranks, words)]
+    return _validation.fraction("local_ranks", local_ranks)
+
+
+def _score(score: Any) -> ScoreRule | None:
+    """The score with all its parameters, so that no site depends on its own version's defaults."""
+    if score is None:
+        return None
+    if isinstance(score, scores.Score):
+        made = score
+    else:
+        fields = {"name": score} if isinstance(score, str) else dict(score)
+        made = scores.from_name(fields.pop("name", None), **fields)
+    return _checked("score", lambda: ScoreRule(name=made.name, parameters=made.parameters()))
+
+
+def _keys(keys: Mapping[str, str] | None, names: tuple[str, ...] | None) -> tuple[SiteKey, ...] | None:
+    if keys is None:
+        return None
+    if names is None or set(keys) != set(names):
+        raise ValueError("keys must hold one public key for each named site, and no other")
+    return _checked("keys", lambda: tuple(SiteKey(site=name, public_key=keys[name]) for name in names))
+
+
+def _check_privacy(privacy: Any, score: ScoreRule | None) -> None:
+    """Refuse bins that cannot hold the scores."""
+    if privacy is None:
+        return
+    if not isinstance(privacy, Privacy):
+        raise TypeError(f"privacy must be a Privacy, got {privacy!r}")
+    if not privacy.bins.bounded or score is None:
+        return
+    largest = scores.from_name(score.name, **score.parameters).largest
+    if largest is None or privacy.bins.edges[-1] < largest:
+        raise ValueError(
+            f"bounded bins must hold every score: {score.name} scores may be above the last edge"
+        )
+
+
+def _check_private_sites(privacy: Privacy, asked: Asked, wishes: _Wishes) -> None:
+    """Refuse what does not go together with privacy."""
+    if asked.is_open:
+        raise ValueError("privacy needs n_points: the noise depends on how many scores each site has")
+    if any(share is not None for share in wishes.shares):
+        raise ValueError("local_ranks does not go with privacy: private sites aim at one common quantile")
+    release = privacy.release()
+    release.analysis.check(
+        mechanism=release.mechanism,
+        n_sizes=asked.by_size.n_points.size,
+        criterion=wishes.criterion.name,
+        max_faulty=wishes.max_faulty,
+    )
+
+
+def _checked(name: str, make: Callable[[], T]) -> T:
+    """A document or a part of it from an argument, or one line that names the argument."""
+    try:
+        return make()
+    except ValidationError as error:
+        raise ValueError(f"{name}: {first_problem(error)}") from None
+
+
+def _warn(result: Plan, on_infeasible: str) -> None:
+    """Say which levels no ranks reach, as the user wants to hear it."""
+    if result.feasible:
+        return
+    message = " ".join(result.problems)
+    if on_infeasible == "raise":
+        raise ValueError(message)
+    if on_infeasible == "warn":
+        warnings.warn(message, InfeasibleWarning, stacklevel=3)

@@ -1,0 +1,59 @@
+"""Arrays of scores, checked."""
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Scores = NDArray[np.floating[Any]]
+
+
+def flat_numbers(scores: ArrayLike) -> Scores:
+    """A flat array of at least one number, whatever the numbers are.
+
+    Parameters
+    ----------
+    scores : array-like
+        Integers, booleans or floats.
+
+    Returns
+    -------
+    array of float
+        The same memory where it holds floats already.
+    """
+    values = np.asarray(scores)
+    if values.dtype.kind in "iub":
+        values = values.astype(np.float64)
+    if values.dtype.kind != "f":
+        raise TypeError(f"scores must be numbers, got an array of {values.dtype}")
+    if values.ndim != 1 or values.size == 0:
+        raise ValueError(f"scores must be a flat array with at least one score, got shape {values.shape}")
+    return values
+
+
+def flat_scores(scores: ArrayLike) -> Scores:
+    """A flat array of at least one score, NaN and -inf refused.
+
+    Parameters
+    ----------
+    scores : array-like
+        As for `flat_numbers`.
+
+    Returns
+    -------
+    array of float
+        Scores that can be ranked.
+    """
+    values = flat_numbers(scores)
+    # A sum is NaN or -inf if anything in it is; looking closer is only needed then.
+    with np.errstate(all="ignore"):
+        total = values.sum()
+    if not total > -math.inf:
+        for wrong, name in ((np.isnan(values), "NaN"), (values == -math.inf, "-inf")):
+            if wrong.any():
+                first = int(np.argmax(wrong))
+                raise ValueError(
+                    f"scores must not be {name}, got {int(wrong.sum())}, the first in row {first}"
+                )
+    return values

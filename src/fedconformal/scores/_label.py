@@ -1,0 +1,166 @@
+"""Scores of classes: what they have in common.
+
+Labels are class indices, 0 to n_classes - 1, and predictions are probabilities, (n, n_classes). The scores
+here compute the score of every label by the same operations in the same order, for ``score`` and for ``set``,
+and read off the labels they need, so a label is in the set if and only if its score is at most the threshold,
+bit for bit. No label is ever added to an empty set.
+"""
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fedconformal._typing import Bools, Floats, Ints
+from fedconformal._validation import all_rows, float_array
+from fedconformal.scores._arrays import Draws, are_class_numbers, as_draws, as_labels, as_thresholds
+from fedconformal.scores._base import Score, wrong_columns
+from fedconformal.scores._blocks import LabelScores, as_probabilities, scored_blocks
+
+
+class LabelScore(Score):
+    """A score of outcomes that are classes; its sets are sets of labels.
+
+    A subclass is a frozen dataclass with a ``name``, ``score`` and ``set``. `scores_of` and `labels_of` do
+    what such scores have in common; using them is optional.
+
+    Examples
+    --------
+    >>> from dataclasses import dataclass
+    >>> @dataclass(frozen=True)
+    ... class Odds(LabelScore):
+    ...     '''The odds against a label.'''
+    ...
+    ...     name = "odds"
+    ...
+    ...     def score(self, y, prediction):
+    ...         return self.scores_of(lambda p, _: (1 - p) / p, y, prediction)
+    ...
+    ...     def set(self, prediction, threshold):
+    ...         return self.labels_of(lambda p, _: (1 - p) / p, prediction, threshold)
+    >>> Odds().score([0, 1], [[0.5, 0.5], [0.75, 0.25]])
+    array([1., 3.])
+    >>> Odds().set([[0.5, 0.5], [0.75, 0.25]], 1.0)
+    array([[ True,  True],
+           [ True, False]])
+    """
+
+    columns: ClassVar[None] = None
+
+    @abstractmethod
+    def set(self, prediction: ArrayLike, threshold: ArrayLike) -> Bools:
+        """Return the labels of each row that score at most the threshold.
+
+        Parameters
+        ----------
+        prediction : array of shape (n, n_classes)
+            Class probabilities.
+        threshold : number or array of shape (n_levels,)
+            inf gives all labels.
+
+        Returns
+        -------
+        bool array of shape (n, n_classes), or (n, n_classes, n_levels) for an array of thresholds
+            A row without a true entry is an empty set.
+        """
+
+    def sets(self, prediction: ArrayLike, thresholds: ArrayLike, *, u: Draws | None = None) -> Bools:
+        """Return the label sets of rows that may have different thresholds; see `Score.sets`."""
+        return np.asarray(super().sets(prediction, thresholds, u=u), dtype=np.bool_)
+
+    def column_help(self) -> str:
+        """Return which prediction columns it needs, in words; see `Score.column_help`."""
+        return "one column per class: its probability, in the order of the class numbers 0, 1, ..."
+
+    def prediction_from(self, table: ArrayLike, names: Sequence[str] | None = None) -> Floats:
+        """Return a table's columns as ``score`` and ``set`` take them; see `Score.prediction_from`."""
+        probabilities = float_array("table", table, ndim=2)
+        if probabilities.shape[1] == 0:
+            raise wrong_columns(self, probabilities, names)
+        return probabilities
+
+    def truth_from(self, values: ArrayLike, *, argument: str = "y") -> Ints:
+        """Return a column of numbers as class numbers, others refused; see `Score.truth_from`."""
+        labels = float_array(argument, values, ndim=1)
+        all_rows(argument, labels, are_class_numbers(labels), "must hold class numbers 0, 1, ...")
+        return labels.astype(np.int64)
+
+    def set_columns(self, names: Sequence[str]) -> tuple[str, ...]:
+        """Return in_set_ and the name of each class's column; see `Score.set_columns`."""
+        return tuple(f"in_set_{name}" for name in names)
+
+    def set_words(self) -> str:
+        """Return how a prediction and the threshold q make a set, as a sentence for everybody."""
+        return "The set holds every label whose score is at most q."
+
+    # -- what label scores have in common ------------------------------------------------------------------
+
+    def scores_of(
+        self, label_scores: LabelScores, y: ArrayLike, prediction: ArrayLike, *, u: Draws | None = None
+    ) -> Floats:
+        """Return what ``score`` returns, from a function that scores all labels.
+
+        Parameters
+        ----------
+        label_scores : callable
+            Takes probabilities, (rows, n_classes), and uniform numbers, (rows,) or None where the score is
+            not randomized, and returns the score of every label, (rows, n_classes). It is called for some
+            rows at a time.
+        y : array of shape (n,)
+            Class indices.
+        prediction : array of shape (n, n_classes)
+            Class probabilities.
+        u : array of shape (n,) with values in [0, 1), or numpy Generator
+            To be given if and only if the score is randomized.
+
+        Returns
+        -------
+        array of shape (n,)
+        """
+        probabilities = as_probabilities(prediction)
+        n, n_classes = probabilities.shape
+        labels = as_labels(y, n=n, n_classes=n_classes)
+        draws = as_draws(u, n=n, needed=self.needs_draws)
+        out = np.empty(n)
+        for rows, scores in scored_blocks(label_scores, probabilities, draws):
+            out[rows] = np.take_along_axis(scores, labels[rows, np.newaxis], axis=1)[:, 0]
+        return out
+
+    def labels_of(
+        self,
+        label_scores: LabelScores,
+        prediction: ArrayLike,
+        threshold: ArrayLike,
+        *,
+        u: Draws | None = None,
+    ) -> Bools:
+        """Return what ``set`` returns, from a function that scores all labels.
+
+        Parameters
+        ----------
+        label_scores : callable
+            As for `scores_of`.
+        prediction : array of shape (n, n_classes)
+            Class probabilities.
+        threshold : number or array of shape (n_levels,)
+            The thresholds.
+        u : array of shape (n,) with values in [0, 1), or numpy Generator
+            To be given if and only if the score is randomized; the same for all thresholds.
+
+        Returns
+        -------
+        bool array of shape (n, n_classes), or (n, n_classes, n_levels) for an array of thresholds
+        """
+        probabilities = as_probabilities(prediction)
+        levels, single = as_thresholds(threshold)
+        draws = as_draws(u, n=len(probabilities), needed=self.needs_draws)
+        out = np.empty((*probabilities.shape, len(levels)), dtype=np.bool_)
+        for rows, scores in scored_blocks(label_scores, probabilities, draws):
+            for j, level in enumerate(levels):
+                np.less_equal(scores, level, out=out[rows, :, j])
+        return out[:, :, 0] if single else out
+
+    def _can_be_truth(self, values: Floats) -> Bools:
+        return are_class_numbers(values)

@@ -1,0 +1,96 @@
+"""Scores by name: ours, and those that installed packages bring."""
+
+from dataclasses import MISSING, fields
+from typing import Any
+
+from fedconformal._registry import Registry
+from fedconformal.scores._base import Score
+
+SCORES: Registry[Score] = Registry("score", "fedconformal.scores")
+"""All scores by name, ours first; a package adds its own by an entry point of this group."""
+
+
+def from_name(name: str, **parameters: Any) -> Score:
+    """Return the score of that name, the way a plan document holds it.
+
+    For every score s that is registered, ``from_name(s.name, **s.parameters()) == s``.
+
+    Parameters
+    ----------
+    name : {"absolute", "normalized", "cqr", "lac", "aps", "raps"} or a name that a package brings
+        Which score.
+    **parameters
+        The fields of the score; those left out have their defaults.
+
+    Returns
+    -------
+    Score
+
+    Raises
+    ------
+    ValueError
+        If the name, a parameter's name or its value is not allowed.
+
+    Examples
+    --------
+    >>> from_name("raps", penalty=0.01, k_reg=5)
+    RAPS(penalty=0.01, k_reg=5, randomized=False)
+    """
+    if not isinstance(name, str) or name not in SCORES:
+        raise ValueError(f"name must be one of {', '.join(SCORES)}; got {name!r}")
+    kind = SCORES[name]
+    _check_class(name, kind)
+    _check_parameters(name, kind, parameters)
+    return kind(**parameters)
+
+
+def names_of(kind: type[Score]) -> tuple[str, ...]:
+    """Return the names of all registered scores of one kind.
+
+    Parameters
+    ----------
+    kind : type
+        `IntervalScore` or `LabelScore`.
+
+    Returns
+    -------
+    tuple of str
+
+    Examples
+    --------
+    >>> from fedconformal.scores import LabelScore
+    >>> names_of(LabelScore)
+    ('lac', 'aps', 'raps')
+    """
+    return tuple(name for name in SCORES if issubclass(SCORES[name], kind))
+
+
+def is_registered(score: Score) -> bool:
+    """Return whether `from_name` gives a score of this very class, so that a plan can name it.
+
+    Parameters
+    ----------
+    score : Score
+        Any score.
+
+    Returns
+    -------
+    bool
+    """
+    return score.name in SCORES and SCORES[score.name] is type(score)
+
+
+def _check_class(name: str, kind: Any) -> None:
+    # An entry point of somebody else's package may lead to anything.
+    if not (isinstance(kind, type) and issubclass(kind, Score)):
+        raise ValueError(f"score {name!r} must be a subclass of IntervalScore or LabelScore, got {kind!r}")
+
+
+def _check_parameters(name: str, kind: type[Score], parameters: dict[str, Any]) -> None:
+    allowed = {field.name: field for field in fields(kind) if field.init}
+    listed = ", ".join(allowed) or "no parameters"
+    for unknown in sorted(parameters.keys() - allowed.keys()):
+        raise ValueError(f"score {name!r} has no parameter {unknown!r}; it takes {listed}")
+    for field in allowed.values():
+        if field.default is MISSING and field.default_factory is MISSING and field.name not in parameters:
+            raise ValueError(f"score {name!r} needs parameter {field.name!r}; it takes {listed}")

@@ -1,0 +1,40 @@
+"""Histograms of a few scores, all of them, and whether draws agree with their probabilities."""
+
+from itertools import combinations_with_replacement, product
+
+import numpy as np
+from scipy import stats
+
+from support import FALSE_ALARM
+
+
+def all_counts(n, B):
+    """Every way to put n scores into B bins."""
+    places = combinations_with_replacement(range(B), n)
+    return np.array([np.bincount(place, minlength=B) for place in places])
+
+
+def neighbours(table):
+    """Every pair of rows that differ by one replaced record."""
+    row = {tuple(counts): i for i, counts in enumerate(table.tolist())}
+    B = table.shape[1]
+    for counts, i in row.items():
+        for x, y in product(range(B), repeat=2):
+            if x != y and counts[x]:
+                moved = list(counts)
+                moved[x], moved[y] = moved[x] - 1, moved[y] + 1
+                yield i, row[tuple(moved)]
+
+
+def chi_square_alarm(observed, probability):
+    """Whether counts disagree with probabilities by more than chance allows; rare bins are pooled."""
+    expected = probability * observed.sum()
+    order = np.argsort(expected)
+    pooled = order[np.cumsum(expected[order]) < 20]
+    kept = np.setdiff1d(order, pooled)
+    o, e = observed[kept].astype(float), expected[kept]
+    if pooled.size:
+        o, e = np.append(o, observed[pooled].sum()), np.append(e, expected[pooled].sum())
+        if e[-1] < 20:
+            o, e = np.append(o[1:-1], o[0] + o[-1]), np.append(e[1:-1], e[0] + e[-1])
+    return stats.chi2.sf(np.sum((o - e) ** 2 / e), o.size - 1) < FALSE_ALARM

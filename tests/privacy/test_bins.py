@@ -1,0 +1,163 @@
+import math
+from bisect import bisect_left
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fedconformal.privacy import Bins, _bins
+
+edge_lists = st.lists(st.floats(-1e6, 1e6), min_size=2, max_size=12, unique=True).map(sorted)
+any_float = st.floats(allow_nan=True, allow_infinity=True)
+
+
+def place_one_by_one(edges, scores):
+    """The first right edge that is >= the score; the last bin if there is none."""
+    counts = [0] * len(edges)
+    for score in scores:
+        place = len(edges) - 1 if math.isnan(score) else min(bisect_left(edges, score), len(edges) - 1)
+        counts[place] += 1
+    return counts
+
+
+class TestEdges:
+    def test_uniform_bins_end_where_they_were_told_to(self):
+        assert Bins.uniform(0, 5, 100).edges == tuple(i * 5 / 100 for i in range(1, 101))
+        assert Bins.uniform(-1, 2, 3).edges == (0.0, 1.0, 2.0)
+        assert Bins.uniform(0.1, 0.7, 7).edges[-1] == 0.7
+
+    def test_log_bins_grow_by_a_constant_factor(self):
+        edges = np.array(Bins.log(0.01, 100, 5).edges)
+        assert (edges[0], edges[-1]) == (0.01, 100.0)
+        assert edges[1:] / edges[:-1] == pytest.approx([10.0] * 4)
+
+    def test_bins_from_a_reference_hold_equal_shares_of_it(self):
+        reference = np.random.default_rng(0).exponential(size=10_000)
+        bins = Bins.from_reference(reference, 20)
+        assert len(bins.edges) == 20
+        assert bins.edges[-1] == reference.max()
+        assert bins.place(reference).tolist() == pytest.approx([500] * 20, abs=1)
+
+    def test_ties_in_a_reference_give_fewer_bins(self):
+        assert Bins.from_reference([1, 1, 1, 1, 1, 2, 3], 3).edges == (1.0, 3.0)
+
+    def test_bins_are_values(self):
+        assert Bins([0, 1]) == Bins((0.0, 1.0)) == Bins(np.array([0.0, 1.0]))
+        assert hash(Bins([0, 1])) == hash(Bins([-0.0, 1]))
+        assert str(Bins([-0.0, 1]).edges[0]) == "0.0"
+        assert Bins([0, 1]) != Bins([0, 1], bounded=True)
+        with pytest.raises(AttributeError):
+            Bins([0, 1]).edges = (0.0, 2.0)
+
+    def test_edges_are_exact_float64(self):
+        assert Bins([0.1, np.float32(0.3)]).edges == (0.1, 0.30000001192092896)
+
+    @pytest.mark.parametrize(
+        ("make", "error", "words"),
+        [
+            (lambda: Bins([1.0]), ValueError, "edges must be at least 2, got 1"),
+            (lambda: Bins([]), ValueError, "edges must be at least 2, got 0"),
+            (lambda: Bins([0, 2, 1]), ValueError, r"strictly increasing, got 2.0 then 1.0 at edges\[2\]"),
+            (lambda: Bins([0, 1, 1]), ValueError, r"strictly increasing, got 1.0 then 1.0 at edges\[2\]"),
+            (lambda: Bins([0, float("nan")]), ValueError, r"edges\[1\] must be a finite number, got nan"),
+            (lambda: Bins([0, float("inf")]), ValueError, r"edges\[1\] must be a finite number, got inf"),
+            (lambda: Bins([0, 10**400]), ValueError, r"edges\[1\] must be a finite number"),
+            (lambda: Bins([False, True]), TypeError, r"edges\[0\] must be a finite number, got False"),
+            (lambda: Bins("01"), TypeError, "edges must be a list of numbers, got '01'"),
+            (lambda: Bins(3), TypeError, "edges must be a list of numbers, got 3"),
+            (lambda: Bins([0, "1"]), TypeError, r"edges\[1\] must be a finite number, got '1'"),
+            (lambda: Bins([0, 1], bounded="no"), TypeError, "bounded must be True or False, got 'no'"),
+            (lambda: Bins.uniform(0, 1, 1), ValueError, "count must be >= 2, got 1"),
+            (lambda: Bins.uniform(0, 1, 2.0), TypeError, "count must be a whole number"),
+            (lambda: Bins.uniform(1, 1, 5), ValueError, "low must be below high, got low=1.0 and high=1.0"),
+            (lambda: Bins.uniform(0, float("inf"), 5), ValueError, "high must be a finite number, got inf"),
+            (lambda: Bins.uniform(-1e308, 1e308, 5), ValueError, r"\(high - low\) \* count must be a finite"),
+            (lambda: Bins.uniform(1, 1 + 1e-15, 50), ValueError, "strictly increasing"),
+            (lambda: Bins.log(0, 1, 5), ValueError, "low must be above 0 for logarithmic bins, got 0.0"),
+            (lambda: Bins.log(2, 1, 5), ValueError, "low must be below high"),
+            (lambda: Bins.from_reference([1.0], 5), ValueError, "at least two scores"),
+            (lambda: Bins.from_reference([1.0, np.nan], 5), ValueError, "got 2 of which 1 are finite"),
+            (lambda: Bins.from_reference([1.0, 1.0], 5), ValueError, "distinct quantiles, all are 1.0"),
+            (
+                lambda: Bins.from_reference(["a", "b"], 5),
+                TypeError,
+                "public_scores must be an array of numbers",
+            ),
+            (lambda: Bins.from_reference([1.0, 2.0], 1), ValueError, "count must be >= 2, got 1"),
+        ],
+    )
+    def test_what_is_not_a_grid_is_refused(self, make, error, words):
+        with pytest.raises(error, match=words):
+            make()
+
+
+class TestPlace:
+    @given(edge_lists, st.lists(any_float, max_size=40))
+    def test_every_score_goes_up_to_its_right_edge(self, edges, scores):
+        scores = scores + edges + [np.nextafter(e, np.inf) for e in edges]
+        counts = Bins(edges).place(scores)
+        assert counts.dtype == np.int64
+        assert counts.tolist() == place_one_by_one(edges, scores)
+
+    def test_scores_outside_and_missing_are_clipped_never_dropped(self):
+        bins = Bins([0.0, 1.0, 2.0])
+        assert bins.place([-np.inf, -5, 0, np.nextafter(0, 1), 1, 1.5, 2, 3, np.inf, np.nan]).tolist() == [
+            3,
+            2,
+            5,
+        ]
+        assert bins.place([]).tolist() == [0, 0, 0]
+        assert bins.place(np.full(200_000, np.nan)).tolist() == [0, 0, 200_000]
+
+    @pytest.mark.parametrize(
+        "dtype", [np.float16, np.float32, np.longdouble, np.int8, np.int64, np.uint64, bool]
+    )
+    def test_any_number_type_will_do(self, dtype):
+        assert Bins([0.0, 1.0, 2.0]).place(np.array([0, 1, 1], dtype)).tolist() == [1, 2, 0]
+
+    def test_numbers_too_large_for_float64_are_clipped(self):
+        scores = np.array([np.finfo(np.longdouble).max, np.finfo(np.longdouble).min])
+        assert Bins([0.0, 1.0]).place(scores).tolist() == [1, 1]
+
+    @pytest.mark.parametrize("count", [1, 65_535, 65_536, 65_537, 300_000])
+    def test_blocks_do_not_show(self, count):
+        scores = np.random.default_rng(count).normal(size=count)
+        bins = Bins(np.linspace(-2, 2, 31))
+        expected = np.bincount(np.minimum(np.searchsorted(bins.edges, scores), 30), minlength=31)
+        before = scores.copy()
+        assert bins.place(scores).tolist() == expected.tolist()
+        assert np.array_equal(scores, before)
+
+    @pytest.mark.parametrize(
+        ("scores", "error"),
+        [
+            (np.array([1.0, None]), TypeError),
+            (["1.0"], TypeError),
+            ([1j], TypeError),
+            (np.array(["2020-01-01"], "datetime64[D]"), TypeError),
+            ([[1.0, 2.0]], ValueError),
+            (1.0, ValueError),
+        ],
+    )
+    def test_only_type_and_shape_are_refused(self, scores, error):
+        with pytest.raises(error, match="scores must be"):
+            Bins([0.0, 1.0]).place(scores)
+
+    def test_a_million_scores_are_sorted_in_small_parts(self, monkeypatch):
+        scores, sizes, sort = np.random.default_rng(0).exponential(size=10**6), [], np.sort
+        monkeypatch.setattr(_bins.np, "sort", lambda part: (sizes.append(part.size), sort(part))[1])
+        assert Bins.uniform(0, 5, 1000).place(scores).sum() == 10**6
+        assert sum(sizes) == 10**6
+        assert max(sizes) <= 65_536
+
+
+class TestValue:
+    def test_the_last_bin_means_infinity_unless_the_score_is_bounded(self):
+        assert [Bins([0.25, 0.5, 1.0]).value(b) for b in range(3)] == [0.25, 0.5, np.inf]
+        assert [Bins.uniform(0, 1, 2, bounded=True).value(b) for b in range(2)] == [0.5, 1.0]
+
+    @pytest.mark.parametrize(("index", "error"), [(-1, ValueError), (3, ValueError), (0.0, TypeError)])
+    def test_there_are_no_other_bins(self, index, error):
+        with pytest.raises(error, match="bin_index must be"):
+            Bins([0.25, 0.5, 1.0]).value(index)

@@ -1,0 +1,421 @@
+import math
+import sys
+from collections import Counter
+from fractions import Fraction
+from itertools import permutations, product
+
+import mpmath
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fedconformal._extras import MissingExtraError
+from fedconformal.privacy._quantile import gaps, pmf, rank_errors, release, scale, tail
+from fedconformal.privacy.analyses import Paper, Tight
+from fedconformal.privacy.mechanisms import Exponential, PermuteAndFlip, _exponential, _permute_and_flip
+from privacy.histograms import all_counts, chi_square_alarm, neighbours
+
+HALF, NINE = Fraction(1, 2), Fraction(9, 10)
+QUANTILES = [HALF, Fraction(3, 5), NINE, Fraction(19, 20), Fraction(97, 100)]
+MECHANISMS = (PermuteAndFlip(), Exponential())
+ANALYSES = (Tight(), Paper())
+each_mechanism = pytest.mark.parametrize("mechanism", MECHANISMS, ids=repr)
+
+
+def largest_loss(table, quantile, **terms):
+    log_p = np.log(pmf(table, quantile, **terms))
+    first, second = np.array(list(neighbours(table))).T
+    return float(np.max(log_p[first] - log_p[second]))
+
+
+def exact_weights(counts, quantile, noise):
+    s = [int(x) for x in rank_errors(counts, quantile)]
+    return [mpmath.exp(-mpmath.mpf(x - min(s)) / mpmath.mpf(noise)) for x in s]
+
+
+def permute_and_flip_by_definition(w):
+    """Every order of the bins; the first that says yes, with probability w, is released."""
+    result = [mpmath.mpf(0)] * len(w)
+    for order in permutations(range(len(w))):
+        reached = mpmath.mpf(1) / math.factorial(len(w))
+        for i in order:
+            result[i] += reached * w[i]
+            reached *= 1 - w[i]
+    return result
+
+
+def permute_and_flip_by_polynomial(w, i):
+    """w_i times the integral of the product over the others, from its coefficients in high precision."""
+    coefficients = [mpmath.mpf(1)]
+    for j, x in enumerate(w):
+        if j != i:
+            shifted = [mpmath.mpf(0), *coefficients]
+            coefficients = [c - x * s for c, s in zip([*coefficients, mpmath.mpf(0)], shifted, strict=True)]
+    return w[i] * sum(c / (k + 1) for k, c in enumerate(coefficients))
+
+
+class TestRankErrors:
+    @given(st.lists(st.integers(0, 30), min_size=2, max_size=9).filter(any), st.sampled_from(QUANTILES))
+    def test_is_the_definition(self, counts, quantile):
+        a, d = quantile.as_integer_ratio()
+        expected = [max(sum(counts[:b]) * (d - a), sum(counts[b + 1 :]) * a) for b in range(len(counts))]
+        result = rank_errors(counts, quantile)
+        assert result.dtype == np.int64
+        assert result.tolist() == expected
+
+    def test_rows_are_sites(self):
+        table = all_counts(3, 4).reshape(4, 5, 4)
+        assert np.array_equal(rank_errors(table, NINE)[2, 3], rank_errors(table[2, 3], NINE))
+
+    def test_large_numbers_are_exact_or_refused(self):
+        close_to_one = [1 - Fraction(1, 10**digits) for digits in (9, 10)]
+        assert rank_errors([10**9, 10**9], close_to_one[0]).tolist() == [10**9 * (10**9 - 1), 10**9]
+        with pytest.raises(ValueError, match=r"n \* d must be at most 9223372036854775807 .*n=2000000000"):
+            rank_errors([10**9, 10**9], close_to_one[1])
+        with pytest.raises(ValueError, match="counts must add up in 64 bits"):
+            rank_errors(np.array([2**63, 2**63], np.uint64), HALF)
+
+    @pytest.mark.parametrize(
+        ("counts", "error", "words"),
+        [
+            ([3], ValueError, r"at least two bins, got shape \(1,\)"),
+            (3, ValueError, r"at least two bins, got shape \(\)"),
+            (np.zeros((0, 3), int), ValueError, "at least two bins"),
+            ([3, -1], ValueError, "counts must be >= 0, got -1"),
+            ([0, 0], ValueError, "at least one score, got 0"),
+            ([[1, 0], [0, 0]], ValueError, "at least one score, got 0"),
+            ([1.0, 2.0], TypeError, "counts must be whole numbers >= 0, got an array of float64"),
+        ],
+    )
+    def test_what_is_not_a_histogram_is_refused(self, counts, error, words):
+        with pytest.raises(error, match=words):
+            rank_errors(counts, NINE)
+
+
+class TestScale:
+    def test_formulas(self):
+        assert scale(NINE, epsilon=1.0, analysis=Tight()) == 10.0
+        assert scale(NINE, epsilon=1.0, analysis=Paper()) == 18.0
+        assert [scale(HALF, epsilon=0.5, analysis=analysis) for analysis in ANALYSES] == [4.0, 4.0]
+        assert scale(NINE, epsilon=0.1, analysis=Tight()) == 100.0
+
+    @given(st.integers(2, 2**53), st.floats(1e-6, 100), st.sampled_from(ANALYSES), st.data())
+    def test_is_rounded_up_by_at_most_one_unit(self, d, epsilon, analysis, data):
+        quantile = Fraction(data.draw(st.integers(-(-d // 2), d - 1)), d)
+        width = quantile.denominator if analysis == Tight() else 2 * quantile.numerator
+        noise = scale(quantile, epsilon=epsilon, analysis=analysis)
+        allowed = min(Fraction(epsilon), Fraction(str(epsilon)))
+        assert width / Fraction(noise) <= allowed
+        assert width / Fraction(math.nextafter(noise, 0)) > allowed
+
+    @pytest.mark.parametrize(
+        ("epsilon", "error"),
+        [
+            (0, ValueError),
+            (-1.0, ValueError),
+            (math.inf, ValueError),
+            (math.nan, ValueError),
+            (100.5, ValueError),
+            (1e9, ValueError),
+            ("1", TypeError),
+            (True, TypeError),
+            (None, TypeError),
+        ],
+    )
+    def test_epsilon_is_above_zero_and_at_most_a_hundred(self, epsilon, error):
+        terms = {"epsilon": epsilon, "analysis": Tight(), "mechanism": Exponential()}
+        for use in (
+            lambda: scale(NINE, epsilon=epsilon, analysis=Tight()),
+            lambda: pmf([1, 2], NINE, **terms),
+            lambda: release([1, 2], NINE, **terms),
+            lambda: tail(5, NINE, 3, **terms),
+        ):
+            with pytest.raises(error, match=r"epsilon must be a number in \(0, 100\]"):
+                use()
+
+    def test_epsilon_too_small_for_a_float64_scale_is_refused(self):
+        with pytest.raises(ValueError, match=r"epsilon must be at least 5\.56e-308 here, got 1e-308"):
+            scale(NINE, epsilon=1e-308, analysis=Tight())
+
+    @pytest.mark.parametrize("quantile", [Fraction(2, 5), Fraction(1), Fraction(11, 10), Fraction(1, 3)])
+    def test_the_quantile_is_at_least_a_half_and_below_one(self, quantile):
+        for use in (
+            lambda: scale(quantile, epsilon=1.0, analysis=Tight()),
+            lambda: rank_errors([1, 2], quantile),
+            lambda: gaps(5, quantile),
+        ):
+            with pytest.raises(ValueError, match=rf"quantile must be in \[1/2, 1\), got {quantile}"):
+                use()
+
+    def test_the_quantile_is_an_exact_fraction(self):
+        for wrong in (0.9, "9/10", 1, None):
+            with pytest.raises(TypeError, match=r"quantile must be a Fraction in \[1/2, 1\), got"):
+                scale(wrong, epsilon=1.0, analysis=Tight())
+        for d in (2**53, 2**53 + 1):
+            large = Fraction(d - 1, d)
+            if d == 2**53:
+                assert scale(large, epsilon=1.0, analysis=Tight()) == 2.0**53
+            else:
+                with pytest.raises(ValueError, match=r"denominator of quantile must be at most 2\^53, got"):
+                    scale(large, epsilon=1.0, analysis=Tight())
+
+
+class TestPmf:
+    @pytest.mark.parametrize("quantile", QUANTILES)
+    @pytest.mark.parametrize("epsilon", [0.1, 1.0, 10.0])
+    def test_exponential_mechanism_in_high_precision(self, quantile, epsilon):
+        counts = np.random.default_rng(5).integers(0, 6, 30)
+        p = pmf(counts, quantile, epsilon=epsilon, analysis=Tight(), mechanism=Exponential())
+        with mpmath.workdps(60):
+            w = exact_weights(counts, quantile, scale(quantile, epsilon=epsilon, analysis=Tight()))
+            exact = [float(x / sum(w)) for x in w]
+        assert p == pytest.approx(exact, rel=5e-14)
+
+    @pytest.mark.parametrize("B", [2, 3, 4, 5, 6])
+    @pytest.mark.parametrize("epsilon", [0.01, 1.0, 20.0])
+    def test_permute_and_flip_is_its_definition(self, B, epsilon):
+        rng = np.random.default_rng(B)
+        for quantile in QUANTILES:
+            counts = rng.integers(0, 5, B) + np.eye(B, dtype=int)[0]
+            p = pmf(counts, quantile, epsilon=epsilon, analysis=Tight(), mechanism=PermuteAndFlip())
+            with mpmath.workdps(60):
+                w = exact_weights(counts, quantile, scale(quantile, epsilon=epsilon, analysis=Tight()))
+                exact = [float(x) for x in permute_and_flip_by_definition(w)]
+            assert p == pytest.approx(exact, rel=1e-13, abs=1e-300)
+
+    @pytest.mark.parametrize("epsilon", [1e-4, 0.02, 0.5, 5.0, 100.0])
+    def test_permute_and_flip_with_many_bins(self, epsilon):
+        counts = np.random.default_rng(1).integers(0, 3, 150)
+        p = pmf(counts, NINE, epsilon=epsilon, analysis=Tight(), mechanism=PermuteAndFlip())
+        with mpmath.workdps(150):
+            w = exact_weights(counts, NINE, scale(NINE, epsilon=epsilon, analysis=Tight()))
+            exact = [float(permute_and_flip_by_polynomial(w, i)) for i in (0, 75, 130, 137, 149)]
+        assert p[[0, 75, 130, 137, 149]] == pytest.approx(exact, rel=1e-13, abs=1e-300)
+
+    @pytest.mark.parametrize("B", [2, 10, 100, 1000, 10_000])
+    def test_ties_share_alike(self, B):
+        """One score, and so little budget that all bins are all but equal."""
+        counts = np.zeros(B, int)
+        counts[-1] = 1
+        for mechanism in MECHANISMS:
+            p = pmf(counts, HALF, epsilon=1e-15, analysis=Tight(), mechanism=mechanism)
+            assert p == pytest.approx([1 / B] * B, rel=1e-12)
+
+    @given(
+        st.lists(st.integers(0, 1000), min_size=2, max_size=50).filter(any),
+        st.sampled_from(QUANTILES),
+        st.floats(1e-3, 100),
+        st.sampled_from(ANALYSES),
+        st.sampled_from(MECHANISMS),
+    )
+    def test_adds_up_to_one_and_prefers_small_errors(self, counts, quantile, epsilon, analysis, mechanism):
+        p = pmf(counts, quantile, epsilon=epsilon, analysis=analysis, mechanism=mechanism)
+        assert p.sum() == pytest.approx(1.0, abs=1e-13)
+        order = np.argsort(rank_errors(counts, quantile), kind="stable")
+        assert np.all(np.diff(p[order]) <= 1e-15)
+
+    def test_huge_errors_do_not_overflow(self):
+        for mechanism in MECHANISMS:
+            p = pmf(
+                [2**40, 2**40], 1 - Fraction(1, 2**20), epsilon=100, analysis=Tight(), mechanism=mechanism
+            )
+            assert p == pytest.approx([0.0, 1.0], abs=1e-15)
+
+    def test_rows_are_sites(self):
+        table = all_counts(4, 3)
+        for mechanism in MECHANISMS:
+            terms = {"epsilon": 2.0, "analysis": Paper(), "mechanism": mechanism}
+            rows = [pmf(counts, NINE, **terms) for counts in table]
+            assert pmf(table, NINE, **terms) == pytest.approx(np.array(rows), rel=1e-14)
+
+    def test_permute_and_flip_has_a_smaller_expected_error(self):
+        table = all_counts(7, 4)
+        flip, power = (
+            pmf(table, NINE, epsilon=2.0, analysis=Tight(), mechanism=mechanism) for mechanism in MECHANISMS
+        )
+        s = rank_errors(table, NINE)
+        assert np.all((flip * s).sum(axis=1) <= (power * s).sum(axis=1) + 1e-12)
+
+
+class TestPrivacy:
+    @each_mechanism
+    @pytest.mark.parametrize("B", [2, 3, 4, 5])
+    def test_no_neighbours_are_told_apart_by_more_than_epsilon(self, mechanism, B):
+        for n in range(1, 9):
+            table = all_counts(n, B)
+            for quantile, epsilon in product(QUANTILES, (0.1, 1.0, 5.0)):
+                a, d = quantile.as_integer_ratio()
+                loss = largest_loss(table, quantile, epsilon=epsilon, analysis=Tight(), mechanism=mechanism)
+                assert loss <= epsilon + 1e-12
+                loss = largest_loss(table, quantile, epsilon=epsilon, analysis=Paper(), mechanism=mechanism)
+                assert loss <= epsilon * d / (2 * max(a, d - a)) + 1e-12
+
+    @each_mechanism
+    def test_the_tight_scale_cannot_be_smaller_and_the_papers_can(self, mechanism):
+        """Two neighbours that use up the bound: d/scale, which is epsilon or epsilon / 1.8."""
+        pair = np.array([[300, 100, 0], [299, 100, 1]])
+        for analysis, spent in ((Tight(), 1.0), (Paper(), 1 / 1.8)):
+            p = pmf(pair, NINE, epsilon=1.0, analysis=analysis, mechanism=mechanism)
+            loss = abs(math.log(p[0, 0] / p[1, 0]))
+            assert 0.999 * spent < loss <= spent
+
+
+class TestRelease:
+    @pytest.mark.slow
+    @each_mechanism
+    def test_draws_follow_the_pmf(self, mechanism):
+        """5 x 10^4 draws of each mechanism; a right program fails with probability 1e-7."""
+        cases = [
+            ([1, 6, 2, 3], NINE, 2.0, Tight(), 25_000),
+            ([4, 0, 1, 2, 9], HALF, 0.7, Paper(), 25_000),
+        ]
+        for counts, quantile, epsilon, analysis, draws in cases:
+            terms = {"epsilon": epsilon, "analysis": analysis, "mechanism": mechanism}
+            seen = Counter(release(counts, quantile, **terms) for _ in range(draws))
+            observed = np.array([seen[b] for b in range(len(counts))])
+            assert observed.sum() == draws
+            assert not chi_square_alarm(observed, pmf(counts, quantile, **terms))
+
+    @each_mechanism
+    def test_large_errors_are_drawn_as_exactly(self, mechanism):
+        counts, quantile = [3 * 10**9, 1285717286], Fraction(700_000_001, 10**9)
+        terms = {"epsilon": 1e-7, "analysis": Tight(), "mechanism": mechanism}
+        p = pmf(counts, quantile, **terms)
+        assert 0.05 < p[0] < 0.95
+        seen = Counter(release(counts, quantile, **terms) for _ in range(3000))
+        assert not chi_square_alarm(np.array([seen[0], seen[1]]), p)
+
+    @each_mechanism
+    def test_ten_thousand_bins(self, mechanism):
+        counts = np.random.default_rng(0).integers(0, 100, 10_000)
+        best = int(np.argmin(rank_errors(counts, NINE)))
+        drawn = [release(counts, NINE, epsilon=1.0, analysis=Tight(), mechanism=mechanism) for _ in range(5)]
+        assert all(type(b) is int and abs(b - best) < 10 for b in drawn)
+
+    def test_extreme_budgets(self):
+        for mechanism in MECHANISMS:
+            terms = {"analysis": Tight(), "mechanism": mechanism}
+            assert release([10, 90, 0], NINE, epsilon=100, **terms) == 1
+            assert release([10, 90, 0], NINE, epsilon=1e-300, **terms) in (0, 1, 2)
+
+    def test_opendp_must_confirm_the_loss(self):
+        for mechanism in MECHANISMS:
+            with pytest.raises(RuntimeError, match=r"above epsilon=1.0: nothing was released"):
+                mechanism.measurement(math.nextafter(10.0, 0), 10, 1.0)
+
+    @given(st.integers(2, 10**6), st.floats(1e-3, 100), st.sampled_from(ANALYSES), st.data())
+    def test_opendp_always_confirms_our_scale(self, d, epsilon, analysis, data):
+        quantile = Fraction(data.draw(st.integers(-(-d // 2), d - 1)), d)
+        noise = scale(quantile, epsilon=epsilon, analysis=analysis)
+        for mechanism in MECHANISMS:
+            assert callable(mechanism.measurement(noise, quantile.denominator, epsilon))
+
+    @each_mechanism
+    def test_an_analysis_with_too_little_noise_is_refused(self, mechanism):
+        class Careless(Tight):
+            def width(self, quantile):
+                return quantile.denominator - 1
+
+        with pytest.raises(RuntimeError, match=r"above epsilon=1.0: nothing was released"):
+            release([1, 2], NINE, epsilon=1.0, analysis=Careless(), mechanism=mechanism)
+
+    def test_one_site_at_a_time(self):
+        with pytest.raises(ValueError, match=r"a flat array, got shape \(2, 2\)"):
+            release([[1, 2], [3, 4]], NINE, epsilon=1.0, analysis=Tight(), mechanism=Exponential())
+
+    @each_mechanism
+    def test_without_opendp_the_extra_is_named(self, mechanism, monkeypatch):
+        for module in (_exponential, _permute_and_flip):
+            module._sampler.cache_clear()
+        for name in [name for name in sys.modules if name.partition(".")[0] == "opendp"]:
+            monkeypatch.delitem(sys.modules, name)
+        monkeypatch.setitem(sys.modules, "opendp", None)
+        with pytest.raises(MissingExtraError, match=r"fedconformal\[private\]"):
+            release([1, 2], NINE, epsilon=1.0, analysis=Tight(), mechanism=mechanism)
+
+
+class TestTail:
+    def exact(self, table, quantile, **terms):
+        """P(R < r) for r = 0..n+1, for every row."""
+        p, ranks, n = pmf(table, quantile, **terms), np.cumsum(table, axis=1), int(table[0].sum())
+        return np.stack([(p * (ranks < r)).sum(axis=1) for r in range(n + 2)], axis=1)
+
+    @each_mechanism
+    def test_holds_for_every_data_set(self, mechanism):
+        for n, B in product(range(1, 7), (2, 3, 4)):
+            table = all_counts(n, B)
+            for quantile, epsilon, analysis in product(QUANTILES, (0.3, 1.0, 4.0, 30.0), ANALYSES):
+                terms = {"epsilon": epsilon, "analysis": analysis, "mechanism": mechanism}
+                assert np.all(self.exact(table, quantile, **terms) <= tail(n, quantile, B, **terms) + 1e-14)
+
+    @each_mechanism
+    @given(n=st.integers(1, 300), B=st.integers(2, 40), epsilon=st.floats(0.01, 20), data=st.data())
+    def test_holds_for_larger_data_sets(self, mechanism, n, B, epsilon, data):
+        quantile = data.draw(st.sampled_from(QUANTILES))
+        analysis = data.draw(st.sampled_from(ANALYSES))
+        rng = np.random.default_rng(data.draw(st.integers(0, 2**32)))
+        masses = rng.dirichlet(np.full(B, rng.choice([0.05, 0.3, 1.0, 10.0])), size=5)
+        table = np.array([rng.multinomial(n, mass) for mass in masses])
+        terms = {"epsilon": epsilon, "analysis": analysis, "mechanism": mechanism}
+        assert np.all(self.exact(table, quantile, **terms) <= tail(n, quantile, B, **terms) + 1e-13)
+
+    def test_is_the_formula_of_the_proof(self):
+        n, quantile, B, epsilon = 40, NINE, 7, 1.5
+        a, d = quantile.as_integer_ratio()
+        power, flip = (
+            tail(n, quantile, B, epsilon=epsilon, analysis=Tight(), mechanism=mechanism)
+            for mechanism in (Exponential(), PermuteAndFlip())
+        )
+        for r in range(1, n + 1):
+            good = min(max((s - 1) * (d - a), (n - s) * a) for s in range(r, n + 1))
+            with mpmath.workdps(60):
+                x = mpmath.exp(-mpmath.mpf(a * (n - r + 1) - good) * epsilon / d)
+                odds = (B - 1) * x
+                lost = 1 - (1 - (1 - x) ** B) / (B * x) if x <= 1 else 1 - 1 / (B * x)
+                bounds = float(odds / (1 + odds)), float(lost)
+            assert (power[r], flip[r]) == pytest.approx(bounds, rel=1e-6)
+            assert (power[r] >= bounds[0], flip[r] >= bounds[1]) == (True, True)
+
+    def test_permute_and_flip_is_about_twice_as_safe(self):
+        power, flip = (
+            tail(200, NINE, 100, epsilon=1.0, analysis=Tight(), mechanism=mechanism)
+            for mechanism in (Exponential(), PermuteAndFlip())
+        )
+        assert flip[1:150] / power[1:150] == pytest.approx([0.5] * 149, rel=1e-6)
+        assert np.all(flip[:180] <= power[:180])
+
+    def test_permute_and_flip_does_not_obey_the_exponential_mechanisms_bound_at_high_ranks(self):
+        """Two bins, ranks above the quantile: its good bin has to be asked first, and to say yes."""
+        counts, quantile, terms = [39, 1], HALF, {"epsilon": 1.0, "analysis": Tight()}
+        p = pmf(counts, quantile, mechanism=PermuteAndFlip(), **terms)
+        assert p[0] > tail(40, quantile, 2, mechanism=Exponential(), **terms)[40]
+        assert p[0] == pytest.approx(
+            tail(40, quantile, 2, mechanism=PermuteAndFlip(), **terms)[40], rel=1e-11
+        )
+
+    def test_bound_of_the_theory_below_the_quantile(self):
+        n, quantile, B, epsilon = 300, NINE, 50, 0.7
+        bound = tail(n, quantile, B, epsilon=epsilon, analysis=Tight(), mechanism=Exponential())
+        r = np.arange(1, 271)
+        x = (B - 1) * np.exp(-epsilon * 0.9 * (270 - r + 1))
+        assert np.all(bound[r] <= x / (1 + x) * (1 + 1e-9))
+
+    @each_mechanism
+    @pytest.mark.parametrize("n", [1, 2, 50, 10**6])
+    @pytest.mark.parametrize("epsilon", [1e-9, 1.0, 100.0])
+    def test_rises_from_zero_to_one(self, mechanism, n, epsilon):
+        bound = tail(n, Fraction(97, 100), 1000, epsilon=epsilon, analysis=Tight(), mechanism=mechanism)
+        assert bound.shape == (n + 2,)
+        assert (bound[0], bound[-1]) == (0.0, 1.0)
+        assert np.all(np.diff(bound) >= 0)
+        assert np.all(bound[1:] > 0)
+
+    def test_bad_input(self):
+        terms = {"epsilon": 1.0, "analysis": Tight(), "mechanism": Exponential()}
+        with pytest.raises(ValueError, match="n_bins must be >= 2, got 1"):
+            tail(5, NINE, 1, **terms)
+        with pytest.raises(ValueError, match="n must be >= 1, got 0"):
+            tail(0, NINE, 3, **terms)
+        with pytest.raises(ValueError, match=r"n \* d must be at most"):
+            tail(2**40, HALF + Fraction(1, 2**30), 3, **terms)
