@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 DEMO := $(VENV)/.demo
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable
 
-.PHONY: demo test lint types bench fuzz schemas pictures reproduce results clean
+.PHONY: demo test quick lint format types bench fuzz schemas architecture pictures reproduce results clean
 
 $(BIN)/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "fedconformal needs Python 3.11 or newer; say make PYTHON=python3.11")'
@@ -26,6 +26,12 @@ demo: $(DEMO)
 lint: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
+	$(BIN)/python tools/docstrings.py
+
+format: $(STAMP)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
 
 types: $(STAMP)
 	$(BIN)/mypy
@@ -33,8 +39,19 @@ types: $(STAMP)
 test: lint types
 	$(BIN)/pytest --numprocesses=auto --dist=worksteal --cov --cov-report=term --cov-fail-under=95
 
+# What a contributor waits for after a change: formatting, import contracts and the fast tests.
+quick: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
+	$(BIN)/pytest --numprocesses=auto --dist=worksteal --quiet -m "not slow"
+
 bench: $(STAMP)
 	$(BIN)/python -m benchmarks
+
+# The picture of the rooms and the table of their imports, from the import contracts.
+architecture: $(STAMP)
+	$(BIN)/python tools/rooms.py
 
 # A quick look at every figure of the paper; QUICK= runs in full.
 QUICK ?= --quick
@@ -50,14 +67,14 @@ results: $(STAMP)
 	cp reproduction/figures/*.png docs/figures
 
 fuzz: $(STAMP)
-	$(BIN)/python tests/fuzz_documents.py 100000
+	$(BIN)/python tests/documents/fuzz_documents.py 100000
 
 clean:
 	rm -rf $(VENV) .coverage* .hypothesis .mypy_cache .pytest_cache .ruff_cache
 
 schemas: $(STAMP)
-	$(BIN)/python -c 'import json, pathlib; from fedconformal.documents import schema; [pathlib.Path(f"docs/schemas/{kind}.schema.json").write_text(json.dumps(schema(kind), indent=2) + "\n") for kind in ("plan", "report", "calibration", "check", "group-plan", "group-report", "group-calibration")]'
-	$(BIN)/python -c 'import json, pathlib; from fedconformal.planner import openapi; pathlib.Path("docs/schemas/planner.openapi.json").write_text(json.dumps(openapi(), indent=2) + "\n")'
+	$(BIN)/python -c 'import json, pathlib; from fedconformal.documents import kinds, schema; [pathlib.Path(f"docs/schemas/{kind}.schema.json").write_text(json.dumps(schema(kind), indent=2) + "\n") for kind in kinds()]'
+	$(BIN)/python -c 'import json, pathlib; from fedconformal.web import openapi; pathlib.Path("docs/schemas/planner.openapi.json").write_text(json.dumps(openapi(), indent=2) + "\n")'
 
 pictures: $(STAMP)
-	$(BIN)/python tests/make_pictures.py docs/figures
+	$(BIN)/python tests/web/make_pictures.py docs/figures

@@ -21,8 +21,11 @@ def load_deploy() -> Any:
     return module
 
 
-def simulate(app: Path, home: Path, sites: int, *, timeout: float, **configuration: Any) -> str:
-    """Run an app with so many simulated sites, Flower's files in the folder `home`; what was printed."""
+def simulate(app: Path, home: Path, sites: int, /, *, timeout: float, **configuration: Any) -> str:
+    """Run an app with so many simulated sites, Flower's files in the folder `home`; what was printed.
+
+    What else is given is the configuration of the run, of whatever names.
+    """
     settings = " ".join(f"{field}={json.dumps(value)}" for field, value in configuration.items())
     command = ["flwr", "run", str(app), "--stream", "--federation-config", f"num-supernodes={sites}"]
     (home / "flwr").mkdir(exist_ok=True)

@@ -1,6 +1,6 @@
 """Means of the coverage law against exact integers, their order, and no nan at any size."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import product
 from time import perf_counter
 
@@ -14,9 +14,6 @@ from benchmarks import exact_integers
 from benchmarks._timing import Row, duration
 
 TOLERANCE = 1e-12
-SMALL = 400
-LARGE = 10_000
-N_RANDOM = 200
 TABLES = ((100, 100), (30, 300), (300, 30), (1000, 10), (10, 1000), (1, 3000), (3000, 1))
 SIZES = (1, 2, 3, 1000, 10**6)
 LEVELS = np.array([0.0, 1e-9, 0.1, 0.5, 0.9, 1 - 1e-9, 1.0])
@@ -25,26 +22,37 @@ Arguments = tuple[int, int, int, int]
 Array = NDArray[np.float64]
 
 
-def run() -> Iterator[Row]:
-    yield _oracle()
-    yield from _small_tables()
-    yield _random_cases()
-    yield _large_tables()
-    yield from _extremes()
-    yield _order_at_a_million()
+def run(
+    *,
+    tiny: int = 40,
+    small: int = 400,
+    large: int = 10_000,
+    n_random: int = 200,
+    tables: Sequence[tuple[int, int]] = TABLES,
+    sizes: Sequence[int] = SIZES,
+    n_pairs: int = 50,
+) -> Iterator[Row]:
+    """Products mn up to which figures are checked, and how many random ones there are beyond."""
+    yield _oracle(tiny)
+    yield from _small_tables(small)
+    yield _random_cases(small, large, n_random)
+    yield _large_tables(tables)
+    yield from _extremes(sizes)
+    yield _order_of_neighbours(max(sizes), n_pairs)
 
 
-def _oracle() -> Row:
+def _oracle(limit: int) -> Row:
     start = perf_counter()
-    count = exact_integers.count_agreements(40)
+    count = exact_integers.count_agreements(limit)
     took = duration(perf_counter() - start)
-    return _row(f"exact oracle: {count} entries, mn <= 40 ({took})", "equal", "Theorem 3.2", "equal", True)
+    what = f"exact oracle: {count} entries, mn <= {limit} ({took})"
+    return _row(what, "equal", "Theorem 3.2", "equal", True)
 
 
-def _small_tables() -> Iterator[Row]:
-    """Every entry of every table with mn <= 400."""
+def _small_tables(limit: int) -> Iterator[Row]:
+    """Every entry of every table with mn up to the limit."""
     worst, entries, gap, ours_took, exact_took = 0.0, 0, np.inf, 0.0, 0.0
-    shapes = exact_integers.shapes(SMALL)
+    shapes = exact_integers.shapes(limit)
     for m, n in shapes:
         start = perf_counter()
         ours = np.asarray(fc.coverage_table(n_sites=m, n_points=n))
@@ -52,24 +60,24 @@ def _small_tables() -> Iterator[Row]:
         exact = exact_integers.table(m, n)
         ours_took, exact_took = ours_took + between - start, exact_took + perf_counter() - between
         worst, gap, entries = max(worst, _error(ours, exact)), min(gap, _gap(ours)), entries + exact.size
-    what = f"every (l, k), mn <= {SMALL}: {len(shapes)} tables, {entries} entries"
+    what = f"every (l, k), mn <= {limit}: {len(shapes)} tables, {entries} entries"
     yield _error_row(f"{what} ({duration(ours_took)}, exact {duration(exact_took)})", worst)
     yield _order_row("the same tables, monotone in l and k", gap)
 
 
-def _random_cases() -> Row:
-    cases = _cases(LARGE, N_RANDOM)
+def _random_cases(small: int, large: int, count: int) -> Row:
+    cases = _cases(small, large, count)
     worst = max(_error(_law(*case).mean(), exact_integers.mean(*case)) for case in cases)
     largest = max(m * n for m, n, _, _ in cases)
-    return _error_row(f"{N_RANDOM} random laws, {SMALL} < mn <= {largest}", worst)
+    return _error_row(f"{count} random laws, {small} < mn <= {largest}", worst)
 
 
-def _cases(limit: int, count: int) -> list[Arguments]:
+def _cases(small: int, limit: int, count: int) -> list[Arguments]:
     """Random federations, alternately with any ranks and with ranks of a level near 0.9."""
     rng = np.random.default_rng(2)
     cases = []
     for i in range(count):
-        total = int(np.exp(rng.uniform(np.log(SMALL + 1), np.log(limit)))) if i else limit
+        total = int(np.exp(rng.uniform(np.log(small + 1), np.log(limit)))) if i else limit
         m = int(np.exp(rng.uniform(0, np.log(total)))) if i else int(limit**0.5)
         n = total // m
         ell, k = int(rng.integers(1, n + 1)), int(rng.integers(1, m + 1))
@@ -80,18 +88,20 @@ def _cases(limit: int, count: int) -> list[Arguments]:
     return cases
 
 
-def _large_tables() -> Row:
-    gap = min(_gap(np.asarray(fc.coverage_table(n_sites=m, n_points=n))) for m, n in TABLES)
-    names = ", ".join(f"{m}x{n}" for m, n in TABLES)
+def _large_tables(shapes: Sequence[tuple[int, int]]) -> Row:
+    gap = min(_gap(np.asarray(fc.coverage_table(n_sites=m, n_points=n))) for m, n in shapes)
+    names = ", ".join(f"{m}x{n}" for m, n in shapes)
     return _order_row(f"whole tables {names}, monotone", gap)
 
 
-def _extremes() -> Iterator[Row]:
-    """Corners and middles of every m, n among SIZES: finite, and right where a closed form exists."""
-    cases = [(m, n, ell, k) for m, n in product(SIZES, SIZES) for ell in _ranks(n) for k in _ranks(m)]
+def _extremes(sizes: Sequence[int]) -> Iterator[Row]:
+    """Corners and middles of every m, n among these sizes: finite, and right where a closed form exists."""
+    cases = [(m, n, ell, k) for m, n in product(sizes, sizes) for ell in _ranks(n) for k in _ranks(m)]
     bad = [case for case in cases if not _is_sound(*case)]
     first = f"{len(bad)}, first {bad[0]}" if bad else "0"
-    yield _row(f"nan or out of range, {len(cases)} laws up to m = n = 10^6", first, "", "0", not bad)
+    yield _row(
+        f"nan or out of range, {len(cases)} laws up to m = n = {_power(max(sizes))}", first, "", "0", not bad
+    )
     closed = [(case, value) for case in cases if (value := _closed_form(*case)) is not None]
     worst = max(_error(_law(*case).mean(), value) for case, value in closed)
     yield _error_row(
@@ -127,15 +137,20 @@ def _closed_form(m: int, n: int, ell: int, k: int) -> float | None:
     return None
 
 
-def _order_at_a_million() -> Row:
+def _order_of_neighbours(size: int, count: int) -> Row:
     """One rank higher means more coverage, also where neighbours differ in the ninth digit."""
-    rng = np.random.default_rng(3)
-    size, gap, count = 10**6, np.inf, 50
+    rng, gap = np.random.default_rng(3), np.inf
     for _ in range(count):
         ell, k = (int(rank) for rank in rng.integers(1, size, size=2))
         square = [[_law(size, size, ell + up, k + right).mean() for right in (0, 1)] for up in (0, 1)]
         gap = min(gap, _gap(np.array(square)))
-    return _order_row(f"{count} random pairs and their neighbours, m = n = 10^6, monotone", gap)
+    return _order_row(f"{count} random pairs and their neighbours, m = n = {_power(size)}, monotone", gap)
+
+
+def _power(size: int) -> str:
+    """10^6 for a million."""
+    exponent = len(str(size)) - 1
+    return f"10^{exponent}" if size == 10**exponent else str(size)
 
 
 def _law(m: int, n: int, ell: int, k: int) -> fc.CoverageLaw:

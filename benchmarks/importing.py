@@ -8,15 +8,16 @@ from benchmarks._timing import Row, duration, python, seconds, summarise
 OURS = "import fedconformal"
 ANCHOR = "import scipy.special, pydantic"
 HEAVY = ("sklearn", "matplotlib", "flwr", "opendp")
-REPETITIONS = 15
 STATEMENT = "import time; start = time.perf_counter(); {}; print(time.perf_counter() - start)"
 LOADED = "import sys, fedconformal; print(*sorted({{name.split('.')[0] for name in sys.modules}} & {{{}}}))"
 GOAL = 2.0
 
 
-def run() -> Iterator[Row]:
-    yield _row("python -c 'import ...', the whole process", _process)
-    yield _row("the import statement alone", _statement)
+def run(*, repetitions: int = 15) -> Iterator[Row]:
+    for program in (OURS, ANCHOR):  # compiled files and the disk's cache
+        _process(program)
+    yield _row("python -c 'import ...', the whole process", _process, repetitions)
+    yield _row("the import statement alone", _statement, repetitions)
     loaded = python(LOADED.format(", ".join(map(repr, HEAVY)))).split()
     yield Row(
         what=f"loads {', '.join(HEAVY)}",
@@ -34,10 +35,8 @@ def _statement(program: str) -> float:
     return float(python(STATEMENT.format(program)))
 
 
-def _row(what: str, measure: Callable[[str], float]) -> Row:
-    for program in (OURS, ANCHOR):  # compiled files and the disk's cache
-        measure(program)
-    result = summarise([(measure(OURS), measure(ANCHOR)) for _ in range(REPETITIONS)])
+def _row(what: str, measure: Callable[[str], float], repetitions: int) -> Row:
+    result = summarise([(measure(OURS), measure(ANCHOR)) for _ in range(repetitions)])
     return Row(
         what=what,
         ours=duration(result.ours),

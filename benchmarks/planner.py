@@ -2,26 +2,27 @@
 
 import http.client
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from statistics import median
 from urllib.parse import urlsplit
 
 from benchmarks._timing import Row, duration, seconds
-from fedconformal.planner import background
-from fedconformal.planner._answers import answer
-from fedconformal.planner._app import ASSETS
-from fedconformal.planner._questions import PlanRequest, PrivacyWish
+from fedconformal.planning import CRITERIA
+from fedconformal.web import ASSETS, PlanRequest, PrivacyWish, answer_plan, background
+
+Question = Mapping[str, object]
+Fetch = Callable[..., tuple[int, bytes]]
 
 WHILE_DRAGGING = 0.1
 FIRST_PLAN = 1.5
 PAGE_WEIGHT = 1_000_000
-AT_ONCE = 200
 LEVELS = (0.8, 0.85, 0.9, 0.93, 0.95)
 # Asked at several levels, so that nothing is remembered.
-DRAGS = {
-    "10,000 sites of 10,000": {"sites": 10_000, "points": 10_000},
+MARGINAL = {"criterion": "marginal"}
+DRAGS: Mapping[str, Question] = {
+    "10,000 sites of 10,000": {"sites": 10_000, "points": 10_000, **MARGINAL},
     "10,000 sites of 10,000, stable": {"sites": 10_000, "points": 10_000, "criterion": "stable"},
     "10 sites of 10,000, stable": {"sites": 10, "points": 10_000, "criterion": "stable"},
     "10,000 sites of 10,000, conditional": {"sites": 10_000, "points": 10_000, "criterion": "conditional"},
@@ -30,25 +31,40 @@ DRAGS = {
         "points": 1000,
         "missing": 50,
         "max_faulty": 5,
+        **MARGINAL,
     },
-    "draft, 20 sizes": {"points": tuple(range(50, 250, 10))},
-    "draft, 10 private sites of 500": {"sites": 10, "points": 500, "privacy": PrivacyWish(epsilon=1.0)},
+    "draft, 20 sizes": {"points": tuple(range(50, 250, 10)), **MARGINAL},
+    "draft, 10 private sites of 500": {
+        "sites": 10,
+        "points": 500,
+        "privacy": PrivacyWish(epsilon=1.0),
+        **MARGINAL,
+    },
     "draft, 10,000 private sites of 10,000": {
         "sites": 10_000,
         "points": 10_000,
         "privacy": PrivacyWish(epsilon=1.0, bins=1000),
+        **MARGINAL,
     },
 }
 
 
-def run() -> Iterator[Row]:
-    answer(PlanRequest(sites=2, points=20))  # loads what it needs
-    for name, question in DRAGS.items():
-        time = _median_time({**question, "draft": True})
+def run(
+    *,
+    drags: Mapping[str, Question] = DRAGS,
+    at_rest: int = 10_000,
+    levels: Sequence[float] = LEVELS,
+    at_once: int = 200,
+) -> Iterator[Row]:
+    """Questions, each asked at several levels; sites and points of a plan at rest; how many at once."""
+    answer_plan(PlanRequest(sites=2, points=20))  # loads what it needs
+    for name, question in drags.items():
+        time = _median_time({**question, "draft": True}, levels)
         yield _row(f"answer while dragging: {name}", time, WHILE_DRAGGING)
-    for criterion in ("marginal", "stable", "conditional"):
-        time = _median_time({"sites": 10_000, "points": 10_000, "criterion": criterion})
-        yield _row(f"best plan at rest: 10,000 sites of 10,000, {criterion}", time, WHILE_DRAGGING)
+    for criterion in CRITERIA:
+        time = _median_time({"sites": at_rest, "points": at_rest, "criterion": criterion}, levels)
+        what = f"best plan at rest: {at_rest:,} sites of {at_rest:,}, {criterion}"
+        yield _row(what, time, WHILE_DRAGGING)
     with background() as address:
         place = urlsplit(address).netloc
         fetch = partial(_fetch, place)
@@ -61,12 +77,12 @@ def run() -> Iterator[Row]:
             met=weight < PAGE_WEIGHT,
             required=True,
         )
-        yield _at_once(fetch)
+        yield _at_once(fetch, at_once)
 
 
-def _median_time(question: dict[str, object]) -> float:
-    requests = [PlanRequest.model_validate({**question, "confidence_level": level}) for level in LEVELS]
-    return median(seconds(partial(answer, request)) for request in requests)
+def _median_time(question: Question, levels: Sequence[float]) -> float:
+    requests = [PlanRequest.model_validate({**question, "confidence_level": level}) for level in levels]
+    return median(seconds(partial(answer_plan, request)) for request in requests)
 
 
 def _row(what: str, time: float, limit: float) -> Row:
@@ -78,9 +94,6 @@ def _row(what: str, time: float, limit: float) -> Row:
         goal="< 1",
         met=time < limit,
     )
-
-
-Fetch = Callable[..., tuple[int, bytes]]
 
 
 def _fetch(address: str, method: str, path: str, body: object = None) -> tuple[int, bytes]:
@@ -96,24 +109,24 @@ def _fetch(address: str, method: str, path: str, body: object = None) -> tuple[i
 def _first(fetch: Fetch) -> None:
     for path in ASSETS:
         fetch("GET", path)
-    fetch("POST", "/api/plan", {"sites": 10, "points": 100, "draft": True})
+    fetch("POST", "/api/plan", {"sites": 10, "points": 100, "draft": True, **MARGINAL})
 
 
-def _at_once(fetch: Fetch) -> Row:
-    asked = [{"sites": 5 + i % 20, "points": 50 + i, "draft": True} for i in range(AT_ONCE)]
+def _at_once(fetch: Fetch, count: int) -> Row:
+    asked = [{"sites": 5 + i % 20, "points": 50 + i, "draft": True, **MARGINAL} for i in range(count)]
     statuses: Sequence[int] = []
 
     def ask() -> None:
         nonlocal statuses
-        with ThreadPoolExecutor(AT_ONCE) as pool:
+        with ThreadPoolExecutor(count) as pool:
             statuses = [status for status, _ in pool.map(partial(fetch, "POST", "/api/plan"), asked)]
 
     time = seconds(ask)
     good = statuses.count(200)
     return Row(
-        what=f"{AT_ONCE} different plans asked for at once",
+        what=f"{count} different plans asked for at once",
         ours=f"{good} answered in {duration(time)}",
-        goal=f"{AT_ONCE} answered",
-        met=good == AT_ONCE,
+        goal=f"{count} answered",
+        met=good == count,
         required=True,
     )

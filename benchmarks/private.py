@@ -1,7 +1,7 @@
 """Private plans: coverage beside the paper's, the worst distribution we can think of, and speed."""
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -12,7 +12,6 @@ import numpy as np
 
 import fedconformal as fc
 from benchmarks._timing import Row, compare, duration, seconds
-from fedconformal.privacy._simulation import simulate_releases
 
 LEVEL = 0.9
 N_BINS = 100
@@ -27,30 +26,46 @@ SETTINGS = (
     (20, 2000, 0.5, 0.914),
 )
 HOSTILE_SETTINGS = ((5, 200, 1), (10, 500, 1))
-RUNS = 1000
-HOSTILE_RUNS = 200
-FRESH_RUNS = 10_000
+# Sites, scores per site, bins, and the seconds that planning may take.
+PLANNING = ((100, 10**4, 1000, 10), (10**4, 1000, 100, 30))
 DIRICHLET = (0.02, 0.1, 1.0, 10.0)
-RANDOM_MASSES = 500
 # The minimum of 660 noisy means lies below the smallest true mean: by more than this once in 50 at worst.
 STANDARD_ERRORS = 4
 
 
-def run() -> Iterator[Row]:
-    for *setting, goal in SETTINGS:
-        yield _coverage(*setting, goal=goal)
-    for setting in HOSTILE_SETTINGS:
-        yield from _worst(*setting)
-    yield _report(n=10**6, n_bins=1000)
-    yield _planning(100, 10**4, n_bins=1000, limit=10)
-    yield _planning(10**4, 1000, n_bins=100, limit=30)
+def run(
+    *,
+    settings: Sequence[tuple[int, int, float, float]] = SETTINGS,
+    runs: int = 1000,
+    hostile_settings: Sequence[tuple[int, int, float]] = HOSTILE_SETTINGS,
+    n_masses: int = 500,
+    hostile_runs: int = 200,
+    fresh_runs: int = 10_000,
+    report_size: tuple[int, int] = (10**6, 1000),
+    n_reports: int = 7,
+    planning: Sequence[tuple[int, int, int, float]] = PLANNING,
+) -> Iterator[Row]:
+    """Federations, and how many runs and random masses; scores and bins of a report."""
+    for m, n, epsilon, goal in settings:
+        yield _coverage(m, n, epsilon, goal=goal, runs=runs)
+    for m, n, epsilon in hostile_settings:
+        yield from _worst(m, n, epsilon, n_masses=n_masses, runs=hostile_runs, fresh_runs=fresh_runs)
+    yield _report(*report_size, repetitions=n_reports)
+    for m, n, n_bins, limit in planning:
+        yield _planning(m, n, n_bins=n_bins, limit=limit)
 
 
 def _plan(
     m: int, n: int, epsilon: float, *, bins: fc.Bins = BINS, level: float = LEVEL, **rule: Any
 ) -> fc.Plan:
-    privacy = fc.Privacy(epsilon=epsilon, bins=bins, **rule)
-    return fc.plan(n_sites=m, n_points=n, confidence_level=level, privacy=privacy, on_infeasible="ignore")
+    return fc.plan(
+        n_sites=m,
+        n_points=n,
+        confidence_level=level,
+        criterion="marginal",
+        privacy=fc.Privacy(epsilon=epsilon, bins=bins, **rule),
+        on_infeasible="ignore",
+    )
 
 
 @dataclass(frozen=True)
@@ -66,35 +81,28 @@ class Mean:
 
 def _simulate(plan: fc.Plan, masses: np.ndarray, *, runs: int, rng: np.random.Generator) -> Mean:
     """True coverage of the private threshold for scores with these bin masses; the last bin means +inf."""
-    m, n, level = plan.n_sites, plan.n_points[0], plan.levels[0]
+    m, n, (release,) = plan.n_sites, plan.n_points[0], plan.releases
     cumulated = np.cumsum(masses)
     cumulated[-1] = 1.0
     kept = []
     for start in range(0, runs, 1000):  # bounds the memory
         part = min(1000, runs - start)
-        bins = simulate_releases(
-            rng.multinomial(n, masses, size=(part, m)),
-            level.exact_quantile.numerator,
-            level.exact_quantile.denominator,
-            epsilon=plan.terms.epsilon,
-            calibration=plan.terms.calibration,
-            mechanism=plan.terms.mechanism,
-            rng=rng,
-        )
-        kept.append(np.sort(bins, axis=1)[:, level.server_rank - 1])
+        counts = rng.multinomial(n, masses, size=(part, m))
+        bins = fc.privacy.simulate_releases(counts, release, rng=rng)
+        kept.append(np.sort(bins, axis=1)[:, plan.server_rank - 1])
     coverage = cumulated[np.concatenate(kept)]
     return Mean(float(coverage.mean()), float(coverage.std(ddof=1) / np.sqrt(runs)))
 
 
-def _coverage(m: int, n: int, epsilon: float, *, goal: float) -> Row:
+def _coverage(m: int, n: int, epsilon: float, *, goal: float, runs: int) -> Row:
     uniform = np.full(N_BINS, 1 / N_BINS)
     plans = (_plan(m, n, epsilon, analysis=analysis) for analysis in ("tight", "paper"))
     ours, paper = (
-        _simulate(plan, uniform, runs=RUNS, rng=np.random.default_rng(11)) if plan.feasible else None
+        _simulate(plan, uniform, runs=runs, rng=np.random.default_rng(11)) if plan.feasible else None
         for plan in plans
     )
     return Row(
-        what=f"mean coverage of {RUNS:,} runs, m = {m}, n = {n}, eps = {epsilon:g}",
+        what=f"mean coverage of {runs:,} runs, m = {m}, n = {n}, eps = {epsilon:g}",
         ours=str(ours) if ours else "infeasible",
         anchor=f"{paper or 'infeasible'} (the paper's analysis)",
         ratio=f"excess {(ours.value - LEVEL) / (paper.value - LEVEL):.2f}" if ours and paper else "",
@@ -104,10 +112,10 @@ def _coverage(m: int, n: int, epsilon: float, *, goal: float) -> Row:
     )
 
 
-def _masses(rng: np.random.Generator) -> Iterator[np.ndarray]:
+def _masses(rng: np.random.Generator, count: int) -> Iterator[np.ndarray]:
     """Sparse and dense random masses, two atoms around the level, all mass in one bin."""
     for alpha in DIRICHLET:
-        yield from rng.dirichlet(np.full(N_BINS, alpha), size=RANDOM_MASSES // len(DIRICHLET))
+        yield from rng.dirichlet(np.full(N_BINS, alpha), size=count // len(DIRICHLET))
     last = N_BINS - 1
     for places in ((0, 1), (30, 60), (0, last), (last - 1, last)):
         for level in np.linspace(0.85, 0.99, 15):
@@ -117,22 +125,22 @@ def _masses(rng: np.random.Generator) -> Iterator[np.ndarray]:
     yield from np.eye(N_BINS)
 
 
-def _worst(m: int, n: int, epsilon: float) -> Iterator[Row]:
+def _worst(m: int, n: int, epsilon: float, *, n_masses: int, runs: int, fresh_runs: int) -> Iterator[Row]:
     plan = _plan(m, n, epsilon)
     rng = np.random.default_rng(12)
-    tried = [(_simulate(plan, p, runs=HOSTILE_RUNS, rng=rng), p) for p in _masses(rng)]
+    tried = [(_simulate(plan, p, runs=runs, rng=rng), p) for p in _masses(rng, n_masses)]
     worst, masses = min(tried, key=lambda one: one[0].value)
     what = f"m = {m}, n = {n}, eps = {epsilon:g}"
     yield Row(
-        what=f"smallest mean of {HOSTILE_RUNS} runs over {len(tried)} bin masses, {what}",
+        what=f"smallest mean of {runs} runs over {len(tried)} bin masses, {what}",
         ours=str(worst),
         goal=f">= {LEVEL:.3f} - {STANDARD_ERRORS} s.e.",
         met=worst.value >= LEVEL - STANDARD_ERRORS * worst.error,
         required=True,
     )
-    again = _simulate(plan, masses, runs=FRESH_RUNS, rng=rng)
+    again = _simulate(plan, masses, runs=fresh_runs, rng=rng)
     yield Row(
-        what=f"  the same masses ({np.count_nonzero(masses)} bins in use), {FRESH_RUNS:,} fresh runs",
+        what=f"  the same masses ({np.count_nonzero(masses)} bins in use), {fresh_runs:,} fresh runs",
         ours=str(again),
         goal=f">= {LEVEL:.3f}",
         met=again.value >= LEVEL,
@@ -140,7 +148,7 @@ def _worst(m: int, n: int, epsilon: float) -> Iterator[Row]:
     )
 
 
-def _report(*, n: int, n_bins: int) -> Row:
+def _report(n: int, n_bins: int, *, repetitions: int) -> Row:
     plan = _plan(5, n, 1, bins=fc.Bins.uniform(0, 1, n_bins))
     scores = np.random.default_rng(13).random(n)
     with tempfile.TemporaryDirectory() as directory:
@@ -149,7 +157,7 @@ def _report(*, n: int, n_bins: int) -> Row:
         # The same site would be answered from the ledger, at no cost.
         answers = [
             partial(fc.report, plan, scores, site=f"site {i}", ledger=ledger, dataset="scores")
-            for i in range(8)
+            for i in range(repetitions + 1)
         ]
         answers[0]()  # loads OpenDP
         result = compare(answers[1:], partial(np.histogram, scores, bins=n_bins, range=(0, 1)))

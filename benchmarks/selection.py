@@ -11,15 +11,13 @@ import numpy as np
 import polars as pl
 
 import fedconformal as fc
-from benchmarks._timing import Row, duration, peak_memory, seconds, summarise
+from benchmarks._timing import Comparison, Row, duration, peak_memory, seconds, summarise
 
-IN_MEMORY = 10**7
-IN_FILE = 10**8
-PART = 10**7
-REPETITIONS = 15
 GOAL = 1.5
 MEMORY_LIMIT = 2000
-DISK_NEEDED = 3e9  # the parts and the file made of them are there at once
+BYTES_EACH = 30  # of a score on disk: the parts and the file made of them are there at once
+Selection = Callable[[np.ndarray], object]
+
 COMMAND = """
 import runpy, sys
 sys.argv = ["fedconformal", "report", {plan!r}, {scores!r}, "--site", "A", "--yes", "-o", {report!r}]
@@ -30,42 +28,45 @@ except SystemExit as end:
 """
 
 
-def run() -> Iterator[Row]:
-    yield from _in_memory()
-    yield from _in_file()
+def run(
+    *, in_memory: int = 10**7, in_file: int = 10**8, part: int = 10**7, repetitions: int = 15
+) -> Iterator[Row]:
+    """So many scores in memory and in a file, the file written in parts."""
+    yield from _in_memory(in_memory, repetitions)
+    yield from _in_file(in_file, part)
 
 
-def _in_memory() -> Iterator[Row]:
+def _in_memory(n: int, repetitions: int) -> Iterator[Row]:
     plan = fc.plan(n_sites=10)
-    scores = np.random.default_rng(7).random(IN_MEMORY)
-    place = plan.ranks_for(scores.size)[0] - 1
+    scores = np.random.default_rng(7).random(n)
+    place = plan.ranks_for(n)[0][0] - 1
     answer = partial(fc.report, plan, site="A")
     if answer(scores).value != np.partition(scores, place)[place]:
         raise RuntimeError("the report does not hold the score of its rank")
     theirs = partial(np.partition, kth=place)
-    yield _row("report(plan, scores)", answer, theirs, scores, anchor="numpy.partition")
     in_place = partial(answer, in_place=True)
-    what = "report(plan, scores, in_place=True)"
-    yield _row(what, in_place, theirs, scores, anchor="numpy.partition")
-    yield _row(what, in_place, partial(np.ndarray.partition, kth=place), scores, anchor="partition in place")
+    theirs_in_place = partial(np.ndarray.partition, kth=place)
+    words, in_words = "report(plan, scores)", "report(plan, scores, in_place=True)"
+    for what, ours, other, anchor in (
+        (words, answer, theirs, "numpy.partition"),
+        (in_words, in_place, theirs, "numpy.partition"),
+        (in_words, in_place, theirs_in_place, "partition in place"),
+    ):
+        yield _row(f"{what}, {n:,} scores", _timed(ours, other, scores, repetitions), anchor)
 
 
-def _row(
-    what: str,
-    ours: Callable[[np.ndarray], object],
-    theirs: Callable[[np.ndarray], object],
-    scores: np.ndarray,
-    *,
-    anchor: str,
-) -> Row:
+def _timed(ours: Selection, theirs: Selection, scores: np.ndarray, repetitions: int) -> Comparison:
     """Each call gets a copy made just before it: untouched, and equally warm in the cache."""
     pairs = []
-    for _ in range(REPETITIONS):
+    for _ in range(repetitions):
         ours_once = seconds(partial(ours, scores.copy()))
         pairs.append((ours_once, seconds(partial(theirs, scores.copy()))))
-    result = summarise(pairs)
+    return summarise(pairs)
+
+
+def _row(what: str, result: Comparison, anchor: str) -> Row:
     return Row(
-        what=f"{what}, {IN_MEMORY:,} scores",
+        what=what,
         ours=duration(result.ours),
         anchor=f"{duration(result.anchor)} ({anchor})",
         ratio=f"{result.ratio:.2f}",
@@ -74,21 +75,21 @@ def _row(
     )
 
 
-def _in_file() -> Iterator[Row]:
-    what = f"fedconformal report, {IN_FILE:,} scores in Parquet"
-    free = shutil.disk_usage(tempfile.gettempdir()).free
-    if free < DISK_NEEDED:
-        yield Row(what, f"skipped: {free / 1e9:.1f} GB of disk free, {DISK_NEEDED / 1e9:.0f} GB needed")
+def _in_file(n: int, part: int) -> Iterator[Row]:
+    what = f"fedconformal report, {n:,} scores in Parquet"
+    free, needed = shutil.disk_usage(tempfile.gettempdir()).free, n * BYTES_EACH
+    if free < needed:
+        yield Row(what, f"skipped: {free / 1e9:.1f} GB of disk free, {needed / 1e9:.0f} GB needed")
         return
     with tempfile.TemporaryDirectory() as name:
         directory = Path(name)
         plan, scores, report = (directory / file for file in ("plan.json", "big.parquet", "out.json"))
         plan.write_text(fc.plan(n_sites=10).to_json())
-        _write(scores)
+        _write(scores, n, part)
         program = COMMAND.format(plan=str(plan), scores=str(scores), report=str(report))
         peaks: list[int] = []
         time = seconds(lambda: peaks.append(peak_memory(program)))
-        _check(fc.Report.from_json(report.read_text()), scores)
+        _check(fc.Report.from_json(report.read_text()), scores, n)
     peak = peaks[0] / 1e6
     yield Row(
         what=f"{what}: peak memory of its process",
@@ -100,18 +101,18 @@ def _in_file() -> Iterator[Row]:
     )
 
 
-def _write(path: Path) -> None:
+def _write(path: Path, n: int, size: int) -> None:
     """Uniform scores, never all in memory: parts first, then one file streamed from them."""
     rng = np.random.default_rng(8)
-    parts = [path.with_name(f"part-{i}.parquet") for i in range(IN_FILE // PART)]
+    parts = [path.with_name(f"part-{i}.parquet") for i in range(n // size)]
     for part in parts:
-        pl.DataFrame({"score": rng.random(PART)}).write_parquet(part)
+        pl.DataFrame({"score": rng.random(size)}).write_parquet(part)
     pl.scan_parquet(parts).sink_parquet(path)
     for part in parts:
         part.unlink()
 
 
-def _check(report: fc.Report, path: Path) -> None:
+def _check(report: fc.Report, path: Path, n: int) -> None:
     """A small peak is worth nothing if the answer is wrong."""
     score = pl.col("score")
     below, upto = (
@@ -120,5 +121,6 @@ def _check(report: fc.Report, path: Path) -> None:
         .collect()
         .row(0)
     )
-    if report.n != IN_FILE or not (math.isfinite(report.value) and below < report.ranks[0] <= upto):
-        raise RuntimeError(f"rank {report.ranks[0]} was asked, {below} scores are below the one sent")
+    ((rank,),) = report.ranks
+    if report.n != n or not (math.isfinite(report.value) and below < rank <= upto):
+        raise RuntimeError(f"rank {rank} was asked, {below} scores are below the one sent")

@@ -12,20 +12,24 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 import fedconformal as fc
 from benchmarks._timing import Row, compare, duration
 
-ROWS = 10**6
-CLASSES = 10
-CALIBRATION = 10**4
 INTERVAL_GOAL = 2.0
 LABEL_GOAL = 5.0
 
 
-def run() -> Iterator[Row]:
-    yield _intervals()
-    yield from _labels()
+def run(
+    *,
+    rows: int = 10**6,
+    classes: int = 10,
+    calibration: int = 10**4,
+    repetitions: tuple[int, int] = (15, 5),
+) -> Iterator[Row]:
+    """New rows and calibration rows; how often intervals and label sets are timed."""
+    yield _intervals(rows, repetitions[0])
+    yield from _labels(rows, classes, calibration, repetitions[1])
 
 
-def _intervals() -> Row:
-    predictions = np.random.default_rng(9).normal(size=ROWS)
+def _intervals(rows: int, repetitions: int) -> Row:
+    predictions = np.random.default_rng(9).normal(size=rows)
     threshold = 1.25
     ours = partial(fc.scores.Absolute().set, predictions, threshold)
 
@@ -33,9 +37,9 @@ def _intervals() -> Row:
         return np.stack([predictions - threshold, predictions + threshold], axis=-1)
 
     ours()
-    result = compare([ours] * 15, anchor)
+    result = compare([ours] * repetitions, anchor)
     return Row(
-        what=f"{ROWS:,} intervals, scores.Absolute().set",
+        what=f"{rows:,} intervals, scores.Absolute().set",
         ours=duration(result.ours),
         anchor=f"{duration(result.anchor)} (numpy: stack([p - t, p + t]))",
         ratio=f"{result.ratio:.2f}",
@@ -47,8 +51,9 @@ def _intervals() -> Row:
 class Precomputed(ClassifierMixin, BaseEstimator):
     """A fitted classifier whose features are its probabilities, so that predicting costs nothing."""
 
-    def __init__(self) -> None:
-        self.classes_ = np.arange(CLASSES)
+    def __init__(self, classes: int) -> None:
+        self.classes = classes
+        self.classes_ = np.arange(classes)
 
     def fit(self, X: Any, y: Any) -> "Precomputed":
         return self
@@ -60,18 +65,18 @@ class Precomputed(ClassifierMixin, BaseEstimator):
         return np.zeros(len(X), dtype=int)
 
 
-def _labels() -> Iterator[Row]:
+def _labels(rows: int, classes: int, calibration: int, repetitions: int) -> Iterator[Row]:
     rng = np.random.default_rng(10)
-    known, new = (rng.dirichlet(np.full(CLASSES, 0.3), size=n) for n in (CALIBRATION, ROWS))
-    truth = (rng.random((CALIBRATION, 1)) > known.cumsum(axis=1)[:, :-1]).sum(axis=1)
+    known, new = (rng.dirichlet(np.full(classes, 0.3), size=n) for n in (calibration, rows))
+    truth = (rng.random((calibration, 1)) > known.cumsum(axis=1)[:, :-1]).sum(axis=1)
     score = fc.scores.LAC()
-    plan = fc.plan(n_sites=1, n_points=CALIBRATION)
+    plan = fc.plan(n_sites=1, n_points=calibration, criterion="marginal")
     threshold = fc.calibrate(plan, [fc.report(plan, score.score(truth, known), site="A")]).threshold
-    mapie = SplitConformalClassifier(Precomputed(), confidence_level=0.9).conformalize(known, truth)
-    result = compare([partial(score.set, new, threshold)] * 5, partial(mapie.predict_set, new))
+    mapie = SplitConformalClassifier(Precomputed(classes), confidence_level=0.9).conformalize(known, truth)
+    result = compare([partial(score.set, new, threshold)] * repetitions, partial(mapie.predict_set, new))
     speedup = 1 / result.ratio
     yield Row(
-        what=f"{ROWS:,} x {CLASSES} LAC sets, scores.LAC().set",
+        what=f"{rows:,} x {classes} LAC sets, scores.LAC().set",
         ours=duration(result.ours),
         anchor=f"{duration(result.anchor)} (MAPIE {version('mapie')}, prefit, probabilities ready)",
         ratio=f"{speedup:.1f} times faster",
@@ -83,7 +88,7 @@ def _labels() -> Iterator[Row]:
     slack = int(((scores > threshold) & (scores - threshold <= 1e-8)).sum())
     yield Row(
         what="entries that differ, both calibrated on the same rows",
-        ours=f"{differing} of {ROWS * CLASSES:,}",
+        ours=f"{differing} of {rows * classes:,}",
         anchor=f"{slack} within MAPIE's slack of 1e-8",
         goal="0",
         met=differing == 0,

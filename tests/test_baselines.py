@@ -1,7 +1,9 @@
+import doctest
 import math
 
 import numpy as np
 import pytest
+from scipy.special import betainc
 
 import fedconformal as fc
 from fedconformal import baselines
@@ -40,3 +42,15 @@ def test_scores_must_be_numbers(scores):
 def test_average_needs_a_site():
     with pytest.raises(ValueError, match="at least one site"):
         baselines.average([], 0.9)
+
+
+def test_the_coverage_of_split_conformal_prediction_has_a_beta_law():
+    law = baselines.coverage_law(99, 0.9)
+    assert law.mean() == pytest.approx(90 / 100, abs=1e-14)
+    assert law.cdf(0.88) == pytest.approx(betainc(90, 10, 0.88), rel=1e-12)
+    assert baselines.coverage_law(8, 0.9).mean() == 1
+
+
+def test_the_examples_in_docstrings_run():
+    failed, attempted = doctest.testmod(baselines)
+    assert (failed, attempted) == (0, 2)

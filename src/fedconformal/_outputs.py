@@ -7,7 +7,20 @@ from pathlib import Path
 
 
 def check_free(path: Path, *, force: bool) -> None:
-    """Refuse an output that exists, before any work is done."""
+    """Refuse an output that exists, before any work is done.
+
+    Parameters
+    ----------
+    path : Path
+        Where the output is to go.
+    force : bool
+        Whether a regular file there may be overwritten.
+
+    Raises
+    ------
+    ValueError
+        If something else than a regular file is there, a file that may not be overwritten, or no directory.
+    """
     if path.is_dir():
         raise ValueError(f"{path}: is a directory")
     if os.path.lexists(path) and not path.is_file():
@@ -19,7 +32,24 @@ def check_free(path: Path, *, force: bool) -> None:
 
 
 def write_atomically(path: Path, write: Callable[[Path], object], *, force: bool, mode: int = 0o644) -> None:
-    """Let ``write`` fill a file beside ``path``, then move it there in one step."""
+    """Let ``write`` fill a file beside ``path``, then move it there in one step.
+
+    Parameters
+    ----------
+    path : Path
+        Where the output is to go.
+    write : callable
+        Takes the path of a temporary file, and writes to it.
+    force : bool
+        Whether a regular file there may be overwritten.
+    mode : int
+        Permissions of the file.
+
+    Raises
+    ------
+    ValueError
+        If the output may not be written there; nothing is left behind.
+    """
     check_free(path, force=force)
     try:
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=path.suffix)
@@ -50,7 +80,24 @@ def _publish(temporary: Path, path: Path, *, force: bool) -> None:
 
 
 def write_text(path: Path, text: str, *, force: bool, mode: int = 0o644) -> None:
-    """Write text atomically."""
+    """Write text atomically, in UTF-8.
+
+    Parameters
+    ----------
+    path : Path
+        Where the output is to go.
+    text : str
+        What to write.
+    force : bool
+        Whether a regular file there may be overwritten.
+    mode : int
+        Permissions of the file.
+
+    Raises
+    ------
+    ValueError
+        If the output may not be written there; nothing is left behind.
+    """
     write_atomically(
         path, lambda temporary: temporary.write_text(text, encoding="utf-8"), force=force, mode=mode
     )

@@ -4,18 +4,15 @@ A class joins by being registered, or by an entry point that an installed packag
 looked up only when a name is not known yet, or when all names are asked for.
 """
 
+import re
+import warnings
 from collections.abc import Iterator
-from importlib.metadata import entry_points
-from typing import Generic, Protocol, TypeVar
-
-
-class Named(Protocol):
-    """A class with a name of its own."""
-
-    name: str
-
+from importlib.metadata import EntryPoint, entry_points
+from typing import Generic, TypeVar
 
 T = TypeVar("T")
+
+_NAME = re.compile(r"[a-z][a-z0-9-]{0,59}")
 
 
 class Registry(Generic[T]):
@@ -37,8 +34,9 @@ class Registry(Generic[T]):
     def register(self, kind: type[T]) -> type[T]:
         """Add a class under its ``name``; a decorator. A name that is taken is refused."""
         name = getattr(kind, "name", None)
-        if not isinstance(name, str) or not name.isprintable() or name != name.strip() or not name:
-            raise TypeError(f"a {self.what} needs a class attribute name, one line of text, got {name!r}")
+        if not isinstance(name, str) or not _NAME.fullmatch(name):
+            allowed = "small letters, digits and hyphens"
+            raise TypeError(f"a {self.what} needs a class attribute name of {allowed}, got {name!r}")
         if self._known.setdefault(name, kind) is not kind:
             raise ValueError(f"there is a {self.what} called {name!r} already")
         return kind
@@ -67,6 +65,15 @@ class Registry(Generic[T]):
         if not self._looked:
             self._looked = True
             for point in entry_points(group=self.group):
-                if point.name not in self._known:
-                    self.register(point.load())
+                self._load(point)
         return tuple(self._known)
+
+    def _load(self, point: EntryPoint) -> None:
+        """Register what an installed package brings; one that is broken is said and left out."""
+        try:
+            self.register(point.load())
+        except Exception as error:
+            warnings.warn(
+                f"the {self.what} {point.name!r} of the package {point.value!r} cannot be used: {error}",
+                stacklevel=4,
+            )

@@ -103,12 +103,22 @@ def float_array(name: str, values: Any, *, ndim: int) -> Floats:
     return array.astype(np.float64, copy=False)
 
 
+class BadRowsError(ValueError):
+    """Some rows of an array are not allowed; ``bad`` says which, one entry per row."""
+
+    def __init__(self, message: str, bad: Bools) -> None:
+        super().__init__(message)
+        self.bad = bad
+
+
 def all_rows(name: str, values: NDArray[Any], good: Bools, rule: str) -> None:
     """Refuse values unless all rows are good: the message counts those that are not and shows the first."""
     if good.all():
         return
-    rows = np.flatnonzero(~good.reshape(len(good), -1).all(axis=1))
-    raise ValueError(
-        f"{name} {rule}; not so in {len(rows)} of {len(good)} rows, "
-        f"the first is row {rows[0]}: {values[rows[0]].tolist()}"
+    bad: Bools = np.any(~good.reshape(len(good), -1), axis=1)
+    first = int(np.argmax(bad))
+    raise BadRowsError(
+        f"{name} {rule}; not so in {np.count_nonzero(bad)} of {len(bad)} rows, "
+        f"the first is row {first}: {values[first].tolist()}",
+        bad,
     )

@@ -1,4 +1,5 @@
 import ctypes
+import math
 import os
 import random
 import secrets
@@ -482,10 +483,12 @@ def test_killed_at_any_system_call(path):
 def test_killed_at_random_times_among_others(path):
     """Forty times, three processes want the same answer and are killed in about the time that one takes."""
     rng, codes = random.Random(4), []
-    Ledger(path).raise_budget("D", 4.1, reason="forty-one plans")
-    start = time.perf_counter()
-    assert exit_code(in_child(Witness(path, "P").ask)) == 0
-    typical = time.perf_counter() - start
+    Ledger(path).raise_budget("D", 4.5, reason="forty-five plans")
+    typical = math.inf
+    for number in range(5):  # the shortest: on a busy machine one alone may take much longer than the rest
+        start = time.perf_counter()
+        assert exit_code(in_child(Witness(path, f"first {number}").ask)) == 0
+        typical = min(typical, time.perf_counter() - start)
     for number in range(40):
         witness = Witness(path, f"P{number}")
         pids = [in_child(witness.ask) for _ in range(3)]

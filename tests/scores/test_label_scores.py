@@ -182,6 +182,13 @@ def test_a_bad_row_is_found_by_its_number_in_whichever_block(monkeypatch):
             score.set(prediction, 0.5)
 
 
+def test_a_row_at_the_limit_is_good_beside_a_bad_one_too():
+    limit = [0.4995, 0.4995]
+    assert LAC().score([0], [limit]).tolist() == [0.5005]
+    with pytest.raises(ValueError, match="1 of 2 rows, the first is row 1"):
+        LAC().score([0, 0], [limit, [0.5, 0.4]])
+
+
 @pytest.mark.parametrize("score", RANDOMIZED)
 @pytest.mark.parametrize(
     ("u", "message"),

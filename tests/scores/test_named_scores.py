@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import os
 import subprocess
 import sys
 
@@ -68,3 +69,115 @@ def test_scores_need_neither_scikit_learn_nor_pandas():
         "import sys, fedconformal.scores; sys.exit(bool({'sklearn', 'pandas', 'mapie'} & set(sys.modules)))"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+# --- scores of other packages ----------------------------------------------------------------
+
+PACKAGE = """
+from dataclasses import dataclass
+
+import numpy as np
+
+from fedconformal.scores import IntervalScore
+
+
+@dataclass(frozen=True)
+class Relative(IntervalScore):
+    name = "relative"
+    power: float
+    offset: float = 0.0
+
+    def score(self, y, prediction):
+        return np.abs(y - prediction) / (self.offset + np.abs(prediction) ** self.power)
+
+    def set(self, prediction, threshold):
+        center = self.checked(prediction)
+        spread = self.offset + np.abs(center) ** self.power
+        return self.intervals(center, center, lambda t: t * spread, threshold)
+
+
+class Stranger:
+    name = "stranger"
+"""
+
+
+@pytest.fixture
+def installed(tmp_path):
+    """Run code where a package is installed that brings a score by an entry point."""
+    (tmp_path / "relative_scores.py").write_text(PACKAGE)
+    metadata = tmp_path / "relative_scores-1.0.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: relative-scores\nVersion: 1.0\n")
+    (metadata / "entry_points.txt").write_text(
+        "[fedconformal.scores]\nrelative = relative_scores:Relative\nstranger = relative_scores:Stranger\n"
+    )
+    path = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])])
+
+    def run(code):
+        done = subprocess.run(
+            [sys.executable, "-c", f"from fedconformal import scores\n{code}"],
+            env={**os.environ, "PYTHONPATH": path},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout.splitlines()
+
+    return run
+
+
+def test_a_package_adds_a_score_by_an_entry_point(installed):
+    printed = installed(
+        "score = scores.from_name('relative', power=1)\n"
+        "print(score, type(score).__module__, scores.is_registered(score))\n"
+        "print(score.set([2.0], 0.5).tolist(), score.parameters())\n"
+        "print(scores.names_of(scores.IntervalScore))"
+    )
+    assert printed == [
+        "Relative(power=1, offset=0.0) relative_scores True",
+        "[[1.0, 3.0]] {'power': 1, 'offset': 0.0}",
+        "('absolute', 'normalized', 'cqr', 'relative')",
+    ]
+
+
+def test_a_package_is_not_even_imported_while_nobody_asks_for_its_scores(installed):
+    printed = installed("import sys\nscores.from_name('lac')\nprint('relative_scores' in sys.modules)")
+    assert printed == ["False"]
+
+
+def test_the_parameters_of_such_a_score_are_checked_by_name(installed):
+    tried = "try:\n    scores.from_name({})\nexcept ValueError as error:\n    print(error)\n"
+    printed = installed(
+        tried.format("'relative'") + tried.format("'relative', power=1, root=2") + tried.format("'stranger'")
+    )
+    assert printed[:2] == [
+        "score 'relative' needs parameter 'power'; it takes power, offset",
+        "score 'relative' has no parameter 'root'; it takes power, offset",
+    ]
+    assert printed[2].startswith("score 'stranger' must be a subclass of IntervalScore or LabelScore, got")
+
+
+def test_a_score_registered_here_is_known_until_it_is_removed():
+    @dataclasses.dataclass(frozen=True)
+    class Twice(Absolute):
+        name = "twice"
+
+    assert not scores.is_registered(Twice())
+    scores.SCORES.register(Twice)
+    try:
+        assert scores.from_name("twice") == Twice()
+        assert scores.is_registered(Twice())
+    finally:
+        scores.SCORES.unregister("twice")
+    assert "twice" not in scores.SCORES
+
+
+def test_a_score_that_has_the_name_of_another_is_not_registered():
+    class Absolute(scores.Absolute):
+        pass
+
+    assert not scores.is_registered(Absolute())
+    assert scores.is_registered(scores.Absolute())
+    with pytest.raises(ValueError, match="there is a score called 'absolute' already"):
+        scores.SCORES.register(Absolute)

@@ -23,7 +23,7 @@ def main(grid: Grid, context: Context) -> None:
     while len(list(grid.get_node_ids())) < config["sites"]:
         sleep(0.1)
     weigh = Scales(grid)
-    plan = fc.plan(n_sites=config["sites"], n_points=config["points"], confidence_level=0.9)
+    plan = fc.plan(n_sites=config["sites"], n_points=config["points"])
     rounds = {
         "ours": lambda: calibrate(grid, plan, timeout=TIMEOUT),
         "floor": lambda: query(grid, "floor"),

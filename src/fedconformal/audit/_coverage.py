@@ -65,9 +65,7 @@ def coverage(calibration: Calibration, i: int) -> Finding:
     available = sum(count for n, rank, count in claim.kinds if private or rank <= n)
     if claim.votes > available:
         threshold = calibration.levels[i].threshold
-        return Finding(
-            f"{claim.name}: no rank, so the whole space", str(threshold), threshold == math.inf
-        )
+        return Finding(f"{claim.name}: no rank, so the whole space", str(threshold), threshold == math.inf)
     if private:
         return _private(claim)
     count = _PROMISES.get(plan.promise, {}).get(plan.criterion)
@@ -127,9 +125,7 @@ def _mean_of_each(claim: _Claim) -> Finding:
 
 def _all_reached(claim: _Claim) -> Finding:
     at = np.array([float(claim.goal)])
-    missed = sum(
-        count * float(Recount([n], [rank], 1, 0).cdf(at)[0]) for n, rank, count in claim.kinds
-    )
+    missed = sum(count * float(Recount([n], [rank], 1, 0).cdf(at)[0]) for n, rank, count in claim.kinds)
     delta = float(claim.delta)
     name = f"{claim.name}: all sites reach it at once with probability 1 - {delta:g}"
     holds = claim.votes == claim.calibration.n_answers and missed <= delta + MEAN_ERROR

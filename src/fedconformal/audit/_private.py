@@ -43,7 +43,9 @@ def _permute_and_flip(odds: Floats, n_bins: int) -> Floats:
     """
     x = np.minimum(odds, 1.0)
     with np.errstate(divide="ignore", invalid="ignore"):
-        nobody = np.where(x > 0, (1 - np.exp(n_bins * np.log1p(-np.minimum(x, 1 - 1e-16)))) / (n_bins * x), 1.0)
+        nobody = np.where(
+            x > 0, (1 - np.exp(n_bins * np.log1p(-np.minimum(x, 1 - 1e-16)))) / (n_bins * x), 1.0
+        )
     small = (n_bins - 1) * x / 2  # an upper bound by Bernoulli's inequality, without cancellation
     bound = np.where(n_bins * x < 1e-6, small, np.where(x < 1, 1 - nobody, 1 - 1 / n_bins))
     return np.where(odds > 1, 1 - 1 / (n_bins * np.maximum(odds, 1.0)), bound)
@@ -89,7 +91,12 @@ class PrivateRecount:
         """The law of a private calibration; None where this auditor does not know its mechanism."""
         plan, part = calibration.plan, calibration.part
         rule, quantile = plan.privacy, plan.levels[level].exact_quantile
-        if rule is None or quantile is None or rule.mechanism not in _MECHANISMS or rule.analysis not in _WIDTHS:
+        if (
+            rule is None
+            or quantile is None
+            or rule.mechanism not in _MECHANISMS
+            or rule.analysis not in _WIDTHS
+        ):
             return None
         a, d = quantile.numerator, quantile.denominator
         epsilon = Fraction(str(rule.epsilon)) / len(plan.levels)

@@ -33,7 +33,19 @@ _NOISE = 1e-13  # a probability that counts as none when the window is looked fo
 
 @dataclass(frozen=True)
 class Recount:
-    """The law for sites of these sizes that sent these ranks, at most ``max_faulty`` of them anything."""
+    """The law for sites of these sizes that sent these ranks, at most ``max_faulty`` of them anything.
+
+    Parameters
+    ----------
+    sizes, ranks : sequence of int
+        How many scores each site has, and the rank it sent.
+    server_rank : int
+        Votes that the threshold needs.
+    max_faulty : int
+        How many reports may be arbitrary.
+    tick : callable
+        Called now and then while this works.
+    """
 
     sizes: Sequence[int]
     ranks: Sequence[int]

@@ -8,8 +8,9 @@ from fedconformal.audit._finding import Finding
 from fedconformal.documents import Calibration, Report, is_signed_by
 
 
-def of_reports(calibration: Calibration, reports: Sequence[Report], label: str | None = None) -> list[Finding]:
-    """The threshold from the reports; with a label, from what they say of this group."""
+def of_reports(calibration: Calibration, reports: Sequence[Report]) -> list[Finding]:
+    """The threshold from the reports; for the calibration of one group, from what they say of it."""
+    label = calibration.label
     by_digest = {report.digest: report for report in reports}
     digests = {received.site: received.report for received in calibration.reports}
     used = [by_digest.get(digests.get(answer.site, "")) for answer in calibration.answers]
@@ -28,12 +29,8 @@ def _fitting(calibration: Calibration, reports: Sequence[Report], label: str | N
     differ = []
     for answer, report in zip(calibration.answers, reports, strict=True):
         part = report.by_label.get(label)
-        same_plan = label is not None or report.plan == calibration.plan.digest
-        if part is None or not same_plan or (report.site, part.n, part.ranks) != (
-            answer.site,
-            answer.n,
-            answer.ranks,
-        ):
+        said = None if part is None else (report.plan, report.site, part.n, part.ranks)
+        if said != (calibration.plan.answered_digest, answer.site, answer.n, answer.ranks):
             differ.append(answer.site)
     found = f"not {', '.join(differ[:5])}" if differ else "all of them"
     return Finding("the reports say what the answers say", found, not differ)
@@ -71,7 +68,9 @@ def of_groups(calibration: Calibration, reports: Sequence[Report]) -> tuple[list
         report for received, report in found if (report.site, report.plan) == (received.site, plan.digest)
     ]
     findings = [
-        Finding("the reports are those that counted", f"{len(found)} of {len(there)}", len(found) == len(there)),
+        Finding(
+            "the reports are those that counted", f"{len(found)} of {len(there)}", len(found) == len(there)
+        ),
         Finding(
             "every report is of its site and for this plan",
             f"{len(fitting)} of {len(found)}",

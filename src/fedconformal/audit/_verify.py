@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from fedconformal._text import quoted
+from fedconformal._text import count, quoted
 from fedconformal.audit._coverage import coverage
 from fedconformal.audit._finding import Finding
 from fedconformal.audit._reports import of_groups, of_reports
@@ -63,7 +63,7 @@ def _verify_groups(calibration: Calibration, reports: Sequence[Report] | None) -
         else:
             inside = _verify_alone(found)
             if counted is not None:
-                inside += of_reports(found, counted, label)
+                inside += of_reports(found, counted)
         findings += [replace(each, claim=f"{quoted([label])}: {each.claim}") for each in inside]
     return findings
 
@@ -122,6 +122,6 @@ def _monotone(calibration: Calibration) -> Finding:
     thresholds = [found.threshold for found in ordered]
     return Finding(
         "a higher level has no smaller threshold",
-        f"{len(thresholds)} levels",
+        count(len(thresholds), "level"),
         thresholds == sorted(thresholds),
     )

@@ -7,7 +7,23 @@ from collections.abc import Sequence
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; every failure that a user can cause is one line and exit code 2."""
+    """Run the command; every failure that a user can cause is one line and exit code 2.
+
+    Parameters
+    ----------
+    arguments : sequence of str, optional
+        What stands behind ``fedconformal`` on the command line; by default that of this process.
+
+    Returns
+    -------
+    int
+        The exit code.
+
+    Examples
+    --------
+    >>> main(["plan", "--sites", "3", "--points", "-5"])
+    2
+    """
     try:
         from fedconformal.cli._app import app
     except ModuleNotFoundError as error:
@@ -29,6 +45,7 @@ def _run(app: object, arguments: list[str]) -> int:
     except (ValueError, TypeError, OSError, ImportError, MemoryError, RecursionError) as error:
         return _fail(_sentence(error))
     except Exception as error:
+        # Which module these come from depends on the version of typer.
         if type(error).__name__ == "Abort":
             return _fail("stopped, nothing was written", code=130)
         message = getattr(error, "format_message", None)

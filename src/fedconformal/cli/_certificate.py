@@ -1,17 +1,30 @@
-"""A calibration as a page for people."""
+"""``fedconformal certificate``."""
 
 from pathlib import Path
+from typing import Annotated
 
-from fedconformal._outputs import write_text
+import typer
+
+from fedconformal.cli._options import Force
 from fedconformal.cli._show import say, working
-from fedconformal.documents import Calibration
-from fedconformal.pages import certificate
 
 
-def write_certificate(path: Path, output: Path, *, force: bool) -> None:
-    """Recount the claim, then write the page."""
-    calibration = Calibration.read(path)
+def certificate(
+    calibration: Annotated[Path, typer.Argument(help="The calibration to certify.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="The HTML page to write.")] = Path(
+        "certificate.html"
+    ),
+    force: Force = False,
+) -> None:
+    """Turn a calibration into a page for people: what is promised, on what it rests, what it cost."""
+    from fedconformal import web
+    from fedconformal._outputs import write_text
+    from fedconformal.cli._files import check_output
+    from fedconformal.documents import Calibration
+
+    check_output(output, force=force)
+    found = Calibration.read(calibration)
     with working("recounting"):
-        page = certificate(calibration)
+        page = web.certificate(found)
     write_text(output, page, force=force)
     say(f"wrote {output}")

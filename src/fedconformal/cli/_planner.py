@@ -1,21 +1,30 @@
-"""The planner's page, served to this machine."""
+"""``fedconformal planner``."""
 
-from fedconformal._extras import need
+from typing import Annotated
+
+import typer
+
 from fedconformal.cli._show import say
 
 
-def run(*, host: str, port: int, allow_hosts: list[str], browse: bool) -> None:
-    """Serve until interrupted."""
-    for module in ("starlette", "uvicorn"):
-        need(module, extra="web")
-    from fedconformal.planner import serve
-    from fedconformal.planner._guard import LOOPBACK
+def planner(
+    host: Annotated[
+        str, typer.Option(help="Address to listen at; the default is this machine alone.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 takes any that is free.")] = 8484,
+    allow_host: Annotated[
+        list[str] | None, typer.Option(help="Another name that requests may call this server by.")
+    ] = None,
+    browser: Annotated[bool, typer.Option(help="Open the page in a browser.")] = True,
+) -> None:
+    """Open a web page on which a plan is found by moving sliders."""
+    from fedconformal import web
 
-    if host not in LOOPBACK:
+    if not web.is_loopback(host):
         say("Whoever can reach this machine can use the planner.")
+    web.serve(host=host, port=port, allow_hosts=allow_host or [], browse=browser, announce=_announce)
 
-    def tell(address: str) -> None:
-        print(f"planner: {address}", flush=True)
-        say("Ctrl-C stops it.")
 
-    serve(host=host, port=port, allow_hosts=allow_hosts, browse=browse, tell=tell)
+def _announce(address: str) -> None:
+    print(f"planner: {address}", flush=True)
+    say("Ctrl-C stops it.")

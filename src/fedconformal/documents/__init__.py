@@ -2,7 +2,14 @@
 
 from typing import Any
 
-from fedconformal.documents._base import LARGEST_N, MAX_BYTES, Document, DocumentError, SiteName, first_problem
+from fedconformal.documents._base import (
+    LARGEST_N,
+    MAX_BYTES,
+    Document,
+    DocumentError,
+    SiteName,
+    first_problem,
+)
 from fedconformal.documents._calibration import (
     Aggregate,
     Answer,

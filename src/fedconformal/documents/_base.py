@@ -75,6 +75,13 @@ class Part(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """A copy with changes, and without what was remembered of the original, such as its digest."""
+        copy = super().model_copy(update=update, deep=deep)
+        for name in copy.__dict__.keys() - type(self).model_fields.keys():
+            del copy.__dict__[name]
+        return copy
+
 
 class Document(Part):
     """A Plan, a Report, a Calibration or a Check.
@@ -88,12 +95,9 @@ class Document(Part):
     format: str
     version: int
 
-    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
-        """A copy with changes, and without what was remembered of the original, such as its digest."""
-        copy = super().model_copy(update=update, deep=deep)
-        for name in copy.__dict__.keys() - type(self).model_fields.keys():
-            del copy.__dict__[name]
-        return copy
+    def __hash__(self) -> int:
+        """By content, which may hold dictionaries."""
+        return hash(self.digest)
 
     @model_serializer(mode="wrap")
     def _named(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
@@ -245,7 +249,18 @@ def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def first_problem(error: ValidationError) -> str:
-    """The first thing that is wrong, in one line that names the field."""
+    """The first thing that is wrong, in one line that names the field.
+
+    Parameters
+    ----------
+    error : ValidationError
+        What reading a document raised.
+
+    Returns
+    -------
+    str
+        The field and the reason, and how many more there are.
+    """
     problem = error.errors(include_url=False, include_context=False)[0]
     where = ".".join(map(str, problem["loc"])) or "content"
     more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""

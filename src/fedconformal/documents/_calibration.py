@@ -183,7 +183,7 @@ class Calibration(Document):
     def _alone(self, i: int, label: str) -> "Calibration":
         """One group as a calibration of its own; one that nobody answered for is no whole document."""
         part, there = self.parts[i], {answer.site for answer in self.parts[i].answers}
-        return Calibration.model_construct(
+        alone = Calibration.model_construct(
             format=self.format,
             version=self.version,
             plan=self.plan[label],
@@ -192,11 +192,18 @@ class Calibration(Document):
             refused=part.refused,
             assumptions=self.assumptions,
         )
+        alone.__dict__.update(label=label, authenticated=self.authenticated)
+        return alone
 
     def __getitem__(self, label: str) -> "Calibration":
         """The calibration of one group, as a calibration of its own."""
         self.plan[label]
         return self.by_label[label]
+
+    @cached_property
+    def label(self) -> str | None:
+        """The group that this is the calibration of, where it was taken out of one with groups."""
+        return None
 
     @property
     def part(self) -> CalibrationPart:
@@ -236,7 +243,7 @@ class Calibration(Document):
         """How many sites did not answer, named or not; with groups, by label."""
         return self._each(lambda found: found.part.n_missing)
 
-    @property
+    @cached_property
     def authenticated(self) -> bool:
         """Whether every report was signed with its site's key: those that were not do not count."""
         return self.plan.keys is not None
@@ -266,10 +273,11 @@ class Calibration(Document):
     @cached_property
     def designs(self) -> tuple[Design, ...]:
         """The design of each level, for the sites that answered."""
+        part = self.part
         return tuple(
             replace(
                 planned,
-                blocks=self.part.blocks(i),
+                blocks=part.blocks(i),
                 server_rank=found.server_rank,
                 advice=None if found.advice is None else PlannedAdvice(**found.advice.model_dump()),
             )

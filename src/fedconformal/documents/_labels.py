@@ -35,7 +35,18 @@ class UnknownGroupWarning(UserWarning):
 
 
 def label_text(label: Any) -> str:
-    """A label as documents hold it; the class number 3 is the label "3"."""
+    """A label as documents hold it; the class number 3 is the label "3".
+
+    Parameters
+    ----------
+    label : str or int
+        As people hold it.
+
+    Returns
+    -------
+    str
+        Text.
+    """
     if isinstance(label, str):
         return str(label)
     if isinstance(label, bool) or not isinstance(label, Integral):
@@ -44,7 +55,20 @@ def label_text(label: Any) -> str:
 
 
 def unique_labels(labels: ArrayLike) -> tuple[list[str], NDArray[np.intp]]:
-    """The different labels, and for each point which of them it has."""
+    """The different labels, and for each point which of them it has.
+
+    Parameters
+    ----------
+    labels : array-like
+        The label of each point, text or whole numbers.
+
+    Returns
+    -------
+    names : list of str
+        The different labels.
+    which : array of int
+        For each point the place of its label among them.
+    """
     # Text of numpy's own loses zero bytes at its end, so lists are taken as they are.
     values = labels if isinstance(labels, np.ndarray) else np.asarray(labels, dtype=object)
     if values.ndim != 1:

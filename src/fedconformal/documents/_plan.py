@@ -110,7 +110,9 @@ class Plan(Document):
 
     def _alone(self, part: PlanPart) -> "Plan":
         single = part.model_copy(update={"label": None, "epsilon": None})
-        return Plan(parts=(single,), score=self.score, privacy=self._privacy_of(part))
+        alone = Plan(parts=(single,), score=self.score, privacy=self._privacy_of(part))
+        alone.__dict__["answered_digest"] = self.digest  # no field: equal plans stay equal
+        return alone
 
     def __getitem__(self, label: str) -> "Plan":
         """The plan of one group, as a plan of its own."""
@@ -118,6 +120,11 @@ class Plan(Document):
             known = f"this plan has {quoted(self.labels)}" if self.labels else "this plan has no groups"
             raise KeyError(f"no group {label!r}: {known}")
         return self.by_label[label]
+
+    @cached_property
+    def answered_digest(self) -> str:
+        """The digest that reports carry: for the plan of one group, that of the whole plan."""
+        return self.digest
 
     @property
     def part(self) -> PlanPart:
@@ -290,8 +297,8 @@ class Plan(Document):
     @property
     def releases(self) -> tuple[PrivateRelease, ...] | None:
         """The private release of each level; None if the plan is not private."""
-        sends = [design.sending for design in self.designs]
-        return None if self.privacy is None else tuple(s.release for s in sends if isinstance(s, Private))
+        found = tuple(design.sending.release for design in self.designs)
+        return tuple(release for release in found if release is not None) or None
 
     @property
     def to_answer(self) -> tuple[str, ...]:
@@ -351,7 +358,9 @@ class Plan(Document):
 
 def _designs(part: PlanPart, privacy: PrivacyRule | None) -> tuple[Design, ...]:
     """The design of each level of a part."""
-    return tuple(_design(part, i, _sending(level, privacy, len(part.levels))) for i, level in enumerate(part.levels))
+    return tuple(
+        _design(part, i, _sending(level, privacy, len(part.levels))) for i, level in enumerate(part.levels)
+    )
 
 
 def _design(part: PlanPart, i: int, sending: Sending) -> Design:

@@ -5,7 +5,7 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Annotated, Self
 
-from pydantic import Field, StringConstraints, model_validator
+from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
 from fedconformal._text import count as counted
 from fedconformal._validation import rank_of
@@ -29,7 +29,9 @@ class Advice(Part):
         default=None, ge=1, description="smallest size that would do if every site had it"
     )
     n_sites: int | None = Field(
-        default=None, ge=1, description="smallest number of sites of the present (smallest) size that would do"
+        default=None,
+        ge=1,
+        description="smallest number of sites of the present (smallest) size that would do",
     )
     epsilon: float | None = Field(default=None, gt=0, description="smallest privacy loss that would do")
 
@@ -74,8 +76,10 @@ class Level(Part):
 class ScoreRule(Part):
     """The score that all sites use, with all its parameters."""
 
-    name: Annotated[str, StringConstraints(min_length=1, max_length=60)]
-    parameters: dict[str, bool | int | float | str] = Field(default={})
+    name: Name
+    parameters: Annotated[
+        dict[str, bool | int | float | str], AfterValidator(lambda given: dict(sorted(given.items())))
+    ] = Field(default={})
 
 
 class PrivacyRule(Part):
@@ -157,7 +161,7 @@ class PlanPart(Part):
         names = self.site_names
         if names is not None and len(set(names)) != len(names):
             raise ValueError("a site occurs twice")
-        if self.n_sites is not None and 2 * self.max_faulty >= self.n_sites:
+        if self.n_sites is not None and self.blocks != () and 2 * self.max_faulty >= self.n_sites:
             raise ValueError("max_faulty must be below half the number of sites")
         if self.blocks is None:
             self._check_open()
@@ -243,5 +247,16 @@ class PlanPart(Part):
 
 
 def fraction_text(share: Fraction) -> str:
-    """A fraction as documents hold it."""
+    """A fraction as documents hold it.
+
+    Parameters
+    ----------
+    share : Fraction
+        In lowest terms, as fractions are.
+
+    Returns
+    -------
+    str
+        Numerator, slash, denominator.
+    """
     return f"{share.numerator}/{share.denominator}"

@@ -11,7 +11,20 @@ _PREFIX = "ed25519:"
 
 @dataclass(frozen=True)
 class SigningKey:
-    """A site's private key. Keep it at the site."""
+    """A site's private key. Keep it at the site.
+
+    Attributes
+    ----------
+    public_key : str
+        What the plan lists for this site.
+
+    Examples
+    --------
+    >>> import fedconformal as fc
+    >>> key = fc.SigningKey.new()
+    >>> key.public_key[:8]
+    'ed25519:'
+    """
 
     _key: Any = field(repr=False)
 
@@ -53,7 +66,20 @@ class SigningKey:
 
 
 def is_signed_by(report: Report, public_key: str) -> bool:
-    """Whether the report carries a valid signature of this key."""
+    """Whether the report carries a valid signature of this key.
+
+    Parameters
+    ----------
+    report : Report
+        Signed or not.
+    public_key : str
+        As the plan lists it.
+
+    Returns
+    -------
+    bool
+        False also where there is no signature.
+    """
     if report.signature is None:
         return False
     exceptions = need("cryptography.exceptions", extra="cli")

@@ -2,7 +2,7 @@
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import Annotated, Any, Generic, TypeVar, overload
 
 import numpy as np
@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 def _increasing(ranks: tuple[int, ...]) -> tuple[int, ...]:
-    if any(left > right for left, right in zip(ranks, ranks[1:], strict=False)):
+    if any(left > right for left, right in pairwise(ranks)):
         raise ValueError("ranks must be in increasing order")
     return ranks
 
@@ -22,7 +22,18 @@ Ranks = Annotated[tuple[int, ...], AfterValidator(_increasing)]
 
 
 def one_or_all(values: Sequence[Any]) -> Any:
-    """The only value, or a tuple of all: how a document answers for one level or several."""
+    """The only value, or a tuple of all: how a document answers for one level or several.
+
+    Parameters
+    ----------
+    values : sequence
+        One or more.
+
+    Returns
+    -------
+    object
+        The value, or the tuple.
+    """
     return values[0] if len(values) == 1 else tuple(values)
 
 
@@ -73,7 +84,9 @@ class PerSite(Sequence[T], Generic[T]):
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         """As a numpy array."""
-        return np.repeat(self._values, np.diff([0, *self._ends]), axis=0).astype(dtype or np.int64)
+        return np.repeat(np.asarray(self._values), np.diff([0, *self._ends]), axis=0).astype(
+            dtype or np.int64
+        )
 
     def __repr__(self) -> str:
         """Runs, as in ``PerSite(10 x 89)``."""

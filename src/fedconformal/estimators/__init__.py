@@ -1,4 +1,4 @@
-"""scikit-learn estimators over grouped data: ``conformalize(X, y, sites=...)``, then intervals or sets."""
+"""scikit-learn estimators for rows of many sites: ``conformalize(X, y, sites=...)``, then predict."""
 
 from fedconformal._extras import need
 

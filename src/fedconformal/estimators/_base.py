@@ -1,9 +1,8 @@
 """What both estimators share: a model, the sites' calibration of it, scikit-learn's conventions."""
 
 from abc import abstractmethod
-from collections.abc import Mapping
 from copy import deepcopy
-from typing import Any, ClassVar, Self
+from typing import Any, Generic, Self, TypeVar
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
@@ -12,18 +11,18 @@ from sklearn.utils import column_or_1d, get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from fedconformal import _validation
-from fedconformal.documents import Calibration, Plan
-from fedconformal.estimators._sites import split_by_site
-from fedconformal.planning import plan
-from fedconformal.scores import APS, LAC, RAPS, Absolute, Normalized, QuantileRegression, Score, from_name
-from fedconformal.scores._base import Floats
-from fedconformal.server import calibrate
-from fedconformal.site import report
+from fedconformal._text import quoted
+from fedconformal._typing import Floats
+from fedconformal.documents import Calibration, Plan, Report, ScoreRule
+from fedconformal.estimators._promised import level_places
+from fedconformal.estimators._rows import group_names, group_sizes, rows_by_site
+from fedconformal.protocol import calibrate, plan, report
+from fedconformal.scores import Score, from_name, is_registered, names_of
 
-_IN_DOCUMENTS = (Absolute, Normalized, QuantileRegression, LAC, APS, RAPS)
+S = TypeVar("S", bound=Score)
 
 
-class FederatedConformal(BaseEstimator):  # type: ignore[misc]
+class FederatedConformal(BaseEstimator, Generic[S]):  # type: ignore[misc]
     """A model whose prediction sets are calibrated on scores that stay at their sites.
 
     ``estimator_`` and ``conformity_score_`` always belong to the calibration, if there is one: ``fit``
@@ -31,8 +30,8 @@ class FederatedConformal(BaseEstimator):  # type: ignore[misc]
     ``conformalize`` or ``from_calibration`` on.
     """
 
-    _SCORES: ClassVar[tuple[str, ...]]
-    _KIND: ClassVar[str]
+    _score_class: type[S]
+    """What a score must be an instance of."""
 
     estimator: Any
     confidence_level: Any
@@ -40,6 +39,7 @@ class FederatedConformal(BaseEstimator):  # type: ignore[misc]
     criterion: Any
     delta: float
     max_faulty: int
+    promise: str
     prefit: bool
 
     @abstractmethod
@@ -47,11 +47,11 @@ class FederatedConformal(BaseEstimator):  # type: ignore[misc]
         """What ``estimator=None`` stands for."""
 
     @abstractmethod
-    def _check_estimator(self, estimator: Any, score: Score) -> None:
+    def _check_estimator(self, estimator: Any, score: S) -> None:
         """Refuse an estimator, fitted or not, that cannot give what the score takes."""
 
     @abstractmethod
-    def _row_scores(self, model: Any, score: Score, X: Any, y: Any) -> Floats:
+    def _row_scores(self, model: Any, score: S, X: Any, y: Any) -> Floats:
         """The score of each row."""
 
     # -- the workflow ----------------------------------------------------------------------------------
@@ -61,8 +61,17 @@ class FederatedConformal(BaseEstimator):  # type: ignore[misc]
 
         Parameters
         ----------
-        X, y : training data, which must not be used for ``conformalize``.
-        **fit_params : passed to the estimator's ``fit`` (to each one's, if there are several).
+        X : array-like of shape (n, n_features)
+            Training data, which must not be used for ``conformalize``.
+        y : array-like of shape (n,)
+            Their outcomes.
+        **fit_params : dict
+            Passed to the estimator's ``fit`` (to each one's, if there are several).
+
+        Returns
+        -------
+        self
+            With ``estimator_``, and without any calibration.
         """
         if self.prefit:
             raise ValueError(
@@ -70,7 +79,7 @@ class FederatedConformal(BaseEstimator):  # type: ignore[misc]
                 "conformalize, or set prefit=False"
             )
         score = self._checked_score()
-        plan(**self._wishes())
+        self._asked()
         self._check_estimator(self._prototype(), score)
         y = y if y is None else column_or_1d(y, warn=True)
         models = clone(self._prototype())
@@ -78,39 +87,73 @@ class FederatedConformal(BaseEstimator):  # type: ignore[misc]
             model.fit(X, y, **fit_params)
         return self._adopt(models, score)
 
-    def conformalize(self, X: Any, y: Any, *, sites: Any = None) -> Self:
+    def conformalize(self, X: Any, y: Any, *, sites: Any = None, groups: Any = None) -> Self:
         """Calibrate as a federation would: each site's scores are made into one report, and only these meet.
 
-        Sets ``calibration_``. A level that no ranks reach gives an InfeasibleWarning and sets that hold
-        everything.
+        A level that no ranks reach gives an InfeasibleWarning and sets that hold everything.
 
         Parameters
         ----------
-        X, y : calibration data, which the estimator was not trained on.
-        sites : the site of each row: one label per row, of any kind, known by ``str(label)``. Sizes may
-            differ. The same label for all rows is the usual split conformal prediction.
+        X : array-like of shape (n, n_features)
+            Calibration data, which the estimator was not trained on.
+        y : array-like of shape (n,)
+            Their outcomes.
+        sites : array-like of shape (n,)
+            The site of each row: labels of any kind, known by ``str(label)``. Sizes may differ. The same
+            label for all rows is the usual split conformal prediction.
+        groups : array-like of shape (n,), optional
+            For one threshold for each group of rows, the group of each: text or whole numbers. New rows are
+            then predicted with the label of theirs, which must be known before their outcome is.
+
+        Returns
+        -------
+        self
+            With ``calibration_``.
         """
         score = self._checked_score()
         model = self._model_to_calibrate(score)
-        scores = split_by_site(self._row_scores(model, score, X, y), sites)
-        chosen = plan(
-            n_points={site: len(values) for site, values in scores.items()},
-            score=_rule(score),
-            **self._wishes(),
+        scores = self._row_scores(model, score, X, y)
+        rows = rows_by_site(sites, len(scores))
+        labels = None if groups is None else group_names(groups, len(scores))
+        sizes: dict[str, Any] = (
+            {"n_points": {site: len(here) for site, here in rows.items()}}
+            if labels is None
+            else {"groups": group_sizes(labels, rows)}
         )
-        reports = [report(chosen, values, site=site) for site, values in scores.items()]
-        return self._set_calibration(model, score, calibrate(chosen, reports))
+        # A plan names only scores that every site can make from their name.
+        chosen = plan(**sizes, score=score if is_registered(score) else None, **self._wishes())
+        reports: list[Report] = [
+            report(chosen, scores[here], site=site, groups=None if labels is None else labels[here])
+            for site, here in rows.items()
+        ]
+        places = list(range(len(chosen.confidence_levels)))
+        return self._set_calibration(model, score, calibrate(chosen, reports), places)
 
     def from_calibration(self, calibration: Calibration) -> Self:
         """Use the result of a real federation (files, Flower) instead of ``conformalize``.
 
-        Refused with a ValueError if its plan fixes another score, lacks a ``confidence_level`` of this
-        estimator, or promises less than its ``criterion``, ``delta`` and ``max_faulty``. That the sites
-        used this very model cannot be checked here.
+        The calibration must promise at least what this estimator asks for: the same promise and criterion
+        with a ``delta`` that is not larger, or a law of the coverage from which the asked criterion follows.
+        For ``criterion=None``, ``"stable"`` and ``"marginal"``, whose promise is the mean coverage, that is
+        any law whose mean is at least the level. A promise to each site is one for the population too.
+        That the sites used this very model cannot be checked here.
 
         Parameters
         ----------
-        calibration : for example ``Calibration.read("calibration.json")``.
+        calibration : Calibration
+            For example ``Calibration.read("calibration.json")``; with groups, new rows are predicted with
+            the labels of theirs.
+
+        Returns
+        -------
+        self
+            With ``calibration_``.
+
+        Raises
+        ------
+        ValueError
+            If its plan fixes another score, lacks a ``confidence_level`` of this estimator, or promises less
+            than its ``promise``, ``criterion``, ``delta`` and ``max_faulty``.
         """
         if not isinstance(calibration, Calibration):
             raise TypeError(
@@ -118,24 +161,19 @@ class FederatedConformal(BaseEstimator):  # type: ignore[misc]
                 f"got {type(calibration).__name__}"
             )
         score = self._checked_score()
-        rule = calibration.plan.score
-        if rule is not None and from_name(rule.name, **rule.parameters()) != score:
-            raise ValueError(
-                f"conformity_score must be the score of the calibration's plan, "
-                f"{from_name(rule.name, **rule.parameters())}, got {score}"
-            )
-        return self._set_calibration(self._model_to_calibrate(score), score, calibration)
+        _check_same_score(calibration.plan.score, score)
+        model = self._model_to_calibrate(score)
+        return self._set_calibration(model, score, calibration, level_places(self._asked(), calibration))
 
-    def _set_calibration(self, model: Any, score: Score, calibration: Calibration) -> Self:
-        thresholds = _thresholds(plan(**self._wishes()), calibration)
+    def _set_calibration(self, model: Any, score: S, calibration: Calibration, places: list[int]) -> Self:
         self._adopt(model, score)
         self.calibration_ = calibration
-        self.thresholds_ = thresholds
+        self._level_places = places
         return self
 
-    def _adopt(self, model: Any, score: Score) -> Self:
+    def _adopt(self, model: Any, score: S) -> Self:
         if hasattr(self, "calibration_"):
-            del self.calibration_, self.thresholds_
+            del self.calibration_, self._level_places
         self.estimator_ = model
         self.conformity_score_ = score
         return self
@@ -146,20 +184,48 @@ class FederatedConformal(BaseEstimator):  # type: ignore[misc]
         self._check_calibrated()
         return self.calibration_.plan
 
+    @property
+    def thresholds_(self) -> Any:
+        """The threshold of each level, shape (n_levels,); with groups, by label."""
+        self._check_calibrated()
+        if not self.plan_.is_grouped:
+            return self._asked_thresholds(self.calibration_)
+        return {label: self._asked_thresholds(found) for label, found in self.calibration_.by_label.items()}
+
+    def _asked_thresholds(self, calibration: Calibration) -> Floats:
+        return np.array(calibration.thresholds)[self._level_places]
+
+    def _thresholds_of_rows(self, groups: Any, n: int) -> Floats:
+        """The thresholds of all rows, (n_levels,), or with groups those of each row, (n, n_levels)."""
+        labels = self.plan_.labels
+        if not labels:
+            if groups is not None:
+                raise ValueError("groups go with a calibration that has groups, and this one has none")
+            return self._asked_thresholds(self.calibration_)
+        if groups is None:
+            raise ValueError(f"groups must give the group of each row: the calibration has {quoted(labels)}")
+        found = self.calibration_.threshold_of(group_names(groups, n))
+        return found.reshape(n, len(self.plan_.confidence_levels))[:, self._level_places]
+
     # -- parameters ------------------------------------------------------------------------------------
 
     def _wishes(self) -> dict[str, Any]:
-        names = ("confidence_level", "criterion", "delta", "max_faulty")
+        names = ("confidence_level", "criterion", "delta", "max_faulty", "promise")
         return {name: getattr(self, name) for name in names}
 
-    def _checked_score(self) -> Score:
-        given = self.conformity_score
+    def _asked(self) -> Plan:
+        """What is wanted, checked: the plan of a federation that is as small as can be."""
+        faulty = _validation.integer("max_faulty", self.max_faulty, low=0)
+        return plan(2 * faulty + 1, 1, on_infeasible="ignore", **self._wishes())
+
+    def _checked_score(self) -> S:
+        given, names = self.conformity_score, names_of(self._score_class)
         if isinstance(given, str):
-            return from_name(_validation.choice("conformity_score", given, self._SCORES))
-        if isinstance(given, type) or not isinstance(given, Score) or given.kind != self._KIND:
+            given = from_name(_validation.choice("conformity_score", given, names))
+        if not isinstance(given, self._score_class):
             raise ValueError(
-                f"conformity_score must be one of {', '.join(map(repr, self._SCORES))} or a score object "
-                f"whose kind is {self._KIND!r}, got {given!r}"
+                f"conformity_score must be one of {', '.join(map(repr, names))} or an instance of "
+                f"scores.{self._score_class.__name__}, got {given!r}"
             )
         return given
 
@@ -168,7 +234,7 @@ class FederatedConformal(BaseEstimator):  # type: ignore[misc]
 
     # -- the model -------------------------------------------------------------------------------------
 
-    def _model_to_calibrate(self, score: Score) -> Any:
+    def _model_to_calibrate(self, score: S) -> Any:
         """The given estimator with prefit=True, the trained one else."""
         model = self._given_model() if self.prefit else self._model()
         self._check_estimator(model, score)
@@ -248,44 +314,15 @@ def _check_fitted(estimator: Any) -> None:
             )
 
 
-def _rule(score: Score) -> Mapping[str, Any] | None:
-    """The score as a plan holds it; None for one that documents do not know."""
-    return {"name": score.name, **score.parameters()} if type(score) in _IN_DOCUMENTS else None
-
-
-def _thresholds(asked: Plan, calibration: Calibration) -> Floats:
-    """The threshold of each level that is asked for, or a ValueError if less is promised."""
-    found = {level.confidence_level: level.threshold for level in calibration.levels}
-    levels = [level.confidence_level for level in asked.levels]
-    if not set(levels) <= set(found):
+def _check_same_score(rule: ScoreRule | None, score: Score) -> None:
+    """Refuse a score that is not the one of a plan, if the plan fixes one."""
+    if rule is None:
+        return
+    try:
+        fixed = from_name(rule.name, **rule.parameters)
+    except ValueError as error:
+        raise ValueError(f"the score of the calibration's plan is not known here: {error}") from None
+    if fixed != score:
         raise ValueError(
-            f"confidence_level must be among those of the calibration, {list(found)}, got {levels}"
+            f"conformity_score must be the score of the calibration's plan, {fixed}, got {score}"
         )
-    if not _promised(asked, calibration):
-        raise ValueError(
-            f"the calibration promises less than is asked for: {_promise(calibration.plan)} instead of "
-            f"{_promise(asked)}"
-        )
-    return np.array([found[level] for level in levels])
-
-
-def _promised(asked: Plan, calibration: Calibration) -> bool:
-    given = calibration.plan
-    if given.max_faulty < asked.max_faulty:
-        return False
-    if given.criterion == asked.criterion:
-        return (given.delta or 0) <= (asked.delta or 0)
-    if asked.criterion != "marginal":
-        return False
-    if given.criterion == "stable":
-        return True
-    # Coverage that is large most of the time need not be so on average, which "marginal" asks for.
-    means = {
-        level.confidence_level: law.mean() for level, law in zip(given.levels, calibration.laws, strict=True)
-    }
-    return all(means[level.confidence_level] >= level.confidence_level for level in asked.levels)
-
-
-def _promise(plan: Plan) -> str:
-    delta = "" if plan.delta is None else f", delta={plan.delta:g}"
-    return f"criterion={plan.criterion!r}{delta}, max_faulty={plan.max_faulty}"

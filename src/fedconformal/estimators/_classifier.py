@@ -1,7 +1,7 @@
 """Prediction sets for any classifier with probabilities."""
 
 import warnings
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,10 +11,10 @@ from sklearn.utils import column_or_1d
 from sklearn.utils.metaestimators import available_if
 
 from fedconformal import _validation
+from fedconformal._typing import Bools, Floats
 from fedconformal.estimators._base import FederatedConformal
-from fedconformal.estimators._sites import is_missing
-from fedconformal.scores import Score
-from fedconformal.scores._base import Bools, Floats
+from fedconformal.estimators._rows import is_missing
+from fedconformal.scores import LabelScore
 
 _SCORING, _PREDICTING = 0, 1
 
@@ -24,12 +24,12 @@ def _has_probabilities(self: "FederatedConformalClassifier") -> bool:
     return hasattr(inner, "predict_proba")
 
 
-class FederatedConformalClassifier(ClassifierMixin, FederatedConformal):  # type: ignore[misc]
+class FederatedConformalClassifier(ClassifierMixin, FederatedConformal[LabelScore]):  # type: ignore[misc]
     """Prediction sets of labels calibrated over sites.
 
     If, given the model, all calibration rows and the new row have independent and identically distributed
-    scores, a set holds the label with mean probability at least ``confidence_level``
-    (``criterion="marginal"``); ``calibration_.law`` is the exact law of that probability given the data.
+    scores, a set holds the label with mean probability at least ``confidence_level``; ``calibration_.law`` is
+    the exact law of that probability given the data.
 
     Parameters
     ----------
@@ -37,10 +37,16 @@ class FederatedConformalClassifier(ClassifierMixin, FederatedConformal):  # type
         Fitted with ``prefit=True``. None is a LogisticRegression, with ``prefit=False`` only.
     confidence_level : float or list of floats
         Coverage wanted; with several, the sets have a last axis with one entry for each.
-    conformity_score : {"lac", "aps", "raps"} or a `fedconformal.scores` object
+    conformity_score : {"lac", "aps", "raps"} or scores.LabelScore
         ``"aps"`` and ``"raps"`` are not randomized; ``scores.APS(randomized=True)`` is.
-    criterion, delta, max_faulty
-        See `fedconformal.plan`.
+    criterion : {"stable", "marginal", "conditional"}, optional
+        See `fedconformal.plan`; the promise's own default if left out.
+    delta : float
+        For the conditional criterion.
+    max_faulty : int
+        How many sites may send anything at all.
+    promise : {"population", "each-site"}
+        Whose new rows are covered; see `fedconformal.plan`.
     prefit : bool
         True: use the fitted estimator as it is, and skip ``fit``. False: ``fit`` trains a clone.
     random_state : None, int, numpy Generator or RandomState
@@ -50,14 +56,18 @@ class FederatedConformalClassifier(ClassifierMixin, FederatedConformal):  # type
 
     Attributes
     ----------
-    estimator_ : the fitted model.
+    estimator_ : classifier
+        The fitted model.
     classes_ : array of shape (n_classes,)
         The labels, in the order of the sets' second axis.
     calibration_ : Calibration
         Threshold, exact law, sites; ``plan_`` is its plan.
-    thresholds_ : array of shape (n_levels,)
-    conformity_score_ : the score in use.
-    n_features_in_, feature_names_in_ : as the model has them.
+    thresholds_ : array of shape (n_levels,), or dict of them by group
+        The threshold of each level.
+    conformity_score_ : LabelScore
+        The score in use.
+    n_features_in_, feature_names_in_ : int and array
+        As the model has them.
 
     Notes
     -----
@@ -77,8 +87,7 @@ class FederatedConformalClassifier(ClassifierMixin, FederatedConformal):  # type
     ((5,), (5, 3, 1))
     """
 
-    _SCORES: ClassVar = ("lac", "aps", "raps")
-    _KIND: ClassVar = "labels"
+    _score_class = LabelScore
 
     def __init__(
         self,
@@ -86,9 +95,10 @@ class FederatedConformalClassifier(ClassifierMixin, FederatedConformal):  # type
         *,
         confidence_level: Any = 0.9,
         conformity_score: Any = "lac",
-        criterion: Any = "marginal",
+        criterion: Any = None,
         delta: float = 0.1,
         max_faulty: int = 0,
+        promise: str = "population",
         prefit: bool = True,
         random_state: Any = None,
     ) -> None:
@@ -98,6 +108,7 @@ class FederatedConformalClassifier(ClassifierMixin, FederatedConformal):  # type
         self.criterion = criterion
         self.delta = delta
         self.max_faulty = max_faulty
+        self.promise = promise
         self.prefit = prefit
         self.random_state = random_state
 
@@ -107,38 +118,69 @@ class FederatedConformalClassifier(ClassifierMixin, FederatedConformal):  # type
         return np.asarray(self._model().classes_)
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """Return the model's label for each row, shape (n,); no calibration is needed."""
+        """Return the model's label for each row; no calibration is needed.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, n_features)
+            New rows.
+
+        Returns
+        -------
+        array of shape (n,)
+            Labels.
+        """
         return np.asarray(self._model().predict(X))
 
     @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> Floats:
-        """Return the model's class probabilities, shape (n, n_classes)."""
+        """Return the model's class probabilities.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, n_features)
+            New rows.
+
+        Returns
+        -------
+        array of shape (n, n_classes)
+            Columns in the order of ``classes_``.
+        """
         return np.asarray(self._model().predict_proba(X))
 
-    def predict_set(self, X: Any) -> tuple[NDArray[Any], Bools]:
+    def predict_set(self, X: Any, *, groups: Any = None) -> tuple[NDArray[Any], Bools]:
         """Return the model's labels, and which labels score at most the threshold.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, n_features)
+            New rows.
+        groups : array-like of shape (n,), optional
+            With groups, the group of each row; the set of one that was not calibrated holds all labels, with
+            an UnknownGroupWarning.
 
         Returns
         -------
         y_pred : array of shape (n,)
+            The model's labels.
         sets : bool array of shape (n, n_classes, n_levels)
             Columns in the order of ``classes_``. All labels where the level cannot be reached; a row
             without a true entry is an empty set.
         """
         self._check_calibrated()
         probabilities = np.asarray(self.estimator_.predict_proba(X))
+        thresholds = self._thresholds_of_rows(groups, len(probabilities))
         draws = self._draws(self.conformity_score_, len(probabilities), _PREDICTING)
-        sets = self.conformity_score_.set(probabilities, self.thresholds_, **draws)
-        return self.predict(X), np.asarray(sets)
+        return self.predict(X), self.conformity_score_.sets(probabilities, thresholds, **draws)
 
     def _default_estimator(self) -> Any:
         return LogisticRegression()
 
-    def _check_estimator(self, estimator: Any, score: Score) -> None:
+    def _check_estimator(self, estimator: Any, score: LabelScore) -> None:
         if not hasattr(estimator, "predict_proba"):
             raise ValueError(f"estimator must have predict_proba, and {type(estimator).__name__} has not")
 
-    def _row_scores(self, model: Any, score: Score, X: Any, y: Any) -> Floats:
+    def _row_scores(self, model: Any, score: LabelScore, X: Any, y: Any) -> Floats:
         probabilities = np.asarray(model.predict_proba(X))
         places = _places(column_or_1d(y), model.classes_)
         draws = self._draws(score, len(probabilities), _SCORING)
@@ -146,15 +188,15 @@ class FederatedConformalClassifier(ClassifierMixin, FederatedConformal):  # type
         scores[places < 0] = np.inf
         return scores
 
-    def _draws(self, score: Score, n: int, stream: int) -> dict[str, Floats]:
-        """The argument u of a randomized score; the calibration's draws are independent of the sets'."""
-        if not getattr(score, "randomized", False):
+    def _draws(self, score: LabelScore, n: int, stream: int) -> dict[str, Any]:
+        """The random numbers of a randomized score; the calibration's are independent of the sets'."""
+        if not score.needs_draws:
             return {}
         source = self.random_state
         if not isinstance(source, (np.random.Generator, np.random.RandomState)):
             seed = None if source is None else [stream, _validation.integer("random_state", source, low=0)]
             source = np.random.default_rng(seed)
-        return {"u": source.random(n)}
+        return score.draws(source.random(n))
 
 
 def _places(y: NDArray[Any], classes: Any) -> NDArray[np.intp]:

@@ -3,16 +3,33 @@
 ``fedconformal reproduce`` runs the studies; ``run`` runs the protocol on any data set, model and method.
 """
 
-from fedconformal.experiments._data import DataSet, MissingDataError, from_table, load, poisson
-from fedconformal.experiments._methods import METHODS, PRIVATE_METHODS, Method
-from fedconformal.experiments._models import MODELS, Forest, Model, Network, Ridge
-from fedconformal.experiments._page import save_figure, save_page, save_summary
-from fedconformal.experiments._protocol import Scenario, paper_scenarios, run
-from fedconformal.experiments._results import summarise
-from fedconformal.experiments._store import Store
-from fedconformal.experiments._studies import STUDIES, Settings, Study
+from fedconformal._extras import need
+
+need("matplotlib", extra="experiments")
+
+from fedconformal.experiments._data import (  # noqa: E402
+    DATA_ADDRESS,
+    DATA_FOLDER,
+    DATA_SETS,
+    DataSet,
+    MissingDataError,
+    available,
+    from_table,
+    load,
+    poisson,
+)
+from fedconformal.experiments._methods import METHODS, PRIVATE_METHODS, Method  # noqa: E402
+from fedconformal.experiments._models import MODELS, Forest, Model, Network, Ridge  # noqa: E402
+from fedconformal.experiments._page import save_figure, save_page, save_summary  # noqa: E402
+from fedconformal.experiments._protocol import Progress, Scenario, paper_scenarios, run  # noqa: E402
+from fedconformal.experiments._results import summarise  # noqa: E402
+from fedconformal.experiments._store import Store  # noqa: E402
+from fedconformal.experiments._studies import STUDIES, Settings, Study, study_of  # noqa: E402
 
 __all__ = [
+    "DATA_ADDRESS",
+    "DATA_FOLDER",
+    "DATA_SETS",
     "METHODS",
     "MODELS",
     "PRIVATE_METHODS",
@@ -23,11 +40,13 @@ __all__ = [
     "MissingDataError",
     "Model",
     "Network",
+    "Progress",
     "Ridge",
     "Scenario",
     "Settings",
     "Store",
     "Study",
+    "available",
     "from_table",
     "load",
     "paper_scenarios",
@@ -36,5 +55,6 @@ __all__ = [
     "save_figure",
     "save_page",
     "save_summary",
+    "study_of",
     "summarise",
 ]

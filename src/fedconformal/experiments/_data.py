@@ -9,17 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fedconformal._extras import need
 from fedconformal._tables import numbers, read_table
+from fedconformal._typing import Floats
 
-Floats = NDArray[np.float64]
-
-ADDRESS = "https://raw.githubusercontent.com/yromano/cqr/master/datasets/"
+DATA_ADDRESS = "https://raw.githubusercontent.com/yromano/cqr/master/datasets/"
 """Where the data sets are published, beside the code of the CQR paper."""
 
-FOLDER = "FEDCONFORMAL_DATA"
+DATA_FOLDER = "FEDCONFORMAL_DATA"
 """Environment variable: a folder that holds the files of the data sets."""
 
 
@@ -31,8 +29,23 @@ class MissingDataError(ValueError):
 class DataSet:
     """Features and target as read, before any split.
 
-    ``many_sites`` and ``few_sites`` are the paper's two federations, (sites, points each), m >> n and m << n.
-    ``parts`` is how many rows train and calibrate, 40 % each if left out; the other rows test.
+    Parameters
+    ----------
+    name : str
+        What tables and figures call it.
+    X : array of shape (n, n_features)
+        Features.
+    y : array of shape (n,)
+        What is to be predicted.
+    many_sites, few_sites : tuple of int
+        The paper's two federations, as (sites, points each): m >> n and m << n.
+    parts : tuple of int, optional
+        How many rows train and calibrate, 40 % each if left out; the other rows test.
+
+    Raises
+    ------
+    ValueError
+        If there are fewer than 50 rows, or numbers that are not finite.
     """
 
     name: str
@@ -81,10 +94,31 @@ class _Source:
 
 
 def load(name: str, *, folder: Path | None = None, download: bool = False) -> DataSet:
-    """One of the paper's data sets.
+    """Read one of the paper's data sets.
 
-    Looked for in ``folder`` or else the folder that FEDCONFORMAL_DATA names, then in the cache folder; with
-    ``download`` it is fetched from where it is published into the cache. Every file is checked by SHA-256.
+    Every file is checked by SHA-256.
+
+    Parameters
+    ----------
+    name : str
+        One of `DATA_SETS`.
+    folder : Path, optional
+        Where to look first, instead of the folder that the variable FEDCONFORMAL_DATA names; then in the
+        cache folder.
+    download : bool
+        Whether files that are nowhere are fetched into the cache from where they are published.
+
+    Returns
+    -------
+    DataSet
+        With the paper's federations.
+
+    Raises
+    ------
+    MissingDataError
+        If a file is nowhere; says how to get it.
+    ValueError
+        If there is no such data set, or a file is not the one that the paper used.
     """
     source = _SOURCES.get(name)
     if source is None:
@@ -95,7 +129,18 @@ def load(name: str, *, folder: Path | None = None, download: bool = False) -> Da
 
 
 def available(*, folder: Path | None = None) -> list[str]:
-    """Those of the paper's data sets whose files are on this machine."""
+    """Names of the paper's data sets whose files are on this machine.
+
+    Parameters
+    ----------
+    folder : Path, optional
+        As for `load`.
+
+    Returns
+    -------
+    list of str
+        In the order of `DATA_SETS`.
+    """
     return [
         name
         for name, source in _SOURCES.items()
@@ -109,7 +154,7 @@ def cache_folder() -> Path:
 
 
 def _places(folder: Path | None) -> list[Path]:
-    named = folder or (Path(os.environ[FOLDER]) if os.environ.get(FOLDER) else None)
+    named = folder or (Path(os.environ[DATA_FOLDER]) if os.environ.get(DATA_FOLDER) else None)
     return [*([named] if named else []), cache_folder()]
 
 
@@ -123,7 +168,7 @@ def _find(name: str, file: str, sha: str, folder: Path | None, download: bool) -
         looked = " or ".join(str(place) for place in places)
         raise MissingDataError(
             f"{name}: {file} is not in {looked}. 'fedconformal reproduce {name} --download' fetches it from "
-            f"{ADDRESS + file}; if you have it, name its folder with --data or {FOLDER}"
+            f"{DATA_ADDRESS + file}; if you have it, name its folder with --data or {DATA_FOLDER}"
         )
     return _fetch(file, sha)
 
@@ -132,12 +177,16 @@ def _fetch(file: str, sha: str) -> Path:
     pooch = need("pooch", extra="experiments")
     try:
         return Path(
-            pooch.retrieve(ADDRESS + file, known_hash=f"sha256:{sha}", fname=file, path=cache_folder())
+            pooch.retrieve(DATA_ADDRESS + file, known_hash=f"sha256:{sha}", fname=file, path=cache_folder())
         )
     except ValueError:
-        raise ValueError(f"{ADDRESS + file}: is not the file that was expected (SHA-256 {sha})") from None
+        raise ValueError(
+            f"{DATA_ADDRESS + file}: is not the file that was expected (SHA-256 {sha})"
+        ) from None
     except Exception as error:  # requests, urllib3 and ftplib each have their own
-        raise OSError(f"{ADDRESS + file}: cannot be fetched: {' '.join(str(error).split())[:200]}") from None
+        raise OSError(
+            f"{DATA_ADDRESS + file}: cannot be fetched: {' '.join(str(error).split())[:200]}"
+        ) from None
 
 
 def _checked(path: Path, sha: str) -> Path:
@@ -254,7 +303,7 @@ _SOURCES = {
     ),
 }
 
-NAMES = tuple(_SOURCES)
+DATA_SETS = tuple(_SOURCES)
 """The paper's five data sets."""
 
 
@@ -262,7 +311,20 @@ NAMES = tuple(_SOURCES)
 
 
 def poisson(n_train: int = 1000, n_calibration: int = 1000, n_test: int = 5000, *, seed: int = 0) -> DataSet:
-    """The process of section 5.1: a Poisson response of one feature, with a few large outliers."""
+    """Draw the process of section 5.1: a Poisson response of one feature, with a few large outliers.
+
+    Parameters
+    ----------
+    n_train, n_calibration, n_test : int
+        How many rows each part has.
+    seed : int
+        Of the random generator.
+
+    Returns
+    -------
+    DataSet
+        Called "synthetic".
+    """
     n, rng = n_train + n_calibration + n_test, np.random.default_rng(seed)
     x = rng.uniform(1, 5, size=n)
     y = rng.poisson(np.sin(x) ** 2 + 0.1) + 0.03 * x * rng.standard_normal(n)
@@ -271,7 +333,25 @@ def poisson(n_train: int = 1000, n_calibration: int = 1000, n_test: int = 5000, 
 
 
 def from_table(path: Path, target: str) -> DataSet:
-    """A CSV or Parquet file: one column is the target, numbers and categories in the others are features."""
+    """Make a data set of a CSV or Parquet file.
+
+    Parameters
+    ----------
+    path : Path
+        The file; numbers and categories in its columns are features.
+    target : str
+        The column that is to be predicted.
+
+    Returns
+    -------
+    DataSet
+        Called as the file.
+
+    Raises
+    ------
+    ValueError
+        If there is no such column, no other one, or a cell is empty.
+    """
     frame: Any = read_table(path)
     if target not in frame.columns:
         raise ValueError(f"{path}: no column {target!r}; there are {', '.join(frame.columns)}")
@@ -288,6 +368,6 @@ def from_table(path: Path, target: str) -> DataSet:
 
 
 def _federations(n_calibration: int) -> tuple[tuple[int, int], tuple[int, int]]:
-    """As the paper does: at most a hundred sites of ten points, and the other way round."""
+    """The paper's kind of federations: at most a hundred sites of ten points, and the other way round."""
     sites = min(100, n_calibration // 10)
     return (sites, 10), (10, sites)

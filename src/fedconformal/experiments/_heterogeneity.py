@@ -1,36 +1,84 @@
 """Coverage as sites grow different: larger scores, one odd site, other labels; and who stands out."""
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from scipy import special
 
 from fedconformal._extras import need
-from fedconformal.experiments._methods import DIFFERENT, QQ, Floats, Method, Sites
+from fedconformal._typing import Floats, Ints
+from fedconformal.experiments._methods import DIFFERENT, QQ, Method, Sites
 from fedconformal.experiments._store import Rows
 from fedconformal.heterogeneity import MIXTURE, compare_sites, scale, what_if
 from fedconformal.metrics import clopper_pearson
-from fedconformal.planning import plan as make_plan
-from fedconformal.server import calibrate
-from fedconformal.site import report
+from fedconformal.protocol import calibrate, plan, report
 
 SCALES, ONE_ODD, LABELS, WHO = "a quarter of the sites", "one odd site", "labels", "who stands out"
-N_SITES, N_POINTS = 20, 100
+N_SITES, N_POINTS, N_NEW = 20, 100, 200
 FACTORS = (1.0, 1.25, 1.5, 2.0, 3.0)
 CONCENTRATIONS = (100.0, 10.0, 3.0, 1.0, 0.3, 0.1)
 ODD = {3: 2.0, 7: 0.5, 11: 3.0}
 
 
-def heterogeneity(level: float, runs: int) -> Rows:
-    """All panels of the study; ``runs`` federations for every point."""
-    quarter = dict.fromkeys(range(N_SITES // 4), 1.0)
+def heterogeneity(
+    level: float,
+    runs: int,
+    *,
+    factors: Sequence[float] = FACTORS,
+    concentrations: Sequence[float] = CONCENTRATIONS,
+) -> Rows:
+    """All panels of the study.
+
+    Parameters
+    ----------
+    level : float
+        The confidence level.
+    runs : int
+        Simulated federations for every point of a curve.
+    factors : sequence of float
+        How much larger the scores of odd sites are.
+    concentrations : sequence of float
+        Of the Dirichlet law of labels; the smaller, the less alike are the sites.
+
+    Returns
+    -------
+    list of dict
+        A row for each panel, value and curve, and one for each site of the last panel.
+    """
     return [
-        *_scales(SCALES, quarter, level, runs, test=None),
-        *_scales(ONE_ODD, {0: 1.0}, level, runs, test=0),
-        *_labels(level, runs),
+        *_scales(SCALES, range(N_SITES // 4), factors, level, runs, test=None),
+        *_scales(ONE_ODD, [0], factors, level, runs, test=0),
+        *_labels(concentrations, level, runs),
         *_who(level),
     ]
+
+
+class World(Protocol):
+    """Federations that can be drawn, each with the coverage of a threshold known exactly."""
+
+    def draw(self, rng: np.random.Generator) -> tuple[Sites, Callable[[float], float]]:
+        """The scores of each site, and the coverage as a function of the threshold."""
+        ...
+
+
+# -- larger scores -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class _Scaled:
+    """Half-normal scores, larger by a factor at each site; test points of these sites."""
+
+    factors: Floats
+    tested: Floats
+
+    def draw(self, rng: np.random.Generator) -> tuple[Sites, Callable[[float], float]]:
+        scores = self.factors[:, None] * np.abs(rng.standard_normal((self.factors.size, N_POINTS)))
+        return list(scores), self.coverage
+
+    def coverage(self, threshold: float) -> float:
+        return float(_half_normal(threshold / self.tested).mean())
 
 
 def _half_normal(x: Floats) -> Floats:
@@ -38,61 +86,68 @@ def _half_normal(x: Floats) -> Floats:
     return shares
 
 
-def _scales(panel: str, odd: Mapping[int, float], level: float, runs: int, *, test: int | None) -> Rows:
-    """Half-normal scores, those of the odd sites larger by a factor; test points of one site, or of all."""
+def _scales(
+    panel: str, odd: Collection[int], factors: Sequence[float], level: float, runs: int, *, test: int | None
+) -> Rows:
+    """The odd sites have larger scores; test points of one site, or of all."""
     names = [f"site {j}" for j in range(N_SITES)]
-    chosen = make_plan(n_points=dict.fromkeys(names, N_POINTS), confidence_level=level)
+    chosen = plan(n_points=dict.fromkeys(names, N_POINTS), confidence_level=level, criterion="marginal")
+    where = MIXTURE if test is None else names[test]
     rows: Rows = []
-    for factor in FACTORS:
-        factors = np.array([factor if j in odd else 1.0 for j in range(N_SITES)])
-        tested = factors if test is None else factors[[test]]
-
-        def draw(rng: np.random.Generator, factors: Floats = factors) -> Sites:
-            return list(factors[:, None] * np.abs(rng.standard_normal((N_SITES, N_POINTS))))
-
-        def coverage(threshold: float, tested: Floats = tested) -> float:
-            return float(_half_normal(threshold / tested).mean())
-
-        rows += _simulated(panel, factor, draw, coverage, level, runs)
-        asked = what_if(chosen, {names[j]: scale(factor) for j in odd})
-        where = MIXTURE if test is None else names[test]
+    for factor in factors:
+        each = np.array([factor if j in odd else 1.0 for j in range(N_SITES)])
+        world = _Scaled(each, each if test is None else each[[test]])
+        rows += _simulated(panel, factor, world, level, runs)
+        asked = what_if(chosen, dict.fromkeys([names[j] for j in odd], scale(factor)))
         common = {"panel": panel, "x": factor, "confidence_level": level, "method": QQ}
         rows.append({**common, "curve": "exact law", "coverage": asked.law(where).mean()})
         rows.append({**common, "curve": "Proposition 3.4", "coverage": asked.bounds(where)[0]})
     return rows
 
 
-def _labels(level: float, runs: int) -> Rows:
-    """Digits: sites with shares of labels drawn from a Dirichlet law; scores of a logistic regression.
+# -- other labels ------------------------------------------------------------------------------------------
 
-    The population is the part of scikit-learn's digits that the model was not trained on; a site draws from
-    it by its own shares, so its coverage is known exactly.
+
+@dataclass(frozen=True, eq=False)
+class _Relabelled:
+    """Sites that draw from one population, each by shares of labels of its own.
+
+    The population is finite, so the coverage at each site is known exactly: that of the worst site counts.
     """
+
+    by_label: Sequence[Floats]
+    concentration: float
+
+    def draw(self, rng: np.random.Generator) -> tuple[Sites, Callable[[float], float]]:
+        shares: Floats = rng.dirichlet(np.full(len(self.by_label), self.concentration), size=N_SITES)
+        sites = [self._site(rng, share) for share in shares]
+        return sites, lambda threshold: self._worst(shares, threshold)
+
+    def _site(self, rng: np.random.Generator, share: Floats) -> Floats:
+        sizes = np.array([scores.size for scores in self.by_label])
+        first = np.cumsum(sizes) - sizes
+        labels: Ints = rng.choice(sizes.size, N_POINTS, p=share)
+        drawn: Floats = np.concatenate(self.by_label)[first[labels] + rng.integers(0, sizes[labels])]
+        return drawn
+
+    def _worst(self, shares: Floats, threshold: float) -> float:
+        covered = [np.searchsorted(s, threshold, side="right") / s.size for s in self.by_label]
+        return float((shares @ np.array(covered)).min())
+
+
+def _labels(concentrations: Sequence[float], level: float, runs: int) -> Rows:
+    """Digits: sites with shares of labels drawn from a Dirichlet law; scores of a logistic regression."""
     scores, labels = _digits()
     by_label = [np.sort(scores[labels == label]) for label in range(10)]
-    rows: Rows = []
-    for concentration in CONCENTRATIONS:
-        shares: list[Floats] = []
-
-        def draw(
-            rng: np.random.Generator, concentration: float = concentration, shares: list[Floats] = shares
-        ) -> Sites:
-            shares[:] = list(rng.dirichlet(np.full(10, concentration), size=N_SITES))
-            return [
-                np.array([rng.choice(by_label[label]) for label in rng.choice(10, N_POINTS, p=share)])
-                for share in shares
-            ]
-
-        def coverage(threshold: float, shares: list[Floats] = shares) -> float:
-            covered = [np.searchsorted(s, threshold, side="right") / s.size for s in by_label]
-            return float(min(share @ covered for share in shares))
-
-        rows += _simulated(LABELS, concentration, draw, coverage, level, runs)
-    return rows
+    return [
+        row
+        for concentration in concentrations
+        for row in _simulated(LABELS, concentration, _Relabelled(by_label, concentration), level, runs)
+    ]
 
 
-def _digits() -> tuple[Floats, Any]:
-    """Scores and labels of the digits that a small model was not trained on."""
+def _digits() -> tuple[Floats, Ints]:
+    """Scores and labels of scikit-learn's digits that a small model was not trained on."""
     sets = need("sklearn.datasets", extra="experiments")
     linear = need("sklearn.linear_model", extra="experiments")
     X, y = sets.load_digits(return_X_y=True)
@@ -103,19 +158,13 @@ def _digits() -> tuple[Floats, Any]:
 
 
 def _simulated(
-    panel: str,
-    x: float,
-    draw: Callable[[np.random.Generator], Sites],
-    coverage: Callable[[float], float],
-    level: float,
-    runs: int,
-    methods: Sequence[Method] = DIFFERENT,
+    panel: str, x: float, world: World, level: float, runs: int, methods: Sequence[Method] = DIFFERENT
 ) -> Rows:
     """Mean coverage of each method over federations, all methods on the same ones."""
     rng = np.random.default_rng(0)
     found: dict[str, list[float]] = {method.name: [] for method in methods}
     for _ in range(runs):
-        sites = draw(rng)
+        sites, coverage = world.draw(rng)
         for method in methods:
             found[method.name].append(coverage(method.threshold(sites, level, rng)))
     return [
@@ -134,10 +183,13 @@ def _simulated(
     ]
 
 
+# -- who stands out ----------------------------------------------------------------------------------------
+
+
 def _who(level: float) -> Rows:
-    """One federation with three odd sites: the coverage of 200 new points at each, and who is named."""
+    """One federation with three odd sites: the coverage of new points at each, and who is named."""
     rng = np.random.default_rng(7)
-    chosen = make_plan(N_SITES, N_POINTS, confidence_level=level)
+    chosen = plan(N_SITES, N_POINTS, confidence_level=level, criterion="marginal")
     factors = [ODD.get(j, 1.0) for j in range(N_SITES)]
     reports = [
         report(chosen, factor * np.abs(rng.standard_normal(N_POINTS)), site=f"{j:02}")
@@ -147,17 +199,16 @@ def _who(level: float) -> Rows:
     threshold = float(calibrate(chosen, reports).threshold)
     rows: Rows = []
     for finding, factor in zip(named.sites, factors, strict=True):
-        n = 200
-        covered = int((factor * np.abs(rng.standard_normal(n)) <= threshold).sum())
-        lower, upper = (float(end) for end in clopper_pearson(covered, n))
+        covered = int((factor * np.abs(rng.standard_normal(N_NEW)) <= threshold).sum())
+        lower, upper = (float(end) for end in clopper_pearson(covered, N_NEW))
         rows.append(
             {
                 "panel": WHO,
                 "site": finding.site,
                 "confidence_level": level,
-                "n": n,
+                "n": N_NEW,
                 "covered": covered,
-                "coverage": covered / n,
+                "coverage": covered / N_NEW,
                 "lower": lower,
                 "upper": upper,
                 "stands_out": finding.stands_out,

@@ -3,22 +3,20 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
-from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fedconformal import baselines
+from fedconformal._typing import Floats
 from fedconformal.documents import Plan
-from fedconformal.planning import plan as make_plan
-from fedconformal.privacy import Bins, Privacy
-from fedconformal.privacy._simulation import simulate_releases
-from fedconformal.server import calibrate
-from fedconformal.site import report
+from fedconformal.laws import CoverageLaw
+from fedconformal.privacy import Bins, Privacy, simulate_releases
+from fedconformal.protocol import calibrate, report
+from fedconformal.protocol import plan as make_plan
 
-Floats = NDArray[np.float64]
 Sites = Sequence[Floats]
 Rule = Callable[[Sites, float, np.random.Generator], float]
+Planner = Callable[[tuple[int, ...], float], Plan]
 
 N_BINS = 100
 EPSILONS = (10.0, 5.0, 1.0)
@@ -26,92 +24,146 @@ EPSILONS = (10.0, 5.0, 1.0)
 
 @dataclass(frozen=True)
 class Method:
-    """A name, and a function of (each site's scores, confidence level, random generator) to a threshold."""
+    """A way to calibrate, to be compared with others on the same scores.
+
+    Parameters
+    ----------
+    name : str
+        What tables and figures call it.
+    threshold : callable
+        A function of each site's scores, the confidence level and a random generator to a threshold.
+    epsilon : float or None
+        Privacy loss of each site's report, for a private method.
+    plan : callable or None
+        A function of the sites' sizes and the confidence level to a Plan, for a method that follows one: its
+        law then stands beside what was measured.
+
+    Examples
+    --------
+    >>> from fedconformal.experiments import Method
+    >>> largest = Method("largest score", lambda sites, level, rng: max(scores.max() for scores in sites))
+    >>> largest.threshold([np.array([1.0, 3.0]), np.array([2.0])], 0.9, np.random.default_rng(0))
+    3.0
+    """
 
     name: str
     threshold: Rule
     epsilon: float | None = None
+    plan: Planner | None = None
+
+    def law(self, n_sites: int, n_points: int, level: float) -> CoverageLaw | None:
+        """The law of its coverage for equal sites.
+
+        Parameters
+        ----------
+        n_sites, n_points : int
+            The federation.
+        level : float
+            The confidence level.
+
+        Returns
+        -------
+        CoverageLaw or None
+            None for a method without a plan.
+        """
+        return None if self.plan is None else self.plan((n_points,) * n_sites, level).designs[0].law()
 
 
-def quantile_of_quantiles(
-    sites: Sites,
-    level: float,
-    rng: np.random.Generator,
-    *,
-    criterion: Literal["marginal", "stable"] = "marginal",
-    target: Literal["population", "each-site"] = "population",
-) -> float:
-    """The package's own way: a plan, a report of each site, a calibration."""
-    chosen = _plan(tuple(len(scores) for scores in sites), level, criterion, target)
-    reports = [report(chosen, scores, site=f"site {j}") for j, scores in enumerate(sites)]
-    return float(calibrate(chosen, reports).threshold)
+@dataclass(frozen=True)
+class QuantileOfQuantiles:
+    """The package's own way: a plan, a report of each site, a calibration.
+
+    Parameters
+    ----------
+    criterion, promise, local_ranks : str
+        As `fedconformal.plan` takes them.
+    """
+
+    criterion: str
+    promise: str = "population"
+    local_ranks: str = "common"
+
+    def __call__(self, sites: Sites, level: float, rng: np.random.Generator) -> float:
+        """The threshold that the server finds."""
+        chosen = self.plan(tuple(len(scores) for scores in sites), level)
+        reports = [report(chosen, scores, site=f"site {j}") for j, scores in enumerate(sites)]
+        return float(calibrate(chosen, reports).threshold)
+
+    def plan(self, sizes: tuple[int, ...], level: float) -> Plan:
+        """The plan for sites of these sizes."""
+        return _plan(self, sizes, level)
 
 
-def unbalanced(sites: Sites, level: float, rng: np.random.Generator) -> float:
-    """The paper's appendix A.1: local ranks ceil(level (n_j + 1)), then the server rank that reaches it."""
-    chosen = make_plan(
-        n_points=[len(scores) for scores in sites],
-        confidence_level=level,
-        local_ranks="paper",
-        on_infeasible="ignore",
-    )
-    reports = [report(chosen, scores, site=f"site {j}") for j, scores in enumerate(sites)]
-    return float(calibrate(chosen, reports).threshold)
+@cache
+def _plan(rule: QuantileOfQuantiles, sizes: tuple[int, ...], level: float) -> Plan:
+    return make_plan(n_points=sizes, confidence_level=level, on_infeasible="ignore", **vars(rule))
 
 
-def private(
-    sites: Sites,
-    level: float,
-    rng: np.random.Generator,
-    *,
-    epsilon: float,
-    analysis: Literal["paper", "tight"],
-) -> float:
+def private(sites: Sites, level: float, rng: np.random.Generator, *, epsilon: float, analysis: str) -> float:
     """FedCP²-QQ with bins from the smallest to the largest score, as in the paper's experiment.
 
     **Not private**: such bins depend on the data, and the draws are seeded. This is for comparison only; a
-    site's private report has public bins and a ledger. Infinite where the analysis has no plan.
+    site's private report has public bins and a ledger.
+
+    Parameters
+    ----------
+    sites : sequence of array
+        Each site's scores, equally many.
+    level : float
+        The confidence level.
+    rng : numpy.random.Generator
+        Where the noise comes from.
+    epsilon : float
+        Privacy loss of each site's report.
+    analysis : str
+        As `Privacy` takes it.
+
+    Returns
+    -------
+    float
+        Infinite where the analysis has no plan.
     """
     pooled = np.concatenate(sites)
     chosen = private_plan(len(sites), len(sites[0]), level, epsilon, analysis)
-    quantile, rank = chosen.levels[0].exact_quantile, chosen.levels[0].server_rank
-    if not chosen.feasible or quantile is None or rank is None or chosen.terms is None:
+    if not chosen.feasible or chosen.releases is None:
         return float("inf")
     bins = Bins.uniform(float(pooled.min()), float(pooled.max()), N_BINS, bounded=True)
-    released = simulate_releases(
-        np.stack([bins.place(scores) for scores in sites]),
-        quantile.numerator,
-        quantile.denominator,
-        epsilon=float(chosen.terms.epsilon),
-        calibration=chosen.terms.calibration,
-        mechanism=chosen.terms.mechanism,
-        rng=rng,
-    )
-    return bins.value(int(np.sort(released)[rank - 1]))
+    counts = np.stack([bins.place(scores) for scores in sites])
+    released = simulate_releases(counts, chosen.releases[0], rng=rng)
+    return bins.value(int(np.sort(released)[chosen.server_rank - 1]))
 
 
 @cache
-def _plan(
-    sizes: tuple[int, ...],
-    level: float,
-    criterion: Literal["marginal", "stable"],
-    target: Literal["population", "each-site"],
-) -> Plan:
-    return make_plan(
-        n_points=sizes, confidence_level=level, criterion=criterion, target=target, on_infeasible="ignore"
-    )
+def private_plan(n_sites: int, n_points: int, level: float, epsilon: float, analysis: str) -> Plan:
+    """The plan of the private experiment, with the paper's criterion and its number of bins.
 
+    Parameters
+    ----------
+    n_sites, n_points : int
+        The federation.
+    level : float
+        The confidence level.
+    epsilon : float
+        Privacy loss of each site's report.
+    analysis : str
+        As `Privacy` takes it.
 
-@cache
-def private_plan(m: int, n: int, level: float, epsilon: float, analysis: Literal["paper", "tight"]) -> Plan:
-    """The plan of the private experiment, with the paper's number of bins."""
+    Returns
+    -------
+    Plan
+        A private plan; its threshold is infinite where the analysis finds none.
+    """
     # A plan depends on how many bins there are, not on where they lie.
-    privacy = Privacy(
-        epsilon=epsilon,
-        bins=Bins.uniform(0, 1, N_BINS, bounded=True),
-        analysis=analysis,
+    bins = Bins.uniform(0, 1, N_BINS, bounded=True)
+    privacy = Privacy(epsilon=epsilon, bins=bins, analysis=analysis)
+    return make_plan(
+        n_sites,
+        n_points,
+        confidence_level=level,
+        criterion="marginal",
+        privacy=privacy,
+        on_infeasible="ignore",
     )
-    return make_plan(m, n, confidence_level=level, privacy=privacy, on_infeasible="ignore")
 
 
 def _centralised(sites: Sites, level: float, rng: np.random.Generator) -> float:
@@ -126,6 +178,11 @@ def _single(sites: Sites, level: float, rng: np.random.Generator) -> float:
     return baselines.single_site(sites[0], level)
 
 
+def _planned(name: str, criterion: str, **wishes: str) -> Method:
+    rule = QuantileOfQuantiles(criterion, **wishes)
+    return Method(name, rule, plan=rule.plan)
+
+
 QQ = "FedCP-QQ"
 STABLE = "FedCP-QQ stable"
 CENTRALISED = "Centralised"
@@ -136,24 +193,25 @@ PAPER = "FedCP²-QQ paper"
 TIGHT = "FedCP²-QQ tight"
 
 METHODS: tuple[Method, ...] = (
-    Method(QQ, partial(quantile_of_quantiles, criterion="marginal")),
-    Method(STABLE, partial(quantile_of_quantiles, criterion="stable")),
+    _planned(QQ, "marginal"),
+    _planned(STABLE, "stable"),
     Method(CENTRALISED, _centralised),
     Method(AVERAGE, _average),
     Method(SINGLE, _single),
 )
 """The methods of section 5, and ours."""
 
-DIFFERENT = (*METHODS[:4], Method(EACH, partial(quantile_of_quantiles, target="each-site")))
-"""The methods of the study of sites that differ."""
+UNBALANCED = _planned(QQ, "marginal", local_ranks="paper")
+"""The paper's appendix A.1: local ranks ceil(level (n_j + 1)), then the votes that reach the level."""
 
-_ANALYSES: tuple[tuple[str, Literal["paper", "tight"]], ...] = ((PAPER, "paper"), (TIGHT, "tight"))
+DIFFERENT = (*METHODS[:4], _planned(EACH, "marginal", promise="each-site"))
+"""The methods of the study of sites that differ."""
 
 PRIVATE_METHODS = (
     METHODS[0],
     *(
         Method(name, partial(private, epsilon=epsilon, analysis=analysis), epsilon)
-        for name, analysis in _ANALYSES
+        for name, analysis in ((PAPER, "paper"), (TIGHT, "tight"))
         for epsilon in EPSILONS
     ),
 )

@@ -8,13 +8,11 @@ from numpy.typing import NDArray
 
 from fedconformal import scores
 from fedconformal._extras import need
+from fedconformal._typing import Floats
 from fedconformal.scores import Score
 
-Floats = NDArray[np.float64]
-
-HELD_OUT = (
-    0.05  # share of the training part on which quantile levels and epochs are tuned, as in the CQR paper
-)
+HELD_OUT = 0.05
+"""Share of the training part on which quantile levels and epochs are tuned, as in the CQR paper."""
 
 
 class Model(Protocol):
@@ -27,18 +25,50 @@ class Model(Protocol):
     score: ClassVar[Score]
 
     def fit_predict(self, X: Floats, y: Floats, new: Floats, *, seed: int) -> Floats:
-        """Train on (X, y) and predict for new rows, in the shape that the score takes."""
+        """Train, and predict for new rows.
+
+        Parameters
+        ----------
+        X, y : array
+            The training part.
+        new : array
+            Features of the rows to predict for.
+        seed : int
+            Of everything random; the same seed gives the same predictions.
+
+        Returns
+        -------
+        array
+            Predictions in the shape that the score takes.
+        """
         ...
 
 
 def settings(model: Model) -> dict[str, Any]:
-    """Everything that a fit of this kind of model depends on besides the data."""
+    """Everything that a fit of a model depends on besides the data.
+
+    Parameters
+    ----------
+    model : Model
+        A dataclass.
+
+    Returns
+    -------
+    dict
+        Its fields.
+    """
     return dict(asdict(model))  # type: ignore[call-overload]
 
 
 @dataclass(frozen=True)
 class Ridge:
-    """Ridge regression whose penalty is tuned by cross-validation, with the absolute residual."""
+    """Ridge regression whose penalty is tuned by cross-validation, with the absolute residual.
+
+    Parameters
+    ----------
+    alphas : tuple of float
+        Penalties to choose from.
+    """
 
     name: ClassVar[str] = "ridge"
     score: ClassVar[Score] = scores.Absolute()
@@ -56,8 +86,21 @@ class Forest:
     """Quantile forest with CQR; its two quantile levels are tuned on a held-out part of the training data.
 
     Hyperparameters are those of the CQR paper: trees that look at all features, fully grown (leaves of at
-    least 40 points in its synthetic example). Two economies are ours: a tree draws at most ``max_samples``
-    rows (0: as many as there are), and the levels are tuned with ``n_tuning_trees`` trees.
+    least 40 points in its synthetic example). Two economies are ours: ``max_samples`` and
+    ``n_tuning_trees``.
+
+    Parameters
+    ----------
+    n_trees : int
+        Trees of the forest that predicts.
+    n_tuning_trees : int
+        Trees of the forest with which the quantile levels are tuned.
+    min_samples_leaf : int
+        Fewest points of a leaf.
+    max_samples : int
+        Most rows that a tree draws; 0 for as many as there are.
+    coverage_factor : float
+        How much of the coverage aimed at the tuned quantiles must reach before CQR widens them.
     """
 
     name: ClassVar[str] = "forest"
@@ -75,10 +118,23 @@ class Forest:
         return predicted
 
     def tune(self, X: Floats, y: Floats, *, seed: int) -> tuple[float, float]:
-        """The CQR paper's search: ten pairs from (.05, .95) to (.35, .65), inwards while they get shorter.
+        """Choose quantile levels as the CQR paper does.
 
-        It stops at the first pair whose held-out coverage is below 0.85 of the 90 % aimed at: what CQR then
-        adds is small, and intervals keep their adaptive shape.
+        Of ten pairs from (.05, .95) inwards to (.35, .65) the last before intervals stop getting shorter, or
+        cover less than 0.85 of the 90 % aimed at: what CQR then adds is small, and intervals keep their
+        adaptive shape.
+
+        Parameters
+        ----------
+        X, y : array
+            The training part, of which a share is held out.
+        seed : int
+            Of the split and the forest.
+
+        Returns
+        -------
+        tuple of float
+            The lower and the upper level.
         """
         train, held = _hold_out(len(y), seed)
         pairs = list(zip(np.linspace(0.05, 0.35, 10), np.linspace(0.95, 0.65, 10), strict=True))
@@ -99,9 +155,8 @@ class Forest:
         forest = forests.RandomForestQuantileRegressor(
             n_trees,
             min_samples_leaf=self.min_samples_leaf,
-            max_samples_leaf=1
-            if self.min_samples_leaf == 1
-            else None,  # of leaves that hold one value anyway
+            # Fully grown leaves hold one value anyway.
+            max_samples_leaf=1 if self.min_samples_leaf == 1 else None,
             max_features=1.0,
             max_samples=self.max_samples if 0 < self.max_samples < len(y) else None,
             random_state=seed,
@@ -114,9 +169,22 @@ class Forest:
 class Network:
     """Quantile network with CQR, architecture and training of the CQR paper (PyTorch, extra ``nn``).
 
-    Two hidden layers of 64 with dropout, pinball loss at (.1, .9), Adam; the number of steps is the one
-    after which a held-out part was covered to 80 % with the shortest intervals. One economy is ours: after
-    ``max_steps`` steps no new epoch begins, which the CQR paper's 1,000 epochs exceed on large data sets.
+    Two hidden layers with dropout, pinball loss, Adam; the number of steps is the one after which a held-out
+    part was covered to 80 % with the shortest intervals. One economy is ours: ``max_steps``, which the CQR
+    paper's 1,000 epochs exceed on large data sets.
+
+    Parameters
+    ----------
+    quantiles : tuple of float
+        Levels of the two outputs.
+    n_hidden : int
+        Units of each hidden layer.
+    dropout, learning_rate, weight_decay : float
+        Of the training.
+    batch_size, n_epochs : int
+        Of the training.
+    max_steps : int
+        Gradient steps after which no new epoch begins.
     """
 
     name: ClassVar[str] = "network"

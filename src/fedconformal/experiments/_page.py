@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from functools import partial
 from html import escape
 from pathlib import Path
-from typing import Any
+
+from matplotlib.figure import Figure
 
 from fedconformal._outputs import write_atomically, write_text
 from fedconformal.experiments import _figures as figures
@@ -36,8 +37,23 @@ details { margin: .5em 0 }
 """
 
 
-def save_figure(store: Store, name: str, figure: Any) -> list[Path]:
-    """Write a figure as SVG, PDF and PNG."""
+def save_figure(store: Store, name: str, figure: Figure) -> list[Path]:
+    """Write a figure as SVG, PDF and PNG.
+
+    Parameters
+    ----------
+    store : Store
+        The folder.
+    name : str
+        Name of the study.
+    figure : matplotlib.figure.Figure
+        What is written; the same results give the same files.
+
+    Returns
+    -------
+    list of Path
+        The files.
+    """
     folder = store.folder / "figures"
     folder.mkdir(parents=True, exist_ok=True)
     paths = [folder / f"{name}.{kind}" for kind in FORMATS]
@@ -50,7 +66,20 @@ def save_figure(store: Store, name: str, figure: Any) -> list[Path]:
 
 
 def save_page(store: Store, studies: Mapping[str, Study]) -> Path:
-    """Write index.html: every study that has results, with its settings and its means."""
+    """Write index.html: every study that has results, with its settings and its means.
+
+    Parameters
+    ----------
+    store : Store
+        The folder, with results and figures.
+    studies : mapping from str to Study
+        What to look for.
+
+    Returns
+    -------
+    Path
+        The page.
+    """
     sections = [
         _section(name, study, store.read_results(name), store.folder / "figures" / f"{name}.svg")
         for name, study in studies.items()
@@ -67,13 +96,23 @@ def save_page(store: Store, studies: Mapping[str, Study]) -> Path:
 
 
 def save_summary(store: Store, studies: Mapping[str, Study], *, quick: bool) -> Path | None:
-    """Write results.md and its numbers, summary.csv: all box-plot studies together; None if there is none."""
-    rows = [
-        row
-        for name, study in studies.items()
-        for row in store.read_results(name)
-        if study.draw in (figures.coverage, figures.private)
-    ]
+    """Write results.md and its numbers, summary.csv.
+
+    Parameters
+    ----------
+    store : Store
+        The folder, with results.
+    studies : mapping from str to Study
+        What to look for; those that are summarised count.
+    quick : bool
+        Whether the results are a quick look, and the page must say so.
+
+    Returns
+    -------
+    Path or None
+        The page; None if no such study was run.
+    """
+    rows = [row for name, study in studies.items() if study.summarised for row in store.read_results(name)]
     if not rows:
         return None
     summary = summarise(rows)
@@ -94,7 +133,18 @@ def _section(name: str, study: Study, rows: Rows, figure: Path) -> str:
 
 
 def describe(rows: Rows) -> str:
-    """The settings in the rows: every column that was not measured, with its values if they are few."""
+    """The settings in the rows: every column that was not measured, with its values if they are few.
+
+    Parameters
+    ----------
+    rows : list of dict
+        What a study found.
+
+    Returns
+    -------
+    str
+        A line.
+    """
     words = []
     for column in rows[0]:
         values = [value for value in distinct(rows, column) if value is not None]

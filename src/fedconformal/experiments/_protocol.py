@@ -3,28 +3,42 @@
 import json
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from fedconformal import __version__, metrics
 from fedconformal._extras import need
+from fedconformal._typing import Floats
 from fedconformal.experiments._data import DataSet
 from fedconformal.experiments._methods import METHODS, Method
 from fedconformal.experiments._models import Model, settings
-from fedconformal.experiments._store import Fit, Floats, Rows, Store
+from fedconformal.experiments._store import Fit, Rows, Store
 from fedconformal.scores import EmptySetWarning
 
 Progress = Callable[[int, int], None]
+"""Called with how many fits are there, and how many there will be."""
+
+Work = tuple[DataSet, Model, int]
+"""What is split and trained, and which split."""
 
 MANY, FEW, PRIVATE = "m >> n", "m << n", "private"
 
 
 @dataclass(frozen=True)
 class Scenario:
-    """A federation, and the methods to compare on it."""
+    """A federation, and the methods to compare on it.
+
+    Parameters
+    ----------
+    name : str
+        What tables and figures call it.
+    n_sites, n_points : int
+        The federation.
+    methods : sequence of Method
+        What is compared.
+    """
 
     name: str
     n_sites: int
@@ -33,7 +47,20 @@ class Scenario:
 
 
 def paper_scenarios(dataset: DataSet, methods: Sequence[Method] = METHODS) -> list[Scenario]:
-    """Many small sites, and few large ones."""
+    """The paper's two federations of a data set: many small sites, and few large ones.
+
+    Parameters
+    ----------
+    dataset : DataSet
+        Whose federations these are.
+    methods : sequence of Method
+        What is compared on them.
+
+    Returns
+    -------
+    list of Scenario
+        m >> n and m << n.
+    """
     return [
         Scenario(MANY, *dataset.many_sites, methods),
         Scenario(FEW, *dataset.few_sites, methods),
@@ -44,6 +71,20 @@ def fit_split(dataset: DataSet, model: Model, split: int) -> Fit:
     """Split 40/40/20 at random, scale by the training part, train, and predict for the other two parts.
 
     Features get zero mean and unit variance, the target is divided by its mean absolute value.
+
+    Parameters
+    ----------
+    dataset : DataSet
+        What is split.
+    model : Model
+        What is trained.
+    split : int
+        Which split: the seed of everything random.
+
+    Returns
+    -------
+    Fit
+        Predictions, and what was true.
     """
     start = time.process_time()
     order = np.random.default_rng([split, 0]).permutation(len(dataset.y))
@@ -75,11 +116,37 @@ def run(
     jobs: int | None = None,
     progress: Progress = lambda done, of: None,
 ) -> Rows:
-    """Every method in every scenario on every split of each data set and model wanted: one row each.
+    """Run every method in every scenario on every split of each data set and model.
 
     Fits that the store has are not made again, so an interrupted run goes on where it was and another
-    method costs no training. The rest are spread by joblib: ``jobs`` processes, or wherever an enclosing
-    ``joblib.parallel_config`` says.
+    method costs no training.
+
+    Parameters
+    ----------
+    datasets : sequence of DataSet
+        What is split.
+    models : sequence of Model
+        What is trained.
+    store : Store
+        Where fits are kept.
+    scenarios : callable
+        The scenarios of a data set.
+    wanted : callable
+        Whether a data set and a model go together.
+    n_splits : int
+        Random splits of each data set.
+    confidence_level : float
+        Coverage wanted.
+    jobs : int, optional
+        Processes that train at a time, by joblib; left out, whatever an enclosing
+        ``joblib.parallel_config`` says.
+    progress : callable
+        Told how many fits are there, and of how many.
+
+    Returns
+    -------
+    list of dict
+        One row for each data set, model, split, scenario and method.
     """
     pairs = [(dataset, model) for dataset in datasets for model in models if wanted(dataset, model)]
     work = [(*pair, split) for pair in pairs for split in range(n_splits)]
@@ -104,11 +171,11 @@ def run(
     return rows
 
 
-def _fits(work: Sequence[tuple[DataSet, Model, int]], jobs: int | None) -> Any:
-    """Pairs of work and its fit, as they are done."""
+def _fits(work: Sequence[Work], jobs: int | None) -> Iterator[tuple[Work, Fit]]:
+    """Work and its fit, as they are done."""
     joblib = need("joblib", extra="experiments")
 
-    def numbered(i: int, one: tuple[DataSet, Model, int]) -> tuple[int, Fit]:
+    def numbered(i: int, one: Work) -> tuple[int, Fit]:
         return i, fit_split(*one)
 
     parallel = joblib.Parallel(n_jobs=jobs, return_as="generator_unordered")
@@ -117,7 +184,31 @@ def _fits(work: Sequence[tuple[DataSet, Model, int]], jobs: int | None) -> Any:
 
 
 def evaluate(fit: Fit, model: Model, scenario: Scenario, level: float, split: int) -> Rows:
-    """Coverage on the test part and mean length of the intervals, for each method."""
+    """Coverage on the test part and mean length of the intervals, for each method.
+
+    Parameters
+    ----------
+    fit : Fit
+        Predictions, and what was true.
+    model : Model
+        Whose score is used.
+    scenario : Scenario
+        Federation and methods.
+    level : float
+        The confidence level.
+    split : int
+        Which split: the seed of random methods.
+
+    Returns
+    -------
+    list of dict
+        A row for each method.
+
+    Raises
+    ------
+    ValueError
+        If the federation needs more calibration rows than there are.
+    """
     m, n = scenario.n_sites, scenario.n_points
     if m * n > len(fit.y_calibration):
         raise ValueError(

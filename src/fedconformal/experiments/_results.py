@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -16,34 +16,47 @@ from fedconformal.experiments._methods import (
     QQ,
     STABLE,
     TIGHT,
+    Method,
 )
-from fedconformal.experiments._models import MODELS, Network
+from fedconformal.experiments._models import MODELS, Forest, Ridge
 from fedconformal.experiments._protocol import FEW, MANY, PRIVATE
 from fedconformal.experiments._store import Rows, distinct, mean, select
-from fedconformal.planning import plan
 
-GROUP = ("scenario", "dataset", "model", "n_sites", "n_points", "method", "epsilon")
-NAMES = [method.name for method in METHODS]
+SETTING = ("scenario", "dataset", "model", "n_sites", "n_points", "method", "epsilon")
+_BY_NAME = {method.name: method for method in METHODS}
+_ANALYSES = {PAPER: "the paper's analysis", TIGHT: "our analysis"}
+_QUICKER = (Ridge.name, Forest.name)
 
 
 def summarise(rows: Rows) -> Rows:
-    """One row for each data set, model, federation and method: means over splits, and spread of coverage."""
-    groups: dict[tuple[Any, ...], Rows] = {}
+    """Means over splits, and the spread of the coverage.
+
+    Parameters
+    ----------
+    rows : list of dict
+        What `run` found.
+
+    Returns
+    -------
+    list of dict
+        One row for each data set, model, federation and method.
+    """
+    splits: dict[tuple[Any, ...], Rows] = {}
     for row in rows:
-        groups.setdefault(tuple(row[name] for name in GROUP), []).append(row)
+        splits.setdefault(tuple(row[name] for name in SETTING), []).append(row)
     return [
         {
-            **dict(zip(GROUP, key, strict=True)),
-            "confidence_level": group[0]["confidence_level"],
-            "n_splits": len(group),
-            "n_train": group[0]["n_train"],
-            "n_test": group[0]["n_test"],
-            "coverage": mean(group, "coverage"),
-            "coverage_std": float(np.std([row["coverage"] for row in group], ddof=1)) if group[1:] else 0.0,
-            "length": mean(group, "length"),
-            "fit_seconds": mean(group, "fit_seconds"),
+            **dict(zip(SETTING, key, strict=True)),
+            "confidence_level": found[0]["confidence_level"],
+            "n_splits": len(found),
+            "n_train": found[0]["n_train"],
+            "n_test": found[0]["n_test"],
+            "coverage": mean(found, "coverage"),
+            "coverage_std": float(np.std([row["coverage"] for row in found], ddof=1)) if found[1:] else 0.0,
+            "length": mean(found, "length"),
+            "fit_seconds": mean(found, "fit_seconds"),
         }
-        for key, group in groups.items()
+        for key, found in splits.items()
     ]
 
 
@@ -84,7 +97,20 @@ _NOTES = """Where we differ from the paper, or the paper from what happens:
 
 
 def markdown(summary: Rows, *, quick: bool) -> str:
-    """The results page: each claim of the paper with what we found, all tables, and where we differ."""
+    """The results page: each claim of the paper with what we found, all tables, and where we differ.
+
+    Parameters
+    ----------
+    summary : list of dict
+        What `summarise` found.
+    quick : bool
+        Whether it was a quick look, and the page must say so.
+
+    Returns
+    -------
+    str
+        Markdown.
+    """
     first = [_QUICK if quick else _FULL, _what_was_run(summary)]
     parts = [*first, _claims_table(summary), _NOTES, _overall(summary)]
     for scenario in (MANY, FEW):
@@ -111,7 +137,20 @@ def _what_was_run(summary: Rows) -> str:
 
 
 def table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A markdown table."""
+    """A markdown table.
+
+    Parameters
+    ----------
+    headers : sequence of str
+        Heads of the columns.
+    rows : sequence of sequence of str
+        The cells.
+
+    Returns
+    -------
+    str
+        Lines without a newline at the end.
+    """
     lines = [headers, ["---"] * len(headers), *rows]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
@@ -124,17 +163,17 @@ def _overall(summary: Rows) -> str:
     """Over all data sets and models, as the paper's figure 4 pools them."""
     lines = []
     for scenario in (MANY, FEW):
-        for name in NAMES:
-            group = select(summary, scenario=scenario, method=name)
-            if group:
+        for method in METHODS:
+            found = select(summary, scenario=scenario, method=method.name)
+            if found:
                 lines.append(
                     [
                         scenario,
-                        name,
-                        _number(mean(group, "coverage"), 4),
-                        _number(mean(group, "coverage_std"), 4),
-                        _number(_law_std(group, name), 4) if name in (QQ, STABLE) else "",
-                        _number(length_ratio(summary, scenario, name), 3),
+                        method.name,
+                        _number(mean(found, "coverage"), 4),
+                        _number(mean(found, "coverage_std"), 4),
+                        "" if method.plan is None else _number(_law_std(found), 4),
+                        _number(length_ratio(summary, scenario, method.name), 3),
                     ]
                 )
     return (
@@ -147,21 +186,36 @@ def _overall(summary: Rows) -> str:
     )
 
 
-def _law_std(group: Rows, name: str) -> float:
-    return float(
-        np.mean([law_std(row["n_sites"], row["n_points"], row["confidence_level"], name) for row in group])
-    )
+def _law_std(rows: Rows) -> float:
+    """Standard deviation of the coverage given the calibration data, without the noise of a test set."""
+    spreads = [
+        _spread(_BY_NAME[row["method"]], row["n_sites"], row["n_points"], row["confidence_level"])
+        for row in rows
+    ]
+    return float(np.mean(spreads))
 
 
 @cache
-def law_std(n_sites: int, n_points: int, level: float, method: str) -> float:
-    """Standard deviation of the coverage given the calibration data, without the noise of a test set."""
-    criterion: Literal["marginal", "stable"] = "stable" if method == STABLE else "marginal"
-    return float(plan(n_sites, n_points, confidence_level=level, criterion=criterion).law.std())
+def _spread(method: Method, n_sites: int, n_points: int, level: float) -> float:
+    law = method.law(n_sites, n_points, level)
+    return float("nan") if law is None else law.std()
 
 
 def length_ratio(summary: Rows, scenario: str, method: str) -> float:
-    """Mean length divided by that of centralised calibration, averaged over data sets and models."""
+    """Mean length divided by that of centralised calibration, averaged over data sets and models.
+
+    Parameters
+    ----------
+    summary : list of dict
+        What `summarise` found.
+    scenario, method : str
+        Names of a federation and a method.
+
+    Returns
+    -------
+    float
+        1 for intervals as long as those of pooled scores.
+    """
     ratios = [
         ours["length"] / pooled["length"] for ours, pooled in _pairs(summary, scenario, method, CENTRALISED)
     ]
@@ -183,25 +237,24 @@ def _by_dataset(summary: Rows, scenario: str) -> str:
     lines = []
     for dataset in distinct(summary, "dataset"):
         for model in distinct(select(summary, dataset=dataset), "model"):
-            group = {row["method"]: row for row in select(summary, dataset=dataset, model=model)}
-            first = group[QQ]
-            federation = f"{first['n_sites']} x {first['n_points']}"
-            for column, digits in (("coverage", 3), ("length", 3)):
+            found = {row["method"]: row for row in select(summary, dataset=dataset, model=model)}
+            federation = f"{found[QQ]['n_sites']} x {found[QQ]['n_points']}"
+            for column in ("coverage", "length"):
                 head = [dataset, model, federation, column]
-                lines.append([*head, *(_number(group[name][column], digits) for name in NAMES)])
+                lines.append([*head, *(_number(found[name][column]) for name in _BY_NAME)])
     return f"## {scenario}, by data set: means over {summary[0]['n_splits']} splits\n\n" + table(
-        ["data set", "model", "m x n", "", *NAMES], lines
+        ["data set", "model", "m x n", "", *_BY_NAME], lines
     )
 
 
 def _private(summary: Rows) -> str:
     lines = []
     for dataset in distinct(summary, "dataset"):
-        group = select(summary, dataset=dataset)
-        (plain,) = select(group, method=QQ)
+        found = select(summary, dataset=dataset)
+        (plain,) = select(found, method=QQ)
         for column in ("coverage", "length"):
             cells = [
-                _number(select(group, method=method, epsilon=epsilon)[0][column])
+                _number(select(found, method=method, epsilon=epsilon)[0][column])
                 for method in (PAPER, TIGHT)
                 for epsilon in EPSILONS
             ]
@@ -216,24 +269,29 @@ def _private(summary: Rows) -> str:
 
 
 def _times(summary: Rows) -> str:
-    lines, total, classic = [], 0.0, 0.0
-    for dataset in distinct(summary, "dataset"):
-        for model in distinct(select(summary, dataset=dataset), "model"):
-            row = select(summary, dataset=dataset, model=model)[0]
-            seconds = row["fit_seconds"] * row["n_splits"]
-            total += seconds
-            classic += 0.0 if model == Network.name else seconds
-            lines.append(
-                [dataset, model, f"{row['n_train']:,}", f"{row['fit_seconds']:.1f}", f"{seconds / 60:.1f}"]
-            )
-    lines.append(["all", "", "", "", f"{total / 60:.1f}"])
+    fits = [
+        select(summary, dataset=dataset, model=model)[0]
+        for dataset in distinct(summary, "dataset")
+        for model in distinct(select(summary, dataset=dataset), "model")
+    ]
+    lines = [
+        [row["dataset"], row["model"], f"{row['n_train']:,}", f"{row['fit_seconds']:.1f}", _minutes([row])]
+        for row in fits
+    ]
+    lines.append(["all", "", "", "", _minutes(fits)])
+    quicker = [row for row in fits if row["model"] in _QUICKER]
     words = (
-        f"All fits took {total / 60:.0f} minutes of processor time, those of ridge and forests "
-        f"{classic / 60:.0f}: {classic / 120:.0f} minutes on each of two cores."
+        f"All fits took {_minutes(fits, 0)} minutes of processor time, those of ridge and forests "
+        f"{_minutes(quicker, 0)}: {_minutes(quicker, 0, cores=2)} minutes on each of two cores."
     )
     return f"## What the fits cost\n\n{words}\n\n" + table(
         ["data set", "model", "training rows", "CPU seconds per split", "CPU minutes in all"], lines
     )
+
+
+def _minutes(fits: Rows, digits: int = 1, *, cores: int = 1) -> str:
+    seconds = sum(row["fit_seconds"] * row["n_splits"] for row in fits)
+    return f"{seconds / 60 / cores:.{digits}f}"
 
 
 # -- claims -------------------------------------------------------------------------------------------------
@@ -241,7 +299,17 @@ def _times(summary: Rows) -> str:
 
 @dataclass(frozen=True)
 class Claim:
-    """What the paper says, what we found, and whether it holds here."""
+    """What the paper says, what we found, and whether it holds here.
+
+    Parameters
+    ----------
+    words : str
+        What the paper says.
+    found : str
+        What we found.
+    holds : bool
+        Whether it holds here.
+    """
 
     words: str
     found: str
@@ -254,7 +322,18 @@ def _claims_table(summary: Rows) -> str:
 
 
 def claims(summary: Rows) -> list[Claim]:
-    """Every claim that the rows allow to check."""
+    """Every claim that the rows allow to check.
+
+    Parameters
+    ----------
+    summary : list of dict
+        What `summarise` found.
+
+    Returns
+    -------
+    list of Claim
+        Those of each federation, then those of private calibration.
+    """
     found: list[Claim] = []
     for scenario in (MANY, FEW):
         if select(summary, scenario=scenario):
@@ -287,7 +366,7 @@ def _calibration_claims(summary: Rows, scenario: str) -> Iterator[Claim]:
     spread, ours = (
         mean(select(summary, scenario=scenario, method=name), "coverage_std") for name in (QQ, STABLE)
     )
-    laws = [_law_std(select(summary, scenario=scenario, method=name), name) for name in (QQ, STABLE)]
+    laws = [_law_std(select(summary, scenario=scenario, method=name)) for name in (QQ, STABLE)]
     yield Claim(
         f"{scenario}, ours: `stable` spreads less than FedCP-QQ",
         f"std over splits {ours:.4f} and {spread:.4f}; by the law {laws[1]:.4f} and {laws[0]:.4f}",
@@ -300,15 +379,14 @@ def _private_datasets(summary: Rows) -> list[str]:
 
 
 def _private_claims(summary: Rows, dataset: str) -> Iterator[Claim]:
-    for method in (PAPER, TIGHT):
-        group = select(summary, scenario=PRIVATE, dataset=dataset, method=method)
-        coverage = [select(group, epsilon=epsilon)[0]["coverage"] for epsilon in EPSILONS]
-        lengths = [select(group, epsilon=epsilon)[0]["length"] for epsilon in EPSILONS]
+    for method, analysis in _ANALYSES.items():
+        rows = select(summary, scenario=PRIVATE, dataset=dataset, method=method)
+        coverage = [select(rows, epsilon=epsilon)[0]["coverage"] for epsilon in EPSILONS]
+        lengths = [select(rows, epsilon=epsilon)[0]["length"] for epsilon in EPSILONS]
         shown = ", ".join(
             f"{value:.3f}" + (" (no plan: infinite)" if np.isinf(length) else "")
             for value, length in zip(coverage, lengths, strict=True)
         )
-        analysis = "the paper's analysis" if method == PAPER else "our analysis"
         yield Claim(
             f"{dataset}, {analysis}: coverage above .90 and growing as ε falls from 10 to 5 to 1",
             shown,

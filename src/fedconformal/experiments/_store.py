@@ -8,20 +8,32 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fedconformal._extras import need
 from fedconformal._outputs import write_atomically
+from fedconformal._typing import Floats
 from fedconformal.experiments._data import DataSet
 from fedconformal.experiments._models import Model, settings
 
-Floats = NDArray[np.float64]
 Rows = list[dict[str, Any]]
+"""A tidy table: one dictionary for each row."""
 
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """All that calibration needs of a model trained on one split: its predictions, and what was true."""
+    """All that calibration needs of a model trained on one split: its predictions, and what was true.
+
+    Parameters
+    ----------
+    y_calibration, calibration : array
+        Truth and predictions of the calibration part.
+    y_test, test : array
+        Truth and predictions of the test part.
+    n_train : int
+        Rows of the training part.
+    seconds : float
+        Processor time of the fit.
+    """
 
     y_calibration: Floats
     calibration: Floats
@@ -45,24 +57,65 @@ class Fit:
 
 
 class Store:
-    """A folder: fits by what they depend on, and results by study."""
+    """A folder: fits by what they depend on, and results by study.
+
+    Parameters
+    ----------
+    folder : Path
+        Nothing is written there yet.
+    """
 
     def __init__(self, folder: Path) -> None:
-        """Nothing is written yet."""
         self.folder = folder
 
     def fit_path(self, dataset: DataSet, model: Model, split: int) -> Path:
-        """Where the fit of a split lies: the name changes with the data and every setting of the model."""
+        """Where the fit of a split lies: the name changes with the data and every setting of the model.
+
+        Parameters
+        ----------
+        dataset : DataSet
+            What was split.
+        model : Model
+            What was trained.
+        split : int
+            Which split.
+
+        Returns
+        -------
+        Path
+            Of a file that may not be there yet.
+        """
         depends = {"data": dataset.digest, "parts": dataset.parts, "model": model.name, **settings(model)}
         key = hashlib.sha256(json.dumps(depends, sort_keys=True).encode()).hexdigest()[:16]
         return self.folder / "fits" / f"{dataset.name}-{model.name}-{key}-{split:02}.npz"
 
     def results_path(self, study: str, kind: str = "parquet") -> Path:
-        """Where the table of a study lies."""
+        """Where the table of a study lies.
+
+        Parameters
+        ----------
+        study : str
+            Name of the study.
+        kind : str
+            ``"parquet"`` or ``"csv"``.
+
+        Returns
+        -------
+        Path
+            Of a file that may not be there yet.
+        """
         return self.folder / "results" / f"{study}.{kind}"
 
     def save_results(self, study: str, rows: Rows) -> None:
-        """Write the table of a study as Parquet and CSV."""
+        """Write the table of a study as Parquet and CSV.
+
+        Parameters
+        ----------
+        study : str
+            Name of the study.
+        rows : list of dict
+            What it found.
+        """
         frame = need("polars", extra="experiments").DataFrame(rows, infer_schema_length=None)
         for kind, write in (("parquet", frame.write_parquet), ("csv", frame.write_csv)):
             path = self.results_path(study, kind)
@@ -70,7 +123,18 @@ class Store:
             write_atomically(path, write, force=True)
 
     def read_results(self, study: str) -> Rows:
-        """The rows of a study, none if it was not run."""
+        """Read the table of a study.
+
+        Parameters
+        ----------
+        study : str
+            Name of the study.
+
+        Returns
+        -------
+        list of dict
+            Its rows; none if it was not run.
+        """
         path = self.results_path(study)
         if not path.exists():
             return []

@@ -7,23 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from matplotlib.figure import Figure
 
 from fedconformal import metrics
 from fedconformal.experiments import _data as data
 from fedconformal.experiments import _figures as figures
 from fedconformal.experiments import _laws as laws
 from fedconformal.experiments._data import DataSet
-from fedconformal.experiments._heterogeneity import heterogeneity
-from fedconformal.experiments._methods import (
-    AVERAGE,
-    CENTRALISED,
-    METHODS,
-    PRIVATE_METHODS,
-    QQ,
-    STABLE,
-    Method,
-    unbalanced,
-)
+from fedconformal.experiments._heterogeneity import CONCENTRATIONS, FACTORS, heterogeneity
+from fedconformal.experiments._methods import METHODS, PRIVATE_METHODS, UNBALANCED, Method
 from fedconformal.experiments._models import Forest, Model, Network, Ridge
 from fedconformal.experiments._protocol import PRIVATE, Progress, Scenario, paper_scenarios, run
 from fedconformal.experiments._store import Rows, Store
@@ -40,7 +32,31 @@ _SMALL: dict[type, Any] = {
 
 @dataclass(frozen=True)
 class Settings:
-    """What a study may depend on: where things are, how much to do, with which models."""
+    """What a study may depend on: where things are, how much to do, with which models.
+
+    Parameters
+    ----------
+    store : Store
+        Where fits and results are kept.
+    quick : bool
+        Whether to take small models and few points, for a look.
+    folder : Path, optional
+        Where data sets are looked for first.
+    download : bool
+        Whether data sets that are nowhere are fetched.
+    jobs : int, optional
+        Processes that train at a time.
+    n_splits : int
+        Random splits of each data set.
+    models : sequence of Model
+        What is trained.
+    network_on : sequence of str, optional
+        The data sets that the network is kept to; all if left out.
+    confidence_level : float
+        Coverage wanted.
+    progress : callable
+        Told how many fits are there, and of how many.
+    """
 
     store: Store
     quick: bool = False
@@ -54,10 +70,10 @@ class Settings:
     progress: Progress = field(default=lambda done, of: None)
 
     def load(self, name: str) -> DataSet:
-        """A data set of the paper."""
+        """Read a data set of the paper, see `load`."""
         return data.load(name, folder=self.folder, download=self.download)
 
-    def present(self, names: Sequence[str] = data.NAMES) -> list[DataSet]:
+    def present(self, names: Sequence[str] = data.DATA_SETS) -> list[DataSet]:
         """Those of the paper's data sets that are here; if quick, or if none is, the synthetic one too."""
         here = names if self.download else [n for n in names if n in data.available(folder=self.folder)]
         sets = [self.load(name) for name in here]
@@ -77,13 +93,30 @@ class Settings:
 
 @dataclass(frozen=True)
 class Study:
-    """One figure: what it shows, where the paper has it, how it is computed and drawn."""
+    """One figure: what it shows, where the paper has it, how it is computed and drawn.
+
+    Parameters
+    ----------
+    title : str
+        What it shows.
+    figure : str
+        Where the paper has it.
+    compute : callable
+        A function of `Settings` to rows.
+    draw : callable
+        A function of rows to a matplotlib figure.
+    dataset : str, optional
+        The data set that it needs, if it is the study of one.
+    summarised : bool
+        Whether its means belong on the results page.
+    """
 
     title: str
     figure: str
     compute: Callable[[Settings], Rows]
-    draw: Callable[[Rows], Any]
+    draw: Callable[[Rows], Figure]
     dataset: str | None = None
+    summarised: bool = False
 
 
 def _upper_bounds(settings: Settings) -> Rows:
@@ -146,9 +179,7 @@ def _unbalanced(settings: Settings) -> Rows:
     """Fifty sites of 10 to some forty points, a thousand in all."""
     shares = np.random.default_rng(0).dirichlet(np.full(50, 2.0))
     sizes = 10 + np.random.default_rng(1).multinomial(500, shares)
-    by_name = {method.name: method for method in METHODS}
-    methods = [Method(QQ, unbalanced), by_name[STABLE], by_name[CENTRALISED], by_name[AVERAGE]]
-    return _intervals(settings, methods, sizes.tolist())
+    return _intervals(settings, [UNBALANCED, *METHODS[1:4]], sizes.tolist())
 
 
 def _run(settings: Settings, datasets: Sequence[DataSet], models: Sequence[Model], **options: Any) -> Rows:
@@ -181,11 +212,25 @@ def _private(settings: Settings) -> Rows:
 
 
 def _heterogeneity(settings: Settings) -> Rows:
-    return heterogeneity(settings.confidence_level, runs=20 if settings.quick else 200)
+    if settings.quick:
+        every_other = {"factors": FACTORS[::2], "concentrations": CONCENTRATIONS[::2]}
+        return heterogeneity(settings.confidence_level, runs=20, **every_other)
+    return heterogeneity(settings.confidence_level, runs=200)
 
 
-def of_table(dataset: DataSet) -> Study:
-    """The study of a table of the reader's own."""
+def study_of(dataset: DataSet) -> Study:
+    """The study of a table of the reader's own.
+
+    Parameters
+    ----------
+    dataset : DataSet
+        What `from_table` made.
+
+    Returns
+    -------
+    Study
+        Coverage and length, as for the paper's data sets.
+    """
     return Study(
         f"{dataset.name}: coverage and length",
         "as in appendix B.1",
@@ -196,7 +241,7 @@ def of_table(dataset: DataSet) -> Study:
 
 STUDIES: dict[str, Study] = {
     "upper-bounds": Study(
-        "Exact coverage and the upper bounds of pooled and lonely calibration",
+        "Exact coverage and the upper bounds of pooled and single-site calibration",
         "figure 1",
         _upper_bounds,
         figures.upper_bounds,
@@ -205,7 +250,9 @@ STUDIES: dict[str, Study] = {
         "What privacy costs in coverage, m = 10", "figure 2", _compensation, figures.compensation
     ),
     "intervals": Study("Intervals on the Poisson process", "figure 3", _synthetic, figures.intervals),
-    "coverage": Study("Coverage over all data sets and splits", "figure 4", _coverage, figures.coverage),
+    "coverage": Study(
+        "Coverage over all data sets and splits", "figure 4", _coverage, figures.coverage, summarised=True
+    ),
     "unbalanced": Study(
         "Intervals with sites of different sizes", "appendix A.1", _unbalanced, figures.intervals
     ),
@@ -219,11 +266,13 @@ STUDIES: dict[str, Study] = {
             figures.dataset,
             dataset=name,
         )
-        for name in data.NAMES
+        for name in data.DATA_SETS
     },
     "heterogeneity": Study(
         "Coverage as sites grow different", "section 3.5", _heterogeneity, figures.heterogeneity
     ),
-    "private": Study("Coverage of private calibration", "appendix B.2", _private, figures.private),
+    "private": Study(
+        "Coverage of private calibration", "appendix B.2", _private, figures.private, summarised=True
+    ),
 }
 """Every study by its name on the command line."""

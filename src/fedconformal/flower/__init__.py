@@ -10,7 +10,7 @@ from fedconformal._extras import need
 need("flwr", extra="flower")
 
 from fedconformal.flower._client import add_conformal, sealed, site_name  # noqa: E402
-from fedconformal.flower._messages import Failure  # noqa: E402
 from fedconformal.flower._server import calibrate  # noqa: E402
+from fedconformal.rounds import Failure  # noqa: E402
 
 __all__ = ["Failure", "add_conformal", "calibrate", "sealed", "site_name"]

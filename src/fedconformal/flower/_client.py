@@ -1,6 +1,5 @@
 """The site's side: a handler that answers a plan, and lets nothing else out."""
 
-import contextlib
 import inspect
 import logging
 import sys
@@ -8,18 +7,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
 from numpy.typing import ArrayLike
 
-from fedconformal.documents import Plan
+from fedconformal.documents import Plan, SigningKey
 from fedconformal.flower import _messages
-from fedconformal.flower._messages import ACTION, Failure
+from fedconformal.flower._messages import ACTION
 from fedconformal.privacy import Ledger
-from fedconformal.privacy._ledger import LedgerError, fingerprint
-from fedconformal.signing import SigningKey
-from fedconformal.site import report
+from fedconformal.rounds import Failure, Site, answer, keep_inside
 
 log = logging.getLogger("flwr.fedconformal")
 
@@ -40,47 +36,41 @@ def add_conformal(
 
     Parameters
     ----------
-    client_app : the app; its other handlers are left as they are.
-    scores_fn : returns the calibration scores of this site. It is given those of ``message``, ``context``,
-        ``arrays`` (the model that the server sent, an ArrayRecord) and ``plan`` that its parameters name;
-        with parameters of other names, ``(message, context)``, or ``(context)`` if it has one.
-    site : the site's name; by default ``site`` of the node's configuration, else ``site-N`` with its
-        ``partition-id`` N, else ``node-N`` with the node's number.
-    key : signs the report; by default the key in the file ``signing-key`` of the node's configuration.
-    ledger, dataset : for private plans, the site's account and what its data are called in it; by default
-        the file ``ledger`` and the name ``dataset`` of the node's configuration.
+    client_app : ClientApp
+        The app; its other handlers are left as they are.
+    scores_fn : callable
+        Returns the calibration scores of this site; for a plan with groups, a pair of scores and labels. It
+        is given those of ``message``, ``context``, ``arrays`` (the model that the server sent, an
+        ArrayRecord) and ``plan`` that its parameters name; with parameters of other names,
+        ``(message, context)``, or ``(context)`` if it has one.
+    site : callable, optional
+        The site's name from a context; by default ``site`` of the node's configuration, else ``site-N`` with
+        its ``partition-id`` N, else ``node-N`` with the node's number.
+    key : callable, optional
+        Signs the report; by default the key in the file ``signing-key`` of the node's configuration.
+    ledger, dataset : callable, optional
+        For private plans, the site's account and what its data are called in it; by default the file
+        ``ledger`` and the name ``dataset`` of the node's configuration.
     """
     compute = _calling(scores_fn)
 
     @client_app.query(ACTION)
-    def answer(message: Message, context: Context) -> Message:
-        stage = Failure.PLAN
-        try:
-            plan = _messages.plan_in(message)
-            stage = Failure.SCORES
-            scores = np.asarray(compute(message, context, plan))
-            stage = Failure.REPORT
-            made = report(
-                plan,
-                scores,
-                site=(site or site_name)(context),
-                key=(key or _key)(context),
-                **(_account(message, context, scores) if plan.privacy is not None else {}),
-            )
-            log.log(_loudness(), "this is everything that leaves the site: %s", made.to_json(indent=None))
-            return Message(_messages.answer(made), reply_to=message)
-        except LedgerError:
-            return _failed(message, Failure.BUDGET)
-        except BaseException:
-            return _failed(message, stage)
-
-    def _account(message: Message, context: Context, scores: Any) -> dict[str, Any]:
-        """Where a private answer is charged. Scores under a new model are new, but the budget is the same."""
-        book, name = (ledger or _ledger)(context), (dataset or _dataset)(context)
+    def reply(message: Message, context: Context) -> Message:
         model = _messages.arrays_in(message)
-        if book is not None and name is not None and model:
-            book.accept_data(name, fingerprint(scores), reason=f"scores under the model {model.object_id}")
-        return {"ledger": book, "dataset": name}
+        made = answer(
+            _messages.plan_in(message),
+            lambda plan: compute(message, context, plan),
+            lambda plan: Site(
+                (site or site_name)(context),
+                (key or _key)(context),
+                (ledger or _ledger)(context) if plan.privacy is not None else None,
+                (dataset or _dataset)(context) if plan.privacy is not None else None,
+            ),
+            model=model.object_id if model else None,
+            log=log,
+            loudness=_loudness(),
+        )
+        return _messages.reply(made, message)
 
 
 def sealed(message: Message, context: Context, call_next: Callable[[Message, Context], Message]) -> Message:
@@ -89,17 +79,21 @@ def sealed(message: Message, context: Context, call_next: Callable[[Message, Con
     Flower itself sends the text of whatever a handler raises to the server. With this mod a fixed code is
     sent, and the exception goes to the site's log. What a module raises while it is imported, or a lifespan
     function, is outside of any mod: load data inside the handlers.
+
+    Parameters
+    ----------
+    message, context, call_next : Message, Context and callable
+        As Flower calls a mod.
+
+    Returns
+    -------
+    Message
+        The handler's reply, or the code.
     """
     try:
         return call_next(message, context)
     except BaseException:
-        return _failed(message, Failure.SITE)
-
-
-def _failed(message: Message, failure: Failure) -> Message:
-    with contextlib.suppress(BaseException):  # not even a log handler's own trouble may travel
-        log.exception("the server is told only: %s", failure.meaning)
-    return Message(failure.error(), reply_to=message)
+        return _messages.reply(keep_inside(Failure.SITE, log), message)
 
 
 def _loudness() -> int:
@@ -147,7 +141,18 @@ _COLLECTING = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
 def site_name(context: Context) -> str:
-    """What a site is called: ``site`` of the node's configuration, else its partition, else its number."""
+    """What a site is called: ``site`` of the node's configuration, else its partition, else its number.
+
+    Parameters
+    ----------
+    context : Context
+        As Flower hands it to a handler.
+
+    Returns
+    -------
+    str
+        The name.
+    """
     given = context.node_config
     if "site" in given:
         return str(given["site"])

@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 from pydantic import ValidationError
 
-from fedconformal.documents import Calibration, Check
-from fedconformal.documents._base import first_problem
-from fedconformal.heterogeneity._check import count_covered
-from fedconformal.privacy import _count
-from fedconformal.privacy._ledger import Ledger, fingerprint
-from fedconformal.site import flat_numbers, rankable
+from fedconformal._typing import Floats
+from fedconformal.documents import Calibration, Check, first_problem
+from fedconformal.heterogeneity._coverage import count_covered
+from fedconformal.heterogeneity._documents import refuse_groups
+from fedconformal.privacy import Ledger, fingerprint, prepare_count
+from fedconformal.protocol import flat_numbers, flat_scores
 
 
 def answer(
@@ -34,33 +34,55 @@ def answer(
 
     Parameters
     ----------
-    calibration, scores : as for `check`: the scores must be new. Private answers never refuse a score: NaN
-        is not covered by any finite threshold.
-    site : the site's name.
-    epsilon : privacy loss of the whole answer, in [1e-6, 100]; None for exact counts.
-    ledger, dataset : for a private answer, the account that it is charged to and what the new cases are
-        called in it.
+    calibration : Calibration
+        As for `check`.
+    scores : array-like
+        As for `check`: they must be new. Private answers never refuse a score: NaN is not covered by any
+        finite threshold.
+    site : str
+        The site's name.
+    epsilon : float, optional
+        Privacy loss of the whole answer, in [1e-6, 100]; exact counts if left out.
+    ledger, dataset : Ledger and str, optional
+        For a private answer, the account that it is charged to and what the new cases are called in it.
+
+    Returns
+    -------
+    Check
+        Everything that leaves the site.
+
+    Raises
+    ------
+    ValueError
+        If the answer cannot be given; nothing has been charged then.
     """
+    refuse_groups(calibration)
     if epsilon is None:
         if ledger is not None or dataset is not None:
             raise ValueError("ledger and dataset go with a private answer: give epsilon")
-        values = rankable(scores)
+        values = flat_scores(scores)
         return _filled(calibration, site, values.size, None, count_covered(calibration, values))
     if ledger is None or dataset is None:
         raise ValueError(
             "a private answer needs ledger and dataset, so that no budget is overspent: give both"
         )
-    return _private(
-        calibration, filled_in(scores), site=site, epsilon=epsilon, ledger=ledger, dataset=dataset
-    )
+    return _private(calibration, fill_missing(scores), site, epsilon, ledger, dataset)
 
 
-def filled_in(scores: ArrayLike) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    """Scores of which none can be refused: NaN becomes +inf, and -inf the smallest float."""
-    values: np.ndarray[tuple[int], np.dtype[np.float64]] = np.nan_to_num(
-        flat_numbers(scores).astype(np.float64), nan=np.inf, posinf=np.inf
-    )
-    return values
+def fill_missing(scores: ArrayLike) -> Floats:
+    """Scores of which none can be refused, for private answers: an error would tell of the data.
+
+    Parameters
+    ----------
+    scores : array-like
+        Any numbers.
+
+    Returns
+    -------
+    array of float
+        NaN has become +inf, and -inf the smallest float.
+    """
+    return np.nan_to_num(flat_numbers(scores).astype(np.float64), nan=np.inf, posinf=np.inf)
 
 
 def epsilon_per_level(calibration: Calibration, epsilon: float) -> Fraction:
@@ -72,27 +94,12 @@ def epsilon_per_level(calibration: Calibration, epsilon: float) -> Fraction:
 
 
 def _private(
-    calibration: Calibration,
-    values: np.ndarray[tuple[int], np.dtype[np.float64]],
-    *,
-    site: str,
-    epsilon: float,
-    ledger: Ledger,
-    dataset: str,
+    calibration: Calibration, values: Floats, site: str, epsilon: float, ledger: Ledger, dataset: str
 ) -> Check:
-    n = values.size
-    blank = _filled(
-        calibration, site, n, epsilon, (0,) * len(calibration.levels)
-    )  # refused before any charge
-    if any(
-        entry.kind == "charge" and entry.plan == calibration.plan.digest for entry in ledger.entries(dataset)
-    ):
-        raise ValueError(f"dataset {dataset!r} was used for this calibration: a check needs new cases")
-    share = epsilon_per_level(calibration, epsilon)
-    draws: list[Callable[[], int]] = [
-        (lambda: n) if threshold == math.inf else _count.prepare(covered, n, share)
-        for covered, threshold in zip(count_covered(calibration, values), calibration.thresholds, strict=True)
-    ]
+    # Made before any charge, so that what no document can hold costs nothing.
+    blank = _filled(calibration, site, values.size, epsilon, (0,) * len(calibration.levels))
+    _refuse_used(calibration, ledger, dataset)
+    draws = _draws(calibration, values, epsilon_per_level(calibration, epsilon))
     text = ledger.answer(
         dataset,
         plan_digest=calibration.digest,
@@ -102,6 +109,21 @@ def _private(
         sample=lambda: json.dumps([draw() for draw in draws]),
     )
     return blank.model_copy(update={"covered": tuple(json.loads(text))})
+
+
+def _refuse_used(calibration: Calibration, ledger: Ledger, dataset: str) -> None:
+    """Refuse data that the ledger has charged for the calibration itself."""
+    if calibration.plan.answered_digest in {entry.plan for entry in ledger.entries(dataset)}:
+        raise ValueError(f"dataset {dataset!r} was used for this calibration: a check needs new cases")
+
+
+def _draws(calibration: Calibration, values: Floats, share: Fraction) -> list[Callable[[], int]]:
+    """For each level what draws its noisy count; without noise where everything is covered."""
+    counts = zip(count_covered(calibration, values), calibration.thresholds, strict=True)
+    return [
+        (lambda: values.size) if threshold == math.inf else prepare_count(covered, values.size, share)
+        for covered, threshold in counts
+    ]
 
 
 def _filled(

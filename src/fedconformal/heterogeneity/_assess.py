@@ -1,20 +1,35 @@
 """What a coordinator learns from the sites' checks: coverage site by site, and who falls short."""
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from fedconformal._text import percent, plain_spaces
 from fedconformal._validation import fraction
 from fedconformal.documents import Calibration, Check
 from fedconformal.heterogeneity._answer import epsilon_per_level
-from fedconformal.heterogeneity._check import CoverageCheck, examine, percent_of
 from fedconformal.heterogeneity._counting import holm
-from fedconformal.privacy._count import CountNoise
+from fedconformal.heterogeneity._coverage import CoverageCheck, examine
+from fedconformal.heterogeneity._documents import refuse_groups
+from fedconformal.privacy import CountNoise
 
 
 @dataclass(frozen=True)
 class SiteCheck:
-    """One site at one level: what its count says, and its p-value among those of all sites and levels."""
+    """One site at one level.
+
+    Attributes
+    ----------
+    site : str
+        Its name.
+    epsilon : float or None
+        Privacy loss of its answer; None if exact.
+    found : CoverageCheck
+        What its count says.
+    adjusted_p_value : float
+        Its p-value among those of all sites and levels.
+    """
 
     site: str
     epsilon: float | None
@@ -29,29 +44,40 @@ class SiteCheck:
 
 @dataclass(frozen=True)
 class Assessment:
-    """All sites' checks of one calibration."""
+    """All sites' checks of one calibration.
+
+    Attributes
+    ----------
+    rows : tuple of SiteCheck
+        For each answer a row for each level.
+    confidence : float
+        Of each interval, and that nobody is named wrongly.
+    """
 
     rows: tuple[SiteCheck, ...]
     confidence: float
 
     @property
     def short(self) -> tuple[SiteCheck, ...]:
-        """Who falls short; with probability at least ``confidence`` nobody stands there wrongly."""
+        """Who falls short; with probability at least ``confidence`` nobody is named wrongly."""
         return tuple(row for row in self.rows if row.falls_short)
 
     def sentence(self) -> str:
-        """Who falls short, in plain words."""
-        risk = (
-            f"the probability that anybody is named wrongly is at most {percent_of(self.rows[0].found.alarm)}"
-        )
+        """Who falls short, in plain words.
+
+        Returns
+        -------
+        str
+            All sites that do, and how often anybody is named wrongly.
+        """
+        alarm = percent(self.rows[0].found.alarm)
+        risk = f"the probability that anybody is named wrongly is at most {alarm}"
         if not self.short:
-            return (
+            return plain_spaces(
                 f"No site can be said to fall short ({risk}); an interval that reaches low is no all-clear."
             )
-        named = ", ".join(
-            f"{row.site} (level {percent_of(row.found.confidence_level)})" for row in self.short
-        )
-        return f"Coverage falls short at: {named} ({risk})."
+        named = ", ".join(f"{row.site} (level {percent(row.found.confidence_level)})" for row in self.short)
+        return plain_spaces(f"Coverage falls short at: {named} ({risk}).")
 
 
 def assess(calibration: Calibration, answers: Sequence[Check], *, confidence: float = 0.95) -> Assessment:
@@ -59,11 +85,31 @@ def assess(calibration: Calibration, answers: Sequence[Check], *, confidence: fl
 
     Each interval holds its site's coverage with probability at least ``confidence``: of many intervals some
     miss. The adjusted p-values (Holm) are for all sites and levels together. Both take the noise of private
-    answers into account exactly; both believe what the sites say of their cases, and are nobody's if an
-    answer was forged.
+    answers into account exactly; both believe what the sites say of their cases, and say nothing if an answer
+    was forged.
+
+    Parameters
+    ----------
+    calibration : Calibration
+        The calibration that the sites checked; of one with groups, one group: ``calibration["child"]``.
+    answers : sequence of Check
+        One for each site.
+    confidence : float
+        Of each interval, and that nobody is named wrongly.
+
+    Returns
+    -------
+    Assessment
+        A row for each site and level.
+
+    Raises
+    ------
+    ValueError
+        If there are no answers, or some do not fit; all of these are named.
     """
+    refuse_groups(calibration)
     certain = fraction("confidence", confidence)
-    _refuse(calibration, answers)
+    _refuse_misfits(calibration, answers)
     found = [
         (answer, examine(calibration, i, answer.n, covered, certain, _noise(calibration, answer)))
         for answer in answers
@@ -81,7 +127,7 @@ def _noise(calibration: Calibration, answer: Check) -> CountNoise | None:
     return None if answer.epsilon is None else CountNoise.of(epsilon_per_level(calibration, answer.epsilon))
 
 
-def _refuse(calibration: Calibration, answers: Sequence[Check]) -> None:
+def _refuse_misfits(calibration: Calibration, answers: Sequence[Check]) -> None:
     """Refuse answers that do not fit, all of them by name."""
     if not answers:
         raise ValueError("answers must hold at least one check")
@@ -97,7 +143,7 @@ def _misfit(calibration: Calibration, answer: Check) -> str | None:
         return "checks another calibration"
     if len(answer.covered) != len(calibration.levels):
         return f"has {len(answer.covered)} counts for {len(calibration.levels)} levels"
-    for covered, level in zip(answer.covered, calibration.levels, strict=True):
-        if level.threshold == float("inf") and covered != answer.n:
+    for covered, threshold in zip(answer.covered, calibration.thresholds, strict=True):
+        if threshold == math.inf and covered != answer.n:
             return "says that an infinite threshold does not cover all cases"
     return None

@@ -23,7 +23,7 @@ import numpy as np
 from scipy import optimize, special
 
 from fedconformal.metrics import clopper_pearson
-from fedconformal.privacy._count import CountNoise
+from fedconformal.privacy import CountNoise
 
 
 def at_most(n: int, y: int, miss: float, noise: CountNoise | None = None) -> float:

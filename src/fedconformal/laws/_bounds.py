@@ -10,11 +10,12 @@ from scipy import special
 
 from fedconformal import _validation
 from fedconformal._typing import Floats
-from fedconformal.laws._counts import count_tails
 from fedconformal.laws._coverage import CoverageLaw
 from fedconformal.laws._federation import Federation
-from fedconformal.laws._moments import integrate
-from fedconformal.laws._sites import Distortion, Shifted
+from fedconformal.laws._integration import integrate
+from fedconformal.laws._sites import Distortion, Shifted, inverse
+from fedconformal.laws._tails import count_tails
+from fedconformal.laws._votes import masses
 
 _TAIL = 1e-14
 
@@ -27,6 +28,19 @@ def conditional_coverage_bound(
     The bound is ``l k / (m n) - sqrt(log(1/delta) / (2 m n))``; the paper states it for pairs with
     ``l k >= (1 - alpha) m n``, when the first term is at least 1 - alpha. It may be negative.
     ``CoverageLaw.ppf(delta)`` is the exact value that it bounds from below.
+
+    Parameters
+    ----------
+    n_sites, n_points : int
+        Number of sites, and of scores at each.
+    local_rank, server_rank : int
+        Rank that each site sends, and that the server keeps.
+    delta : float
+        Probability with which the bound may fail, in (0, 0.5].
+
+    Returns
+    -------
+    float
     """
     m, n = _validation.integer("n_sites", n_sites, low=1), _validation.integer("n_points", n_points, low=1)
     l = _validation.integer("local_rank", local_rank, low=1, high=n)
@@ -42,43 +56,75 @@ def heterogeneous_coverage_bound(
     server_rank: Any = None,
     *,
     distortion: Distortion | Sequence[Distortion | None],
+    weights: Any = None,
 ) -> float:
     """Proposition 3.4: marginal coverage is at least this when sites differ from the test point.
 
-    The bound is M minus the expected total-variation distance between the Poisson-binomial count of the
-    sites as they are and the count of sites like the test point (the choice of the paper's remark C.3), which
-    is binomial if their sizes are equal. ``CoverageLaw(..., distortion=...).mean()`` is the exact value.
+    The bound is M minus the expected total-variation distance between the votes of the sites as they are
+    and of sites like the test point (the choice of the paper's remark C.3). With one vote per site the
+    first is a Poisson-binomial count, the second binomial if sizes are equal. ``CoverageLaw(...,
+    distortion=...).mean()`` is the exact value.
+
+    Parameters
+    ----------
+    n_sites, n_points, local_rank, server_rank, distortion, weights
+        As for ``CoverageLaw``.
+
+    Returns
+    -------
+    float
     """
-    alike = CoverageLaw(n_sites, n_points, local_rank, server_rank)
-    actual = CoverageLaw(n_sites, n_points, local_rank, server_rank, distortion=distortion)
+    alike = CoverageLaw(n_sites, n_points, local_rank, server_rank, weights=weights)
+    actual = CoverageLaw(n_sites, n_points, local_rank, server_rank, weights=weights, distortion=distortion)
     return alike.mean() - heterogeneity_losses(actual.federation)[0]
 
 
 def heterogeneity_losses(federation: Federation) -> tuple[float, float]:
-    """Two bounds of what differences between sites cost: Proposition 3.4, and by Ehm's inequality.
+    """Two bounds of what differences between honest sites cost in mean coverage.
 
-    With N the count of reports below a test score given that score, N' the count if all sites were like the
-    test point, the coverage differs by at most E d(N, N'), d the total-variation distance. Ehm's inequality
-    bounds d between each count and the binomial count with its mean; two binomials of one size and means
-    p, p' are at most as far apart as m |p - p'|, and as 1.
+    With S the votes below a test score given that score, S' the votes if all sites were like the test
+    point, the coverage differs by at most E d(S, S'), d the total-variation distance (Proposition 3.4). The
+    second is larger but needs no law of votes. Where every site has one vote, Ehm's inequality bounds d
+    between each count and the binomial count with its mean, and two binomials of one size and means p, p'
+    are at most as far apart as m |p - p'|. Otherwise d is at most the sum of the sites' own distances.
+
+    Parameters
+    ----------
+    federation : Federation
+        The sites; ``max_faulty`` is ignored.
+
+    Returns
+    -------
+    exact, simple : float
+        Zero for sites that are not ``Shifted``.
     """
     if not isinstance(federation.sites, Shifted):
         return 0.0, 0.0
-    m = federation.n_sites
-    alike = Federation(federation.sites.base, federation.counts)
-    actual = Federation(federation.sites, federation.counts)
-    ks = np.arange(0, m + 2)
+    actual, alike = (
+        Federation(sites, federation.counts, weights=federation.weights)
+        for sites in (federation.sites, federation.sites.base)
+    )
+    ks = federation.unit * np.arange(0, federation.n_votes // federation.unit + 2)
 
     def losses(c: Floats) -> Floats:
-        masses = [-np.diff(side.cdf(c, ks)) for side in (actual, alike)]
-        exact = np.abs(masses[0] - masses[1]).sum(axis=1) / 2
-        p, ideal = (np.repeat(side.sites.below(c), side.counts, axis=1) for side in (actual, alike))
-        means = np.minimum(1.0, m * np.abs(p.mean(axis=1) - ideal.mean(axis=1)))
-        bound = np.minimum(1.0, ehm_bound(p) + ehm_bound(ideal) + means)
+        laws = [-np.diff(side.cdf(c, ks, digits=False)) for side in (actual, alike)]
+        exact = np.abs(laws[0] - laws[1]).sum(axis=1) / 2
+        bound = np.minimum(1.0, _simple(federation, *(side.sites.below(c) for side in (actual, alike))))
         return np.stack([exact, bound], axis=1)
 
     exact, bound = integrate(losses, _edges(federation.sites), tolerance=1e-9)
     return float(exact), float(bound)
+
+
+def _simple(federation: Federation, p: Floats, ideal: Floats) -> Floats:
+    """A bound of the distance of votes, from the probabilities of the blocks."""
+    m, counts = federation.n_sites, federation.counts
+    if p.ndim == 2 and federation.n_votes == m * federation.unit:
+        p, ideal = (np.repeat(side, counts, axis=1) for side in (p, ideal))
+        means = m * np.abs(p.mean(axis=1) - ideal.mean(axis=1))
+        return np.asarray(ehm_bound(p) + ehm_bound(ideal) + means)
+    p, ideal = (masses(side.reshape(len(side), counts.size, -1)) for side in (p, ideal))
+    return np.asarray(np.abs(p - ideal).sum(axis=2) @ counts / 2)
 
 
 def _edges(sites: Shifted) -> Floats:
@@ -86,29 +132,13 @@ def _edges(sites: Shifted) -> Floats:
 
     For large sites these are narrow, and an integral that starts elsewhere would not see them.
     """
-    a, b, proper = sites.base._shape
-    marks = np.linspace(0.0, 1.0, 17)
-    for low, high, h in zip(
-        special.betaincinv(a, b, _TAIL)[proper],
-        1 - special.betaincinv(b, a, _TAIL)[proper],
-        [h for h, kept in zip(sites.distortions, proper, strict=True) if kept],
-        strict=True,
-    ):
-        ends = _inverse(h, np.array([low, high]))
-        marks = np.concatenate(
-            [marks, np.linspace(low, high, 9), np.linspace(float(ends[0]), float(ends[1]), 9)]
-        )
-    return np.unique(np.clip(marks, 0.0, 1.0))
-
-
-def _inverse(h: Distortion, shares: Floats) -> Floats:
-    """Where a distortion reaches these shares."""
-    low, high = np.zeros(shares.shape), np.ones(shares.shape)
-    for _ in range(60):
-        middle = (low + high) / 2
-        under = np.asarray(h(middle), dtype=float) < shares
-        low, high = np.where(under, middle, low), np.where(under, high, middle)
-    return (low + high) / 2
+    a, b, proper = sites.base.shape
+    marks = [np.linspace(0.0, 1.0, 17)]
+    lows, highs = special.betaincinv(a, b, _TAIL)[proper], 1 - special.betaincinv(b, a, _TAIL)[proper]
+    for low, high, block in zip(lows, highs, np.nonzero(proper)[0].tolist(), strict=True):
+        ends = inverse(sites.distortions[block], np.array([low, high]))
+        marks += [np.linspace(low, high, 9), np.linspace(float(ends[0]), float(ends[1]), 9)]
+    return np.unique(np.clip(np.concatenate(marks), 0.0, 1.0))
 
 
 def ehm_bound(p: ArrayLike) -> Any:
@@ -116,7 +146,17 @@ def ehm_bound(p: ArrayLike) -> Any:
 
     Parameters
     ----------
-    p : probabilities, the last axis running over the m sites.
+    p : array_like
+        Probabilities, the last axis running over the m sites.
+
+    Returns
+    -------
+    float, or array if ``p`` has more axes
+
+    Raises
+    ------
+    ValueError
+        If ``p`` holds anything but probabilities.
     """
     p = np.asarray(p, dtype=float)
     if p.ndim == 0 or p.shape[-1] == 0 or not np.all((p >= 0) & (p <= 1)):
@@ -130,7 +170,17 @@ def ehm_bound(p: ArrayLike) -> Any:
 
 
 def total_variation_to_binomial(p: ArrayLike) -> float:
-    """Total-variation distance between PoissonBinomial(p) and Binomial(m, mean of p), which Ehm bounds."""
+    """Total-variation distance between PoissonBinomial(p) and Binomial(m, mean of p), which Ehm bounds.
+
+    Parameters
+    ----------
+    p : array_like of shape (sites,)
+        Probabilities.
+
+    Returns
+    -------
+    float
+    """
     p = np.asarray(p, dtype=float)
     m, mean = p.size, float(p.mean())
     tails = count_tails(np.arange(0, m + 2), p[None, :], np.ones(m, dtype=np.int64))[0]

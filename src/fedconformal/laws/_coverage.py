@@ -1,7 +1,7 @@
 """The law of the coverage that a quantile-of-quantiles threshold gives."""
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any, Self
 
@@ -10,45 +10,69 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from fedconformal import _validation
-from fedconformal._typing import Floats, Ints
+from fedconformal._typing import Floats
+from fedconformal.laws._arguments import Distortions, in_blocks
+from fedconformal.laws._equal import equal_quantile, equal_sf
 from fedconformal.laws._federation import Federation
-from fedconformal.laws._moments import equal_cdf, equal_quantile
-from fedconformal.laws._sites import Distortion, OrderStatistics, Shifted, SiteLaw
+from fedconformal.laws._roots import rising_roots
+from fedconformal.laws._sites import SiteLaw
 
-_MOST_STEPS = 80
+_SMALL = 1e-5  # probabilities below it need the digits of the cdf
 _TOLERANCE = 2e-13  # of a quantile's log-odds
-_RESOLUTION = 2.0**-53  # two coverages closer than this are the same
 
 
 class CoverageLaw:
     """Distribution of the coverage given the calibration data, for any federation.
 
-    Each of ``n_sites`` sites sends its ``local_rank``-th smallest of ``n_points`` scores; the server keeps
-    the ``server_rank``-th smallest of what it received as the threshold q. With F the cdf of the scores, the
-    coverage given the calibration data is C = F(q), and for continuous scores
+    Each of ``n_sites`` sites sends its ``local_rank``-th smallest of ``n_points`` scores, or those of
+    several ranks; every number has a weight in votes. The threshold q is the smallest reported value at
+    which the votes of all numbers up to it reach ``server_rank``. With one number and one vote per site
+    that is the ``server_rank``-th smallest report, the paper's quantile of quantiles. With F the cdf of the
+    scores, the coverage given the calibration data is C = F(q), and for continuous scores
 
-        P(C <= c) = P(number of sites whose report lies below the c-quantile >= server_rank)
+        P(C <= c) = P(votes of the numbers below the c-quantile >= server_rank)
 
     exactly; ``mean()`` is M of the paper's Theorem 3.2. With ties the true coverage is stochastically larger.
     The methods have the names and habits of scipy.stats.
 
     Parameters
     ----------
-    n_sites : number of sites; may be left out when ``n_points`` or ``local_rank`` is a list.
-    n_points : scores per site, one number or one per site.
-    local_rank : rank that each site sends, one number or one per site; above ``n_points`` means +inf.
-    server_rank : rank that the server keeps; above ``n_sites`` means +inf, hence coverage 1.
-    max_faulty : at most this many of the reports are arbitrary. The law is then a lower bound: no behaviour
-        of the faulty sites makes the coverage stochastically smaller. Which sites are faulty must not depend
-        on the scores of the others.
-    distortion : for sites whose scores are not distributed as the test point's: ``h(c) = F_j(F^{-1}(c))``,
-        one function for all sites or one per site (None for a site that does not differ).
+    n_sites : int, optional
+        Number of sites; may be left out when one of the others is a list with an entry per site.
+    n_points : int or list of int
+        Scores per site.
+    local_rank : int, list of int, or list of tuples of int
+        Rank that each site sends. Several ranks per site are nested, one increasing tuple for each:
+        ``[(88, 92)] * 10``; sites may send different numbers of them. A rank above ``n_points`` means +inf.
+    server_rank : int
+        Votes needed; more than there are means +inf, hence coverage 1.
+    weights : int, list of int, or list of tuples of int, optional
+        Votes of each number of a site, positive whole numbers: one for all numbers of a site, or one for
+        each; 1 by default.
+    max_faulty : int
+        At most this many of the sites are arbitrary. The law is then a lower bound: no behaviour of the
+        faulty sites makes the coverage stochastically smaller. Which sites are faulty must not depend on
+        the scores of the others.
+    distortion : callable or list of callables, optional
+        For sites whose scores are not distributed as the test point's: ``h(c) = F_j(F^{-1}(c))``, one
+        function for all sites or one per site (None for a site that does not differ).
+
+    Raises
+    ------
+    TypeError, ValueError
+        In one line that names the argument, its value and what is allowed.
 
     Examples
     --------
     >>> law = CoverageLaw(n_sites=5, n_points=10, local_rank=10, server_rank=3)
     >>> print(f"{law.mean():.6f} {law.std():.4f} {law.sf(0.9):.4f}")
     0.925626 0.0416 0.7669
+
+    Two numbers from each of ten sites:
+
+    >>> law = CoverageLaw(n_points=[100] * 10, local_rank=[(88, 92)] * 10, server_rank=12)
+    >>> print(f"{law.mean():.4f} {law.std():.4f}")
+    0.9009 0.0103
     """
 
     def __init__(
@@ -58,27 +82,50 @@ class CoverageLaw:
         local_rank: Any = None,
         server_rank: Any = None,
         *,
+        weights: Any = None,
         max_faulty: int = 0,
-        distortion: Distortion | Sequence[Distortion | None] | None = None,
+        distortion: Distortions = None,
     ) -> None:
-        sites, counts = _in_blocks(n_sites, n_points, local_rank, distortion)
+        blocks = in_blocks(n_sites, n_points, local_rank, 1 if weights is None else weights, distortion)
         rank = _validation.integer("server_rank", server_rank, low=1)
-        self._set(
-            sites,
-            counts,
-            rank,
-            _validation.integer("max_faulty", max_faulty, low=0, high=int(counts.sum()) - 1),
-        )
+        last = int(blocks.counts.sum()) - 1
+        faulty = _validation.integer("max_faulty", max_faulty, low=0, high=last)
+        self._set(Federation(blocks.sites, blocks.counts, faulty, blocks.weights), rank)
 
     @classmethod
-    def of_sites(cls, sites: SiteLaw, counts: ArrayLike, *, server_rank: int, max_faulty: int = 0) -> Self:
-        """The law for blocks of sites: ``counts[b]`` sites that follow the b-th law of ``sites``."""
+    def of_sites(
+        cls,
+        sites: SiteLaw,
+        counts: ArrayLike,
+        *,
+        server_rank: int,
+        max_faulty: int = 0,
+        weights: ArrayLike | None = None,
+    ) -> Self:
+        """The law for blocks of sites.
+
+        Parameters
+        ----------
+        sites : SiteLaw
+            What the sites of each block send.
+        counts : array_like
+            How many sites each block has.
+        server_rank, max_faulty : int
+            As for ``CoverageLaw``.
+        weights : array_like of shape (blocks,) or (blocks, numbers), optional
+            Votes of each number, 1 by default; 0 for a number that a block does not send.
+
+        Returns
+        -------
+        CoverageLaw
+        """
+        votes = None if weights is None else np.asarray(weights, dtype=np.int64)
         law = cls.__new__(cls)
-        law._set(sites, np.asarray(counts, dtype=np.int64), server_rank, max_faulty)
+        law._set(Federation(sites, np.asarray(counts, dtype=np.int64), max_faulty, votes), server_rank)
         return law
 
-    def _set(self, sites: SiteLaw, counts: ArrayLike, server_rank: int, max_faulty: int) -> None:
-        self.federation = Federation(sites, np.asarray(counts), max_faulty)
+    def _set(self, federation: Federation, server_rank: int) -> None:
+        self.federation = federation
         self.server_rank = server_rank
 
     @property
@@ -88,26 +135,21 @@ class CoverageLaw:
 
     @property
     def max_faulty(self) -> int:
-        """How many reports may be arbitrary."""
+        """How many sites may be arbitrary."""
         return self.federation.max_faulty
 
     def __repr__(self) -> str:
-        """Name the ranks when all sites are alike, else how many there are."""
-        kind = self.federation.equal
-        about = f"n_points={kind[1]}, local_rank={kind[2]}, " if kind else ""
+        """Name sizes, ranks and weights when all sites are alike, else how many sites there are."""
+        about = "".join(f"{name}={value}, " for name, value in self.federation.alike.items())
         faulty = f", max_faulty={self.max_faulty}" if self.max_faulty else ""
         return f"CoverageLaw(n_sites={self.n_sites}, {about}server_rank={self.server_rank}{faulty})"
-
-    @cached_property
-    def _rank(self) -> int:
-        return self.server_rank - self.max_faulty
 
     @cached_property
     def _certain(self) -> float | None:
         """The coverage when it is not random: 0 for a threshold of -inf, 1 for +inf."""
         if self.federation.is_proper(self.server_rank):
             return None
-        return 0.0 if self._rank < 1 else 1.0
+        return float(self.federation.certain(self.server_rank))
 
     @cached_property
     def _moments(self) -> tuple[float, float]:
@@ -127,19 +169,40 @@ class CoverageLaw:
         return float(np.sqrt(self.var()))
 
     def cdf(self, c: ArrayLike) -> Any:
-        """P(coverage given the calibration data <= c)."""
-        return self._evaluate(c, lambda x: self.federation.cdf(x, np.array([self.server_rank]))[:, 0])
+        """P(coverage given the calibration data <= c).
+
+        Parameters
+        ----------
+        c : array_like
+            Coverages.
+
+        Returns
+        -------
+        float or array
+            Small probabilities keep their digits, except with many choices of faulty sites.
+        """
+        return self._evaluate(c, self._cdf)
+
+    def _cdf(self, c: Floats, *, digits: bool = True) -> Floats:
+        return self.federation.cdf(c, np.array([self.server_rank]), digits=digits)[:, 0]
 
     def sf(self, c: ArrayLike) -> Any:
-        """P(coverage given the calibration data > c), precise in its tail for equal sites."""
-        kind = self.federation.equal
-        if kind is None or self._certain is not None:
+        """P(coverage given the calibration data > c).
+
+        Parameters
+        ----------
+        c : array_like
+            Coverages.
+
+        Returns
+        -------
+        float or array
+            For equal sites that send one number, small probabilities have a small relative error too.
+        """
+        equal = self.federation.equal
+        if equal is None or self._certain is not None:
             return 1.0 - self.cdf(c)
-        m, n, l = kind
-        # 1 - C is the coverage with all ranks counted from the other end.
-        return self._evaluate(
-            c, lambda x: equal_cdf(m, n, n - l + 1, m - self._rank + 1, 1.0 - x), ends=(1.0, 0.0)
-        )
+        return self._evaluate(c, lambda x: equal_sf(*equal, self._rank, x), ends=(1.0, 0.0))
 
     def _evaluate(
         self, c: ArrayLike, inside: Callable[[Floats], Floats], *, ends: tuple[float, float] = (0.0, 1.0)
@@ -156,7 +219,17 @@ class CoverageLaw:
         return out.reshape(x.shape)[()]
 
     def ppf(self, q: ArrayLike) -> Any:
-        """The coverage that is exceeded with probability 1 - q."""
+        """The coverage that is exceeded with probability 1 - q.
+
+        Parameters
+        ----------
+        q : array_like
+            Probabilities.
+
+        Returns
+        -------
+        float or array
+        """
         probability = np.asarray(q, dtype=float)
         flat = probability.ravel()
         valid = (flat >= 0) & (flat <= 1)
@@ -167,6 +240,11 @@ class CoverageLaw:
             out[inner] = self._quantile(flat[inner])
         return out.reshape(probability.shape)[()]
 
+    @property
+    def _rank(self) -> int:
+        """The server rank among honest sites, where all are equal."""
+        return int(self.federation.needed(self.server_rank)) - self.max_faulty
+
     def _quantile(self, q: Floats) -> Floats:
         if self.federation.equal is not None:
             m, n, l = self.federation.equal
@@ -176,47 +254,49 @@ class CoverageLaw:
         return self._inverted(q)
 
     def _inverted(self, q: Floats) -> Floats:
-        """Solve cdf(c) = q in log-odds, where a law's tails are smooth: the Illinois method."""
-        target = special.logit(q)
-        low, high = np.zeros(q.shape), np.ones(q.shape)
-        at_low, at_high = np.full(q.shape, -np.inf), np.full(q.shape, np.inf)
-        before = np.zeros(q.shape, dtype=bool)
-        for step in range(_MOST_STEPS):
-            width = high - low
-            known = np.isfinite(at_low) & np.isfinite(at_high) & (at_high > at_low)
-            ends = np.where(known, at_low, 0.0), np.where(known, at_high, 1.0)
-            share = -ends[0] / (ends[1] - ends[0])
-            # A bisection now and then, so that no shape of the law makes it slow.
-            x = low + width * np.where(known & (step % 8 != 7), np.clip(share, 0.0, 1.0), 0.5)
-            value = special.logit(np.clip(self.cdf(x), 0.0, 1.0)) - target
-            done = np.abs(value) <= _TOLERANCE
-            under = (value < 0) & ~done
-            low, high = np.where(under | done, x, low), np.where(under, high, x)
-            if float((high - low).max()) <= _RESOLUTION:
-                break
-            # An end that stays a second time is weighted half, so that a step comes from the other side.
-            weight = np.where(under == before, 0.5, 1.0)
-            at_low, at_high = (
-                np.where(under, value, at_low * weight),
-                np.where(under, at_high * weight, value),
-            )
-            before = under
-        return high
+        """Solve cdf(c) = q in log-odds, where a law's tails are smooth."""
+        target, small = special.logit(q), bool((q < _SMALL).any())
+
+        def excess(c: Floats) -> Floats:
+            return np.asarray(special.logit(self._evaluate(c, lambda x: self._cdf(x, digits=small))) - target)
+
+        return rising_roots(excess, np.zeros(q.shape), np.ones(q.shape), close=_TOLERANCE)
 
     def median(self) -> float:
         """The coverage that is exceeded half of the time."""
         return float(self.ppf(0.5))
 
     def interval(self, confidence: float = 0.9) -> tuple[float, float]:
-        """Central interval that holds the coverage with this probability."""
+        """Central interval that holds the coverage with this probability.
+
+        Parameters
+        ----------
+        confidence : float
+            A probability.
+
+        Returns
+        -------
+        low, high : float
+        """
         tail = (1 - _validation.fraction("confidence", confidence)) / 2
         return float(self.ppf(float(tail))), float(self.ppf(float(1 - tail)))
 
     def rvs(self, size: int | tuple[int, ...] = 1, *, random_state: Any = None) -> Floats:
         """Draw coverages, for simulation.
 
-        Sites are drawn one by one and ranked as the server would rank them, except where they are very many
-        or the faulty ones must be chosen at their worst: then the quantile function is used.
+        Sites are drawn one by one and their votes counted as the server would, except where they are very
+        many or the faulty ones must be chosen at their worst: then the quantile function is used.
+
+        Parameters
+        ----------
+        size : int or tuple of int
+            Shape of the draws.
+        random_state : int, numpy.random.Generator or None
+            Where randomness comes from.
+
+        Returns
+        -------
+        array of shape ``size``
         """
         rng = np.random.default_rng(random_state)
         shape = tuple(np.atleast_1d(size).tolist())
@@ -224,47 +304,4 @@ class CoverageLaw:
         many = federation.n_sites * math.prod(shape) > 10_000_000
         if self._certain is not None or federation.max_faulty or many:
             return np.asarray(self.ppf(rng.random(shape)))
-        draws = [
-            federation.sites.rvs(b, (*shape, int(count)), rng) for b, count in enumerate(federation.counts)
-        ]
-        return np.partition(np.concatenate(draws, axis=-1), self.server_rank - 1, axis=-1)[
-            ..., self.server_rank - 1
-        ]
-
-
-def _in_blocks(
-    n_sites: Any, n_points: Any, local_rank: Any, distortion: Distortion | Sequence[Distortion | None] | None
-) -> tuple[SiteLaw, Ints]:
-    """Put equal sites together: their law, and how many sites each block has."""
-    sizes = _column("n_points", n_points, low=1)
-    ranks = _column("local_rank", local_rank, low=0)
-    shifts = [distortion] if distortion is None or callable(distortion) else list(distortion)
-    lengths = {len(column) for column in (sizes, ranks, shifts) if len(column) > 1}
-    if n_sites is not None:
-        lengths.add(_validation.integer("n_sites", n_sites, low=1))
-    if len(lengths) > 1:
-        raise ValueError(
-            "n_sites, n_points, local_rank and distortion must agree on the number of sites, "
-            f"got {', '.join(map(str, sorted(lengths)))}"
-        )
-    m = lengths.pop() if lengths else 1
-    which = np.arange(len(shifts))
-    if max(len(sizes), len(ranks), len(shifts)) == 1:
-        kinds, counts = np.array([[sizes[0], ranks[0], 0]]), np.array([m])
-    else:
-        rows = np.stack([np.broadcast_to(column, m) for column in (sizes, ranks, which)], axis=1)
-        kinds, counts = np.unique(rows, axis=0, return_counts=True)
-    sites = OrderStatistics(kinds[:, 0], kinds[:, 1])
-    if all(shift is None for shift in shifts):
-        return sites, counts
-    return Shifted(sites, [shifts[i] or _same for i in kinds[:, 2]]), counts
-
-
-def _column(name: str, value: Any, *, low: int) -> Ints:
-    if isinstance(value, Iterable) and not isinstance(value, (str, bytes)):
-        return _validation.integers(name, value, low=low)
-    return np.array([_validation.integer(name, value, low=low)])
-
-
-def _same(c: Floats) -> Floats:
-    return c
+        return federation.rvs(self.server_rank, shape, rng)

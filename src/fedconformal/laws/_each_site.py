@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike
 
 from fedconformal._typing import Floats
 from fedconformal.laws._coverage import CoverageLaw
+from fedconformal.laws._federation import Federation
 from fedconformal.laws._sites import OrderStatistics
 
 
@@ -17,12 +18,17 @@ class EachSiteLaw(CoverageLaw):
     The server keeps the largest report, so a site's coverage is at least that of its own threshold, a
     Beta(l, n - l + 1) variable. Every method gives the worst value of any site: ``mean`` and ``ppf`` the
     smallest, ``cdf`` and ``std`` the largest. Sites of one size and rank share one exact law.
+
+    Parameters
+    ----------
+    kinds : iterable of (int, int)
+        Size and rank of the sites.
     """
 
     def __init__(self, kinds: Iterable[tuple[int, int]]) -> None:
         self.kinds = sorted(set(kinds))
         sizes, ranks = np.array(self.kinds).T
-        self._set(OrderStatistics(sizes, ranks), np.ones(len(sizes), dtype=np.int64), 1, 0)
+        self._set(Federation(OrderStatistics(sizes, ranks), np.ones(len(sizes), dtype=np.int64)), 1)
         self._laws = [CoverageLaw(1, n, rank, 1) for n, rank in self.kinds]
 
     def __repr__(self) -> str:

@@ -2,40 +2,104 @@
 
 from collections.abc import Sequence
 from fractions import Fraction
+from itertools import accumulate
 from math import comb, lcm
 
+Ranks = Sequence[int | Sequence[int]]
+Weights = Sequence[int | Sequence[int]]
 
-def exact_mean(n_points: Sequence[int], local_ranks: Sequence[int], server_rank: int) -> Fraction:
-    """Marginal coverage of Theorem 3.2 and appendix A.1 for exact sites, as a fraction.
 
-    Every site contributes A_j(z) y + B_j(z), where A_j collects binomials from the rank on and B_j those
-    below it; the power of y counts the sites below, the power of z all points below. Polynomials are
-    multiplied as integers in base 2^w (Kronecker), so the work is done by big-integer multiplication.
-    The cost grows like (m * total)^2 bits: meant for totals of a few hundred points.
+def exact_mean(
+    n_points: Sequence[int], local_ranks: Ranks, server_rank: int, *, weights: Weights | None = None
+) -> Fraction:
+    """Marginal coverage of Theorem 3.2, appendix A.1 and weighted votes, for exact sites, as a fraction.
+
+    A site contributes the sum of C(n, i) z^i y^v(i), v(i) its votes when i of its points lie below; the
+    power of z counts all points below, the power of y all votes. Polynomials are multiplied as integers in
+    base 2^w (Kronecker), so the work is done by big-integer multiplication. The cost grows like (votes *
+    points)^2 bits: meant for a few hundred points.
+
+    Parameters
+    ----------
+    n_points : sequence of int
+        Scores at each site.
+    local_ranks : sequence of int or of sequences of int
+        Rank that each site sends, or its increasing ranks; those above the site's size are +inf.
+    server_rank : int
+        Votes needed.
+    weights : sequence of int or of sequences of int, optional
+        Votes of all numbers of a site, or of each of them; 1 by default.
+
+    Returns
+    -------
+    Fraction
     """
-    m, total = len(n_points), sum(n_points)
-    if server_rank > m:
+    total, votes = sum(n_points), [*_votes(n_points, local_ranks, weights)]
+    last = sum(site[-1] for site in votes)
+    if server_rank > last:
         return Fraction(1)
     width = total + 1  # all coefficients together are 2^total
     row = width * (total + 1)
     product = 1
-    for n, l in zip(n_points, local_ranks, strict=True):
-        above = sum(comb(n, i) << (width * i) for i in range(l, n + 1))
-        below = sum(comb(n, i) << (width * i) for i in range(min(l, n + 1)))
-        product *= (above << row) + below
+    for n, cast in zip(n_points, votes, strict=True):
+        product *= sum(comb(n, i) << (width * i + row * cast[i]) for i in range(n + 1))
     scale = lcm(*(comb(total, r) for r in range(total + 1)))
-    mask = (1 << width) - 1
-    missed = 0
-    for j in range(server_rank, m + 1):
-        line = (product >> (row * j)) & ((1 << row) - 1)
+    mask, missed = (1 << width) - 1, 0
+    enough = product >> (row * max(server_rank, 0))
+    for _ in range(max(server_rank, 0), last + 1):
+        line, enough = enough & ((1 << row) - 1), enough >> row
         missed += sum(((line >> (width * r)) & mask) * (scale // comb(total, r)) for r in range(total + 1))
     return 1 - Fraction(missed, scale * (total + 1))
 
 
-def exact_cdf(n_points: Sequence[int], local_ranks: Sequence[int], server_rank: int, c: Fraction) -> Fraction:
-    """P(C <= c) for exact sites and a rational c."""
-    law = [Fraction(1)]
-    for n, l in zip(n_points, local_ranks, strict=True):
-        p = sum((comb(n, i) * c**i * (1 - c) ** (n - i) for i in range(l, n + 1)), Fraction(0))
-        law = [a * (1 - p) + b * p for a, b in zip([*law, Fraction(0)], [Fraction(0), *law], strict=True)]
-    return sum(law[server_rank:], Fraction(0))
+def exact_cdf(
+    n_points: Sequence[int],
+    local_ranks: Ranks,
+    server_rank: int,
+    c: Fraction,
+    *,
+    weights: Weights | None = None,
+) -> Fraction:
+    """P(C <= c) for exact sites and a rational c.
+
+    Parameters
+    ----------
+    n_points, local_ranks, server_rank, weights
+        As for ``exact_mean``.
+    c : Fraction
+        A coverage in [0, 1].
+
+    Returns
+    -------
+    Fraction
+    """
+    law = {0: Fraction(1)}
+    for n, cast in zip(n_points, _votes(n_points, local_ranks, weights), strict=True):
+        site: dict[int, Fraction] = {}
+        for i in range(n + 1):
+            site[cast[i]] = site.get(cast[i], Fraction(0)) + comb(n, i) * c**i * (1 - c) ** (n - i)
+        longer: dict[int, Fraction] = {}
+        for before, p in law.items():
+            for votes, q in site.items():
+                longer[before + votes] = longer.get(before + votes, Fraction(0)) + p * q
+        law = longer
+    return sum((p for votes, p in law.items() if votes >= server_rank), Fraction(0))
+
+
+def _votes(n_points: Sequence[int], local_ranks: Ranks, weights: Weights | None) -> list[list[int]]:
+    """For each site, the votes that it casts when 0, 1, ..., n of its points lie below."""
+    return [
+        _cast(n, ranks, weight)
+        for n, ranks, weight in zip(n_points, local_ranks, weights or [1] * len(n_points), strict=True)
+    ]
+
+
+def _cast(n: int, ranks: int | Sequence[int], weight: int | Sequence[int]) -> list[int]:
+    several = [ranks] if isinstance(ranks, int) else list(ranks)
+    gains = [0] * (n + 1)
+    for rank, gain in zip(
+        several, [weight] * len(several) if isinstance(weight, int) else weight, strict=True
+    ):
+        if rank <= n:
+            gains[rank] += gain
+    return list(accumulate(gains))

@@ -13,7 +13,15 @@ _OUTSIDE = 1e-3
 
 @dataclass(frozen=True, eq=False)
 class Summary:
-    """The numbers of a law that people look at, beside the level that was asked for."""
+    """The numbers of a law that people look at, beside the level that was asked for.
+
+    Parameters
+    ----------
+    law : CoverageLaw
+        The law of the coverage.
+    confidence_level : float
+        The coverage that was asked for.
+    """
 
     law: CoverageLaw
     confidence_level: float
@@ -54,6 +62,18 @@ class Summary:
 
 
 def density(law: CoverageLaw, edges: Floats) -> Floats:
-    """Mean density of the coverage between neighbouring edges: its exact probability over the width."""
+    """Mean density of the coverage between neighbouring edges: its exact probability over the width.
+
+    Parameters
+    ----------
+    law : CoverageLaw
+        The law of the coverage.
+    edges : array
+        Increasing coverages.
+
+    Returns
+    -------
+    array of shape (len(edges) - 1,)
+    """
     steps: Floats = np.diff(np.asarray(law.cdf(edges), dtype=float)) / np.diff(edges)
     return np.maximum(steps, 0.0)

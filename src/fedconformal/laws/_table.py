@@ -5,7 +5,8 @@ from scipy import special
 
 from fedconformal import _validation
 from fedconformal._typing import Floats
-from fedconformal.laws._moments import equal_moments, legendre
+from fedconformal.laws._equal import equal_moments
+from fedconformal.laws._integration import legendre
 
 _EXACT_DEGREE = 1000  # up to this many points Gauss-Legendre integrates P(C <= c), a polynomial, exactly
 
@@ -14,6 +15,17 @@ def coverage_table(n_sites: int, n_points: int) -> Floats:
     """Marginal coverage of every pair: ``table[l - 1, k - 1]`` is M_{l,k} of the paper's Theorem 3.2.
 
     Exact to 1e-12, and non-decreasing along both axes as the theorem's M is.
+
+    Parameters
+    ----------
+    n_sites : int
+        Number of sites m.
+    n_points : int
+        Scores at each site, n.
+
+    Returns
+    -------
+    array of shape (n, m)
 
     Examples
     --------

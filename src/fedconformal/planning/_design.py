@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 
 from fedconformal._typing import Ints
 from fedconformal.laws import CoverageLaw, SiteLaw
 from fedconformal.planning._goal import Goal
+from fedconformal.privacy import PrivateRelease
 
 
 @dataclass(frozen=True)
@@ -37,7 +39,17 @@ class Block:
 
 @dataclass(frozen=True)
 class Advice:
-    """What would make a level reachable that no ranks reach: each by itself, None where nothing would do."""
+    """What would make a level reachable that no ranks reach, each by itself.
+
+    Attributes
+    ----------
+    n_points : int or None
+        Smallest size that would do if every site had it.
+    n_sites : int or None
+        Smallest number of sites of the present (smallest) size that would do.
+    epsilon : float or None
+        Smallest privacy loss that would do.
+    """
 
     n_points: int | None = None
     n_sites: int | None = None
@@ -65,37 +77,39 @@ class Sites:
         return int(self.counts.sum())
 
 
-class Sending(Protocol):
+class Sending(ABC):
     """What sites send: scores of some ranks, or private draws."""
 
-    is_bound: bool
+    is_bound: ClassVar[bool] = False
     """Whether the site law bounds what is sent, rather than being its law."""
+    release: PrivateRelease | None = None
+    """The private release, where there is one."""
 
+    @abstractmethod
     def site_law(self, blocks: tuple[Block, ...]) -> SiteLaw:
         """The law of what the sites of each block send."""
-        ...
 
     def expected_site_law(self, blocks: tuple[Block, ...]) -> SiteLaw:
         """What to expect of it where the law is only a bound."""
-        ...
+        return self.site_law(blocks)
 
+    @abstractmethod
     def choose(self, sites: Sites, goal: Goal, share: Fraction | None, promise: Promise) -> Design:
         """The best ranks and votes for sites that are all alike; ``share`` fixes the ranks."""
-        ...
 
+    @abstractmethod
     def votes(self, design: Design) -> tuple[int, Advice | None]:
         """The votes that are needed when the ranks are given; and what would help where none will do."""
-        ...
 
     def without_privacy(self) -> Sending:
         """The same without noise."""
-        ...
+        return self
 
 
 class Promise(Protocol):
     """What a design asks of its promise; `promises.Promise` has the whole of it."""
 
-    is_bound: bool
+    is_bound: ClassVar[bool]
 
     def choose(self, sites: Sites, goal: Goal, sending: Sending, share: Fraction | None) -> Design:
         """The best ranks and votes."""
@@ -213,7 +227,7 @@ class Design:
             This very design if all planned sites answered.
         """
         blocks = merged(answered)
-        if not self.is_open and Counter(_sites(blocks)) == Counter(_sites(self.blocks)):
+        if not self.is_open and _sites(blocks) == _sites(merged(self.blocks)):
             return self
         unsolved = replace(self, blocks=blocks, server_rank=None)
         votes, advice = self.promise.votes(unsolved)
@@ -232,7 +246,18 @@ class Design:
 
 
 def merged(blocks: Iterable[Block]) -> tuple[Block, ...]:
-    """Blocks of sites that are alike, put together in the order in which they first occur."""
+    """Blocks of sites that are alike, put together in the order in which they first occur.
+
+    Parameters
+    ----------
+    blocks : iterable of Block
+        Perhaps several of sites that are alike.
+
+    Returns
+    -------
+    tuple of Block
+        One for each size and ranks.
+    """
     counts: Counter[tuple[int, tuple[int, ...]]] = Counter()
     for block in blocks:
         counts[(block.n, block.ranks)] += block.count

@@ -1,4 +1,4 @@
-"""A private design within a moment: valid, perhaps not the best, for somebody who is still moving a slider."""
+"""A private design within a moment: valid, if not the best, for somebody who is still moving a slider."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class _Steps:
 
     @property
     def moments(self) -> tuple[Floats, Floats]:
-        """P(C <= c) grows with c, so its value at the right end of a step bounds the integral over the step."""
+        """P(C <= c) grows with c, so its value at the right end of a step bounds its integral there."""
         area = float(np.diff(self.nodes, prepend=0.0) @ self.missed) + 1.0 - float(self.nodes[-1])
         return np.array([1.0 - area]), np.array([0.0])
 

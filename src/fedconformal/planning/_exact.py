@@ -2,30 +2,25 @@
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import ClassVar
 
 import numpy as np
 
 from fedconformal._typing import Ints
 from fedconformal.laws import OrderStatistics
 from fedconformal.planning._advice import smallest_n_points, smallest_n_sites
-from fedconformal.planning._design import Advice, Block, Design, Promise, Sites
+from fedconformal.planning._design import Advice, Block, Design, Promise, Sending, Sites
 from fedconformal.planning._family import common_shares, fixed, with_share
 from fedconformal.planning._goal import Goal
 from fedconformal.planning._search import search
 
 
 @dataclass(frozen=True)
-class Exact:
+class Exact(Sending):
     """Sites send scores of theirs, to the last digit."""
-
-    is_bound: ClassVar[bool] = False
 
     def site_law(self, blocks: tuple[Block, ...]) -> OrderStatistics:
         """Order statistics of uniform variables, on the scale of coverage."""
         return OrderStatistics(_sizes(blocks), _ranks(blocks))
-
-    expected_site_law = site_law
 
     def choose(self, sites: Sites, goal: Goal, share: Fraction | None, promise: Promise) -> Design:
         """Search one common share for all sites together with the votes, unless the share is given."""
@@ -46,10 +41,6 @@ class Exact:
         sites = Sites(_sizes(design.blocks), design.counts)
         best = search(fixed(sites.n_points, sites.counts, _ranks(design.blocks)), design.goal)
         return _unreachable(sites, design.goal, design.share) if best is None else (best.server_rank, None)
-
-    def without_privacy(self) -> "Exact":
-        """Itself."""
-        return self
 
 
 def blocks_of(sites: Sites, ranks: Ints) -> tuple[Block, ...]:

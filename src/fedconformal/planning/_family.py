@@ -6,8 +6,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from fedconformal._validation import rank_of
 from fedconformal._typing import Floats, Ints
+from fedconformal._validation import rank_of
 
 _WORK = 1_000_000  # entries of the rank matrix
 _MOST = 16_384  # rank vectors tried at the most

@@ -12,7 +12,7 @@ import numpy as np
 from fedconformal._typing import Floats, Ints
 from fedconformal.laws import Federation, SiteLaw, equal_moments
 from fedconformal.planning._advice import smallest
-from fedconformal.planning._design import Advice, Block, Design, Promise, Sites
+from fedconformal.planning._design import Advice, Block, Design, Promise, Sending, Sites
 from fedconformal.planning._exact import Exact
 from fedconformal.planning._family import common_shares
 from fedconformal.planning._goal import Goal
@@ -26,7 +26,7 @@ _NO_PLAN = Fraction(999, 1000)  # what sites would aim at if there were a finite
 
 
 @dataclass(frozen=True)
-class Private:
+class Private(Sending):
     """Sites send bins that are drawn at random around a quantile of their scores.
 
     Parameters
@@ -53,7 +53,9 @@ class Private:
         """Search the quantile that sites aim at together with the votes."""
         best = self.release.analysis.choose(PrivateSearch(sites, goal, self.release))
         if best is None:
-            return self.aiming_at(_NO_PLAN, sites, goal, promise, sites.n_sites + 1, self._advice(sites, goal))
+            return self.aiming_at(
+                _NO_PLAN, sites, goal, promise, sites.n_sites + 1, self._advice(sites, goal)
+            )
         return self.aiming_at(best.quantile, sites, goal, promise, best.server_rank)
 
     def aiming_at(
@@ -77,7 +79,7 @@ class Private:
         found = PrivateSearch(sites, design.goal, self.release).smallest_rank()
         return (sites.n_sites + 1, design.advice or Advice()) if found is None else (found, None)
 
-    def without_privacy(self) -> Exact:
+    def without_privacy(self) -> Sending:
         """Exact reports."""
         return Exact()
 
@@ -188,7 +190,8 @@ class _Bound:
         return mean, variance
 
     def cdf(self, c: float) -> Floats:
-        return self.federation.cdf(np.array([c]), np.array([self.k]))[0]
+        found: Floats = self.federation.cdf(np.array([c]), np.array([self.k]))[0]
+        return found
 
 
 def _three_digits(step: int) -> Fraction:

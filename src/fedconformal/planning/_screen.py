@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import special
 
-from fedconformal.laws import honest_counts
 from fedconformal._typing import Floats
+from fedconformal.laws import honest_counts
 from fedconformal.planning._family import Family
 
 _RANK_ERROR = 0.25  # |error of k*| * V; the tests find it below 0.05 for equal sites

@@ -4,6 +4,7 @@ from fedconformal._extras import need
 
 need("matplotlib", extra="plots")
 
+from fedconformal.plots import style  # noqa: E402
 from fedconformal.plots._interval import IntervalDisplay  # noqa: E402
 from fedconformal.plots._law import CoverageLawDisplay  # noqa: E402
 from fedconformal.plots._privacy import PrivacyDisplay  # noqa: E402
@@ -16,4 +17,5 @@ __all__ = [
     "IntervalDisplay",
     "PrivacyDisplay",
     "SiteCoverageDisplay",
+    "style",
 ]

@@ -7,9 +7,9 @@ import numpy as np
 from matplotlib.axes import Axes
 from numpy.typing import ArrayLike
 
-from fedconformal.laws._sites import Floats
+from fedconformal._typing import Floats
 from fedconformal.metrics import covered_by_intervals
-from fedconformal.plots import _style as style
+from fedconformal.plots import style
 
 
 @dataclass
@@ -18,9 +18,17 @@ class IntervalDisplay:
 
     Parameters
     ----------
-    prediction : array (n,).
-    intervals : array (n, 2) with the lower and upper ends; infinite ends are drawn to the edge.
-    y_true : array (n,), or None.
+    prediction : array of shape (n,)
+        Point predictions.
+    intervals : array of shape (n, 2)
+        Lower and upper ends; infinite ends are drawn to the edge.
+    y_true : array of shape (n,), optional
+        The outcomes.
+
+    Attributes
+    ----------
+    ax_ : Axes
+        The axes that were drawn on last.
     """
 
     prediction: Floats
@@ -35,11 +43,34 @@ class IntervalDisplay:
         X: Any,
         y_true: ArrayLike | None = None,
         *,
+        groups: Any = None,
         level: int = 0,
         ax: Axes | None = None,
     ) -> Self:
-        """Plot what a conformalised regressor predicts for X."""
-        prediction, intervals = estimator.predict_interval(X)
+        """Plot what a conformalised regressor predicts for X.
+
+        Parameters
+        ----------
+        estimator : regressor
+            With ``predict_interval``; ours or MAPIE's.
+        X : array-like of shape (n, n_features)
+            New rows.
+        y_true : array of shape (n,), optional
+            Their outcomes.
+        groups : array-like of shape (n,), optional
+            For a calibration with groups, the group of each row.
+        level : int
+            Which of its levels, 0 the first.
+        ax : Axes, optional
+            Where to draw.
+
+        Returns
+        -------
+        IntervalDisplay
+            Drawn.
+        """
+        options = {} if groups is None else {"groups": groups}
+        prediction, intervals = estimator.predict_interval(X, **options)
         return cls.from_predictions(prediction, intervals[:, :, level], y_true, ax=ax)
 
     @classmethod
@@ -51,7 +82,29 @@ class IntervalDisplay:
         *,
         ax: Axes | None = None,
     ) -> Self:
-        """Plot given predictions and intervals."""
+        """Plot given predictions and intervals.
+
+        Parameters
+        ----------
+        prediction : array of shape (n,)
+            Point predictions.
+        intervals : array of shape (n, 2) or (n, 2, 1)
+            Lower and upper ends.
+        y_true : array of shape (n,), optional
+            The outcomes.
+        ax : Axes, optional
+            Where to draw.
+
+        Returns
+        -------
+        IntervalDisplay
+            Drawn.
+
+        Raises
+        ------
+        ValueError
+            If a shape does not fit.
+        """
         centre, ends = np.asarray(prediction, dtype=float), np.asarray(intervals, dtype=float)
         if ends.ndim == 3 and ends.shape[2] == 1:
             ends = ends[:, :, 0]
@@ -63,7 +116,20 @@ class IntervalDisplay:
         return cls(centre, ends, truth).plot(ax=ax)
 
     def plot(self, *, ax: Axes | None = None, **bars: Any) -> Self:
-        """Draw; ``bars`` changes how the intervals look."""
+        """Draw.
+
+        Parameters
+        ----------
+        ax : Axes, optional
+            Where to draw; new axes if left out.
+        **bars : dict
+            How the intervals look, as ``Axes.vlines`` takes it.
+
+        Returns
+        -------
+        IntervalDisplay
+            Itself.
+        """
         ax = style.axes(ax)
         order = np.argsort(self.prediction, kind="stable")
         place = np.arange(order.size)
@@ -73,35 +139,26 @@ class IntervalDisplay:
         ax.vlines(place, ends[:, 0], ends[:, 1], **{**look, **bars})
         ax.plot(place, self.prediction[order], color=style.BLACK, linewidth=1.0, label="prediction")
         if self.y_true is not None:
-            self._truths(ax, place, order)
+            self._truths(ax, self.y_true[order], self.intervals[order])
         ax.set_ylim(low, high)
         style.tidy(ax, x="cases, in order of the prediction", y="outcome")
         style.legend_above(ax)
         self.ax_ = ax
         return self
 
-    def _truths(self, ax: Axes, place: Any, order: Any) -> None:
-        assert self.y_true is not None
-        inside = covered_by_intervals(self.y_true, self.intervals[:, :, None])[:, 0][order]
-        truth = self.y_true[order]
-        ax.plot(
-            place[inside],
-            truth[inside],
-            "o",
-            markersize=4,
-            color=style.GREY,
-            label=f"truth inside ({inside.sum()} of {inside.size})",
-        )
-        ax.plot(
-            place[~inside],
-            truth[~inside],
-            "X",
-            markersize=7,
-            color=style.VERMILION,
-            markeredgecolor="white",
-            markeredgewidth=0.5,
-            label=f"truth outside ({(~inside).sum()})",
-        )
+    def _truths(self, ax: Axes, truth: Floats, intervals: Floats) -> None:
+        inside, place = covered_by_intervals(truth, intervals), np.arange(truth.size)
+        dot: dict[str, Any] = {"marker": "o", "markersize": 4, "color": style.GREY}
+        cross: dict[str, Any] = {
+            "marker": "X",
+            "markersize": 7,
+            "color": style.VERMILION,
+            "markeredgecolor": "white",
+            "markeredgewidth": 0.5,
+        }
+        words = f"truth inside ({inside.sum()} of {inside.size})", f"truth outside ({(~inside).sum()})"
+        ax.plot(place[inside], truth[inside], **dot, linestyle="none", label=words[0])
+        ax.plot(place[~inside], truth[~inside], **cross, linestyle="none", label=words[1])
 
     def _limits(self) -> tuple[float, float]:
         values = [self.prediction, self.intervals[np.isfinite(self.intervals)]]

@@ -7,8 +7,9 @@ from typing import Any, Self
 import numpy as np
 from matplotlib.axes import Axes
 
-from fedconformal.plots import _style as style
+from fedconformal.plots import style
 from fedconformal.privacy import Bins, Cost, Privacy, expected_cost
+from fedconformal.protocol import plan
 
 _EPSILONS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 
@@ -22,8 +23,15 @@ class PrivacyDisplay:
 
     Parameters
     ----------
-    epsilon : privacy losses.
-    cost : what each costs, None where there is no finite threshold.
+    epsilon : sequence of float
+        Privacy losses.
+    cost : sequence of Cost or None
+        What each costs, None where there is no finite threshold.
+
+    Attributes
+    ----------
+    ax_ : Axes
+        The axes that were drawn on last.
     """
 
     epsilon: Sequence[float]
@@ -42,9 +50,28 @@ class PrivacyDisplay:
         ax: Axes | None = None,
         **options: Any,
     ) -> Self:
-        """Make a plan for each epsilon and plot it; ``options`` go to ``plan``."""
-        from fedconformal.planning import plan
+        """Make a plan for each epsilon and plot it.
 
+        Parameters
+        ----------
+        n_sites, n_points : int
+            How many sites there are, and how many scores each has.
+        bins : Bins
+            Where private releases may fall.
+        confidence_level : float
+            Coverage wanted.
+        epsilons : iterable of float
+            Privacy losses of a report.
+        ax : Axes, optional
+            Where to draw.
+        **options : dict
+            For `fedconformal.plan`.
+
+        Returns
+        -------
+        PrivacyDisplay
+            Drawn.
+        """
         losses = sorted(float(epsilon) for epsilon in epsilons)
         plans = [
             plan(
@@ -61,28 +88,33 @@ class PrivacyDisplay:
         return cls(losses, costs).plot(ax=ax)
 
     def plot(self, *, ax: Axes | None = None, **line: Any) -> Self:
-        """Draw; ``line`` changes how the curve looks."""
+        """Draw.
+
+        Parameters
+        ----------
+        ax : Axes, optional
+            Where to draw; new axes if left out.
+        **line : dict
+            How the curve looks, as ``Axes.plot`` takes it.
+
+        Returns
+        -------
+        PrivacyDisplay
+            Itself.
+        """
         ax = style.axes(ax)
         epsilon = np.array(self.epsilon, dtype=float)
-        known = [cost for cost in self.cost if cost is not None]
         expected = np.array([np.nan if cost is None else cost.expected for cost in self.cost])
         look = {**style.OURS, "marker": "o", "label": "private, to be expected"}
         ax.plot(epsilon, expected, **{**look, **line})
-        if known:
-            ax.axhline(known[0].without, label="without privacy", **style.POOLED)
-            ax.axhline(
-                known[0].confidence_level, label=f"target {known[0].confidence_level:g}", **style.TARGET
-            )
+        for cost in [cost for cost in self.cost if cost is not None][:1]:
+            ax.axhline(cost.without, label="without privacy", **style.POOLED)
+            style.level_line(ax, cost.confidence_level, vertical=False)
         none = np.isnan(expected)
         if none.any():
-            ax.plot(
-                epsilon[none],
-                np.ones(none.sum()),
-                "X",
-                markersize=8,
-                color=style.VERMILION,
-                label="no finite threshold",
-            )
+            cross: dict[str, Any] = {"marker": "X", "markersize": 8, "linestyle": "none"}
+            label = "no finite threshold"
+            ax.plot(epsilon[none], np.ones(none.sum()), **cross, color=style.VERMILION, label=label)
         ax.set_xscale("log")
         ax.xaxis.set_major_formatter("{x:g}")
         style.tidy(ax, x="privacy loss ε of each report", y="coverage to be expected")

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from numpy.typing import ArrayLike
 
 from fedconformal.metrics import SiteCoverage, coverage_by_site
-from fedconformal.plots import _style as style
+from fedconformal.plots import style
 
 
 @dataclass
@@ -18,8 +18,15 @@ class SiteCoverageDisplay:
 
     Parameters
     ----------
-    sites : what ``metrics.coverage_by_site`` returns.
-    confidence_level : coverage that was asked for, or None.
+    sites : sequence of SiteCoverage
+        What ``metrics.coverage_by_site`` returns.
+    confidence_level : float, optional
+        Coverage that was asked for.
+
+    Attributes
+    ----------
+    ax_ : Axes
+        The axes that were drawn on last.
     """
 
     sites: Sequence[SiteCoverage]
@@ -36,12 +43,44 @@ class SiteCoverageDisplay:
         confidence: float = 0.95,
         ax: Axes | None = None,
     ) -> Self:
-        """Plot from which rows were covered and which site each row belongs to."""
+        """Plot from which rows were covered and which site each row belongs to.
+
+        Parameters
+        ----------
+        covered : bool array of shape (n,)
+            Whether each row's set held the outcome.
+        sites : array of shape (n,)
+            The site of each row.
+        confidence_level : float, optional
+            Coverage that was asked for.
+        confidence : float
+            Of each interval.
+        ax : Axes, optional
+            Where to draw.
+
+        Returns
+        -------
+        SiteCoverageDisplay
+            Drawn.
+        """
         found = coverage_by_site(covered, sites, confidence=confidence)
         return cls(found, confidence_level).plot(ax=ax)
 
     def plot(self, *, ax: Axes | None = None, **bars: Any) -> Self:
-        """Draw; ``bars`` changes how the intervals look."""
+        """Draw.
+
+        Parameters
+        ----------
+        ax : Axes, optional
+            Where to draw; new axes if left out.
+        **bars : dict
+            How the intervals look, as ``Axes.errorbar`` takes it.
+
+        Returns
+        -------
+        SiteCoverageDisplay
+            Itself.
+        """
         ax = style.axes(ax)
         place = np.arange(len(self.sites))
         centre = np.array([site.coverage for site in self.sites])
@@ -55,7 +94,7 @@ class SiteCoverageDisplay:
         }
         ax.errorbar(centre, place, xerr=errors, **{**look, **bars})
         if self.confidence_level is not None:
-            ax.axvline(self.confidence_level, label=f"target {self.confidence_level:g}", **style.TARGET)
+            style.level_line(ax, self.confidence_level)
         ax.set_yticks(place, [f"{site.site} (n = {site.n})" for site in self.sites])
         ax.set_ylim(len(self.sites) - 0.5, -0.5)
         style.tidy(ax, x="share of cases covered", y="site")

@@ -6,10 +6,10 @@ from typing import Any, Self
 import numpy as np
 from matplotlib.axes import Axes
 
+from fedconformal._typing import Floats
 from fedconformal.documents import Plan
 from fedconformal.laws import coverage_table
-from fedconformal.laws._sites import Floats
-from fedconformal.plots import _style as style
+from fedconformal.plots import style
 
 _LARGEST = 4_000_000
 
@@ -20,9 +20,17 @@ class CoverageTableDisplay:
 
     Parameters
     ----------
-    table : ``coverage_table(n_sites, n_points)``.
-    confidence_level : where the border between valid and invalid pairs is drawn.
-    chosen : (local rank, server rank) to mark; None for none.
+    table : array of shape (n_points, n_sites)
+        ``coverage_table(n_sites, n_points)``.
+    confidence_level : float
+        Where the border between valid and invalid pairs is drawn.
+    chosen : tuple of two ints, optional
+        (local rank, server rank) to mark.
+
+    Attributes
+    ----------
+    ax_ : Axes
+        The axes that were drawn on last.
     """
 
     table: Floats
@@ -32,19 +40,54 @@ class CoverageTableDisplay:
 
     @classmethod
     def from_plan(cls, plan: Plan, *, level: int = 0, ax: Axes | None = None) -> Self:
-        """Plot the table of a plan whose sites are alike, and the pair it chose."""
-        groups = plan.groups or ()
-        if len({group.n for group in groups}) != 1 or plan.privacy is not None:
-            raise ValueError("the table is for sites of one size and exact reports")
-        m, n = plan.n_sites or 0, groups[0].n
-        if m * n > _LARGEST:
-            raise ValueError(f"n_sites * n_points must be at most {_LARGEST:,}, got {m * n:,}")
-        found = plan.levels[level]
-        chosen = None if found.advice else (groups[0].ranks[level], found.server_rank or 1)
-        return cls(coverage_table(m, n), found.confidence_level, chosen).plot(ax=ax)
+        """Plot the table of a plan whose sites are alike, and the pair it chose.
+
+        Parameters
+        ----------
+        plan : Plan
+            With sites of one size that send one exact number each; of a plan with groups, one group:
+            ``plan["child"]``.
+        level : int
+            Which of its levels, 0 the first.
+        ax : Axes, optional
+            Where to draw.
+
+        Returns
+        -------
+        CoverageTableDisplay
+            Drawn.
+
+        Raises
+        ------
+        ValueError
+            If there is no such table, or it is too large to look at.
+        """
+        design = plan.designs[level]
+        if len(design.blocks) != 1 or len(design.blocks[0].ranks) != 1 or design.sending.is_bound:
+            raise ValueError("the table is for sites of one size that send one exact number each")
+        [block] = design.blocks
+        if block.count * block.n > _LARGEST:
+            raise ValueError(
+                f"n_sites * n_points must be at most {_LARGEST:,}, got {block.count * block.n:,}"
+            )
+        chosen = (block.ranks[0], design.server_rank or 1) if design.is_finite else None
+        return cls(coverage_table(block.count, block.n), float(design.goal.level), chosen).plot(ax=ax)
 
     def plot(self, *, ax: Axes | None = None, **image: Any) -> Self:
-        """Draw; ``image`` changes how the table looks."""
+        """Draw.
+
+        Parameters
+        ----------
+        ax : Axes, optional
+            Where to draw; new axes if left out.
+        **image : dict
+            How the table looks, as ``Axes.imshow`` takes it.
+
+        Returns
+        -------
+        CoverageTableDisplay
+            Itself.
+        """
         ax = style.axes(ax)
         n, m = self.table.shape
         extent = (0.5, m + 0.5, n + 0.5, 0.5)
@@ -54,48 +97,30 @@ class CoverageTableDisplay:
         style.in_percent(colours.ax.yaxis)
         self._border(ax)
         if self.chosen is not None:
-            l, k = self.chosen
-            name = f"chosen: l = {l}, k = {k}, M = {self.table[l - 1, k - 1]:.4f}"
-            ax.plot(
-                [k],
-                [l],
-                marker="o",
-                markersize=11,
-                markerfacecolor="none",
-                markeredgecolor="white",
-                markeredgewidth=4,
-                linestyle="none",
-            )
-            ax.plot(
-                [k],
-                [l],
-                marker="o",
-                markersize=11,
-                markerfacecolor="none",
-                markeredgecolor=style.VERMILION,
-                markeredgewidth=2,
-                linestyle="none",
-                label=name,
-            )
+            self._mark(ax, *self.chosen)
         style.tidy(ax, x="server rank k", y="local rank l")
         style.legend_above(ax)
         self.ax_ = ax
         return self
 
+    def _mark(self, ax: Axes, l: int, k: int) -> None:
+        """A ring around the chosen pair, with a white rim that shows on any colour."""
+        ring: dict[str, Any] = {
+            "marker": "o",
+            "markersize": 11,
+            "markerfacecolor": "none",
+            "linestyle": "none",
+        }
+        name = f"chosen: l = {l}, k = {k}, M = {self.table[l - 1, k - 1]:.4f}"
+        ax.plot([k], [l], **ring, markeredgecolor="white", markeredgewidth=4)
+        ax.plot([k], [l], **ring, markeredgecolor=style.VERMILION, markeredgewidth=2, label=name)
+
     def _border(self, ax: Axes) -> None:
         """A step line between pairs below the level and pairs that reach it."""
         n, m = self.table.shape
-        first = (self.table < self.confidence_level).sum(
-            axis=0
-        )  # ranks below the level, for each server rank
-        edges = np.arange(m + 1) + 0.5
-        ax.stairs(first + 0.5, edges, baseline=None, color="white", linewidth=3.5)
-        ax.stairs(
-            first + 0.5,
-            edges,
-            baseline=None,
-            color="black",
-            linewidth=1.5,
-            label=f"below: at least {self.confidence_level:g}",
-        )
+        too_low = (self.table < self.confidence_level).sum(axis=0)  # local ranks, for each server rank
+        line: dict[str, Any] = {"edges": np.arange(m + 1) + 0.5, "baseline": None}
+        ax.stairs(too_low + 0.5, **line, color="white", linewidth=3.5)
+        label = f"below: at least {self.confidence_level:g}"
+        ax.stairs(too_low + 0.5, **line, color="black", linewidth=1.5, label=label)
         ax.set_ylim(n + 0.5, 0.5)

@@ -69,6 +69,8 @@ def _silence(calibration: Calibration) -> str:
     if calibration.plan.is_grouped:
         return "Whether a site answers for a group does not depend on any site's scores."
     missing = calibration.n_missing
+    if missing == 0:
+        return "Whether a site answers does not depend on any site's scores."
     who = "1 site did not answer" if missing == 1 else f"{missing} sites did not answer"
     return f"{who}; whether a site answers does not depend on any site's scores."
 
@@ -90,8 +92,8 @@ def _private(calibration: Calibration) -> str:
     epsilon = float(calibration.plan.epsilon or 0)
     if calibration.plan.is_grouped:
         return (
-            f"Each site's message is {epsilon:g}-differentially private, even for somebody with one record in "
-            "every group, if the site kept its ledger; how many points of each group a site has is public."
+            f"Each site's message is {epsilon:g}-differentially private, even for somebody with one record "
+            "in every group, if the site kept its ledger; how many points of each group a site has is public."
         )
     return (
         f"Each report is {epsilon:g}-differentially private for the records behind it, if the site kept its "

@@ -74,7 +74,7 @@ def calibrate(
     >>> chosen = fc.plan(n_sites=5, n_points=50, confidence_level=0.9)
     >>> reports = [fc.report(chosen, rng.random(50), site=name) for name in "ABCDE"]
     >>> round(fc.calibrate(chosen, reports).threshold, 2)
-    0.94
+    0.92
     """
     _validation.choice("on_refused", on_refused, ("raise", "skip"))
     if plan.privacy is not None and plan.privacy.one_hot:
@@ -149,9 +149,7 @@ def _thresholds(
 
 
 def _threshold(plan: Plan, i: int, kinds: "Counter[Kind]", values: Sequence[float]) -> Threshold:
-    design = plan.designs[i].for_answers(
-        Block(count, n, ranks[i]) for (n, ranks), count in kinds.items()
-    )
+    design = plan.designs[i].for_answers(Block(count, n, ranks[i]) for (n, ranks), count in kinds.items())
     votes = design.server_rank or 1
     return Threshold(
         confidence_level=plan.confidence_levels[i],

@@ -80,8 +80,10 @@ def take_in(plan: Plan, reports: Iterable[Report], *, unreadable: Iterable[Refus
     accepted, refused = _one_per_site(reports, lambda report: _problem(plan, keys, report))
     if plan.is_grouped:
         sorted_out = {label: _within_group(plan, label, accepted) for label in plan.labels}
-        numbers = {label: found for label, (found, _) in sorted_out.items()}
-        refused_in = {label: tuple(wrong) for label, (_, wrong) in sorted_out.items()}
+        numbers: dict[str | None, Numbers] = {label: found for label, (found, _) in sorted_out.items()}
+        refused_in: dict[str | None, tuple[Refusal, ...]] = {
+            label: tuple(wrong) for label, (_, wrong) in sorted_out.items()
+        }
         return Intake(tuple(accepted), (*unreadable, *refused), numbers, refused_in)
     accepted, surplus = _within_plan(plan, accepted)
     numbers_of_all = {report.site: report.parts[0] for report in accepted}
@@ -117,7 +119,9 @@ def _problem(plan: Plan, keys: Mapping[str, str], report: Report) -> str | None:
     if report.plan != plan.digest:
         return f"answers another plan ({report.plan[:19]}..., not {plan.digest[:19]}...)"
     if plan.is_grouped != (None not in report.by_label):
-        return "has groups, and the plan has none" if not plan.is_grouped else "has no groups, as the plan has"
+        return (
+            "has groups, and the plan has none" if not plan.is_grouped else "has no groups, as the plan has"
+        )
     if plan.is_grouped:
         if strange := [label for label in report.by_label if label and label not in plan.labels]:
             return f"a number for {quoted(strange)}, which is no group of the plan"

@@ -21,7 +21,17 @@ from fedconformal.documents import (
     first_problem,
     fraction_text,
 )
-from fedconformal.planning import CRITERIA, PROMISES, Criterion, Design, Exact, Goal, Private, Promise, Sending
+from fedconformal.planning import (
+    CRITERIA,
+    PROMISES,
+    Criterion,
+    Design,
+    Exact,
+    Goal,
+    Private,
+    Promise,
+    Sending,
+)
 from fedconformal.privacy import ANALYSES, Privacy
 from fedconformal.protocol._federation import Asked, Sizes
 from fedconformal.protocol._groups import asked_in_group, by_text, split_epsilon
@@ -121,7 +131,7 @@ def plan(
     (92, 4, 0.9023)
     >>> chosen = fc.plan(groups={"young": {"A": 90, "B": 60}, "old": {"A": 40, "B": 200}})
     >>> {label: round(law.mean(), 4) for label, law in chosen.law.items()}
-    {'old': 0.9049, 'young': 0.9075}
+    {'old': 0.9012, 'young': 0.9083}
     """
     _validation.choice("on_infeasible", on_infeasible, ("warn", "raise", "ignore"))
     rule = _score(score)
@@ -192,7 +202,9 @@ def _part(asked: Asked, wishes: _Wishes, privacy: Privacy | None, label: str | N
     """What is planned for all points together, or for one group."""
     m = asked.n_sites
     if m is not None and 2 * wishes.max_faulty >= m:
-        raise ValueError(f"max_faulty must be below half the number of sites, {m} / 2, got {wishes.max_faulty}")
+        raise ValueError(
+            f"max_faulty must be below half the number of sites, {m} / 2, got {wishes.max_faulty}"
+        )
     if privacy is not None:
         _check_private_sites(privacy, asked, wishes)
     for level, share in zip(wishes.levels, wishes.shares, strict=True):
@@ -234,7 +246,8 @@ def _design(
 
 
 def _level(design: Design) -> Level:
-    quantile = design.sending.release.quantile if isinstance(design.sending, Private) else None
+    release = design.sending.release
+    quantile = None if release is None else release.quantile
     return Level(
         confidence_level=float(design.goal.level),
         share=None if design.share is None else fraction_text(design.share),

@@ -70,7 +70,7 @@ def report(
     >>> import fedconformal as fc
     >>> chosen = fc.plan(n_sites=5, n_points=4, confidence_level=0.8, criterion="marginal")
     >>> fc.report(chosen, [0.3, 0.1, 0.9, 0.5], site="A").value
-    0.9
+    0.5
     """
     if plan.privacy is not None:
         if plan.privacy.one_hot:
@@ -152,9 +152,7 @@ def _ranks(plan: Plan, label: str | None, n: int, site: str) -> tuple[tuple[int,
 def _part(plan: Plan, label: str | None, values: Scores, site: str, *, in_place: bool) -> ReportPart:
     ranks = _ranks(plan, label, values.size, site)
     selected = _selected(values, ranks, in_place=in_place)
-    sent = [
-        Sent(ranks=each, values=tuple(selected.get(rank, math.inf) for rank in each)) for each in ranks
-    ]
+    sent = [Sent(ranks=each, values=tuple(selected.get(rank, math.inf) for rank in each)) for each in ranks]
     return ReportPart(label=label, n=values.size, levels=tuple(sent))
 
 
@@ -183,7 +181,9 @@ def _drawn(
     would be a release of its own.
     """
     if ledger is None or dataset is None:
-        raise ValueError("this plan is private: ledger and dataset are needed, so that no budget is overspent")
+        raise ValueError(
+            "this plan is private: ledger and dataset are needed, so that no budget is overspent"
+        )
     answered = _answered(plan, parts)
     for label in answered:
         _ranks(plan, label, parts[label].size, site)  # a wrong size or site is refused before it is charged

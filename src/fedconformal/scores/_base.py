@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedconformal._typing import Bools, Floats
-from fedconformal._validation import float_array, number_array
+from fedconformal._validation import BadRowsError, float_array, number_array
 from fedconformal.scores._arrays import Draws, as_draws, refuse_other_length
 
 Parameter = bool | int | float | str
@@ -176,14 +176,13 @@ class Score(ABC):
         refuse_other_length("y", truth, n=len(prediction))
         draws = as_draws(u, n=len(prediction), needed=self.needs_draws)
         out = np.full(len(prediction), np.nan)
-        # Rows are scored together. Where one of them is refused the others are found by halving.
         pending = [np.flatnonzero(self._can_be_truth(truth))]
         while pending:
             rows = pending.pop()
             try:
                 out[rows] = self._score_rows(rows, truth, prediction, draws)
-            except Exception:
-                pending += np.array_split(rows, 2) if len(rows) > 1 else []
+            except Exception as error:
+                pending += _rows_to_try(rows, error)
         return out
 
     def _score_rows(
@@ -320,6 +319,15 @@ def wrong_columns(score: Score, table: NDArray[Any], names: Sequence[str] | None
     n_columns = table.shape[1]
     columns = "1 column" if n_columns == 1 else f"{n_columns} columns"
     return ValueError(f"score {score.name!r} needs {score.column_help()}; got {columns}{listed}")
+
+
+def _rows_to_try(rows: NDArray[np.intp], error: Exception) -> list[NDArray[np.intp]]:
+    """What is left of rows that were refused together: those not named in the error, or either half."""
+    if len(rows) <= 1:
+        return []
+    if isinstance(error, BadRowsError) and len(error.bad) == len(rows):
+        return [rows[~error.bad]]
+    return np.array_split(rows, 2)
 
 
 def _distinct_rows(thresholds: ArrayLike, *, n: int) -> tuple[NDArray[Any], NDArray[np.intp]]:

@@ -60,4 +60,5 @@ def _refuse(probabilities: Floats) -> None:
     all_rows(name, probabilities, inside, "must hold probabilities, from 0 to 1")
     sums = probabilities @ np.ones(probabilities.shape[1])
     rule = f"must hold probabilities that sum to 1 within {MAX_SUM_ERROR} in each row"
-    all_rows(name, sums, np.abs(sums - 1) <= MAX_SUM_ERROR, rule)
+    # The same comparisons as above, lest a row be good alone and bad beside a bad one.
+    all_rows(name, sums, (sums >= 1 - MAX_SUM_ERROR) & (sums <= 1 + MAX_SUM_ERROR), rule)

@@ -44,7 +44,7 @@ def from_name(name: str, **parameters: Any) -> Score:
     return kind(**parameters)
 
 
-def names_of(kind: type[Score]) -> tuple[str, ...]:
+def names_of(kind: type[Any]) -> tuple[str, ...]:
     """Return the names of all registered scores of one kind.
 
     Parameters
@@ -62,7 +62,7 @@ def names_of(kind: type[Score]) -> tuple[str, ...]:
     >>> names_of(LabelScore)
     ('lac', 'aps', 'raps')
     """
-    return tuple(name for name in SCORES if issubclass(SCORES[name], kind))
+    return tuple(name for name in SCORES if _is_class_of(SCORES[name], kind))
 
 
 def is_registered(score: Score) -> bool:
@@ -80,9 +80,13 @@ def is_registered(score: Score) -> bool:
     return score.name in SCORES and SCORES[score.name] is type(score)
 
 
-def _check_class(name: str, kind: Any) -> None:
+def _is_class_of(found: Any, kind: type[Any]) -> bool:
     # An entry point of somebody else's package may lead to anything.
-    if not (isinstance(kind, type) and issubclass(kind, Score)):
+    return isinstance(found, type) and issubclass(found, kind)
+
+
+def _check_class(name: str, kind: Any) -> None:
+    if not _is_class_of(kind, Score):
         raise ValueError(f"score {name!r} must be a subclass of IntervalScore or LabelScore, got {kind!r}")
 
 

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
+from matplotlib.figure import Figure
+
 from fedconformal.experiments import _methods as methods
 from fedconformal.experiments._figures._style import boxes, colour, key, panels, styled, target
 from fedconformal.experiments._protocol import FEW, MANY
@@ -13,8 +15,19 @@ _TITLES = {MANY: "$m \\gg n$", FEW: "$m \\ll n$"}
 
 
 @styled
-def coverage(rows: Rows) -> Any:
-    """Coverage over all data sets and splits, m >> n on the left and m << n on the right (figure 4)."""
+def coverage(rows: Rows) -> Figure:
+    """Coverage over all data sets and splits, m >> n on the left and m << n on the right (figure 4).
+
+    Parameters
+    ----------
+    rows : list of dict
+        What the study found.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        A panel for each federation.
+    """
     scenarios = distinct(rows, "scenario")
     figure, grid = panels(1, len(scenarios), (5.2 * len(scenarios), 4.2), sharey=True)
     for axes, scenario in zip(grid[0], scenarios, strict=True):
@@ -26,8 +39,19 @@ def coverage(rows: Rows) -> Any:
 
 
 @styled
-def dataset(rows: Rows) -> Any:
-    """Coverage on the left and length on the right for one data set, a row for each federation."""
+def dataset(rows: Rows) -> Figure:
+    """Coverage on the left and length on the right for one data set, a row for each federation.
+
+    Parameters
+    ----------
+    rows : list of dict
+        What the study found.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        Two panels for each federation.
+    """
     scenarios = distinct(rows, "scenario")
     figure, grid = panels(len(scenarios), 2, (10.4, 3.4 * len(scenarios)), sharex=True)
     for (left, right), scenario in zip(grid, scenarios, strict=True):
@@ -42,18 +66,29 @@ def dataset(rows: Rows) -> Any:
 
 
 @styled
-def private(rows: Rows) -> Any:
-    """Coverage of FedCP-QQ and of its private versions for each epsilon, a panel for each data set."""
+def private(rows: Rows) -> Figure:
+    """Coverage of FedCP-QQ and of its private versions for each epsilon, a panel for each data set.
+
+    Parameters
+    ----------
+    rows : list of dict
+        What the study found.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        A panel for each data set.
+    """
     names = distinct(rows, "dataset")
     figure, grid = panels(len(names), 1, (7.6, 3.0 * len(names)), sharex=True)
     for (axes,), name in zip(grid, names, strict=True):
         chosen = select(rows, dataset=name)
         kinds = list(dict.fromkeys((row["method"], row["epsilon"]) for row in chosen))
-        groups = [
+        coverages = [
             [row["coverage"] for row in select(chosen, method=method, epsilon=epsilon)]
             for method, epsilon in kinds
         ]
-        boxes(axes, groups, [colour(method) for method, _ in kinds], range(len(kinds)))
+        boxes(axes, coverages, [colour(method) for method, _ in kinds], range(len(kinds)))
         for place, (method, epsilon) in enumerate(kinds):
             cut = select(chosen, method=method, epsilon=epsilon)
             if all(row["threshold"] == float("inf") for row in cut):
@@ -71,12 +106,12 @@ def private(rows: Rows) -> Any:
 
 
 def _panel(axes: Any, rows: Rows, column: str) -> None:
-    """A group of boxes for each model, one for each method; coverage gets its target line."""
+    """Boxes for each model, one for each method; coverage gets its target line."""
     models, names = distinct(rows, "model"), distinct(rows, "method")
     step = len(names) + 1
     for i, model in enumerate(models):
-        groups = [[row[column] for row in select(rows, model=model, method=name)] for name in names]
-        boxes(axes, groups, [colour(name) for name in names], [i * step + j for j in range(len(names))])
+        found = [[row[column] for row in select(rows, model=model, method=name)] for name in names]
+        boxes(axes, found, [colour(name) for name in names], [i * step + j for j in range(len(names))])
     centres = [i * step + (len(names) - 1) / 2 for i in range(len(models))]
     axes.set_xticks(centres, models)
     if column == "coverage":

@@ -1,16 +1,28 @@
 """Intervals on the Poisson process: the paper's figure 3, and the one with unbalanced sites."""
 
-from typing import Any
+from matplotlib.figure import Figure
 
-from fedconformal.experiments._figures._style import GREY, colour, panels, styled
+from fedconformal.experiments._figures._style import colour, panels, styled
 from fedconformal.experiments._store import Rows, distinct, select
+from fedconformal.plots.style import GREY
 
 _LINES = {"FedCP-QQ": "-", "FedCP-QQ stable": "-.", "Centralised": "--", "FedCP-Avg": ":"}
 
 
 @styled
-def intervals(rows: Rows) -> Any:
-    """Test points, and the ends of each method's intervals; what is beyond the panel is said in the key."""
+def intervals(rows: Rows) -> Figure:
+    """Test points, and the ends of each method's intervals; its coverage and length are in the key.
+
+    Parameters
+    ----------
+    rows : list of dict
+        What the study found.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        One panel.
+    """
     figure, ((axes,),) = panels(1, 1, (6.4, 4.0))
     points = select(rows, method=distinct(rows, "method")[0])
     axes.plot([p["x"] for p in points], [p["y"] for p in points], ".", color=GREY, alpha=0.35, markersize=4,

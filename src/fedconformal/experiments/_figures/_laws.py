@@ -1,34 +1,35 @@
 """Figures that need no data: the paper's figures 1 and 2, and those of its appendix A.2."""
 
-from typing import Any
-
 import numpy as np
+from matplotlib import colormaps
+from matplotlib.figure import Figure
 
-from fedconformal._extras import need
-from fedconformal.experiments._figures._style import (
-    BLUE,
-    GREEN,
-    ORANGE,
-    PURPLE,
-    RED,
-    SKY,
-    panels,
-    styled,
-    target,
-)
+from fedconformal.experiments._figures._style import panels, styled, target
 from fedconformal.experiments._store import Rows, distinct, select
+from fedconformal.plots.style import BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILION
 
 _CURVES = (
     ("FedCP-QQ stable", GREEN, "^:"),
     ("FedCP-QQ", BLUE, "o-"),
     ("Centralised, upper bound", ORANGE, "s-"),
-    ("Single site, upper bound", RED, "D-"),
+    ("Single site, upper bound", VERMILION, "D-"),
 )
 
 
 @styled
-def upper_bounds(rows: Rows) -> Any:
-    """Exact coverage of FedCP-QQ between the upper bounds of pooled data and of one site (figure 1)."""
+def upper_bounds(rows: Rows) -> Figure:
+    """Exact coverage of FedCP-QQ between the upper bounds of pooled data and of one site (figure 1).
+
+    Parameters
+    ----------
+    rows : list of dict
+        What the study found.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        A panel for each number of sites.
+    """
     sites = distinct(rows, "n_sites")
     figure, grid = panels(1, len(sites), (4.0 * len(sites), 3.2), sharey=True)
     for axes, m in zip(grid[0], sites, strict=True):
@@ -50,8 +51,19 @@ def upper_bounds(rows: Rows) -> Any:
 
 
 @styled
-def compensation(rows: Rows) -> Any:
-    """How much coverage privacy costs as n and epsilon grow, m = 10 (figure 2)."""
+def compensation(rows: Rows) -> Figure:
+    """How much coverage privacy costs as n and epsilon grow, m = 10 (figure 2).
+
+    Parameters
+    ----------
+    rows : list of dict
+        What the study found.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        A panel for each level.
+    """
     levels = distinct(rows, "confidence_level")
     figure, grid = panels(1, len(levels), (3.6 * len(levels), 3.4), sharex=True)
     for axes, level in zip(grid[0], levels, strict=True):
@@ -78,8 +90,19 @@ def compensation(rows: Rows) -> Any:
 
 
 @styled
-def heat_map(rows: Rows) -> Any:
-    """The array M, with the pairs that the criteria choose (figure of appendix A.2)."""
+def heat_map(rows: Rows) -> Figure:
+    """The array M, with the pairs that the criteria choose (figure of appendix A.2).
+
+    Parameters
+    ----------
+    rows : list of dict
+        What the study found.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        One panel.
+    """
     m, n = rows[0]["n_sites"], rows[0]["n_points"]
     table = np.array([row["coverage"] for row in rows]).reshape(n, m)
     figure, ((axes,),) = panels(1, 1, (4.4, 4.6))
@@ -106,13 +129,23 @@ def heat_map(rows: Rows) -> Any:
 
 
 @styled
-def curves(rows: Rows) -> Any:
-    """M as a function of the local rank, one colour per server rank (figure of appendix A.2)."""
-    matplotlib = need("matplotlib", extra="experiments")
+def curves(rows: Rows) -> Figure:
+    """M as a function of the local rank, one colour per server rank (figure of appendix A.2).
+
+    Parameters
+    ----------
+    rows : list of dict
+        What the study found.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        A panel for each federation.
+    """
     pairs = list(dict.fromkeys((row["n_sites"], row["n_points"]) for row in rows))
     figure, grid = panels(1, len(pairs), (4.2 * len(pairs), 3.4), sharey=True)
     for axes, (m, n) in zip(grid[0], pairs, strict=True):
-        fills = matplotlib.colormaps["viridis"](np.linspace(0, 0.95, m))
+        fills = colormaps["viridis"](np.linspace(0, 0.95, m))
         for k in range(1, m + 1):
             line = select(rows, n_sites=m, n_points=n, server_rank=k)
             axes.plot(

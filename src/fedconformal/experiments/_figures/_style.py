@@ -1,37 +1,32 @@
 """How all figures look: one colour per method, safe for colour-blind readers."""
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from functools import wraps
 from typing import Any
 
+import matplotlib
 import numpy as np
+from matplotlib.artist import Artist
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
 
-from fedconformal._extras import need
 from fedconformal.experiments import _methods as methods
 from fedconformal.experiments._store import Rows
+from fedconformal.plots.style import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, VERMILION
 
-# Okabe and Ito's palette, told apart with any common colour blindness.
-BLUE, ORANGE, GREEN, RED, PURPLE, SKY, GREY, BLACK = (
-    "#0072B2",
-    "#E69F00",
-    "#009E73",
-    "#D55E00",
-    "#CC79A7",
-    "#56B4E9",
-    "#666666",
-    "#000000",
-)
 COLOURS = {
     methods.QQ: BLUE,
     methods.STABLE: GREEN,
     methods.CENTRALISED: ORANGE,
-    methods.AVERAGE: RED,
+    methods.AVERAGE: VERMILION,
     methods.SINGLE: GREY,
     methods.PAPER: SKY,
     methods.TIGHT: PURPLE,
     methods.EACH: BLACK,
 }
-STYLE = {
+STYLE: dict[Any, Any] = {
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.titlesize": "medium",
@@ -42,22 +37,22 @@ STYLE = {
 }
 
 
-def panels(rows: int, columns: int, size: tuple[float, float], **options: Any) -> tuple[Any, Any]:
+def panels(rows: int, columns: int, size: tuple[float, float], **options: Any) -> tuple[Figure, Any]:
     """A figure and a two-dimensional array of its axes; no window is ever opened."""
-    figure = need("matplotlib.figure", extra="experiments").Figure(figsize=size, layout="constrained")
+    figure = Figure(figsize=size, layout="constrained")
     return figure, figure.subplots(rows, columns, squeeze=False, **options)
 
 
-def style() -> Any:
+def style() -> AbstractContextManager[None]:
     """A context in which figures are drawn and saved in the house style."""
-    return need("matplotlib", extra="experiments").rc_context(STYLE)
+    return matplotlib.rc_context(STYLE)
 
 
-def styled(draw: Callable[[Rows], Any]) -> Callable[[Rows], Any]:
+def styled(draw: Callable[[Rows], Figure]) -> Callable[[Rows], Figure]:
     """The same figure in the house style."""
 
     @wraps(draw)
-    def drawn(rows: Rows) -> Any:
+    def drawn(rows: Rows) -> Figure:
         with style():
             return draw(rows)
 
@@ -75,10 +70,10 @@ def target(axes: Any, level: float) -> None:
 
 
 def boxes(
-    axes: Any, groups: Sequence[Sequence[float]], colours: Sequence[str], places: Sequence[float]
+    axes: Any, samples: Sequence[Sequence[float]], colours: Sequence[str], places: Sequence[float]
 ) -> None:
-    """A box for each group at its place, the mean as a white circle; infinite values are said in words."""
-    for values, fill, place in zip(groups, colours, places, strict=True):
+    """A box for each sample at its place, the mean as a white circle; infinite values are said in words."""
+    for values, fill, place in zip(samples, colours, places, strict=True):
         finite = np.asarray(values)[np.isfinite(values)]
         if not finite.size:
             axes.text(
@@ -100,14 +95,12 @@ def boxes(
         )
 
 
-def key(figure: Any, names: Sequence[str]) -> None:
+def key(figure: Figure, names: Sequence[str]) -> None:
     """Below the panels: a filled box for each method, the mean and the target."""
-    patches = need("matplotlib.patches", extra="experiments")
-    lines = need("matplotlib.lines", extra="experiments")
-    handles = [patches.Patch(facecolor=colour(name), edgecolor="black", label=name) for name in names]
-    mean = {"marker": "o", "markerfacecolor": "white", "markeredgecolor": "black", "linestyle": "none"}
+    handles: list[Artist] = [Patch(facecolor=colour(name), edgecolor="black", label=name) for name in names]
+    circle: dict[str, Any] = {"marker": "o", "markerfacecolor": "white", "markeredgecolor": "black"}
     handles += [
-        lines.Line2D([], [], **mean, label="mean"),
-        lines.Line2D([], [], color="black", linestyle="--", linewidth=1, label="target"),
+        Line2D([], [], **circle, linestyle="none", label="mean"),
+        Line2D([], [], color="black", linestyle="--", linewidth=1, label="target"),
     ]
     figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), fontsize="small")

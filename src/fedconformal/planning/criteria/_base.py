@@ -59,9 +59,20 @@ class ExactLaw(Protocol):
 class Glance(Protocol):
     """What the second-order look at many rank vectors found (see ``planning._screen``)."""
 
-    rank: Floats
-    std: Floats
-    count_std: Floats
+    @property
+    def rank(self) -> Floats:
+        """The server rank, not a whole number, at which the mean coverage is the level."""
+        ...
+
+    @property
+    def std(self) -> Floats:
+        """Standard deviation of the coverage there."""
+        ...
+
+    @property
+    def count_std(self) -> Floats:
+        """Standard deviation of the number of votes below the level."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -84,8 +95,8 @@ class Criterion(ABC):
     """A rule that says which ranks keep a promise, and which of these are best.
 
     A larger threshold must never make a valid choice invalid: for every rank vector the server ranks that are
-    valid are those from some rank on. A subclass needs a ``name``, ``margin`` and the words; what else is here
-    has defaults that are right for any criterion, if not always fast.
+    valid are those from some rank on. A subclass needs a ``name``, ``margin`` and the words; what else there
+    is has defaults that are right for any criterion, if not always fast.
     """
 
     name: ClassVar[str]

@@ -35,7 +35,7 @@ class Conditional(Criterion):
         return missed is not None and missed <= goal.delta
 
     def own_rank(self, n: int, goal: Wanted) -> int:
-        """Smallest l with P(Bin(n, level) >= l) <= delta, which is P(coverage of the l-th smallest < level)."""
+        """Smallest l with P(Bin(n, level) >= l) <= delta: so often rank l covers less than the level."""
         low, high = 0, n + 1  # missed(low) > delta >= missed(high)
         while high - low > 1:
             middle = (low + high) // 2

@@ -4,7 +4,7 @@ from typing import ClassVar
 
 from fedconformal._typing import Floats
 from fedconformal._validation import rank_of
-from fedconformal.laws import CoverageLaw
+from fedconformal.laws import MEAN_ERROR, CoverageLaw
 from fedconformal.planning.criteria._base import CRITERIA, Criterion, ExactLaw, Glance, Outcomes, Wanted
 
 
@@ -26,7 +26,7 @@ class Marginal(Criterion):
 
     def follows_from(self, law: CoverageLaw, level: float, delta: float | None) -> bool:
         """Whether the mean of the law is at least the level."""
-        return law.mean() >= level
+        return law.mean() >= level - MEAN_ERROR
 
     def own_rank(self, n: int, goal: Wanted) -> int:
         """Rank l has the mean coverage l / (n + 1)."""

@@ -17,7 +17,7 @@ SEARCHED = "common"
 
 
 class Promise(ABC):
-    """Whose new points a threshold is for: which ranks and votes, which law, which assumptions, which words."""
+    """Whose new points a threshold is for: ranks and votes, the law, the assumptions, the words."""
 
     name: ClassVar[str]
     default_criterion: ClassVar[str]

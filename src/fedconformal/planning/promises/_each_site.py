@@ -48,7 +48,9 @@ class EachSite(Promise):
                 "to itself alone, or makes the sets larger"
             )
         if not searched:
-            raise ValueError("local_ranks does not go with promise 'each-site': every site sends its own rank")
+            raise ValueError(
+                "local_ranks does not go with promise 'each-site': every site sends its own rank"
+            )
         if private:
             raise ValueError("privacy does not go with promise 'each-site'")
         if is_open and goal.criterion.takes_delta:
@@ -82,9 +84,7 @@ class EachSite(Promise):
     def law(self, design: Design) -> CoverageLaw:
         """The worst of all sites' own laws."""
         infinite = (design.server_rank or 0) > design.n_sites
-        return EachSiteLaw(
-            (block.n, block.n + 1 if infinite else block.ranks[0]) for block in design.blocks
-        )
+        return EachSiteLaw((block.n, block.n + 1 if infinite else block.ranks[0]) for block in design.blocks)
 
     def options(self) -> str:
         """For each site."""

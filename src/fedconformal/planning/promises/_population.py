@@ -49,9 +49,9 @@ class Population(Promise):
     def assumed_in_groups(self) -> str:
         """The same in each group."""
         return (
-            "In each group by itself, given the model and all labels, the calibration scores of all sites and "
-            "the score of a new point are independent and identically distributed; groups may differ in any "
-            "way, and sites in how many points of each they have. The model was not trained on the "
+            "In each group by itself, given the model and all labels, the calibration scores of all sites "
+            "and the score of a new point are independent and identically distributed; groups may differ in "
+            "any way, and sites in how many points of each they have. The model was not trained on the "
             "calibration data."
         )
 

@@ -2,12 +2,9 @@
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from fedconformal._typing import Ints
-
-if TYPE_CHECKING:
-    from fedconformal.privacy._release import PrivateRelease
 
 
 @dataclass(frozen=True)
@@ -29,6 +26,20 @@ class PrivateChoice:
     expected_coverage: float
 
 
+class Noise(Protocol):
+    """The private release that is planned, as far as an analysis looks at it."""
+
+    @property
+    def epsilon(self) -> Fraction:
+        """Privacy loss of one release."""
+        ...
+
+    @property
+    def n_bins(self) -> int:
+        """How many bins there are."""
+        ...
+
+
 class PrivateSearch(Protocol):
     """A federation, a goal and a private release: what can be asked of them while a plan is sought."""
 
@@ -48,7 +59,7 @@ class PrivateSearch(Protocol):
         ...
 
     @property
-    def release(self) -> "PrivateRelease":
+    def release(self) -> Noise:
         """What each site does, but for the quantile."""
         ...
 

@@ -1,0 +1,78 @@
+"""``fedconformal calibrate``."""
+
+from json import loads
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from fedconformal.cli._options import AnsweredPlan, Force, Json, Output, Reports
+from fedconformal.cli._show import working
+
+if TYPE_CHECKING:
+    from fedconformal._typing import Ints
+    from fedconformal.documents import Calibration, Plan
+
+
+def calibrate(
+    plan: AnsweredPlan,
+    reports: Reports,
+    skip_refused: Annotated[bool, typer.Option(help="Count refused reports as missing.")] = False,
+    histogram: Annotated[bool, typer.Option(help="The files hold summed or single one-hot vectors.")] = False,
+    output: Output = None,
+    force: Force = False,
+    json: Json = False,
+) -> None:
+    """Turn reports into a threshold with its guarantee."""
+    from fedconformal.cli._files import check_output, report_files, save
+    from fedconformal.cli._show_calibration import show_calibration
+    from fedconformal.documents import Plan
+
+    check_output(output, force=force)
+    with working("calibrating"):
+        asked, paths = Plan.read(plan), report_files(reports, plan)
+        if histogram:
+            found = _from_vectors(asked, paths)
+        else:
+            found = _from_reports(asked, paths, skip_refused=skip_refused)
+    if not json:
+        show_calibration(found)
+    save(found, output, force=force, as_json=json)
+
+
+def _from_reports(plan: "Plan", paths: list[Path], *, skip_refused: bool) -> "Calibration":
+    """What cannot be read is refused like any other."""
+    from fedconformal import protocol
+    from fedconformal.cli._files import read_reports
+
+    sent, unreadable = read_reports(paths)
+    on_refused: Any = "skip" if skip_refused else "raise"
+    return protocol.calibrate(plan, sent, on_refused=on_refused, unreadable=unreadable)
+
+
+def _from_vectors(plan: "Plan", paths: list[Path]) -> "Calibration":
+    """The sum of one-hot vectors in files, each for this plan."""
+    from fedconformal import protocol
+
+    if plan.privacy is None or plan.is_grouped:
+        raise ValueError("--histogram goes with a private plan without groups")
+    if len({path.resolve() for path in paths}) < len(paths):
+        raise ValueError("the same file twice: every site's vector counts once")
+    shape = (len(plan.levels), len(plan.privacy.edges))
+    return protocol.calibrate_histogram(plan, sum(_vectors(plan, path, shape) for path in paths))
+
+
+def _vectors(plan: "Plan", path: Path, shape: tuple[int, int]) -> "Ints":
+    import numpy as np
+
+    try:
+        content = loads(path.read_bytes())
+        vectors = np.array(content["one_hot"])
+        if content["plan"] != plan.digest:
+            raise ValueError("answers another plan")
+        if vectors.dtype.kind not in "iu" or vectors.shape != shape or (vectors < 0).any():
+            raise ValueError(f"counts >= 0 of shape {shape} are needed")
+    except (KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:
+        reason = str(error).splitlines()[0][:200]
+        raise ValueError(f"{path}: not a one-hot vector for this plan: {reason}") from None
+    return vectors.astype(np.int64)

@@ -1,0 +1,50 @@
+"""Documents in files: where they are read from, and where results go."""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from fedconformal._outputs import check_free, write_text
+from fedconformal.cli._show import say
+from fedconformal.documents import Document, DocumentError, Refusal, Report
+
+
+def check_output(output: Path | None, *, force: bool) -> None:
+    """Refuse an output that exists, before any work is done."""
+    if output is not None:
+        check_free(output, force=force)
+
+
+def save(document: Document, output: Path | None, *, force: bool, as_json: bool) -> None:
+    """Write a result where it was asked for."""
+    if output is not None:
+        write_text(output, document.to_json() + "\n", force=force)
+        say(f"wrote {output}")
+    if as_json:
+        print(document.to_json())
+
+
+def expand(files: Iterable[Path]) -> list[Path]:
+    """Directories stand for the .json files in them."""
+    paths: list[Path] = []
+    for path in files:
+        paths += sorted(path.glob("*.json")) if path.is_dir() else [path]
+    if not paths:
+        raise ValueError("no .json files there")
+    return paths
+
+
+def report_files(files: Sequence[Path], plan_file: Path) -> list[Path]:
+    """The files, without the plan where it lies in the same directory."""
+    return [path for path in expand(files) if path in files or path.resolve() != plan_file.resolve()]
+
+
+def read_reports(paths: Iterable[Path]) -> tuple[list[Report], list[Refusal]]:
+    """Reports, and a refusal for every file that is none."""
+    reports, unreadable = [], []
+    for path in paths:
+        try:
+            reports.append(Report.read(path))
+        except DocumentError as error:
+            reason = str(error).removeprefix(f"{path}: ")
+            unreadable.append(Refusal(source=str(path), reason=reason))
+    return reports, unreadable

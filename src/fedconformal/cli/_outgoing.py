@@ -1,0 +1,23 @@
+"""What is about to leave a site: shown, confirmed, written."""
+
+import sys
+from pathlib import Path
+
+from fedconformal._outputs import write_text
+from fedconformal.cli._show import say
+
+
+def send_out(content: str, *, ask: bool, output: Path | None, force: bool, as_json: bool) -> None:
+    """Show exactly what is about to leave; ask a person who is there."""
+    if not as_json or output is not None:
+        say("This is everything that leaves the site:")
+        say(content)
+    if ask and sys.stdin.isatty():
+        import typer
+
+        typer.confirm("Send it?", abort=True, err=True)
+    if output is not None:
+        write_text(output, content + "\n", force=force)
+        say(f"wrote {output}")
+    if as_json:
+        print(content)

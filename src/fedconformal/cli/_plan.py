@@ -1,0 +1,123 @@
+"""``fedconformal plan``."""
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from fedconformal.cli._options import Force, Json, Output, ScoreOption
+from fedconformal.cli._show import working
+
+if TYPE_CHECKING:
+    from fedconformal.documents import Plan
+
+_DEFAULT_LEVEL = 0.9
+
+
+def plan(
+    sites: Annotated[str | None, typer.Option(help="Number of sites, or their names: A,B,C.")] = None,
+    points: Annotated[
+        str | None,
+        typer.Option(
+            help="Scores per site: 79, or 120,40,377, or A=120,B=40, or a table with columns site,n; with "
+            "columns group,site,n for groups."
+        ),
+    ] = None,
+    group: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="LABEL[:SIZES]",
+            help="A group of cases with a threshold of its own, as in young:A=120,B=40; without sizes they "
+            "come with the reports; may be repeated.",
+        ),
+    ] = None,
+    confidence_level: Annotated[
+        list[float] | None, typer.Option(help="Coverage wanted; may be repeated.")
+    ] = None,
+    criterion: Annotated[
+        str | None,
+        typer.Option(
+            help="stable, marginal (the paper's) or conditional; by default what suits the promise."
+        ),
+    ] = None,
+    delta: Annotated[float, typer.Option(help="For the conditional criterion, in (0, 0.5].")] = 0.1,
+    max_faulty: Annotated[int, typer.Option(help="How many sites may send anything at all.")] = 0,
+    promise: Annotated[
+        str | None,
+        typer.Option(help="population (sites are alike), or each-site (they may differ in any way)."),
+    ] = None,
+    local_ranks: Annotated[
+        str | None, typer.Option(help="common, paper, or a share between 0 and 1.")
+    ] = None,
+    score: Annotated[
+        str | None,
+        typer.Option(
+            help="Score that all sites use: absolute, normalized, cqr, lac, aps, raps, or your own."
+        ),
+    ] = None,
+    score_option: ScoreOption = None,
+    penalty: Annotated[float | None, typer.Option(help="Short for --score-option penalty=...")] = None,
+    k_reg: Annotated[int | None, typer.Option(help="Short for --score-option k_reg=...")] = None,
+    key: Annotated[
+        list[str] | None, typer.Option(help="SITE=ed25519:...; then only signed reports count.")
+    ] = None,
+    epsilon: Annotated[
+        float | None, typer.Option(help="Privacy loss of a site's whole answer; needs --bins.")
+    ] = None,
+    bins: Annotated[
+        str | None,
+        typer.Option(
+            help="uniform:LOW:HIGH:COUNT, log:LOW:HIGH:COUNT, or reference:FILE:COUNT (public scores)."
+        ),
+    ] = None,
+    bounded: Annotated[bool, typer.Option(help="No score can be above the last bin.")] = False,
+    mechanism: Annotated[str | None, typer.Option(help="permute-and-flip or exponential.")] = None,
+    analysis: Annotated[str | None, typer.Option(help="tight or paper.")] = None,
+    one_hot: Annotated[bool, typer.Option(help="Accept only the sum of one-hot vectors.")] = False,
+    split: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="LABEL=WEIGHT", help="How epsilon is split over the groups, one for each; else evenly."
+        ),
+    ] = None,
+    output: Output = None,
+    force: Force = False,
+    json: Json = False,
+) -> None:
+    """Choose the ranks of a federation."""
+    from fedconformal.cli import _parse, _sizes
+    from fedconformal.cli._files import check_output, save
+    from fedconformal.cli._show_plan import show_plan
+
+    check_output(output, force=force)
+    n_sites, names = _sizes.sites(sites)
+    levels = confidence_level or [_DEFAULT_LEVEL]
+    made = _made(
+        n_sites=n_sites,
+        sites=names,
+        **_sizes.sizes(points, group or []),
+        confidence_level=levels[0] if len(levels) == 1 else levels,
+        criterion=criterion,
+        delta=delta,
+        max_faulty=max_faulty,
+        promise=promise,
+        local_ranks=None if local_ranks is None else _parse.share_or_word(local_ranks),
+        score=_parse.score(score, score_option or [], penalty=penalty, k_reg=k_reg),
+        keys=_parse.keys(key or []),
+        privacy=_parse.privacy(
+            epsilon, bins, bounded=bounded, one_hot=one_hot, mechanism=mechanism, analysis=analysis
+        ),
+        split=_parse.split(split or []),
+    )
+    if not json:
+        show_plan(made)
+    save(made, output, force=force, as_json=json)
+
+
+def _made(**wishes: Any) -> "Plan":
+    """The plan; what was not said is left to the library."""
+    from fedconformal.protocol import plan as make
+
+    with working("planning"):
+        return make(
+            **{name: wish for name, wish in wishes.items() if wish is not None}, on_infeasible="ignore"
+        )

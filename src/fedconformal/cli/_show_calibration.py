@@ -1,0 +1,67 @@
+"""What a coordinator wants to know of a calibration."""
+
+from collections.abc import Iterable
+
+from fedconformal._text import count
+from fedconformal.cli._show import number, table
+from fedconformal.cli._show_plan import LAW, law_cells
+from fedconformal.documents import Calibration, Refusal
+from fedconformal.protocol import assumption_sentences
+
+_MOST_NAMES = 20
+
+
+def show_calibration(calibration: Calibration) -> None:
+    """Thresholds, what is guaranteed, who is missing, and on what it rests."""
+    if calibration.plan.is_grouped:
+        _show_groups(calibration)
+    else:
+        table(["level", "threshold", *LAW], _rows(calibration))
+        missing = f": {_names(calibration.missing)}" if calibration.missing else ""
+        print(f"{_answered(calibration)}, {calibration.n_missing} missing{missing}")
+        _show_refused(calibration.refused)
+    print("The guarantee rests on this:")
+    for sentence in assumption_sentences(calibration):
+        print(f"  - {sentence}")
+
+
+def _rows(calibration: Calibration) -> list[list[str]]:
+    """Level, threshold and law, for each level."""
+    return [
+        [f"{found.confidence_level:g}", number(found.threshold), *law_cells(law)]
+        for found, law in zip(calibration.levels, calibration.laws, strict=True)
+    ]
+
+
+def _answered(calibration: Calibration) -> str:
+    return f"{count(calibration.n_answers, 'site')} answered"
+
+
+def _names(names: tuple[str, ...]) -> str:
+    return ", ".join(names[:_MOST_NAMES]) + (", ..." if len(names) > _MOST_NAMES else "")
+
+
+def _show_refused(refused: Iterable[Refusal], where: str = "") -> None:
+    for refusal in refused:
+        print(f"refused: {refusal.source}{where}: {refusal.reason}")
+
+
+def _show_groups(calibration: Calibration) -> None:
+    """The same group by group, and who is missing where."""
+    rows = [
+        [label, *row, found.n_answers, found.n_missing]
+        for label, found in calibration.by_label.items()
+        if found.is_calibrated
+        for row in _rows(found)
+    ]
+    table(["group", "level", "threshold", *LAW, "answers", "missing"], rows)
+    print(_answered(calibration))
+    for label, found in calibration.by_label.items():
+        if not found.is_calibrated:
+            print(f"group {label!r}: too few answers ({found.n_answers}), the threshold is infinite")
+    for label, names in calibration.missing.items():
+        if names:
+            print(f"group {label!r}: no answer from {_names(names)}")
+    _show_refused(calibration.refused)
+    for label, found in calibration.by_label.items():
+        _show_refused(found.refused, f", group {label!r}")

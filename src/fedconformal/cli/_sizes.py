@@ -1,0 +1,97 @@
+"""Who is asked, as people type it: numbers and names of sites, sizes, groups."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fedconformal._tables import numbers, read_labels, read_table
+from fedconformal.cli._parse import by_name
+
+_LARGEST = 2**40
+
+Sizes = int | list[int] | dict[str, int] | None
+
+
+def sites(text: str | None) -> tuple[int | None, list[str] | None]:
+    """A number of sites, or their names."""
+    if text is None:
+        return None, None
+    if text.isascii() and text.lstrip("+-").isdecimal():
+        return int(text), None
+    return None, [name.strip() for name in text.split(",")]
+
+
+def sizes(points: str | None, groups: Sequence[str]) -> dict[str, Any]:
+    """What `plan` is told of sizes: ``n_points``, or ``groups``."""
+    file = _file(points)
+    if file is not None and "group" in read_table(file).columns:
+        named = [*_groups_file(file), *map(_group, groups)]
+        return {"groups": by_name("--points and --group", named, "group")}
+    if not groups:
+        return {"n_points": _points("--points", points)}
+    if points is not None:
+        raise ValueError(
+            f"--points must be a table with columns group, site and n beside --group, got {points!r}; the "
+            "sizes of one group are said as in --group young:A=120,B=40"
+        )
+    return {"groups": by_name("--group", [_group(text) for text in groups], "group")}
+
+
+def _group(text: str) -> tuple[str, Sizes]:
+    """LABEL:SIZES, or LABEL alone for sizes that come with the reports; a label with a colon ends in one."""
+    label, colon, listed = text.rpartition(":")
+    return (label if colon else text), _points(f"--group {text}", listed if colon and listed else None)
+
+
+def _points(option: str, text: str | None) -> Sizes:
+    """One size, a list of them, sizes by name, or a table with columns site and n."""
+    if text is None:
+        return None
+    file = _file(text)
+    if file is not None:
+        return _points_file(file)
+    parts = [part.strip() for part in text.split(",")]
+    if all("=" in part for part in parts):
+        pairs = [part.rsplit("=", 1) for part in parts]
+        return by_name(option, [(name.strip(), _whole(option, size)) for name, size in pairs], "site")
+    found = [_whole(option, part) for part in parts]
+    return found[0] if len(found) == 1 else found
+
+
+def _whole(option: str, text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise ValueError(
+            f"{option}: sizes must be a whole number, a list of them, or NAME=NUMBER pairs, got {text!r}"
+        ) from None
+
+
+# -- tables of sizes ---------------------------------------------------------------------------------------
+
+
+def _file(text: str | None) -> Path | None:
+    return Path(text) if text is not None and text.lower().endswith((".csv", ".parquet")) else None
+
+
+def _points_file(path: Path) -> dict[str, int]:
+    names, _ = read_labels(path, "site")
+    return by_name(f"{path}", list(zip(names, _counts(path), strict=True)), "site")
+
+
+def _groups_file(path: Path) -> list[tuple[str, dict[str, int]]]:
+    (labels, _), (names, _) = read_labels(path, "group"), read_labels(path, "site")
+    rows: dict[str, list[tuple[str, int]]] = {label: [] for label in labels}
+    for label, name, n in zip(labels, names, _counts(path), strict=True):
+        rows[label].append((name, n))
+    return [(label, by_name(f"{path}, group {label!r}", pairs, "site")) for label, pairs in rows.items()]
+
+
+def _counts(path: Path) -> list[int]:
+    found = numbers(path, read_table(path), ["n"])[:, 0]
+    if not ((found >= 0) & (found < _LARGEST) & (found == np.floor(found))).all():
+        raise ValueError(f"{path}: column 'n' must hold whole numbers")
+    counts: list[int] = found.astype(int).tolist()
+    return counts

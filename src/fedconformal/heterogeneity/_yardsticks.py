@@ -1,0 +1,200 @@
+"""What the sites' reports are compared with, and what must then be assumed. A class each.
+
+Without any assumption nobody can tell odd sites from a heavy tail: the reports of sites with equal sizes are
+independent draws of one law, and that law may be any continuous one. A test whose false-alarm rate is a for
+every distribution of scores finds one odd site with probability at most e * a, however odd it is
+(docs/heterogeneity.md has the proof). So something must be fixed: reference scores, a reference distribution,
+or the shape of the tail.
+"""
+
+from abc import ABC, abstractmethod
+from functools import lru_cache
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import special, stats
+
+from fedconformal._typing import Floats, Ints
+from fedconformal.heterogeneity._counting import holm
+from fedconformal.heterogeneity._distributions import Distribution
+from fedconformal.heterogeneity._distributions import reference as as_distribution
+
+_DRAWS = 20_000_000  # simulated reports, in all
+_FEWEST = 4
+_NORMAL_QUARTILE = 0.6744897501960817  # a robust standard deviation is a median distance over this
+
+
+class Yardstick(ABC):
+    """What reports are compared with."""
+
+    assumption: ClassVar[str]
+    """What is assumed, in two words."""
+    assumed: ClassVar[str]
+    """What is assumed, as the end of a sentence."""
+    position_heading: ClassVar[str]
+    """What a position is, as the heading of a column."""
+
+    def least_false_alarm(self, n_sites: int) -> float:
+        """The smallest false-alarm rate at which anybody can be named."""
+        return 0.0
+
+    @abstractmethod
+    def compare(self, values: Floats, n: Ints, l: Ints) -> tuple[Floats, Floats]:
+        """Where each report lies, and its p-value, adjusted for looking at all sites.
+
+        Parameters
+        ----------
+        values : array of float
+            What each site sent.
+        n, l : arrays of int
+            The site's size, and the rank of what it sent.
+
+        Returns
+        -------
+        tuple of two arrays
+            Positions and adjusted p-values.
+        """
+
+    def position_text(self, position: float) -> str:
+        """A position for a table."""
+        return f"{position:.6g}"
+
+
+class ReferenceScores(Yardstick):
+    """Scores of a typical site: the rank of each report among them has a law that is known exactly.
+
+    At most k of N reference scores lie below the l-th smallest of n others if and only if among the k + l
+    smallest of all N + n at least l are of the n (negative hypergeometric). With ties both tails count them
+    against a finding.
+    """
+
+    assumption: ClassVar[str] = "reference scores"
+    assumed: ClassVar[str] = "the reference scores are distributed as a typical site's"
+    position_heading: ClassVar[str] = "share of the reference below"
+
+    def __init__(self, scores: ArrayLike) -> None:
+        values = np.asarray(scores, dtype=float)
+        if values.ndim != 1 or values.size == 0 or np.isnan(values).any():
+            raise ValueError("reference scores must be a flat array of numbers, at least one")
+        self._ordered = np.sort(values)
+
+    def compare(self, values: Floats, n: Ints, l: Ints) -> tuple[Floats, Floats]:
+        """The share of reference scores that are not above each report."""
+        _refuse_none(values)
+        below, at_most = (np.searchsorted(self._ordered, values, side=side) for side in ("left", "right"))
+        total = self._ordered.size + n
+        low = stats.hypergeom.sf(l - 1, total, n, at_most + l)
+        high = np.where(below > 0, stats.hypergeom.cdf(l - 1, total, n, np.maximum(below - 1, 0) + l), 1.0)
+        return at_most / self._ordered.size, _two_sided(low, high)
+
+
+class ReferenceDistribution(Yardstick):
+    """A typical site's distribution: each report is then a Beta(l, n - l + 1) variable."""
+
+    assumption: ClassVar[str] = "reference distribution"
+    assumed: ClassVar[str] = "the reference distribution is a typical site's"
+    position_heading: ClassVar[str] = "share of the reference below"
+
+    def __init__(self, distribution: Distribution) -> None:
+        self._distribution = distribution
+
+    def compare(self, values: Floats, n: Ints, l: Ints) -> tuple[Floats, Floats]:
+        """The value of the distribution function at each report."""
+        _refuse_none(values)
+        u = np.asarray(self._distribution.cdf(values), dtype=float)
+        low, high = special.betainc(l, n - l + 1, u), special.betaincc(l, n - l + 1, u)
+        return u, _two_sided(low, high)
+
+
+class EachOther(Yardstick):
+    """Nothing but the other sites: distances from their median, beside simulated federations.
+
+    With an exponential tail F^{-1}(u) = a - b log(1 - u) a report is a + b E, and E, the l-th smallest of n
+    exponential variables, has a known law. The distances, in robust standard deviations, do not depend on a
+    and b, so the simulation is exact, and a p-value (1 + how many simulated are as large) / (1 + how many
+    there are) is valid.
+    """
+
+    assumption: ClassVar[str] = "exponential tail"
+    assumed: ClassVar[str] = "around the threshold the scores have an exponential tail"
+    position_heading: ClassVar[str] = "robust sd from the middle"
+
+    def __init__(self, seed: int = 0) -> None:
+        self._seed = seed
+
+    def least_false_alarm(self, n_sites: int) -> float:
+        """Twice the smallest p-value that the simulation can give."""
+        return 2 / (1 + _n_draws(n_sites))
+
+    def compare(self, values: Floats, n: Ints, l: Ints) -> tuple[Floats, Floats]:
+        """The distance of each report from the median of all."""
+        if values.size < _FEWEST:
+            raise ValueError(
+                f"without a reference at least {_FEWEST} sites with a finite report are needed, "
+                f"got {values.size}"
+            )
+        if not np.isfinite(values).all() or np.unique(values).size < values.size:
+            raise ValueError(
+                "reports that are equal, or infinite, have no exponential tail: give reference scores"
+            )
+        largest = _simulated(tuple(n.tolist()), tuple(l.tolist()), self._seed)
+        distances = _distances(values, _spread(n, l))
+        larger = largest.size - np.searchsorted(largest, np.abs(distances), side="left")
+        return distances, (1 + larger) / (1 + largest.size)
+
+    def position_text(self, position: float) -> str:
+        """With its sign."""
+        return f"{position:+.1f}"
+
+
+def yardstick(reference: "str | ArrayLike | Distribution | None", *, seed: int = 0) -> Yardstick:
+    """The yardstick for what somebody gave as a reference."""
+    if reference is None:
+        return EachOther(seed)
+    if isinstance(reference, str) or hasattr(reference, "cdf"):
+        return ReferenceDistribution(as_distribution(reference))
+    return ReferenceScores(reference)
+
+
+def _spread(n: Ints, l: Ints) -> Floats:
+    """Standard deviation of the l-th smallest of n exponential variables."""
+    variance: Floats = special.polygamma(1, n - l + 1) - special.polygamma(1, n + 1)
+    return np.sqrt(variance)
+
+
+def _n_draws(m: int) -> int:
+    """How many federations of m sites are simulated."""
+    return int(np.clip(_DRAWS // max(m, 1), 999, 9999))
+
+
+@lru_cache(maxsize=16)
+def _simulated(sizes: tuple[int, ...], ranks: tuple[int, ...], seed: int) -> Floats:
+    """Largest distances in federations of sites that are alike, in order."""
+    n, l = np.array(sizes), np.array(ranks)
+    draws = _n_draws(n.size)
+    rng = np.random.default_rng(seed)
+    largest = np.empty(draws)
+    step = max(1, 2_000_000 // n.size)
+    for start in range(0, draws, step):
+        size = min(step, draws - start)
+        exponential = -np.log1p(-rng.beta(l, n - l + 1, size=(size, n.size)))
+        largest[start : start + size] = np.abs(_distances(exponential, _spread(n, l))).max(axis=1)
+    return np.sort(largest)
+
+
+def _distances(values: Floats, spread: Floats) -> Floats:
+    """(value - median) / (its spread x the median of such ratios): the same for a + b * values."""
+    away = (values - np.median(values, axis=-1, keepdims=True)) / spread
+    unit = np.median(np.abs(away), axis=-1, keepdims=True)
+    return away / unit * _NORMAL_QUARTILE
+
+
+def _two_sided(low: Floats, high: Floats) -> Floats:
+    """Adjusted p-values of reports that may be too small or too large."""
+    return np.array(holm(np.minimum(1.0, 2 * np.minimum(low, high)).tolist()))
+
+
+def _refuse_none(values: Floats) -> None:
+    if values.size == 0:
+        raise ValueError("no site sent a finite report: there is nothing to compare")

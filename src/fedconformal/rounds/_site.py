@@ -1,0 +1,124 @@
+"""The site's side: a plan in, a report or a fixed code out, and nothing else."""
+
+import contextlib
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fedconformal import protocol
+from fedconformal.documents import Plan, SigningKey
+from fedconformal.privacy import Ledger, LedgerError, fingerprint
+from fedconformal.rounds._failures import Failure
+from fedconformal.rounds._packing import pack_report, unpack_plan
+
+
+@dataclass(frozen=True)
+class Site:
+    """Who answers, and from which account.
+
+    Parameters
+    ----------
+    name : str
+        The site's name.
+    key : SigningKey, optional
+        Signs the report.
+    ledger, dataset : Ledger and str, optional
+        For private plans, the site's account and what its data are called in it.
+    """
+
+    name: str
+    key: SigningKey | None = None
+    ledger: Ledger | None = None
+    dataset: str | None = None
+
+
+def answer(
+    packed: object,
+    scores: Callable[[Plan], Any],
+    site: Callable[[Plan], Site],
+    *,
+    model: str | None = None,
+    log: logging.Logger,
+    loudness: int = logging.INFO,
+) -> str | Failure:
+    """Answer a plan that came over the wire, whatever happens.
+
+    Parameters
+    ----------
+    packed : object
+        The plan, as `pack_plan` made it.
+    scores : callable
+        Computes the site's scores for a plan; for a plan with groups a pair of scores and labels.
+    site : callable
+        Gives the site's name, key and, for a private plan, its account.
+    model : str, optional
+        What the engine calls the model that came with the plan. Scores under a new model are new data to the
+        ledger, which draw on the same budget.
+    log : logging.Logger
+        The site's own log: it shows what leaves, and keeps the text of exceptions.
+    loudness : int
+        The level at which it shows what leaves.
+
+    Returns
+    -------
+    str or Failure
+        The report for `unpack_report`; or the fixed code that leaves instead, if anything went wrong.
+    """
+    stage = Failure.PLAN
+    try:
+        plan = unpack_plan(packed)
+        stage = Failure.SCORES
+        values, groups = _scores_and_groups(plan, scores(plan))
+        stage = Failure.REPORT
+        who = site(plan)
+        made = protocol.report(
+            plan, values, groups=groups, site=who.name, key=who.key, **_account(plan, who, values, model)
+        )
+        text = pack_report(made)
+        log.log(loudness, "this is everything that leaves the site: %s", text)
+        return text
+    except LedgerError:
+        return keep_inside(Failure.BUDGET, log)
+    except BaseException:
+        return keep_inside(stage, log)
+
+
+def keep_inside(failure: Failure, log: logging.Logger) -> Failure:
+    """Write the present exception to the site's own log, and give the code that is sent in its place.
+
+    Parameters
+    ----------
+    failure : Failure
+        The code.
+    log : logging.Logger
+        The site's own log.
+
+    Returns
+    -------
+    Failure
+        The same code.
+    """
+    with contextlib.suppress(BaseException):  # not even a log handler's own trouble may travel
+        log.exception("the server is told only: %s", failure.meaning)
+    return failure
+
+
+def _scores_and_groups(plan: Plan, computed: Any) -> tuple[Any, Any]:
+    """The scores, and the group of each where the plan has groups."""
+    if not plan.is_grouped:
+        return np.asarray(computed), None
+    if not isinstance(computed, tuple) or len(computed) != 2:
+        raise TypeError("for a plan with groups the scores must come as a pair (scores, labels)")
+    return np.asarray(computed[0]), computed[1]
+
+
+def _account(plan: Plan, who: Site, values: Any, model: str | None) -> dict[str, Any]:
+    """Where a private answer is charged."""
+    if plan.privacy is None:
+        return {}
+    if who.ledger is not None and who.dataset is not None and model is not None:
+        who.ledger.accept_data(who.dataset, fingerprint(values), reason=f"scores under the model {model}")
+    return {"ledger": who.ledger, "dataset": who.dataset}

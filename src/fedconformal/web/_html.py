@@ -1,0 +1,94 @@
+"""HTML in which everything is escaped that was not made here."""
+
+from collections.abc import Iterable, Sequence
+from html import escape
+
+
+class Markup(str):
+    """Text that is HTML already."""
+
+    __slots__ = ()
+
+
+_VOID = {"meta", "link", "br", "hr", "input"}
+
+
+def tag(name: str, /, *children: str, **attributes: str) -> Markup:
+    """Return an element.
+
+    Parameters
+    ----------
+    name : str
+        Its name.
+    *children : str
+        What is inside; strings that are not `Markup` are escaped.
+    **attributes : str
+        ``class_`` stands for class, ``_`` for a hyphen.
+
+    Returns
+    -------
+    Markup
+        HTML.
+    """
+    written = "".join(
+        f' {key.rstrip("_").replace("_", "-")}="{escape(value)}"' for key, value in attributes.items()
+    )
+    if name in _VOID:
+        return Markup(f"<{name}{written}>")
+    return Markup(f"<{name}{written}>{join(children)}</{name}>")
+
+
+def join(children: Iterable[str]) -> Markup:
+    """Return pieces one after the other; strings that are not `Markup` are escaped."""
+    return Markup("".join(child if isinstance(child, Markup) else escape(child) for child in children))
+
+
+def section(title: str, *children: Markup) -> Markup:
+    """Return a heading and what belongs to it."""
+    return tag("section", tag("h2", title), *children)
+
+
+def listing(name: str, items: Iterable[str]) -> Markup:
+    """Return a list, ``ul`` or ``ol``, of sentences."""
+    return tag(name, *(tag("li", item) for item in items))
+
+
+def table(
+    headers: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    *,
+    numbers: Iterable[str] = (),
+    caption: str,
+) -> Markup:
+    """Return a table that scrolls where it is too wide.
+
+    Parameters
+    ----------
+    headers : sequence of str
+        What the columns are.
+    rows : iterable of sequence of str
+        The cells.
+    numbers : iterable of str
+        Headers of the columns that are set flush right.
+    caption : str
+        What the table is, for those who cannot see it.
+
+    Returns
+    -------
+    Markup
+        HTML.
+    """
+    right = set(numbers)
+    styles = [{"class_": "number"} if header in right else {} for header in headers]
+
+    def cells(name: str, texts: Sequence[str], **same: str) -> Markup:
+        pairs = zip(texts, styles, strict=True)
+        return tag("tr", *(tag(name, text, **same, **style) for text, style in pairs))
+
+    content = tag(
+        "table",
+        tag("caption", caption, class_="visually-hidden"),
+        tag("thead", cells("th", headers, scope="col")),
+        tag("tbody", *(cells("td", row) for row in rows)),
+    )
+    return tag("div", content, class_="scroll", tabindex="0", role="region", aria_label=caption)

@@ -1,0 +1,31 @@
+"""What a privacy loss means for one record."""
+
+import math
+from decimal import ROUND_CEILING, Decimal
+
+_NEXT_TO_NOTHING = 7.0  # e to this power is more than a thousand
+
+
+def factor_sentence(epsilon: float) -> str:
+    """Say by which factor one record can change the probability of a report, rounded up.
+
+    Parameters
+    ----------
+    epsilon : float
+        The privacy loss.
+
+    Returns
+    -------
+    str
+        A sentence.
+    """
+    if epsilon > _NEXT_TO_NOTHING:
+        return (
+            f"A privacy loss ε of {epsilon:g} promises next to nothing: exchanging one record could make a "
+            "report more than a thousand times as likely."
+        )
+    factor = Decimal(math.exp(epsilon)).quantize(Decimal("0.01"), rounding=ROUND_CEILING)
+    return (
+        f"Exchanging one record of a site for another makes any report at most {factor:,} times as likely or "
+        f"unlikely (e to the power ε = {epsilon:g})."
+    )

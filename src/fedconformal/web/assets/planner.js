@@ -1,0 +1,378 @@
+// The page asks, Python answers: nothing is computed here but where a slider stands.
+
+const $ = (id) => document.getElementById(id);
+const REST = 160; // milliseconds without a change after which the best plan is searched
+
+// -- sliders: one beside each number, some on a logarithmic scale ------------------------------------------
+
+const linear = { to: (slider) => Number(slider.value), from: (value) => value };
+
+function logarithmic(low, high, digits) {
+  const span = Math.log(high / low);
+  return {
+    to: (slider) => {
+      const value = low * Math.exp((slider.value / 1000) * span);
+      return Number(value.toPrecision(digits)) * 1;
+    },
+    from: (value) => (1000 * Math.log(Math.max(value, low) / low)) / span,
+  };
+}
+
+const whole = (scale) => ({ ...scale, to: (slider) => Math.max(1, Math.round(scale.to(slider))) });
+
+const SLIDERS = {
+  sites: whole(logarithmic(1, 10000, 2)),
+  points: whole(logarithmic(1, 10000, 2)),
+  level: linear,
+  missing: linear,
+  faulty: linear,
+  epsilon: logarithmic(0.05, 20, 2),
+  bins: linear,
+};
+
+function moveSliders() {
+  for (const [name, scale] of Object.entries(SLIDERS)) {
+    const slider = $(`${name}-slider`);
+    if (document.activeElement !== slider) slider.value = scale.from(Number($(name).value));
+    slider.setAttribute("aria-valuetext", $(name).value);
+  }
+}
+
+// -- reading the form -------------------------------------------------------------------------------------
+
+const radios = (name) => [...document.querySelectorAll(`input[name="${name}"]`)];
+const checked = (name) => document.querySelector(`input[name="${name}"]:checked`);
+const chosen = (name) => checked(name).value;
+const certainty = () => checked("criterion").closest("label").querySelector("input[type=number]");
+
+function complain(input, sentence) {
+  const field = input.closest(".field, .choices, .wish-line");
+  let error = field.querySelector(".error");
+  if (!error) {
+    error = document.createElement("p");
+    error.className = "error";
+    error.id = `${input.id}-error`;
+    field.append(error);
+  }
+  error.textContent = sentence;
+  error.hidden = !sentence;
+  if (sentence) {
+    input.setAttribute("aria-invalid", "true");
+    input.setAttribute("aria-describedby", error.id);
+  } else {
+    input.removeAttribute("aria-invalid");
+    input.removeAttribute("aria-describedby");
+  }
+  return !sentence;
+}
+
+class Refused extends Error {}
+
+function number(id, { integer = false, low, high }) {
+  const input = $(id);
+  const text = input.value.trim();
+  const value = Number(text);
+  const kind = integer ? "a whole number" : "a number";
+  const right = text !== "" && Number.isFinite(value) && (!integer || Number.isInteger(value));
+  const inside = right && value >= low && value <= high;
+  if (!complain(input, inside ? "" : `Please give ${kind} from ${low.toLocaleString("en")} to ${high.toLocaleString("en")}.`))
+    throw new Refused();
+  return value;
+}
+
+function listed() {
+  const parts = $("list").value.split(/[\s,;]+/).filter(Boolean);
+  const wrong = parts.find((part) => !/^\d{1,7}$/.test(part) || Number(part) < 1);
+  const sentence = wrong ? `“${wrong.slice(0, 30)}” is not a number of cases.` : parts.length ? "" : "Please give at least one number.";
+  $("list-count").textContent = sentence ? "" : `${parts.length.toLocaleString("en")} ${parts.length === 1 ? "site" : "sites"}`;
+  if (!complain($("list"), sentence)) throw new Refused();
+  return parts.map(Number);
+}
+
+const percent = (value) => Number((value / 100).toPrecision(12));
+
+function question() {
+  const promise = checked("promise").dataset;
+  const asked = { promise: chosen("promise"), criterion: chosen("criterion") };
+  const list = chosen("spread") === "list";
+  if (list) asked.points = listed();
+  else {
+    asked.sites = number("sites", { integer: true, low: 1, high: 10000 });
+    asked.points = number("points", { integer: true, low: 1, high: 1000000 });
+  }
+  const sites = list ? asked.points.length : asked.sites;
+  asked.confidence_level = percent(number("level", { low: 1, high: 99.99 }));
+  if (certainty()) asked.delta = percent(100 - number(certainty().id, { low: 50, high: 99.99 }));
+  $("missing-slider").max = sites - 1;
+  asked.missing = number("missing", { integer: true, low: 0, high: sites - 1 });
+  const most = Math.max(0, Math.ceil((sites - asked.missing) / 2) - 1);
+  $("faulty-slider").max = most;
+  for (const name of ["missing-slider", "faulty-slider"]) $(name).disabled = Number($(name).max) === 0;
+  if (promise.faulty === "yes") asked.max_faulty = number("faulty", { integer: true, low: 0, high: most });
+  if (promise.privacy === "yes" && $("private").checked) {
+    asked.privacy = {
+      epsilon: number("epsilon", { low: 0.001, high: 100 }),
+      bins: number("bins", { integer: true, low: 2, high: 1000 }),
+      low: number("low", { low: -1e12, high: 1e12 }),
+      high: number("high", { low: -1e12, high: 1e12 }),
+    };
+  }
+  return asked;
+}
+
+// -- a link holds the whole state -------------------------------------------------------------------------
+
+const CHOICES = ["spread", "promise", "criterion"];
+const FIELDS = [
+  ...["sites", "points", "list", "level", "missing", "faulty", "epsilon", "bins", "low", "high", "wish", "wish-value"],
+  ...[...document.querySelectorAll("input[id^=certainty-]")].map((input) => input.id),
+];
+
+function remember() {
+  const state = new URLSearchParams();
+  for (const name of CHOICES) state.set(name, chosen(name));
+  if ($("private").checked) state.set("private", "yes");
+  for (const id of FIELDS) {
+    const value = id === "list" ? $(id).value.split(/[\s,;]+/).filter(Boolean).join(" ") : $(id).value;
+    state.set(id, value);
+  }
+  history.replaceState(null, "", `#${state}`);
+}
+
+function recall() {
+  const state = new URLSearchParams(location.hash.slice(1));
+  if (location.hash && !location.hash.includes("=")) return; // a place on the page, not a state
+  for (const id of FIELDS) if (state.has(id)) $(id).value = state.get(id);
+  for (const name of CHOICES) choose(name, state.get(name));
+  $("private").checked = state.get("private") === "yes";
+  promised = undefined;
+}
+
+// -- what goes together -----------------------------------------------------------------------------------
+
+let promised; // the promise that was chosen when the form was last looked at
+
+function choose(name, value) {
+  const radio = radios(name).find((each) => each.value === value);
+  if (radio) radio.checked = true;
+}
+
+function followPromise() {
+  const promise = checked("promise");
+  const fitting = promise.dataset.criteria.split(" ");
+  const wasUsual = promised && promised !== promise && chosen("criterion") === promised.dataset.criterion;
+  if (wasUsual || !fitting.includes(chosen("criterion"))) choose("criterion", promise.dataset.criterion);
+  for (const radio of radios("criterion")) radio.closest("label").hidden = !fitting.includes(radio.value);
+  $("faulty-field").hidden = promise.dataset.faulty !== "yes";
+  $("privacy-fields").hidden = promise.dataset.privacy !== "yes";
+  promised = promise;
+}
+
+// -- asking -----------------------------------------------------------------------------------------------
+
+async function ask(path, body, signal) {
+  const response = await fetch(path, {
+    method: "POST",
+    headers: { "Content-Type": "application/json" },
+    body: JSON.stringify(body),
+    signal,
+  });
+  if (!response.ok) {
+    const reason = await response.json().catch(() => ({}));
+    throw new Refused(reason.error ?? `The server answered ${response.status}.`);
+  }
+  return response;
+}
+
+let changed = 0; // counts changes; an answer to an older one is shown only while a newer one is on its way
+let asking = false;
+let resting;
+let searching = new AbortController();
+
+function update() {
+  changed += 1;
+  searching.abort();
+  clearTimeout(resting);
+  followPromise();
+  showFields();
+  remember();
+  draft();
+  resting = setTimeout(finish, REST);
+}
+
+async function draft() {
+  if (asking) return;
+  asking = true;
+  for (let seen = 0; seen !== changed; ) {
+    seen = changed;
+    await show(true);
+  }
+  asking = false;
+}
+
+async function finish() {
+  searching = new AbortController();
+  const { signal } = searching;
+  const now = changed;
+  while (asking) await new Promise((done) => setTimeout(done, 10));
+  if (now !== changed) return;
+  if ($("plan").dataset.draft === "true") await show(false, signal);
+  if (now === changed && !signal.aborted) await answerWish(signal);
+}
+
+async function show(isDraft, signal) {
+  let asked;
+  try {
+    asked = question();
+  } catch (error) {
+    if (!(error instanceof Refused)) throw error;
+    return refuse("Please look at the marked field; the plan below is of before.");
+  } finally {
+    moveSliders();
+  }
+  const width = Math.max(280, Math.min(1200, Math.floor($("plan").clientWidth / 20) * 20));
+  try {
+    const response = await ask("/api/plan", { ...asked, draft: isDraft, width }, signal);
+    render(await response.json(), asked);
+  } catch (error) {
+    if (error.name === "AbortError") return;
+    refuse(error instanceof Refused ? error.message : "The planner does not answer. Is it still running?");
+  }
+}
+
+function refuse(sentence) {
+  $("problem").textContent = sentence;
+  $("problem").hidden = false;
+  $("plan").classList.add("stale");
+  $("plan").dataset.draft = "false";
+  $("download").disabled = true;
+  $("summary").textContent = "";
+}
+
+// -- showing ----------------------------------------------------------------------------------------------
+
+function showFields() {
+  const list = chosen("spread") === "list";
+  $("sites-field").hidden = $("points-field").hidden = list;
+  $("list-field").hidden = !list;
+  $("release-fields").hidden = !$("private").checked;
+}
+
+function fill(parent, name, sentences) {
+  parent.replaceChildren(
+    ...sentences.map((sentence) => Object.assign(document.createElement(name), { textContent: sentence })),
+  );
+}
+
+function row({ name, shown, chosen: ours }) {
+  const line = document.createElement("tr");
+  if (ours) line.className = "chosen";
+  const head = Object.assign(document.createElement("th"), { textContent: name, scope: "row" });
+  const cells = shown.map((text) => Object.assign(document.createElement("td"), { textContent: text, className: "number" }));
+  line.append(head, ...cells);
+  return line;
+}
+
+function render(plan, asked) {
+  $("problem").hidden = true;
+  const section = $("plan");
+  section.classList.remove("stale");
+  section.classList.toggle("infeasible", !plan.feasible);
+  section.dataset.draft = String(plan.draft);
+  section.setAttribute("aria-busy", String(plan.draft));
+  $("state").textContent = plan.draft ? "a first draft; looking for a better one …" : "";
+  $("headline").textContent = plan.headline;
+  fill($("promise"), "p", plan.promise);
+  fill($("notes"), "li", plan.notes);
+  fill($("cost"), "li", plan.cost);
+  fill($("steps"), "li", plan.steps);
+  $("works").hidden = plan.steps.length === 0;
+  $("rows").replaceChildren(...plan.rows.map(row));
+  $("asked").textContent = plan.asked;
+  $("command").textContent = plan.command;
+  $("caption").textContent = plan.caption;
+  $("summary").textContent = plan.summary;
+  $("download").disabled = false;
+  $("figure").hidden = plan.picture === null;
+  if (plan.picture !== null) {
+    const drawn = new DOMParser().parseFromString(plan.picture, "image/svg+xml");
+    $("picture").replaceChildren(document.importNode(drawn.documentElement, true));
+  }
+  section.dataset.asked = JSON.stringify(asked);
+  if (!performance.getEntriesByName("first-plan").length) performance.mark("first-plan");
+}
+
+async function answerWish(signal) {
+  const output = $("wish-answer");
+  let asked;
+  try {
+    asked = { ...question(), wish: $("wish").value, value: percent(number("wish-value", { low: 1, high: 99.99 })) };
+  } catch (error) {
+    if (!(error instanceof Refused)) throw error;
+    output.textContent = "";
+    return;
+  }
+  const patience = setTimeout(() => (output.textContent = "Searching …"), 250);
+  try {
+    const response = await ask("/api/wish", asked, signal);
+    output.textContent = (await response.json()).sentences.join(" ");
+  } catch (error) {
+    if (error.name !== "AbortError") output.textContent = error.message;
+  } finally {
+    clearTimeout(patience);
+  }
+}
+
+async function download() {
+  try {
+    const { missing, ...asked } = question();
+    const response = await ask("/api/document", asked);
+    const link = document.createElement("a");
+    link.href = URL.createObjectURL(await response.blob());
+    link.download = "plan.json";
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+  } catch (error) {
+    refuse(error.message || "Please look at the marked field.");
+  }
+}
+
+async function copy() {
+  remember();
+  try {
+    await navigator.clipboard.writeText(location.href);
+    $("copied").textContent = "Copied.";
+  } catch {
+    $("copied").textContent = "The link is in the address bar.";
+  }
+  setTimeout(() => ($("copied").textContent = ""), 3000);
+}
+
+// -- start ------------------------------------------------------------------------------------------------
+
+for (const [name, scale] of Object.entries(SLIDERS)) {
+  $(`${name}-slider`).addEventListener("input", (event) => {
+    $(name).value = scale.to(event.target);
+    if (name === "sites") {
+      for (const [id, most] of [["missing", Number($("sites").value) - 1], ["faulty", Math.ceil(Number($("sites").value) / 2) - 1]])
+        if (Number($(id).value) > most) $(id).value = Math.max(0, most);
+    }
+  });
+}
+$("controls").addEventListener("submit", (event) => event.preventDefault());
+$("controls").addEventListener("input", update);
+for (const id of ["wish", "wish-value"]) $(id).addEventListener("input", update);
+$("download").addEventListener("click", download);
+$("copy").addEventListener("click", copy);
+addEventListener("hashchange", () => {
+  recall();
+  update();
+});
+let resized;
+addEventListener("resize", () => {
+  clearTimeout(resized);
+  resized = setTimeout(update, 200);
+});
+recall();
+moveSliders();
+update();

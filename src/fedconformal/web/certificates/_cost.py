@@ -1,0 +1,68 @@
+"""What a calibration cost: what each site gave away, and what staying apart costs in coverage."""
+
+from collections.abc import Iterator
+
+from fedconformal._text import count, floor_percent
+from fedconformal.web._html import Markup, listing, section
+from fedconformal.web._privacy_loss import factor_sentence
+from fedconformal.web._spread import equivalent_pool
+from fedconformal.web.certificates._claim import Certified, LevelClaim
+
+
+def cost(it: Certified) -> Markup:
+    """Return what was given away, and a comparison with pooling all cases."""
+    compared = (sentence for level in it.levels for sentence in _compared(level))
+    return section("What it cost", listing("ul", [*_given_away(it), *compared]))
+
+
+def _given_away(it: Certified) -> Iterator[str]:
+    n_levels = len(it.plan.confidence_levels)
+    numbers = "one number" if n_levels == 1 else f"{n_levels} numbers"
+    if it.plan.is_grouped:
+        yield (
+            f"For each group that it answered for, a site gave away {numbers} and how many cases of the "
+            "group it has. Its report holds nothing else."
+        )
+    else:
+        yield f"Each site gave away {numbers} and how many cases it has. Its report holds nothing else."
+    yield from _not_private() if it.plan.privacy is None else _private(it)
+    if any(claim.calibration.part.aggregated is not None for claim in it.claims):
+        yield "The server saw the sum of all answers, not who sent which."
+
+
+def _not_private() -> Iterator[str]:
+    yield (
+        "Such a number is the score of one calibration case, exact to the last digit: the reports are not "
+        "differentially private."
+    )
+
+
+def _private(it: Certified) -> Iterator[str]:
+    releases, epsilon = it.claims[0].plan.releases or (), float(it.plan.epsilon or 0)
+    whose = "somebody with one record in every group" if it.plan.is_grouped else "the records behind it"
+    for release in releases[:1]:
+        yield (
+            f"Such a number is not a score but one of {release.n_bins:,} public bins, drawn at random around "
+            f"one by {release.mechanism.words}: each report is {epsilon:g}-differentially private for "
+            f"{whose}, if the site kept its ledger."
+        )
+    yield factor_sentence(epsilon)
+    yield "The promise above holds with this noise counted in."
+
+
+def _compared(level: LevelClaim) -> Iterator[str]:
+    """Staying apart, compared with pooling all cases where that keeps the same promise."""
+    law, pooled, claim = level.law, level.pooled, level.claim
+    if law is None or pooled is None or not level.is_finite:
+        return
+    pool = equivalent_pool(law)
+    if pool is None:
+        return
+    spread = "The bound on the coverage spreads" if claim.is_bound else "The coverage spreads"
+    least = "at least " if claim.is_bound else ""
+    yield (
+        f"{level.where}{spread} as the coverage of about {count(pool, 'pooled case')} would; the sites have "
+        f"{claim.n_points:,}. Pooling all of them in one place would cover "
+        f"{floor_percent(pooled.mean, digits=2)} on average, this covers "
+        f"{least}{floor_percent(law.mean, digits=2)}."
+    )

@@ -1,0 +1,66 @@
+"""How to check a certificate: what was counted again, and the calibration itself."""
+
+import base64
+from collections.abc import Iterator
+
+from fedconformal._text import count
+from fedconformal.web._html import Markup, section, table, tag
+from fedconformal.web.certificates._claim import Certified
+
+_COMMANDS = "pip install 'fedconformal[cli]'\nfedconformal verify calibration.json"
+
+
+def findings(it: Certified) -> Markup:
+    """Return what the auditor found, and all that it takes to check it oneself."""
+    return section(
+        "How to check it",
+        tag(
+            "p",
+            "When this page was made, the claim was counted again by code that shares nothing with the code "
+            "that made it:",
+        ),
+        _table(it),
+        *_not_counted(it),
+        tag(
+            "p",
+            "Do not trust this page: anybody can write a page. The calibration it was made from is inside "
+            "it. ",
+            _link(it),
+            ", compare its digest with the one that the coordinator published, and count again:",
+        ),
+        tag("pre", _COMMANDS),
+        tag(
+            "p",
+            "With the sites’ reports at hand, ",
+            tag("code", "--reports FILE"),
+            " (once for each) recomputes the threshold itself. Without them the threshold is as the "
+            "coordinator wrote it.",
+        ),
+        _digests(it),
+    )
+
+
+def _table(it: Certified) -> Markup:
+    rows = [(finding.claim, finding.found, finding.verdict) for finding in it.findings]
+    return table(("claim", "found", "holds"), rows, caption="What was counted again")
+
+
+def _not_counted(it: Certified) -> Iterator[Markup]:
+    if it.not_counted:
+        yield tag(
+            "p",
+            f"{count(it.not_counted, 'claim')} could not be counted again, because this code does not know "
+            "how. Ask whoever made the calibration for a check of your own.",
+            class_="warning",
+        )
+
+
+def _link(it: Certified) -> Markup:
+    encoded = base64.b64encode((it.calibration.to_json() + "\n").encode()).decode()
+    address = f"data:application/json;base64,{encoded}"
+    return tag("a", "Save calibration.json", href=address, download="calibration.json")
+
+
+def _digests(it: Certified) -> Markup:
+    rows = [("calibration", it.calibration.digest), ("plan", it.plan.digest)]
+    return table(("document", "SHA-256 digest"), rows, caption="Digests")

@@ -1,0 +1,91 @@
+"""How far off a coverage can be: the laws as pictures and in numbers."""
+
+from collections.abc import Iterator
+
+from fedconformal._text import floor_percent, nearest_percent, percent, threshold_text
+from fedconformal.web._html import Markup, section, table, tag
+from fedconformal.web._picture import law_picture
+from fedconformal.web.certificates._claim import Certified, LevelClaim
+
+MOST_PICTURES = 12
+"""Laws drawn one by one; the table has all of them."""
+
+_COLUMNS = ("server’s rank", "mean", "std", "5 % quantile", "P(C ≥ level)")
+
+
+def law(it: Certified) -> Markup:
+    """Return the laws of all levels, group by group."""
+    known = "known as a bound from below" if it.is_bound else "known exactly"
+    return section(
+        "How far off it can be",
+        tag(
+            "p",
+            "The share of new cases covered depends on which calibration cases the sites happened to have. "
+            f"Its law is {known}, for any model and any data, and so is how likely the share was to come out "
+            "low.",
+        ),
+        *_figures(it),
+        _table(it),
+        *_bound_note(it),
+    )
+
+
+def _figures(it: Certified) -> Iterator[Markup]:
+    drawn = [level for level in it.levels if level.is_finite and level.law is not None]
+    yield from (_figure(level, f"law-{i}") for i, level in enumerate(drawn[:MOST_PICTURES]))
+    if len(drawn) > MOST_PICTURES:
+        more = len(drawn) - MOST_PICTURES
+        yield tag("p", f"{more:,} more are not drawn; the table has all of them.", class_="note")
+
+
+def _bound_note(it: Certified) -> Iterator[Markup]:
+    if it.is_bound:
+        yield tag(
+            "p",
+            "Mean, 5 % quantile and probability are lower bounds; std is the spread of the bound itself.",
+            class_="note",
+        )
+
+
+def _figure(level: LevelClaim, name: str) -> Markup:
+    assert level.law is not None
+    picture = law_picture(level.law, pooled=level.pooled, is_bound=level.claim.is_bound, name=name)
+    return tag("figure", Markup(picture or ""), tag("figcaption", _caption(level)))
+
+
+def _caption(level: LevelClaim) -> str:
+    claim = level.claim
+    group = "" if claim.label is None else f" for the group “{claim.label}”"
+    pooled = f" Dashed: pooling all {claim.n_points:,} cases in one place." if level.pooled else ""
+    return (
+        f"The law of the coverage at {percent(level.level)}{group}"
+        f"{', as a lower bound' if claim.is_bound else ''}. The deeper shade is the lowest twentieth.{pooled}"
+    )
+
+
+def _table(it: Certified) -> Markup:
+    # With groups there is no room for the threshold, which has all its digits; the cards have it.
+    first = ("group", "level") if it.plan.is_grouped else ("level", "threshold q")
+    rows = [[*_place(level), *_figures_of(level)] for level in it.levels]
+    numbers = ("level", "threshold q", *_COLUMNS)
+    caption = "The law of the coverage, level by level"
+    return table((*first, *_COLUMNS), rows, numbers=numbers, caption=caption)
+
+
+def _place(level: LevelClaim) -> tuple[str, str]:
+    if level.claim.label is None:
+        return percent(level.level), threshold_text(level.found.threshold)
+    return level.claim.label, percent(level.level)
+
+
+def _figures_of(level: LevelClaim) -> list[str]:
+    if level.law is None:
+        return ["too few answers", *["–"] * 4]
+    law, votes, m = level.law, level.found.server_rank or 0, level.claim.calibration.n_answers
+    return [
+        "none" if votes > m else f"{votes:,} of {m:,}",
+        floor_percent(law.mean, digits=2),
+        nearest_percent(law.std, digits=2),
+        floor_percent(law.low, digits=2),
+        floor_percent(law.reached),
+    ]

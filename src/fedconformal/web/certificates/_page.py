@@ -1,0 +1,75 @@
+"""A calibration as one page that convinces without a terminal: plain words, then numbers, then formulas."""
+
+from fedconformal._version import __version__
+from fedconformal.audit import verify
+from fedconformal.documents import Calibration
+from fedconformal.web._assets import read_asset
+from fedconformal.web._html import Markup, tag
+from fedconformal.web.certificates._assumptions import assumptions
+from fedconformal.web.certificates._claim import Certified
+from fedconformal.web.certificates._cost import cost
+from fedconformal.web.certificates._findings import findings
+from fedconformal.web.certificates._formulas import formulas
+from fedconformal.web.certificates._law import law
+from fedconformal.web.certificates._promise import header, promise
+from fedconformal.web.certificates._sites import short, sites
+
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'"
+_SECTIONS = (header, promise, cost, assumptions, law, sites, findings, formulas)
+
+
+class NotVerifiedError(ValueError):
+    """A calibration whose claim does not hold when it is counted again: it gets no certificate."""
+
+
+def certificate(calibration: Calibration) -> str:
+    """Return a page that says what a calibration promises.
+
+    The claim is recounted first, with the auditor's own code. The page carries the calibration itself, so
+    that whoever holds it can check it.
+
+    Parameters
+    ----------
+    calibration : Calibration
+        With groups of points or without.
+
+    Returns
+    -------
+    str
+        HTML without scripts or anything from elsewhere.
+
+    Raises
+    ------
+    NotVerifiedError
+        If a claim does not hold. A claim that the auditor does not know how to count is no reason; the page
+        says so.
+
+    Examples
+    --------
+    >>> import fedconformal as fc
+    >>> chosen = fc.plan(n_sites=3, n_points=19)
+    >>> reports = [fc.report(chosen, range(19), site=name) for name in "ABC"]
+    >>> fc.web.certificate(fc.calibrate(chosen, reports)).splitlines()[0]
+    '<!doctype html>'
+    """
+    found = verify(calibration)
+    if wrong := [finding for finding in found if finding.holds is False]:
+        first = wrong[0]
+        raise NotVerifiedError(
+            f"this calibration gets no certificate, its claim does not hold: {first.claim}: {first.found}"
+        )
+    certified = Certified(calibration, found)
+    main = tag("main", *(make(certified) for make in _SECTIONS))
+    return f"<!doctype html>\n{tag('html', _head(calibration), tag('body', main), lang='en')}\n"
+
+
+def _head(calibration: Calibration) -> Markup:
+    return tag(
+        "head",
+        tag("meta", charset="utf-8"),
+        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        tag("meta", http_equiv="Content-Security-Policy", content=_POLICY),
+        tag("meta", name="generator", content=f"fedconformal {__version__}"),
+        tag("title", f"Calibration certificate {short(calibration.digest)}"),
+        tag("style", Markup("\n".join(map(read_asset, ("common.css", "certificate.css"))))),
+    )

@@ -1,0 +1,175 @@
+"""What is promised, in plain words: the first thing that is read."""
+
+from collections.abc import Iterator
+
+from fedconformal import scores
+from fedconformal._text import count, percent, threshold_text
+from fedconformal.documents import Plan, ScoreRule
+from fedconformal.web._html import Markup, section, tag
+from fedconformal.web._spread import low_sentence
+from fedconformal.web.certificates._claim import Certified, LevelClaim
+
+
+def header(it: Certified) -> Markup:
+    """Return the headline, and which calibration it is about."""
+    return tag(
+        "header",
+        tag("p", "Calibration certificate", class_="kicker"),
+        tag("h1", _headline(it)),
+        tag("p", "Certificate of the calibration with digest ", tag("code", it.calibration.digest)),
+    )
+
+
+def _headline(it: Certified) -> str:
+    kept = [claim for claim in it.claims if claim.finite_levels]
+    if not kept:
+        return "No finite threshold keeps the promise"
+    said = {
+        (claim.finite_levels, claim.promise.whose, claim.criterion.surety(claim.plan.delta)) for claim in kept
+    }
+    if len(said) > 1:
+        return f"Prediction sets with a promise of its own for each of {count(len(kept), 'group')}"
+    levels, whose, surety = said.pop()
+    return (
+        f"Prediction sets that hold the truth for at least {levels} of {whose}{_in_groups(it, len(kept))}, "
+        f"{surety}"
+    )
+
+
+def _in_groups(it: Certified, n_kept: int) -> str:
+    """In which groups the promise is kept with a finite threshold."""
+    if not it.plan.is_grouped:
+        return ""
+    if len(it.claims) == 1:
+        return f" of the group “{it.claims[0].label}”"
+    groups = count(len(it.claims), "group")
+    return f" in each of {groups}" if n_kept == len(it.claims) else f" in {n_kept} of {groups}"
+
+
+def promise(it: Certified) -> Markup:
+    """Return the thresholds, what each promises, and what that means."""
+    return section(
+        "What is promised",
+        tag("p", _lead(it), class_="lead"),
+        *_not_counted(it),
+        tag("div", *(_card(level) for level in it.levels), class_="cards"),
+        *(tag("p", each) for each in _meaning(it)),
+    )
+
+
+def _lead(it: Certified) -> str:
+    threshold = f"a threshold q for each of {count(len(it.claims), 'group')} of cases, for"
+    return (
+        f"{count(it.calibration.n_answers, 'site')} with {count(it.n_points, 'calibration case')} in all "
+        f"agreed on {threshold if it.plan.is_grouped else 'a threshold q for'} one shared model, without "
+        "sharing the cases. With it, every prediction of the model becomes a prediction set: an interval of "
+        "values, or a list of labels. The score of a case says how far off the model was; a set holds every "
+        f"outcome whose score would be at most q{' of its group' if it.plan.is_grouped else ''}."
+    )
+
+
+def _not_counted(it: Certified) -> Iterator[Markup]:
+    if it.not_counted:
+        yield tag(
+            "p",
+            f"{count(it.not_counted, 'claim')} of this calibration could not be counted again, because the "
+            "auditor’s code does not know how: see “How to check it”.",
+            class_="warning",
+        )
+
+
+def _meaning(it: Certified) -> Iterator[str]:
+    """How a threshold becomes a set, and what the promise runs over."""
+    finite = [level.claim for level in it.levels if level.is_finite]
+    if finite:
+        yield set_sentence(it.plan)
+        yield from dict.fromkeys(claim.criterion.runs_over() for claim in finite)
+
+
+def set_sentence(plan: Plan) -> str:
+    """Return how a prediction becomes a set, as the plan's score says it.
+
+    Parameters
+    ----------
+    plan : Plan
+        Which may name a score that is not installed here, or none.
+
+    Returns
+    -------
+    str
+        A sentence.
+    """
+    if plan.score is None:
+        return "Which score the sites used is not part of the plan; ask the coordinator."
+    try:
+        return _score(plan.score).set_words()
+    except (TypeError, ValueError):
+        return (
+            f"The score of the plan, {plan.score.name}, is not one that is known here; ask the coordinator."
+        )
+
+
+def _score(rule: ScoreRule) -> scores.Score:
+    return scores.from_name(rule.name, **rule.parameters)
+
+
+# -- one threshold -----------------------------------------------------------------------------------------
+
+
+def _card(level: LevelClaim) -> Markup:
+    claim, found = level.claim, level.found
+    content = [
+        *([] if claim.label is None else [tag("h3", claim.where)]),
+        tag(
+            "p",
+            tag("span", "threshold q", class_="unit"),
+            tag("span", threshold_text(found.threshold), class_="value"),
+            class_="threshold",
+        ),
+        *(_kept(level) if level.is_finite else _endless(level)),
+    ]
+    return tag("div", *content, class_="card" if level.is_finite else "card warning")
+
+
+def _kept(level: LevelClaim) -> Iterator[Markup]:
+    """What a finite threshold promises."""
+    claim = level.claim
+    whose = claim.promise.whose + ("" if claim.label is None else f" of the group “{claim.label}”")
+    promised = claim.criterion.promise(level.level, whose, claim.plan.delta)
+    yield tag("p", promised, class_="promised")
+    if level.law is not None:
+        yield tag("p", low_sentence(level.law, claim.promise.among))
+
+
+def _endless(level: LevelClaim) -> Iterator[Markup]:
+    """What an infinite threshold means, why it is, and what would help."""
+    yield tag(
+        "p",
+        f"At {percent(level.level)} every prediction set holds everything. It is never wrong, and it says "
+        "nothing.",
+        class_="promised",
+    )
+    yield tag("p", _why_endless(level))
+
+
+def _why_endless(level: LevelClaim) -> str:
+    if level.law is None:
+        return _too_few(level)
+    if level.found.advice is None:
+        return "The report that the server had to keep was itself infinite."
+    advice = level.found.advice
+    ways = [
+        *([f"{advice.n_points:,} points at every site"] if advice.n_points else []),
+        *([f"{advice.n_sites:,} sites of the smallest size"] if advice.n_sites else []),
+        *([f"a privacy loss ε of {advice.epsilon:g}"] if advice.epsilon else []),
+    ]
+    what = f"It would take {' or '.join(ways)}." if ways else "The search found no size that would do."
+    return f"No choice of reports from these sites could reach the level. {what}"
+
+
+def _too_few(level: LevelClaim) -> str:
+    calibration, plan = level.claim.calibration, level.claim.plan
+    answered = count(calibration.n_answers, "site") if calibration.n_answers else "No site"
+    needed = count(plan.fewest_answers, "answer")
+    verb = "is" if plan.fewest_answers == 1 else "are"
+    return " ".join([f"{answered} answered for it, and {needed} {verb} needed.", *plan.problems])

@@ -1,0 +1,147 @@
+"""Who reported, who is missing, and what was refused."""
+
+from collections.abc import Iterator, Sequence
+
+from fedconformal._text import count, listed
+from fedconformal.web._html import Markup, section, table, tag
+from fedconformal.web.certificates._claim import Certified, Claim
+
+MOST_ROWS = 200
+"""Rows of a table; of larger federations the rest stays in the calibration that the page carries."""
+
+_NUMBERS = ("cases", "rank aimed at", "rank sent")
+
+
+def short(digest: str) -> str:
+    """Return the beginning of a digest."""
+    return digest.removeprefix("sha256:")[:12]
+
+
+def sites(it: Certified) -> Markup:
+    """Return the sites that answered, those that did not, and the reports that did not count."""
+    return section(
+        "Who reported",
+        tag("p", " ".join(_who(it))),
+        *(_groups(it) if it.plan.is_grouped else ()),
+        *_answers(it),
+        *_aggregated(it),
+        *_refused(it),
+    )
+
+
+# -- who answered ------------------------------------------------------------------------------------------
+
+
+def _who(it: Certified) -> Iterator[str]:
+    if it.plan.is_grouped:
+        yield f"{count(it.calibration.n_answers, 'site')} answered."
+    else:
+        yield _answered_and_missing(it.claims[0])
+    yield from _allowed_wrong(it)
+    yield (
+        "Every report was signed with its site’s key."
+        if it.calibration.authenticated
+        else "The reports were not signed."
+    )
+
+
+def _answered_and_missing(claim: Claim) -> str:
+    calibration = claim.calibration
+    says = f"{count(calibration.n_answers, 'site')} answered"
+    if calibration.n_missing:
+        named = _missing_names(claim)
+        return f"{says}; {count(calibration.n_missing, 'site')} did not{f': {named}' if named else ''}."
+    return f"{says}; none is missing." if claim.plan.n_sites is not None else f"{says}."
+
+
+def _missing_names(claim: Claim) -> str:
+    names = list(claim.calibration.missing[:MOST_ROWS])
+    more = len(claim.calibration.missing) - len(names)
+    return f"{listed(names)}{f' and {more:,} more' if more else ''}"
+
+
+def _allowed_wrong(it: Certified) -> Iterator[str]:
+    if not it.plan.max_faulty:
+        return
+    wrong = count(it.plan.max_faulty, "wrong report")
+    groups = {claim.plan.max_faulty for claim in it.claims}
+    where = " in each group" if it.plan.is_grouped else ""
+    most = "up to " if len(groups) > 1 else ""
+    yield f"The promise allows for {most}{wrong}{where}, in whatever way."
+
+
+def _groups(it: Certified) -> Iterator[Markup]:
+    """How many answered for each group, and who is missing there."""
+    headers = ("group", "answered", "cases", "missing", "who is missing")
+    rows = [
+        (
+            claim.label or "",
+            f"{claim.calibration.n_answers:,}",
+            f"{claim.n_points:,}",
+            f"{claim.calibration.n_missing:,}",
+            _missing_names(claim) or ("not named" if claim.calibration.n_missing else "nobody"),
+        )
+        for claim in it.claims
+    ]
+    yield table(headers, rows, numbers=headers[1:4], caption="Answers for each group")
+
+
+def _answers(it: Certified) -> Iterator[Markup]:
+    """What each site answered: in one table with the digests of the reports, or by group and site."""
+    aim = "rank aimed at" if it.plan.privacy else "rank sent"
+    digests = {received.site: short(received.report) for received in it.calibration.reports}
+    if it.plan.is_grouped:
+        yield from _cut(("group", "site", "cases", aim), _answer_rows(it), "Answers by group and site")
+        yield from _cut(("site", "report’s digest"), list(digests.items()), "Reports that counted")
+        return
+    rows = [(site, n, ranks, digests.get(site, "")) for _, site, n, ranks in _answer_rows(it)]
+    yield from _cut(("site", "cases", aim, "report’s digest"), rows, "Sites that answered")
+
+
+def _answer_rows(it: Certified) -> list[tuple[str, str, str, str]]:
+    return [
+        (claim.label or "", answer.site, f"{answer.n:,}", _ranks(answer.ranks))
+        for claim in it.claims
+        for answer in claim.calibration.answers
+    ]
+
+
+def _cut(headers: Sequence[str], rows: Sequence[Sequence[str]], caption: str) -> Iterator[Markup]:
+    """A table of the first rows, and how many more there are."""
+    if rows:
+        yield table(headers, rows[:MOST_ROWS], numbers=[h for h in headers if h in _NUMBERS], caption=caption)
+    if len(rows) > MOST_ROWS:
+        more = len(rows) - MOST_ROWS
+        yield tag("p", f"and {more:,} more, all listed in the calibration.", class_="note")
+
+
+def _ranks(ranks: Sequence[Sequence[int]]) -> str:
+    return ", ".join(f"{rank:,}" for each in ranks for rank in each)
+
+
+def _aggregated(it: Certified) -> Iterator[Markup]:
+    for claim in it.claims:
+        for part in claim.calibration.part.aggregated or ():
+            who = f"{count(part.count, 'site')} of {part.n:,} cases"
+            yield tag("p", f"{who}, rank aimed at {_ranks(part.ranks)}")
+
+
+# -- what did not count ------------------------------------------------------------------------------------
+
+
+def _refused(it: Certified) -> Iterator[Markup]:
+    whole = [(refusal.source, refusal.reason) for refusal in it.calibration.refused]
+    in_groups = [
+        (claim.label, refusal.source, refusal.reason)
+        for claim in it.claims
+        if claim.label is not None
+        for refusal in claim.calibration.refused
+    ]
+    if whole:
+        yield tag("h3", "Refused")
+        yield tag("p", "These reports did not count.")
+        yield from _cut(("from", "reason"), whole, "Reports that were refused")
+    if in_groups:
+        yield tag("h3", "Refused in a group")
+        yield tag("p", "These numbers did not count, although the reports they came in did.")
+        yield from _cut(("group", "from", "reason"), in_groups, "Numbers that were refused")

@@ -1,0 +1,287 @@
+"""What the planner answers: sentences, a table, a picture."""
+
+from collections.abc import Iterator
+from functools import lru_cache
+
+from pydantic import Field
+
+from fedconformal import baselines
+from fedconformal._text import ceiling_percent, count, floor_percent, nearest_percent, percent
+from fedconformal.laws import Summary
+from fedconformal.web._picture import law_picture
+from fedconformal.web._privacy_loss import factor_sentence
+from fedconformal.web._spread import equivalent_pool, low_sentence
+from fedconformal.web.planner._question import Message, PlanQuestion, PlanRequest
+from fedconformal.web.planner._solution import Solution, solve
+
+
+class Row(Message):
+    """One way to calibrate, and the law of its coverage."""
+
+    name: str
+    mean: float = Field(description="mean coverage")
+    std: float = Field(description="standard deviation of the coverage")
+    low: float = Field(description="coverage that is missed in 1 of 20 calibrations")
+    reached: float = Field(description="probability that the coverage is at least the level")
+    shown: tuple[str, str, str, str] = Field(description="the four figures, lower bounds rounded down")
+    chosen: bool = Field(default=False, description="whether this is the plan that was asked for")
+
+
+class PlanAnswer(Message):
+    """A plan in words, in numbers and as a picture."""
+
+    feasible: bool = Field(description="whether the threshold is finite")
+    draft: bool = Field(description="valid, but a better plan may be found without draft")
+    headline: str = Field(description="what is promised")
+    promise: tuple[str, ...] = Field(description="what the promise means")
+    cost: tuple[str, ...] = Field(description="what it costs")
+    notes: tuple[str, ...] = Field(description="what stands in the way, and what would help")
+    steps: tuple[str, ...] = Field(description="what each site and the server do")
+    rows: tuple[Row, ...] = Field(description="this plan beside what one would do instead")
+    picture: str | None = Field(description="SVG of the law of the coverage; null if nothing is random")
+    caption: str = Field(description="what the picture shows")
+    asked: str = Field(description="the level, in words")
+    summary: str = Field(description="the plan in one short line")
+    command: str = Field(description="the command that makes this plan")
+
+
+@lru_cache(maxsize=512)
+def answer_plan(request: PlanRequest) -> PlanAnswer:
+    """Return everything the page shows of a plan.
+
+    Parameters
+    ----------
+    request : PlanRequest
+        What is wanted, and how it is to be shown.
+
+    Returns
+    -------
+    PlanAnswer
+        The best plan, or a draft, in words, in numbers and as a picture.
+
+    Examples
+    --------
+    >>> from fedconformal.web import PlanRequest, answer_plan
+    >>> print(answer_plan(PlanRequest(sites=10, points=79)).steps[0])
+    Each site sorts its 79 scores and sends number 71 from the smallest.
+    """
+    solution = solve(request.question, draft=request.draft)
+    question, pooled = solution.question, _pooled(solution.question)
+    return PlanAnswer(
+        feasible=solution.is_feasible,
+        draft=solution.is_draft,
+        headline=_headline(solution),
+        promise=tuple(_promise(solution)),
+        cost=tuple(_cost(solution, pooled)),
+        notes=tuple(_notes(solution)),
+        steps=tuple(_steps(solution)),
+        rows=tuple(_rows(solution, pooled)),
+        picture=_picture(solution, pooled, request.width),
+        caption=_caption(pooled),
+        asked=percent(question.confidence_level),
+        summary=_summary(solution),
+        command=question.command,
+    )
+
+
+def _pooled(question: PlanQuestion) -> Summary | None:
+    """What all cases in one place would give, where that would keep the same promise."""
+    return _alone(question.n_points, question) if question.promised.pools else None
+
+
+def _alone(n_points: int, question: PlanQuestion) -> Summary:
+    level = question.confidence_level
+    return Summary(baselines.coverage_law(n_points, level), level)
+
+
+def _headline(solution: Solution) -> str:
+    question = solution.question
+    if not solution.is_feasible:
+        return "No finite threshold can keep this promise."
+    whose = question.promised.whose
+    return question.goal.criterion.promise(question.confidence_level, whose, question.delta)
+
+
+def _summary(solution: Solution) -> str:
+    if not solution.is_feasible:
+        return "No finite threshold."
+    least = "at least " if solution.answered.is_bound else ""
+    mean, low = floor_percent(solution.law.mean), floor_percent(solution.law.low)
+    return f"{least}{mean} on average; 19 of 20 reach {low}"
+
+
+# -- the promise -------------------------------------------------------------------------------------------
+
+
+def _promise(solution: Solution) -> Iterator[str]:
+    question = solution.question
+    if not solution.is_feasible:
+        yield "Every prediction set would hold everything: never wrong, and of no use."
+        return
+    yield low_sentence(solution.law, question.promised.among)
+    yield question.goal.criterion.runs_over()
+    yield from _allowances(question)
+    yield from _conditions(question)
+
+
+def _allowances(question: PlanQuestion) -> Iterator[str]:
+    """What may go wrong without harm."""
+    if question.max_faulty:
+        wrong = "1 site sends" if question.max_faulty == 1 else f"{question.max_faulty:,} sites send"
+        yield (
+            f"It holds even if {wrong} anything at all, if which sites these are does not depend on the "
+            "scores of the others."
+        )
+    if question.missing:
+        which = "" if question.is_alike else ", the largest,"
+        silent = count(question.missing, "site")
+        yield f"It holds with {silent}{which} silent, if silence does not depend on the scores."
+    if question.privacy is not None:
+        yield "It holds with the noise of the private reports counted in."
+
+
+def _conditions(question: PlanQuestion) -> Iterator[str]:
+    honest = "The other sites report" if question.max_faulty else "Every site reports"
+    yield f"It rests on the following. {question.promised.assumed()} {honest} as the plan says."
+
+
+# -- the cost ----------------------------------------------------------------------------------------------
+
+
+def _cost(solution: Solution, pooled: Summary | None) -> Iterator[str]:
+    question = solution.question
+    yield f"Each site sends one number, once: {_what_is_sent(solution)}."
+    if question.privacy is not None:
+        yield factor_sentence(question.privacy.epsilon)
+    if not solution.is_feasible:
+        return
+    if question.privacy is not None:
+        expected = ceiling_percent(solution.expected_mean)
+        yield (
+            f"Privacy makes the sets larger: expect them to cover about {expected} if scores lie evenly over "
+            "the bins."
+        )
+    if pooled is not None:
+        yield from _compared_with_pooling(solution, pooled)
+
+
+def _what_is_sent(solution: Solution) -> str:
+    release = solution.planned.sending.release
+    if release is None:
+        return "the score of one of its cases, and how many cases it has"
+    return (
+        f"one of {release.n_bins:,} public bins, drawn at random around a score by "
+        f"{release.mechanism.words}, and how many cases it has"
+    )
+
+
+def _compared_with_pooling(solution: Solution, pooled: Summary) -> Iterator[str]:
+    pool = equivalent_pool(solution.law)
+    if pool is not None:
+        bound = "The bound on the coverage" if solution.answered.is_bound else "The coverage"
+        yield (
+            f"{bound} varies as much as that of about {count(pool, 'case')} in one place would. All sites "
+            f"together have {solution.question.n_points:,}."
+        )
+    if pooled.is_certain:
+        yield "Even all cases in one place would be too few for a finite threshold."
+
+
+# -- what stands in the way, and how it works --------------------------------------------------------------
+
+
+def _notes(solution: Solution) -> Iterator[str]:
+    question = solution.question
+    yield from solution.notes
+    if solution.planned.is_finite and not solution.is_feasible:
+        yield (
+            f"With all {question.n_sites:,} sites there is a finite threshold; with {question.missing:,} "
+            "silent there is none."
+        )
+    if solution.is_draft and not solution.is_feasible:
+        yield "Searching for what would be enough."
+
+
+def _steps(solution: Solution) -> Iterator[str]:
+    if not solution.planned.is_finite:
+        return
+    yield _site_step(solution)
+    left = solution.answered.n_sites
+    if solution.is_feasible:
+        yield (
+            f"The server keeps number {solution.answered.server_rank:,} of the {left:,} it receives, counted "
+            "from the smallest: that is the threshold."
+        )
+    else:
+        yield f"The server would need more than the {left:,} numbers it receives."
+
+
+def _site_step(solution: Solution) -> str:
+    release = solution.planned.sending.release
+    if release is not None and release.quantile is not None:
+        share = percent(round(float(release.quantile), 4))
+        return f"Each site draws a bin near the score that {share} of its scores lie below."
+    blocks = sorted(solution.planned.blocks, key=lambda block: block.n)
+    small, large = blocks[0], blocks[-1]
+    if small.n == large.n:
+        return (
+            f"Each site sorts its {small.n:,} scores and sends number {small.ranks[0]:,} from the smallest."
+        )
+    sends = "Each site sorts its scores and sends one"
+    if small.ranks[0] <= small.n:
+        return (
+            f"{sends}: number {small.ranks[0]:,} of {small.n:,} at the smallest site, number "
+            f"{large.ranks[0]:,} of {large.n:,} at the largest."
+        )
+    return (
+        f"{sends}: number {large.ranks[0]:,} of {large.n:,} at the largest site; sites with too few scores "
+        "for their rank send “infinite”."
+    )
+
+
+# -- the comparison ----------------------------------------------------------------------------------------
+
+
+def _rows(solution: Solution, pooled: Summary | None) -> Iterator[Row]:
+    question = solution.question
+    plan = "This plan, at least" if solution.answered.is_bound else "This plan"
+    silent = f"{plan}, {question.missing:,} silent" if question.missing else plan
+    yield _row(silent, solution.law, chosen=True)
+    if question.missing:
+        yield _row(f"{plan}, all answer", solution.planned_law)
+    if pooled is not None:
+        yield _row("All cases in one place", pooled)
+    largest = max(question.sizes)
+    name = "One site alone" if question.is_alike else f"The largest site alone ({largest:,})"
+    yield _row(name, _alone(largest, question))
+
+
+def _row(name: str, law: Summary, *, chosen: bool = False) -> Row:
+    return Row(
+        name=f"{name} (sets hold everything)" if law.is_certain else name,
+        mean=law.mean,
+        std=law.std,
+        low=law.low,
+        reached=law.reached,
+        shown=(
+            floor_percent(law.mean, digits=2),
+            nearest_percent(law.std, digits=2),
+            floor_percent(law.low),
+            floor_percent(law.reached),
+        ),
+        chosen=chosen,
+    )
+
+
+def _picture(solution: Solution, pooled: Summary | None, width: int) -> str | None:
+    if not solution.is_feasible:
+        return None
+    return law_picture(solution.law, pooled=pooled, is_bound=solution.answered.is_bound, width=width)
+
+
+def _caption(pooled: Summary | None) -> str:
+    dashed = pooled is not None and not pooled.is_certain
+    return (
+        "How the share covered varies from one calibration to the next. The deeper shade is the lowest "
+        f"twentieth{'; the dashed line is what all cases in one place would give' if dashed else ''}."
+    )

@@ -1,0 +1,202 @@
+"""What may be asked of the planner: every limit is a sentence."""
+
+from decimal import Decimal
+from fractions import Fraction
+from typing import Annotated, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
+
+from fedconformal.planning import CRITERIA, PROMISES, Goal, Promise
+from fedconformal.privacy import Bins, Privacy
+from fedconformal.web.planner._choices import NameIn
+from fedconformal.web.planner._limits import (
+    MOST_BINS,
+    MOST_POINTS,
+    MOST_PRIVATE_WISH_POINTS,
+    MOST_PRIVATE_WISH_SITES,
+    MOST_SITES,
+    check_sizes,
+)
+
+Points = Annotated[int, Field(ge=1, le=MOST_POINTS)]
+Count = Annotated[int, Field(ge=0, le=MOST_SITES)]
+Sizes = Annotated[tuple[Points, ...], Field(min_length=1, max_length=MOST_SITES)]
+OneOrList = Annotated[
+    Annotated[Points, Tag("one")] | Annotated[Sizes, Tag("list")],
+    Discriminator(lambda value: "list" if isinstance(value, (list, tuple)) else "one"),
+]
+"""One size, or one for each site; told apart first, so that a refusal speaks of the one that was meant."""
+
+
+class Message(BaseModel):
+    """What is asked or answered: immutable, so that answers can be remembered, and strict."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+
+
+class PrivacyWish(Message):
+    """Differentially private reports: the privacy loss of each, and the public bins it may name."""
+
+    epsilon: float = Field(ge=0.001, le=100, description="privacy loss of a site's report")
+    bins: int = Field(default=100, ge=2, le=MOST_BINS, description="how many bins")
+    low: float = Field(default=0.0, ge=-1e12, le=1e12, description="where the scores' range begins")
+    high: float = Field(default=1.0, ge=-1e12, le=1e12, description="where the scores' range ends")
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        if not self.low < self.high:
+            raise ValueError(f"the range of scores must go up, got {self.low:g} to {self.high:g}")
+        if self.high - self.low < 1e-9 * max(abs(self.low), abs(self.high)):
+            raise ValueError("the range of scores is too narrow for its bins")
+        return self
+
+    @property
+    def privacy(self) -> Privacy:
+        """The same for `plan`."""
+        return Privacy(epsilon=self.epsilon, bins=Bins.uniform(self.low, self.high, self.bins))
+
+    @property
+    def options(self) -> str:
+        """The same on the command line."""
+        bins = f"uniform:{_written(self.low)}:{_written(self.high)}:{self.bins}"
+        return f"--epsilon {_written(self.epsilon)} --bins {bins}"
+
+
+class PlanQuestion(Message):
+    """A federation and what is wanted of it."""
+
+    sites: Annotated[int, Field(ge=1, le=MOST_SITES)] | None = Field(
+        default=None, description="number of sites; left out when points lists them"
+    )
+    points: OneOrList = Field(description="calibration cases at each site: one number, or one per site")
+    confidence_level: float = Field(default=0.9, ge=0.01, le=0.9999, description="coverage that is wanted")
+    promise: Annotated[str, NameIn(PROMISES)] = Field(
+        default="population", description="whose new cases the promise is for"
+    )
+    criterion: Annotated[str, NameIn(CRITERIA)] | None = Field(
+        default=None, description="in which sense they are covered; left out, as is usual for the promise"
+    )
+    delta: float = Field(default=0.1, ge=0.0001, le=0.5, description="for criteria that take it")
+    max_faulty: Count = Field(default=0, description="how many sites may send anything at all")
+    missing: Count = Field(default=0, description="how many sites never answer, the largest ones")
+    privacy: PrivacyWish | None = None
+
+    @model_validator(mode="after")
+    def _makes_sense(self) -> Self:
+        if isinstance(self.points, int) and self.sites is None:
+            raise ValueError("sites is needed when points is one number")
+        if isinstance(self.points, tuple) and self.sites not in (None, len(self.points)):
+            raise ValueError(f"points lists {len(self.points)} sites, but sites is {self.sites}")
+        if self.missing >= self.n_sites:
+            raise ValueError(f"missing must be below the number of sites, {self.n_sites}, got {self.missing}")
+        if 2 * self.max_faulty >= self.n_sites - self.missing:
+            raise ValueError(
+                "max_faulty must be below half the number of sites that answer, "
+                f"{self.n_sites - self.missing} / 2, got {self.max_faulty}"
+            )
+        private = self.privacy is not None
+        check_sizes(set(self.sizes), self.n_sites, faulty=self.max_faulty > 0, private=private)
+        self.promised.check(self.goal, private=private, is_open=False)
+        return self
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """The size of each site, or of all."""
+        return (self.points,) if isinstance(self.points, int) else self.points
+
+    @property
+    def is_alike(self) -> bool:
+        """Whether all sites have one size."""
+        return len(set(self.sizes)) == 1
+
+    @property
+    def n_sites(self) -> int:
+        """How many sites there are."""
+        return self.sites or len(self.sizes)
+
+    @property
+    def n_points(self) -> int:
+        """Calibration cases in all."""
+        return self.points * self.n_sites if isinstance(self.points, int) else sum(self.points)
+
+    @property
+    def promised(self) -> Promise:
+        """The promise itself."""
+        return PROMISES[self.promise]()
+
+    @property
+    def goal(self) -> Goal:
+        """What a design must achieve."""
+        return Goal(
+            Fraction(str(self.confidence_level)),
+            CRITERIA[self.criterion or self.promised.default_criterion](),
+            Fraction(str(self.delta)),
+            self.max_faulty,
+        )
+
+    @property
+    def command(self) -> str:
+        """The command that makes the same plan."""
+        return f"fedconformal plan {' '.join(self._options())} -o plan.json"
+
+    def _options(self) -> list[str]:
+        """What the command is told, without what it would take anyway."""
+        sizes, criterion, promise = [str(size) for size in self.sizes], self.goal.criterion, self.promised
+        usual = PROMISES[type(self).model_fields["promise"].default]()
+        options = {
+            f"--sites {self.n_sites}": len(sizes) == 1,
+            f"--points {','.join(sizes)}": True,
+            f"--confidence-level {_written(self.confidence_level)}": True,
+            f"--promise {promise.name}": promise != usual,
+            f"--criterion {criterion.name}": criterion != CRITERIA[promise.default_criterion](),
+            f"--delta {_written(self.delta)}": criterion.takes_delta,
+            f"--max-faulty {self.max_faulty}": self.max_faulty > 0,
+            self.privacy.options if self.privacy else "": self.privacy is not None,
+        }
+        return [option for option, is_told in options.items() if is_told]
+
+
+class PlanRequest(PlanQuestion):
+    """A question, and how the answer is to be shown."""
+
+    draft: bool = Field(
+        default=False,
+        description="a valid plan at once, where the best one takes longer; the answer says which it is",
+    )
+    width: int = Field(default=720, ge=280, le=1200, description="of the picture, in pixels")
+
+    @property
+    def question(self) -> PlanQuestion:
+        """What was asked, without the looks."""
+        return PlanQuestion.model_validate(self.model_dump(exclude={"draft", "width"}))
+
+
+class WishRequest(PlanQuestion):
+    """What would be enough to reach a wish."""
+
+    wish: Literal["low", "mean"] = Field(
+        description="low: in 19 of 20 calibrations the coverage is at least the value; mean: the coverage to "
+        "be expected is at most the value"
+    )
+    value: float = Field(gt=0, lt=1, description="the coverage that is wished for")
+
+    @model_validator(mode="after")
+    def _affordable(self) -> Self:
+        if self.privacy is not None and (
+            self.n_sites > MOST_PRIVATE_WISH_SITES or max(self.sizes) > MOST_PRIVATE_WISH_POINTS
+        ):
+            raise ValueError(
+                f"with privacy, a wish is searched for up to {MOST_PRIVATE_WISH_SITES:,} sites of up to "
+                f"{MOST_PRIVATE_WISH_POINTS:,} points"
+            )
+        return self
+
+    @property
+    def question(self) -> PlanQuestion:
+        """What was asked, without the wish."""
+        return PlanQuestion.model_validate(self.model_dump(exclude={"wish", "value"}))
+
+
+def _written(value: float) -> str:
+    """A number as one would write it."""
+    return f"{Decimal(str(value)):f}"

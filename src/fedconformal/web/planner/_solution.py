@@ -1,0 +1,175 @@
+"""From a question to a design and its law; solutions are remembered."""
+
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Any
+
+import numpy as np
+
+from fedconformal.documents import Plan
+from fedconformal.laws import Summary
+from fedconformal.planning import Block, Design, Private, Sites, draft_private
+from fedconformal.protocol import plan
+from fedconformal.web.planner._choices import goes_together
+from fedconformal.web.planner._question import PlanQuestion
+
+_REMEMBERED = 512
+_QUICK_POINTS = 2000
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """A design if all sites answer, and what is left of it if some do not.
+
+    Parameters
+    ----------
+    question : PlanQuestion
+        What was asked.
+    planned : Design
+        For all sites.
+    answered : Design
+        For those that answer, solved anew as the server would.
+    notes : tuple of str
+        What stands in the way, and what would help.
+    is_draft : bool
+        Whether a better design may be found.
+    """
+
+    question: PlanQuestion
+    planned: Design
+    answered: Design
+    notes: tuple[str, ...]
+    is_draft: bool
+
+    @property
+    def is_feasible(self) -> bool:
+        """Whether the threshold is finite with the sites that answer."""
+        return self.answered.is_finite
+
+    @cached_property
+    def planned_law(self) -> Summary:
+        """The law if all sites answer, or a bound of it."""
+        return Summary(self.planned.law(), self.question.confidence_level)
+
+    @cached_property
+    def law(self) -> Summary:
+        """The law for the sites that answer, or a bound of it."""
+        return Summary(self.answered.law(), self.question.confidence_level)
+
+    @property
+    def expected_mean(self) -> float:
+        """Mean coverage to expect: with privacy, if scores lie evenly over the bins."""
+        return self.answered.expected_law().mean()
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def make_plan(question: PlanQuestion) -> Plan:
+    """Return the plan that answers a question.
+
+    Parameters
+    ----------
+    question : PlanQuestion
+        What is wanted; how many sites stay silent is no part of a plan.
+
+    Returns
+    -------
+    Plan
+        As `protocol.plan` makes it; the same question gives the same plan.
+    """
+    return _plan(question)
+
+
+def _plan(question: PlanQuestion, **options: Any) -> Plan:
+    return plan(
+        question.n_sites,
+        question.points,
+        confidence_level=question.confidence_level,
+        criterion=question.criterion,
+        delta=question.delta,
+        max_faulty=question.max_faulty,
+        promise=question.promise,
+        privacy=None if question.privacy is None else question.privacy.privacy,
+        on_infeasible="ignore",
+        **options,
+    )
+
+
+def solve(question: PlanQuestion, *, draft: bool = False) -> Solution:
+    """Return the design that answers a question, and its law.
+
+    Parameters
+    ----------
+    question : PlanQuestion
+        What is wanted.
+    draft : bool
+        Whether a design will do whose promise holds but that may not be the best, where the best takes
+        longer.
+
+    Returns
+    -------
+    Solution
+        The best one, or a draft.
+    """
+    return _drafted(question) if draft and not is_quick(question) else _solved(question)
+
+
+def is_quick(question: PlanQuestion) -> bool:
+    """Return whether the best design is found as fast as a draft.
+
+    Parameters
+    ----------
+    question : PlanQuestion
+        What is wanted.
+
+    Returns
+    -------
+    bool
+        False where the search may take seconds.
+    """
+    if question.privacy is not None:
+        return False
+    if not goes_together(question.promised, question.goal, searched=False):
+        return True  # ranks that cannot be given are not searched either
+    return question.is_alike and max(question.sizes) <= _QUICK_POINTS
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _solved(question: PlanQuestion) -> Solution:
+    best = make_plan(question)
+    return _solution(question, best.designs[0], best.notes, is_draft=False)
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _drafted(question: PlanQuestion) -> Solution:
+    # Which size would do is left to the best plan.
+    return _solution(question, _draft(question), (), is_draft=True)
+
+
+def _draft(question: PlanQuestion) -> Design:
+    """A valid design at once: the paper's ranks, or the first private one that was found."""
+    if question.privacy is None:
+        return _plan(question, local_ranks="paper").designs[0]
+    sending = Private(question.privacy.privacy.release())
+    return draft_private(_by_size(question), question.goal, sending, question.promised)
+
+
+def _solution(question: PlanQuestion, planned: Design, notes: tuple[str, ...], *, is_draft: bool) -> Solution:
+    left = _without_largest(planned.blocks, question.missing)
+    return Solution(question, planned, planned.for_answers(left), notes, is_draft)
+
+
+def _by_size(question: PlanQuestion) -> Sites:
+    if isinstance(question.points, int):
+        return Sites(np.array([question.points]), np.array([question.n_sites]))
+    return Sites(*np.unique(np.array(question.points), return_counts=True))
+
+
+def _without_largest(blocks: tuple[Block, ...], missing: int) -> list[Block]:
+    """The sites that are left when the largest ones are missing, in increasing order of size."""
+    left = []
+    for block in sorted(blocks, key=lambda block: -block.n):
+        silent = min(missing, block.count)
+        missing -= silent
+        if block.count > silent:
+            left.append(Block(block.count - silent, block.n, block.ranks))
+    return left[::-1]

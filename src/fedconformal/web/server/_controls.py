@@ -1,0 +1,95 @@
+"""The planner's controls for promises and criteria, one for each that is registered.
+
+A promise's control says what goes with it, so that the page can offer that and no more.
+"""
+
+from decimal import Decimal
+
+from fedconformal._text import percent
+from fedconformal.planning import CRITERIA, PROMISES, Criterion, Promise
+from fedconformal.web._html import Markup, join, tag
+from fedconformal.web.planner import PlanQuestion, allows_faulty, allows_privacy, criteria_for
+
+_DELTA = float(PlanQuestion.model_fields["delta"].default)
+_USUAL: str = PlanQuestion.model_fields["promise"].default
+
+
+def promise_controls() -> Markup:
+    """Return a radio button for each promise, the usual one first.
+
+    Returns
+    -------
+    Markup
+        HTML.
+    """
+    names = sorted(PROMISES, key=lambda name: name != _USUAL)
+    return join([_promise(PROMISES[name]()) for name in names])
+
+
+def criterion_controls() -> Markup:
+    """Return a radio button for each criterion, in the order of the usual promise.
+
+    Returns
+    -------
+    Markup
+        HTML.
+    """
+    ordered = [each.name for each in criteria_for(PROMISES[_USUAL]())]
+    rest = [name for name in CRITERIA if name not in ordered]
+    return join([_criterion(CRITERIA[name]()) for name in (*ordered, *rest)])
+
+
+def _promise(promise: Promise) -> Markup:
+    fitting = criteria_for(promise)
+    data = {
+        "data_criterion": promise.default_criterion,
+        "data_criteria": " ".join(criterion.name for criterion in fitting),
+        "data_faulty": _yes(allows_faulty(promise)),
+        "data_privacy": _yes(allows_privacy(promise)),
+    }
+    button = _radio("promise", promise.name, checked=promise.name == _USUAL, **data)
+    return tag("label", button, tag("span", _sentence_case(promise.whose)), title=promise.assumed())
+
+
+def _criterion(criterion: Criterion) -> Markup:
+    checked = criterion.name == PROMISES[_USUAL].default_criterion
+    button = _radio("criterion", criterion.name, checked=checked)
+    return tag("label", button, tag("span", *_criterion_words(criterion)))
+
+
+def _criterion_words(criterion: Criterion) -> tuple[str, ...]:
+    """How sure the promise is; where somebody may say how sure, a field in the place of the figure."""
+    sure = _sentence_case(criterion.surety(_DELTA))
+    if criterion.takes_delta:
+        certainty = float(1 - Decimal(str(_DELTA)))
+        before, _, after = sure.partition(percent(certainty))
+        return before, _certainty(criterion, f"{100 * certainty:g}"), after
+    return (f"{sure}, and close to it every time",) if criterion.trades_up else (sure,)
+
+
+def _certainty(criterion: Criterion, value: str) -> Markup:
+    field = tag(
+        "input",
+        type="number",
+        id=f"certainty-{criterion.name}",
+        inputmode="decimal",
+        min="50",
+        max="99.99",
+        step="any",
+        value=value,
+        aria_label="Certainty in %",
+    )
+    return tag("span", field, " %", class_="inline")
+
+
+def _radio(name: str, value: str, *, checked: bool, **data: str) -> Markup:
+    state = {"checked": ""} if checked else {}
+    return tag("input", type="radio", name=name, value=value, **data, **state)
+
+
+def _sentence_case(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def _yes(value: bool) -> str:
+    return "yes" if value else "no"

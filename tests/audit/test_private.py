@@ -1,0 +1,88 @@
+"""The bound on a private law a second time: each is the other's oracle."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import fedconformal as fc
+from fedconformal.audit import verify
+from fedconformal.audit._private import PRIVATE_ERROR, PrivateRecount, rank_bound
+
+BINS = fc.Bins.uniform(0, 1, 30)
+
+
+def calibrated(counts, *, bin_=27, **options):
+    rule = {name: options.pop(name) for name in ("mechanism", "analysis") if name in options}
+    privacy = fc.Privacy(epsilon=options.pop("epsilon", 2.0), bins=BINS, **rule)
+    plan = fc.plan(n_points=counts, privacy=privacy, **options)
+    histogram = np.tile(len(counts) * np.eye(30, dtype=int)[bin_], (len(plan.levels), 1))
+    return fc.calibrate_histogram(plan, histogram)
+
+
+CASES = [
+    ([300] * 5, {}),
+    ([300] * 5, {"mechanism": "exponential"}),
+    ([500] * 10, {"analysis": "paper"}),
+    ([200, 300, 300], {"criterion": "conditional"}),
+    ([300] * 7, {"max_faulty": 1}),
+    ([600] * 4, {"confidence_level": [0.8, 0.85]}),
+]
+
+
+@pytest.fixture(
+    scope="module", params=CASES, ids=lambda case: "-".join(map(str, case[1].values())) or "tight"
+)
+def calibration(request):
+    sizes, options = request.param
+    return calibrated(sizes, **options)
+
+
+def test_the_laws_agree(calibration):
+    for i, law in enumerate(calibration.laws):
+        recount = PrivateRecount.of(calibration, i)
+        assert recount.mean() == pytest.approx(law.mean(), abs=PRIVATE_ERROR)
+        c = np.linspace(0.6, 0.97, 9)
+        np.testing.assert_allclose(recount.cdf(c), law.cdf(c), atol=PRIVATE_ERROR)
+
+
+def test_every_claim_holds(calibration):
+    findings = verify(calibration)
+    assert all(finding.holds for finding in findings)
+    assert any("coverage" in finding.claim for finding in findings)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "options"),
+    [
+        ([200] * 9, {}),
+        ([200] * 9, {"mechanism": "exponential"}),
+        ([200] * 9, {"criterion": "conditional"}),
+        ([300] * 7, {"max_faulty": 1}),
+    ],
+)
+def test_one_vote_less_is_found(sizes, options):
+    calibration = calibrated(sizes, **options)
+    part = calibration.parts[0]
+    level = part.levels[0].model_copy(update={"server_rank": part.levels[0].server_rank - 1})
+    assert level.server_rank > calibration.plan.max_faulty
+    forged = calibration.model_copy(update={"parts": (part.model_copy(update={"levels": (level,)}),)})
+    (finding,) = [finding for finding in verify(forged) if "coverage" in finding.claim]
+    assert finding.holds is False
+
+
+@settings(max_examples=60)
+@given(
+    st.integers(1, 60),
+    st.integers(2, 40),
+    st.fractions(Fraction(1, 2), Fraction(99, 100), max_denominator=100),
+    st.sampled_from([0.1, 1.0, 5.0]),
+    st.sampled_from(["permute-and-flip", "exponential"]),
+)
+def test_bounds_on_the_rank_are_those_of_the_release(n, n_bins, quantile, epsilon, mechanism):
+    privacy = fc.Privacy(epsilon=epsilon, bins=fc.Bins.uniform(0, 1, n_bins), mechanism=mechanism)
+    release = privacy.release().aiming_at(quantile)
+    found = rank_bound(n, *quantile.as_integer_ratio(), n_bins, release.scale, mechanism)
+    np.testing.assert_allclose(found, release.tail(n)[1:], rtol=1e-8, atol=PRIVATE_ERROR)

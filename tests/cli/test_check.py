@@ -1,0 +1,115 @@
+"""``fedconformal check`` and ``checks``: what a site sees and sends, and what a coordinator makes of it."""
+
+import json
+
+import numpy as np
+import pytest
+
+import fedconformal as fc
+from fedconformal.documents import Check
+from fedconformal.heterogeneity import check
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    """A directory with a calibration and new scores."""
+    monkeypatch.chdir(tmp_path)
+    plan = fc.plan(n_points={"A": 40, "B": 60}, confidence_level=0.8, score="absolute")
+    rng = np.random.default_rng(0)
+    reports = [fc.report(plan, rng.exponential(size=n), site=s) for s, n in (("A", 40), ("B", 60))]
+    (tmp_path / "calibration.json").write_text(fc.calibrate(plan, reports).to_json())
+    np.savetxt(tmp_path / "new.csv", rng.exponential(size=150), header="score", comments="")
+    np.savetxt(tmp_path / "odd.csv", 4 * rng.exponential(size=150), header="score", comments="")
+    return tmp_path
+
+
+def test_nothing_leaves_unless_asked(here, run):
+    before = sorted(here.iterdir())
+    printed = run("check", "calibration.json", "new.csv", "--site", "A")
+    assert "new cases at A" in printed.out
+    assert "new cases only" in printed.out
+    assert "leaves" not in printed.err
+    assert sorted(here.iterdir()) == before
+
+
+def test_json(here, run):
+    found = json.loads(run("check", "calibration.json", "new.csv", "--json").out)
+    expected = check(fc.Calibration.read("calibration.json"), np.loadtxt("new.csv", skiprows=1))
+    assert found["levels"][0]["covered"] == expected.covered
+    assert found["levels"][0]["interval"] == list(expected.interval)
+    assert found["sentence"] == expected.sentence()
+
+
+def test_answers_are_shown_and_compared(here, run):
+    shown = run("check", "calibration.json", "new.csv", "--site", "A", "-o", "A.json").err
+    assert (here / "A.json").read_text().strip() in shown
+    run("check", "calibration.json", "odd.csv", "--site", "B", "-o", "B.json")
+    assert "falls short at: B" in run("checks", "calibration.json", "A.json", "B.json").out
+    rows = json.loads(run("checks", "calibration.json", "A.json", "B.json", "--json").out)["sites"]
+    assert [row["falls_short"] for row in rows] == [False, True]
+    assert rows[1]["adjusted_p_value"] == pytest.approx(2 * rows[1]["p_value"])
+
+
+def test_a_private_answer(here, run):
+    run("ledger", "new", "site.db")
+    run("ledger", "budget", "site.db", "spring", 1)
+    (here / "gap.csv").write_text("score\n0.5\nnan\n9.5\n0.25\n")
+    order = ["check", "calibration.json", "gap.csv", "--site", "A", "--private", 1]
+    account = ["--ledger", "site.db", "--dataset", "spring"]
+    run(*order, *account, "-o", "A.json")
+    made = Check.read("A.json")
+    assert (made.n, made.epsilon) == (4, 1.0)
+    run(*order, *account, "-o", "again.json")
+    assert Check.read("again.json") == made
+    assert "exact" not in run("checks", "calibration.json", "A.json").out
+    for wrong in (order, [*order, *account], [*order, "-o", "x.json"]):
+        assert "--private goes with" in run(*wrong, code=2).err
+
+
+def test_scores_from_cases(here, run):
+    truth, predicted = np.random.default_rng(1).normal(size=(2, 30))
+    cases = np.stack([truth, predicted], axis=1)
+    np.savetxt("cases.csv", cases, delimiter=",", header="y,yhat", comments="")
+    np.savetxt("differences.csv", np.abs(truth - predicted), header="score", comments="")
+    columns = ["--target", "y", "--prediction", "yhat"]
+    computed = run("check", "calibration.json", "cases.csv", *columns, "--json").out
+    assert computed == run("check", "calibration.json", "differences.csv", "--json").out
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["-o", "A.json"], "--site"),
+        (["--ledger", "site.db"], "go with --private"),
+        (["--site", "A", "--confidence-level", 0.8, "-o", "A.json"], "for all levels"),
+        (["--confidence-level", 0.7], "one of the calibration's"),
+        (["--column", "nothing"], "no column"),
+    ],
+)
+def test_mistakes_are_one_line(here, run, options, words):
+    assert words in run("check", "calibration.json", "new.csv", *options, code=2).err
+    assert not (here / "A.json").exists()
+
+
+def test_files_that_are_no_answers_are_named(here, run):
+    order = ["checks", "calibration.json"]
+    assert "calibration.json: not a check" in run(*order, "calibration.json", code=2).err
+    assert "nowhere.json" in run(*order, "nowhere.json", code=2).err
+
+
+def test_one_group(group_reported, run):
+    files = group_reported()
+    run("calibrate", "plan.json", *files, "-o", "c.json")
+    scores = np.random.default_rng(8).exponential(size=100)
+    np.savetxt("new_scores.csv", scores, header="score", comments="")
+    order = ["c.json", "new_scores.csv", "--group", "old"]
+    found = json.loads(run("check", *order, "--json").out)
+    alone = fc.Calibration.read("c.json")["old"]
+    assert found["levels"][0]["threshold"] == alone.threshold
+    assert found["levels"][0]["covered"] == check(alone, scores).covered
+    run("check", *order, "--site", "A", "-o", "check_A.json")
+    run("checks", "c.json", "check_A.json", "--group", "old")
+    assert (
+        "checks another calibration"
+        in run("checks", "c.json", "check_A.json", "--group", "young", code=2).err
+    )

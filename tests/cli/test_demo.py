@@ -1,0 +1,22 @@
+"""``fedconformal demo``: the whole story."""
+
+import polars as pl
+
+import fedconformal as fc
+
+
+def test_the_demo_tells_the_whole_story(tmp_path, process):
+    done = process("demo", "--directory", str(tmp_path), cwd=tmp_path, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert "site-07 stays silent" in done.stdout
+    assert "\n     verified\n" in done.stdout
+    calibration = fc.Calibration.read(tmp_path / "calibration.json")
+    assert calibration.missing == ("site-07",)
+    assert calibration.law.mean() >= 0.9
+    assert pl.read_csv(tmp_path / "intervals.csv").height == 72
+    methods = [line.split("   ")[0].strip() for line in done.stdout.splitlines() if line.startswith("  ")]
+    rules = ["FedCP-QQ, stable (the default)", "FedCP-QQ, marginal (the paper's rule)"]
+    assert [method for method in methods if method.startswith("FedCP-QQ,")] == rules
+    stable = next(line for line in done.stdout.splitlines() if rules[0] in line).split()
+    assert f"{calibration.threshold:.1f}" in stable
+    assert f"{calibration.law.mean():.3f}" in stable

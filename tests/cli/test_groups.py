@@ -1,0 +1,232 @@
+"""The same commands for a plan with groups: one threshold for each, in one round."""
+
+import json
+
+import numpy as np
+import polars as pl
+import pytest
+from cli_desk import GROUP_SIZES, SIZES
+
+import fedconformal as fc
+
+
+def with_reports(files):
+    return [x for file in files for x in ("--reports", file)]
+
+
+def test_the_whole_story(group_reported, run, group_plan, group_data):
+    files = group_reported()
+    assert fc.Plan.read("plan.json") == group_plan
+    out = run("calibrate", "plan.json", *files, "-o", "calibration.json").out
+    assert "3 sites answered" in out
+    found = fc.Calibration.read("calibration.json")
+    reports = [
+        fc.report(group_plan, scores, groups=labels, site=site)
+        for site, (scores, labels) in group_data.items()
+    ]
+    assert found == fc.calibrate(group_plan, reports)
+    order = ["predict", "calibration.json", "new.csv", "--group", "age", "--column", "prediction"]
+    run(*order, "-o", "out.csv")
+    table = pl.read_csv("out.csv")
+    half = ((table["upper"] - table["lower"]) / 2).to_numpy()
+    assert half == pytest.approx([found.threshold[label] for label in ("old", "young", "child")], rel=1e-12)
+    assert run("verify", "calibration.json", *with_reports(files)).out.endswith("\nverified\n")
+    assert json.loads(run("verify", "calibration.json", "--json").out)["verified"] is True
+
+
+def test_every_group_is_shown(group_reported, run):
+    files = group_reported()
+    out = run("calibrate", "plan.json", *files, "-o", "c.json").out
+    found = fc.Calibration.read("c.json")
+    rows = {line.split()[0]: line.split()[1:] for line in out.splitlines() if line.strip()}
+    for label in GROUP_SIZES:
+        law, alone = found.law[label], found[label]
+        assert rows[label][:3] == ["0.8", f"{alone.threshold:.6g}", f"{law.mean():.4f}"]
+        assert rows[label][-2:] == [f"{alone.n_answers}", f"{alone.n_missing}"]
+    assert "In each group by itself" in out
+
+
+def test_what_leaves_is_shown(group_desk, group_reported, run):
+    group_reported()
+    order = ["report", "plan.json", "A.csv", "--group", "age", "--site", "A", "-o", "A.json", "--force"]
+    shown = run(*order).err
+    assert "everything that leaves" in shown
+    assert (group_desk / "A.json").read_text().strip() in shown
+
+
+def test_json_and_nothing_else(group_desk, group_reported, run, group_plan):
+    files = group_reported()
+    made = run("plan", "--points", "sizes.csv", "--confidence-level", 0.8, "--json")
+    assert (fc.Plan.from_json(made.out), made.err) == (group_plan, "")
+    sent = run("report", "plan.json", "A.csv", "--group", "age", "--site", "A", "--json")
+    assert fc.Report.from_json(sent.out) == fc.Report.read("A.json")
+    found = fc.Calibration.from_json(run("calibrate", "plan.json", *files, "--json").out)
+    (group_desk / "c.json").write_text(found.to_json())
+    options = ("--group", "age", "--column", "prediction", "--json")
+    rows = json.loads(run("predict", "c.json", "new.csv", *options).out)
+    assert rows[0]["upper"] - 50 == pytest.approx(found.threshold["old"])
+
+
+def test_truth_and_prediction_instead_of_scores(group_desk, run, group_data):
+    run("plan", "--points", "sizes.csv", "--score", "absolute", "-o", "plan.json")
+    scores, labels = group_data["A"]
+    frame = pl.DataFrame({"truth": scores, "guess": np.zeros(scores.size), "age": labels})
+    frame.write_parquet("cases.parquet")
+    where = ("--group", "age", "--site", "A", "--json")
+    both = run("report", "plan.json", "cases.parquet", "--target", "truth", "--prediction", "guess", *where)
+    assert both.out == run("report", "plan.json", "A.csv", *where).out
+
+
+def test_several_levels(group_desk, run):
+    levels = ["--confidence-level", 0.7, "--confidence-level", 0.8]
+    run("plan", "--points", "sizes.csv", *levels, "-o", "two.json")
+    for site in SIZES:
+        run("report", "two.json", f"{site}.csv", "--group", "age", "--site", site, "-o", f"{site}.json")
+    run("calibrate", "two.json", "A.json", "B.json", "C.json", "-o", "c.json")
+    found = fc.Calibration.read("c.json")
+    options = ("--group", "age", "--column", "prediction", "--json")
+    rows = json.loads(run("predict", "c.json", "new.csv", *options).out)
+    halves = [tuple(row[f"upper_{level}"] - row["prediction"] for level in (0.7, 0.8)) for row in rows]
+    assert halves == [pytest.approx(found.threshold[label]) for label in ("old", "young", "child")]
+
+
+def test_a_strange_label_among_new_points(group_desk, group_reported, run):
+    files = group_reported()
+    run("calibrate", "plan.json", *files, "-o", "c.json")
+    (group_desk / "odd.csv").write_text("age,prediction\nold,1\nancient,2\n")
+    printed = run("predict", "c.json", "odd.csv", "--group", "age", "--json")
+    assert "1 of 2 points" in printed.err
+    assert json.loads(printed.out)[1]["upper"] == "Infinity"
+
+
+def test_signed_and_private(group_desk, run):
+    key = fc.SigningKey.new()
+    (group_desk / "A.key").write_bytes(key.to_pem())
+    printed = run(
+        *("plan", "--group", "old:A=4000", "--group", "young:A=2000", "--key", f"A={key.public_key}"),
+        *("--epsilon", 4, "--bins", "uniform:0:10:50", "--split", "old=1", "--split", "young=3"),
+        *("--confidence-level", 0.8, "-o", "plan.json"),
+    )
+    assert "epsilon 4 per site, split: old 1, young 3" in printed.out
+    labels = ["old"] * 4000 + ["young"] * 2000
+    scores = np.random.default_rng(0).exponential(size=6000)
+    pl.DataFrame({"score": scores, "age": labels}).write_csv("A.csv")
+    ledger = fc.Ledger.create("site.db")
+    ledger.set_budget("D", 4)
+    report = ("report", "plan.json", "A.csv", "--group", "age", "--site", "A", "--sign-with", "A.key")
+    assert "ledger and dataset" in run(*report, code=2).err
+    run(*report, "--ledger", "site.db", "--dataset", "D", "-o", "A.json")
+    assert ledger.remaining("D") == 0
+    assert fc.calibrate(fc.Plan.read("plan.json"), [fc.Report.read("A.json")]).authenticated
+    one_hot = ["report", "plan.json", "A.csv", "--group", "age", "--site", "A", "--one-hot"]
+    assert "does not go with groups" in run(*one_hot, code=2).err
+
+
+def test_refused_reports(group_desk, group_reported, run):
+    files = group_reported()
+    (group_desk / "bad.json").write_text("{}")
+    assert "bad.json" in run("calibrate", "plan.json", *files, "bad.json", code=2).err
+    out = run("calibrate", "plan.json", *files[:2], "bad.json", "--skip-refused").out
+    assert "refused: bad.json" in out
+    assert "group 'old': no answer from C" in out
+
+
+def test_numbers_that_are_refused_in_one_group_only(group_desk, group_reported, run, group_plan):
+    files = group_reported()
+    sent = fc.Report.read("A.json")
+    part = sent["old"].model_copy(update={"n": 999})
+    parts = tuple(part if each.label == "old" else each for each in sent.parts)
+    (group_desk / "A.json").write_text(sent.model_copy(update={"parts": parts}).to_json())
+    assert "A, group 'old': " in run("calibrate", "plan.json", *files, code=2).err
+    out = run("calibrate", "plan.json", *files, "--skip-refused").out
+    assert "refused: A, group 'old': the plan expects 40 scores from site 'A', got 999" in out
+    assert "group 'old': no answer from A" in out
+
+
+def test_a_group_that_too_few_answer_for(group_desk, run):
+    run("plan", "--group", "old:A=40,B=30,C=30", "--group", "young:A=90,B=60", "-o", "p.json")
+    (group_desk / "C.csv").write_text("score,age\n" + "1,old\n" * 30)
+    run("report", "p.json", "C.csv", "--group", "age", "--site", "C", "-o", "C.json")
+    out = run("calibrate", "p.json", "C.json", "-o", "c.json").out
+    assert "group 'young': too few answers (0), the threshold is infinite" in out
+    assert "1 site answered\n" in out
+    (group_desk / "n.csv").write_text("score\n1\n")
+    error = run("check", "c.json", "n.csv", "--group", "young", code=2).err
+    assert "too few sites answered for group 'young'" in error
+
+
+class TestWithOrWithoutGroups:
+    """One clear line where groups are there and not asked for, or the other way round."""
+
+    @pytest.fixture
+    def both(self, group_reported, run):
+        files = group_reported()
+        run("calibrate", "plan.json", *files, "-o", "c.json")
+        run("plan", "-o", "plain.json")
+        run("report", "plain.json", "A.csv", "--column", "score", "--site", "A", "-o", "plain_A.json")
+        run("calibrate", "plain.json", "plain_A.json", "-o", "plain_c.json")
+
+    @pytest.mark.parametrize(
+        ("arguments", "words"),
+        [
+            (
+                ("report", "plan.json", "A.csv", "--site", "A"),
+                "plan.json: has groups ('child', 'old', 'young'): say which column holds the group of each "
+                "case with --group",
+            ),
+            (
+                ("predict", "c.json", "new.csv"),
+                "c.json: has groups ('child', 'old', 'young'): say which column",
+            ),
+            (
+                ("report", "plain.json", "A.csv", "--site", "A", "--group", "age"),
+                "plain.json: has no groups: --group age does not go with it",
+            ),
+            (
+                ("predict", "plain_c.json", "new.csv", "--group", "age"),
+                "plain_c.json: has no groups: --group age does not go with it",
+            ),
+            (("check", "c.json", "A.csv"), "c.json: has groups ('child', 'old', 'young'): say which one"),
+            (("checks", "c.json", "A.json"), "c.json: has groups ('child', 'old', 'young'): say which one"),
+            (("compare", "plan.json", "A.json"), "plan.json: has groups ('child', 'old', 'young')"),
+            (
+                ("whatif", "plan.json", "--shift", "A=scale:2"),
+                "plan.json: has groups ('child', 'old', 'young')",
+            ),
+            (("whatif", "c.json", "--shift", "A=scale:2"), "c.json: has groups ('child', 'old', 'young')"),
+            (("check", "c.json", "A.csv", "--group", "x"), "--group must be a group of c.json"),
+            (("compare", "plan.json", "A.json", "--group", "x"), "--group must be a group of plan.json"),
+            (("check", "plain_c.json", "A.csv", "--group", "old"), "plain_c.json: has no groups"),
+            (("compare", "plain.json", "A.json", "--group", "old"), "plain.json: has no groups"),
+            (
+                ("whatif", "plain.json", "--shift", "A=scale:2", "--group", "old"),
+                "plain.json: has no groups: --group old does not go with it",
+            ),
+        ],
+    )
+    def test_one_line(self, both, run, arguments, words):
+        assert words in run(*arguments, code=2).err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("report", "plan.json", "A.csv", "--group", "sex", "--site", "A"), "no column 'sex'"),
+        (("report", "plan.json", "A.csv", "--group", "score", "--site", "A"), "must hold numbers"),
+        (
+            ("report", "plan.json", "holes.csv", "--group", "age", "--site", "A"),
+            "empty in 1 rows, first in row 2",
+        ),
+        (("report", "sizes.csv", "A.csv", "--group", "age", "--site", "A"), "not a plan"),
+        (
+            ("report", "plan.json", "scores.npy", "--group", "column_1", "--site", "A"),
+            "text or whole numbers",
+        ),
+        (("verify", "plan.json"), "not a calibration"),
+    ],
+)
+def test_mistakes_get_one_line(group_desk, group_reported, run, arguments, words):
+    group_reported()
+    (group_desk / "holes.csv").write_text("score,age\n1,old\n2,\n")
+    np.save("scores.npy", np.ones(3))
+    assert words in run(*arguments, code=2).err

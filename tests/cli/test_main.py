@@ -1,0 +1,103 @@
+"""The command as a whole: exit codes, interruptions, missing extras, a start that loads little."""
+
+import contextlib
+import math
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import fedconformal as fc
+from fedconformal.cli import main
+
+SOURCE = Path(fc.__file__).parent
+
+
+def test_version_and_help(run):
+    assert run("--version").out.strip() == fc.__version__
+    assert "calibrate" in run("--help").out
+
+
+def test_there_is_one_set_of_commands(run):
+    run("groups", "plan", code=2)
+    run("nonsense", code=2)
+
+
+def test_without_the_extra_one_line_says_what_to_install(monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "typer", None)
+    monkeypatch.delitem(sys.modules, "fedconformal.cli._app", raising=False)
+    assert main(["plan"]) == 2
+    assert "pip install 'fedconformal[cli]'" in capsys.readouterr().err
+
+
+def test_interruptions(monkeypatch, capsys):
+    from fedconformal.cli import _show_plan
+
+    def interrupted(_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(_show_plan, "show_plan", interrupted)
+    assert main(["plan", "--sites", "3", "--points", "30"]) == 130
+    assert capsys.readouterr().err == "fedconformal: stopped\n"
+
+
+def test_numbers_for_people():
+    from fedconformal.cli._show import number
+
+    assert [number(value) for value in (math.inf, 1 / 3, 12.0)] == ["infinite", "0.333333", "12"]
+
+
+def test_two_directories_that_share_only_files(desk, process):
+    """The coordinator's story with real processes: only plan.json goes out, only report.json comes back."""
+    (desk / "hospital").mkdir()
+    (desk / "A.csv").rename(desk / "hospital" / "scores.csv")
+    (desk / "hospital" / "plan.json").write_text((desk / "plan.json").read_text())
+    done = process(
+        "report", "plan.json", "scores.csv", "--site", "A", "-o", "report.json", cwd=desk / "hospital"
+    )
+    assert done.returncode == 0, done.stderr
+    (desk / "hospital" / "report.json").rename(desk / "A.json")
+    done = process("calibrate", "plan.json", "A.json", "-o", "calibration.json", cwd=desk)
+    assert done.returncode == 0, done.stderr
+    assert "1 site answered, 2 missing: B, C" in done.stdout
+    missing = process("report", "plan.json", "nothing.csv", "--site", "A", cwd=desk)
+    assert (missing.returncode, missing.stdout) == (2, "")
+    assert missing.stderr == "fedconformal: nothing.csv: no such file\n"
+
+
+def test_help_loads_no_numbers():
+    """The commands themselves import nothing heavy; with the package it is the package's own imports."""
+    code = f"""
+import sys, types
+package = types.ModuleType("fedconformal")
+package.__path__ = [{str(SOURCE)!r}]
+sys.modules["fedconformal"] = package
+from fedconformal.cli import main
+assert main(["--help"]) == 0
+heavy = ("numpy", "scipy", "pydantic", "polars", "cryptography", "sklearn", "starlette")
+print([name for name in heavy if name in sys.modules])
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+@pytest.mark.parametrize(("seconds", "appears"), [(2.0, True), (0.0, False)])
+def test_a_progress_bar_where_people_wait_and_only_there(seconds, appears):
+    wait = f"with working('waiting'): time.sleep({seconds})"
+    code = f"import time; from fedconformal.cli._show import working\n{wait}"
+    arguments = [sys.executable, "-c", code]
+    quiet = subprocess.run(arguments, capture_output=True, text=True, check=True)
+    assert quiet.stdout + quiet.stderr == ""
+    shown, side = pty.openpty()
+    watched = subprocess.Popen(arguments, stdout=subprocess.DEVNULL, stderr=side)
+    os.close(side)
+    seen = b""
+    with contextlib.suppress(OSError):  # how a closed terminal ends on Linux
+        while chunk := os.read(shown, 4096):
+            seen += chunk
+    os.close(shown)
+    assert watched.wait() == 0
+    assert (b"waiting" in seen) == appears

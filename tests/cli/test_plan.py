@@ -1,0 +1,265 @@
+"""``fedconformal plan``: what is shown, and options that do not go together."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+import fedconformal as fc
+from fedconformal.scores import SCORES, IntervalScore
+
+
+def made(run, *arguments):
+    return fc.Plan.from_json(run("plan", *arguments, "--json").out)
+
+
+class TestWhatIsShown:
+    def test_criterion_promise_and_faulty_sites_in_the_first_line(self, run):
+        lines = [
+            run("plan", "--sites", 11, "--points", 90, *options).out.splitlines()[0]
+            for options in (
+                (),
+                ("--criterion", "marginal"),
+                ("--criterion", "conditional", "--delta", 0.05, "--max-faulty", 1),
+                ("--promise", "each-site"),
+            )
+        ]
+        assert lines == [
+            "11 sites, 90 points each; criterion stable",
+            "11 sites, 90 points each; criterion marginal",
+            "11 sites, 90 points each; criterion conditional, delta 0.05, up to 1 faulty",
+            "11 sites, 90 points each; criterion marginal, for each site by itself",
+        ]
+
+    def test_pooled_scores_are_compared_with_only_where_they_would_keep_the_promise(self, run):
+        assert "centralised at most" in run("plan", "--sites", 3, "--points", 90).out
+        alone = run("plan", "--sites", 3, "--points", 90, "--promise", "each-site").out
+        assert "centralised at most" not in alone
+
+    def test_one_site_is_one_site(self, run):
+        out = run("plan", "--sites", 1, "--points", 1).out
+        assert out.startswith("1 site, 1 point each; ")
+        assert run("plan").out.startswith("any number of sites, sizes come with the reports; ")
+
+    def test_what_privacy_costs(self, run):
+        out = run("plan", "--sites", 3, "--points", 300, "--epsilon", 4, "--bins", "uniform:0:8:50").out
+        assert "private: epsilon 4 per site, permute-and-flip, 50 bins" in out
+        assert "expected with privacy" in out
+
+    def test_what_would_be_enough(self, run):
+        out = run("plan", "--sites", 3, "--points", 2).out
+        assert "infinite" in out
+        assert "It would take 3 points at each of 3 sites, or 5 sites of 2 points." in out
+
+
+class TestSizes:
+    def test_open_plans_named_sites_and_a_file_of_sizes(self, desk, run):
+        assert "sizes come with the reports" in run("plan", "--sites", "A,B").out
+        (desk / "sizes.csv").write_text("site,n\nA,40\nB,60\nC,50\n")
+        assert made(run, "--points", "sizes.csv").site_names == ("A", "B", "C")
+        assert "infinite" in run("plan", "--sites", 3, "--points", 2).out
+
+    @pytest.mark.parametrize(
+        ("table", "words"),
+        [
+            ("site,n\nA,40\nA,50\n", "site 'A' occurs twice"),
+            ("site,n\nA,4.5\n", "whole numbers"),
+            ("site,n\nA,-4\n", "whole numbers"),
+            ("name,n\nA,4\n", "no column 'site'"),
+            ("site,size\nA,4\n", "no column 'n'"),
+            ("site,n\nA,0\n", "n_points"),
+        ],
+    )
+    def test_tables_of_sizes(self, desk, run, table, words):
+        (desk / "sizes.csv").write_text(table)
+        assert words in run("plan", "--points", "sizes.csv", code=2).err
+
+
+class TestGroups:
+    def test_by_hand_and_open(self, run):
+        found = made(run, "--group", "a:A=30,B=40", "--group", "b:c:30,40", "--group", "d", "--group", "e:f:")
+        sizes = {"a": {"A": 30, "B": 40}, "b:c": [30, 40], "d": None, "e:f": None}
+        assert found == fc.plan(groups=sizes)
+
+    def test_from_a_table_and_more_by_hand(self, group_desk, run, group_plan):
+        assert made(run, "--points", "sizes.csv", "--confidence-level", 0.8) == group_plan
+        more = made(run, "--points", "sizes.csv", "--group", "elder")
+        assert more.labels == ("child", "elder", "old", "young")
+
+    def test_every_group_is_shown(self, run):
+        sizes = ["--group", "young:A=120,B=40", "--group", "old:A=100,B=300", "--group", "child"]
+        out = run("plan", *sizes, "--criterion", "conditional").out
+        assert out.startswith("3 groups; criterion conditional, delta 0.1\n")
+        rows = [line.split() for line in out.splitlines() if line.startswith("  ") and line.strip()][1:]
+        assert [row[:6] for row in rows] == [
+            ["child", "any", "open", "0.9"],
+            ["old", "2", "sites", "100", "to", "300"],
+            ["young", "2", "sites", "40", "to", "120"],
+        ]
+        law = fc.plan(groups={"old": {"A": 100, "B": 300}}, criterion="conditional").law["old"]
+        assert f"{law.mean():.4f}" in rows[1]
+
+    def test_a_group_without_a_finite_threshold_says_what_would_do(self, run):
+        out = run("plan", "--group", "adult:160,120,30", "--group", "infant:2,1,0").out
+        assert "Group 'infant': No ranks reach" in out
+
+    def test_epsilon_is_split(self, run):
+        out = run(
+            *("plan", "--group", "old:A=4000", "--group", "young:A=2000", "--epsilon", 4),
+            *("--bins", "uniform:0:10:50", "--split", "old=1", "--split", "young=3"),
+        ).out
+        assert "epsilon 4 per site, split: old 1, young 3" in out
+
+    @pytest.mark.parametrize(
+        ("arguments", "words"),
+        [
+            (("--group", "a:30,x"), "whole number"),
+            (("--group", "b:c"), "whole number"),
+            (("--group", "a:30,30", "--group", "a"), "group 'a' occurs twice"),
+            (("--group", "a:A=3,A=4"), "site 'A' occurs twice"),
+            (("--group", "a:30,30", "--split", "a"), "LABEL=WEIGHT"),
+            (("--group", "a:30,30", "--split", "a=b"), "LABEL=WEIGHT"),
+            (("--group", "a:30,30", "--split", "a=1", "--split", "a=2"), "group 'a' occurs twice"),
+            (("--split", "a=1"), "split goes with groups"),
+            (("--points", "30", "--group", "a:30"), "--points must be a table with columns group, site"),
+            (("--points", "A.csv", "--group", "a"), "--points must be a table with columns group, site"),
+            (("--points", "twice.csv"), "group 'a': site 'A' occurs twice"),
+            (("--points", "half.csv"), "whole numbers"),
+            (("--group", "a\tb"), "groups: label"),
+            (("--group", ":30,30"), "groups: label"),
+            (("--group", "a:30,30", "--promise", "each-site"), "does not go with groups"),
+        ],
+    )
+    def test_mistakes_get_one_line(self, group_desk, run, arguments, words):
+        (group_desk / "twice.csv").write_text("group,site,n\na,A,3\na,A,4\n")
+        (group_desk / "half.csv").write_text("group,site,n\na,A,3.5\n")
+        assert words in run("plan", *arguments, code=2).err
+
+
+@dataclass(frozen=True)
+class Relative(IntervalScore):
+    """The distance in units of the prediction, as a package of somebody else might bring it."""
+
+    name = "relative"
+    unit: str = "own"
+    power: float = 1.0
+    signed: bool = False
+
+    def score(self, y, prediction):
+        return np.abs(y - prediction) / prediction
+
+    def set(self, prediction, threshold):
+        center = self.checked(prediction)
+        return self.intervals(center, center, lambda t: t * center, threshold)
+
+
+@pytest.fixture
+def relative():
+    SCORES.register(Relative)
+    yield Relative
+    SCORES.unregister("relative")
+
+
+class TestScores:
+    def test_parameters_by_name(self, run):
+        three = ["--sites", 3, "--points", 30]
+        short = made(run, *three, "--score", "raps", "--penalty", 0.02, "--k-reg", 3)
+        long = ["--score-option", "penalty=0.02", "--score-option", "k_reg=3"]
+        assert made(run, *three, "--score", "raps", *long) == short
+        assert short.score.parameters == {"penalty": 0.02, "k_reg": 3, "randomized": False}
+        drawn = made(run, *three, "--score", "aps", "--score-option", "randomized=true")
+        assert drawn.score.parameters["randomized"] is True
+
+    def test_a_score_of_somebody_elses(self, desk, run, relative):
+        options = ["unit=metre", "power=2", "signed=true"]
+        given = [x for option in options for x in ("--score-option", option)]
+        run(
+            "plan",
+            "--points",
+            "A=4",
+            "--confidence-level",
+            0.5,
+            "--score",
+            "relative",
+            *given,
+            "-o",
+            "r.json",
+        )
+        rule = fc.Plan.read("r.json").score
+        assert rule.parameters == {"unit": "metre", "power": 2, "signed": True}
+        (desk / "cases.csv").write_text("y,guess\n1,2\n2,2\n3,2\n9,3\n")
+        cases = ["--target", "y", "--prediction", "guess"]
+        run("report", "r.json", "cases.csv", "--site", "A", *cases, "-o", "ra.json")
+        assert fc.Report.read("ra.json").value == 0.5
+        run("calibrate", "r.json", "ra.json", "-o", "rc.json")
+        (desk / "new.csv").write_text("guess\n4\n")
+        assert run("predict", "rc.json", "new.csv").out.splitlines()[1] == "4.0,2.0,6.0"
+
+    def test_text_that_looks_like_a_number_is_quoted(self, run, relative):
+        quoted = ["--score", "relative", "--score-option", 'unit="5"']
+        assert made(run, "--sites", 3, "--points", 30, *quoted).score.parameters["unit"] == "5"
+
+    @pytest.mark.parametrize(
+        ("options", "words"),
+        [
+            (["--score", "best"], "--score best: name must be one of absolute, "),
+            (["--penalty", 1], "--penalty goes with --score"),
+            (["--k-reg", 1], "--k-reg goes with --score"),
+            (["--score-option", "penalty=1"], "--score-option goes with --score"),
+            (["--score", "absolute", "--penalty", 1], "score 'absolute' has no parameter 'penalty'"),
+            (["--score", "raps", "--score-option", "penalty"], "--score-option must be NAME=VALUE"),
+            (["--score", "raps", "--penalty", 1, "--score-option", "penalty=1"], "'penalty' occurs twice"),
+            (["--score", "raps", "--score-option", "k_reg=few"], "k_reg must be an integer"),
+        ],
+    )
+    def test_mistakes_get_one_line(self, run, options, words):
+        assert words in run("plan", "--sites", 3, "--points", 30, *options, code=2).err
+
+
+class TestMistakes:
+    @pytest.mark.parametrize("bins", ["uniform:0:8", "uniform:8:0:50", "cubic:0:8:50", "uniform:a:b:c"])
+    def test_bad_bins(self, run, bins):
+        private = ["plan", "--sites", 3, "--points", 300, "--epsilon", 1]
+        assert "--bins" in run(*private, "--bins", bins, code=2).err
+        assert "go together" in run(*private, code=2).err
+
+    def test_bins_from_public_scores(self, desk, run):
+        private = ["--points", "A=3000", "--epsilon", 4, "--bins", "reference:B.csv:20"]
+        reference = np.loadtxt("B.csv", skiprows=1)
+        assert made(run, *private).bins == fc.Bins.from_reference(reference, 20)
+
+    def test_options_that_would_be_ignored_are_refused(self, run):
+        for options, words in [
+            (["--one-hot"], "--one-hot goes with"),
+            (["--bounded"], "--bounded goes with"),
+            (["--mechanism", "exponential"], "--mechanism goes with"),
+            (["--analysis", "tight"], "--analysis goes with"),
+            (["--epsilon", 1, "--bins", "uniform:0:1:9", "--local-ranks", "paper"], "local_ranks"),
+        ]:
+            assert words in run("plan", "--sites", 3, "--points", 300, *options, code=2).err
+
+    @pytest.mark.parametrize(
+        ("options", "words"),
+        [
+            (["--confidence-level", 90], "confidence_level"),
+            (["--criterion", "best"], "criterion must be one of '"),
+            (["--promise", "everybody"], "promise must be one of '"),
+            (["--local-ranks", "largest"], "local_ranks"),
+            (["--target", "each-site"], "No such option"),
+        ],
+    )
+    def test_wishes_that_cannot_be_met(self, run, options, words):
+        assert words in run("plan", "--sites", 3, "--points", 30, *options, code=2).err
+
+    def test_numbers_names_and_keys(self, run):
+        assert "whole number" in run("plan", "--points", "3,x", code=2).err
+        assert "site 'A' occurs twice" in run("plan", "--points", "A=3,A=4", code=2).err
+        assert "--key" in run("plan", "--points", "A=30", "--key", "nonsense", code=2).err
+        twice = ["--key", "A=ed25519:0", "--key", "A=ed25519:1"]
+        assert "site 'A' occurs twice" in run("plan", "--points", "A=30", *twice, code=2).err
+
+    def test_no_place_to_write(self, desk, run):
+        three = ["plan", "--sites", 3, "--points", 30]
+        assert "does not exist" in run(*three, "-o", "no/plan.json", code=2).err
+        assert "is a directory" in run(*three, "-o", ".", code=2).err
+        assert "/proc" in run(*three, "-o", "/proc/plan.json", code=2).err

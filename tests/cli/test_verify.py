@@ -1,0 +1,127 @@
+"""``fedconformal verify``: what a forger cannot hide, and what an auditor does not know."""
+
+import json
+
+import numpy as np
+import pytest
+
+import fedconformal as fc
+from fedconformal import audit
+from fedconformal.audit import Finding
+from fedconformal.documents import Report, ReportPart, Sent
+
+
+def changed(document, **changes):
+    """The same document with other fields, and a digest that fits them."""
+    fields = {name: getattr(document, name) for name in type(document).model_fields}
+    return type(document)(**{**fields, **changes})
+
+
+def forged(calibration, **changes):
+    """The same calibration with another first level or other fields of its only part."""
+    level = {name: changes.pop(name) for name in ("server_rank", "threshold") if name in changes}
+    found = calibration.levels[0].model_copy(update=level)
+    part = calibration.part.model_copy(update={"levels": (found, *calibration.levels[1:]), **changes})
+    return calibration.model_copy(update={"parts": (part,)})
+
+
+@pytest.fixture
+def calibrated(desk, reported, run):
+    files = reported()
+    run("calibrate", "plan.json", *files, "-o", "c.json")
+    return fc.Calibration.read("c.json")
+
+
+def test_a_forged_rank_or_threshold_is_found(desk, run, calibrated):
+    (desk / "rank.json").write_text(forged(calibrated, server_rank=1).to_json())
+    assert run("verify", "rank.json", code=1).out.endswith("\nnot verified\n")
+    (desk / "threshold.json").write_text(forged(calibrated, threshold=0.1).to_json())
+    run("verify", "threshold.json")  # the reports are needed to see it
+    with_reports = [x for name in "ABC" for x in ("--reports", f"{name}.json")]
+    assert run("verify", "threshold.json", *with_reports, code=1).out.endswith("\nnot verified\n")
+
+
+def test_an_answer_that_does_not_fit_the_plan(desk, run, calibrated):
+    first = calibrated.answers[0].model_copy(update={"ranks": ((40,),)})
+    wrong = forged(calibrated, answers=(first, *calibrated.answers[1:]))
+    (desk / "w.json").write_text(wrong.to_json())
+    assert "instead of" in run("verify", "w.json", code=1).out
+    (desk / "l.json").write_text(forged(calibrated, n_missing=2).to_json())
+    run("verify", "l.json", code=1)
+
+
+def test_tampered_plans_and_calibrations(desk, run, calibrated):
+    text, threshold = (desk / "c.json").read_text(), f'"threshold": {calibrated.threshold!r}'
+    assert threshold in text
+    (desk / "c.json").write_text(text.replace(threshold, '"threshold": 0.5'))
+    assert "digest" in run("verify", "c.json", code=2).err
+    assert "digest" in run("predict", "c.json", "predictions.csv", code=2).err
+    assert "not a calibration" in run("verify", "plan.json", code=2).err
+
+
+def test_findings_for_machines(run, calibrated):
+    printed = json.loads(run("verify", "c.json", "--json").out)
+    assert printed == {
+        "verified": True,
+        "findings": [finding.as_dict() for finding in audit.verify(calibrated)],
+    }
+    assert set(printed["findings"][0]) == {"claim", "found", "holds"}
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "last", "code"),
+    [
+        ((True, True), "verified", 0),
+        ((True, None), "not verified: this auditor does not know how to count 1 claim", 1),
+        ((None, True, None), "not verified: this auditor does not know how to count 2 claims", 1),
+        ((True, None, False), "not verified", 1),
+        ((None,), "not verified: this auditor does not know how to count 1 claim", 1),
+    ],
+)
+def test_what_was_not_counted_is_said(run, calibrated, monkeypatch, verdicts, last, code):
+    findings = [Finding("a claim", "something", verdict) for verdict in verdicts]
+    monkeypatch.setattr(audit, "verify", lambda *_: findings)
+    out = run("verify", "c.json", code=code).out
+    assert out.splitlines()[-1] == last
+    assert out.count("not counted") == verdicts.count(None)
+    assert json.loads(run("verify", "c.json", "--json", code=code).out)["verified"] is (code == 0)
+
+
+class TestAudit:
+    """What an earlier review of files found, each as a statement of what must not happen again."""
+
+    def holds(self, calibration, reports=None):
+        again = fc.Calibration.from_json(calibration.to_json())
+        return all(finding.holds for finding in audit.verify(again, reports))
+
+    def test_answers_that_claim_more_scores_than_the_reports(self):
+        plan = fc.plan(confidence_level=0.9, sites=["A", "B", "C"])
+        reports = [
+            fc.report(plan, np.random.default_rng(j).random(9), site=name) for j, name in enumerate("ABC")
+        ]
+        honest = fc.calibrate(plan, reports)
+        assert self.holds(honest, reports)
+        claimed = fc.calibrate(plan, [self.larger(plan, report) for report in reports])
+        assert not self.holds(changed(claimed, reports=honest.reports), reports)
+
+    def larger(self, plan, report):
+        """The same numbers, said to be those of 999 scores."""
+        ranks = plan.ranks_for(999, site=report.site)
+        sent = tuple(
+            Sent(ranks=each, values=values) for each, values in zip(ranks, report.values, strict=True)
+        )
+        return Report(plan=plan.digest, site=report.site, parts=(ReportPart(n=999, levels=sent),))
+
+    def test_a_finite_threshold_where_most_sites_sent_infinity(self):
+        plan = fc.plan(confidence_level=0.9)
+        reports = [fc.report(plan, np.random.default_rng(n).random(n), site=f"{n}") for n in (4, 5, 6, 40)]
+        found = fc.calibrate(plan, reports)
+        assert not self.holds(forged(found, threshold=0.1, server_rank=3))
+
+    def test_another_rank_than_the_plan_fixed(self):
+        plan = fc.plan(n_sites=5, n_points=50, confidence_level=0.9)
+        found = fc.calibrate(
+            plan, [fc.report(plan, np.random.default_rng(j).random(50), site=f"{j}") for j in range(5)]
+        )
+        assert self.holds(found)
+        assert not self.holds(forged(found, server_rank=5))

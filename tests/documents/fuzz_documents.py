@@ -1,0 +1,196 @@
+"""Mutated documents for all readers: whatever they are fed, they read it or raise DocumentError.
+
+``python tests/documents/fuzz_documents.py 100000`` runs so many; the tests run a few thousand.
+"""
+
+import copy
+import json
+import math
+import random
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+import fedconformal as fc
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from documents.samples import with_digest
+
+READERS = (fc.Plan, fc.Report, fc.Calibration, fc.documents.Check)
+
+ODD = [
+    *(None, True, False, 0, -1, 1, 2, 3, 2**31, 2**63, 2**64, 10**30, -(10**30)),
+    *(0.0, -0.0, 0.5, 0.9, 1.5, -1e308, 5e-324),
+    *("", "x", "A", "Infinity", "-Infinity", "NaN", "1e999", "1/2", "0/1", "9" * 18 + "/1"),
+    *("\x00", "\u2028", "\ud800", "é" * 300),
+    *("sha256:" + "0" * 64, "ed25519:" + "0" * 64, "ed25519:" + "f" * 128),
+    *("fedconformal/plan", "fedconformal/report", "marginal", "conditional", "each-site", "absolute"),
+    *([], {}, [[]], [None], [1, 2], [[1], [2]], {"a": 1}, ["A", "A"]),
+]
+
+SNIPPETS = [
+    *(b"NaN", b"Infinity", b"-Infinity", b"1e999", b"-1e999", b"1e-999", b"9" * 400, b"-", b"1."),
+    *(b"\x00", b"\xff", b"\xed\xa0\x80", b"\\ud800", b"\xef\xbb\xbf"),
+    *(b'"', b"\\", b"{", b"}", b"[", b"]", b",", b":", b"null", b"true", b"[" * 2000, b'{"a":' * 500),
+]
+
+
+def originals() -> list[fc.documents.Document]:
+    """Valid documents of every kind: open, closed, named, signed, private, grouped, infeasible."""
+    rng = np.random.default_rng(0)
+    keys = {name: fc.SigningKey(Ed25519PrivateKey.from_private_bytes(name.encode() * 32)) for name in "AB"}
+    plans = [
+        fc.plan(n_sites=4, n_points=30, confidence_level=0.8),
+        fc.plan(n_points={"A": 30, "B": 45}, confidence_level=[0.8, 0.9], score={"name": "raps", "k_reg": 2}),
+        fc.plan(
+            n_points=[20, 30, 20, 41, 12],
+            criterion="conditional",
+            delta=0.2,
+            max_faulty=1,
+            confidence_level=0.7,
+        ),
+        fc.plan(
+            confidence_level=0.9, sites=["A", "B"], keys={name: key.public_key for name, key in keys.items()}
+        ),
+        fc.plan(n_sites=3, confidence_level=0.9),
+        fc.plan(n_sites=3, n_points=2, confidence_level=0.99, on_infeasible="ignore"),
+        fc.plan(n_points={"A": 30, "B": 45}, promise="each-site"),
+    ]
+    documents: list[fc.documents.Document] = [*plans, *_private(), *_grouped(rng)]
+    for plan in plans:
+        sizes = list(plan.n_points or [30] * (plan.n_sites or 3))
+        names = plan.site_names or [f"site {j}" for j in range(len(sizes))]
+        reports = [
+            fc.report(plan, rng.exponential(size=n), site=name, key=keys.get(name) if plan.keys else None)
+            for n, name in zip(sizes, names, strict=True)
+        ]
+        calibration = fc.calibrate(plan, reports[1:] if len(reports) > 3 else reports)
+        new = fc.documents.Check(
+            calibration=calibration.digest,
+            site="A",
+            n=25,
+            epsilon=None,
+            covered=(20,) * len(calibration.levels),
+        )
+        documents += [reports[0], calibration, new, new.model_copy(update={"epsilon": 0.5})]
+    return documents
+
+
+def _private() -> list[fc.documents.Document]:
+    privacy = fc.Privacy(epsilon=2.0, bins=fc.Bins.uniform(0, 5, 20))
+    plan = fc.plan(n_sites=5, n_points=300, confidence_level=0.8, privacy=privacy)
+    split = fc.plan(groups={"a": [300] * 5, "b": [400] * 5}, confidence_level=0.7, privacy=privacy)
+    return [plan, split, fc.calibrate_histogram(plan, 5 * np.eye(20, dtype=int)[17])]
+
+
+def _grouped(rng: np.random.Generator) -> list[fc.documents.Document]:
+    sizes = {"old": {"A": 30, "B": 20}, "young": {"A": 25, "B": 0}}
+    plan = fc.plan(groups=sizes, confidence_level=0.8)
+    reports = [
+        fc.report(plan, rng.random(n + m), site=name, groups=["old"] * n + ["young"] * m)
+        for name, n, m in (("A", 30, 25), ("B", 20, 0))
+    ]
+    return [plan, reports[0], fc.calibrate(plan, reports), fc.calibrate(plan, reports[1:])]
+
+
+def mutated(text: bytes, random: random.Random) -> bytes:
+    """One to four small changes, to the bytes or to the structure."""
+    for _ in range(random.choice((1, 1, 1, 2, 4))):
+        text = _structure(text, random) if random.random() < 0.6 else _bytes(text, random)
+    return text
+
+
+def _bytes(text: bytes, random: random.Random) -> bytes:
+    i, j = sorted(random.randrange(len(text) + 1) for _ in range(2))
+    j = min(j, i + random.choice((0, 1, 3, 20, 10**6)))
+    middle = random.choice(
+        (
+            b"",
+            random.choice(SNIPPETS),
+            text[i:j] * 2,
+            bytes(random.randrange(256) for _ in range(random.choice((1, 4)))),
+        )
+    )
+    return text[:i] + middle + text[j:]
+
+
+def _structure(text: bytes, random: random.Random) -> bytes:
+    try:
+        content = json.loads(text)
+    except (ValueError, RecursionError):
+        return _bytes(text, random)
+    holder, place = random.choice(list(_places(content)) or [([content], 0)])
+    if isinstance(holder, dict):
+        action = random.random()
+        if action < 0.15:
+            del holder[place]
+        elif action < 0.3:
+            holder[random.choice(("extra", "n", "digest", "privacy", "names", "label", ""))] = _value(
+                holder[place], random
+            )
+        else:
+            holder[place] = _value(holder[place], random)
+    elif random.random() < 0.2:
+        holder.insert(place, copy.deepcopy(holder[place]))
+    else:
+        holder[place] = _value(holder[place], random)
+    if isinstance(content, dict) and random.random() < 0.7:
+        content = with_digest(content)
+    return json.dumps(content, ensure_ascii=True).encode()
+
+
+def _value(old: object, random: random.Random) -> object:
+    if isinstance(old, int | float) and not isinstance(old, bool) and random.random() < 0.5:
+        near = old + random.choice((-1, 1, 0.5, 10**6))
+        return near if math.isfinite(near) else 0
+    return copy.deepcopy(random.choice(ODD))
+
+
+def _places(content: object, depth: int = 0):
+    """All containers with a key or an index in them."""
+    if depth > 20 or not isinstance(content, dict | list):
+        return
+    for key in list(content) if isinstance(content, dict) else range(len(content)):
+        yield content, key
+        yield from _places(content[key], depth + 1)
+
+
+def fuzz(count: int, *, seed: int = 0) -> Counter[str]:
+    """Feed that many mutated documents to each reader; returns how many were read and how many refused."""
+    generator = random.Random(seed)
+    texts = [document.to_json().encode() for document in originals()]
+    outcomes: Counter[str] = Counter()
+    for i in range(count):
+        text = mutated(generator.choice(texts), generator)
+        for reader in READERS:
+            outcomes[judge(reader, text, f"seed {seed}, number {i}")] += 1
+    return outcomes
+
+
+def judge(reader: type[fc.documents.Document], text: bytes, which: str) -> str:
+    """Whether a document was read or refused; anything else is a failure."""
+    try:
+        document = reader.from_json(text)
+    except fc.DocumentError as error:
+        message = str(error)
+        assert "\n" not in message, (which, message)
+        assert len(message) < 400, (which, message)
+        return "refused"
+    except BaseException as error:
+        raise AssertionError(f"{which}: {reader.__name__} raised {error!r} for {text[:2000]!r}") from error
+    assert reader.from_json(document.to_json()) == document, which
+    return "read"
+
+
+if __name__ == "__main__":
+    start = time.perf_counter()
+    result = fuzz(
+        int(sys.argv[1]) if len(sys.argv) > 1 else 100_000, seed=int(sys.argv[2]) if len(sys.argv) > 2 else 0
+    )
+    print(f"{dict(result)} in {time.perf_counter() - start:.1f} s")

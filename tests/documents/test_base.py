@@ -1,0 +1,259 @@
+"""What all documents share: content that survives, a reader that trusts nothing, digests."""
+
+import json
+import math
+from typing import Literal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+import fedconformal as fc
+from documents.samples import edited, plan, report, with_digest
+from fedconformal.documents import MAX_BYTES, PlanPart
+
+PRIVATE = fc.Privacy(epsilon=2.0, bins=fc.Bins.uniform(0, 5, 20))
+GROUPED = fc.plan(groups={"old": {"A": 30, "B": 20}, "young": {"A": 25, "B": 0}}, confidence_level=0.8)
+
+
+class TestRoundTrip:
+    @pytest.mark.parametrize(
+        "document",
+        [
+            plan(),
+            fc.plan(confidence_level=0.9),
+            fc.plan(n_sites=3, n_points=2, on_infeasible="ignore"),
+            fc.plan(n_sites=9, n_points=40, criterion="conditional", delta=0.07, max_faulty=2, score="lac"),
+            fc.plan(n_sites=5, n_points=300, confidence_level=0.8, privacy=PRIVATE),
+            GROUPED,
+            report(),
+        ],
+        ids=lambda document: document.kind,
+    )
+    def test_content_survives(self, document):
+        again = type(document).from_json(document.to_json())
+        assert again == document
+        assert again.digest == document.digest
+        assert type(document).from_json(document.to_json().encode()) == document
+        assert type(document).from_json(document.to_json(indent=None)) == document
+
+    @given(st.floats(allow_nan=False, allow_infinity=False))
+    def test_every_finite_float_survives(self, value):
+        again = fc.Report.from_json(report(value).to_json())
+        assert again.value == value
+        zero = math.copysign(1, value) if value else 1.0  # there is one zero
+        assert math.copysign(1, again.value) == zero
+
+    def test_infinity_is_spelled_out(self):
+        endless = report(math.inf, ranks=(31,))
+        assert json.loads(endless.to_json())["parts"][0]["levels"][0]["values"] == ["Infinity"]
+        assert fc.Report.from_json(endless.to_json()) == endless
+
+    @pytest.mark.parametrize("value", [math.nan, -math.inf, "inf", True, None])
+    def test_nothing_else_passes_for_a_number(self, value):
+        with pytest.raises(ValidationError):
+            report(value)
+
+    def test_documents_cannot_be_changed(self):
+        with pytest.raises(ValidationError, match="frozen"):
+            plan().keys = ()
+        with pytest.raises(ValidationError, match="frozen"):
+            plan().part.max_faulty = 1
+
+    def test_a_changed_copy_has_a_digest_of_its_own(self):
+        original = report()
+        assert original.digest == report().digest
+        changed = original.model_copy(update={"site": "B"})
+        assert changed.digest != original.digest
+        assert fc.Report.from_json(changed.to_json()) == changed
+
+    def test_a_changed_copy_of_a_part_remembers_nothing_either(self):
+        part = plan().parts[0]
+        assert part.site_names == ("A", "B", "C")
+        blocks = (part.blocks[0].model_copy(update={"names": ("X", "Y")}), part.blocks[1])
+        assert part.model_copy(update={"blocks": blocks}).site_names == ("X", "Y", "C")
+
+    def test_equal_content_is_equal(self):
+        same = fc.plan(n_points={"A": 30, "B": 30, "C": 50}, confidence_level=[0.8, 0.9])
+        assert (plan().digest, plan().laws) != (None, None)  # what is remembered makes no difference
+        assert same == plan()
+        assert hash(report()) == hash(report())
+        scored = [fc.plan(n_sites=3, n_points=30, score="raps") for _ in range(2)]
+        assert len({*scored, plan(), same}) == 2
+
+
+class TestReader:
+    @pytest.mark.parametrize(
+        ("text", "words"),
+        [
+            ("", "Expecting value"),
+            ("[1]", "object was expected, got list"),
+            ("{", "Expecting"),
+            ("\x00" * 10, "Expecting value"),
+            (b"\xff\xfe", "utf-8"),
+            ('{"a": 1, "a": 2}', "twice"),
+            ('{"a": NaN}', "NaN is not allowed"),
+            ('{"a": -Infinity}', "-Infinity is not allowed"),
+            ('{"a": 1e999}', "too large"),
+            ('{"a": ' + "9" * 5000 + "}", "not a report"),
+            ("[" * 100_000, "nested too deeply"),
+            ('{"a": "\\ud800"}', "not a report"),
+        ],
+    )
+    def test_junk_gets_one_line(self, text, words):
+        with pytest.raises(fc.DocumentError, match=words) as error:
+            fc.Report.from_json(text)
+        assert "\n" not in str(error.value)
+        assert len(str(error.value)) < 300
+
+    @pytest.mark.parametrize(
+        ("path", "value"),
+        [
+            (("parts", 0, "n"), 31),
+            (("parts", 0, "levels", 0, "values"), [1.6]),
+            (("site",), "B"),
+            (("digest",), "sha256:" + "0" * 64),
+            (("digest",), None),
+        ],
+    )
+    def test_a_change_breaks_the_digest(self, path, value):
+        with pytest.raises(fc.DocumentError, match="digest"):
+            fc.Report.from_json(edited(report(), *path, value=value))
+
+    @pytest.mark.parametrize(
+        ("path", "value", "words"),
+        [
+            (("extra",), 1, "extra: Extra inputs"),
+            (("parts", 0, "extra"), 1, "extra: Extra inputs"),
+            (("version",), 2, "version: must be 1, got 2"),
+            (("version",), True, "version: must be 1, got True"),
+            (("version",), 1.0, "version: must be 1, got 1.0"),
+            (("format",), "fedconformal/plan", "format: must be 'fedconformal/report'"),
+            (("parts", 0, "n"), "30", "n: "),
+            (("parts", 0, "n"), 30.0, "n: "),
+            (("parts", 0, "n"), 0, "n: "),
+            (("parts", 0, "levels", 0, "values"), ["NaN"], "finite number or the word"),
+            (("parts", 0, "levels", 0, "values"), [1.0, 2.0], "same length"),
+            (("parts", 0, "levels", 0, "ranks"), [40], "between 1 and n"),
+            (("parts", 0, "levels", 0, "ranks"), [31], "value Infinity"),
+            (("parts", 0, "levels", 0, "ranks"), [], "ranks"),
+            (("parts", 0, "levels"), [], "levels"),
+            (("parts",), [], "parts"),
+            (("site",), "", "site"),
+            (("site",), "A\nB", "site"),
+            (("signature",), "x", "signature"),
+        ],
+    )
+    def test_wrong_content_is_named(self, path, value, words):
+        with pytest.raises(fc.DocumentError, match=words):
+            fc.Report.from_json(edited(report(), *path, value=value))
+
+    @pytest.mark.parametrize("field", ["format", "version"])
+    def test_what_it_is_must_be_said(self, field):
+        content = json.loads(report().to_json())
+        del content[field]
+        with pytest.raises(fc.DocumentError, match=f"not a report: {field}: is missing"):
+            fc.Report.from_json(json.dumps(with_digest(content)))
+
+    def test_files(self, tmp_path):
+        path = tmp_path / "report.json"
+        path.write_text(report().to_json())
+        assert fc.Report.read(path) == report()
+        with pytest.raises(fc.DocumentError, match=r"nowhere.json: No such file"):
+            fc.Report.read(tmp_path / "nowhere.json")
+        with pytest.raises(fc.DocumentError, match="directory"):
+            fc.Report.read(tmp_path)
+        path.write_bytes(b"x" * (MAX_BYTES + 1))
+        with pytest.raises(fc.DocumentError, match="larger than 64 MB"):
+            fc.Report.read(path)
+
+
+class LaterPart(PlanPart):
+    """A part of a plan as some later version might have it: with one field more."""
+
+    numbers: int = 1
+
+
+class LaterPlan(fc.Plan):
+    """A plan of that version, which has a field more itself."""
+
+    parts: tuple[LaterPart, ...]
+    group_by: Literal["label", "class"] = "label"
+
+
+PLANS = [
+    plan(),
+    GROUPED,
+    fc.plan(confidence_level=0.9, sites=["A", "B"]),
+    fc.plan(n_sites=9, n_points=40, criterion="conditional", delta=0.07, max_faulty=2, score="raps"),
+    fc.plan(n_sites=5, n_points=300, confidence_level=0.8, privacy=PRIVATE),
+]
+
+
+class TestDefaults:
+    """A field that has its default is not written: later versions may add some, and digests stay."""
+
+    @pytest.mark.parametrize("document", PLANS, ids=["named", "grouped", "open", "score", "private"])
+    def test_a_later_version_reads_files_of_this_one_with_their_digest(self, document):
+        later = LaterPlan.from_json(document.to_json())
+        assert later.digest == document.digest
+        assert json.loads(later.to_json()) == json.loads(document.to_json())
+        assert (later.group_by, {part.numbers for part in later.parts}) == ("label", {1})
+
+    def test_this_version_reads_files_of_a_later_one_that_use_nothing_new(self):
+        later = LaterPlan.from_json(plan().to_json())
+        assert fc.Plan.from_json(later.to_json()) == plan()
+
+    @pytest.mark.parametrize("path", [("group_by",), ("parts", 0, "numbers")])
+    def test_what_is_new_changes_the_digest_and_is_refused_here(self, path):
+        value = "class" if path == ("group_by",) else 2
+        text = edited(plan(), *path, value=value)
+        with pytest.raises(fc.DocumentError, match="does not match its digest"):
+            LaterPlan.from_json(text)
+        text = json.dumps(with_digest(json.loads(text)))
+        assert LaterPlan.from_json(text).digest != plan().digest
+        with pytest.raises(fc.DocumentError, match=f"{path[-1]}: Extra inputs"):
+            fc.Plan.from_json(text)
+
+    @pytest.mark.parametrize(
+        ("path", "value"),
+        [
+            (("keys",), None),
+            (("privacy",), None),
+            (("score",), None),
+            (("parts", 0, "label"), None),
+            (("parts", 0, "max_faulty"), 0),
+            (("parts", 0, "delta"), None),
+            (("parts", 0, "levels", 1, "advice"), None),
+            (("parts", 0, "blocks", 0, "names"), ["A", "B"]),
+        ],
+    )
+    def test_a_default_may_be_spelled_out(self, path, value):
+        spelled = fc.Plan.from_json(edited(plan(), *path, value=value))
+        assert spelled == plan()
+        assert spelled.digest == plan().digest
+        assert spelled.to_json() == plan().to_json()
+
+    def test_later_versions_may_spell_theirs_out_too(self):
+        content = json.loads(plan().to_json())
+        content["group_by"], content["parts"][0]["numbers"] = "label", 1
+        assert LaterPlan.from_json(json.dumps(content)).digest == plan().digest
+
+    def test_a_digest_of_spelled_out_defaults_is_not_the_digest(self):
+        content = with_digest({**json.loads(plan().to_json()), "keys": None})
+        with pytest.raises(fc.DocumentError, match="does not match its digest"):
+            fc.Plan.from_json(json.dumps(content))
+
+    def test_the_plan_inside_a_calibration_has_its_own_digest(self):
+        chosen = fc.plan(n_sites=2, n_points=30)
+        found = fc.calibrate(chosen, [fc.report(chosen, range(30), site=site) for site in "AB"])
+        again = fc.Calibration.from_json(found.to_json())
+        assert again.plan.digest == chosen.digest
+        inside = json.loads(found.to_json())["plan"]
+        assert inside == chosen.content()
+
+    def test_nothing_that_has_its_default_is_written(self):
+        content = json.loads(plan().to_json())
+        assert content.keys() == {"format", "version", "parts", "digest"}
+        assert content["parts"][0].keys() == {"promise", "criterion", "levels", "blocks"}

@@ -1,0 +1,273 @@
+"""The Plan: what it holds, what it refuses to hold, and how it is looked at."""
+
+import json
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import fedconformal as fc
+from documents.samples import edited, plan, with_digest
+from fedconformal.documents import ScoreRule
+from fedconformal.planning import CRITERIA, PROMISES
+
+BINS = fc.Bins.uniform(0, 1, 100)
+
+
+@pytest.fixture(scope="module")
+def private():
+    return fc.plan(n_sites=5, n_points=200, privacy=fc.Privacy(epsilon=1.0, bins=BINS))
+
+
+@pytest.fixture(scope="module")
+def grouped():
+    sizes = {"old": {"A": 40, "B": 200}, "young": {"A": 90, "C": 60}}
+    return fc.plan(groups=sizes, confidence_level=0.8, score="absolute")
+
+
+class TestConsistency:
+    @pytest.mark.parametrize(
+        ("path", "value", "words"),
+        [
+            (("levels", 0, "server_rank"), 9, "server_rank must lie"),
+            (("levels", 0, "server_rank"), None, "server_rank must lie"),
+            (("levels", 0, "server_rank"), 4, "do not fit together"),
+            (("levels", 1, "confidence_level"), 0.8, "twice"),
+            (("levels", 0, "share"), "1/2", "do not follow from the share"),
+            (("levels", 0, "share"), "2/4", "lowest terms"),
+            (("levels", 0, "share"), "3/2", "below 1"),
+            (("levels", 0, "quantile"), "9/10", "quantile if the plan is private"),
+            (("blocks", 0, "ranks"), [[5]], "ranks for each level"),
+            (("blocks", 0, "ranks"), [[5, 6], [5, 6]], "one number for each level"),
+            (("blocks", 0, "ranks"), [[32], [5]], r"between 1 and n \+ 1 = 31"),
+            (("blocks", 0, "ranks"), [[6, 5], [5]], "increasing order"),
+            (("blocks", 0, "count"), 3, "number of names differ"),
+            (("blocks", 0, "names"), None, "all sites have names or none"),
+            (("blocks", 0, "names"), ["A", "C"], "occurs twice"),
+            (("blocks",), [], "closed plan has blocks"),
+            (("blocks",), None, "an open plan"),
+            (("max_faulty",), 2, "below half"),
+            (("delta",), 0.1, "delta does not fit"),
+            (("names",), ["A"], "closed plan"),
+            (("expected",), 3, "closed plan"),
+            (("label",), " a", "label"),
+            (("epsilon",), 1e9, "epsilon"),
+            (("criterion",), "best", "criterion must be one of"),
+            (("criterion",), "conditional", "delta does not fit"),
+            (("promise",), "everyone", "promise must be one of"),
+            (("promise",), "each-site", "criterion must be marginal or conditional"),
+        ],
+    )
+    def test_an_inconsistent_plan_is_refused(self, path, value, words):
+        with pytest.raises(fc.DocumentError, match=words):
+            fc.Plan.from_json(edited(plan(), "parts", 0, *path, value=value))
+
+    def test_keys_are_those_of_the_sites(self):
+        with pytest.raises(fc.DocumentError, match="exactly the sites"):
+            fc.Plan.from_json(edited(plan(), "keys", value=[]))
+
+    def test_unnamed_sites_of_one_size_share_their_ranks(self):
+        uneven = fc.plan(n_points=[30, 40, 30], confidence_level=0.9)
+        content = json.loads(uneven.to_json())
+        content["parts"][0]["levels"][0].pop("share")
+        content["parts"][0]["blocks"][2]["ranks"] = [[1]]
+        with pytest.raises(fc.DocumentError, match="same ranks"):
+            fc.Plan.from_json(json.dumps(content))
+
+    def test_open_plans_are_checked_too(self):
+        open_plan = fc.plan(sites=["A"], confidence_level=0.9)
+        for path, value, words in [
+            (("expected",), 3, "not both"),
+            (("levels", 0, "server_rank"), 1, "no server_rank"),
+            (("levels", 0, "share"), None, "a share for every level"),
+        ]:
+            with pytest.raises(fc.DocumentError, match=words):
+                fc.Plan.from_json(edited(open_plan, "parts", 0, *path, value=value))
+
+    def test_a_promise_to_each_site_keeps_the_largest_report(self):
+        each = fc.plan(n_points=[60, 80], promise="each-site")
+        with pytest.raises(fc.DocumentError, match="keeps the largest report"):
+            fc.Plan.from_json(edited(each, "parts", 0, "levels", 0, "server_rank", value=1))
+
+
+class TestPrivate:
+    @pytest.mark.parametrize(
+        ("path", "value"),
+        [
+            (("parts", 0, "levels", 0, "quantile"), "1/4"),
+            (("parts", 0, "levels", 0, "quantile"), f"{2**60 - 1}/{2**60}"),
+            (("parts", 0, "levels", 0, "quantile"), None),
+            (("privacy", "epsilon"), 150.0),
+            (("privacy", "epsilon"), 1e-310),
+            (("privacy", "mechanism"), "laplace"),
+            (("privacy", "analysis"), "loose"),
+        ],
+    )
+    def test_a_plan_that_cannot_be_answered_cannot_be_read(self, private, path, value):
+        with pytest.raises(fc.DocumentError, match="not a plan"):
+            fc.Plan.from_json(edited(private, *path, value=value))
+
+    def test_edited_edges_are_noticed(self, private):
+        content = json.loads(private.to_json())
+        content["privacy"]["edges"][3] += 1e-9
+        with pytest.raises(fc.DocumentError, match="digest"):
+            fc.Plan.from_json(json.dumps(content))
+        content["privacy"]["edges"][3] = content["privacy"]["edges"][4]
+        with pytest.raises(fc.DocumentError, match="increase strictly"):
+            fc.Plan.from_json(json.dumps(content))
+
+    def test_a_private_plan_has_sizes(self, private):
+        content = json.loads(private.to_json())
+        part = content["parts"][0]
+        del part["blocks"], part["levels"][0]["server_rank"]
+        part["levels"][0]["share"] = "9/10"
+        with pytest.raises(fc.DocumentError, match="needs the sizes"):
+            fc.Plan.from_json(json.dumps(with_digest(content)))
+
+    def test_bins_releases_and_cost(self, private):
+        assert private.bins == BINS
+        (release,) = private.releases
+        assert (release.epsilon, release.quantile) == (1, private.levels[0].exact_quantile)
+        assert private.epsilon == 1
+        assert (plan().bins, plan().releases, plan().epsilon) == (None, None, None)
+
+
+class TestScore:
+    @given(
+        st.dictionaries(
+            st.text("abc_", min_size=1, max_size=5),
+            st.booleans()
+            | st.integers(-10, 10)
+            | st.floats(allow_nan=False, allow_infinity=False)
+            | st.text(),
+            max_size=3,
+        )
+    )
+    def test_parameters_keep_their_type(self, parameters):
+        rule = ScoreRule(name="mine", parameters=parameters)
+        again = ScoreRule.model_validate_json(rule.model_dump_json())
+        assert again.parameters == parameters
+        kinds = {name: type(value) for name, value in again.parameters.items()}
+        assert kinds == {name: type(value) for name, value in parameters.items()}
+
+    def test_a_whole_float_stays_a_float(self):
+        chosen = fc.plan(n_sites=2, n_points=20, score=fc.scores.RAPS(penalty=1.0, k_reg=1))
+        assert fc.Plan.from_json(chosen.to_json()).digest == chosen.digest
+
+    def test_a_score_that_is_not_installed_can_be_carried(self):
+        """A coordinator need not have every site's packages."""
+        content = json.loads(plan().to_json())
+        content["score"] = {"name": "somebody-elses"}
+        assert fc.Plan.from_json(json.dumps(with_digest(content))).score.parameters == {}
+
+
+class TestGroups:
+    def test_the_plan_of_one_group_is_an_ordinary_plan(self, grouped):
+        alone = fc.plan(n_points={"A": 40, "B": 200}, confidence_level=0.8, score="absolute")
+        assert grouped["old"] == alone
+        assert grouped["old"].to_json() == alone.to_json()
+        assert not grouped["old"].is_grouped
+        assert grouped.by_label == {label: grouped[label] for label in grouped.labels}
+
+    def test_views_are_by_label(self, grouped):
+        assert grouped.is_grouped
+        assert grouped.labels == ("old", "young")
+        for name in ("law", "local_ranks", "server_rank", "n_points", "criterion", "promise"):
+            assert list(getattr(grouped, name)) == ["old", "young"]
+        assert grouped.law["old"].mean() == grouped["old"].law.mean() >= 0.8
+        assert grouped.local_ranks["young"] == list(grouped["young"].local_ranks)
+        assert grouped.confidence_level == 0.8
+        assert (grouped.site_names, grouped.n_sites) == (("A", "B", "C"), 3)
+        assert grouped.max_faulty == 0
+
+    def test_what_only_one_group_can_answer_says_so(self, grouped):
+        for name in ("part", "levels", "blocks", "designs", "fewest_answers", "delta"):
+            with pytest.raises(
+                ValueError, match=r"this plan has groups: ask one of them, as in plan\['old'\]"
+            ):
+                getattr(grouped, name)
+        with pytest.raises(KeyError, match="no group 'adult': this plan has 'old', 'young'"):
+            grouped["adult"]
+        with pytest.raises(KeyError, match="this plan has no groups"):
+            plan()["old"]
+
+    def test_what_is_open_in_any_group_is_open(self):
+        half = fc.plan(groups={"a": None, "b": [30, 40]})
+        assert half.is_open
+        assert half.law["a"] is None
+        assert half.law["b"].mean() >= 0.9
+        assert half.n_sites is None
+
+    @pytest.mark.parametrize(
+        ("forge", "words"),
+        [
+            (lambda c: c["parts"].reverse(), "alphabetical order"),
+            (lambda c: c["parts"].append(c["parts"][1]), "alphabetical order"),
+            (lambda c: c["parts"][0].update(label="zebra"), "alphabetical order"),
+            (lambda c: c["parts"][0].pop("label"), "alphabetical order"),
+            (lambda c: c["parts"][0].update(epsilon=1.0), "part of epsilon"),
+            (lambda c: c["parts"][0]["levels"][0].update(confidence_level=0.7), "same confidence levels"),
+            (
+                lambda c: c["parts"][0].update(promise="each-site", criterion="marginal"),
+                "does not go with groups",
+            ),
+        ],
+    )
+    def test_parts_that_do_not_fit_together(self, grouped, forge, words):
+        content = json.loads(grouped.to_json())
+        forge(content)
+        with pytest.raises(fc.DocumentError, match=words):
+            fc.Plan.from_json(json.dumps(with_digest(content)))
+
+    def test_epsilon_is_split_and_not_exceeded(self):
+        sizes = {"a": [300] * 9, "b": [400] * 9}
+        rule = fc.Privacy(epsilon=3.0, bins=BINS)
+        split = fc.plan(groups=sizes, privacy=rule, split={"a": 1, "b": 2})
+        assert split["a"].epsilon == 1
+        assert split["b"].privacy.epsilon == 2.0
+        assert split.cost(["b"]) == Fraction(2)
+        with pytest.raises(fc.DocumentError, match="add up to more"):
+            fc.Plan.from_json(edited(split, "parts", 0, "epsilon", value=1.01))
+        with pytest.raises(fc.DocumentError, match="one-hot"):
+            fc.Plan.from_json(edited(split, "privacy", "one_hot", value=True))
+
+
+class TestViews:
+    def test_the_objects_behind_the_names(self):
+        assert plan().criterion_object() == CRITERIA["stable"]()
+        assert plan().promise_object() == PROMISES["population"]()
+
+    def test_sites_are_found_by_name_or_by_size(self):
+        named = fc.plan(n_points={"A": 120, "B": 40}, confidence_level=0.9)
+        assert named.ranks_for(40, site="B") == ((named.local_ranks[1],),)
+        for n, site, words in [
+            (41, "B", "expects 40 scores from site 'B', got 41"),
+            (40, "C", "one of the 2 sites"),
+        ]:
+            with pytest.raises(ValueError, match=words):
+                named.ranks_for(n, site=site)
+        sized = fc.plan(n_points=[120, 40], confidence_level=0.9)
+        assert sized.ranks_for(120) == ((sized.local_ranks[0],),)
+        with pytest.raises(ValueError, match="expects sites with 40, 120 scores, got 7"):
+            sized.ranks_for(7)
+
+    def test_sites_that_are_too_small_are_named(self):
+        small = fc.plan(n_points={"A": 5, "B": 30, "C": 40}, confidence_level=0.9, local_ranks="paper")
+        assert list(small.local_ranks) == [6, 28, 37]
+        assert "send Infinity: A" in small.notes[0]
+        assert small.problems == ()
+
+    def test_local_ranks_of_a_million_sites_is_a_view(self):
+        large = fc.plan(n_sites=10**6, n_points=20, confidence_level=0.9)
+        assert len(large.local_ranks) == 10**6
+        assert large.local_ranks[999_999] == large.local_ranks[0] == large.local_ranks[-1]
+        assert len(json.dumps(json.loads(large.to_json()))) < 600
+
+    def test_a_million_sites_in_any_order_is_a_small_file(self):
+        sizes = np.random.default_rng(0).choice([100, 200, 300, 400], size=1_000_000)
+        large = fc.plan(n_points=sizes, confidence_level=0.9)
+        assert len(large.to_json()) < 2000
+        assert np.array_equal(np.sort(sizes), np.asarray(large.n_points))
+        assert large.n_sites == 1_000_000

@@ -1,0 +1,82 @@
+"""The Report: everything that leaves a site."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+
+import fedconformal as fc
+from documents.samples import changed, report, with_digest
+from fedconformal.documents import ReportPart, Sent
+
+
+@pytest.fixture(scope="module")
+def grouped():
+    plan = fc.plan(groups={"old": [30, 40], "young": [20, 20]}, confidence_level=[0.7, 0.8])
+    labels = ["old"] * 30 + ["young"] * 20
+    return fc.report(plan, np.arange(50.0), site="A", groups=labels)
+
+
+def test_without_groups_it_is_read_as_it_is():
+    sent = report(2.5)
+    assert (sent.n, sent.value, sent.values, sent.ranks) == (30, 2.5, ((2.5,),), ((25,),))
+    assert sent.by_label == {None: sent.parts[0]}
+
+
+def test_with_groups_it_is_read_by_label(grouped):
+    assert grouped.n == 50
+    assert set(grouped.by_label) == {"old", "young"}
+    assert grouped["old"].n == 30
+    for name in ("value", "values", "ranks"):
+        assert getattr(grouped, name) == {label: getattr(grouped[label], name) for label in ("old", "young")}
+    assert grouped.value["old"] == tuple(values[0] for values in grouped["old"].values)
+    assert fc.Report.from_json(grouped.to_json()) == grouped
+
+
+def test_several_numbers_for_a_level_are_a_tuple():
+    part = ReportPart(n=30, levels=(Sent(ranks=(20, 25), values=(1.0, 2.0)),))
+    assert part.value == (1.0, 2.0)
+    assert changed(report(), parts=(part,)).values == ((1.0, 2.0),)
+
+
+@pytest.mark.parametrize(
+    ("ranks", "values", "words"),
+    [
+        ((25, 20), (1.0, 2.0), "increasing order"),
+        ((20, 25), (1.0,), "same length"),
+        ((), (), "at least 1"),
+        ((20, 31), (1.0, 2.0), "value Infinity"),
+        ((0,), (1.0,), "between 1 and n"),
+        ((32,), (math.inf,), "between 1 and n"),
+    ],
+)
+def test_numbers_fit_their_ranks(ranks, values, words):
+    with pytest.raises(ValueError, match=words):
+        ReportPart(n=30, levels=(Sent(ranks=ranks, values=values),))
+
+
+@pytest.mark.parametrize(
+    "forge",
+    [
+        lambda c: c["parts"].reverse(),
+        lambda c: c["parts"].append(c["parts"][0]),
+        lambda c: c["parts"][0].pop("label"),
+        lambda c: c["parts"][1].update(label="old"),
+        lambda c: c["parts"][0].update(label="zebra"),
+    ],
+)
+def test_parts_have_different_labels_in_order(grouped, forge):
+    content = json.loads(grouped.to_json())
+    forge(content)
+    with pytest.raises(fc.DocumentError, match="labels must be different, in alphabetical order"):
+        fc.Report.from_json(json.dumps(with_digest(content)))
+
+
+def test_a_part_carries_no_site_and_no_signature_of_its_own(grouped):
+    """The whole is of one site and signed as a whole, so that labels cannot be exchanged."""
+    for strange in ({"site": "Z"}, {"signature": "ed25519:" + "0" * 128}):
+        content = json.loads(grouped.to_json())
+        content["parts"][0].update(strange)
+        with pytest.raises(fc.DocumentError, match="Extra inputs"):
+            fc.Report.from_json(json.dumps(with_digest(content)))

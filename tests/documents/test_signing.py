@@ -1,0 +1,59 @@
+"""Ed25519 keys: who made a report."""
+
+import numpy as np
+import pytest
+
+import fedconformal as fc
+from documents.samples import changed, report
+from fedconformal.documents import is_signed_by
+
+
+@pytest.fixture(scope="module")
+def key():
+    return fc.SigningKey.new()
+
+
+def test_a_signature_is_of_one_key_and_of_all_content(key):
+    signed = key.sign(report())
+    assert is_signed_by(signed, key.public_key)
+    assert not is_signed_by(signed, fc.SigningKey.new().public_key)
+    assert not is_signed_by(report(), key.public_key)
+    assert not is_signed_by(signed.model_copy(update={"site": "B"}), key.public_key)
+    other = report(2.5).parts
+    assert not is_signed_by(signed.model_copy(update={"parts": other}), key.public_key)
+
+
+def test_it_survives_a_file_and_is_part_of_the_digest(key):
+    signed = key.sign(report())
+    again = fc.Report.from_json(signed.to_json())
+    assert again == signed
+    assert is_signed_by(again, key.public_key)
+    assert signed.digest != report().digest
+    assert signed.signed_content() == report().signed_content() == report().canonical()
+
+
+def test_labels_are_signed_with_the_numbers(key):
+    plan = fc.plan(groups={"a": [20, 20], "b": [20, 20]}, confidence_level=0.8)
+    sent = fc.report(plan, np.arange(40.0), site="A", groups=["a"] * 20 + ["b"] * 20, key=key)
+    first, second = sent.parts
+    swapped = (changed(second, label="a"), changed(first, label="b"))
+    assert is_signed_by(sent, key.public_key)
+    assert not is_signed_by(sent.model_copy(update={"parts": swapped}), key.public_key)
+
+
+def test_keys_survive_as_pem_and_stay_out_of_sight(key):
+    assert fc.SigningKey.from_pem(key.to_pem()).public_key == key.public_key
+    assert repr(key) == "SigningKey()"
+    with pytest.raises(ValueError, match="not a private key"):
+        fc.SigningKey.from_pem(b"junk")
+
+
+def test_other_kinds_of_keys_are_refused():
+    from cryptography.hazmat.primitives import serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    pem = ec.generate_private_key(ec.SECP256R1()).private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    with pytest.raises(ValueError, match="not an Ed25519 key"):
+        fc.SigningKey.from_pem(pem)

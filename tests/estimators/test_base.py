@@ -1,0 +1,397 @@
+"""What both estimators share: scikit-learn's conventions, the workflow, and what is refused."""
+
+import math
+import pickle
+import subprocess
+import sys
+import warnings
+
+import numpy as np
+import pytest
+from estimator_examples import LEVELS, RESIDUALS, federation, some_sites
+from scipy.sparse import csr_array
+from sklearn.base import clone, is_classifier, is_regressor
+from sklearn.dummy import DummyRegressor
+from sklearn.exceptions import NotFittedError
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import BayesianRidge, LinearRegression, LogisticRegression, QuantileRegressor, Ridge
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import LinearSVC
+from sklearn.utils import get_tags
+from sklearn.utils.estimator_checks import parametrize_with_checks
+from sklearn.utils.validation import check_is_fitted
+
+import fedconformal as fc
+from fedconformal import FederatedConformalClassifier as Classifier
+from fedconformal import FederatedConformalRegressor as Regressor
+from fedconformal import scores
+
+
+@parametrize_with_checks(
+    [
+        Regressor(prefit=False),
+        Regressor(BayesianRidge(), conformity_score="normalized", prefit=False),
+        Regressor(
+            [QuantileRegressor(quantile=0.1, alpha=0), QuantileRegressor(quantile=0.9, alpha=0)],
+            conformity_score="cqr",
+            prefit=False,
+        ),
+        Classifier(prefit=False),
+        Classifier(GaussianNB(), conformity_score="aps", prefit=False),
+    ]
+)
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_scikit_learn_has_no_objection(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.parametrize("kind", [Regressor, Classifier])
+def test_parameters_can_be_read_set_and_cloned(kind):
+    estimator = kind(
+        estimator=FrozenEstimator(LinearRegression()),
+        confidence_level=[0.8, 0.9],
+        criterion="conditional",
+        delta=0.05,
+        max_faulty=1,
+        promise="each-site",
+        prefit=False,
+    )
+    copy = clone(estimator)
+    assert copy.get_params()["confidence_level"] == [0.8, 0.9]
+    assert {**copy.get_params(deep=False), "estimator": 0} == {
+        **estimator.get_params(deep=False),
+        "estimator": 0,
+    }
+    assert copy.set_params(delta=0.2).delta == 0.2
+    assert kind(Ridge()).set_params(estimator__alpha=7).estimator.alpha == 7
+    assert repr(estimator).startswith(kind.__name__)
+
+
+def test_scores_and_lists_survive_a_clone():
+    given = scores.RAPS(penalty=0.5, k_reg=1, randomized=True)
+    assert clone(Classifier(conformity_score=given)).conformity_score == given
+    pair = [QuantileRegressor(quantile=0.1), QuantileRegressor(quantile=0.9)]
+    copied = clone(Regressor(pair, conformity_score="cqr")).estimator
+    assert [model.quantile for model in copied] == [0.1, 0.9]
+    assert copied[0] is not pair[0]
+
+
+def test_a_clone_keeps_a_prefit_model_fitted_but_not_the_calibration(numbers):
+    train, (X, y), _ = numbers
+    model = LinearRegression().fit(*train)
+    regressor = Regressor(model).conformalize(X, y, sites=some_sites(len(X)))
+    copy = clone(regressor)
+    assert copy.estimator is not model
+    assert not hasattr(copy, "calibration_")
+    copy.conformalize(X, y, sites=some_sites(len(X)))
+    assert copy.calibration_ == regressor.calibration_
+
+
+def test_a_clone_of_an_estimator_to_be_trained_is_not_trained(numbers):
+    train, _, _ = numbers
+    regressor = Regressor(Ridge().fit(*train), prefit=False).fit(*train)
+    copy = clone(regressor)
+    assert not hasattr(copy, "estimator_")
+    assert not hasattr(copy.estimator, "coef_")
+
+
+def test_what_the_model_knows_of_its_features_is_passed_on(numbers, classes):
+    for estimator, (X, y) in ((Regressor(prefit=False), numbers[0]), (Classifier(prefit=False), classes[0])):
+        assert not hasattr(estimator, "n_features_in_")
+        estimator.fit(X, y)
+        assert estimator.n_features_in_ == X.shape[1]
+        assert not hasattr(estimator, "feature_names_in_")
+    assert is_regressor(Regressor())
+    assert is_classifier(Classifier())
+    assert estimator.classes_.tolist() == [0, 1, 2]
+    assert Regressor(LinearRegression().fit(*numbers[0])).n_features_in_ == 10
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_data_frames_are_welcome_and_their_columns_checked(library, numbers, classes):
+    frames = pytest.importorskip(library, reason=f"{library} is not installed")
+    names = [f"x{i}" for i in range(10)]
+    (X, y), (X_cal, y_cal), (X_test, _) = [
+        (frames.DataFrame(dict(zip(names, X.T, strict=True))), frames.Series(y)) for X, y in numbers
+    ]
+    sites = frames.Series(some_sites(len(X_cal)).tolist())
+    regressor = Regressor(prefit=False).fit(X, y).conformalize(X_cal, y_cal, sites=sites)
+    assert regressor.feature_names_in_.tolist() == names
+    arrays = Regressor(prefit=False).fit(*numbers[0]).conformalize(*numbers[1], sites=some_sites(250))
+    np.testing.assert_allclose(
+        regressor.predict_interval(X_test)[1], arrays.predict_interval(numbers[2][0])[1]
+    )
+    with pytest.raises(ValueError, match="feature names"):
+        regressor.predict_interval(X_test[names[::-1]])
+    text = frames.Series(np.array(["a", "b", "c"])[classes[1][1]].tolist())
+    model = LogisticRegression().fit(classes[0][0], np.array(["a", "b", "c"])[classes[0][1]])
+    assert Classifier(model).conformalize(classes[1][0], text, sites=["A"] * 400).plan_.n_sites == 1
+
+
+def test_both_ways_round_with_a_pipeline(numbers):
+    train, (X, y), (X_test, _) = numbers
+    sites = some_sites(len(X))
+    inside = Regressor(make_pipeline(StandardScaler(), Ridge()), prefit=False).fit(*train)
+    inside.conformalize(X, y, sites=sites)
+    outside = make_pipeline(StandardScaler(), Regressor(Ridge(), prefit=False)).fit(*train)
+    scaler, last = outside
+    last.conformalize(scaler.transform(X), y, sites=sites)
+    np.testing.assert_array_equal(outside.predict(X_test), inside.predict(X_test))
+    np.testing.assert_array_equal(
+        last.predict_interval(scaler.transform(X_test))[1], inside.predict_interval(X_test)[1]
+    )
+    prefit = make_pipeline(StandardScaler(), Ridge()).fit(*train)
+    assert Regressor(prefit).conformalize(X, y, sites=sites).calibration_ == inside.calibration_
+
+
+def test_grid_search_over_the_parameters_of_the_model(numbers, classes):
+    search = GridSearchCV(Regressor(Ridge(), prefit=False), {"estimator__alpha": [1e-3, 1e9]}).fit(
+        *numbers[0]
+    )
+    assert search.best_params_ == {"estimator__alpha": 1e-3}
+    X, y = numbers[1]
+    best = search.best_estimator_.conformalize(X, y, sites=some_sites(len(X)))
+    assert best.predict_interval(X)[1].shape == (len(X), 2, 1)
+    log_losses = cross_val_score(Classifier(prefit=False), *classes[0], scoring="neg_log_loss")
+    assert np.all(log_losses > -math.log(3))
+
+
+def test_sparse_input_is_as_good_as_the_model_takes_it(numbers):
+    (X_train, y_train), (X, y), (X_test, _) = numbers
+    regressor = Regressor(Ridge(), prefit=False)
+    assert get_tags(regressor).input_tags.sparse
+    regressor.fit(csr_array(X_train), y_train).conformalize(csr_array(X), y, sites=some_sites(len(X)))
+    dense = Regressor(regressor.estimator_).conformalize(X, y, sites=some_sites(len(X)))
+    np.testing.assert_allclose(
+        regressor.predict_interval(csr_array(X_test))[1], dense.predict_interval(X_test)[1]
+    )
+
+
+def test_fitted_estimators_can_be_pickled(numbers):
+    train, (X, y), (X_test, _) = numbers
+    regressor = Regressor(LinearRegression().fit(*train)).conformalize(X, y, sites=some_sites(len(X)))
+    loaded = pickle.loads(pickle.dumps(regressor))
+    np.testing.assert_array_equal(loaded.predict_interval(X_test)[1], regressor.predict_interval(X_test)[1])
+
+
+def test_fit_parameters_reach_the_model(numbers):
+    X, y = numbers[0]
+    weights = np.arange(len(X))
+    regressor = Regressor(prefit=False).fit(X, y, sample_weight=weights)
+    np.testing.assert_allclose(regressor.estimator_.coef_, LinearRegression().fit(X, y, weights).coef_)
+
+
+def test_the_extra_to_install_is_named():
+    code = (
+        "import sys; sys.modules['sklearn'] = None\n"
+        "import fedconformal as fc\n"
+        "try: fc.FederatedConformalRegressor\n"
+        "except ImportError as error: print(error)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "sklearn is not installed: pip install 'fedconformal[sklearn]'"
+
+
+def test_conformalize_is_plan_report_and_calibrate(numbers):
+    train, (X, y), _ = numbers
+    model = LinearRegression().fit(*train)
+    sites = some_sites(len(X))
+    regressor = Regressor(model, confidence_level=[0.8, 0.9], criterion="stable", max_faulty=1)
+    regressor.conformalize(X, y, sites=sites)
+    names, sizes = np.unique(sites, return_counts=True)
+    plan = fc.plan(
+        n_points=dict(zip(names.tolist(), sizes.tolist(), strict=True)),
+        confidence_level=[0.8, 0.9],
+        criterion="stable",
+        max_faulty=1,
+        score="absolute",
+    )
+    residuals = np.abs(y - model.predict(X))
+    reports = [fc.report(plan, residuals[sites == name], site=name) for name in names.tolist()]
+    assert regressor.plan_ == plan
+    assert regressor.calibration_ == fc.calibrate(plan, reports)
+    assert regressor.thresholds_.tolist() == list(regressor.calibration_.thresholds)
+    assert regressor.estimator_ is model
+
+
+def test_the_order_of_rows_does_not_matter(numbers):
+    train, (X, y), _ = numbers
+    sites, order = some_sites(len(X)), np.random.default_rng(1).permutation(len(X))
+    regressor = Regressor(LinearRegression().fit(*train))
+    first = regressor.conformalize(X, y, sites=sites).calibration_
+    assert regressor.conformalize(X[order], y[order], sites=sites[order]).calibration_ == first
+
+
+def test_higher_levels_give_larger_sets_in_the_order_asked_for(numbers, classes):
+    train, (X, y), (X_test, _) = numbers
+    regressor = Regressor(LinearRegression().fit(*train), confidence_level=LEVELS)
+    _, intervals = regressor.conformalize(X, y, sites=some_sites(len(X))).predict_interval(X_test)
+    assert intervals.shape == (len(X_test), 2, 3)
+    highest, lowest, middle = np.moveaxis(intervals, 2, 0)
+    assert np.all(highest[:, 0] < middle[:, 0])
+    assert np.all(middle[:, 0] < lowest[:, 0])
+    assert np.all(lowest[:, 1] < middle[:, 1])
+    assert np.all(middle[:, 1] < highest[:, 1])
+    train, (X, y), (X_test, _) = classes
+    classifier = Classifier(LogisticRegression().fit(*train), confidence_level=LEVELS)
+    _, sets = classifier.conformalize(X, y, sites=some_sites(len(X))).predict_set(X_test)
+    highest, lowest, middle = np.moveaxis(sets, 2, 0)
+    assert np.all(lowest <= middle)
+    assert np.all(middle <= highest)
+    assert sets.sum() > lowest.sum() * 3
+
+
+def test_tiny_sites_give_infinite_intervals_and_all_labels(numbers, classes):
+    train, (X, y), _ = numbers
+    regressor = Regressor(LinearRegression().fit(*train), confidence_level=[0.5, 0.9])
+    with pytest.warns(fc.InfeasibleWarning, match=r"0\.9"):
+        regressor.conformalize(X[:6], y[:6], sites=["A", "B"] * 3)
+    _, intervals = regressor.predict_interval(X)
+    assert np.all(np.isfinite(intervals[:, :, 0]))
+    assert np.all(intervals[:, :, 1] == [-math.inf, math.inf])
+    assert fc.metrics.regression_coverage_score(y, intervals)[1] == 1
+    classifier = Classifier(LogisticRegression().fit(*classes[0]))
+    with pytest.warns(fc.InfeasibleWarning):
+        classifier.conformalize(*(part[:4] for part in classes[1]), sites=["A"] * 4)
+    assert classifier.predict_set(classes[2][0])[1].all()
+
+
+def test_sets_need_a_calibration(numbers, classes):
+    for estimator, ask in (
+        (Regressor(LinearRegression().fit(*numbers[0])), "predict_interval"),
+        (Regressor(prefit=False).fit(*numbers[0]), "predict_interval"),
+        (Classifier(LogisticRegression().fit(*classes[0])), "predict_set"),
+        (Classifier(prefit=False).fit(*classes[0]), "predict_set"),
+    ):
+        with pytest.raises(NotFittedError, match="conformalize"):
+            getattr(estimator, ask)(numbers[0][0])
+        assert not hasattr(estimator, "plan_")
+        check_is_fitted(estimator)
+
+
+def test_points_need_a_fitted_model_only(numbers):
+    train, _, (X_test, _) = numbers
+    model = LinearRegression().fit(*train)
+    np.testing.assert_array_equal(Regressor(model).predict(X_test), model.predict(X_test))
+    for estimator in (Regressor(prefit=False), Regressor(LinearRegression()), Regressor(), Classifier()):
+        with pytest.raises(NotFittedError):
+            estimator.predict(X_test)
+        with pytest.raises(NotFittedError):
+            check_is_fitted(estimator)
+    with pytest.raises(ValueError, match="list only with"):
+        Regressor([model, model]).predict(X_test)
+
+
+@pytest.mark.parametrize("estimator", [Regressor(), Regressor(Ridge()), Regressor([Ridge(), Ridge()])])
+def test_prefit_means_fitted(numbers, estimator):
+    X, y = numbers[1]
+    with pytest.raises(NotFittedError, match="prefit=True"):
+        estimator.conformalize(X, y, sites=["A"] * len(X))
+    with pytest.raises(NotFittedError, match="prefit=True"):
+        estimator.from_calibration(federation(RESIDUALS))
+    with pytest.raises(ValueError, match="fit must be skipped with prefit=True"):
+        estimator.fit(X, y)
+
+
+def test_without_prefit_fit_comes_before_conformalize(numbers):
+    X, y = numbers[1]
+    with pytest.raises(NotFittedError, match="call fit"):
+        Regressor(prefit=False).conformalize(X, y, sites=["A"] * len(X))
+
+
+def test_a_new_fit_drops_the_calibration_of_the_model_before(numbers):
+    train, (X, y), _ = numbers
+    regressor = Regressor(prefit=False).fit(*train).conformalize(X, y, sites=["A"] * len(X))
+    regressor.fit(*train)
+    with pytest.raises(NotFittedError, match="conformalize"):
+        regressor.predict_interval(X)
+
+
+def test_a_calibration_that_fails_changes_nothing(numbers):
+    train, (X, y), _ = numbers
+    regressor = Regressor(LinearRegression().fit(*train)).conformalize(X, y, sites=["A"] * len(X))
+    before = regressor.predict_interval(X)[1]
+    regressor.set_params(estimator=Ridge().fit(*train))
+    with pytest.raises(ValueError, match="sites"):
+        regressor.conformalize(X, y, sites=["A"])
+    np.testing.assert_array_equal(regressor.predict_interval(X)[1], before)
+
+
+def test_lengths_must_agree(numbers, classes):
+    train, (X, y), _ = numbers
+    with pytest.raises(ValueError, match=r"y must have shape \(250,\)"):
+        Regressor(LinearRegression().fit(*train)).conformalize(X, y[1:], sites=["A"] * len(X))
+    train, (X, y), _ = classes
+    with pytest.raises(ValueError, match=r"y must have shape \(400,\)"):
+        Classifier(LogisticRegression().fit(*train)).conformalize(X, y[1:], sites=["A"] * len(X))
+
+
+def test_missing_outcomes_are_refused(numbers, classes):
+    train, (X, y), _ = numbers
+    with pytest.raises(ValueError, match="y must not be nan; not so in 1 of 250 rows"):
+        Regressor(LinearRegression().fit(*train)).conformalize(X, [math.nan, *y[1:]], sites=["A"] * len(X))
+    train, (X, y), _ = classes
+    classifier = Classifier(LogisticRegression().fit(*train))
+    for missing in ([math.nan, *y[1:]], np.array([None, *y[1:]], dtype=object)):
+        with pytest.raises(ValueError, match="y must not hold missing labels"):
+            classifier.conformalize(X, missing, sites=["A"] * len(X))
+
+
+@pytest.mark.parametrize(
+    ("estimator", "message"),
+    [
+        (
+            Regressor(conformity_score="lac"),
+            "conformity_score must be one of 'absolute', 'normalized', 'cqr'",
+        ),
+        (Regressor(conformity_score=scores.LAC()), r"instance of scores\.IntervalScore, got LAC\(\)"),
+        (Regressor(conformity_score=scores.Absolute), "instance of scores.IntervalScore, got <class"),
+        (Regressor(conformity_score=3), "got 3"),
+        (Classifier(conformity_score="absolute"), "conformity_score must be one of 'lac', 'aps', 'raps'"),
+        (Regressor(confidence_level=1.0), "confidence_level must be"),
+        (Regressor(confidence_level=[]), "confidence_level must hold"),
+        (Regressor(criterion="best"), "criterion must be one of"),
+        (Regressor(delta=0.7), "delta must be"),
+        (Regressor(max_faulty=-1), "max_faulty must be"),
+        (Regressor(promise="everyone"), "promise must be one of"),
+        (Regressor(promise="each-site", criterion="stable"), "criterion must be marginal or conditional"),
+        (Regressor([LinearRegression()] * 2), r"list only with .*'cqr'.* 2 models with Absolute\(\)"),
+        (Regressor([LinearRegression()], conformity_score="cqr"), r"\[lower, upper\]"),
+        (Classifier(LinearSVC()), "estimator must have predict_proba, and LinearSVC has not"),
+        (Classifier([LogisticRegression()]), "estimator must have predict_proba"),
+    ],
+)
+def test_wrong_parameters_are_refused_before_anything_is_trained(classes, estimator, message):
+    with pytest.raises(ValueError, match=message):
+        estimator.set_params(prefit=False).fit(*classes[0])
+    assert not hasattr(estimator, "estimator_")
+
+
+def test_more_faulty_sites_than_sites_allow_is_refused(numbers):
+    train, (X, y), _ = numbers
+    with pytest.raises(ValueError, match="max_faulty must be below half the number of sites"):
+        Regressor(LinearRegression().fit(*train), max_faulty=1).conformalize(X, y, sites=["A", "B"] * 125)
+
+
+def test_nothing_is_said_when_nothing_is_wrong(numbers):
+    train, (X, y), _ = numbers
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        Regressor(prefit=False).fit(*train).conformalize(X, y, sites=some_sites(len(X))).predict_interval(X)
+
+
+def test_a_promise_to_each_site_covers_the_worst_of_them():
+    """Outcomes of site B are five times as large; the promise to each site holds for its rows too."""
+    sites = np.repeat(["A", "B"], 60)
+    X, y = np.zeros((120, 1)), np.r_[np.linspace(-1, 1, 60), np.linspace(-5, 5, 60)]
+    model = DummyRegressor(strategy="constant", constant=0.0).fit(X, y)
+    regressor = Regressor(model, promise="each-site").conformalize(X, y, sites=sites)
+    assert regressor.plan_.promise == "each-site"
+    _, [[[low], [high]]] = regressor.predict_interval(X[:1])
+    covered = (low <= y[sites == "B"]) & (y[sites == "B"] <= high)
+    assert covered.mean() >= 0.9
+    together = Regressor(model, promise="each-site", criterion="conditional", delta=0.2)
+    assert together.conformalize(X, y, sites=sites).thresholds_ >= regressor.thresholds_

@@ -1,0 +1,156 @@
+"""One threshold for each group of rows."""
+
+import math
+
+import numpy as np
+import pytest
+from estimator_examples import Foreign, federation, some_sites
+from sklearn.dummy import DummyRegressor
+from sklearn.linear_model import LinearRegression, LogisticRegression
+
+import fedconformal as fc
+from fedconformal import FederatedConformalClassifier as Classifier
+from fedconformal import FederatedConformalRegressor as Regressor
+from fedconformal import scores
+
+
+def some_groups(n):
+    return np.random.default_rng(n + 1).choice(["adult", "child"], n)
+
+
+def test_conformalize_with_groups_is_plan_report_and_calibrate(numbers):
+    train, (X, y), _ = numbers
+    model, sites, groups = LinearRegression().fit(*train), some_sites(len(X)), some_groups(len(X))
+    regressor = Regressor(model, confidence_level=[0.8, 0.9]).conformalize(X, y, sites=sites, groups=groups)
+    names = sorted(set(sites.tolist()))
+    sizes = {
+        group: {name: int(((sites == name) & (groups == group)).sum()) for name in names}
+        for group in ("adult", "child")
+    }
+    plan = fc.plan(groups=sizes, confidence_level=[0.8, 0.9], score="absolute")
+    residuals = np.abs(y - model.predict(X))
+    reports = [
+        fc.report(plan, residuals[sites == name], groups=groups[sites == name], site=name) for name in names
+    ]
+    assert regressor.plan_ == plan
+    assert regressor.calibration_ == fc.calibrate(plan, reports)
+    for group in ("adult", "child"):
+        assert regressor.thresholds_[group].tolist() == list(regressor.calibration_[group].thresholds)
+
+
+def test_each_row_has_the_interval_of_its_group(numbers):
+    train, (X, y), (X_test, _) = numbers
+    model, groups, new = LinearRegression().fit(*train), some_groups(len(X)), some_groups(len(X_test))
+    sites = some_sites(len(X))
+    regressor = Regressor(model, confidence_level=[0.5, 0.9]).conformalize(X, y, sites=sites, groups=groups)
+    points, intervals = regressor.predict_interval(X_test, groups=new)
+    assert intervals.shape == (len(X_test), 2, 2)
+    np.testing.assert_array_equal(points, model.predict(X_test))
+    for group in ("adult", "child"):
+        mine = groups == group
+        alone = Regressor(model, confidence_level=[0.5, 0.9])
+        alone.conformalize(X[mine], y[mine], sites=sites[mine])
+        expected = alone.predict_interval(X_test[new == group])[1]
+        # A matrix product of fewer rows may round otherwise.
+        np.testing.assert_allclose(intervals[new == group], expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("score", ["lac", scores.APS(randomized=True)])
+def test_each_row_has_the_label_set_of_its_group(classes, score):
+    train, (X, y), (X_test, _) = classes
+    groups, new = np.arange(len(X)) % 2, np.arange(len(X_test)) % 2
+    classifier = Classifier(LogisticRegression().fit(*train), conformity_score=score, random_state=0)
+    classifier.conformalize(X, y, sites=some_sites(len(X)), groups=groups)
+    assert classifier.plan_.labels == ("0", "1")
+    labels, sets = classifier.predict_set(X_test, groups=new)
+    assert (labels.shape, sets.shape) == ((len(X_test),), (len(X_test), 3, 1))
+    thresholds = classifier.thresholds_
+    expected = score if isinstance(score, scores.Score) else scores.LAC()
+    draws = expected.draws(np.random.default_rng([1, 0]).random(len(X_test)))
+    probabilities = classifier.predict_proba(X_test)
+    both = {group: expected.set(probabilities, thresholds[group], **draws) for group in ("0", "1")}
+    np.testing.assert_array_equal(sets, np.where((new == 0)[:, None, None], both["0"], both["1"]))
+
+
+def test_a_site_may_have_no_rows_of_a_group():
+    X, y = np.zeros((60, 1)), np.arange(60.0)
+    sites, groups = np.repeat(["A", "B", "C"], 20), np.r_[np.repeat("old", 40), np.repeat("young", 20)]
+    regressor = Regressor(DummyRegressor(strategy="constant", constant=0.0).fit(X, y), confidence_level=0.8)
+    regressor.conformalize(X, y, sites=sites, groups=groups)
+    assert regressor.plan_["old"].site_names == ("A", "B")
+    assert regressor.plan_["young"].site_names == ("C",)
+    assert regressor.thresholds_["young"][0] > regressor.thresholds_["old"][0]
+
+
+def test_a_group_that_was_not_calibrated_gets_everything():
+    X = np.zeros((40, 1))
+    classifier = Classifier(Foreign(), confidence_level=0.8)
+    classifier.conformalize(X, ["yes", "no"] * 20, sites=["A"] * 40, groups=["x", "y"] * 20)
+    with pytest.warns(fc.UnknownGroupWarning, match="1 of 3 points"):
+        _, sets = classifier.predict_set(X[:3], groups=["x", "new", "y"])
+    assert sets[1].all()
+
+
+def test_a_calibration_with_groups_from_elsewhere():
+    """Levels are picked in the order asked for; every group must promise enough."""
+    plan = fc.plan(groups={"a": {"A": 60, "B": 60}, "b": {"A": 60, "B": 60}}, confidence_level=[0.8, 0.9])
+    rng = np.random.default_rng(0)
+    reports = [fc.report(plan, rng.random(120), groups=["a", "b"] * 60, site=site) for site in "AB"]
+    calibration, model = fc.calibrate(plan, reports), DummyRegressor().fit([[0], [0]], [0, 1])
+    regressor = Regressor(model, confidence_level=[0.9, 0.8]).from_calibration(calibration)
+    _, intervals = regressor.predict_interval(np.zeros((2, 1)), groups=["b", "a"])
+    widths = (intervals[:, 1] - intervals[:, 0]) / 2
+    expected = [calibration[group].thresholds[::-1] for group in "ba"]
+    np.testing.assert_allclose(widths, expected)
+    weaker = fc.plan(groups={"a": fc.plan(2, 60), "b": fc.plan(2, 60, criterion="conditional", delta=0.4)})
+    reports = [fc.report(weaker, rng.random(120), groups=["a", "b"] * 60, site=site) for site in "AB"]
+    with pytest.raises(ValueError, match=r"promises less than is asked for: .* criterion='stable'"):
+        Regressor(model, criterion="conditional", delta=0.4).from_calibration(fc.calibrate(weaker, reports))
+
+
+def test_a_group_that_nobody_answered_for_breaks_no_promise():
+    plan = fc.plan(groups={"a": None, "b": None}, sites=["A"])
+    calibration = fc.calibrate(plan, [fc.report(plan, np.arange(50.0), groups=["a"] * 50, site="A")])
+    model = DummyRegressor().fit([[0], [0]], [0, 1])
+    regressor = Regressor(model, criterion="marginal").from_calibration(calibration)
+    assert regressor.predict_interval([[0]], groups=["b"])[1].tolist() == [[[-math.inf], [math.inf]]]
+
+
+def test_groups_are_given_if_and_only_if_there_are_groups(numbers):
+    train, (X, y), _ = numbers
+    regressor = Regressor(LinearRegression().fit(*train))
+    regressor.conformalize(X, y, sites=some_sites(len(X)))
+    with pytest.raises(ValueError, match="groups go with a calibration that has groups"):
+        regressor.predict_interval(X, groups=["a"] * len(X))
+    regressor.conformalize(X, y, sites=some_sites(len(X)), groups=some_groups(len(X)))
+    with pytest.raises(ValueError, match="the calibration has 'adult', 'child'"):
+        regressor.predict_interval(X)
+    with pytest.raises(ValueError, match="groups must hold one label for each of the 250 rows"):
+        regressor.predict_interval(X, groups=["adult"])
+
+
+@pytest.mark.parametrize(
+    ("groups", "error", "message"),
+    [
+        (["A"], ValueError, r"groups must hold one label for each of the 250 rows of X, got shape \(1,\)"),
+        ([*["A"] * 249, None], TypeError, "text or a whole number, got None"),
+        ([*["A"] * 249, "a\nb"], ValueError, "a label must be printable"),
+    ],
+)
+def test_every_row_needs_a_group(numbers, groups, error, message):
+    train, (X, y), _ = numbers
+    with pytest.raises(error, match=message):
+        Regressor(LinearRegression().fit(*train)).conformalize(X, y, sites=["A"] * len(X), groups=groups)
+
+
+def test_a_promise_that_has_no_groups_is_refused(numbers):
+    train, (X, y), _ = numbers
+    regressor = Regressor(LinearRegression().fit(*train), promise="each-site")
+    with pytest.raises(ValueError, match="'each-site' does not go with groups"):
+        regressor.conformalize(X, y, sites=some_sites(len(X)), groups=some_groups(len(X)))
+
+
+def test_a_federation_without_groups_still_needs_none():
+    calibration = federation(np.random.default_rng(0).random((4, 30)))
+    regressor = Regressor(DummyRegressor().fit([[0], [0]], [0, 1])).from_calibration(calibration)
+    assert regressor.predict_interval([[0]])[1].shape == (1, 2, 1)

@@ -1,0 +1,176 @@
+"""Which predictions a score takes, and what a model must give."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from estimator_examples import Foreign, Pair, Relative, some_sites
+from sklearn.frozen import FrozenEstimator
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import RBF, WhiteKernel
+from sklearn.linear_model import BayesianRidge, LinearRegression, QuantileRegressor
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils import get_tags
+
+import fedconformal as fc
+from fedconformal import FederatedConformalClassifier as Classifier
+from fedconformal import FederatedConformalRegressor as Regressor
+from fedconformal import scores
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        BayesianRidge(),
+        make_pipeline(StandardScaler(), BayesianRidge()),
+        FrozenEstimator(make_pipeline(StandardScaler(), BayesianRidge())),
+        GaussianProcessRegressor(RBF() + WhiteKernel(), normalize_y=True, optimizer=None),
+    ],
+    ids=["plain", "pipeline", "frozen", "gaussian process"],
+)
+def test_normalized_scores_ask_the_model_for_its_standard_deviation(numbers, model):
+    (X_train, y_train), (X, y), (X_test, _) = numbers
+    getattr(model, "estimator", model).fit(X_train, y_train)
+    regressor = Regressor(model, conformity_score="normalized", criterion="marginal")
+    regressor.conformalize(X, y, sites=["A"] * len(X))
+    mean, sigma = model.predict(X, return_std=True)
+    q = np.sort(np.abs(y - mean) / sigma)[math.ceil(0.9 * 251) - 1]
+    points, intervals = regressor.predict_interval(X_test)
+    mean, sigma = model.predict(X_test, return_std=True)
+    expected = np.column_stack([mean - q * sigma, mean + q * sigma])
+    np.testing.assert_allclose(intervals[:, :, 0], expected)
+    np.testing.assert_array_equal(points, mean)
+    np.testing.assert_array_equal(regressor.predict(X_test), mean)
+
+
+def test_a_model_may_predict_mean_and_sigma_or_two_quantiles():
+    X = np.arange(10.0)[:, np.newaxis]
+    y = X[:, 0] + np.linspace(0, 2, 10)
+    for score, model, points in (
+        ("normalized", Pair("sigma"), X[:, 0]),
+        (scores.CQR(), Pair("upper"), X[:, 0] + 0.5),
+    ):
+        regressor = Regressor(model.fit(X), conformity_score=score, confidence_level=0.5)
+        predicted, intervals = regressor.conformalize(X, y, sites=["A"] * 10).predict_interval(X)
+        np.testing.assert_array_equal(predicted, points)
+        np.testing.assert_array_equal(regressor.predict(X), points)
+        expected = regressor.conformity_score_.set(model.predict(X), regressor.calibration_.threshold)
+        np.testing.assert_array_equal(intervals[:, :, 0], expected)
+
+
+def test_two_quantile_regressors_are_trained_and_their_middle_is_the_point(numbers):
+    train, (X, y), (X_test, _) = numbers
+    pair = (QuantileRegressor(quantile=0.1, alpha=0), QuantileRegressor(quantile=0.9, alpha=0))
+    regressor = Regressor(pair, conformity_score="cqr", prefit=False).fit(*train)
+    lower, upper = (model.predict(X_test) for model in regressor.estimator_)
+    np.testing.assert_allclose(regressor.predict(X_test), (lower + upper) / 2)
+    _, intervals = regressor.conformalize(X, y, sites=some_sites(len(X))).predict_interval(X_test)
+    q = regressor.calibration_.threshold
+    np.testing.assert_allclose(intervals[:, :, 0], np.column_stack([lower - q, upper + q]))
+    assert regressor.n_features_in_ == X.shape[1]
+    assert not hasattr(pair[0], "coef_")
+
+
+def test_a_column_of_predictions_or_outcomes_is_as_good_as_a_row(numbers):
+    (X_train, y_train), (X, y), (X_test, _) = numbers
+    column = LinearRegression().fit(X_train, y_train[:, np.newaxis])
+    flat = LinearRegression().fit(X_train, y_train)
+    sites = some_sites(len(X))
+    points, intervals = (
+        Regressor(column).conformalize(X, y[:, np.newaxis], sites=sites).predict_interval(X_test)
+    )
+    expected_points, expected = Regressor(flat).conformalize(X, y, sites=sites).predict_interval(X_test)
+    np.testing.assert_allclose(points, expected_points)
+    np.testing.assert_allclose(intervals, expected)
+
+
+def test_a_score_of_ones_own_works_and_no_plan_can_name_it(numbers):
+    train, (X, y), _ = numbers
+    regressor = Regressor(LinearRegression().fit(*train), conformity_score=Relative())
+    points, intervals = regressor.conformalize(X, y, sites=some_sites(len(X))).predict_interval(X)
+    assert regressor.plan_.score is None
+    np.testing.assert_allclose(intervals[:, 1, 0], points * (1 + regressor.calibration_.threshold))
+
+
+def test_models_of_other_libraries_are_trusted_to_be_fitted():
+    X = np.zeros((20, 1))
+    assert not get_tags(Regressor(Foreign())).input_tags.sparse
+    regressor = Regressor(Foreign()).conformalize(X, np.arange(20), sites=["A"] * 20)
+    assert regressor.predict_interval(X)[1][0, 1, 0] == pytest.approx(18)
+    classifier = Classifier(Foreign()).conformalize(X, ["yes"] * 19 + ["no"], sites=["A"] * 20)
+    assert classifier.predict_set(X)[1][0, :, 0].tolist() == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("model", "score", "message"),
+    [
+        (
+            LinearRegression(),
+            "normalized",
+            "'normalized' needs two columns.* return_std=True.* LinearRegression returned",
+        ),
+        (
+            LinearRegression(),
+            "cqr",
+            r"'cqr' needs two columns.* \[lower, upper\]; LinearRegression returned shape \(250,\)",
+        ),
+        (Pair(width=3), "cqr", r"Pair returned shape \(250, 3\)"),
+        (Pair(), "absolute", r"'absolute' needs one column: the prediction; Pair returned shape \(250, 2\)"),
+    ],
+)
+def test_models_that_do_not_predict_what_the_score_takes_are_refused(numbers, model, score, message):
+    train, (X, y), _ = numbers
+    regressor = Regressor(model.fit(*train), conformity_score=score)
+    with pytest.raises(ValueError, match=message):
+        regressor.conformalize(X, y, sites=["A"] * len(X))
+
+
+@dataclass(frozen=True)
+class Quantiles(scores.IntervalScore):
+    """A score of one's own with a model for each of three columns."""
+
+    name = "quantiles"
+    columns = ("low", "middle", "high")
+    one_model_per_column = True
+    slack: float = 0.5
+
+    def score(self, y, prediction):
+        low, _, high = self.checked(prediction).T
+        return np.maximum(low - y, y - high) - self.slack
+
+    def set(self, prediction, threshold):
+        low, _, high = self.checked(prediction).T
+        return self.intervals(low, high, lambda t: t + self.slack, threshold)
+
+
+def test_a_registered_score_goes_into_the_plan_with_its_parameters(numbers):
+    train, (X, y), _ = numbers
+    models = [QuantileRegressor(quantile=q, alpha=0).fit(*train) for q in (0.1, 0.5, 0.9)]
+    regressor = Regressor(models, conformity_score=Quantiles(slack=2.0))
+    regressor.conformalize(X, y, sites=some_sites(len(X)))
+    assert regressor.plan_.score is None
+    scores.SCORES.register(Quantiles)
+    try:
+        regressor.conformalize(X, y, sites=some_sites(len(X)))
+        assert regressor.plan_.score == fc.documents.ScoreRule(name="quantiles", parameters={"slack": 2.0})
+        other = Regressor(models, conformity_score="quantiles")
+        with pytest.raises(ValueError, match=r"Quantiles\(slack=2.0\), got Quantiles\(slack=0.5\)"):
+            other.from_calibration(regressor.calibration_)
+    finally:
+        scores.SCORES.unregister("quantiles")
+    with pytest.raises(ValueError, match="the score of the calibration's plan is not known here"):
+        regressor.from_calibration(regressor.calibration_)
+
+
+def test_a_score_says_how_many_models_it_takes(numbers):
+    train, (X, y), _ = numbers
+    models = [QuantileRegressor(quantile=q, alpha=0).fit(*train) for q in (0.1, 0.5, 0.9)]
+    mean = LinearRegression().fit(*train)
+    regressor = Regressor([*models, mean], conformity_score=Quantiles())
+    points, intervals = regressor.conformalize(X, y, sites=some_sites(len(X))).predict_interval(X)
+    np.testing.assert_array_equal(points, mean.predict(X))
+    assert fc.metrics.regression_coverage_score(y, intervals)[0] >= 0.85
+    with pytest.raises(ValueError, match=r"list \[low, middle, high\] or \[low, middle, high, points\]"):
+        Regressor(models[:2], conformity_score=Quantiles()).conformalize(X, y, sites=["A"] * len(X))

@@ -1,0 +1,92 @@
+"""A calibration from elsewhere: used if it promises what is asked for, refused if it promises less."""
+
+import numpy as np
+import pytest
+from estimator_examples import LEVELS, RESIDUALS, Foreign, Relative, federation, some_sites
+from sklearn.dummy import DummyRegressor
+from sklearn.linear_model import LinearRegression
+
+import fedconformal as fc
+from fedconformal import FederatedConformalClassifier as Classifier
+from fedconformal import FederatedConformalRegressor as Regressor
+from fedconformal import scores
+
+EACH_SITE_FOR_SURE = {"promise": "each-site", "criterion": "conditional", "confidence_level": 0.5}
+
+
+def test_a_calibration_file_gives_the_intervals_of_conformalize(numbers, tmp_path):
+    train, (X, y), (X_test, _) = numbers
+    model = LinearRegression().fit(*train)
+    here = Regressor(model, confidence_level=LEVELS).conformalize(X, y, sites=some_sites(len(X)))
+    path = tmp_path / "calibration.json"
+    path.write_text(here.calibration_.to_json())
+    there = Regressor(model, confidence_level=LEVELS).from_calibration(fc.Calibration.read(path))
+    assert there.plan_ == here.plan_
+    np.testing.assert_array_equal(there.predict_interval(X_test)[1], here.predict_interval(X_test)[1])
+    some = Regressor(model, confidence_level=0.9).from_calibration(fc.Calibration.read(path))
+    np.testing.assert_array_equal(
+        some.predict_interval(X_test)[1], here.predict_interval(X_test)[1][:, :, 2:]
+    )
+
+
+def test_a_calibration_goes_with_an_estimator_trained_here(classes):
+    train, (X, y), (X_test, _) = classes
+    here = Classifier(prefit=False, conformity_score="raps").fit(*train).conformalize(X, y, sites=["A"] * 400)
+    there = Classifier(prefit=False, conformity_score=scores.RAPS()).fit(*train)
+    there.from_calibration(here.calibration_)
+    np.testing.assert_array_equal(there.predict_set(X_test)[1], here.predict_set(X_test)[1])
+
+
+@pytest.mark.parametrize(
+    ("wishes", "parameters", "message"),
+    [
+        ({"score": "cqr"}, {}, r"conformity_score must be .* QuantileRegression\(\), got Absolute\(\)"),
+        ({"score": "absolute"}, {"conformity_score": Relative()}, "conformity_score must be"),
+        ({}, {"confidence_level": 0.8}, r"among those of the calibration, \[0\.9\], got \[0\.8\]"),
+        ({}, {"confidence_level": [0.9, 0.8]}, "among those of the calibration"),
+        ({}, {"max_faulty": 1}, r"promises less .* max_faulty=0 instead of .* max_faulty=1"),
+        ({}, {"criterion": "conditional"}, "criterion='stable', .* criterion='conditional', delta=0.1"),
+        ({}, {"promise": "each-site"}, "promise='population', .* instead of promise='each-site', "),
+        ({"criterion": "conditional", "delta": 0.2}, {"criterion": "conditional"}, "delta=0.2, .* delta=0.1"),
+        ({"criterion": "conditional", "delta": 0.5}, {}, "promises less"),
+    ],
+)
+def test_a_calibration_that_promises_less_is_refused(wishes, parameters, message):
+    model = DummyRegressor().fit([[0], [0]], [0, 1])
+    # One site of 8: half of the time the coverage exceeds 0.9, but its mean is 8 / 9.
+    data = RESIDUALS[:1, :8] if wishes.get("delta") == 0.5 else RESIDUALS
+    calibration = federation(data, **wishes)
+    regressor = Regressor(model, **parameters)
+    with pytest.raises(ValueError, match=message):
+        regressor.from_calibration(calibration)
+    assert not hasattr(regressor, "calibration_")
+
+
+@pytest.mark.parametrize(
+    ("wishes", "parameters"),
+    [
+        ({"criterion": "stable"}, {}),
+        ({"criterion": "marginal"}, {}),
+        ({"criterion": "stable"}, {"criterion": "marginal"}),
+        ({"criterion": "marginal"}, {"criterion": "stable"}),
+        ({"promise": "each-site"}, {}),
+        ({"promise": "each-site"}, {"promise": "each-site"}),
+        ({"promise": "each-site"}, {"criterion": "marginal"}),
+        (EACH_SITE_FOR_SURE, EACH_SITE_FOR_SURE),
+        ({"criterion": "conditional"}, {}),
+        ({"criterion": "conditional", "delta": 0.05}, {"criterion": "conditional"}),
+        ({"max_faulty": 1, "score": "absolute"}, {}),
+    ],
+)
+def test_a_calibration_that_promises_as_much_is_welcome(wishes, parameters):
+    """The promise of stable and marginal is the mean, so either will do for the other if the mean does."""
+    model = DummyRegressor().fit([[0], [0]], [0, 1])
+    calibration = federation(RESIDUALS, **wishes)
+    regressor = Regressor(model, **parameters).from_calibration(calibration)
+    assert regressor.calibration_ is calibration
+    assert regressor.thresholds_.tolist() == [calibration.threshold]
+
+
+def test_a_path_is_not_a_calibration():
+    with pytest.raises(TypeError, match=r"Calibration\.read\(path\) gives, got str"):
+        Regressor(Foreign()).from_calibration("calibration.json")

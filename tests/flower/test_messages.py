@@ -1,0 +1,519 @@
+"""Flower's messages without its processes: a grid that hands every message to a ClientApp of its own."""
+
+import json
+import logging
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import fedconformal as fc
+
+pytest.importorskip("flwr", reason="the extra [flower] is not installed")
+
+from flwr.app import ArrayRecord, ConfigRecord, Context, Error, Message, RecordDict
+from flwr.clientapp import ClientApp
+from flwr.proto.node_pb2 import NodeInfo
+from flwr.serverapp import Grid
+from flwr.supercore.task_identity import TaskIdentity
+
+from fedconformal.flower import Failure, add_conformal, calibrate, sealed
+
+SECRET = "patient 4711"
+
+
+@pytest.fixture(autouse=True)
+def identity():
+    TaskIdentity.run_id, TaskIdentity.node_id, TaskIdentity.task_id = 1, 1, 1
+
+
+class LocalGrid(Grid):
+    """Every node is a ClientApp with its configuration; replies come in reverse order."""
+
+    def __init__(self, nodes, names=None, tamper=lambda replies: replies):
+        self.nodes = dict(enumerate(nodes, start=100))
+        self.names = names or {}
+        self.tamper = tamper
+        self.sent = []
+
+    def set_run(self, run):
+        raise NotImplementedError
+
+    run = property(lambda self: None)
+
+    def create_message(self, *_, **__):
+        raise NotImplementedError
+
+    push_messages = pull_messages = create_message
+
+    def get_node_ids(self):
+        return list(self.nodes)
+
+    def get_nodes(self):
+        return [NodeInfo(node_id=node, name=self.names.get(node)) for node in self.nodes]
+
+    def send_and_receive(self, messages, *, timeout=None):
+        assert timeout is not None
+        replies = []
+        for number, message in enumerate(messages):
+            message.metadata.__dict__["_message_id"] = f"message {number}"
+            self.sent.append(message)
+            app, config = self.nodes[message.metadata.dst_node_id]
+            context = Context(1, message.metadata.dst_node_id, config, RecordDict(), {})
+            reply = app(message, context)
+            if reply is not None:
+                replies.append(reply)
+        return self.tamper(replies[::-1])
+
+
+def sent(failure):
+    """All that travels of a failure."""
+    return Error(int(failure), failure.meaning)
+
+
+def site(scores, *, name=None, **options):
+    """A node with these scores."""
+    app = ClientApp()
+    add_conformal(app, lambda context: scores, **options)
+    return app, {} if name is None else {"site": name}
+
+
+def draws(seed, n=50):
+    return np.random.default_rng(seed).random(n)
+
+
+def reports(plan, data, **options):
+    return [fc.report(plan, scores, site=name, **options) for name, scores in data.items()]
+
+
+DATA = {"A": draws(1), "B": draws(2), "C": draws(3)}
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [
+        fc.plan(confidence_level=0.9),
+        fc.plan(n_sites=3, confidence_level=0.9),
+        fc.plan(n_sites=5, confidence_level=0.8),
+        fc.plan(n_sites=3, n_points=50, confidence_level=[0.5, 0.8, 0.9]),
+        fc.plan(n_points={"A": 50, "B": 50, "C": 50}, confidence_level=0.9),
+        fc.plan(n_points={"A": 50, "B": 50, "C": 50, "D": 70}, confidence_level=0.9),
+        fc.plan(n_sites=3, n_points=50, confidence_level=0.8, max_faulty=1),
+        fc.plan(n_sites=3, n_points=50, confidence_level=0.8, criterion="conditional", delta=0.1),
+    ],
+    ids=["open", "expected", "missing", "levels", "named", "named-missing", "faulty", "conditional"],
+)
+def test_the_same_calibration_as_from_files(plan):
+    grid = LocalGrid([site(scores, name=name) for name, scores in DATA.items()])
+    found = calibrate(grid, plan, timeout=5, wait=0)
+    assert found.to_json() == fc.calibrate(plan, reports(plan, DATA)).to_json()
+
+
+GROUPED = {name: np.where(draws(i + 10) < 0.4, "child", "adult") for i, name in enumerate(DATA)}
+
+
+def grouped_site(name, **options):
+    app = ClientApp()
+    add_conformal(app, lambda context: (DATA[name], GROUPED[name]), **options)
+    return app, {"site": name}
+
+
+@pytest.mark.parametrize("sizes", [None, "known"], ids=["open", "closed"])
+def test_a_plan_with_groups_gives_the_same_calibration_as_files(sizes):
+    if sizes is not None:
+        sizes = {
+            label: {name: int((GROUPED[name] == label).sum()) for name in DATA}
+            for label in ("child", "adult")
+        }
+    plan = fc.plan(groups=sizes or {"child": None, "adult": None}, sites=list(DATA), confidence_level=0.8)
+    answers = [fc.report(plan, DATA[name], groups=GROUPED[name], site=name) for name in DATA]
+    found = calibrate(LocalGrid([grouped_site(name) for name in DATA]), plan, timeout=5, wait=0)
+    assert found.to_json() == fc.calibrate(plan, answers).to_json()
+    assert set(found.threshold) == {"adult", "child"}
+
+
+def test_a_site_that_gives_no_labels_for_a_plan_with_groups_sends_a_code(caplog):
+    plan = fc.plan(groups={"child": None, "adult": None}, confidence_level=0.8)
+    grid = LocalGrid([grouped_site("A"), site(DATA["B"], name="B")])
+    found = calibrate(grid, plan, timeout=5, wait=0)
+    assert [received.site for received in found.reports] == ["A"]
+    assert "node 101 sent no report: the site could not compute its scores" in caplog.text
+
+
+def test_signed_plans_read_the_key_from_the_node_configuration(tmp_path):
+    keys = {name: fc.SigningKey.new() for name in DATA}
+    plan = fc.plan(
+        n_points=dict.fromkeys(DATA, 50),
+        confidence_level=0.9,
+        keys={name: key.public_key for name, key in keys.items()},
+    )
+    nodes = []
+    for name, key in keys.items():
+        (tmp_path / name).write_bytes(key.to_pem())
+        app, config = site(DATA[name], name=name)
+        nodes.append((app, {**config, "signing-key": str(tmp_path / name)}))
+    expected = fc.calibrate(plan, [fc.report(plan, DATA[name], site=name, key=keys[name]) for name in DATA])
+    assert calibrate(LocalGrid(nodes), plan, timeout=5).to_json() == expected.to_json()
+    nodes[0] = site(DATA["A"], name="A", key=lambda context: fc.SigningKey.new())
+    assert calibrate(LocalGrid(nodes), plan, timeout=5).missing == ("A",)
+
+
+def test_private_plans_charge_the_ledger_of_the_node_configuration_once(tmp_path):
+    privacy = fc.Privacy(epsilon=5.0, bins=fc.Bins.uniform(0, 1, 20))
+    data = {name: draws(i, 300) for i, name in enumerate("ABC")}
+    plan = fc.plan(n_sites=3, n_points=300, confidence_level=0.8, privacy=privacy)
+    nodes = []
+    for name, scores in data.items():
+        fc.Ledger.create(tmp_path / name).set_budget("mine", 5.0 if name != "C" else 1.0)
+        app, config = site(scores, name=name)
+        nodes.append((app, {**config, "ledger": str(tmp_path / name), "dataset": "mine"}))
+    first = calibrate(LocalGrid(nodes), plan, timeout=5, wait=0)
+    assert first == calibrate(LocalGrid(nodes), plan, timeout=5, wait=0)
+    assert [answer.site for answer in first.answers] == ["A", "B"]
+    assert [float(fc.Ledger(tmp_path / name).spent("mine")) for name in data] == [5.0, 5.0, 0.0]
+
+
+def test_a_new_model_gets_a_new_private_answer_from_the_same_budget(tmp_path):
+    privacy = fc.Privacy(epsilon=5.0, bins=fc.Bins.uniform(0, 20, 100))
+    plan = fc.plan(n_sites=1, n_points=300, confidence_level=0.8, privacy=privacy)
+    app = ClientApp()
+    add_conformal(app, lambda arrays: arrays.to_numpy_ndarrays()[0][0] * draws(1, 300))
+    fc.Ledger.create(tmp_path / "ledger").set_budget("mine", 10.0)
+    grid = LocalGrid([(app, {"site": "A", "ledger": str(tmp_path / "ledger"), "dataset": "mine"})])
+
+    def threshold(model):
+        return calibrate(grid, plan, ArrayRecord([np.array([model])]), timeout=5).threshold
+
+    first, second = threshold(1.0), threshold(10.0)
+    assert first < 2 < second
+    assert threshold(1.0) == first
+    assert threshold(10.0) == second
+    assert fc.Ledger(tmp_path / "ledger").spent("mine") == 10
+    with pytest.raises(ValueError, match="0 sites answered"):
+        threshold(5.0)
+
+
+def test_a_private_plan_without_a_ledger_is_not_answered(caplog):
+    privacy = fc.Privacy(epsilon=5.0, bins=fc.Bins.uniform(0, 1, 20))
+    plan = fc.plan(n_sites=1, n_points=300, confidence_level=0.8, privacy=privacy)
+    with pytest.raises(ValueError, match="0 sites answered"):
+        calibrate(LocalGrid([site(draws(1, 300), name="A")]), plan, timeout=5, wait=0)
+    assert "node 100 sent no report: the site could not answer this plan" in caplog.text
+
+
+def test_secure_aggregation_is_refused_before_anything_is_asked():
+    privacy = fc.Privacy(epsilon=5.0, bins=fc.Bins.uniform(0, 1, 20), one_hot=True)
+    plan = fc.plan(n_sites=3, n_points=300, confidence_level=0.8, privacy=privacy)
+    grid = LocalGrid([site(draws(1, 300), name="A")])
+    with pytest.raises(ValueError, match="secure aggregation"):
+        calibrate(grid, plan, timeout=5, wait=0)
+    assert not grid.sent
+
+
+# -- what a site lets out ----------------------------------------------------------------------------------
+
+
+def raising(error):
+    app = ClientApp()
+
+    def scores(context):
+        raise error
+
+    add_conformal(app, scores)
+    return app, {"site": "A"}
+
+
+class Unusual(BaseException):
+    pass
+
+
+@pytest.mark.parametrize("error", [ValueError(SECRET), SystemExit(SECRET), Unusual(SECRET), KeyError(SECRET)])
+def test_no_text_of_an_exception_leaves(error, caplog):
+    grid = LocalGrid([raising(error), *(site(scores, name=name) for name, scores in DATA.items())])
+    seen = []
+    grid.tamper = lambda replies: seen.extend(replies) or replies
+    caplog.set_level("CRITICAL", "flwr.fedconformal")
+    found = calibrate(grid, fc.plan(confidence_level=0.9), timeout=5)
+    assert found.n_answers == 3
+    assert any(reply.has_error() for reply in seen)
+    assert SECRET not in repr(seen) + found.to_json()
+
+
+def reply_of(node, content):
+    """What one node replies."""
+    seen = []
+    grid = LocalGrid([node], tamper=lambda replies: seen.extend(replies) or [])
+    message = Message(content, 100, "query.conformal", ttl=5.0)
+    grid.send_and_receive([message], timeout=5.0)
+    return seen[0]
+
+
+@pytest.mark.parametrize(
+    ("node", "failure"),
+    [
+        (raising(ValueError(SECRET)), Failure.SCORES),
+        (site([1.0, math.nan], name="A"), Failure.REPORT),
+        (site([[1.0]], name="A"), Failure.REPORT),
+        (site(["x"], name="A"), Failure.REPORT),
+        (site([], name="A"), Failure.REPORT),
+        (site([1.0], name="A\n"), Failure.REPORT),
+        (site([1.0], name="A", key=lambda context: 1 / 0), Failure.REPORT),
+    ],
+)
+def test_every_failure_is_one_fixed_code(node, failure):
+    from fedconformal.flower._messages import question
+
+    error = reply_of(node, question(fc.plan(confidence_level=0.9), None)).error
+    assert error == sent(failure)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        {},
+        {"conformal": ConfigRecord({})},
+        {"conformal": ConfigRecord({"plan": "text"})},
+        {"conformal": ConfigRecord({"plan": b"no zlib"})},
+        {"conformal": ConfigRecord({"plan": __import__("zlib").compress(b"{}")})},
+        {"conformal": ConfigRecord({"plan": __import__("zlib").compress(b" " * 70_000_000)})},
+        {"conformal": ArrayRecord()},
+    ],
+)
+def test_a_plan_that_cannot_be_read(content):
+    assert reply_of(site([1.0], name="A"), RecordDict(content)).error == sent(Failure.PLAN)
+
+
+def test_the_site_sees_in_its_log_what_leaves(caplog):
+    caplog.set_level("INFO", "flwr.fedconformal")
+    plan = fc.plan(confidence_level=0.9)
+    calibrate(LocalGrid([site(DATA["A"], name="A")]), plan, timeout=5)
+    expected = fc.report(plan, DATA["A"], site="A").to_json(indent=None)
+    assert f"everything that leaves the site: {expected}" in caplog.text
+
+
+def test_not_even_a_broken_log_lets_text_out():
+    class Broken(logging.Handler):
+        def emit(self, record):
+            raise RuntimeError(record.getMessage() + SECRET)
+
+    handler = Broken()
+    logging.getLogger("flwr.fedconformal").addHandler(handler)
+    try:
+        from fedconformal.flower._messages import question
+
+        content = question(fc.plan(confidence_level=0.9), None)
+        assert reply_of(raising(ValueError(SECRET)), content).error == sent(Failure.SCORES)
+        assert reply_of(site([1.0], name="A"), content).error == sent(Failure.REPORT)
+    finally:
+        logging.getLogger("flwr.fedconformal").removeHandler(handler)
+
+
+def test_sealed_keeps_exceptions_of_any_handler_at_the_site(caplog):
+    app = ClientApp(mods=[sealed])
+
+    @app.train()
+    def train(message, context):
+        raise RuntimeError(SECRET)
+
+    message = Message(RecordDict(), 100, "train")
+    reply = app(message, Context(1, 100, {}, RecordDict(), {}))
+    assert reply.error == sent(Failure.SITE)
+    assert SECRET in caplog.text  # the site's own log
+
+
+# -- how scores_fn is called -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "scores_fn",
+    [
+        lambda context: [float(context.node_config["value"])],
+        lambda c: [float(c.node_config["value"])],
+        lambda message, context: [float(message.content["arrays"].to_numpy_ndarrays()[0][0])],
+        lambda m, c: [float(m.content["arrays"].to_numpy_ndarrays()[0][0])],
+        lambda arrays, context: [float(arrays.to_numpy_ndarrays()[0][0])],
+        lambda context, arrays: [float(arrays.to_numpy_ndarrays()[0][0])],
+        lambda plan, arrays: [float(arrays.to_numpy_ndarrays()[0][0])] * len(plan.levels),
+        lambda arrays, factor=1: [factor * float(arrays.to_numpy_ndarrays()[0][0])],
+        lambda context, /, **other: [float(context.node_config["value"])],
+        lambda *, arrays: [float(arrays.to_numpy_ndarrays()[0][0])],
+    ],
+)
+def test_scores_fn_gets_what_it_names(scores_fn):
+    app = ClientApp()
+    add_conformal(app, scores_fn)
+    grid = LocalGrid([(app, {"site": "A", "value": 0.25})])
+    plan = fc.plan(confidence_level=0.5)
+    found = calibrate(grid, plan, ArrayRecord([np.array([0.25])]), timeout=5)
+    assert found.threshold == 0.25
+
+
+@pytest.mark.parametrize(
+    "scores_fn", [lambda a, b, c: [1.0], lambda context, model: [1.0], lambda ctx, arrays: [1.0]]
+)
+def test_scores_fn_that_asks_for_something_unknown(scores_fn):
+    with pytest.raises(TypeError, match="scores_fn may ask for arrays, context, message, plan"):
+        add_conformal(ClientApp(), scores_fn)
+
+
+@pytest.mark.parametrize(
+    ("config", "name"),
+    [({"site": "A", "partition-id": 3}, "A"), ({"partition-id": 3}, "site-3"), ({}, "node-100")],
+)
+def test_the_name_of_a_site(config, name):
+    app, _ = site([1.0])
+    found = calibrate(LocalGrid([(app, config)]), fc.plan(confidence_level=0.5), timeout=5)
+    assert [answer.site for answer in found.answers] == [name]
+
+
+# -- what the server makes of it ---------------------------------------------------------------------------
+
+
+def named_grid(**options):
+    return LocalGrid([site(scores, name=name) for name, scores in DATA.items()], **options)
+
+
+def test_a_site_that_connects_twice_is_named():
+    plan = fc.plan(confidence_level=0.8)
+    same = LocalGrid([*named_grid().nodes.values(), site(DATA["A"], name="A")])
+    found = calibrate(same, plan, timeout=5)
+    assert found.n_answers == 3
+    assert [(r.source, r.reason) for r in found.refused] == [("A", "the same report a second time")]
+    other = LocalGrid([*named_grid().nodes.values(), site(draws(9), name="A")])
+    found = calibrate(other, plan, timeout=5)
+    assert [answer.site for answer in found.answers] == ["B", "C"]
+    assert "2 different reports" in found.refused[0].reason
+    with pytest.raises(fc.RefusedReportsError, match="2 different reports"):
+        calibrate(other, plan, timeout=5, on_refused="raise")
+
+
+def test_a_registered_node_speaks_for_its_own_site_alone():
+    plan = fc.plan(n_points=dict.fromkeys(DATA, 50), confidence_level=0.8)
+    found = calibrate(named_grid(names={100: "A", 101: "B", 102: "Z"}), plan, timeout=5)
+    assert found.missing == ("C",)
+    assert found.refused[0].source == "Z"
+    assert found.refused[0].reason == "registered as 'Z', but reports as 'C'"
+
+
+def test_a_node_without_a_registered_name_cannot_pose_as_one_that_has_one():
+    plan = fc.plan(n_points=dict.fromkeys(DATA, 50), confidence_level=0.8)
+    grid = LocalGrid([*named_grid().nodes.values(), site(draws(9), name="A")])
+    grid.names = {100: "A", 101: "B", 102: "C"}
+    found = calibrate(grid, plan, timeout=5)
+    assert found.missing == ()
+    assert found.refused[0].source == "node 103"
+    assert "not registered under a name" in found.refused[0].reason
+
+
+def test_an_error_reply_is_attributed_by_the_question_not_by_its_source(caplog):
+    def die(replies):
+        """As Flower does when a SuperNode is killed: the error comes from node 1."""
+        lost = Message(Error(5, SECRET), reply_to=grid.sent[1])
+        lost.metadata.__dict__["_src_node_id"] = 1
+        return [lost, *(r for r in replies if r.metadata.src_node_id != 101)]
+
+    grid = named_grid(tamper=die, names={100: "A", 101: "B", 102: "C"})
+    plan = fc.plan(n_points=dict.fromkeys(DATA, 50), confidence_level=0.8)
+    found = calibrate(grid, plan, timeout=5)
+    assert found.missing == ("B",)
+    assert "B sent no report: Flower's error code 5" in caplog.text
+    assert SECRET not in caplog.text
+
+
+def test_silent_sites_are_missing_and_named(caplog):
+    grid = named_grid(tamper=lambda replies: replies[:1], names={100: "A", 101: "B", 102: "C"})
+    plan = fc.plan(n_points=dict.fromkeys(DATA, 50), confidence_level=0.8)
+    found = calibrate(grid, plan, timeout=5)
+    assert found.missing == ("A", "B")
+    assert found == fc.calibrate(plan, reports(plan, {"C": DATA["C"]}))
+    assert "A did not answer within 5 s" in caplog.text
+
+
+def test_replies_to_nothing_and_second_replies_are_refused():
+    def repeat(replies):
+        stray = Message(replies[0].content, reply_to=grid.sent[0])
+        stray.metadata.__dict__["_reply_to_message_id"] = "elsewhere"
+        return [*replies, replies[0], stray]
+
+    grid = named_grid(tamper=repeat)
+    found = calibrate(grid, fc.plan(confidence_level=0.8), timeout=5)
+    assert found.n_answers == 3
+    assert [r.source for r in found.refused] == ["unknown node"] * 2
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        {},
+        {"other": ConfigRecord({"report": "{}"})},
+        {"conformal": ConfigRecord({"report": 1.0})},
+        {"conformal": ConfigRecord({"report": "{}"})},
+        {"conformal": ConfigRecord({"report": json.dumps({"a": [[]] * 1_000_000})})},
+        {"conformal": ArrayRecord([np.zeros(2)])},
+    ],
+)
+def test_unreadable_replies_are_refused(content):
+    def forge(replies):
+        return [Message(RecordDict(content), reply_to=grid.sent[0]), *replies[:-1]]
+
+    grid = named_grid(tamper=forge)
+    found = calibrate(grid, fc.plan(confidence_level=0.8), timeout=5)
+    assert found.n_answers == 2
+    assert found.refused[0].source == "node 100"
+
+
+@given(st.text(max_size=200))
+def test_whatever_text_a_site_sends_nothing_breaks(text):
+    TaskIdentity.run_id, TaskIdentity.node_id, TaskIdentity.task_id = 1, 1, 1
+    content = RecordDict({"conformal": ConfigRecord({"report": text})})
+    grid = named_grid(tamper=lambda replies: [Message(content, reply_to=grid.sent[0]), *replies[:-1]])
+    assert calibrate(grid, fc.plan(confidence_level=0.8), timeout=5).n_answers == 2
+
+
+def test_nobody_is_there():
+    with pytest.raises(ValueError, match="0 sites answered: at least 1 is needed"):
+        calibrate(LocalGrid([]), fc.plan(confidence_level=0.9), timeout=5, wait=0)
+
+
+def test_the_round_waits_for_sites_that_are_late(caplog):
+    nodes = list(named_grid().nodes.items())
+    grid = LocalGrid([])
+    grid.nodes = {}
+    look = grid.get_nodes
+
+    def one_more():
+        if nodes:
+            grid.nodes.update([nodes.pop()])
+        return look()
+
+    grid.get_nodes = one_more
+    assert calibrate(grid, fc.plan(n_sites=3, confidence_level=0.8), timeout=5).n_answers == 3
+    assert "the round starts now" not in caplog.text
+    assert calibrate(grid, fc.plan(n_sites=4, confidence_level=0.8), timeout=5, wait=0).n_missing == 1
+    assert "sites connected: 3, wanted: 4" in caplog.text
+
+
+@pytest.mark.parametrize("value", [None, 0, -1, math.inf, math.nan, "5"])
+def test_there_is_always_a_timeout(value):
+    with pytest.raises(ValueError, match="timeout must be a finite number of seconds"):
+        calibrate(named_grid(), fc.plan(confidence_level=0.9), timeout=value)
+
+
+def test_a_site_whose_clock_is_wrong_by_ten_minutes_is_heard():
+    """A reply gets what is left of the question's time by the site's clock; Flower drops it at nothing."""
+    grid = named_grid()
+    calibrate(grid, fc.plan(confidence_level=0.8), timeout=5)
+    assert all(message.metadata.ttl == 5 + 600 for message in grid.sent)
+
+
+def test_what_travels_is_small():
+    plan = fc.plan(n_sites=1000, n_points=100, confidence_level=0.9)
+    grid = LocalGrid([site(draws(1, 100), name="hospital-1")])
+    seen = []
+    grid.tamper = lambda replies: seen.extend(replies) or replies
+    calibrate(grid, plan, timeout=5, wait=0)
+    question, reply = grid.sent[0].content["conformal"]["plan"], seen[0].content["conformal"]["report"]
+    assert len(question) + len(reply) < 1500
+    assert json.loads(reply)["site"] == "hospital-1"

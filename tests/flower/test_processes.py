@@ -1,0 +1,247 @@
+"""Flower as users run it: real processes, in simulation and in a deployment with TLS and authentication."""
+
+import json
+import os
+import re
+import shutil
+import signal
+import ssl
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import numpy as np
+import pytest
+from benchmarks._flower_processes import end_processes, load_deploy, simulate
+
+import fedconformal as fc
+
+pytest.importorskip("flwr", reason="the extra [flower] is not installed")
+
+ROOT = Path(__file__).parents[2]
+APP = Path(__file__).parent / "app"
+GUIDE = ROOT / "docs" / "flower.md"
+SECRET = "patient 4711 has a rare disease"
+
+
+deploy = load_deploy()
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    """A folder for Flower's files; whatever still runs with it in the end is killed.
+
+    Coverage is not measured in Flower's many processes, which would take twice as long to start.
+    """
+    for name in ("COVERAGE_PROCESS_START", "COVERAGE_PROCESS_CONFIG"):
+        monkeypatch.delenv(name, raising=False)
+    (tmp_path / "flwr").mkdir()
+    yield tmp_path
+    end_processes(tmp_path)
+
+
+def documented(marker):
+    """The command of the guide that contains these words."""
+    blocks = re.findall(r"^```bash\n(.*?)^```$", GUIDE.read_text(), re.MULTILINE | re.DOTALL)
+    commands = [line for block in blocks for line in block.splitlines() if marker in line]
+    assert len(commands) == 1, commands
+    return commands[0]
+
+
+def run_documented(marker, home, *options):
+    return subprocess.run(
+        ["bash", "-c", " ".join([documented(marker), *options])],
+        cwd=ROOT,
+        env=deploy.environment(home),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=400,
+        check=True,
+    ).stdout
+
+
+def proxy():
+    """Debian's nginx, installed if that can be done."""
+    where = f"{os.environ['PATH']}:/usr/sbin"
+    if shutil.which("nginx", path=where) is None and os.geteuid() == 0 and shutil.which("apt-get"):
+        subprocess.run(["apt-get", "install", "-y", "-q", "nginx-light"], capture_output=True, check=False)
+    found = shutil.which("nginx", path=where)
+    if found is None:
+        pytest.skip("nginx is not installed, and cannot be")
+    return found
+
+
+def scores(seed):
+    return np.random.default_rng(seed).random(200)
+
+
+def as_in_files(plan, seeds, **options):
+    return fc.calibrate(plan, [fc.report(plan, scores(seeds[s]), site=s) for s in seeds], **options)
+
+
+def test_the_guide_in_simulation(home):
+    printed = run_documented("--federation-config", home)
+    shown = GUIDE.read_text().split("(the test runs it and compares):\n")[1].split("\n`flwr run` starts")[0]
+    lines = [line.strip() for line in shown.splitlines() if line.strip() not in {"", "..."}]
+    assert len(lines) == 6
+    assert [line for line in lines if line not in printed.splitlines()] == []
+    assert len(re.findall(r"^site-\d: [01]\.\d+ of 36 held-out images covered", printed, re.MULTILINE)) == 10
+
+
+def run_simulation(home, plan, **configuration):
+    """One round with ten sites, of which the last two have one name."""
+    (home / "plan.json").write_text(plan.to_json())
+    files = {"plan": f"{home}/plan.json", "output": f"{home}/calibration.json"}
+    printed = simulate(APP, home, 10, timeout=300, **files, **configuration)
+    assert (home / "calibration.json").exists(), printed
+    return fc.Calibration.read(home / "calibration.json")
+
+
+def test_simulation_is_the_same_as_files_and_refuses_a_site_that_is_there_twice(home):
+    plan = fc.plan(n_sites=10, confidence_level=[0.8, 0.9])
+    calibration = run_simulation(home, plan)
+    reports = [fc.report(plan, scores(i), site=f"site-{min(i, 8)}") for i in range(10)]
+    expected = fc.calibrate(plan, reports, on_refused="skip")
+    assert calibration.to_json() == expected.to_json()
+    assert calibration.n_answers == 8
+    assert calibration.n_missing == 2
+    assert [(r.source, r.reason) for r in calibration.refused] == [
+        ("site-8", "2 different reports from this site: none of them counts")
+    ]
+
+
+def test_private_sites_pay_from_their_own_ledgers(home):
+    privacy = fc.Privacy(epsilon=5.0, bins=fc.Bins.uniform(0, 1, 50))
+    plan = fc.plan(n_sites=10, n_points=200, confidence_level=0.8, privacy=privacy)
+    for i in range(9):
+        ledger = fc.Ledger.create(home / f"site-{i}")
+        ledger.set_budget("scores", 5.0 if i else 4.0)  # too little at the first site
+    calibration = run_simulation(home, plan, ledgers=str(home))
+    # Of the two sites of one name, the second finds other data under that name: its ledger refuses.
+    assert [answer.site for answer in calibration.answers] == [f"site-{i}" for i in range(1, 9)]
+    assert [float(fc.Ledger(home / f"site-{i}").spent("scores")) for i in range(9)] == [0.0] + 8 * [5.0]
+    released = [fc.report(plan, scores(i), site=f"site-{i}", **paid(home, i)) for i in range(1, 8)]
+    kept = {received.site: received.report for received in calibration.reports}
+    assert {report.site: report.digest for report in released}.items() <= kept.items()
+
+
+def paid(home, i):
+    """A ledger that was charged gives the same answer again."""
+    return {"ledger": fc.Ledger(home / f"site-{i}"), "dataset": "scores"}
+
+
+def test_the_guide_in_deployment(home):
+    proxy()
+    printed = run_documented("deploy.py", home, "--home", str(home / "federation"))
+    assert "from 4 of 4 sites" in printed
+    assert len(re.findall(r"^site-\d: [01]\.\d+ of 90 held-out images covered", printed, re.MULTILINE)) == 4
+
+
+def test_deployment_with_sites_that_fail_hang_die_and_lie(home):
+    names = ("north", "south", "raises", "hangs", "dies")
+    plan = fc.plan(n_points=dict.fromkeys(names, 200), confidence_level=0.8)
+    (home / "plan.json").write_text(plan.to_json())
+    (home / "secret.txt").write_text(SECRET)
+    with deploy.Deployment(home / "federation") as federation:
+        federation.start_server(proxy=proxy())
+        the_proxy_lets_only_sites_in(federation)
+        federation.add_site("north", seed=1)
+        federation.add_site("south", seed=2)
+        federation.add_site("raises", behaviour="raises", secret=str(home / "secret.txt"))
+        federation.add_site("hangs", behaviour="hangs", mark=str(home / "hangs"))
+        federation.add_site("dies", behaviour="hangs", mark=str(home / "dies"))
+        federation.add_site("mallory", seed=3, **{"poses-as": "north"})
+        federation.add_site("stranger", register=False, seed=4)
+        federation.add_site("twin", register=False, key=federation.home / "south" / "key", seed=5)
+        wait_until(lambda: online(federation) == 6, "six registered sites are online", federation)
+        log = start_run(federation, home, timeout=60)
+        wait_until((home / "dies").exists, "the site has begun", federation)
+        federation.end("dies", signal.SIGKILL)
+        run = federation.processes["run"]
+        wait_until(lambda: run.poll() is not None, "the run has ended", federation, seconds=200)
+        server_log = Path(log.name).read_text()
+
+        calibration = fc.Calibration.read(home / "calibration.json")
+        expected = as_in_files(
+            plan, {"north": 1, "south": 2}, on_refused="skip", unreadable=calibration.refused
+        )
+        assert calibration.to_json() == expected.to_json()
+        assert calibration.missing == ("dies", "hangs", "raises")
+        assert [(r.source, r.reason) for r in calibration.refused] == [
+            ("mallory", "registered as 'mallory', but reports as 'north'")
+        ]
+        assert "raises sent no report: the site could not compute its scores" in server_log
+        assert "hangs did not answer within 60 s" in server_log
+        # Flower notices a dead SuperNode after some fifty seconds; until then it is only silent.
+        assert re.search("dies (sent no report: Flower's error code|did not answer within)", server_log)
+        assert "stranger" not in server_log
+        # A second SuperNode with a key that is in use is turned away by the SuperLink.
+        assert federation.processes["twin"].poll() is not None or "rror" in site_log(federation, "twin")
+        assert "everything that leaves the site" not in site_log(federation, "twin")
+
+        assert SECRET in site_log(federation, "raises")
+        for file in [*federation.server.rglob("*"), Path(log.name), *home.glob("calibration.*")]:
+            if file.is_file():
+                assert SECRET.encode() not in file.read_bytes(), file
+
+
+def site_log(federation, name):
+    return (federation.home / name / f"{name}.log").read_text()
+
+
+def the_proxy_lets_only_sites_in(federation):
+    """The Control API answers to whoever reaches the SuperLink, and to nobody through the proxy."""
+    federation.connect("outside", federation.door)
+    assert "Error" not in federation.flwr("supernode", "list", "deployment")
+    key = federation.home / "intruder"
+    deploy.make_key(key)
+    refused = federation.flwr("supernode", "register", f"{key}.pub", "outside", check=False)
+    assert "403" in refused or "Forbidden" in refused, refused
+    trust = ssl.create_default_context(cafile=federation.server / "ca.crt")
+    for path in (
+        "/v1/control/list-nodes",
+        "/v1/runtime/get-nodes",
+        "/v1/fleet/../control/list-nodes",
+        "/v1/fleet/%2e%2e/control/list-nodes",
+        "/v1/fleet/..%2fcontrol/list-nodes",
+        "//v1/control/list-nodes",
+        "/openapi.json",
+    ):
+        with pytest.raises(urllib.error.HTTPError) as outcome:
+            urllib.request.urlopen(f"https://localhost:{federation.door}{path}", data=b"", context=trust)
+        assert outcome.value.code in {400, 403}, path
+    for port in (federation.port, federation.door):  # a large message gets through, to be refused inside
+        body, address = b"x" * 2_000_000, f"https://localhost:{port}/v1/fleet/push-object"
+        with pytest.raises(urllib.error.HTTPError) as outcome:
+            urllib.request.urlopen(address, data=body, context=trust)
+        assert outcome.value.code not in {413, 500, 502}, outcome.value
+
+
+def online(federation):
+    listed = json.loads(federation.flwr("supernode", "list", "deployment", "--format", "json"))
+    return sum(node["status"] == "online" for node in listed["nodes"])
+
+
+def start_run(federation, home, **configuration):
+    values = {"plan": str(home / "plan.json"), "output": str(home / "calibration.json"), **configuration}
+    settings = " ".join(f"{field}={json.dumps(value)}" for field, value in values.items())
+    command = ["flwr", "run", str(APP), "deployment", "--stream", "--run-config", settings]
+    log = (home / "run.log").open("w")
+    federation.processes["run"] = subprocess.Popen(
+        command, stdout=log, stderr=log, env=deploy.environment(federation.server), start_new_session=True
+    )
+    return log
+
+
+def wait_until(condition, what, federation, seconds=120):
+    end = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > end:
+            logs = sorted(federation.home.rglob("*.log"))
+            pytest.fail(
+                f"not in time: {what}\n" + "\n".join(f"{log}:\n{log.read_text()[-2000:]}" for log in logs)
+            )
+        time.sleep(0.5)

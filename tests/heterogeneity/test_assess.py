@@ -1,0 +1,80 @@
+"""What a coordinator learns from the sites' answers."""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from checked_calibrations import calibrated
+
+import fedconformal as fc
+from fedconformal.documents import Check
+from fedconformal.heterogeneity import answer, assess, check
+from fedconformal.heterogeneity._counting import interval, p_value
+from fedconformal.privacy import CountNoise
+from support import FALSE_ALARM
+
+SURE = Fraction("0.95")
+
+
+def answered(calibration, counts, n=212, epsilon=None):
+    return [
+        Check(calibration=calibration.digest, site=site, n=n, epsilon=epsilon, covered=covered)
+        for site, covered in counts.items()
+    ]
+
+
+def test_who_falls_short():
+    """182 of 212 have p-value 0.033: short for a site alone, not for one of several."""
+    calibration = calibrated(1.0)
+    result = assess(calibration, answered(calibration, {"A": (195,), "B": (160,), "C": (182,)}))
+    assert [row.site for row in result.short] == ["B"]
+    assert "falls short at: B (level 90 %) (the probability" in result.sentence()
+    assert "is at most 5 %" in result.sentence()
+    pair = assess(calibration, answered(calibration, {"A": (195,), "C": (182,)}))
+    assert "No site can be said to fall short" in pair.sentence()
+    assert pair.rows[1].found.falls_short
+    alone = assess(calibration, answered(calibration, {"C": (182,)}))
+    assert [row.site for row in alone.short] == ["C"]
+
+
+def test_an_exact_answer_says_what_the_site_saw():
+    calibration, scores = calibrated(1.5, 0.5), np.arange(200) / 100
+    seen = check(calibration, scores)
+    rows = assess(calibration, [answer(calibration, scores, site="A")]).rows
+    assert tuple(row.found for row in rows) == seen.levels
+
+
+def test_noise_is_shared_by_finite_levels():
+    calibration = calibrated(1.0, math.inf, 0.5)
+    rows = assess(calibration, answered(calibration, {"A": (190, 212, 100)}, epsilon=0.4)).rows
+    noise = CountNoise.of(Fraction("0.2"))
+    assert rows[0].found.interval == interval(212, 190, SURE, noise)
+    assert rows[2].found.p_value == p_value(212, 100, Fraction("0.8"), noise)
+    assert rows[1].found.interval == (1.0, 1.0)
+
+
+def test_answers_that_do_not_fit_are_all_named():
+    calibration, other = calibrated(1.0, math.inf), calibrated(2.0, math.inf)
+    wrong = [
+        *answered(other, {"A": (1, 212)}),
+        *answered(calibration, {"B": (1, 2, 3), "C": (1, 211), "D": (1, 212)}),
+        *answered(calibration, {"D": (1, 212)}),
+    ]
+    with pytest.raises(
+        ValueError, match=r"4 refused: A: checks another.*B: has 3 counts.*C: says.*D: answered 2"
+    ):
+        assess(calibration, wrong)
+    with pytest.raises(ValueError, match="at least one"):
+        assess(calibration, [])
+
+
+def test_a_private_answer_still_finds_a_site_that_differs(tmp_path):
+    """A site with 10 % coverage of 200 cases: missed with probability below FALSE_ALARM."""
+    ledger = fc.Ledger.create(tmp_path / "site.db")
+    ledger.set_budget("new", 2.0)
+    calibration, scores = calibrated(0.19), np.arange(200) / 100
+    made = answer(calibration, scores, site="odd", epsilon=1.0, ledger=ledger, dataset="new")
+    unnoticed = CountNoise.of(1.0).cdf(20 - 100)  # so much noise that half of the cases seem covered
+    assert unnoticed < FALSE_ALARM
+    assert [row.site for row in assess(calibration, [made]).short] == ["odd"]

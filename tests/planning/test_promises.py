@@ -1,0 +1,147 @@
+"""Whose new points a threshold is for: ranks, votes, laws, refusals and words of each promise."""
+
+import math
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import fedconformal as fc
+from fedconformal.planning import CRITERIA, PROMISES, Advice, Block, Design, Exact, Goal, Sites
+from fedconformal.planning.promises import EachSite, Population
+from support import hoeffding_limit
+
+NINE = Fraction(9, 10)
+
+
+def goal(criterion, **options):
+    return Goal(NINE, CRITERIA[criterion](), **options)
+
+
+def sites(*sizes):
+    return Sites(*np.unique(sizes, return_counts=True))
+
+
+class TestRegistry:
+    def test_are_found_by_name(self):
+        assert (PROMISES["population"], PROMISES["each-site"]) == (Population, EachSite)
+        with pytest.raises(ValueError, match=r"promise must be one of .*'population'.*, got 'everyone'"):
+            fc.plan(n_sites=5, n_points=50, promise="everyone")
+
+    def test_two_of_one_class_are_the_same(self):
+        assert Population() == Population()
+        assert hash(EachSite()) == hash(EachSite())
+        assert Population() != EachSite()
+
+    @pytest.mark.parametrize("name", ["population", "each-site"])
+    def test_have_words_for_everything(self, name):
+        promise = PROMISES[name]()
+        assert promise.assumed().endswith(".")
+        assert "site" in promise.assumed_in_groups()
+        assert promise.shortfall("at Ulm").startswith("cases at Ulm")
+        assert "P(C ≤ c)" in promise.law_formula("p", is_bound=True)
+        assert promise.promise_formula(goal("marginal"), None) == "E[C] ≥ level"
+        assert "cases" in promise.whose
+
+    def test_only_what_is_not_usual_is_mentioned(self):
+        assert Population().options() == ""
+        assert EachSite().options() == "for each site by itself"
+        assert EachSite().promise_formula(goal("conditional"), 0.1) == "P(C ≥ level at every site) ≥ 1 − 0.1"
+
+
+class TestPopulation:
+    def test_ranks_and_votes_are_searched_together(self):
+        design = Population().choose(sites(40, 60, 60), goal("stable"), Exact(), None)
+        assert design.law().mean() >= 0.9
+        assert design.promise == Population()
+
+    def test_the_law_is_of_the_votes_below_a_coverage(self):
+        design = Design(goal("marginal", max_faulty=1), Population(), Exact(), (Block(5, 20, (19,)),), 4)
+        law = fc.CoverageLaw(5, 20, 19, 4, max_faulty=1)
+        assert design.law().mean() == pytest.approx(law.mean(), abs=1e-13)
+
+
+class TestEachSite:
+    def test_every_site_sends_the_rank_that_would_do_by_itself(self):
+        plan = fc.plan(n_points={"A": 30, "B": 80, "C": 12}, promise="each-site")
+        assert list(plan.local_ranks) == [28, 73, 12]
+        assert plan.server_rank == 3
+        assert plan.levels[0].share == "9/10"
+
+    def test_each_site_is_covered_whatever_the_others_are(self):
+        """4,000 federations of three very different sites; each is covered at least as often as the level."""
+        sizes, runs, rng = {"A": 30, "B": 80, "C": 12}, 4000, np.random.default_rng(2)
+        plan = fc.plan(n_points=sizes, promise="each-site")
+        ranks = dict(zip(sizes, plan.local_ranks, strict=True))
+        draws = {
+            "A": (rng.exponential(size=(runs, 30)), stats.expon.cdf),
+            "B": (5 + rng.standard_normal((runs, 80)), stats.norm(5).cdf),
+            "C": (rng.random((runs, 12)) * 5.5, stats.uniform(0, 5.5).cdf),
+        }
+        reports = [np.sort(scores, axis=1)[:, ranks[name] - 1] for name, (scores, _) in draws.items()]
+        threshold = np.max(reports, axis=0)
+        for name, (_, cdf) in draws.items():
+            coverage = cdf(threshold)
+            assert coverage.mean() >= ranks[name] / (sizes[name] + 1) - hoeffding_limit(runs)
+            # The stated bound holds for the whole law of every site: the empirical cdf is not above it.
+            for c in (0.7, 0.8, 0.9, 0.95):
+                assert (coverage <= c).mean() <= plan.law.cdf(c) + hoeffding_limit(runs)
+
+    def test_all_sites_at_once_with_the_conditional_criterion(self):
+        """4,000 federations: the share in which every site reaches the level is at least 1 - delta."""
+        sizes, runs, rng = [60, 60, 90, 200], 4000, np.random.default_rng(6)
+        plan = fc.plan(n_points=sizes, promise="each-site", criterion="conditional", delta=0.2)
+        own = [
+            np.sort(rng.random((runs, n)), axis=1)[:, l - 1]
+            for n, l in zip(sizes, plan.local_ranks, strict=True)
+        ]
+        assert (np.min(own, axis=0) >= 0.9).mean() >= 0.8 - hoeffding_limit(runs)
+        for n, l in zip(sizes, plan.local_ranks, strict=True):
+            missed = [stats.beta.cdf(0.9, rank, n - rank + 1) for rank in (l, l - 1)]
+            each = 0.2 / 4
+            assert missed[0] <= each < missed[1]  # no smaller rank would do
+
+    def test_the_law_is_the_worst_sites_own(self):
+        design = EachSite().choose(sites(30, 80, 12), goal("marginal"), Exact(), None)
+        assert design.law().mean() == pytest.approx(min(28 / 31, 73 / 81, 12 / 13))
+        assert design.law().cdf(0.8) == max(
+            stats.beta.cdf(0.8, l, n - l + 1) for n, l in ((30, 28), (80, 73), (12, 12))
+        )
+
+    def test_a_site_that_is_too_small_gets_an_infinite_threshold_and_advice(self):
+        with pytest.warns(fc.InfeasibleWarning, match="9 points at each of 2 sites"):
+            plan = fc.plan(n_points=[5, 100], confidence_level=0.9, promise="each-site")
+        assert plan.law.mean() == 1.0
+        options = {"promise": "each-site", "criterion": "conditional", "on_infeasible": "ignore"}
+        plan = fc.plan(n_points=[5, 100], confidence_level=0.9, **options)
+        n = plan.levels[0].advice.n_points
+        assert fc.plan(n_points=[n, n], confidence_level=0.9, **options).feasible
+        assert not fc.plan(n_points=[n - 1, n - 1], confidence_level=0.9, **options).feasible
+
+    def test_votes(self):
+        design = EachSite().choose(sites(5, 100), goal("marginal"), Exact(), None)
+        assert EachSite().votes(design) == (3, Advice(n_points=9))
+        assert EachSite().votes(replace(design, blocks=design.blocks[1:])) == (1, None)
+
+    @pytest.mark.parametrize(
+        ("options", "words"),
+        [
+            ({"criterion": "stable"}, "criterion must be marginal or conditional.*got 'stable'"),
+            ({"max_faulty": 1}, "max_faulty does not go"),
+            ({"local_ranks": "paper"}, "local_ranks does not go"),
+            ({"n_points": None, "criterion": "conditional"}, "needs n_points"),
+            ({"privacy": fc.Privacy(epsilon=1.0, bins=fc.Bins.uniform(0, 1, 10))}, "privacy does not go"),
+        ],
+    )
+    def test_what_does_not_go_with_it(self, options, words):
+        with pytest.raises(ValueError, match=f"{words}.*promise 'each-site'|{words}"):
+            fc.plan(**{"n_sites": 5, "n_points": 50, "promise": "each-site", **options})
+
+    def test_a_file_cannot_keep_a_smaller_report(self):
+        design = EachSite().choose(sites(30, 80), goal("marginal"), Exact(), None)
+        EachSite().check_design(design)
+        with pytest.raises(ValueError, match="keeps the largest report"):
+            EachSite().check_design(replace(design, server_rank=1))
+        EachSite().check_design(replace(design, server_rank=math.inf))

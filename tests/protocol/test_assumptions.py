@@ -1,0 +1,126 @@
+"""What a guarantee rests on: codes in the document, sentences for people."""
+
+import json
+
+import numpy as np
+import pytest
+
+import fedconformal as fc
+from documents.samples import with_digest
+from fedconformal.planning.promises import Population
+from fedconformal.protocol import _assumptions, assumption_sentences, assumptions_of
+from protocol.sending import SIZES, federation
+
+PRIVATE = fc.Privacy(epsilon=2.0, bins=fc.Bins.uniform(0, 1, 100))
+KEYS = {"A": "ed25519:" + "0" * 64, "B": "ed25519:" + "1" * 64}
+
+
+@pytest.fixture(scope="module")
+def found():
+    plan = fc.plan(n_points=SIZES, confidence_level=0.9)
+    return fc.calibrate(plan, federation(plan, SIZES)[1:])
+
+
+class TestCodes:
+    def test_are_in_the_document(self, found):
+        assert found.assumptions == ("alike", "ties", "silence", "as-planned", "not-authenticated")
+        assert json.loads(found.to_json())["assumptions"] == list(found.assumptions)
+
+    @pytest.mark.parametrize(
+        ("wishes", "n_missing", "codes"),
+        [
+            ({"n_sites": 3}, 0, {"alike", "ties", "as-planned", "not-authenticated"}),
+            ({"n_sites": 3}, 1, {"alike", "ties", "silence", "as-planned", "not-authenticated"}),
+            ({"n_sites": 3, "max_faulty": 1}, 0, {"alike", "ties", "faulty", "not-authenticated"}),
+            ({"promise": "each-site"}, 0, {"each-site-alike", "ties", "as-planned", "not-authenticated"}),
+            ({"sites": ["A", "B"], "keys": KEYS}, 0, {"alike", "ties", "as-planned"}),
+            (
+                {"confidence_level": [0.8, 0.9]},
+                0,
+                {"alike", "ties", "as-planned", "not-authenticated", "several-levels"},
+            ),
+            (
+                {"n_sites": 5, "n_points": 500, "privacy": PRIVATE},
+                0,
+                {"alike", "ties", "as-planned", "private", "not-authenticated"},
+            ),
+            (
+                {"groups": {"a": None}, "sites": ["A", "B"], "keys": KEYS},
+                0,
+                {"alike", "labels-first", "ties", "silence", "as-planned", "signed-whole"},
+            ),
+        ],
+    )
+    def test_say_what_applies(self, wishes, n_missing, codes):
+        found = assumptions_of(fc.plan(**wishes), n_missing)
+        assert set(found) == codes
+        assert len(found) == len(codes)
+
+
+class TestSentences:
+    def test_rewording_one_changes_no_digest(self, found, monkeypatch):
+        before, digest = assumption_sentences(found), found.digest
+        monkeypatch.setitem(_assumptions._SENTENCES, "ties", lambda calibration: "Ties do no harm.")
+        monkeypatch.setattr(Population, "assumed", lambda self: "All cases are alike.")
+        plan = fc.plan(n_points=SIZES, confidence_level=0.9)
+        again = fc.calibrate(plan, federation(plan, SIZES)[1:])
+        assert again.digest == digest
+        assert plan.digest == found.plan.digest
+        assert fc.Calibration.from_json(found.to_json()).digest == digest
+        after = assumption_sentences(again)
+        assert after[:2] == ("All cases are alike.", "Ties do no harm.")
+        assert after[2:] == before[2:]
+
+    def test_every_code_of_this_version_has_one(self, found):
+        for code in (*_assumptions._SENTENCES, "alike", "each-site-alike"):
+            (sentence,) = assumption_sentences(found.model_copy(update={"assumptions": (code,)}))
+            assert sentence.endswith(".")
+            assert "does not know" not in sentence
+
+    def test_a_code_of_another_version_is_said_to_be_unknown(self, found):
+        content = with_digest({**json.loads(found.to_json()), "assumptions": ["new-thing"]})
+        other = fc.Calibration.from_json(json.dumps(content))
+        assert assumption_sentences(other) == ("An assumption that this version does not know: new-thing.",)
+
+    def test_numbers_are_those_of_the_calibration(self, found):
+        assert any(
+            "1 site did not answer; whether a site answers" in words for words in assumption_sentences(found)
+        )
+        plan = fc.plan(n_sites=9, n_points=50, max_faulty=2)
+        faulty = fc.calibrate(plan, federation(plan, dict.fromkeys("ABCDEFG", 50)))
+        words = " ".join(assumption_sentences(faulty))
+        assert "At most 2 of the reports are wrong" in words
+        assert "2 sites did not answer" in words
+
+    def test_of_one_group_they_are_read_as_of_an_ordinary_calibration(self):
+        plan = fc.plan(groups={"a": [60, 60]}, confidence_level=0.8)
+        labels = ["a"] * 60
+        reports = [fc.report(plan, np.arange(60.0), site=site, groups=labels) for site in "AB"]
+        words = assumption_sentences(fc.calibrate(plan, reports)["a"])
+        assert "Whether a site answers does not depend on any site's scores." in words
+        assert not any("In each group" in sentence for sentence in words)
+
+    def test_to_each_site_sites_may_differ(self):
+        plan = fc.plan(n_points={"A": 60, "B": 80}, promise="each-site")
+        each = fc.calibrate(plan, federation(plan, {"A": 60, "B": 80}))
+        assert "sites may differ in any way" in assumption_sentences(each)[0]
+
+    def test_private_groups_share_the_loss_of_the_whole_message(self):
+        plan = fc.plan(groups={"a": [2000] * 2, "b": [2000] * 2}, privacy=PRIVATE, confidence_level=0.8)
+
+        class Free:
+            def answer(self, dataset, *, sample, **_):
+                return sample()
+
+        labels = np.repeat(["a", "b"], 2000)
+        reports = [
+            fc.report(
+                plan, np.random.default_rng(0).random(4000), site=s, groups=labels, ledger=Free(), dataset="D"
+            )
+            for s in "AB"
+        ]
+        words = " ".join(assumption_sentences(fc.calibrate(plan, reports)))
+        assert (
+            "Each site's message is 2-differentially private, even for somebody with one record in" in words
+        )
+        assert "In each group by itself" in words

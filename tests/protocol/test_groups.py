@@ -1,0 +1,355 @@
+"""Groups: one threshold per label, in one round."""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import fedconformal as fc
+from fedconformal.protocol._groups import split_epsilon
+from protocol.sending import GROUPS, SITES, SPREAD, altered, answered, drawn, partly
+from support import hoeffding_limit, kolmogorov_distance, kolmogorov_limit
+
+BINS = fc.Bins.uniform(0, 10, 50)
+
+
+@pytest.fixture(scope="module")
+def data():
+    rng = np.random.default_rng(5)
+    return {site: drawn(GROUPS, rng, site=site) for site in SITES}
+
+
+@pytest.fixture(scope="module")
+def plan():
+    return fc.plan(groups=GROUPS, confidence_level=0.8)
+
+
+@pytest.fixture(scope="module")
+def reports(plan, data):
+    return answered(plan, data)
+
+
+@pytest.fixture(scope="module")
+def calibration(plan, reports):
+    return fc.calibrate(plan, reports)
+
+
+class TestInside:
+    """What is inside is what ordinary plans give, label by label."""
+
+    @pytest.mark.parametrize(
+        "arguments",
+        [
+            {"confidence_level": 0.8, "criterion": "marginal"},
+            {"confidence_level": [0.7, 0.8], "criterion": "stable"},
+            {"confidence_level": 0.7, "criterion": "conditional", "delta": 0.2, "score": "absolute"},
+        ],
+    )
+    def test_the_same_as_label_by_label(self, data, arguments):
+        plan = fc.plan(groups=GROUPS, **arguments)
+        calibration = fc.calibrate(plan, answered(plan, data))
+        for label, by_site in GROUPS.items():
+            there = {site: n for site, n in by_site.items() if n}
+            alone = fc.plan(n_points=there, **arguments)
+            reports = [
+                fc.report(alone, scores[labels == label], site=site)
+                for site, (scores, labels) in data.items()
+                if site in there
+            ]
+            expected = fc.calibrate(alone, reports)
+            assert plan[label].to_json() == alone.to_json()
+            assert calibration[label].parts == expected.parts
+            assert calibration[label].plan == expected.plan
+            assert calibration.threshold[label] == expected.threshold
+            means = [[law.mean() for law in found.laws] for found in (calibration[label], expected)]
+            assert means[0] == means[1]
+
+    def test_open_plans(self, data):
+        plan = fc.plan(groups=dict.fromkeys(GROUPS), sites=SITES, confidence_level=0.8)
+        calibration = fc.calibrate(plan, answered(plan, data))
+        alone = fc.plan(sites=SITES, confidence_level=0.8)
+        for label in GROUPS:
+            reports = [
+                fc.report(alone, scores[labels == label], site=site)
+                for site, (scores, labels) in data.items()
+                if (labels == label).any()
+            ]
+            assert calibration[label].parts == fc.calibrate(alone, reports).parts
+        assert calibration.missing == {"child": (), "old": (), "young": ("C",)}
+
+    def test_numbers_are_labels_too(self):
+        rng = np.random.default_rng(0)
+        plan = fc.plan(groups={0: [30, 40], 1: [50, 20]}, confidence_level=0.8)
+        assert plan == fc.plan(groups={"1": [50, 20], "0": [30, 40]}, confidence_level=0.8)
+        scores, labels = rng.random(80), np.repeat([0, 1], [30, 50])
+        sent = fc.report(plan, scores, site="A", groups=labels)
+        assert sent == fc.report(plan, scores, site="A", groups=labels.astype(str))
+        assert sent == fc.report(plan, scores, site="A", groups=labels.tolist())
+
+    def test_a_group_may_have_a_plan_of_its_own(self):
+        own = fc.plan(n_points=GROUPS["old"], confidence_level=0.8, criterion="marginal")
+        plan = fc.plan(groups={**GROUPS, "old": own}, confidence_level=0.8)
+        assert plan["old"] == own
+        assert plan["child"].criterion == "stable"
+
+    def test_a_site_without_points_of_a_group_is_left_out_or_missing(self, plan, data):
+        assert plan["young"].site_names == ("A", "B")
+        sizes = {**GROUPS, "young": {"A": 90, "B": 60, "C": 70}}
+        expecting = fc.plan(groups=sizes, confidence_level=0.8)
+        calibration = fc.calibrate(expecting, answered(expecting, data))
+        assert calibration.missing == {"child": (), "old": (), "young": ("C",)}
+        assert calibration.n_missing["young"] == 1
+        assert calibration.law["young"].n_sites == 2
+        assert calibration.law["young"].mean() >= 0.8
+
+
+class TestCoverage:
+    def test_each_group_has_its_own_exact_law(self):
+        """1,500 runs of three groups at sites with very different mixes; each of the three comparisons
+        with a law fails by chance with probability below 1e-7 (Massart), the last one with probability below
+        2e-7 (Hoeffding)."""
+        plan = fc.plan(groups=GROUPS, confidence_level=0.8, criterion="conditional", delta=0.3)
+        rng, runs = np.random.default_rng(8), 1500
+        coverage = {label: np.empty(runs) for label in GROUPS}
+        for i in range(runs):
+            found = fc.calibrate(
+                plan, answered(plan, {site: drawn(GROUPS, rng, site=site) for site in SITES})
+            )
+            for label, threshold in found.threshold.items():
+                coverage[label][i] = 1 - math.exp(-threshold / SPREAD[label])
+        for label, law in found.law.items():
+            assert law.cdf(0.8) <= 0.3
+            assert kolmogorov_distance(coverage[label], law.cdf) < kolmogorov_limit(runs)
+        # Groups are independent of each other, so all of them hold with the product of the probabilities.
+        together = np.all([c >= 0.8 for c in coverage.values()], axis=0).mean()
+        promised = math.prod(law.sf(0.8) for law in found.law.values())
+        assert promised >= 0.7**3
+        assert abs(together - promised) < hoeffding_limit(runs)
+
+    def test_one_threshold_for_all_misses_a_group_by_far(self):
+        """What groups are for: 400 runs, the spread-out group is covered far below the level without them."""
+        rng, runs, sizes = np.random.default_rng(3), 400, {"old": [80] * 4, "young": [20] * 4}
+        ordinary = fc.plan(n_sites=4, n_points=100, confidence_level=0.8)
+        grouped = fc.plan(groups=sizes, confidence_level=0.8)
+        labels = np.repeat(["old", "young"], [80, 20])
+        covered = np.empty((runs, 2))
+        for i in range(runs):
+            scores = [rng.exponential([SPREAD[label] for label in labels]) for _ in range(4)]
+            one = fc.calibrate(ordinary, [fc.report(ordinary, s, site=f"{j}") for j, s in enumerate(scores)])
+            each = fc.calibrate(
+                grouped, [fc.report(grouped, s, site=f"{j}", groups=labels) for j, s in enumerate(scores)]
+            )
+            covered[i] = [
+                1 - math.exp(-t / SPREAD["young"]) for t in (one.threshold, each.threshold["young"])
+            ]
+        assert covered[:, 0].mean() < 0.5
+        assert covered[:, 1].mean() > 0.8 - hoeffding_limit(runs)
+
+    def test_sites_missing_a_group_keep_its_law(self):
+        """600 runs; fails by chance with probability below 1e-7 (Massart)."""
+        plan = fc.plan(groups={"a": [30] * 6, "b": [30] * 6}, confidence_level=0.8, criterion="stable")
+        rng, runs = np.random.default_rng(4), 600
+        coverage = np.empty(runs)
+        for i in range(runs):
+            found = fc.calibrate(plan, [partly(plan, rng, j, who_has_b=4) for j in range(6)])
+            assert found.n_missing == {"a": 0, "b": 2}
+            coverage[i] = found.threshold["b"]
+        assert found.law["b"].mean() >= 0.8
+        assert kolmogorov_distance(coverage, found.law["b"].cdf) < kolmogorov_limit(runs)
+
+
+class TestRefused:
+    def test_infeasible_groups_have_an_infinite_threshold_and_advice(self):
+        with pytest.warns(fc.InfeasibleWarning, match="Group 'few': No ranks reach the level 0.9"):
+            plan = fc.plan(groups={"few": [2, 2], "many": [60, 60]}, confidence_level=0.9)
+        with pytest.raises(ValueError, match="Group 'few'"):
+            fc.plan(groups={"few": [2, 2]}, confidence_level=0.9, on_infeasible="raise")
+        rng = np.random.default_rng(0)
+        labels = ["few"] * 2 + ["many"] * 60
+        found = fc.calibrate(plan, [fc.report(plan, rng.random(62), site=s, groups=labels) for s in "AB"])
+        assert found.threshold["few"] == math.inf
+        assert found["few"].levels[0].advice == plan["few"].levels[0].advice is not None
+        assert found.threshold["many"] < 1
+
+    def test_a_group_nobody_answers_for(self, plan, data):
+        only_old = {site: (s[labels == "old"], labels[labels == "old"]) for site, (s, labels) in data.items()}
+        found = fc.calibrate(plan, answered(plan, only_old))
+        assert [label for label in plan.labels if not found[label].is_calibrated] == ["child", "young"]
+        assert found.is_calibrated
+        assert found.missing["young"] == ("A", "B")
+        assert found.threshold_of(["young"]).tolist() == [math.inf]  # no warning: the plan has this group
+        assert {label for label, law in found.law.items() if law is not None} == {"old"}
+        assert fc.Calibration.from_json(found.to_json()) == found
+        assert all(finding.holds for finding in fc.audit.verify(found))
+
+    def test_too_few_answers_against_faulty_sites(self):
+        plan = fc.plan(groups={"a": [30] * 5, "b": [30] * 5}, confidence_level=0.7, max_faulty=1)
+        rng = np.random.default_rng(0)
+        found = fc.calibrate(plan, [partly(plan, rng, j, who_has_b=2) for j in range(5)])
+        assert found["a"].is_calibrated
+        rest = found["b"]
+        assert not rest.is_calibrated
+        assert ([answer.site for answer in rest.answers], rest.n_missing) == (["0", "1"], 3)
+        assert found.threshold["b"] == math.inf
+
+    def test_duplicates(self, plan, data, reports):
+        with pytest.raises(fc.RefusedReportsError, match="A: the same report a second time"):
+            fc.calibrate(plan, [*reports, reports[0]])
+        found = fc.calibrate(plan, [*reports, reports[0]], on_refused="skip")
+        assert found.threshold == fc.calibrate(plan, reports).threshold
+        other = fc.report(plan, data["A"][0] * 2, site="A", groups=data["A"][1])
+        found = fc.calibrate(plan, [*reports, other], on_refused="skip")
+        assert all("A" in names for names in found.missing.values())
+        assert "2 different reports" in found.refused[0].reason
+
+    def test_order_does_not_matter(self, plan, reports, calibration):
+        assert fc.calibrate(plan, reports[::-1]) == calibration
+
+    def test_one_wrong_group_costs_a_site_that_group_only(self, plan, reports, calibration):
+        forged = [altered(reports[0], "old", n=41), *reports[1:]]
+        with pytest.raises(fc.RefusedReportsError, match=r"A, group 'old': the plan expects 40 scores"):
+            fc.calibrate(plan, forged)
+        found = fc.calibrate(plan, forged, on_refused="skip")
+        assert found.missing == {"child": (), "old": ("A",), "young": ()}
+        assert [refusal.source for refusal in found["old"].refused] == ["A"]
+        assert found["young"].parts == calibration["young"].parts
+
+    def test_other_plans_sites_and_groups(self, plan, reports):
+        other = fc.plan(groups=GROUPS, confidence_level=0.7)
+        with pytest.raises(fc.RefusedReportsError, match="answers another plan"):
+            fc.calibrate(other, reports)
+        stranger = reports[0].model_copy(update={"site": "D"})
+        with pytest.raises(fc.RefusedReportsError, match="site must be one of the 3 sites"):
+            fc.calibrate(plan, [stranger])
+        with pytest.raises(
+            fc.RefusedReportsError, match="a number for 'zebra', which is no group of the plan"
+        ):
+            fc.calibrate(plan, [altered(reports[0], "young", label="zebra")])
+        with pytest.raises(ValueError, match="0 sites answered"):
+            fc.calibrate(plan, [])
+
+    def test_at_the_site(self, plan, data):
+        scores, labels = data["A"]
+        with pytest.raises(ValueError, match=r"groups of the plan, got 'adult' in 1 of 155 rows"):
+            fc.report(plan, scores, site="A", groups=["adult", *labels[1:]])
+        with pytest.raises(ValueError, match="one label for each of the 155 scores, got 154"):
+            fc.report(plan, scores, site="A", groups=labels[1:])
+        lost = np.flatnonzero(labels == "child")[0]
+        with pytest.raises(
+            ValueError, match="group 'child': the plan expects 25 scores from site 'A', got 24"
+        ):
+            fc.report(plan, np.delete(scores, lost), site="A", groups=np.delete(labels, lost))
+        with pytest.raises(ValueError, match="scores must not be NaN"):
+            fc.report(plan, np.where(labels == "old", np.nan, scores), site="A", groups=labels)
+
+
+class TestPlan:
+    @pytest.mark.parametrize(
+        ("arguments", "words"),
+        [
+            ({"groups": {}}, "must map labels to sizes"),
+            ({"groups": {"a": {"A": 0}}}, "group 'a': no site has points of it"),
+            ({"groups": {"a": [0, 0]}}, "group 'a': no site has points of it"),
+            ({"groups": {"a": [5]}, "sites": ["A", "B"]}, "one size for each of the 2 sites, got 1"),
+            ({"groups": {"a": {"Z": 5}}, "sites": ["A"]}, "'Z', which is none of the sites"),
+            ({"groups": {1: [5], "1": [5]}}, "each label once"),
+            ({"groups": {"a": [5]}, "split": {"a": 1}}, "split goes with privacy"),
+            ({"groups": {"a": [5]}, "n_points": [5]}, "n_points does not go with groups"),
+            ({"groups": {"a": [5]}, "promise": "each-site"}, "promise 'each-site' does not go with groups"),
+            (
+                {"groups": {"a": None}, "privacy": fc.Privacy(epsilon=1.0, bins=BINS)},
+                "privacy needs n_points",
+            ),
+            (
+                {"groups": {"a": [500]}, "privacy": fc.Privacy(epsilon=1.0, bins=BINS), "split": {"b": 1}},
+                "split must hold a weight for each label",
+            ),
+            ({"groups": {"a": [5]}, "keys": {"A": "ed25519:" + "0" * 64}}, "keys must hold one public key"),
+            (
+                {"groups": {"a": [500]}, "privacy": fc.Privacy(epsilon=1.0, bins=BINS, one_hot=True)},
+                "one-hot",
+            ),
+            (
+                {
+                    "groups": {"a": [9], "b": fc.plan(n_points=[9], confidence_level=0.5)},
+                    "confidence_level": 0.8,
+                },
+                "same confidence levels",
+            ),
+        ],
+    )
+    def test_mistakes_are_named(self, arguments, words):
+        with pytest.raises(ValueError, match=words):
+            fc.plan(**arguments, on_infeasible="ignore")
+
+    def test_the_order_of_groups_does_not_matter(self, plan):
+        backwards = {label: GROUPS[label] for label in reversed(GROUPS)}
+        assert fc.plan(groups=backwards, confidence_level=0.8) == plan
+
+
+class TestSigned:
+    @pytest.fixture(scope="class")
+    @classmethod
+    def keys(cls):
+        return {site: fc.SigningKey.new() for site in "AB"}
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def plan(cls, keys):
+        """Two groups of the same sizes, so that their ordinary plans are the same."""
+        return fc.plan(
+            groups={"a": {"A": 40, "B": 40}, "b": {"A": 40, "B": 40}},
+            confidence_level=0.8,
+            keys={site: key.public_key for site, key in keys.items()},
+        )
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def reports(cls, plan, keys):
+        rng, labels = np.random.default_rng(1), ["a"] * 40 + ["b"] * 40
+        return [fc.report(plan, rng.random(80), site=s, groups=labels, key=key) for s, key in keys.items()]
+
+    def test_signed_messages_count(self, plan, reports):
+        found = fc.calibrate(plan, reports)
+        assert found.authenticated
+        assert any("signed as a whole" in words for words in fc.protocol.assumption_sentences(found))
+        assert all(finding.holds for finding in fc.audit.verify(found, reports))
+
+    def test_labels_cannot_be_exchanged(self, plan, reports):
+        assert plan["a"].digest == plan["b"].digest
+        first, second = reports[0].parts
+        swapped = (second.model_copy(update={"label": "a"}), first.model_copy(update={"label": "b"}))
+        with pytest.raises(fc.RefusedReportsError, match="signature is not that of the site's key"):
+            fc.calibrate(plan, [reports[0].model_copy(update={"parts": swapped}), reports[1]])
+
+    def test_unsigned_or_signed_by_somebody_else(self, plan, reports):
+        with pytest.raises(fc.RefusedReportsError, match="A: not signed"):
+            fc.calibrate(plan, [reports[0].model_copy(update={"signature": None}), reports[1]])
+        with pytest.raises(fc.RefusedReportsError, match="A: the signature is not"):
+            fc.calibrate(plan, [fc.SigningKey.new().sign(reports[0]), reports[1]])
+
+    def test_no_part_passes_for_an_ordinary_signed_report(self, plan, reports, keys):
+        public = {site: key.public_key for site, key in keys.items()}
+        ordinary = fc.plan(n_points={"A": 40, "B": 40}, confidence_level=0.8, keys=public)
+        forged = [
+            sent.model_copy(
+                update={"plan": ordinary.digest, "parts": (sent["a"].model_copy(update={"label": None}),)}
+            )
+            for sent in reports
+        ]
+        with pytest.raises(fc.RefusedReportsError, match="A: the signature is not"):
+            fc.calibrate(ordinary, forged)
+
+
+@given(
+    epsilon=st.decimals("0.01", 100, places=4).map(float),
+    weights=st.lists(st.integers(1, 1000), min_size=1, max_size=12),
+)
+def test_parts_of_epsilon_never_add_up_to_more(epsilon, weights):
+    split = {f"{i}": weight for i, weight in enumerate(weights)}
+    parts = split_epsilon(fc.Privacy(epsilon=epsilon, bins=BINS), split, split)
+    total = sum(Fraction(str(part.epsilon)) for part in parts.values())
+    assert Fraction(str(epsilon)) * (1 - Fraction(1, 10**10)) < total <= Fraction(str(epsilon))

@@ -1,0 +1,140 @@
+"""Which reports count, and why the others do not."""
+
+import numpy as np
+import pytest
+
+import fedconformal as fc
+from fedconformal.documents import Refusal
+from fedconformal.protocol import take_in
+from protocol.sending import SIZES, altered, federation, sent
+
+
+@pytest.fixture(scope="module")
+def plan():
+    return fc.plan(n_points=SIZES, confidence_level=0.9)
+
+
+@pytest.fixture(scope="module")
+def reports(plan):
+    return federation(plan, SIZES)
+
+
+class TestRefusals:
+    def test_nothing_is_calibrated_and_every_reason_is_named(self, plan, reports):
+        other = fc.plan(n_points=SIZES, confidence_level=0.8)
+        wrong = [
+            fc.report(other, np.ones(40), site="A"),
+            sent(plan, "Z", 40, 1.0, ranks=reports[0].ranks[0]),
+            altered(reports[1], n=61),
+            altered(reports[2], ranks=(1,)),
+        ]
+        with pytest.raises(fc.RefusedReportsError) as error:
+            fc.calibrate(plan, [reports[3], *wrong])
+        assert [(refusal.source, refusal.reason[:20]) for refusal in error.value.refused] == [
+            ("A", "answers another plan"),
+            ("Z", "site must be one of "),
+            ("B", "the plan expects 60 "),
+            ("C", "ranks [1] instead of"),
+        ]
+        assert "nothing was calibrated, 4 refused" in str(error.value)
+
+    def test_skipped_reports_count_as_missing_and_are_listed(self, plan, reports):
+        forged = altered(reports[0], ranks=(1,))
+        calibration = fc.calibrate(plan, [forged, *reports[1:]], on_refused="skip")
+        assert calibration.missing == ("A",)
+        assert calibration.refused[0].source == "A"
+        assert calibration == fc.calibrate(plan, reports[1:]).model_copy(
+            update={"refused": calibration.refused}
+        )
+
+    def test_a_second_copy_is_refused_and_the_first_counts(self, plan, reports):
+        with pytest.raises(fc.RefusedReportsError, match="A: the same report a second time"):
+            fc.calibrate(plan, [*reports, reports[0]])
+        kept = fc.calibrate(plan, [*reports, reports[0]], on_refused="skip")
+        assert kept.threshold == fc.calibrate(plan, reports).threshold
+
+    def test_two_different_reports_of_a_site_cancel_each_other(self, plan, reports):
+        second = altered(reports[0], value=99.0)
+        with pytest.raises(fc.RefusedReportsError, match="A: 2 different reports"):
+            fc.calibrate(plan, [*reports, second])
+        for order in ([second, *reports], [*reports, second]):
+            assert fc.calibrate(plan, order, on_refused="skip").missing == ("A",)
+
+    def test_without_names_no_more_sites_count_than_planned(self):
+        plan = fc.plan(n_sites=3, n_points=30, confidence_level=0.8)
+        reports = federation(plan, dict.fromkeys("ABCD", 30))
+        with pytest.raises(fc.RefusedReportsError, match="D: the plan has 3 sites with 30 scores"):
+            fc.calibrate(plan, reports[::-1])
+
+    def test_unreadable_reports_are_refusals_too(self, plan, reports):
+        broken = Refusal(source="A.json", reason="not a report")
+        with pytest.raises(fc.RefusedReportsError, match=r"A\.json: not a report"):
+            fc.calibrate(plan, reports, unreadable=[broken])
+        assert fc.calibrate(plan, reports, unreadable=[broken], on_refused="skip").refused == (broken,)
+
+    def test_groups_and_no_groups_are_told_apart(self, plan, reports):
+        """By the digest alone already; here the digest has been changed too."""
+        grouped = fc.plan(groups={"a": None})
+        labelled = fc.report(grouped, [1.0], site="A", groups=["a"])
+        for asked, report, words in [
+            (plan, labelled, "has groups, and the plan has none"),
+            (grouped, reports[0], "has no groups, as the plan has"),
+        ]:
+            forged = report.model_copy(update={"plan": asked.digest})
+            assert take_in(asked, [forged]).refused[0].reason == words
+
+    def test_a_million_ranks_get_a_short_answer(self, plan, reports):
+        part = reports[0].parts[0]
+        many = part.model_copy(update={"levels": part.levels * 1000})
+        (refusal,) = take_in(plan, [reports[0].model_copy(update={"parts": (many,)})]).refused
+        assert len(refusal.reason) < 100
+
+
+class TestIntake:
+    def test_what_counts_is_by_site(self, plan, reports):
+        intake = take_in(plan, reversed(reports))
+        assert [report.site for report in intake.reports] == sorted(SIZES)
+        assert intake.numbers[None].keys() == SIZES.keys()
+        assert (intake.refused, intake.all_refused, intake.refused_in) == ((), (), {None: ()})
+
+
+class TestSignatures:
+    @pytest.fixture(scope="class")
+    @classmethod
+    def keys(cls):
+        return {site: fc.SigningKey.new() for site in SIZES}
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def plan(cls, keys):
+        return fc.plan(
+            n_points=SIZES, confidence_level=0.9, keys={site: key.public_key for site, key in keys.items()}
+        )
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def reports(cls, plan, keys):
+        return [keys[report.site].sign(report) for report in federation(plan, SIZES)]
+
+    def test_signed_reports_count(self, plan, keys, reports):
+        again = [fc.Report.from_json(report.to_json()) for report in reports]
+        calibration = fc.calibrate(plan, again)
+        assert calibration.authenticated
+        assert "not-authenticated" not in calibration.assumptions
+        assert fc.report(plan, np.ones(40), site="A", key=keys["A"]).signature is not None
+
+    def test_others_do_not(self, plan, keys, reports):
+        wrong = [
+            (reports[0].model_copy(update={"signature": None}), "not signed"),
+            (keys["B"].sign(reports[0]), "not that of the site's key"),
+            (altered(reports[0], value=5.0), "not that of the site's key"),
+        ]
+        for report, words in wrong:
+            with pytest.raises(fc.RefusedReportsError, match=words):
+                fc.calibrate(plan, [report, *reports[1:]])
+
+    def test_without_keys_the_calibration_says_so(self):
+        plan = fc.plan(n_points=SIZES, confidence_level=0.9)
+        calibration = fc.calibrate(plan, federation(plan, SIZES))
+        assert not calibration.authenticated
+        assert "not-authenticated" in calibration.assumptions

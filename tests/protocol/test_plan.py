@@ -1,0 +1,213 @@
+"""From wishes to a Plan: arguments, defaults, open plans, several levels."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import fedconformal as fc
+from fedconformal.planning import CRITERIA
+
+BINS = fc.Bins.uniform(0, 1, 100)
+PRIVATE = fc.Privacy(epsilon=2.0, bins=BINS)
+PAPER = fc.Privacy(epsilon=2.0, bins=BINS, analysis="paper")
+
+
+class TestCriterion:
+    """Left out, it is the promise's own, or that of the private analysis."""
+
+    @pytest.mark.parametrize(
+        ("options", "meant"),
+        [
+            ({}, "stable"),
+            ({"promise": "population"}, "stable"),
+            ({"promise": "each-site"}, "marginal"),
+            ({"privacy": PRIVATE}, "stable"),
+            ({"privacy": PAPER}, "marginal"),
+            ({"n_points": None}, "stable"),
+            ({"n_points": None, "promise": "each-site"}, "marginal"),
+            ({"max_faulty": 1}, "stable"),
+            ({"confidence_level": [0.7, 0.8]}, "stable"),
+            ({"local_ranks": "paper"}, "stable"),
+        ],
+    )
+    def test_default(self, options, meant):
+        wishes = {"n_sites": 5, "n_points": 500, "confidence_level": 0.8, **options}
+        default = fc.plan(**wishes)
+        assert default.criterion == meant
+        assert default == fc.plan(**wishes, criterion=None) == fc.plan(**wishes, criterion=meant)
+
+    def test_default_in_groups(self):
+        plan = fc.plan(groups={"a": [60, 60], "b": None})
+        assert plan.criterion == {"a": "stable", "b": "stable"}
+
+    @pytest.mark.parametrize(
+        ("options", "words"),
+        [
+            ({"promise": "each-site", "criterion": "stable"}, "criterion must be marginal or conditional"),
+            ({"privacy": PAPER, "criterion": "stable"}, "criterion must be 'marginal' with the paper's"),
+            ({"privacy": PAPER, "criterion": "conditional"}, "criterion must be 'marginal' with the paper's"),
+            ({"criterion": "best"}, "criterion must be one of"),
+        ],
+    )
+    def test_an_impossible_choice_is_refused_not_replaced(self, options, words):
+        with pytest.raises(ValueError, match=words):
+            fc.plan(n_sites=5, n_points=500, confidence_level=0.8, **options)
+
+    @pytest.mark.parametrize("criterion", ["marginal", "stable", "conditional"])
+    def test_delta_is_kept_where_it_is_part_of_the_promise(self, criterion):
+        plan = fc.plan(n_sites=5, n_points=100, criterion=criterion, delta=0.2)
+        assert plan.delta == (0.2 if CRITERIA[criterion].takes_delta else None)
+
+
+class TestFunctionOfInputs:
+    def test_the_same_wishes_give_the_same_plan_and_digest(self):
+        same = [fc.plan(n_sites=10, n_points=79, confidence_level=0.9) for _ in range(2)]
+        assert same[0] == same[1]
+        assert same[0].digest == "sha256:2ea1d44bd7eb672998c83834a4397fdfcf9f0352ff01d760b29953f8dfe8a5f4"
+        assert fc.plan(n_points=[79] * 10, confidence_level=0.9) == same[0]
+
+    def test_the_papers_rule(self):
+        paper = fc.plan(n_sites=10, n_points=79, confidence_level=0.9, criterion="marginal")
+        table = fc.coverage_table(n_sites=10, n_points=79)
+        l, k = paper.local_ranks[0], paper.server_rank
+        assert table[l - 1, k - 1] == table[table >= 0.9].min()
+
+
+class TestOpenPlans:
+    def test_sites_apply_the_rule_to_what_they_have(self):
+        plan = fc.plan(confidence_level=0.9)
+        assert plan.is_open
+        assert (plan.law, plan.server_rank, plan.local_ranks, plan.n_points, plan.n_sites) == (None,) * 5
+        assert [plan.ranks_for(n) for n in (9, 10, 99, 5)] == [((9,),), ((10,),), ((90,),), ((6,),)]
+        assert fc.plan(n_sites=4, confidence_level=0.9).n_sites == 4
+        assert fc.plan(sites=["A", "B"], confidence_level=0.9).n_sites == 2
+
+    def test_several_levels(self):
+        assert fc.plan(confidence_level=[0.8, 0.9]).ranks_for(9) == ((8,), (9,))
+
+    def test_levels_with_many_digits(self):
+        level = 0.0012345678901234567
+        assert fc.plan(confidence_level=level).ranks_for(10_000) == ((13,),)
+
+
+class TestSeveralLevels:
+    @pytest.mark.parametrize("criterion", ["marginal", "stable"])
+    def test_each_level_is_planned_as_if_alone(self, criterion):
+        wishes = {"n_sites": 10, "n_points": 100, "criterion": criterion}
+        several = fc.plan(**wishes, confidence_level=[0.8, 0.9, 0.95])
+        alone = [fc.plan(**wishes, confidence_level=level) for level in (0.8, 0.9, 0.95)]
+        assert several.server_rank == tuple(plan.server_rank for plan in alone)
+        assert [list(ranks) for ranks in several.local_ranks] == [list(plan.local_ranks) for plan in alone]
+        assert [law.mean() for law in several.law] == [plan.law.mean() for plan in alone]
+        assert several.confidence_level == (0.8, 0.9, 0.95)
+
+
+class TestArguments:
+    @pytest.mark.parametrize(
+        ("arguments", "error", "words"),
+        [
+            ({"n_sites": 0, "n_points": 5}, ValueError, "n_sites must be >= 1, got 0"),
+            ({"confidence_level": 90}, ValueError, r"confidence_level must be a number in \(0, 1\), got 90"),
+            ({"confidence_level": "0.9"}, TypeError, "confidence_level must be .* got '0.9'"),
+            ({"confidence_level": math.nan}, ValueError, "confidence_level must be .* got nan"),
+            ({"confidence_level": [0.9, 0.9]}, ValueError, "different levels"),
+            ({"confidence_level": []}, ValueError, "different levels"),
+            ({"n_points": [3, -1]}, ValueError, r"n_points\[1\] must be between 1 and .*, got -1"),
+            ({"n_points": []}, ValueError, "non-empty"),
+            ({"n_points": "12"}, TypeError, "n_points"),
+            ({"n_points": [1.5]}, TypeError, "n_points"),
+            ({"n_points": [3, True]}, TypeError, "n_points"),
+            (
+                {"n_sites": 3, "n_points": [3, 1]},
+                ValueError,
+                "n_sites must be the length of n_points, 2, got 3",
+            ),
+            (
+                {"n_sites": 4, "n_points": 5, "delta": 0.6},
+                ValueError,
+                r"delta must be a number in \(0, 0.5\], got 0.6",
+            ),
+            ({"n_sites": 4, "n_points": 5, "delta": 0}, ValueError, "delta"),
+            ({"n_sites": 4, "n_points": 5, "max_faulty": 2}, ValueError, "max_faulty must be below half"),
+            ({"n_sites": 4, "n_points": 5, "max_faulty": -1}, ValueError, "max_faulty"),
+            ({"n_sites": 4, "n_points": 5, "criterion": "best"}, ValueError, "criterion must be one of"),
+            ({"n_sites": 4, "n_points": 5, "promise": "best"}, ValueError, "promise must be one of"),
+            ({"n_sites": 4, "n_points": 5, "local_ranks": "mine"}, ValueError, "local_ranks must be one of"),
+            ({"n_sites": 4, "n_points": 5, "local_ranks": 2}, ValueError, "local_ranks"),
+            (
+                {"n_sites": 4, "n_points": 5, "on_infeasible": "cry"},
+                ValueError,
+                "on_infeasible must be one of",
+            ),
+            ({"n_points": 5}, TypeError, "n_sites is needed"),
+            ({"n_points": [10**30]}, ValueError, "n_points"),
+            ({"n_sites": 3, "n_points": 10**400}, ValueError, "n_points"),
+            ({"sites": ["A\u2028B"]}, ValueError, "site"),
+            ({"sites": ["A"], "keys": {"A": "nonsense"}}, ValueError, "public_key"),
+            ({"n_sites": 4, "n_points": 5, "score": "best"}, ValueError, "name"),
+            ({"n_points": {"A": 3}, "sites": ["B"]}, ValueError, "the same"),
+            ({"sites": ["A", "A"]}, ValueError, "twice"),
+            ({"sites": "A"}, ValueError, "list of names"),
+            ({"n_sites": 3, "sites": ["A", "B"]}, ValueError, "number of site names, 2, got 3"),
+            ({"sites": ["A"], "keys": {"B": "ed25519:" + "0" * 64}}, ValueError, "keys must hold"),
+            ({"privacy": fc.Privacy(epsilon=1, bins=BINS)}, ValueError, "privacy needs n_points"),
+            ({"n_sites": 2, "n_points": 100, "privacy": 1.0}, TypeError, "privacy must be a Privacy"),
+            (
+                {"n_sites": 3, "n_points": 300, "local_ranks": "paper", "privacy": PRIVATE},
+                ValueError,
+                "local_ranks does not go with privacy",
+            ),
+            ({"n_sites": 3, "n_points": 300, "split": {"a": 1}}, ValueError, "split goes with groups"),
+        ],
+    )
+    def test_a_refusal_names_argument_value_and_range(self, arguments, error, words):
+        with pytest.raises(error, match=words):
+            fc.plan(**arguments)
+
+    def test_bounded_bins_need_a_bounded_score(self):
+        low, high = (fc.Bins.uniform(0, top, 10, bounded=True) for top in (0.9, 1.0))
+        for score, bins in [("absolute", high), ("lac", low)]:
+            with pytest.raises(ValueError, match="bounded"):
+                fc.plan(n_sites=3, n_points=300, score=score, privacy=fc.Privacy(epsilon=2, bins=bins))
+        assert fc.plan(
+            n_sites=3, n_points=300, score="lac", privacy=fc.Privacy(epsilon=2, bins=high)
+        ).feasible
+
+    def test_a_score_is_written_with_all_its_parameters(self):
+        by_name = fc.plan(score={"name": "raps", "k_reg": 2})
+        assert by_name.score.parameters == fc.scores.RAPS(k_reg=2).parameters()
+        assert by_name == fc.plan(score=fc.scores.RAPS(k_reg=2))
+        assert fc.plan(score="lac").score.name == "lac"
+
+
+class TestSizes:
+    @given(st.lists(st.integers(1, 50), min_size=1, max_size=8))
+    def test_blocks_are_runs_in_order(self, sizes):
+        plan = fc.plan(n_points=sizes, confidence_level=0.5, local_ranks="paper", on_infeasible="ignore")
+        assert list(plan.n_points) == sizes
+        assert plan.n_points == list(
+            fc.plan(
+                n_points={f"{j}": n for j, n in enumerate(sizes)},
+                confidence_level=0.5,
+                local_ranks="paper",
+                on_infeasible="ignore",
+            ).n_points
+        )
+
+    def test_names_come_with_sizes_or_apart(self):
+        by_mapping = fc.plan(n_points={"B": 30, "A": 40})
+        assert by_mapping.site_names == ("B", "A")
+        assert by_mapping == fc.plan(n_points=[30, 40], sites=["B", "A"])
+        assert fc.plan(n_points={"B": 30, "A": 40}, sites=["A", "B"]).site_names == ("A", "B")
+        assert fc.plan(n_points=30, sites=["A", "B"]).n_points == [30, 30]
+
+    def test_many_sites_of_few_sizes_are_kept_by_size(self):
+        sizes = np.tile([30, 40], 6000)
+        plan = fc.plan(n_points=sizes, local_ranks="paper")
+        assert [(block.n, block.count) for block in plan.blocks] == [(30, 6000), (40, 6000)]
+        named = fc.plan(n_points={f"{j}": int(n) for j, n in enumerate(sizes)}, local_ranks="paper")
+        assert len(named.blocks) == 12_000
+        assert named.designs[0].blocks == plan.designs[0].blocks

@@ -1,0 +1,65 @@
+"""The server's side of a round: whose answer is whose, and who is missing."""
+
+import logging
+
+import pytest
+
+import fedconformal as fc
+from fedconformal.rounds import Collection, Failure, pack_report
+
+LOG = logging.getLogger("fedconformal.test")
+PLAN = fc.plan(n_points={"A": 20, "B": 20, "C": 20}, confidence_level=0.8)
+REPORTS = {name: fc.report(PLAN, range(20), site=name) for name in "ABC"}
+
+
+def collection(**names):
+    return Collection(PLAN, names or {"1": "", "2": "", "3": ""}, engine="Test", log=LOG)
+
+
+def finish(found):
+    return found.calibrate(timeout=5, on_refused="skip")
+
+
+def test_the_calibration_is_that_of_files():
+    found = collection()
+    for node, report in zip("123", REPORTS.values(), strict=True):
+        found.receive(node, pack_report(report))
+    assert finish(found).to_json() == fc.calibrate(PLAN, REPORTS.values()).to_json()
+
+
+def test_who_fails_or_stays_silent_is_missing_and_named_in_the_log(caplog):
+    found = collection(x="A", y="B", z="C")
+    found.receive("x", pack_report(REPORTS["A"]))
+    found.fail("y", Failure.SCORES)
+    assert finish(found).missing == ("B", "C")
+    assert f"B sent no report: {Failure.SCORES.meaning}" in caplog.text
+    assert "C did not answer within 5 s" in caplog.text
+
+
+def test_a_question_is_answered_once():
+    found = collection()
+    for node in ("1", "1", None, "9"):
+        found.receive(node, pack_report(REPORTS["A"]))
+    found.fail("1", 100)
+    made = finish(found)
+    assert made.n_answers == 1
+    assert [refusal.source for refusal in made.refused] == ["unknown node"] * 4
+
+
+def test_a_registered_node_speaks_for_its_own_site_and_nobody_without_a_name_for_any():
+    found = collection(x="A", y="Z", z="")
+    for node, report in zip("xyz", REPORTS.values(), strict=True):
+        found.receive(node, pack_report(report))
+    made = finish(found)
+    assert made.missing == ("B", "C")
+    assert [refusal.reason for refusal in made.refused] == [
+        "registered as 'Z', but reports as 'B'",
+        "reports as 'C', but is not registered under a name as others are",
+    ]
+
+
+def test_secure_aggregation_is_refused():
+    privacy = fc.Privacy(epsilon=5.0, bins=fc.Bins.uniform(0, 1, 20), one_hot=True)
+    plan = fc.plan(n_sites=3, n_points=300, confidence_level=0.8, privacy=privacy)
+    with pytest.raises(ValueError, match="not offered over Test"):
+        Collection(plan, {}, engine="Test", log=LOG)

@@ -1,0 +1,51 @@
+"""What travels in a round: the plan one way, the report the other, both read with suspicion."""
+
+import zlib
+
+import pytest
+
+import fedconformal as fc
+from fedconformal import rounds
+
+PLAN = fc.plan(n_sites=3, n_points=20, confidence_level=0.8)
+REPORT = fc.report(PLAN, range(20), site="A")
+
+
+def test_a_plan_and_a_report_come_back_as_they_were():
+    assert rounds.unpack_plan(rounds.pack_plan(PLAN)) == PLAN
+    assert rounds.unpack_report(rounds.pack_report(REPORT)) == REPORT
+
+
+@pytest.mark.parametrize(
+    ("packed", "reason"),
+    [
+        (None, "carries no plan"),
+        ("text", "carries no plan"),
+        (zlib.compress(b"{}")[:-1], "cut short"),
+        (zlib.compress(b"{}") + b"more", "not alone"),
+        (zlib.compress(b" " * (64 * 2**20 + 1)), "too large"),
+        (zlib.compress(b"{}"), "not a plan"),
+    ],
+)
+def test_what_is_no_plan_is_refused(packed, reason):
+    with pytest.raises(fc.DocumentError, match=reason):
+        rounds.unpack_plan(packed)
+
+
+@pytest.mark.parametrize(
+    ("packed", "reason"),
+    [
+        (None, "carries no report"),
+        (b"{}", "carries no report"),
+        ("x" * (rounds.MAX_REPORT_LENGTH + 1), "more than 65536"),
+        ("{}", "not a report"),
+    ],
+)
+def test_what_is_no_report_is_refused(packed, reason):
+    with pytest.raises(fc.DocumentError, match=reason):
+        rounds.unpack_report(packed)
+
+
+def test_a_failure_has_one_meaning_and_foreign_codes_are_named_after_the_engine():
+    assert rounds.Failure.meaning_of(104, "Flower") == rounds.Failure.BUDGET.meaning
+    assert rounds.Failure.meaning_of(5, "Flower") == "Flower's error code 5"

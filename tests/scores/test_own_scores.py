@@ -1,0 +1,173 @@
+"""A score of one's own: a name, ``score`` and ``set`` are enough."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from fedconformal.scores import EmptySetWarning, IntervalScore, LabelScore
+
+
+@dataclass(frozen=True)
+class Relative(IntervalScore):
+    """The distance in units of the prediction, with nothing but numpy."""
+
+    name = "relative"
+
+    def score(self, y, prediction):
+        return np.abs(y - prediction) / prediction
+
+    def set(self, prediction, threshold):
+        center = np.asarray(prediction)[:, np.newaxis]
+        sets = np.stack([center * (1 - threshold), center * (1 + threshold)], axis=1)
+        return sets[:, :, 0] if np.ndim(threshold) == 0 else sets
+
+
+@dataclass(frozen=True)
+class Upper(IntervalScore):
+    """How far y is above the last of three quantiles, with what interval scores have in common."""
+
+    name = "upper"
+    columns = ("low", "middle", "high")
+    slack: float = 0.0
+
+    def score(self, y, prediction):
+        return np.asarray(y) - self.checked(prediction)[:, 2] - self.slack
+
+    def set(self, prediction, threshold):
+        table = self.checked(prediction)
+        return self.intervals(table[:, 0], table[:, 2], lambda t: t + self.slack, threshold)
+
+    def points(self, prediction):
+        return np.asarray(prediction)[:, 1]
+
+
+@dataclass(frozen=True)
+class Odds(LabelScore):
+    """The odds against a label, with nothing but numpy."""
+
+    name = "odds"
+
+    def score(self, y, prediction):
+        p = np.asarray(prediction)[np.arange(len(y)), y]
+        return (1 - p) / p
+
+    def set(self, prediction, threshold):
+        odds = (1 - np.asarray(prediction)) / prediction
+        return odds <= threshold if np.ndim(threshold) == 0 else odds[:, :, np.newaxis] <= threshold
+
+
+@dataclass(frozen=True)
+class Shuffled(LabelScore):
+    """Nothing but the draw."""
+
+    name = "shuffled"
+    needs_draws = True
+
+    def score(self, y, prediction, *, u=None):
+        return self.scores_of(lambda p, u: u[:, np.newaxis] + 0 * p, y, prediction, u=u)
+
+    def set(self, prediction, threshold, *, u=None):
+        return self.labels_of(lambda p, u: u[:, np.newaxis] + 0 * p, prediction, threshold, u=u)
+
+
+def test_what_is_not_said_has_a_default():
+    score = Relative()
+    assert score.columns == ("prediction",)
+    assert score.column_help() == "one column: prediction"
+    assert score.prediction_from([[2.0], [4.0]]).tolist() == [2.0, 4.0]
+    assert score.points([2.0, 4.0]).tolist() == [2.0, 4.0]
+    assert score.set_columns(["whatever"]) == ("lower", "upper")
+    assert score.set_words() == "The set is the interval of all numbers whose score is at most q."
+    assert (score.largest, score.needs_draws, score.draws(), score.parameters()) == (None, False, {}, {})
+    assert Odds().set_words() == "The set holds every label whose score is at most q."
+    assert Odds().set_columns(["a", "b"]) == ("in_set_a", "in_set_b")
+
+
+def test_it_can_do_what_all_scores_can():
+    score = Relative()
+    sets = score.sets([2.0, 4.0], [[0.5, 1.0], [0.25, 0.25]])
+    assert sets.tolist() == [[[1.0, 0.0], [3.0, 4.0]], [[3.0, 3.0], [5.0, 5.0]]]
+    np.testing.assert_array_equal(score.scores_or_nan([3.0, np.nan, 5.0], [[2.0]] * 3), [0.5, np.nan, 1.5])
+    assert Odds().sets([[0.5, 0.5], [0.75, 0.25]], [[1.0], [3.0]])[:, :, 0].all()
+    np.testing.assert_array_equal(
+        Odds().scores_or_nan([1, 1.5, 2], [[0.75, 0.25]] * 3), [3.0, np.nan, np.nan]
+    )
+
+
+def test_columns_and_parameters_of_ones_own():
+    score = Upper(slack=0.5)
+    assert score.column_help() == "three columns: low, then middle, then high"
+    assert score.parameters() == {"slack": 0.5}
+    assert score == Upper(0.5) != Upper()
+    assert score.score([5.0], [[1.0, 2.0, 3.0]]).tolist() == [1.5]
+    assert score.set([[1.0, 2.0, 3.0]], 1.5).tolist() == [[-1.0, 5.0]]
+    assert score.points([[1.0, 2.0, 3.0]]).tolist() == [2.0]
+    with pytest.raises(ValueError, match=r"prediction must have shape \(n, 3\), got \(1, 2\)"):
+        score.set([[1.0, 2.0]], 1.5)
+    with pytest.warns(EmptySetWarning, match="1 of 1 intervals are empty") as caught:
+        score.set([[1.0, 2.0, 3.0]], -2.0)
+    assert caught[0].filename == __file__
+
+
+def test_draws_of_ones_own_are_passed_on_row_by_row():
+    probabilities, u = [[0.5, 0.5]] * 4, [0.1, 0.6, 0.3, 0.8]
+    score = Shuffled()
+    np.testing.assert_array_equal(
+        score.scores_or_nan([0, 7, 1, 0], probabilities, u=u), [0.1, np.nan, 0.3, 0.8]
+    )
+    sets = score.sets(probabilities, [[0.5], [0.7], [0.2], [0.7]], **score.draws(u))
+    assert sets[:, 0, 0].tolist() == [True, True, False, False]
+
+
+def test_whatever_a_score_of_ones_own_raises_for_a_row_is_not_told():
+    class Fragile(Relative):
+        def score(self, y, prediction):
+            return np.array([1 / int(number) for number in prediction])
+
+    np.testing.assert_array_equal(
+        Fragile().scores_or_nan([1.0] * 4, [[2.0], [0.0], [np.nan], [4.0]]), [0.5, np.nan, np.nan, 0.25]
+    )
+
+
+@pytest.mark.parametrize(
+    ("missing", "kind"),
+    [
+        (missing, kind)
+        for kind, missing in [
+            *((IntervalScore, name) for name in ("name", "score", "set")),
+            *((LabelScore, name) for name in ("name", "score", "set")),
+        ]
+    ],
+)
+def test_what_is_missing_is_told_by_name(missing, kind):
+    members = {"name": "mine", "score": lambda self, y, p: y, "set": lambda self, p, t: p}
+    del members[missing]
+    with pytest.raises(TypeError, match=rf"abstract class Mine with(out .*)? abstract method '?{missing}'?$"):
+        type("Mine", (kind,), members)()
+
+
+def test_a_class_without_parameters_need_not_be_decorated():
+    class Plain(Relative):
+        name = "plain"
+
+    assert Plain() == Plain() != Relative()
+    assert Plain().parameters() == {}
+    assert repr(Plain()).endswith("Plain()")
+
+
+def test_parameters_that_no_plan_would_hold_are_refused():
+    class Powered(Relative):
+        def __init__(self, power):
+            self.power = power
+
+    with pytest.raises(TypeError, match=r"Powered must be decorated with @dataclass\(frozen=True\)"):
+        Powered(2).parameters()
+
+
+def test_scores_can_not_be_made_changeable():
+    with pytest.raises(TypeError, match="non-frozen"):
+
+        @dataclass
+        class Changeable(Relative):
+            power: float = 1.0

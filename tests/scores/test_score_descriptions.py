@@ -1,0 +1,331 @@
+"""What each score says of itself, and what all can do with it: no caller has to know which it is."""
+
+import contextlib
+import doctest
+import importlib
+import pkgutil
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from score_examples import DETERMINISTIC, INTERVAL_SCORES, PREDICTIONS, RANDOMIZED, inf
+
+from fedconformal import scores
+from fedconformal.scores import APS, CQR, LAC, Absolute, EmptySetWarning, LabelScore, Normalized
+
+LABEL_SCORES = [*DETERMINISTIC, *RANDOMIZED]
+ALL_SCORES = [*INTERVAL_SCORES, *LABEL_SCORES]
+ODD_NUMBERS = [0.0, 1.0, 2.0, 0.5, -1.0, 3.0, 1e300, -1e308, 1e308, np.nan, inf, -inf]
+ODD_PROBABILITIES = [0.0, 0.25, 0.5, 0.75, 1.0, 0.4995, 0.49, -0.25, 1.25, np.nan, inf]
+
+
+def table_of(score, rng, n):
+    """Columns that the score takes."""
+    if isinstance(score, LabelScore):
+        return rng.dirichlet(np.ones(4), n)
+    return rng.uniform(0.1, 1, size=(n, len(score.columns)))
+
+
+# --- columns ---------------------------------------------------------------------------------
+
+COLUMNS = {
+    "absolute": (("prediction",), "one column: the prediction"),
+    "normalized": (("mean", "sigma"), "two columns: the mean, then sigma"),
+    "cqr": (("lower", "upper"), "two columns: the lower quantile, then the upper"),
+    "lac": (None, "one column per class: its probability, in the order of the class numbers 0, 1, ..."),
+    "aps": (None, "one column per class: its probability, in the order of the class numbers 0, 1, ..."),
+    "raps": (None, "one column per class: its probability, in the order of the class numbers 0, 1, ..."),
+}
+
+
+@pytest.mark.parametrize("score", ALL_SCORES)
+def test_which_columns_a_score_needs(score):
+    assert (score.columns, score.column_help()) == COLUMNS[score.name]
+
+
+@pytest.mark.parametrize("score", ALL_SCORES)
+def test_a_table_becomes_what_the_score_takes(score):
+    rng = np.random.default_rng(0)
+    table = table_of(score, rng, 5)
+    prediction = score.prediction_from(table, [f"c{i}" for i in range(table.shape[1])])
+    assert prediction.tolist() == (table[:, 0] if score.columns == ("prediction",) else table).tolist()
+    assert score.score(score.truth_from(np.zeros(5)), prediction, **score.draws(rng)).shape == (5,)
+
+
+@pytest.mark.parametrize(
+    ("score", "names", "message"),
+    [
+        (
+            Absolute(),
+            ["a", "b"],
+            r"^score 'absolute' needs one column: the prediction; got 2 columns \(a, b\)$",
+        ),
+        (Absolute(), [], r"'absolute' needs one column: the prediction; got 0 columns \(\)$"),
+        (Normalized(), ["mean"], r"needs two columns: the mean, then sigma; got 1 column \(mean\)$"),
+        (CQR(), ["a", "b", "c"], r"the lower quantile, then the upper; got 3 columns \(a, b, c\)$"),
+        (LAC(), [], r"'lac' needs one column per class: its probability, .*; got 0 columns \(\)$"),
+    ],
+)
+def test_other_columns_are_refused_with_their_names(score, names, message):
+    with pytest.raises(ValueError, match=message):
+        score.prediction_from(np.zeros((3, len(names))), names)
+    with pytest.raises(ValueError, match=f"got {len(names)} columns?$"):
+        score.prediction_from(np.zeros((3, len(names))))
+
+
+@pytest.mark.parametrize("score", ALL_SCORES)
+def test_the_columns_of_sets(score):
+    table = table_of(score, np.random.default_rng(0), 3)
+    names = [f"c{i}" for i in range(table.shape[1])]
+    columns = score.set_columns(names)
+    sets = score.set(score.prediction_from(table), 0.5, **score.draws())
+    assert sets.shape == (3, len(columns))
+    expected = tuple(f"in_set_{name}" for name in names) if score.columns is None else ("lower", "upper")
+    assert columns == expected
+
+
+def test_points():
+    assert Absolute().points([1.0, 2.0]).tolist() == [1.0, 2.0]
+    assert Normalized().points([[1.0, 2.0], [3.0, 4.0]]).tolist() == [1.0, 3.0]
+    assert CQR().points([[1.0, 2.0], [3.0, 5.0]]).tolist() == [1.5, 4.0]
+
+
+def test_how_models_give_the_columns():
+    told = {score.name: (score.predict_option, score.one_model_per_column) for score in INTERVAL_SCORES}
+    assert told == {"absolute": (None, False), "normalized": ("return_std", False), "cqr": (None, True)}
+
+
+# --- truth -----------------------------------------------------------------------------------
+
+
+def test_labels_are_class_numbers():
+    labels = LAC().truth_from(np.array([0.0, 2.0, 1.0]))
+    assert labels.tolist() == [0, 2, 1]
+    assert labels.dtype == np.int64
+    assert LAC().truth_from([]).shape == (0,)
+
+
+@pytest.mark.parametrize("value", [0.5, -1.0, np.nan, inf, -inf, 1e300])
+@pytest.mark.parametrize("score", LABEL_SCORES)
+def test_what_is_no_class_number_is_refused(score, value):
+    message = r"^y.csv: column 'y' must hold class numbers 0, 1, \.\.\.; not so in 1 of 2 rows, .* row 1"
+    with pytest.raises(ValueError, match=message):
+        score.truth_from([0.0, value], argument="y.csv: column 'y'")
+
+
+def test_numbers_may_be_infinite_but_not_nan():
+    assert Absolute().truth_from([1, inf]).tolist() == [1.0, inf]
+    with pytest.raises(ValueError, match="y must not be nan; not so in 1 of 2 rows"):
+        CQR().truth_from([1.0, np.nan])
+    with pytest.raises(ValueError, match=r"truth must have 1 dimension\(s\), got shape \(1, 1\)"):
+        Normalized().truth_from([[1.0]], argument="truth")
+
+
+# --- the largest value -----------------------------------------------------------------------
+
+
+def test_only_probabilities_bound_scores():
+    assert {score.name: score.largest for score in ALL_SCORES} == {
+        "absolute": None,
+        "normalized": None,
+        "cqr": None,
+        "lac": 1.0,
+        "aps": 1.002,
+        "raps": None,
+    }
+
+
+@pytest.mark.parametrize("row", [[0.56, 0.33, 0.11], [0.4005, 0.3005, 0.2999]])
+def test_sums_of_probabilities_may_exceed_one(row):
+    """By rounding, or in a row that is accepted though it does not quite sum to 1."""
+    [score] = APS().score([2], [row])
+    assert 1 < score <= APS().largest
+    assert APS().set([row], 1.0).tolist() == [[True, True, False]]
+    assert APS().set([row], APS().largest).all()
+
+
+@pytest.mark.parametrize("score", [score for score in LABEL_SCORES if score.largest is not None])
+@given(data=st.data())
+def test_no_score_is_above_the_largest(score, data):
+    n_classes = data.draw(st.integers(1, 30))
+    weights = np.array(data.draw(st.lists(st.floats(0.01, 1), min_size=n_classes, max_size=n_classes)))
+    row = weights / weights.sum() * data.draw(st.floats(0.9995, 1.0005))
+    every = np.arange(n_classes)
+    values = score.score(
+        every, np.tile(np.minimum(row, 1), (n_classes, 1)), **score.draws(np.zeros(n_classes))
+    )
+    assert values.max() <= score.largest
+
+
+# --- draws -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("score", ALL_SCORES)
+def test_only_randomized_scores_need_draws(score):
+    assert score.needs_draws == (score in RANDOMIZED)
+    assert bool(score.draws()) == score.needs_draws
+    rng = np.random.default_rng(0)
+    assert score.draws(rng) == ({"u": rng} if score.needs_draws else {})
+
+
+@pytest.mark.parametrize("score", ALL_SCORES)
+def test_every_score_is_called_in_the_same_way(score):
+    rng = np.random.default_rng(0)
+    prediction = score.prediction_from(table_of(score, rng, 6))
+    y = score.truth_from(np.ones(6))
+    first, second = (score.score(y, prediction, **score.draws(np.random.default_rng(5))) for _ in range(2))
+    np.testing.assert_array_equal(first, second)
+    sets = score.sets(prediction, [0.5, 0.9], **score.draws(np.random.default_rng(5)))
+    np.testing.assert_array_equal(
+        sets, score.set(prediction, [0.5, 0.9], **score.draws(np.random.default_rng(5)))
+    )
+
+
+# --- words -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("score", ALL_SCORES)
+def test_the_sentence_for_pages(score):
+    sentences = {
+        "absolute": "Around a prediction, the set is the interval from prediction − q to prediction + q.",
+        "normalized": "The set is the interval from prediction − q·scale to prediction + q·scale, where "
+        "scale is the model’s own estimate of its error.",
+        "cqr": "The set is the interval between the model’s two quantiles, widened by q on either side.",
+        "lac": "The set holds every label whose predicted probability is at least 1 − q.",
+        "aps": "The set holds the labels, from the most probable down, whose summed probability is at "
+        "most q.",
+        "raps": "The set holds the labels, from the most probable down, whose summed probability, with a "
+        "penalty for long sets, is at most q.",
+    }
+    assert score.set_words() == sentences[score.name]
+
+
+# --- sets with thresholds of their own -------------------------------------------------------
+
+
+@pytest.mark.filterwarnings("ignore::fedconformal.scores.EmptySetWarning")
+@pytest.mark.parametrize("score", ALL_SCORES)
+def test_rows_may_have_thresholds_of_their_own(score):
+    rng = np.random.default_rng(1)
+    prediction = score.prediction_from(table_of(score, rng, 40))
+    thresholds = rng.choice([0.2, 0.5, 0.8, inf], size=(40, 3))
+    u = rng.random(40)
+    sets = score.sets(prediction, thresholds, **score.draws(u))
+    for i in range(40):
+        one = slice(i, i + 1)
+        alone = score.set(prediction[one], thresholds[i], **score.draws(u[one]))
+        np.testing.assert_array_equal(sets[one], alone)
+    assert sets.dtype == alone.dtype
+
+
+@pytest.mark.parametrize("score", ALL_SCORES)
+def test_no_rows_have_no_sets(score):
+    table = table_of(score, np.random.default_rng(0), 0)
+    columns = len(score.set_columns(range(table.shape[1])))
+    for thresholds in ([0.5, 1.0], np.empty((0, 2))):
+        assert score.sets(score.prediction_from(table), thresholds, **score.draws()).shape == (0, columns, 2)
+
+
+@pytest.mark.parametrize(
+    ("thresholds", "message"),
+    [
+        (0.5, r"thresholds must have shape \(n_levels,\) or \(2, n_levels\), got \(\)"),
+        ([[0.5]], r"got \(1, 1\)"),
+        (np.zeros((2, 1, 1)), r"got \(2, 1, 1\)"),
+        ([], "non-empty list"),
+        ([[0.5], [np.nan]], "threshold must not be nan"),
+        ("high", "thresholds must be an array of numbers"),
+    ],
+)
+def test_other_thresholds_are_refused(thresholds, message):
+    with pytest.raises(ValueError, match=message):
+        Absolute().sets([1.0, 2.0], thresholds)
+
+
+def test_draws_that_are_missing_or_idle_are_refused():
+    prediction = [[0.5, 0.5]] * 2
+    with pytest.raises(ValueError, match="u is missing"):
+        APS(randomized=True).sets(prediction, [[0.5], [0.6]])
+    with pytest.raises(ValueError, match="u was given"):
+        LAC().sets(prediction, [[0.5], [0.6]], u=[0.5, 0.5])
+
+
+def test_empty_sets_are_counted_over_all_thresholds_in_one_warning():
+    with pytest.warns(EmptySetWarning, match="2 of 3 intervals are empty") as caught:
+        sets = CQR().sets([[0.0, 1.0]] * 3, [[-1.0], [-2.0], [0.0]])
+    assert len(caught) == 1
+    assert caught[0].filename == __file__
+    assert sets[:, :, 0].tolist() == [[inf, -inf], [inf, -inf], [0.0, 1.0]]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        CQR().sets([[0.0, 1.0]], [[0.0]])
+
+
+# --- scores where no error may tell of a case ------------------------------------------------
+
+
+def row_by_row(score, y, table, **u):
+    """The score of each row by itself; NaN where the outcome is none or the row is refused."""
+    out = np.full(len(y), np.nan)
+    for i, truth in enumerate(y):
+        of_row = {name: values[i : i + 1] for name, values in u.items()}
+        row = table[i : i + 1, 0] if score.columns == ("prediction",) else table[i : i + 1]
+        label = score.columns is None
+        if np.isfinite(truth) and not (label and truth != int(truth)):
+            with contextlib.suppress(ValueError, TypeError):
+                out[i] = score.score(np.array([int(truth) if label else truth]), row, **of_row)[0]
+    return out
+
+
+@pytest.mark.parametrize("score", ALL_SCORES)
+@given(data=st.data())
+def test_bad_rows_score_nan_and_the_others_what_they_score_alone(score, data):
+    n = data.draw(st.integers(0, 12))
+    n_columns = 2 if score.columns is None else len(score.columns)
+    odd = st.sampled_from(ODD_PROBABILITIES if score.columns is None else ODD_NUMBERS)
+    table = np.array(data.draw(st.lists(odd, min_size=n * n_columns, max_size=n * n_columns)))
+    table = table.reshape(n, n_columns)
+    y = np.array(data.draw(st.lists(st.sampled_from(ODD_NUMBERS), min_size=n, max_size=n)))
+    u = score.draws(np.linspace(0, 0.9, n))
+    np.testing.assert_array_equal(score.scores_or_nan(y, table, **u), row_by_row(score, y, table, **u))
+
+
+@pytest.mark.parametrize("score", ALL_SCORES)
+def test_one_bad_row_among_many_changes_no_other(score):
+    rng = np.random.default_rng(2)
+    table, u = table_of(score, rng, 1000), rng.random(1000)
+    y = rng.integers(4, size=1000).astype(float)
+    whole = score.scores_or_nan(y, table, **score.draws(u))
+    np.testing.assert_array_equal(
+        whole, score.score(score.truth_from(y), score.prediction_from(table), **score.draws(u))
+    )
+    table[617], y[3] = np.nan, inf
+    assert np.flatnonzero(~(score.scores_or_nan(y, table, **score.draws(u)) == whole)).tolist() == [3, 617]
+
+
+@pytest.mark.parametrize("score", INTERVAL_SCORES)
+def test_what_shapes_alone_tell_is_refused(score):
+    table = np.reshape(PREDICTIONS[score.name], (2, -1))
+    with pytest.raises(ValueError, match=rf"needs .*; got {table.shape[1] + 1} columns \(a, b(, c)?\)"):
+        score.scores_or_nan(
+            [1.0, 2.0], np.ones((2, table.shape[1] + 1)), ["a", "b", "c"][: table.shape[1] + 1]
+        )
+    with pytest.raises(ValueError, match=r"y must have shape \(2,\) to match prediction, got \(1,\)"):
+        score.scores_or_nan([1.0], table)
+    with pytest.raises(ValueError, match="u was given"):
+        score.scores_or_nan([1.0, 2.0], table, u=[0.5, 0.5])
+
+
+# --- examples --------------------------------------------------------------------------------
+
+
+def test_the_examples_in_docstrings_run():
+    modules = [
+        importlib.import_module(f"fedconformal.scores.{module.name}")
+        for module in pkgutil.iter_modules(scores.__path__)
+    ]
+    results = [doctest.testmod(module) for module in modules]
+    assert sum(result.failed for result in results) == 0
+    assert sum(result.attempted for result in results) >= 20

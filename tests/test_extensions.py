@@ -1,0 +1,423 @@
+"""A criterion, a promise, a mechanism and a score of one's own: one class each, and every door takes them.
+
+Nothing of the package is changed for them: each class is registered, used from the plan to the certificate
+and on the command line, and taken out again.
+"""
+
+import json
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+import pytest
+
+import fedconformal as fc
+from fedconformal.audit import verify
+from fedconformal.cli import main
+from fedconformal.laws import CoverageLaw
+from fedconformal.planning import CRITERIA, PROMISES, Criterion, Promise
+from fedconformal.privacy import MECHANISMS, Mechanism
+from fedconformal.scores import SCORES, IntervalScore
+
+SIZES = {"A": 40, "B": 60, "C": 50, "D": 60}
+
+
+class Median(Criterion):
+    """The median of the coverage given the data is at least the level; then the smallest mean coverage."""
+
+    name = "median"
+
+    def margin(self, law, goal):
+        return 0.5 - law.cdf(float(goal.level))
+
+    def surety(self, delta):
+        return "at least as often as not"
+
+    def runs_over(self):
+        return "It is over the luck of which calibration cases the sites happened to have."
+
+    def formula(self, delta, where=""):
+        return f"P(C ≥ level{where}) ≥ 1/2"
+
+
+class Spare(Promise):
+    """The promise for the population, with one vote more than it takes where there is one to spare."""
+
+    name = "spare"
+    default_criterion = "marginal"
+    assumption = "spare-alike"
+    whose = "new cases, with a vote to spare"
+
+    def choose(self, sites, goal, sending, share):
+        return self._one_more(sending.choose(sites, goal, share, self))
+
+    def votes(self, design):
+        votes, advice = design.sending.votes(design)
+        return (votes, advice) if advice is not None else (min(votes + 1, design.n_sites), None)
+
+    def law(self, design):
+        sites = design.sending.site_law(design.blocks)
+        return CoverageLaw.of_sites(sites, design.counts, server_rank=design.server_rank)
+
+    def _one_more(self, design):
+        spare = design.is_finite and design.server_rank < design.n_sites
+        return replace(design, server_rank=design.server_rank + 1) if spare else design
+
+    def assumed(self):
+        return "All cases are alike, and one report too few is no harm."
+
+    def shortfall(self, where):
+        return f"cases {where} differ, or this calibration came out low: if they do not,"
+
+
+class Timid(Mechanism):
+    """Exponential weights of half the error: twice the noise that is asked for."""
+
+    name = "timid"
+    words = "a timid mechanism"
+
+    def pmf(self, weights):
+        half = np.sqrt(weights)
+        return half / half.sum(axis=-1, keepdims=True)
+
+    def tail(self, t, n_bins):
+        odds = (n_bins - 1) * np.exp(-np.clip(t, -1e3, 1e3) / 2)
+        return odds / (1 + odds)
+
+    def measurement(self, scale, width, epsilon):
+        return MECHANISMS["exponential"]().measurement(2 * scale, width, epsilon)
+
+    def noise(self, rng, shape):
+        return 2 * rng.gumbel(size=shape)
+
+
+@dataclass(frozen=True)
+class Relative(IntervalScore):
+    """The distance in units of the prediction, and of a unit that is a parameter."""
+
+    name: ClassVar[str] = "relative"
+    unit: float = 1.0
+
+    def score(self, y, prediction):
+        return np.abs(np.asarray(y) - prediction) / (self.unit * self.checked(prediction))
+
+    def set(self, prediction, threshold):
+        center = self.checked(prediction)
+        return self.intervals(center, center, lambda t: t * self.unit * center, threshold)
+
+    def set_words(self):
+        return "The set reaches from the prediction by q units of itself to both sides."
+
+
+@pytest.fixture(autouse=True)
+def registered():
+    choices = [(CRITERIA, Median), (PROMISES, Spare), (MECHANISMS, Timid), (SCORES, Relative)]
+    for registry, kind in choices:
+        registry.register(kind)
+    yield
+    for registry, kind in choices:
+        registry.unregister(kind.name)
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch, capsys):
+    """The command line, in an empty directory."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments, code=0):
+        capsys.readouterr()
+        assert main([str(argument) for argument in arguments]) == code, capsys.readouterr().err
+        return capsys.readouterr()
+
+    return run
+
+
+def answered(plan, seed=0):
+    rng = np.random.default_rng(seed)
+    return [fc.report(plan, rng.random(n), site=site) for site, n in SIZES.items()]
+
+
+def not_counted(findings):
+    """The claims that the auditor does not know; every other one holds."""
+    assert not any(finding.holds is False for finding in findings)
+    return [finding for finding in findings if finding.holds is None]
+
+
+def on_the_terminal(run, plan, *options, private=False):
+    """From the plan to the certificate, as files; returns the calibration."""
+    points = ",".join(f"{site}={n}" for site, n in zip(plan.site_names, plan.n_points, strict=True))
+    run("plan", "--points", points, *options, "-o", "plan.json")
+    assert fc.Plan.read("plan.json") == plan
+    rng, files = np.random.default_rng(0), []
+    for site, n in zip(plan.site_names, plan.n_points, strict=True):
+        np.savetxt(f"{site}.csv", rng.random(n), header="score", comments="")
+        paid = ()
+        if private:
+            fc.Ledger.create(f"{site}.db").set_budget("trial", 10)
+            paid = ("--ledger", f"{site}.db", "--dataset", "trial")
+        run("report", "plan.json", f"{site}.csv", "--site", site, *paid, "-o", f"{site}.json")
+        files.append(f"{site}.json")
+    run("calibrate", "plan.json", *files, "-o", "calibration.json")
+    run("certificate", "calibration.json", "-o", "certificate.html")
+    reports = [each for file in files for each in ("--reports", file)]
+    found = json.loads(run("verify", "calibration.json", *reports, "--json", code=1).out)
+    assert not found["verified"]
+    assert {finding["holds"] for finding in found["findings"]} == {True, None}
+    return fc.Calibration.read("calibration.json")
+
+
+class TestCriterion:
+    @pytest.fixture
+    def plan(self, registered):
+        return fc.plan(n_points=SIZES, criterion="median")
+
+    def test_the_plan_keeps_the_promise_and_no_other_share_is_better(self, plan):
+        assert plan.law.cdf(0.9) <= 0.5
+        assert plan.law.ppf(0.5) >= 0.9
+        for share in range(80, 100):
+            other = fc.plan(
+                n_points=SIZES, criterion="median", local_ranks=share / 100, on_infeasible="ignore"
+            )
+            assert not other.feasible or other.law.mean() >= plan.law.mean() - 1e-12
+
+    def test_from_reports_to_the_certificate(self, plan):
+        reports = answered(plan)
+        for there in (reports, reports[1:]):
+            found = fc.calibrate(plan, there)
+            assert found.law.cdf(0.9) <= 0.5
+            again = fc.Calibration.from_json(found.to_json())
+            assert again == found
+            (finding,) = not_counted(verify(again, there))
+            assert finding.claim.endswith("the promise 'population' with the criterion 'median' is kept")
+            assert finding.verdict == "not counted"
+            page = fc.web.certificate(found)
+            assert "at least as often as not" in page
+            assert "P(C ≥ level) ≥ 1/2" in page
+            assert "could not be counted again" in page
+
+    def test_with_every_promise_privacy_groups_and_levels(self):
+        each = fc.plan(n_points=SIZES, criterion="median", promise="each-site")
+        assert all(
+            fc.CoverageLaw(1, n, l, 1).cdf(0.9) <= 0.5
+            for n, l in zip(each.n_points, each.local_ranks, strict=True)
+        )
+        privacy = fc.Privacy(epsilon=2.0, bins=fc.Bins.uniform(0, 1, 50))
+        assert fc.plan(5, 300, criterion="median", privacy=privacy).law.cdf(0.9) <= 0.5
+        grouped = fc.plan(groups={"a": [40, 60], "b": None}, criterion="median", confidence_level=[0.8, 0.9])
+        assert grouped["a"].laws[1].cdf(0.9) <= 0.5
+        with pytest.warns(fc.InfeasibleWarning, match=r"the level 0.99 \(median\)"):
+            hopeless = fc.plan(2, 3, criterion="median", confidence_level=0.99)
+        advice = hopeless.levels[0].advice
+        options = {"criterion": "median", "confidence_level": 0.99, "on_infeasible": "ignore"}
+        assert fc.plan(2, advice.n_points, **options).feasible
+        assert not fc.plan(2, advice.n_points - 1, **options).feasible
+
+    def test_on_the_terminal(self, plan, run):
+        found = on_the_terminal(run, plan, "--criterion", "median")
+        assert found.plan.criterion == "median"
+        assert "median" in run("plan", "--sites", 3, "--points", 90, "--criterion", "median").out
+
+    def test_once_it_is_gone_its_plans_cannot_be_read(self, plan):
+        text = plan.to_json()
+        CRITERIA.unregister("median")
+        with pytest.raises(fc.DocumentError, match=r"criterion must be one of .*, got 'median'"):
+            fc.Plan.from_json(text)
+
+
+class TestPromise:
+    @pytest.fixture
+    def plan(self, registered):
+        return fc.plan(n_points=SIZES, promise="spare", criterion="marginal")
+
+    def test_the_plan_has_one_vote_more(self, plan):
+        usual = fc.plan(n_points=SIZES, criterion="marginal")
+        assert plan.local_ranks == list(usual.local_ranks)
+        assert plan.server_rank == usual.server_rank + 1
+        assert plan.law.mean() > usual.law.mean() >= 0.9
+        assert fc.plan(n_points=SIZES, promise="spare") == plan  # its own default criterion
+
+    def test_from_reports_to_the_certificate(self, plan):
+        reports = answered(plan)
+        for there in (reports, reports[1:]):
+            found = fc.calibrate(plan, there)
+            assert found.threshold == sorted(report.value for report in there)[found.server_rank - 1]
+            assert found.assumptions[0] == "spare-alike"
+            assert fc.protocol.assumption_sentences(found)[0] == Spare().assumed()
+            assert fc.Calibration.from_json(found.to_json()) == found
+            (finding,) = not_counted(verify(found, there))
+            assert "the promise 'spare' with the criterion 'marginal' is kept" in finding.claim
+            page = fc.web.certificate(found)
+            assert "new cases, with a vote to spare" in page
+            assert "one report too few is no harm" in page
+
+    def test_open_grouped_and_private(self):
+        open_plan = fc.plan(promise="spare")
+        usual = fc.calibrate(fc.plan(criterion="marginal"), answered(fc.plan(criterion="marginal")))
+        assert fc.calibrate(open_plan, answered(open_plan)).server_rank == usual.server_rank + 1
+        grouped = fc.plan(groups={"a": [40, 60, 50], "b": None}, promise="spare")
+        assert grouped.promise == {"a": "spare", "b": "spare"}
+        privacy = fc.Privacy(epsilon=2.0, bins=fc.Bins.uniform(0, 1, 50))
+        private = fc.plan(5, 300, promise="spare", privacy=privacy)
+        assert private.server_rank == fc.plan(5, 300, criterion="marginal", privacy=privacy).server_rank + 1
+
+    def test_on_the_terminal(self, plan, run):
+        found = on_the_terminal(run, plan, "--promise", "spare")
+        assert found.plan.promise == "spare"
+
+    def test_once_it_is_gone_its_plans_cannot_be_read(self, plan):
+        text = plan.to_json()
+        PROMISES.unregister("spare")
+        with pytest.raises(fc.DocumentError, match=r"promise must be one of .*, got 'spare'"):
+            fc.Plan.from_json(text)
+
+
+class TestMechanism:
+    @pytest.fixture
+    def plan(self, registered):
+        privacy = fc.Privacy(epsilon=4.0, bins=fc.Bins.uniform(0, 1, 50), mechanism="timid")
+        return fc.plan(n_points=dict.fromkeys("ABC", 400), privacy=privacy, confidence_level=0.8)
+
+    def test_from_reports_to_the_certificate(self, plan, tmp_path):
+        assert plan.feasible
+        assert plan.law.mean() >= 0.8
+        assert plan.releases[0].mechanism == Timid()
+        rng, reports = np.random.default_rng(0), []
+        for site in "ABC":
+            book = fc.Ledger.create(tmp_path / f"{site}.db")
+            book.set_budget("trial", 4)
+            reports.append(fc.report(plan, rng.random(400), site=site, ledger=book, dataset="trial"))
+        found = fc.calibrate(plan, reports)
+        assert found.threshold in {*plan.bins.edges, np.inf}
+        assert fc.Calibration.from_json(found.to_json()) == found
+        (finding,) = not_counted(verify(found, reports))
+        assert "promise" in finding.claim
+        assert "timid" in fc.web.certificate(found)
+
+    def test_what_it_costs_and_what_it_releases(self, plan):
+        noisier = fc.privacy.expected_cost(plan)[0]
+        privacy = fc.Privacy(epsilon=4.0, bins=plan.bins, mechanism="exponential")
+        usual = fc.plan(n_points=dict.fromkeys("ABC", 400), privacy=privacy, confidence_level=0.8)
+        assert noisier.expected >= 0.8
+        assert noisier.without == fc.privacy.expected_cost(usual)[0].without
+        assert fc.privacy.pmf(np.linspace(0, 1, 400), plan).sum() == pytest.approx(1)
+
+    def test_on_the_terminal(self, plan, run):
+        options = ("--epsilon", 4, "--bins", "uniform:0:1:50", "--mechanism", "timid")
+        on_the_terminal(run, plan, *options, "--confidence-level", 0.8, private=True)
+
+    def test_once_it_is_gone_its_plans_cannot_be_read(self, plan):
+        text = plan.to_json()
+        MECHANISMS.unregister("timid")
+        with pytest.raises(fc.DocumentError, match=r"mechanism must be one of .*, got 'timid'"):
+            fc.Plan.from_json(text)
+
+
+class TestScore:
+    @pytest.fixture
+    def plan(self, registered):
+        return fc.plan(n_points=SIZES, score={"name": "relative", "unit": 2.0})
+
+    @pytest.fixture
+    def cases(self):
+        rng = np.random.default_rng(0)
+        predictions = {site: 1 + rng.random(n) for site, n in SIZES.items()}
+        return {site: (p * (1 + 0.1 * rng.standard_normal(p.size)), p) for site, p in predictions.items()}
+
+    def test_from_cases_to_sets_and_the_certificate(self, plan, cases):
+        assert plan == fc.plan(n_points=SIZES, score=Relative(unit=2.0))
+        score = fc.scores.from_name(plan.score.name, **plan.score.parameters)
+        assert score == Relative(unit=2.0)
+        reports = [fc.report(plan, score.score(*cases[site]), site=site) for site in SIZES]
+        found = fc.calibrate(plan, reports)
+        assert not_counted(verify(found, reports)) == []
+        sets = score.set(np.array([1.0, 2.0]), found.threshold)
+        np.testing.assert_allclose(sets.mean(axis=1), [1.0, 2.0])
+        np.testing.assert_allclose(np.diff(sets)[:, 0], np.array([4.0, 8.0]) * found.threshold)
+        assert Relative().set_words() in fc.web.certificate(found)
+
+    def test_on_the_terminal(self, plan, cases, run):
+        points = ",".join(f"{site}={n}" for site, n in SIZES.items())
+        run(
+            "plan", "--points", points, "--score", "relative", "--score-option", "unit=2.0", "-o", "plan.json"
+        )
+        assert fc.Plan.read("plan.json") == plan
+        for site, columns in cases.items():
+            np.savetxt(f"{site}.csv", np.column_stack(columns), header="y,guess", comments="", delimiter=",")
+            which = ("--target", "y", "--prediction", "guess")
+            run("report", "plan.json", f"{site}.csv", *which, "--site", site, "-o", f"{site}.json")
+        run("calibrate", "plan.json", *(f"{site}.json" for site in SIZES), "-o", "calibration.json")
+        np.savetxt("new.csv", [1.0, 2.0], header="guess", comments="")
+        rows = json.loads(run("predict", "calibration.json", "new.csv", "--column", "guess", "--json").out)
+        threshold = fc.Calibration.read("calibration.json").threshold
+        assert [row["upper"] for row in rows] == pytest.approx([1 + 2 * threshold, 2 + 4 * threshold])
+        run("verify", "calibration.json")
+        run("certificate", "calibration.json", "-o", "certificate.html")
+
+    def test_a_plan_that_names_it_can_be_carried_without_it(self, plan):
+        """A coordinator need not have what the sites have; only using it asks for it."""
+        text = plan.to_json()
+        SCORES.unregister("relative")
+        assert fc.Plan.from_json(text) == plan
+        found = fc.calibrate(plan, answered(plan))
+        assert "relative, is not one that is known here" in fc.web.certificate(found)
+        with pytest.raises(ValueError, match="got 'relative'"):
+            fc.scores.from_name("relative")
+
+
+class TestOtherDoors:
+    """The planner, the estimators and the tools for sites that differ take them as they are."""
+
+    @pytest.mark.parametrize("choice", [{"criterion": "median"}, {"promise": "spare"}])
+    def test_the_planner(self, choice):
+        request = fc.web.PlanRequest(sites=5, points=80, **choice)
+        assert request.goal.criterion == CRITERIA[choice.get("criterion", "marginal")]()
+        answer = fc.web.answer_plan(request)
+        name = next(iter(choice.values()))
+        assert name in answer.model_dump_json()
+        wished = fc.web.WishRequest(sites=5, points=80, wish="low", value=0.85, **choice)
+        assert fc.web.answer_wish(wished).met
+
+    @pytest.mark.parametrize("choice", [{"criterion": "median"}, {"promise": "spare"}])
+    def test_estimators(self, choice):
+        linear_model = pytest.importorskip("sklearn.linear_model")
+        rng = np.random.default_rng(0)
+        X = 1 + rng.random((800, 1))
+        y = X[:, 0] * (1 + 0.1 * rng.standard_normal(800))
+        model = linear_model.LinearRegression().fit(X[:200], y[:200])
+        regressor = fc.FederatedConformalRegressor(model, conformity_score=Relative(), **choice)
+        sites = np.repeat(["A", "B", "C"], 200)
+        points, intervals = regressor.conformalize(X[200:], y[200:], sites=sites).predict_interval(X[:5])
+        assert (intervals[:, 0, 0] < points).all()
+        assert regressor.calibration_.plan.score.name == "relative"
+        assert not_counted(verify(regressor.calibration_)) != []
+
+    @pytest.mark.parametrize("choice", [{"criterion": "median"}, {"promise": "spare"}])
+    def test_sites_that_differ(self, choice):
+        plan = fc.plan(n_points=SIZES, **choice)
+        answer = fc.heterogeneity.what_if(plan, {"A": fc.heterogeneity.scale(1.5)})
+        assert 0 < answer.law("A").mean() < plan.law.mean()
+        found = fc.calibrate(plan, answered(plan))
+        local = fc.heterogeneity.check(found, np.random.default_rng(1).random(200))
+        assert local.promise == plan.promise_object()
+
+
+class TestNames:
+    """What a class must have to be registered."""
+
+    @pytest.mark.parametrize("name", [None, "", " a", "two\nlines", 7])
+    def test_a_name_is_one_line_of_text(self, name):
+        kind = type("Odd", (Median,), {"name": name})
+        with pytest.raises(TypeError, match="a criterion needs a class attribute name"):
+            CRITERIA.register(kind)
+
+    def test_a_name_that_is_taken_is_refused(self):
+        with pytest.raises(ValueError, match="there is a criterion called 'marginal' already"):
+            CRITERIA.register(type("Other", (Median,), {"name": "marginal"}))
+        assert CRITERIA.register(Median) is Median  # the same class again is no harm
+
+    def test_all_names_are_listed(self):
+        assert "median" in CRITERIA
+        assert "median" in list(CRITERIA)
+        assert "mean" not in CRITERIA
+        with pytest.raises(ValueError, match=r"promise must be one of .*'spare'.*, got None"):
+            PROMISES[None]

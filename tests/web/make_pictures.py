@@ -1,0 +1,77 @@
+"""python tests/web/make_pictures.py DIRECTORY: the pictures of the README and the documentation."""
+
+import io
+import sys
+import tempfile
+from pathlib import Path
+
+import matplotlib as mpl
+
+mpl.use("Agg")
+
+import numpy as np
+from browsing import browser, find_browser, resize, wait_for_plan
+from matplotlib import pyplot
+from PIL import Image
+
+import fedconformal as fc
+from fedconformal.web import background, certificate
+
+WIDTH, HEIGHT = 1200, 860
+STATE = "#sites=12&points=150&level=90&criterion=stable&missing=1&faulty=1"
+
+
+def save(png, path):
+    """With few colours, which is all that pages and plots have."""
+    image = Image.open(io.BytesIO(png)).convert("RGB").quantize(96)
+    image.save(path, optimize=True)
+    print(f"{path}: {path.stat().st_size / 1024:.0f} KB")
+
+
+def planner_picture(driver, path):
+    with background() as address:
+        resize(driver, WIDTH, HEIGHT)
+        driver.get(address + STATE)
+        wait_for_plan(driver)
+        first = driver.execute_script("return performance.getEntriesByName('first-plan')[0].startTime")
+        save(driver.get_screenshot_as_png(), path)
+    print(f"first plan on screen after {first:.0f} ms")
+
+
+def certificate_picture(driver, path):
+    plan = fc.plan(n_points={"north": 120, "south": 40, "west": 377, "east": 88}, score="absolute")
+    rng = np.random.default_rng(1)
+    sizes = dict(zip(plan.site_names, plan.n_points, strict=True))
+    reports = [
+        fc.report(plan, rng.gamma(2.0, size=n), site=site) for site, n in sizes.items() if site != "east"
+    ]
+    with tempfile.TemporaryDirectory() as directory:
+        page = Path(directory, "certificate.html")
+        page.write_text(certificate(fc.calibrate(plan, reports)), encoding="utf-8")
+        resize(driver, WIDTH, HEIGHT)
+        driver.get(page.as_uri())
+        save(driver.get_screenshot_as_png(), path)
+
+
+def plots_picture(path):
+    _, axes = pyplot.subplots(1, 2, figsize=(12, 4.6), constrained_layout=True)
+    fc.plots.CoverageLawDisplay.from_plan(fc.plan(10, 79), ax=axes[0])
+    fc.plots.PrivacyDisplay.from_federation(5, 200, bins=fc.Bins.uniform(0, 1, 100), ax=axes[1])
+    content = io.BytesIO()
+    pyplot.savefig(content, dpi=100)
+    save(content.getvalue(), path)
+
+
+def main(directory):
+    paths = find_browser()
+    if isinstance(paths, str):
+        sys.exit(paths)
+    directory.mkdir(parents=True, exist_ok=True)
+    with browser(paths) as driver:
+        planner_picture(driver, directory / "planner.png")
+        certificate_picture(driver, directory / "certificate.png")
+    plots_picture(directory / "plots.png")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,199 @@
+"""What the planner answers: the library's own plans, in words that come from their classes."""
+
+import json
+import re
+from urllib.parse import urlsplit
+
+import numpy as np
+import pytest
+from asking import post
+from browsing import planner
+
+import fedconformal as fc
+from fedconformal.planning import CRITERIA, PROMISES
+from fedconformal.planning.criteria import Marginal
+from fedconformal.planning.promises import EachSite
+from fedconformal.web import PlanQuestion, PlanRequest, PrivacyWish, answer_plan, make_plan, solve
+from fedconformal.web.server._controls import criterion_controls, promise_controls
+
+
+@pytest.fixture(scope="module")
+def address():
+    with planner() as url:
+        yield urlsplit(url).netloc
+
+
+class TestAnswers:
+    def test_they_are_the_librarys(self, address):
+        status, answer, _ = post(address, "/api/plan", {"sites": 10, "points": 79, "criterion": "stable"})
+        plan = fc.plan(10, 79, criterion="stable")
+        ours, pooled, alone = answer["rows"]
+        assert (status, answer["feasible"], answer["draft"]) == (200, True, False)
+        assert (ours["mean"], ours["std"]) == (plan.law.mean(), plan.law.std())
+        assert (ours["low"], ours["reached"]) == (plan.law.ppf(0.05), plan.law.sf(0.9))
+        assert pooled["mean"] == pytest.approx(712 / 791)
+        assert alone["mean"] == pytest.approx(72 / 80)
+        assert f"number {plan.local_ranks[0]} from the smallest" in answer["steps"][0]
+        assert f"number {plan.server_rank} of the 10" in answer["steps"][1]
+
+    def test_missing_sites_are_solved_for_as_the_server_would(self):
+        question = PlanQuestion(points=(60, 60, 90, 200), missing=1, confidence_level=0.8)
+        plan = fc.plan(n_points=[60, 60, 90, 200], confidence_level=0.8)
+        rng = np.random.default_rng(0)
+        reports = [fc.report(plan, rng.random(n), site=f"{i}") for i, n in enumerate((60, 60, 90))]
+        calibration = fc.calibrate(plan, reports)
+        solution = solve(question)
+        assert solution.planned.server_rank == plan.server_rank
+        assert solution.answered.server_rank == calibration.server_rank
+        assert solution.law.mean == pytest.approx(calibration.law.mean(), abs=1e-14)
+
+    def test_a_private_plan_costs_what_the_library_says(self):
+        question = PlanQuestion(sites=5, points=200, privacy=PrivacyWish(epsilon=2.0, bins=50))
+        plan = fc.plan(5, 200, privacy=fc.Privacy(epsilon=2.0, bins=fc.Bins.uniform(0, 1, 50)))
+        (cost,) = fc.privacy.expected_cost(plan)
+        assert solve(question).expected_mean == pytest.approx(cost.expected, abs=1e-14)
+
+    @pytest.mark.parametrize(
+        "question",
+        [
+            {"points": (120, 40, 377), "criterion": "conditional"},
+            {"sites": 10, "points": 500, "privacy": PrivacyWish(epsilon=1.0)},
+            {"points": (100, 200, 200), "max_faulty": 1, "privacy": PrivacyWish(epsilon=4.0, bins=20)},
+        ],
+    )
+    def test_a_draft_keeps_the_promise_too(self, question):
+        draft = solve(PlanQuestion(**question), draft=True)
+        assert draft.is_draft
+        assert draft.is_feasible
+        if question.get("criterion") == "conditional":
+            assert draft.planned_law.reached >= 0.9
+        else:
+            assert draft.planned_law.mean >= 0.9
+
+    def test_silence_can_make_a_plan_infeasible(self, address):
+        asked = {"sites": 10, "points": 2, "missing": 8}
+        _, answer, _ = post(address, "/api/plan", asked)
+        assert not answer["feasible"]
+        assert answer["notes"] == [
+            "With all 10 sites there is a finite threshold; with 8 silent there is none."
+        ]
+        assert answer["picture"] is None
+
+    def test_the_document_is_the_plan(self, address):
+        asked = {"points": [120, 40, 377], "max_faulty": 1, "missing": 0}
+        status, document, headers = post(address, "/api/document", asked)
+        assert status == 200
+        assert headers["Content-Disposition"] == 'attachment; filename="plan.json"'
+        assert fc.Plan.from_json(json.dumps(document)) == fc.plan(n_points=[120, 40, 377], max_faulty=1)
+
+
+class TestChoices:
+    def test_what_is_left_out_is_as_usual_for_the_promise(self):
+        for promise in PROMISES:
+            question = PlanQuestion(sites=10, points=79, promise=promise)
+            assert make_plan(question) == fc.plan(10, 79, promise=promise)
+            assert make_plan(question).criterion == PROMISES[promise].default_criterion
+
+    def test_a_promise_to_each_site_is_said_as_one(self):
+        answer = answer_plan(PlanRequest(points=(120, 40, 377), promise="each-site", missing=1))
+        plan = fc.plan(n_points=[120, 40, 377], promise="each-site")
+        assert answer.headline == plan.criterion_object().promise(0.9, plan.promise_object().whose, None)
+        assert any(EachSite().assumed() in sentence for sentence in answer.promise)
+        assert "at any one site" in answer.promise[0]
+        assert answer.rows[0].name == "This plan, at least, 1 silent"
+        shown = " ".join([*answer.cost, *(row.name for row in answer.rows), answer.caption, answer.picture])
+        assert "one place" not in shown
+
+    def test_missing_sites_of_such_a_plan_are_solved_for_as_the_server_would(self):
+        plan = fc.plan(n_points=[60, 60, 90, 200], promise="each-site")
+        rng = np.random.default_rng(0)
+        reports = [fc.report(plan, rng.random(n), site=f"{i}") for i, n in enumerate((60, 60, 90))]
+        solution = solve(PlanQuestion(points=(60, 60, 90, 200), promise="each-site", missing=1))
+        calibration = fc.calibrate(plan, reports)
+        assert solution.answered.server_rank == calibration.server_rank == 3
+        assert solution.law.low == calibration.law.ppf(0.05)
+
+    def test_ranks_that_are_not_searched_need_no_draft(self):
+        question = PlanQuestion(points=(120, 40, 377), promise="each-site")
+        assert not solve(question, draft=True).is_draft
+        assert solve(PlanQuestion(points=(120, 40, 377)), draft=True).is_draft
+
+    @pytest.mark.parametrize(
+        ("asked", "options"),
+        [
+            ({}, ""),
+            ({"criterion": "stable"}, ""),
+            ({"criterion": "marginal"}, " --criterion marginal"),
+            ({"criterion": "conditional", "delta": 0.05}, " --criterion conditional --delta 0.05"),
+            ({"promise": "each-site"}, " --promise each-site"),
+            ({"promise": "each-site", "criterion": "marginal"}, " --promise each-site"),
+            (
+                {"promise": "each-site", "criterion": "conditional"},
+                " --promise each-site --criterion conditional --delta 0.1",
+            ),
+            ({"max_faulty": 1}, " --max-faulty 1"),
+        ],
+    )
+    def test_the_command_says_what_is_not_usual(self, asked, options):
+        command = PlanQuestion(sites=10, points=79, **asked).command
+        assert command == (
+            f"fedconformal plan --sites 10 --points 79 --confidence-level 0.9{options} -o plan.json"
+        )
+
+
+class TestControls:
+    def test_everything_registered_is_offered(self):
+        for registry, controls in ((CRITERIA, criterion_controls), (PROMISES, promise_controls)):
+            for name in registry:
+                assert f'value="{name}"' in controls()
+
+    def test_the_usual_promise_and_its_criterion_are_chosen(self):
+        for controls, usual in ((promise_controls, "population"), (criterion_controls, "stable")):
+            chosen = re.findall(
+                r'<input type="radio" name="\w+" value="([^"]+)"[^>]* checked="">', controls()
+            )
+            assert chosen == [usual]
+            assert controls().index(f'value="{usual}"') == controls().index('value="')
+
+    def test_a_promise_says_what_goes_with_it(self):
+        population, each_site = promise_controls().split("</label>")[:2]
+        for control, criteria, others in (
+            (population, "stable marginal conditional", "yes"),
+            (each_site, "marginal conditional", "no"),
+        ):
+            assert f'data-criteria="{criteria}" data-faulty="{others}" data-privacy="{others}"' in control
+
+    def test_ones_own_criterion_is_offered_and_planned_with(self, own_criterion):
+        answer = answer_plan(PlanRequest(sites=7, points=60, criterion="generous"))
+        assert answer.headline.startswith("Generously, the truth lies inside")
+        assert answer.rows[0].mean == fc.plan(7, 60, criterion="generous").law.mean()
+        assert "Generously" in criterion_controls()
+        names = PlanQuestion.model_json_schema()["properties"]["criterion"]["anyOf"][0]["enum"]
+        assert names == sorted(CRITERIA)
+        assert "generous" in names
+
+
+@pytest.fixture
+def own_criterion():
+    @CRITERIA.register
+    class Generous(Marginal):
+        name = "generous"
+
+        def margin(self, law, goal):
+            return super().margin(law, goal) - 0.02
+
+        def settles(self, law, goal):
+            return False
+
+        def surety(self, delta):
+            return "generously"
+
+    yield Generous
+    CRITERIA.unregister("generous")
+
+
+def test_requests_are_remembered_by_what_they_ask():
+    first, second = (PlanRequest(sites=4, points=30, width=width) for width in (300, 900))
+    assert first != second
+    assert hash(first.question) == hash(second.question)
+    assert first.question == second.question

@@ -1,0 +1,280 @@
+"""The planner in a real browser: drag, type, paste, download, look."""
+
+import json
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from browsing import (
+    axe_source,
+    browser,
+    find_browser,
+    planner,
+    resize,
+    serious_problems,
+    wait_for_plan,
+)
+from selenium.webdriver.common.action_chains import ActionChains
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.support.ui import WebDriverWait
+
+import fedconformal as fc
+from fedconformal.web import certificate
+
+
+@pytest.fixture(scope="module")
+def address():
+    with planner() as url:
+        yield url
+
+
+@pytest.fixture(scope="module")
+def driver():
+    paths = find_browser()
+    if isinstance(paths, str):
+        pytest.skip(paths)
+    with browser(paths) as page:
+        yield page
+
+
+@pytest.fixture(scope="module")
+def axe():
+    source = axe_source()
+    if source is None:
+        pytest.skip("axe-core could not be had from npm")
+    return source
+
+
+@pytest.fixture
+def page(driver, address):
+    resize(driver, 1280, 900)
+    open_at(driver, address)
+    return driver
+
+
+def open_at(driver, url):
+    driver.get("about:blank")  # a change of the part after # alone would not load the page again
+    driver.get(url)
+    wait_for_plan(driver)
+
+
+def text(page, name):
+    return page.find_element(By.ID, name).text.replace("\N{NO-BREAK SPACE}", " ")
+
+
+def retype(page, name, value):
+    field = page.find_element(By.ID, name)
+    field.send_keys(Keys.CONTROL, "a")
+    field.send_keys(value)
+
+
+def asked(page):
+    return json.loads(page.find_element(By.ID, "plan").get_attribute("data-asked"))
+
+
+def until(page, condition, *, seconds=120):
+    WebDriverWait(page, seconds, poll_frequency=0.05).until(lambda _: condition())
+
+
+def test_the_first_plan_says_what_is_promised(page):
+    assert text(page, "headline") == (
+        "On average, the truth lies inside the prediction set for at least 90 % of new cases."
+    )
+    assert "Each site sends one number, once" in text(page, "cost")
+    assert page.find_elements(By.CSS_SELECTOR, "#picture svg path.law-line")
+    assert [line["message"] for line in page.get_log("browser")] == []
+
+
+def test_nothing_is_loaded_from_elsewhere_and_the_page_is_light(page, address):
+    entries = page.execute_script(
+        "return [...performance.getEntriesByType('resource'), ...performance.getEntriesByType('navigation')]"
+        ".map(entry => [entry.name, entry.transferSize])"
+    )
+    assert all(name.startswith(address) for name, _ in entries)
+    assert sum(size for _, size in entries) < 1_000_000
+
+
+def test_the_page_says_when_the_first_plan_was_there(page):
+    entries = page.execute_script("return performance.getEntriesByName('first-plan').length")
+    assert entries == 1
+
+
+def test_dragging_a_slider_changes_the_plan(page):
+    before = asked(page)["points"]
+    ActionChains(page).drag_and_drop_by_offset(page.find_element(By.ID, "points-slider"), 60, 0).perform()
+    until(page, lambda: asked(page)["points"] > before)
+    wait_for_plan(page)
+    size = int(page.find_element(By.ID, "points").get_attribute("value"))
+    assert asked(page)["points"] == size
+    assert f"--points {size} " in text(page, "command")
+
+
+def test_the_keyboard_moves_a_slider(page):
+    page.find_element(By.ID, "level-slider").send_keys(Keys.ARROW_RIGHT)
+    until(page, lambda: asked(page)["confidence_level"] == 0.905)
+    until(page, lambda: "90.5 %" in text(page, "headline"))
+
+
+@pytest.mark.parametrize("bad", ["0", "-3", "1.5", "", "99999"])
+def test_a_bad_number_is_named_beside_its_field(page, bad):
+    retype(page, "sites", bad or Keys.DELETE)
+    until(page, lambda: page.find_element(By.ID, "problem").is_displayed())
+    assert "Please give a whole number from 1 to 10,000." in text(page, "sites-error")
+    assert page.find_element(By.ID, "sites").get_attribute("aria-invalid") == "true"
+    assert not page.find_element(By.ID, "download").is_enabled()
+    retype(page, "sites", "12")
+    until(page, lambda: asked(page)["sites"] == 12)
+    assert not page.find_element(By.ID, "problem").is_displayed()
+
+
+def test_a_list_of_sizes_can_be_pasted(page):
+    page.find_element(By.CSS_SELECTOR, "input[value=list]").click()
+    page.execute_script(
+        "const list = document.getElementById('list'); list.value = '120\\n40\\n377';"
+        "list.dispatchEvent(new Event('input', {bubbles: true}))"
+    )
+    until(page, lambda: asked(page)["points"] == [120, 40, 377])
+    wait_for_plan(page)
+    assert text(page, "list-count") == "3 sites"
+    assert "--points 120,40,377 " in text(page, "command")
+    retype(page, "list", "120, forty")
+    until(page, lambda: "“forty” is not a number of cases" in text(page, "list-error"))
+
+
+def test_a_plan_is_downloaded_and_answered_on_the_command_line(page, address, tmp_path):
+    open_at(page, address + "#sites=3&points=60&criterion=stable&level=85")
+    page.find_element(By.ID, "download").click()
+    path = page.downloads / "plan.json"
+    until(page, path.exists)
+    expected = fc.plan(n_sites=3, n_points=60, criterion="stable", confidence_level=0.85)
+    assert fc.Plan.read(path) == expected
+    np.savetxt(tmp_path / "scores.csv", np.arange(60.0), header="score", comments="")
+    arguments = ["report", path, tmp_path / "scores.csv", "--site", "A", "--yes", "-o", tmp_path / "A.json"]
+    subprocess.run(
+        [sys.executable, "-m", "fedconformal", *map(str, arguments)], check=True, capture_output=True
+    )
+    assert fc.Report.read(tmp_path / "A.json").plan == expected.digest
+    path.unlink()
+
+
+def test_the_command_that_is_shown_makes_the_same_plan(page, address, tmp_path):
+    open_at(page, address + "#private=yes&epsilon=2&bins=20&points=200&faulty=1&criterion=conditional")
+    command = text(page, "command").split()[1:-2]
+    done = subprocess.run(
+        [sys.executable, "-m", "fedconformal", *command, "--json"], check=True, capture_output=True, text=True
+    )
+    privacy = fc.Privacy(epsilon=2.0, bins=fc.Bins.uniform(0, 1, 20))
+    expected = fc.plan(10, 200, criterion="conditional", max_faulty=1, privacy=privacy)
+    assert fc.Plan.from_json(done.stdout) == expected
+
+
+def test_a_link_holds_the_whole_state(page, address):
+    state = "sites=20&points=50&level=80&criterion=stable&missing=2&faulty=1"
+    state += "&private=yes&epsilon=3&bins=30&low=1&high=9"
+    open_at(page, f"{address}#{state}")
+    link, first = page.current_url, asked(page)
+    open_at(page, link)
+    assert asked(page) == first
+    assert first["missing"] == 2
+    assert first["privacy"] == {"epsilon": 3, "bins": 30, "low": 1, "high": 9}
+    assert all(part in link for part in state.split("&"))
+
+
+def test_a_wish_is_answered_with_an_exact_edge(page, address):
+    open_at(page, address + "#sites=10&points=79&criterion=stable&wish=low&wish-value=88")
+    pattern = re.compile(r"([\d,]+) cases at each of 10 sites are enough; ([\d,]+) are not\.")
+    until(page, lambda: pattern.search(text(page, "wish-answer")))
+    enough, short = (int(n) for n in pattern.search(text(page, "wish-answer")).groups())
+    quantiles = [fc.plan(10, n, criterion="stable").law.ppf(0.05) for n in (short, enough)]
+    assert short == enough - 1
+    assert quantiles[0] < 0.88 <= quantiles[1]
+
+
+def test_what_cannot_be_promised_is_said(page, address):
+    open_at(page, address + "#sites=3&points=2")
+    assert text(page, "headline") == "No finite threshold can keep this promise."
+    assert "It would take 3 points at each of 3 sites, or 5 sites of 2 points." in text(page, "notes")
+
+
+def test_a_promise_brings_its_usual_criterion_and_what_goes_with_it(page, address):
+    open_at(page, address + "#faulty=1&private=yes&epsilon=5")
+    assert asked(page)["criterion"] == "stable"
+    page.find_element(By.CSS_SELECTOR, "input[value=each-site]").click()
+    until(page, lambda: asked(page)["promise"] == "each-site")
+    wait_for_plan(page)
+    assert asked(page)["criterion"] == "marginal"
+    assert not {"privacy", "max_faulty"} & asked(page).keys()
+    assert text(page, "headline").endswith("90 % of the new cases of every site that answered.")
+    assert text(page, "command").endswith("--confidence-level 0.9 --promise each-site -o plan.json")
+    for hidden in ("faulty", "private"):
+        assert not page.find_element(By.ID, hidden).is_displayed()
+    assert not page.find_element(By.CSS_SELECTOR, "input[value=stable]").is_displayed()
+    page.find_element(By.CSS_SELECTOR, "input[value=population]").click()
+    until(page, lambda: asked(page)["promise"] == "population")
+    wait_for_plan(page)
+    assert (asked(page)["criterion"], asked(page)["max_faulty"]) == ("stable", 1)
+
+
+def test_a_criterion_that_was_chosen_stays_with_another_promise(page, address):
+    open_at(page, address + "#criterion=conditional&certainty-conditional=95")
+    page.find_element(By.CSS_SELECTOR, "input[value=each-site]").click()
+    until(page, lambda: asked(page)["promise"] == "each-site")
+    assert (asked(page)["criterion"], asked(page)["delta"]) == ("conditional", 0.05)
+    link = page.current_url
+    open_at(page, link)
+    assert asked(page)["promise"] == "each-site"
+    assert text(page, "headline").startswith("With 95 % certainty")
+
+
+STATES = ["", "promise=each-site", "private=yes", "spread=list&criterion=conditional", "sites=3&points=2"]
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_it_fits_the_width_and_has_no_serious_accessibility_problem(page, address, axe, tmp_path, width):
+    resize(page, width, 900)
+    for state in STATES:
+        open_at(page, f"{address}#{state}")
+        assert page.execute_script("return document.documentElement.scrollWidth") <= width
+        assert page.save_screenshot(str(tmp_path / "planner.png"))
+        assert serious_problems(page, axe) == []
+
+
+def calibrated(plan, sizes, **options):
+    rng = np.random.default_rng(0)
+    reports = [fc.report(plan, rng.random(n), site=site, **options) for site, n in sizes.items()]
+    return fc.calibrate(plan, reports)
+
+
+def ungrouped():
+    plan = fc.plan(n_points={"north": 60, "south": 40, "west": 60}, confidence_level=[0.8, 0.9])
+    return calibrated(plan, {"north": 60, "west": 60})
+
+
+def grouped():
+    groups = {"adult": {"north": 30, "west": 30, "south": 9}, "child": {"north": 30, "west": 30}}
+    plan = fc.plan(groups=groups, confidence_level=[0.8, 0.9])
+    return calibrated(plan, {"north": 60, "west": 60}, groups=np.repeat(["adult", "child"], 30))
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize("make", [ungrouped, grouped])
+def test_the_certificate_fits_and_has_no_serious_accessibility_problem(driver, axe, tmp_path, width, make):
+    path = tmp_path / "certificate.html"
+    path.write_text(certificate(make()), encoding="utf-8")
+    resize(driver, width, 900)
+    driver.get(path.as_uri())
+    assert driver.execute_script("return document.documentElement.scrollWidth") <= width
+    assert serious_problems(driver, axe) == []
+    assert [line["message"] for line in driver.get_log("browser")] == []
+
+
+def test_the_skip_link_keeps_what_was_chosen(page, address):
+    open_at(page, address + "#sites=10&points=500&private=yes&epsilon=2")
+    assert page.find_element("id", "private").is_selected()
+    link = page.find_element("css selector", 'a[href="#result"]')
+    page.execute_script("arguments[0].focus(); arguments[0].click();", link)
+    WebDriverWait(page, 20).until(lambda page: page.execute_script("return location.hash") != "")
+    assert page.find_element("id", "private").is_selected()

@@ -1,0 +1,104 @@
+"""Check the docstrings of every public name: ``python tools/docstrings.py``, part of ``make lint``.
+
+Functions and classes that a room exports have numpydoc sections for all parameters and results; their public
+methods have a docstring, and whatever sections it has are right.
+"""
+
+import inspect
+import sys
+import warnings
+from collections.abc import Iterator
+from enum import Enum
+from importlib import import_module
+
+from numpydoc.validate import validate
+from pydantic import BaseModel
+
+ROOMS = (
+    "fedconformal",
+    "fedconformal.audit",
+    "fedconformal.baselines",
+    "fedconformal.documents",
+    "fedconformal.estimators",
+    "fedconformal.experiments",
+    "fedconformal.flower",
+    "fedconformal.heterogeneity",
+    "fedconformal.laws",
+    "fedconformal.metrics",
+    "fedconformal.planning",
+    "fedconformal.planning.criteria",
+    "fedconformal.planning.promises",
+    "fedconformal.plots",
+    "fedconformal.privacy",
+    "fedconformal.privacy.analyses",
+    "fedconformal.privacy.mechanisms",
+    "fedconformal.protocol",
+    "fedconformal.rounds",
+    "fedconformal.scores",
+    "fedconformal.web",
+)
+SECTIONS = {"GL06", "GL07", "PR02", "PR03", "PR04", "PR05", "PR07", "PR10", "YD01"}
+WHOLE = SECTIONS | {"GL08", "PR01", "RT01"}
+
+
+def public_names() -> Iterator[str]:
+    """Every class and function that a room exports, once."""
+    seen = set()
+    for room in ROOMS:
+        module = import_module(room)
+        names = getattr(module, "__all__", None) or [n for n in dir(module) if not n.startswith("_")]
+        for name in names:
+            value = getattr(module, name)
+            ours = getattr(value, "__module__", "").startswith("fedconformal")
+            if ours and (inspect.isclass(value) or inspect.isfunction(value)) and id(value) not in seen:
+                seen.add(id(value))
+                yield f"{room}.{name}"
+
+
+def methods(name: str, value: type) -> Iterator[str]:
+    """Public methods that a class defines itself."""
+    for attribute, member in vars(value).items():
+        plain = member.__func__ if isinstance(member, (classmethod, staticmethod)) else member
+        written_here = inspect.isfunction(plain) and plain.__qualname__.startswith(value.__qualname__)
+        if not attribute.startswith("_") and written_here and plain.__name__ != "<lambda>":
+            yield f"{name}.{attribute}"
+
+
+def codes_of(value: object) -> set[str]:
+    """What is checked: a class has no result, and some kinds of class document their fields elsewhere."""
+    if not inspect.isclass(value):
+        return WHOLE
+    elsewhere = issubclass(value, (BaseModel, Enum, BaseException)) or getattr(value, "_is_protocol", False)
+    attributes = "Attributes\n" in (value.__doc__ or "")
+    return WHOLE - ({"RT01", "PR01"} if elsewhere or attributes else {"RT01"})
+
+
+def problems(name: str, codes: set[str]) -> Iterator[str]:
+    """What is wrong with one docstring."""
+    try:
+        errors = validate(name)["errors"]
+    except (StopIteration, RuntimeError) as error:
+        raise RuntimeError(f"{name}: its source was not found") from error
+    for code, message in errors:
+        if code in codes:
+            yield f"{name}: {code} {message}"
+
+
+def main() -> int:
+    """Print every problem; 1 if there is any."""
+    warnings.simplefilter("ignore")
+    found: list[str] = []
+    for name in public_names():
+        room, _, last = name.rpartition(".")
+        value = getattr(import_module(room), last)
+        found += problems(name, codes_of(value))
+        if inspect.isclass(value):
+            own = methods(name, value)
+            found += [text for method in own for text in problems(method, SECTIONS | {"GL08"})]
+    count = sum(1 for _ in public_names())
+    print("\n".join(found) if found else f"docstrings: {count} public names, all fine")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
