@@ -37,14 +37,14 @@ types: $(STAMP)
 	$(BIN)/mypy
 
 test: lint types
-	$(BIN)/pytest --numprocesses=auto --dist=worksteal --cov --cov-report=term --cov-fail-under=95
+	OPENBLAS_NUM_THREADS=1 $(BIN)/pytest --numprocesses=auto --dist=worksteal --cov --cov-report=term --cov-fail-under=95
 
 # What a contributor waits for after a change: formatting, import contracts and the fast tests.
 quick: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
-	$(BIN)/pytest --numprocesses=auto --dist=worksteal --quiet -m "not slow"
+	OPENBLAS_NUM_THREADS=1 $(BIN)/pytest --numprocesses=auto --dist=worksteal --quiet -m "not slow"
 
 bench: $(STAMP)
 	$(BIN)/python -m benchmarks
@@ -78,3 +78,4 @@ schemas: $(STAMP)
 
 pictures: $(STAMP)
 	$(BIN)/python tests/web/make_pictures.py docs/figures
+	$(BIN)/python -m fedconformal.experiments.numbers docs/figures

@@ -1,6 +1,6 @@
-"""Means of the coverage law against exact integers, their order, and no nan at any size."""
+"""Means of the coverage law against exact integers, their order, far tails, and no nan at any size."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import product
 from time import perf_counter
 
@@ -10,10 +10,12 @@ from numpy.typing import NDArray
 from scipy.special import betainc
 
 import fedconformal as fc
-from benchmarks import exact_integers
+from benchmarks import exact_integers, vote_laws
 from benchmarks._timing import Row, duration
 
 TOLERANCE = 1e-12
+TAIL_TOLERANCE = 1e-9  # relative
+TAILS = (1e-3, 1e-10, 1e-30, 1e-100, 1e-300)
 TABLES = ((100, 100), (30, 300), (300, 30), (1000, 10), (10, 1000), (1, 3000), (3000, 1))
 SIZES = (1, 2, 3, 1000, 10**6)
 LEVELS = np.array([0.0, 1e-9, 0.1, 0.5, 0.9, 1 - 1e-9, 1.0])
@@ -31,6 +33,8 @@ def run(
     tables: Sequence[tuple[int, int]] = TABLES,
     sizes: Sequence[int] = SIZES,
     n_pairs: int = 50,
+    n_uneven: int = 100,
+    n_tails: int = 25,
 ) -> Iterator[Row]:
     """Products mn up to which figures are checked, and how many random ones there are beyond."""
     yield _oracle(tiny)
@@ -39,6 +43,8 @@ def run(
     yield _large_tables(tables)
     yield from _extremes(sizes)
     yield _order_of_neighbours(max(sizes), n_pairs)
+    yield _very_uneven(n_uneven)
+    yield from _far_tails(n_tails)
 
 
 def _oracle(limit: int) -> Row:
@@ -145,6 +151,62 @@ def _order_of_neighbours(size: int, count: int) -> Row:
         square = [[_law(size, size, ell + up, k + right).mean() for right in (0, 1)] for up in (0, 1)]
         gap = min(gap, _gap(np.array(square)))
     return _order_row(f"{count} random pairs and their neighbours, m = n = {_power(size)}, monotone", gap)
+
+
+def _very_uneven(count: int, largest: int = 10**9) -> Row:
+    """Sites of 3 to a billion points with any votes: steps of all widths in one law."""
+    rng = np.random.default_rng(4)
+    drawn = [vote_laws.federation(rng, 3, largest) for _ in range(count)]
+    worst = max(_error(given.ours.mean(), vote_laws.mean(given)) for given in drawn)
+    return _error_row(
+        f"{count} laws of votes, sites of 3 to {_power(largest)} points", worst, "brute-force integration"
+    )
+
+
+def _far_tails(count: int) -> Iterator[Row]:
+    """Where our cdf, or for equal sites our sf, falls to each of the tails, against fifty digits."""
+    rng, low, high = np.random.default_rng(5), [], []
+    for _ in range(count):
+        given = vote_laws.federation(rng, 3, 300)
+        law = given.ours
+        low += [_relative(law.cdf(c), vote_laws.tail(given, c)) for c in _places(law.cdf, rising=True)]
+        m, n = (int(size) for size in rng.integers(2, 30, size=2))
+        equal = (m, n, int(rng.integers(1, n + 1)), int(rng.integers(1, m + 1)))
+        sf = _law(*equal).sf
+        high += [_relative(sf(c), vote_laws.upper_tail(*equal, c)) for c in _places(sf, rising=False)]
+    yield _tail_row(f"{len(low)} probabilities of votes P(C <= c) down to {min(TAILS):g}", max(low))
+    yield _tail_row(f"{len(high)} probabilities P(C > c) of equal sites down to {min(TAILS):g}", max(high))
+
+
+def _places(probability: Callable[[float], float], *, rising: bool) -> list[float]:
+    """Coverages at which a probability falls to each of the tails, where floats are fine enough."""
+    return [c for tail in TAILS if probability(c := _place(probability, tail, rising=rising)) > tail / 1e3]
+
+
+def _place(probability: Callable[[float], float], tail: float, *, rising: bool) -> float:
+    """The place of one tail, by bisection in the logarithm of the distance from 0 or from 1."""
+    near, far = -0.7, -740.0
+    for _ in range(60):
+        middle = (near + far) / 2
+        c = np.exp(middle) if rising else 1 - np.exp(middle)
+        near, far = (middle, far) if probability(c) > tail else (near, middle)
+    return float(np.exp(far) if rising else 1 - np.exp(far))
+
+
+def _relative(ours: float, exact: mpmath.mpf) -> float:
+    return float(abs(mpmath.mpf(float(ours)) / exact - 1))
+
+
+def _tail_row(what: str, worst: float) -> Row:
+    return Row(
+        what=what,
+        ours=f"relative error {worst:.1e}",
+        anchor=f"{vote_laws.DIGITS} digits",
+        ratio=f"{worst / TAIL_TOLERANCE:.2g}",
+        goal=f"<= {TAIL_TOLERANCE:.0e}",
+        met=worst <= TAIL_TOLERANCE,
+        required=True,
+    )
 
 
 def _power(size: int) -> str:

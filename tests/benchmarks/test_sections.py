@@ -9,10 +9,16 @@ from benchmarks import __main__ as bench
 
 TINY = {
     "accuracy": {"tiny": 6, "small": 12, "large": 60, "n_random": 4, "tables": [(5, 6)], "sizes": (1, 2, 100)}
-    | {"n_pairs": 2},
+    | {"n_pairs": 2, "n_uneven": 3, "n_tails": 2},
     "table": {"n_sites": 3, "n_points": 4, "repetitions": (1, 1)},
     "pair": {"federations": [(20, 1000, 2)], "memory_size": 20},
     "uneven": {"some": 3, "many": 4, "count": 1000, "repetitions": 1},
+    "sharpness": {
+        "federations": {"3 x 20": (20,) * 3, "20, 60": (20, 60)},
+        "numbers": (1, 2),
+        "conditional": 2,
+    },
+    "votes": {"equal": [(5, 20)], "uneven": [(4, 1000, 0.5)], "many": 8, "count": 1000, "repetitions": 1},
     "import": {"repetitions": 1},
     "selection": {"in_memory": 1000, "in_file": 2000, "part": 1000, "repetitions": 1},
     "sets": {"rows": 1000, "classes": 3, "calibration": 100, "repetitions": (1, 1)},
@@ -37,7 +43,18 @@ TINY = {
 }
 """Sizes for a look at each section; the one of Flower has a test of its own."""
 
-ROWS = {"accuracy": 8, "table": 2, "pair": 4, "uneven": 4, "import": 3, "selection": 4, "sets": 3, "start": 1}
+ROWS = {
+    "accuracy": 11,
+    "sharpness": 6,
+    "votes": 9,
+    "table": 2,
+    "pair": 4,
+    "uneven": 4,
+    "import": 3,
+    "selection": 4,
+    "sets": 3,
+    "start": 1,
+}
 ROWS |= {"private": 5, "planner": 7}
 
 

@@ -42,6 +42,24 @@ def test_without_a_reference(federation, run):
     assert "robust sd from the middle" in out
 
 
+def test_of_several_numbers_the_middle_one_is_compared(tmp_path, monkeypatch, run):
+    monkeypatch.chdir(tmp_path)
+    plan = fc.plan(n_sites=6, n_points=80, numbers=3)
+    (tmp_path / "plan.json").write_text(plan.to_json())
+    (tmp_path / "reports").mkdir()
+    for j in range(6):
+        report = fc.report(plan, np.random.default_rng(j).exponential(size=80), site=f"{j}")
+        (tmp_path / "reports" / f"{j}.json").write_text(report.to_json())
+    order = ["compare", "plan.json", "reports", "--reference", "exponential"]
+    assert "A site that sent several numbers is compared by the middle one.\n" in run(*order).out
+    rows = {row["site"]: row["value"] for row in json.loads(run(*order, "--json").out)["sites"]}
+    assert rows == {f"{j}": fc.Report.read(f"reports/{j}.json").parts[0].values[0][1] for j in range(6)}
+
+
+def test_one_number_needs_no_word_about_several(federation, run):
+    assert "several numbers" not in run("compare", "plan.json", "reports").out
+
+
 def test_only_the_first_rows_are_shown(tmp_path, monkeypatch, run):
     monkeypatch.chdir(tmp_path)
     plan = fc.plan(n_sites=23, n_points=100)
@@ -59,7 +77,7 @@ def test_one_group(group_reported, run):
     files = group_reported()
     order = ["compare", "plan.json", *files, "--reference", "exponential", "--json"]
     old = json.loads(run(*order, "--group", "old").out)
-    assert [(row["site"], row["n"]) for row in old["sites"]] == [("A", 40), ("B", 200), ("C", 33)]
+    assert [(row["site"], row["n"]) for row in old["sites"]] == [("A", 40), ("B", 70), ("C", 33)]
     young = json.loads(run(*order, "--group", "young").out)
     assert [row["value"] for row in young["sites"]] == [
         fc.Report.read(f"{site}.json")["young"].value for site in "AB"

@@ -15,7 +15,11 @@ def test_the_demo_tells_the_whole_story(tmp_path, process):
     assert calibration.law.mean() >= 0.9
     assert pl.read_csv(tmp_path / "intervals.csv").height == 72
     methods = [line.split("   ")[0].strip() for line in done.stdout.splitlines() if line.startswith("  ")]
-    rules = ["FedCP-QQ, stable (the default)", "FedCP-QQ, marginal (the paper's rule)"]
+    rules = [
+        "FedCP-QQ, stable (the default)",
+        "FedCP-QQ, stable, three numbers per site",
+        "FedCP-QQ, marginal (the paper's rule)",
+    ]
     assert [method for method in methods if method.startswith("FedCP-QQ,")] == rules
     stable = next(line for line in done.stdout.splitlines() if rules[0] in line).split()
     assert f"{calibration.threshold:.1f}" in stable

@@ -41,7 +41,8 @@ def test_every_group_is_shown(group_reported, run):
     rows = {line.split()[0]: line.split()[1:] for line in out.splitlines() if line.strip()}
     for label in GROUP_SIZES:
         law, alone = found.law[label], found[label]
-        assert rows[label][:3] == ["0.8", f"{alone.threshold:.6g}", f"{law.mean():.4f}"]
+        votes = [f"{alone.server_rank}", "of", f"{alone.part.n_votes(0)}"]
+        assert rows[label][:6] == ["0.8", f"{alone.threshold:.6g}", *votes, f"{law.mean():.4f}"]
         assert rows[label][-2:] == [f"{alone.n_answers}", f"{alone.n_missing}"]
     assert "In each group by itself" in out
 
@@ -50,7 +51,7 @@ def test_what_leaves_is_shown(group_desk, group_reported, run):
     group_reported()
     order = ["report", "plan.json", "A.csv", "--group", "age", "--site", "A", "-o", "A.json", "--force"]
     shown = run(*order).err
-    assert "everything that leaves" in shown
+    assert shown.startswith("3 of your 155 scores leave, from 3 groups.\nThis is everything that leaves")
     assert (group_desk / "A.json").read_text().strip() in shown
 
 
@@ -65,6 +66,16 @@ def test_json_and_nothing_else(group_desk, group_reported, run, group_plan):
     options = ("--group", "age", "--column", "prediction", "--json")
     rows = json.loads(run("predict", "c.json", "new.csv", *options).out)
     assert rows[0]["upper"] - 50 == pytest.approx(found.threshold["old"])
+
+
+def test_a_site_that_one_group_does_not_ask_answers_for_the_others(group_desk, run):
+    run("plan", "--group", "old:A=40,B=4000", "--group", "young:A=90,B=60", "-o", "p.json")
+    assert fc.Plan.read("p.json")["old"].part.asked_names == ("B",)
+    run("report", "p.json", "A.csv", "--group", "age", "--site", "A", "-o", "x.json", code=2)
+    (group_desk / "both.csv").write_text("score,age\n" + "1,old\n" * 40 + "2,young\n" * 90)
+    shown = run("report", "p.json", "both.csv", "--group", "age", "--site", "A", "-o", "A.json").err
+    assert shown.startswith("1 of your 90 scores leaves, from 1 group.")
+    assert [part.label for part in fc.Report.read("A.json").parts] == ["young"]
 
 
 def test_truth_and_prediction_instead_of_scores(group_desk, run, group_data):

@@ -1,5 +1,6 @@
 """``fedconformal plan``: what is shown, and options that do not go together."""
 
+import re
 from dataclasses import dataclass
 
 import numpy as np
@@ -45,6 +46,46 @@ class TestWhatIsShown:
         out = run("plan", "--sites", 3, "--points", 300, "--epsilon", 4, "--bins", "uniform:0:8:50").out
         assert "private: epsilon 4 per site, permute-and-flip, 50 bins" in out
         assert "expected with privacy" in out
+
+    def test_votes_needed_and_whose_rank_is_whose(self, run):
+        sizes = {"north": 120, "south": 40, "west": 377, "east": 88}
+        points = ",".join(f"{name}={n}" for name, n in sizes.items())
+        plan = fc.plan(n_points=sizes, numbers=3)
+        out = run("plan", "--points", points, "--numbers", 3).out
+        assert max(map(len, out.splitlines())) <= 110
+        total = 3 * sum(plan.weights)
+        assert f"{plan.server_rank} of {total}" in out
+        rows = {line.split()[0]: line for line in out.splitlines() if line.strip()}
+        for name, ranks, weight in zip(sizes, plan.local_ranks, plan.weights, strict=True):
+            share = f"{300 * weight / total:.1f} %"
+            for words in (", ".join(map(str, ranks)), f"{3 * weight} ({weight} each)", share):
+                assert words in rows[name]
+
+    def test_twenty_numbers_fit_too(self, run):
+        out = run("plan", "--points", "A=4000,B=3000", "--numbers", 20, "--confidence-level", 0.5).out
+        assert max(map(len, out.splitlines())) <= 110
+        assert re.search(r"A +4,000 +\d+, \d+, \.\.\., \d+ \(\d+ numbers\)", out)
+
+    def test_sites_without_names_and_many_sites_get_ranges(self, run):
+        out = run("plan", "--points", "120,40,377,88").out
+        plan = fc.plan(n_points=[120, 40, 377, 88])
+        assert f"{min(plan.local_ranks)} to {max(plan.local_ranks)}" in out
+        assert f"A site has {min(plan.weights)} to {max(plan.weights)} votes, larger ones more.\n" in out
+        assert "share of votes" not in out
+        many = ",".join(f"s{j}={100 + j}" for j in range(13))
+        assert "share of votes" not in run("plan", "--points", many).out
+
+    def test_sites_that_are_not_asked_and_silence_are_said(self, run):
+        out = run("plan", "--points", "A=12000,B=40").out
+        assert re.search(r"B +40 +not asked +0 +0\.0 %", out)
+        assert "1 site is not asked, as no answer of theirs could change a threshold: B." in out
+        assert "one site that stays silent can make the threshold infinite" in out
+        borne = run("plan", "--points", "A=120,B=100,C=80", "--max-missing", 1).out
+        assert borne.startswith("3 sites, 80 to 120 points; criterion stable, bears 1 silent site\n")
+        assert "stays silent" not in borne
+
+    def test_several_numbers_of_an_open_plan(self, run):
+        assert "3 ranks round ceil(9/10 (n + 1))" in run("plan", "--numbers", 3).out
 
     def test_what_would_be_enough(self, run):
         out = run("plan", "--sites", 3, "--points", 2).out
@@ -202,7 +243,7 @@ class TestScores:
     @pytest.mark.parametrize(
         ("options", "words"),
         [
-            (["--score", "best"], "--score best: name must be one of absolute, "),
+            (["--score", "best"], "--score best: score must be one of "),
             (["--penalty", 1], "--penalty goes with --score"),
             (["--k-reg", 1], "--k-reg goes with --score"),
             (["--score-option", "penalty=1"], "--score-option goes with --score"),
@@ -245,6 +286,11 @@ class TestMistakes:
             (["--criterion", "best"], "criterion must be one of '"),
             (["--promise", "everybody"], "promise must be one of '"),
             (["--local-ranks", "largest"], "local_ranks"),
+            (["--numbers", 0], "numbers"),
+            (["--numbers", 21], "numbers"),
+            (["--numbers", 2, "--promise", "each-site"], "numbers must be 1 with promise 'each-site'"),
+            (["--numbers", 2, "--epsilon", 1, "--bins", "uniform:0:1:9"], "numbers must be 1 with privacy"),
+            (["--max-missing", -1], "max_missing"),
             (["--target", "each-site"], "No such option"),
         ],
     )

@@ -57,6 +57,8 @@ def test_parameters_can_be_read_set_and_cloned(kind):
         delta=0.05,
         max_faulty=1,
         promise="each-site",
+        numbers=3,
+        max_missing=2,
         prefit=False,
     )
     copy = clone(estimator)
@@ -217,6 +219,49 @@ def test_conformalize_is_plan_report_and_calibrate(numbers):
     assert regressor.estimator_ is model
 
 
+def test_sites_send_as_many_numbers_as_are_asked_for(numbers):
+    """Three numbers from each of five sites, and the law is that of the plan with three."""
+    train, (X, y), _ = numbers
+    model, sites = LinearRegression().fit(*train), some_sites(len(X))
+    sizes = dict(zip(*(part.tolist() for part in np.unique(sites, return_counts=True)), strict=True))
+    three = Regressor(model, numbers=3, max_missing=0).conformalize(X, y, sites=sites)
+    assert three.plan_ == fc.plan(n_points=sizes, numbers=3, max_missing=0, score="absolute")
+    assert {len(answer.ranks[0]) for answer in three.calibration_.answers} == {3}
+    one = Regressor(model).conformalize(X, y, sites=sites)
+    assert three.calibration_.law.std() < one.calibration_.law.std()
+    several = Regressor(model, confidence_level=[0.8, 0.9], numbers=2).conformalize(X, y, sites=sites)
+    assert [[len(each) for each in answer.ranks] for answer in several.calibration_.answers] == [[2, 2]] * 5
+
+
+def test_sites_that_could_never_matter_are_not_asked():
+    """Five rows beside 1,895 decide nothing, in all rows together and in one group of two."""
+    sites = np.array(["tiny"] * 5 + ["big"] * 1895)
+    rng = np.random.default_rng(0)
+    X, y = np.zeros((1900, 1)), rng.normal(size=1900)
+    model = DummyRegressor(strategy="constant", constant=0.0).fit(X, y)
+    alone = Regressor(model).conformalize(X, y, sites=sites).calibration_
+    assert [answer.site for answer in alone.answers] == ["big"]
+    assert alone.missing == ()
+    assert alone.threshold == Regressor(model).conformalize(X[5:], y[5:], sites=sites[5:]).thresholds_[0]
+    groups = np.array(["a"] * 3 + ["b"] * 2 + ["a"] * 1000 + ["b"] * 895)
+    both = Regressor(model).conformalize(X, y, sites=sites, groups=groups).calibration_
+    assert [received.site for received in both.reports] == ["big"]
+    groups[:5] = "c"
+    some = Regressor(model, confidence_level=0.5).conformalize(X, y, sites=sites, groups=groups).calibration_
+    assert [answer.site for answer in some["c"].answers] == ["tiny"]
+    assert [answer.site for answer in some["a"].answers] == ["big"]
+
+
+def test_silence_that_would_make_thresholds_infinite_is_planned_for(numbers):
+    """The wish reaches the plan, and the plan bears it."""
+    train, (X, y), _ = numbers
+    sites = np.array(["large"] * 160 + ["a", "b", "c"] * 30)
+    model = LinearRegression().fit(*train)
+    bearing = Regressor(model, max_missing=1).conformalize(X, y, sites=sites)
+    assert bearing.plan_.designs[0].survives(1)
+    assert bearing.plan_.part.max_missing == 1
+
+
 def test_the_order_of_rows_does_not_matter(numbers):
     train, (X, y), _ = numbers
     sites, order = some_sites(len(X)), np.random.default_rng(1).permutation(len(X))
@@ -357,6 +402,10 @@ def test_missing_outcomes_are_refused(numbers, classes):
         (Regressor(delta=0.7), "delta must be"),
         (Regressor(max_faulty=-1), "max_faulty must be"),
         (Regressor(promise="everyone"), "promise must be one of"),
+        (Regressor(numbers=0), "numbers must be"),
+        (Regressor(numbers=21), "numbers must be"),
+        (Regressor(numbers=2, promise="each-site"), "numbers must be 1 with promise 'each-site'"),
+        (Classifier(max_missing=-1), "max_missing must be"),
         (Regressor(promise="each-site", criterion="stable"), "criterion must be marginal or conditional"),
         (Regressor([LinearRegression()] * 2), r"list only with .*'cqr'.* 2 models with Absolute\(\)"),
         (Regressor([LinearRegression()], conformity_score="cqr"), r"\[lower, upper\]"),

@@ -53,6 +53,44 @@ def test_what_was_assumed_and_where_sites_lie_is_said():
     assert names(alone.sites) == sorted(names(alone.ordered))
 
 
+def test_the_middle_one_of_several_numbers_is_compared():
+    """Sites of two sizes, three numbers each; three odd sites are found, and no others."""
+    sizes = {f"site-{i:02d}": 60 + 80 * (i % 2) for i in range(20)}
+    plan = fc.plan(n_points=sizes, numbers=3)
+    rng = np.random.default_rng(1)
+    scores = {site: ODD.get(site, 1.0) * np.abs(rng.standard_normal(n)) for site, n in sizes.items()}
+    reports = [fc.report(plan, each, site=site) for site, each in scores.items()]
+    found = compare_sites(plan, reports, reference="half-normal")
+    assert set(names(found.odd)) == set(ODD)
+    for site in found.sites:
+        _, middle, _ = plan.ranks_for(site.n, site=site.site)[0]
+        assert site.value == np.sort(scores[site.site])[middle - 1]
+
+
+def test_the_middle_of_several_numbers_keeps_the_level():
+    """400 federations of sites that are alike, by five numbers each; alarms at most Binomial(400, 0.1)."""
+    sizes = {"a": 40, "b": 80, "c": 120, "d": 80, "e": 200, "f": 40}
+    plan, runs, alarms = fc.plan(n_points=sizes, numbers=5), 400, 0
+    rng = np.random.default_rng(3)
+    for _ in range(runs):
+        reports = [fc.report(plan, rng.exponential(size=n), site=site) for site, n in sizes.items()]
+        alarms += bool(compare_sites(plan, reports, reference="exponential", false_alarm=0.1).odd)
+    assert alarms <= stats.binom.isf(FALSE_ALARM, runs, 0.1)
+
+
+def test_sites_that_are_not_asked_do_not_occur():
+    """At one of two levels the largest site decides alone; at the other all are asked."""
+    sizes = {"small": 30, "middle": 40, "large": 200}
+    plan = fc.plan(n_points=sizes, confidence_level=[0.8, 0.9])
+    asked = [[site for site, n in sizes.items() if plan.ranks_for(n, site=site)[i]] for i in range(2)]
+    assert asked == [["small", "middle", "large"], ["large"]]
+    reports = [fc.report(plan, np.arange(n) / n, site=site) for site, n in sizes.items()]
+    for level, there in zip((0.8, 0.9), asked, strict=True):
+        found = compare_sites(plan, reports, reference="uniform", confidence_level=level)
+        assert set(names(found.sites)) == set(there)
+        assert found.left_out == ()
+
+
 def test_the_numbers_of_one_group_are_compared():
     """In the group of children three sites are odd, among adults none."""
     rng = np.random.default_rng(1)

@@ -9,11 +9,17 @@ import pytest
 
 import fedconformal as fc
 from fedconformal.heterogeneity import contaminated, distortion, examples, location, power, scale, what_if
+from fedconformal.laws import heterogeneity_losses
 from support import hoeffding_limit, kolmogorov_distance, kolmogorov_limit
 
-PLAN = fc.plan(
-    n_points={"A": 20, "B": 20, "C": 50, "D": 50, "E": 50}, confidence_level=0.9, criterion="marginal"
-)
+SIZES = {"A": 20, "B": 20, "C": 50, "D": 50, "E": 50}
+PLAN = fc.plan(n_points=SIZES, confidence_level=0.9, criterion="marginal", local_ranks="paper")
+VOTES = {
+    "one vote each": PLAN,
+    "weights": fc.plan(n_points={"A": 30, "B": 30, "C": 90, "D": 200, "E": 90}),
+    "three numbers": fc.plan(n_points=SIZES, numbers=3),
+    "three numbers, one site too small for them": fc.plan(n_points={**SIZES, "A": 2}, numbers=3),
+}
 SAMPLE = np.random.default_rng(5).gamma(2.0, size=300)
 
 SHIFTS = {
@@ -31,31 +37,85 @@ SHIFTS = {
 }
 
 
-@pytest.mark.parametrize("kind", SHIFTS)
-def test_the_law_agrees_with_simulation(kind):
-    """4,000 federations for each kind of shift, scores drawn from the sites' own distributions."""
+SOME = ("location, mixture", "power below one", "contaminated, test there", "everybody differs")
+CASES = [(kind, votes) for votes in VOTES for kind in (SHIFTS if VOTES[votes] is PLAN else SOME)]
+
+
+def simulated_thresholds(asked, runs, rng):
+    """The smallest reported value at which the votes are enough, in so many federations."""
+    values, votes = [], []
+    for site in asked.sites:
+        scores = asked._distribution(site.name).ppf(np.sort(rng.random((runs, site.n)), axis=1))
+        padded = np.concatenate([scores, np.full((runs, 1), np.inf)], axis=1)
+        values += [padded[:, rank - 1] for rank in site.ranks]
+        votes += site.weights
+    reports, weights = np.column_stack(values), np.array(votes)
+    order = np.argsort(reports, axis=1)
+    enough = np.cumsum(weights[order], axis=1) >= asked.server_rank
+    place = np.take_along_axis(order, enough.argmax(axis=1)[:, None], axis=1)
+    return np.take_along_axis(reports, place, axis=1)[:, 0]
+
+
+@pytest.mark.parametrize(("kind", "votes"), CASES)
+def test_the_law_agrees_with_simulation(kind, votes):
+    """4,000 federations for each kind of shift and votes, scores drawn from the sites' own distributions."""
     shifts, base, test = SHIFTS[kind]
-    asked = what_if(PLAN, shifts, reference=base)
+    asked = what_if(VOTES[votes], shifts, reference=base)
     law, target, runs = asked.law(test), asked._distribution_of_tests(test), 4000
-    rng = np.random.default_rng(11)
-    reports = np.empty((runs, len(asked.sites)))
-    for j, site in enumerate(asked.sites):
-        [rank] = site.ranks
-        uniform = np.sort(rng.random((runs, site.n)), axis=1)[:, rank - 1]
-        reports[:, j] = asked._distribution(site.name).ppf(uniform)
-    threshold = np.sort(reports, axis=1)[:, asked.server_rank - 1]
-    coverage = target.cdf(threshold)
+    coverage = target.cdf(simulated_thresholds(asked, runs, np.random.default_rng(11)))
     assert kolmogorov_distance(coverage, law.cdf) < kolmogorov_limit(runs)
     assert abs(coverage.mean() - law.mean()) < hoeffding_limit(runs)
 
 
-@pytest.mark.parametrize("kind", SHIFTS)
-def test_the_bounds_are_bounds(kind):
+def test_votes_that_differ_are_among_those_simulated():
+    """Else the simulation would not see them."""
+    assert len(set(what_if(VOTES["weights"], {}).design.weights.ravel().tolist())) > 1
+    assert {len(site.ranks) for site in what_if(VOTES["three numbers"], {}).sites} == {3}
+    small = what_if(VOTES["three numbers, one site too small for them"], {})
+    assert len({len(site.ranks) for site in small.sites}) > 1
+
+
+@pytest.mark.parametrize(("kind", "votes"), CASES)
+def test_the_bounds_are_bounds(kind, votes):
     shifts, base, test = SHIFTS[kind]
-    asked = what_if(PLAN, shifts, reference=base)
-    proposition, ehm = asked.bounds(test)
+    asked = what_if(VOTES[votes], shifts, reference=base)
+    proposition, simpler = asked.bounds(test)
     assert asked.law(test).mean() >= proposition - 1e-8
-    assert proposition >= ehm - 1e-8
+    assert proposition >= simpler - 1e-8
+
+
+def test_ehm_bounds_the_loss_of_sites_with_one_vote_each():
+    """The simpler bound is the one that the laws have for ranks of one dimension."""
+    equal = fc.plan(n_points=dict.fromkeys("ABCDE", 40), criterion="marginal")
+    asked = what_if(equal, {"A": power(2.0)})
+    law = fc.CoverageLaw(
+        n_sites=5,
+        n_points=40,
+        local_rank=equal.local_ranks[0],
+        server_rank=equal.server_rank,
+        distortion=[lambda c: c**2, None, None, None, None],
+    )
+    assert asked.bounds() == pytest.approx(equal.law.mean() - np.array(heterogeneity_losses(law.federation)))
+
+
+def test_a_site_that_is_not_asked_may_still_hold_test_points():
+    plan = fc.plan(n_points={"tiny": 5, "large": 1895}, criterion="marginal")
+    asked = what_if(plan, {"tiny": scale(2.0)})
+    assert [site.ranks for site in asked.sites if site.name == "tiny"] == [()]
+    assert asked.law().mean() == pytest.approx(plan.law.mean(), abs=1e-12)
+    assert asked.law("tiny").mean() < asked.law("mixture").mean() < plan.law.mean()
+
+
+def test_sites_that_share_a_shift_are_computed_together():
+    """Ten sites share one shift object, and so one column; with an object each they have ten."""
+    names = [str(j) for j in range(1, 21)]
+    plan = fc.plan(20, 50)
+    shared = what_if(plan, dict.fromkeys(names[:10], contaminated(0.2, 3.0)))
+    own = what_if(plan, {name: contaminated(0.2, 3.0) for name in names[:10]})
+    assert shared.law("1").federation.counts.tolist() == [10, 10]
+    assert own.law("1").federation.counts.tolist() == [1] * 10 + [10]
+    for test in (None, "1", "mixture"):
+        assert shared.law(test).mean() == pytest.approx(own.law(test).mean(), abs=1e-12)
 
 
 def test_without_a_difference_nothing_changes():

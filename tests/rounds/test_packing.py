@@ -37,7 +37,7 @@ def test_what_is_no_plan_is_refused(packed, reason):
     [
         (None, "carries no report"),
         (b"{}", "carries no report"),
-        ("x" * (rounds.MAX_REPORT_LENGTH + 1), "more than 65536"),
+        ("x" * (rounds.longest_report(PLAN) + 1), "more than 65536"),
         ("{}", "not a report"),
     ],
 )
@@ -49,3 +49,13 @@ def test_what_is_no_report_is_refused(packed, reason):
 def test_a_failure_has_one_meaning_and_foreign_codes_are_named_after_the_engine():
     assert rounds.Failure.meaning_of(104, "Flower") == rounds.Failure.BUDGET.meaning
     assert rounds.Failure.meaning_of(5, "Flower") == "Flower's error code 5"
+
+
+def test_a_report_on_many_groups_may_be_as_long_as_it_takes():
+    labels = [f"class {i}" for i in range(1000)]
+    plan = fc.plan(groups=dict.fromkeys(labels), confidence_level=0.5)
+    packed = rounds.pack_report(fc.report(plan, range(1000), groups=labels, site="A"))
+    assert len(packed) > rounds.longest_report(PLAN)
+    with pytest.raises(fc.DocumentError, match="more than 65536"):
+        rounds.unpack_report(packed)
+    assert rounds.unpack_report(packed, longest=rounds.longest_report(plan)).site == "A"

@@ -70,7 +70,7 @@ def test_laws_are_those_of_the_groups(grouped):
     for label in ("adult", "child"):
         for law in grouped[label].laws:
             mean, low = (int(value * 1e4) / 100 for value in (law.mean(), law.ppf(0.05)))
-            assert re.search(rf"{label} [89]0 % \d of \d {mean:.2f} % [\d.]+ % {low:.2f} %", text)
+            assert re.search(rf"{label} [89]0 % \d+ of \d+ {mean:.2f} % [\d.]+ % {low:.2f} %", text)
     assert "Dashed: pooling all 280 cases in one place." in text
     assert "Dashed: pooling all 150 cases in one place." in text
 

@@ -27,10 +27,12 @@ class TestAnswers:
     def test_they_are_the_librarys(self, address):
         status, answer, _ = post(address, "/api/plan", {"sites": 10, "points": 79, "criterion": "stable"})
         plan = fc.plan(10, 79, criterion="stable")
-        ours, pooled, alone = answer["rows"]
+        ours, three, pooled, alone = answer["rows"]
         assert (status, answer["feasible"], answer["draft"]) == (200, True, False)
         assert (ours["mean"], ours["std"]) == (plan.law.mean(), plan.law.std())
         assert (ours["low"], ours["reached"]) == (plan.law.ppf(0.05), plan.law.sf(0.9))
+        assert three["name"] == "With 3 numbers per site"
+        assert three["std"] == fc.plan(10, 79, criterion="stable", numbers=3).law.std() < ours["std"]
         assert pooled["mean"] == pytest.approx(712 / 791)
         assert alone["mean"] == pytest.approx(72 / 80)
         assert f"number {plan.local_ranks[0]} from the smallest" in answer["steps"][0]
@@ -132,6 +134,8 @@ class TestChoices:
                 " --promise each-site --criterion conditional --delta 0.1",
             ),
             ({"max_faulty": 1}, " --max-faulty 1"),
+            ({"numbers": 1}, ""),
+            ({"numbers": 3, "max_missing": 0}, " --numbers 3 --max-missing 0"),
         ],
     )
     def test_the_command_says_what_is_not_usual(self, asked, options):
@@ -139,6 +143,72 @@ class TestChoices:
         assert command == (
             f"fedconformal plan --sites 10 --points 79 --confidence-level 0.9{options} -o plan.json"
         )
+
+
+class TestSeveralNumbers:
+    SIZES = (120, 40, 377, 88)
+
+    def test_the_answer_is_the_librarys(self):
+        plan = fc.plan(n_points=self.SIZES, numbers=3)
+        answer = answer_plan(PlanRequest(points=self.SIZES, numbers=3))
+        assert make_plan(PlanQuestion(points=self.SIZES, numbers=3)) == plan
+        assert (answer.rows[0].mean, answer.rows[0].std) == (plan.law.mean(), plan.law.std())
+        assert answer.rows[1].name == "With 1 number per site"
+        assert answer.rows[1].std == fc.plan(n_points=self.SIZES).law.std()
+
+    def test_what_is_sent_and_how_votes_are_counted(self):
+        plan = fc.plan(n_points=self.SIZES, numbers=3)
+        small, large = (fc.plan(n_points=self.SIZES, numbers=3).local_ranks[j] for j in (1, 2))
+        votes = [3 * weight for weight in plan.weights]
+        answer = answer_plan(PlanRequest(points=self.SIZES, numbers=3))
+        assert answer.cost[0].startswith("Each site sends 3 numbers, once: the scores of 3 of its cases, and")
+        assert answer.steps == (
+            f"Each site sorts its scores and sends 3: numbers {small[0]}, {small[1]} and {small[2]} of 40 at "
+            f"the smallest site, numbers {large[0]}, {large[1]} and {large[2]} of 377 at the largest.",
+            f"A larger site counts more: the smallest has {votes[1]} votes, the largest {votes[2]}, all its "
+            "numbers together.",
+            "The server adds up the votes of the 12 numbers it receives, from the smallest: where they reach "
+            f"{plan.server_rank} of {sum(votes)}, that is the threshold.",
+        )
+
+    def test_the_spread_is_compared_with_pooling(self):
+        law, pooled = fc.plan(n_points=self.SIZES, numbers=3).law, fc.CoverageLaw(1, 625, 564, 1)
+        ratio = ((law.mean() - 0.9) ** 2 + law.std() ** 2) ** 0.5 / pooled.std()
+        shown = answer_plan(PlanRequest(points=self.SIZES, numbers=3)).cost
+        assert f"It spreads {ratio:.2f} times as much round 90\N{NO-BREAK SPACE}% as pooling" in shown[-1]
+
+    @pytest.mark.parametrize("question", [{"sites": 10, "points": 79}, {"points": SIZES}])
+    def test_a_draft_is_made_at_once_and_says_that_there_is_more(self, question):
+        draft = answer_plan(PlanRequest(**question, numbers=3, draft=True))
+        assert (draft.draft, draft.more) == (True, True)
+        assert not any("per site" in row.name for row in draft.rows)
+        assert solve(PlanQuestion(**question, numbers=3), draft=True).law.mean >= 0.9
+        one = answer_plan(PlanRequest(**question, draft=True))
+        assert one.more
+        assert not answer_plan(PlanRequest(**question)).more
+
+    def test_missing_sites_are_solved_for_with_their_votes(self):
+        plan = fc.plan(n_points=self.SIZES, numbers=3)
+        rng = np.random.default_rng(0)
+        reports = [fc.report(plan, rng.random(n), site=f"{n}") for n in self.SIZES if n < 377]
+        solution, found = (
+            solve(PlanQuestion(points=self.SIZES, numbers=3, missing=1)),
+            fc.calibrate(plan, reports),
+        )
+        assert solution.answered.server_rank == found.server_rank
+        assert solution.law.mean == pytest.approx(found.law.mean(), abs=1e-14)
+
+    def test_silence_of_the_only_site_that_is_asked(self):
+        answer = answer_plan(PlanRequest(points=(12_000, 40, 30), missing=1))
+        assert not answer.feasible
+        assert "2 sites are not asked" in answer.notes[0]
+        assert "with 1 silent there is none" in answer.notes[-1]
+        assert "sorts its 12,000 scores" in answer.steps[0]
+
+    def test_a_promise_that_refuses_it_has_no_such_row(self):
+        answer = answer_plan(PlanRequest(sites=5, points=100, promise="each-site"))
+        assert not any("per site" in row.name for row in answer.rows)
+        assert not answer_plan(PlanRequest(sites=5, points=100, promise="each-site", draft=True)).more
 
 
 class TestControls:
@@ -161,7 +231,8 @@ class TestControls:
             (population, "stable marginal conditional", "yes"),
             (each_site, "marginal conditional", "no"),
         ):
-            assert f'data-criteria="{criteria}" data-faulty="{others}" data-privacy="{others}"' in control
+            assert f'data-criteria="{criteria}" data-faulty="{others}" data-numbers' in control
+            assert f'data-numbers="{others}" data-privacy="{others}"' in control
 
     def test_ones_own_criterion_is_offered_and_planned_with(self, own_criterion):
         answer = answer_plan(PlanRequest(sites=7, points=60, criterion="generous"))

@@ -62,9 +62,14 @@ LIMITS = [
     ({"sites": True, "points": 5}, "valid integer"),
     ({"sites": 3, "points": 5, "promise": "everybody"}, "promise must be one of"),
     ({"sites": 3, "points": 5, "criterion": "best"}, "criterion must be one of"),
-    ({"sites": 9, "points": 5, "promise": "each-site", "criterion": "stable"}, "marginal or conditional"),
+    ({"sites": 9, "points": 5, "promise": "each-site", "criterion": "stable"}, "criterion must be"),
     ({"sites": 9, "points": 5, "promise": "each-site", "max_faulty": 1}, "max_faulty does not go with"),
     ({"sites": 9, "points": 5, "promise": "each-site", "privacy": {"epsilon": 1}}, "privacy does not go"),
+    ({"sites": 9, "points": 5, "promise": "each-site", "numbers": 2}, "numbers must be 1 with promise"),
+    ({"sites": 9, "points": 5, "numbers": 2, "privacy": {"epsilon": 1}}, "numbers must be 1 with privacy"),
+    ({"sites": 9, "points": 5, "numbers": 21}, "less than or equal to 20"),
+    ({"points": list(range(100, 130)), "numbers": 5}, "with 30 different sizes, numbers may be up to 4 here"),
+    ({"sites": 9, "points": 5, "max_missing": 9}, "max_missing must be below the number of sites, 9, got 9"),
     (b"{", "Invalid JSON"),
     (b"[" * 100_000, "recursion limit"),
     (b'{"sites": 3, "points": 5, "confidence_level": NaN}', "finite number"),
@@ -84,6 +89,11 @@ class TestLimits:
         asked = {"sites": 2000, "points": 50, "privacy": {"epsilon": 1}, "wish": "mean", "value": 0.9}
         status, answer, _ = post(address, "/api/wish", asked)
         assert (status, "a wish is searched for up to 1,000 sites" in answer["error"]) == (422, True)
+
+    def test_so_has_a_wish_for_many_numbers(self, address):
+        asked = {"sites": 20, "points": 50, "numbers": 6, "wish": "mean", "value": 0.9}
+        status, answer, _ = post(address, "/api/wish", asked)
+        assert (status, "for up to 5 numbers per site" in answer["error"]) == (422, True)
 
     def test_other_content_is_refused(self, address):
         asked = {"sites": 3, "points": 5}

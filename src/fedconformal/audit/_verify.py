@@ -7,7 +7,7 @@ from fedconformal._text import count, quoted
 from fedconformal.audit._coverage import coverage
 from fedconformal.audit._finding import Finding
 from fedconformal.audit._reports import of_groups, of_reports
-from fedconformal.documents import Calibration, Plan, Report
+from fedconformal.documents import Calibration, Plan, Report, weights_of
 
 
 def verify(calibration: Calibration, reports: Sequence[Report] | None = None) -> list[Finding]:
@@ -86,7 +86,8 @@ def _ranks(calibration: Calibration) -> Finding:
         except ValueError as error:
             wrong.append(str(error))
             continue
-        if expected != answer.ranks:
+        votes = weights_of(plan.part.votes_for(answer.n, site=answer.site))
+        if (expected, votes) != (answer.ranks, answer.weights):
             wrong.append(f"{answer.site}: ranks {list(answer.ranks)} instead of {list(expected)}")
     found = wrong[0] if wrong else f"{calibration.n_answers} answers"
     return Finding("every answer has the plan's ranks for its size", found, not wrong)
@@ -99,19 +100,20 @@ def _missing(calibration: Calibration) -> Finding:
 
 
 def _makes_up(plan: Plan, calibration: Calibration) -> bool:
-    if plan.site_names is not None and calibration.part.aggregated is None:
+    names = plan.part.asked_names
+    if names is not None and calibration.part.aggregated is None:
         there, missing = {answer.site for answer in calibration.answers}, set(calibration.missing)
-        whole = there | missing == set(plan.site_names) and not there & missing
+        whole = there | missing == set(names) and not there & missing
         return whole and calibration.n_missing == len(calibration.missing)
     if plan.n_sites is not None and not plan.is_open:
-        return bool(calibration.n_answers + calibration.n_missing == plan.n_sites)
+        return bool(calibration.n_answers + calibration.n_missing == plan.part.n_asked)
     return bool(calibration.n_missing == max(0, (plan.n_sites or 0) - calibration.n_answers))
 
 
 def _planned_rank(calibration: Calibration, i: int) -> list[Finding]:
     """When everybody answered, the server needs the votes that the plan fixed before."""
     planned, level = calibration.plan.levels[i].server_rank, calibration.levels[i]
-    if planned is None or calibration.n_answers != calibration.plan.n_sites:
+    if planned is None or calibration.n_answers != calibration.plan.part.n_asked:
         return []
     claim = f"level {level.confidence_level!r}: the server kept the plan's rank"
     return [Finding(claim, f"{level.server_rank}, planned {planned}", level.server_rank == planned)]

@@ -10,7 +10,7 @@ from fedconformal.cli._options import AnsweredPlan, GroupLabel, Json, OneLevel, 
 from fedconformal.cli._show import number, print_json, say, table, working
 
 if TYPE_CHECKING:
-    from fedconformal.documents import Refusal
+    from fedconformal.documents import Plan, Refusal
     from fedconformal.heterogeneity import Comparison
 
 _MOST_ROWS = 20
@@ -56,7 +56,13 @@ def compare(
     if json:
         print_json(_content(found, refused))
     else:
-        _show(found)
+        _show(found, several=_sends_several(asked if group is None else asked[group]))
+
+
+def _sends_several(plan: "Plan") -> bool:
+    """Whether some site sends more than one number for a level."""
+    of_open = [level.numbers for level in plan.levels]
+    return max([*of_open, *(len(ranks) for block in plan.blocks or () for ranks in block.ranks)]) > 1
 
 
 def _content(found: "Comparison", refused: "Sequence[Refusal]") -> dict[str, Any]:
@@ -69,7 +75,7 @@ def _content(found: "Comparison", refused: "Sequence[Refusal]") -> dict[str, Any
     }
 
 
-def _show(found: "Comparison") -> None:
+def _show(found: "Comparison", *, several: bool) -> None:
     rows = [
         [site.site, site.n, number(site.value), found.position_text(site), _chance(site.p_value)]
         for site in found.ordered[:_MOST_ROWS]
@@ -79,6 +85,8 @@ def _show(found: "Comparison") -> None:
         print(f"... and {count(len(found.sites) - len(rows), 'more site')} (--json shows all).")
     for name in found.left_out:
         print(f"{name} sent Infinity and was left out.")
+    if several:
+        print("A site that sent several numbers is compared by the middle one.")
     print(found.sentence())
 
 

@@ -7,9 +7,19 @@ from fedconformal._outputs import write_text
 from fedconformal.cli._show import say
 
 
-def send_out(content: str, *, ask: bool, output: Path | None, force: bool, as_json: bool) -> None:
-    """Show exactly what is about to leave; ask a person who is there."""
+def send_out(
+    content: str,
+    sentence: str | None = None,
+    *,
+    ask: bool,
+    output: Path | None,
+    force: bool,
+    as_json: bool,
+) -> None:
+    """Say how much is about to leave, and show exactly what; ask a person who is there."""
     if not as_json or output is not None:
+        if sentence is not None:
+            say(sentence)
         say("This is everything that leaves the site:")
         say(content)
     if ask and sys.stdin.isatty():

@@ -41,6 +41,14 @@ def plan(
     ] = None,
     delta: Annotated[float, typer.Option(help="For the conditional criterion, in (0, 0.5].")] = 0.1,
     max_faulty: Annotated[int, typer.Option(help="How many sites may send anything at all.")] = 0,
+    numbers: Annotated[
+        int | None,
+        typer.Option(help="How many numbers a site sends for each level and group at the most, 1 to 20."),
+    ] = None,
+    max_missing: Annotated[
+        int | None,
+        typer.Option(help="How many sites may stay silent, whichever they are, and the threshold be finite."),
+    ] = None,
     promise: Annotated[
         str | None,
         typer.Option(help="population (sites are alike), or each-site (they may differ in any way)."),
@@ -99,6 +107,8 @@ def plan(
         criterion=criterion,
         delta=delta,
         max_faulty=max_faulty,
+        numbers=numbers,
+        max_missing=max_missing,
         promise=promise,
         local_ranks=None if local_ranks is None else _parse.share_or_word(local_ranks),
         score=_parse.score(score, score_option or [], penalty=penalty, k_reg=k_reg),

@@ -49,6 +49,7 @@ def report(
     from fedconformal import protocol
     from fedconformal.cli._files import check_output
     from fedconformal.cli._groups import check_column
+    from fedconformal.cli._leaving import bins_sentence, leaving_sentence
     from fedconformal.cli._outgoing import send_out
     from fedconformal.cli._scores import read_scores
     from fedconformal.documents import Plan, SigningKey
@@ -68,8 +69,9 @@ def report(
         )
         if one_hot:
             content = _vectors(asked, values, site=site, ledger=account, dataset=dataset)
+            sentence = bins_sentence(asked)
         else:
-            content = protocol.report(
+            answer = protocol.report(
                 asked,
                 values,
                 site=site,
@@ -78,8 +80,9 @@ def report(
                 in_place=not private,
                 ledger=account,
                 dataset=dataset,
-            ).to_json()
-    send_out(content, ask=not yes, output=output, force=force, as_json=json)
+            )
+            content, sentence = answer.to_json(), leaving_sentence(asked, answer)
+    send_out(content, sentence, ask=not yes, output=output, force=force, as_json=json)
 
 
 def _check_one_hot(plan: "Plan", sign_with: Path | None, *, wanted: bool) -> None:

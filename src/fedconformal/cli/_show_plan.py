@@ -1,14 +1,16 @@
 """What a coordinator wants to know of a plan."""
 
 from fedconformal import baselines
-from fedconformal._text import count
+from fedconformal._text import count, nearest_percent, plain_spaces
+from fedconformal.cli._ranks import all_ranks_text, ranks_text, votes_needed, votes_text
 from fedconformal.cli._show import table
-from fedconformal.documents import Plan
+from fedconformal.documents import Level, Plan
 from fedconformal.laws import CoverageLaw
 from fedconformal.planning import Design
 from fedconformal.privacy import expected_cost
 
 LAW = ("coverage", "std", "5 % quantile")
+_MOST_SITES = 12
 
 
 def law_cells(law: CoverageLaw) -> list[str]:
@@ -34,6 +36,7 @@ def _goal(plan: Plan) -> str:
         f"criterion {plan.criterion_object().options(plan.delta)}",
         plan.promise_object().options(),
         f"up to {plan.max_faulty} faulty" if plan.max_faulty else "",
+        f"bears {count(plan.part.max_missing, 'silent site')}" if plan.part.max_missing else "",
     ]
     return ", ".join(word for word in words if word)
 
@@ -55,25 +58,61 @@ def _sizes(plan: Plan) -> str | None:
 
 def _show_ranks(plan: Plan) -> None:
     if plan.is_open:
-        rows = [[f"{level.confidence_level:g}", f"ceil({level.share} (n + 1))"] for level in plan.levels]
-        table(["level", "each site sends rank"], rows)
+        table(
+            ["level", "each site sends"],
+            [[f"{level.confidence_level:g}", _rule(level)] for level in plan.levels],
+        )
         return
     pools = plan.promise_object().pools
     table(
-        ["level", "local rank", "server rank", *LAW, *["centralised at most"] * pools],
+        ["level", "ranks", "votes needed", *LAW, *["centralised at most"] * pools],
         [
             [*_rank_cells(design), *law_cells(design.law()), *_pooled(design) * pools]
             for design in plan.designs
         ],
     )
+    if plan.privacy is None and plan.feasible and len({block.n for block in plan.blocks or ()}) > 1:
+        _show_sites(plan)
+
+
+def _rule(level: Level) -> str:
+    """What sites of any size send."""
+    middle = f"ceil({level.share} (n + 1))"
+    return f"rank {middle}" if level.numbers == 1 else f"{level.numbers} ranks round {middle}"
 
 
 def _rank_cells(design: Design) -> list[str]:
     """Level, the ranks that sites send, and the votes that are needed."""
-    ranks = sorted({block.ranks for block in design.blocks})
-    local = ", ".join(map(str, ranks[0])) if len(ranks) == 1 else f"{ranks[0][0]} to {max(map(max, ranks))}"
-    votes = f"{design.server_rank} of {design.n_sites}" if design.is_finite else "infinite"
-    return [f"{float(design.goal.level):g}", local, votes]
+    return [f"{float(design.goal.level):g}", all_ranks_text(design), votes_needed(design)]
+
+
+def _show_sites(plan: Plan) -> None:
+    """Whose rank is whose, and how much each site counts; for many sites, just from where to where."""
+    names = plan.site_names
+    if names is not None and len(names) <= _MOST_SITES:
+        several = len(plan.levels) > 1
+        rows = [row for i in range(len(plan.levels)) for row in _site_rows(plan, i, with_level=several)]
+        table([*["level"] * several, "site", "points", "ranks", "votes", "share of votes"], rows)
+        return
+    votes = sorted({sum(each) for block in plan.blocks or () for each in block.votes if each})
+    if votes[0] < votes[-1]:
+        print(f"A site has {votes[0]:,} to {votes[-1]:,} votes, larger ones more.")
+
+
+def _site_rows(plan: Plan, i: int, *, with_level: bool) -> list[list[str]]:
+    level, total = plan.levels[i], plan.designs[i].total_votes
+    return [
+        [
+            *[f"{level.confidence_level:g}"] * with_level,
+            name,
+            f"{block.n:,}",
+            ranks_text(block.ranks[i]),
+            votes_text(block.votes[i]),
+            plain_spaces(nearest_percent(sum(block.votes[i]) / total)),
+        ]
+        for block in plan.blocks or ()
+        for name in block.names or ()
+    ]
 
 
 def _pooled(design: Design) -> list[str]:

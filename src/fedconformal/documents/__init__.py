@@ -8,6 +8,7 @@ from fedconformal.documents._base import (
     Document,
     DocumentError,
     SiteName,
+    check_site_name,
     first_problem,
 )
 from fedconformal.documents._calibration import (
@@ -34,7 +35,7 @@ from fedconformal.documents._plan_parts import (
 )
 from fedconformal.documents._report import Report, ReportPart, Sent
 from fedconformal.documents._signing import SigningKey, is_signed_by
-from fedconformal.documents._views import PerSite, one_or_all
+from fedconformal.documents._views import PerSite, one_or_all, weights_of
 
 __all__ = [
     "LARGEST_N",
@@ -65,6 +66,7 @@ __all__ = [
     "SiteName",
     "Threshold",
     "UnknownGroupWarning",
+    "check_site_name",
     "first_problem",
     "fraction_text",
     "is_signed_by",
@@ -73,6 +75,7 @@ __all__ = [
     "one_or_all",
     "schema",
     "unique_labels",
+    "weights_of",
 ]
 
 _KINDS: dict[str, type[Document]] = {kind.kind: kind for kind in (Plan, Report, Calibration, Check)}

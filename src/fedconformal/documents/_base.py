@@ -17,6 +17,7 @@ from pydantic import (
     PlainSerializer,
     SerializerFunctionWrapHandler,
     StringConstraints,
+    TypeAdapter,
     ValidationError,
     WithJsonSchema,
     model_serializer,
@@ -66,6 +67,30 @@ def _printable(name: str) -> str:
 
 SiteName = Annotated[str, StringConstraints(min_length=1, max_length=200), AfterValidator(_printable)]
 """What a site is called: printable, on one line."""
+
+_SITE_NAME: TypeAdapter[str] = TypeAdapter(SiteName)
+
+
+def check_site_name(name: Any) -> None:
+    """Refuse what cannot be a site's name.
+
+    Parameters
+    ----------
+    name : object
+        What is to be used as one.
+
+    Raises
+    ------
+    ValueError
+        In one line.
+    """
+    try:
+        _SITE_NAME.validate_python(name, strict=True)
+    except ValidationError:
+        raise ValueError(
+            f"site must be a name of 1 to 200 printable characters on one line, got {_short(repr(name))}"
+        ) from None
+
 
 Digest = Annotated[str, StringConstraints(pattern=r"^sha256:[0-9a-f]{64}$")]
 
@@ -155,7 +180,7 @@ class Document(Part):
         """
         fields = _load(cls.kind, text)
         digest = fields.pop("digest", None)
-        cls._check_format(fields)
+        cls.check_format(fields)
         try:
             document = cls.model_validate_json(_canonical(fields))
         except ValidationError as error:
@@ -166,8 +191,19 @@ class Document(Part):
         return document
 
     @classmethod
-    def _check_format(cls, fields: dict[str, Any]) -> None:
-        """Refuse another kind of document, or another version, in words."""
+    def check_format(cls, fields: dict[str, Any]) -> None:
+        """Refuse another kind of document, or another version, in words.
+
+        Parameters
+        ----------
+        fields : dict
+            The fields of what claims to be this kind of document.
+
+        Raises
+        ------
+        DocumentError
+            If ``format`` or ``version`` is missing or another.
+        """
         wanted = {name: cls.model_fields[name].default for name in ("format", "version")}
         for name, value in wanted.items():
             given = fields.get(name)

@@ -16,7 +16,7 @@ from fedconformal.documents._base import LARGEST_N, Digest, Document, Extended, 
 from fedconformal.documents._labels import Label, check_labels, unique_labels, warn_of_unknown
 from fedconformal.documents._plan import Plan
 from fedconformal.documents._plan_parts import Advice, Probability
-from fedconformal.documents._views import Ranks, one_or_all
+from fedconformal.documents._views import Ranks, Weights, check_weights, one_or_all, votes_of
 from fedconformal.laws import CoverageLaw
 from fedconformal.planning import Advice as PlannedAdvice
 from fedconformal.planning import Block, Design, merged
@@ -30,6 +30,12 @@ class Answer(Part):
     site: SiteName
     n: int = Field(ge=1, le=LARGEST_N)
     ranks: tuple[Ranks, ...] = Field(description="ranks that it sent, for each level")
+    weights: Weights = Field(default=None, description="votes of its numbers, as in the plan")
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        check_weights(self.ranks, self.weights)
+        return self
 
 
 class Aggregate(Part):
@@ -108,8 +114,17 @@ class CalibrationPart(Part):
         return dict(kinds)
 
     def blocks(self, level: int) -> tuple[Block, ...]:
-        """The sites that answered, by size and the ranks they sent at a level."""
-        return merged(Block(count, n, ranks[level]) for (n, ranks), count in self.kinds.items())
+        """The sites that answered, by size, and the ranks they sent at a level with their votes."""
+        answers = [
+            Block(1, answer.n, answer.ranks[level], votes_of(answer.ranks, answer.weights)[level])
+            for answer in self.answers
+        ]
+        together = [Block(part.count, part.n, part.ranks[level]) for part in self.aggregated or ()]
+        return merged([*answers, *together])
+
+    def n_votes(self, level: int) -> int:
+        """The votes of all numbers at a level."""
+        return sum(block.count * block.votes for block in self.blocks(level))
 
 
 class Calibration(Document):
@@ -153,13 +168,16 @@ class Calibration(Document):
         if m == 0 and part.label is None:
             raise ValueError("at least one site must have answered")
         self._check_aggregate(plan, part)
-        for found in part.levels:
+        for i, found in enumerate(part.levels):
             if found.server_rank is None:
                 continue
-            if not plan.max_faulty < found.server_rank <= m + 1:
-                raise ValueError("server_rank must lie above max_faulty, up to the number of answers plus 1")
-            if found.server_rank > m and found.threshold != math.inf:
-                raise ValueError("a server_rank above the number of answers has the threshold Infinity")
+            votes = part.n_votes(i)
+            if not plan.max_faulty < found.server_rank <= votes + 1:
+                raise ValueError("server_rank must lie above max_faulty, up to the number of votes plus 1")
+            if (found.server_rank > votes) != (found.advice is not None):
+                raise ValueError("advice goes with a server_rank that no votes reach, and only with it")
+            if found.server_rank > votes and found.threshold != math.inf:
+                raise ValueError("a server_rank above the number of votes has the threshold Infinity")
 
     def _check_aggregate(self, plan: Plan, part: CalibrationPart) -> None:
         """Aggregated answers go with private plans, and no more of them than the plan has."""
@@ -172,6 +190,19 @@ class Calibration(Document):
             planned[(block.n, block.ranks)] += block.count
         if plan.privacy is None or any(planned[kind] < count for kind, count in part.kinds.items()):
             raise ValueError("aggregated answers must be those of a private plan's sites")
+
+    @classmethod
+    def check_format(cls, fields: dict[str, Any]) -> None:
+        """Refuse another kind of document, here or in the place of the plan.
+
+        Parameters
+        ----------
+        fields : dict
+            The fields of what claims to be a calibration.
+        """
+        super().check_format(fields)
+        if isinstance(fields.get("plan"), dict):
+            Plan.check_format(fields["plan"])
 
     # -- groups ----------------------------------------------------------------------------------------
 
@@ -192,7 +223,7 @@ class Calibration(Document):
             refused=part.refused,
             assumptions=self.assumptions,
         )
-        alone.__dict__.update(label=label, authenticated=self.authenticated)
+        alone.__dict__.update(label=label, authenticated=self.authenticated, published_digest=self.digest)
         return alone
 
     def __getitem__(self, label: str) -> "Calibration":
@@ -204,6 +235,33 @@ class Calibration(Document):
     def label(self) -> str | None:
         """The group that this is the calibration of, where it was taken out of one with groups."""
         return None
+
+    @cached_property
+    def published_digest(self) -> str:
+        """The digest of the document that was published: for one group, that of the whole calibration."""
+        return self.digest
+
+    def to_json(self, *, indent: int | None = 2) -> str:
+        """JSON for people and machines, with the digest; only of the whole, not of one group of it.
+
+        Parameters
+        ----------
+        indent : int or None
+            Spaces by which nested content is indented; None for one line.
+
+        Returns
+        -------
+        str
+            What ``from_json`` reads.
+
+        Raises
+        ------
+        ValueError
+            For the calibration of one group, which is no document of its own.
+        """
+        if self.label is not None:
+            raise ValueError(f"this is group {self.label!r} of a calibration: write the whole calibration")
+        return super().to_json(indent=indent)
 
     @property
     def part(self) -> CalibrationPart:

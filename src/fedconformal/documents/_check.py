@@ -5,6 +5,7 @@ from typing import ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from fedconformal.documents._base import Digest, Document, SiteName
+from fedconformal.documents._labels import Label
 
 LARGEST_CHECK = 10**7
 """No site checks more new cases than this."""
@@ -18,6 +19,7 @@ class Check(Document):
     format: Literal["fedconformal/check"] = "fedconformal/check"
     version: Literal[1] = 1
     calibration: Digest = Field(description="digest of the calibration that was checked")
+    label: Label | None = Field(default=None, description="the group that was checked, where there are some")
     site: SiteName
     n: int = Field(ge=1, le=LARGEST_CHECK, description="how many new cases the site has")
     epsilon: float | None = Field(

@@ -18,7 +18,12 @@ from fedconformal.documents._plan_parts import (
     ScoreRule,
     SiteKey,
 )
-from fedconformal.documents._problems import problem_sentences, size_sentences
+from fedconformal.documents._problems import (
+    problem_sentences,
+    silence_sentence,
+    size_sentences,
+    unasked_sentences,
+)
 from fedconformal.documents._views import PerSite, Ranks, one_or_all
 from fedconformal.laws import CoverageLaw
 from fedconformal.planning import (
@@ -72,6 +77,13 @@ class Plan(Document):
                 raise ValueError("every level has a quantile if the plan is private, and none otherwise")
             if part.blocks is None and self.privacy is not None:
                 raise ValueError("a private plan needs the sizes of the sites")
+            if self.privacy is not None:
+                ANALYSES[self.privacy.analysis]().check(
+                    mechanism=MECHANISMS[self.privacy.mechanism](),
+                    n_sizes=len({block.n for block in part.blocks or ()}),
+                    criterion=part.criterion,
+                    max_faulty=part.max_faulty,
+                )
             for design in _designs(part, self._privacy_of(part)):
                 is_open, promise = design.is_open, PROMISES[part.promise]()
                 promise.check(design.goal, private=self.privacy is not None, is_open=is_open)
@@ -273,6 +285,27 @@ class Plan(Document):
         ]
 
     @property
+    def weights(self) -> Any:
+        """Votes of each number that a site sends, in the order of the sites; None while the plan is open.
+
+        One whole number per site, or a tuple where its numbers have different ones.
+        """
+        return self._each(lambda plan: one_or_all(plan._weights()))
+
+    def _weights(self) -> list[PerSite[Any] | None]:
+        blocks = self.blocks or ()
+        votes = [[sorted(set(block.votes[i])) or [1] for block in blocks] for i in range(len(self.levels))]
+        return [
+            self._per_site(
+                [
+                    each[0] if len(each) == 1 else block.votes[i]
+                    for each, block in zip(level, blocks, strict=True)
+                ]
+            )
+            for i, level in enumerate(votes)
+        ]
+
+    @property
     def laws(self) -> tuple[CoverageLaw, ...] | None:
         """The law of the coverage for each level, if all sites answer; None while the plan is open."""
         return None if self.is_open else tuple(design.law() for design in self.designs)
@@ -345,7 +378,21 @@ class Plan(Document):
     @property
     def notes(self) -> tuple[str, ...]:
         """What a reader should know: problems, and sites too small for their rank."""
-        return self._sentences(lambda part, rule: (*problem_sentences(part, rule), *size_sentences(part)))
+        told = (*self._sentences(problem_sentences), *self._sentences(lambda part, _: size_sentences(part)))
+        return (*told, *self._sentences(lambda part, _: unasked_sentences(part)), *self._silence_notes())
+
+    def _labelled(self) -> list[tuple[str | None, "Plan"]]:
+        """The plan of each group with its label; this very plan where there are none."""
+        return [*self.by_label.items()] if self.is_grouped else [(None, self)]
+
+    def _silence_notes(self) -> tuple[str, ...]:
+        """A sentence for each level whose threshold one silent site would make infinite."""
+        return tuple(
+            silence_sentence(label, level.confidence_level)
+            for label, plan in self._labelled()
+            for level, design in zip(plan.levels, plan.designs, strict=True)
+            if not design.is_open and design.is_finite and design.n_sites > 1 and not design.survives()
+        )
 
     def _sentences(self, say: Callable[[PlanPart, PrivacyRule | None], Iterable[str]]) -> tuple[str, ...]:
         split = ", with its part of epsilon" if self.privacy is not None else ""
@@ -370,12 +417,13 @@ def _design(part: PlanPart, i: int, sending: Sending) -> Design:
         CRITERIA[part.criterion](),
         Fraction(str(part.delta or 0.1)),
         part.max_faulty,
+        part.max_missing,
     )
     return Design(
         goal,
         PROMISES[part.promise](),
         sending,
-        merged(Block(block.count, block.n, block.ranks[i]) for block in part.blocks or ()),
+        merged(Block(block.count, block.n, block.ranks[i], block.votes[i]) for block in part.blocks or ()),
         level.server_rank,
         level.exact_share,
         None if level.advice is None else PlannedAdvice(**level.advice.model_dump()),

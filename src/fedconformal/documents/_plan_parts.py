@@ -11,9 +11,10 @@ from fedconformal._text import count as counted
 from fedconformal._validation import rank_of
 from fedconformal.documents._base import LARGEST_N, Part, SiteName
 from fedconformal.documents._labels import Label
-from fedconformal.documents._views import Ranks
-from fedconformal.planning import CRITERIA, PROMISES
+from fedconformal.documents._views import Ranks, Weights, check_weights, votes_of
+from fedconformal.planning import CRITERIA, MOST_NUMBERS, PROMISES, RankRule
 from fedconformal.privacy import ANALYSES, LARGEST_EPSILON, MECHANISMS, SMALLEST_EPSILON
+from fedconformal.scores import SCORES, from_name
 
 Probability = Annotated[float, Field(gt=0, lt=1)]
 PublicKey = Annotated[str, StringConstraints(pattern=r"^ed25519:[0-9a-f]{64}$")]
@@ -51,12 +52,23 @@ class Level(Part):
     )
     advice: Advice | None = Field(default=None, description="present when no ranks reach the level")
     quantile: Share | None = Field(default=None, description="quantile that private sites aim at")
+    numbers: int = Field(
+        default=1, ge=1, le=MOST_NUMBERS, description="how many numbers a site of an open plan sends"
+    )
+    spacing: Share | None = Field(
+        default=None,
+        description="several numbers of an open plan lie so many standard deviations of a site's count apart",
+    )
 
     @model_validator(mode="after")
     def _proper_fractions(self) -> Self:
         for text in (self.share, self.quantile):
             if text is not None and (Fraction(text) >= 1 or text != fraction_text(Fraction(text))):
                 raise ValueError("share and quantile must be fractions below 1 in lowest terms")
+        if self.spacing is not None and self.spacing != fraction_text(Fraction(self.spacing)):
+            raise ValueError("spacing must be a fraction in lowest terms")
+        if (self.spacing is None) != (self.numbers == 1):
+            raise ValueError("spacing goes with several numbers, and only with them")
         quantile = self.exact_quantile
         if quantile is not None and (2 * quantile < 1 or quantile.denominator > LARGEST_N):
             raise ValueError("a quantile must lie in [1/2, 1), with a denominator of at most 2^40")
@@ -66,6 +78,15 @@ class Level(Part):
     def exact_share(self) -> Fraction | None:
         """The share as a fraction."""
         return None if self.share is None else Fraction(self.share)
+
+    @property
+    def rule(self) -> RankRule | None:
+        """How sites of unknown size find their ranks; None where ranks follow no common share."""
+        if self.exact_share is None:
+            return None
+        spacing = None if self.spacing is None else Fraction(self.spacing)
+        level = Fraction(str(self.confidence_level))
+        return RankRule(self.exact_share, level, self.numbers, spacing)
 
     @property
     def exact_quantile(self) -> Fraction | None:
@@ -80,6 +101,13 @@ class ScoreRule(Part):
     parameters: Annotated[
         dict[str, bool | int | float | str], AfterValidator(lambda given: dict(sorted(given.items())))
     ] = Field(default={})
+
+    @model_validator(mode="after")
+    def _known_parameters(self) -> Self:
+        """The parameters of a score that is known here must be its own; another's are not looked at."""
+        if self.name in SCORES:
+            from_name(self.name, **self.parameters)
+        return self
 
 
 class PrivacyRule(Part):
@@ -116,7 +144,12 @@ class PlanBlock(Part):
 
     count: int = Field(ge=1)
     n: int = Field(ge=1, le=LARGEST_N, description="calibration scores at each site")
-    ranks: tuple[Ranks, ...] = Field(description="ranks to send, for each level; n + 1 for +inf")
+    ranks: tuple[Ranks, ...] = Field(
+        description="ranks to send, for each level; n + 1 for +inf, none where the sites are not asked"
+    )
+    weights: Weights = Field(
+        default=None, description="votes, for each level: of every number, or of each; left out for one each"
+    )
     names: tuple[SiteName, ...] | None = None
 
     @model_validator(mode="after")
@@ -125,7 +158,15 @@ class PlanBlock(Part):
             raise ValueError("count and the number of names differ")
         if any(not 1 <= rank <= self.n + 1 for ranks in self.ranks for rank in ranks):
             raise ValueError(f"a rank must lie between 1 and n + 1 = {self.n + 1}")
+        if any(len(ranks) > MOST_NUMBERS for ranks in self.ranks):
+            raise ValueError(f"a site sends at most {MOST_NUMBERS} numbers for each level")
+        check_weights(self.ranks, self.weights)
         return self
+
+    @property
+    def votes(self) -> tuple[Ranks, ...]:
+        """The votes of each number, for each level."""
+        return votes_of(self.ranks, self.weights)
 
 
 class PlanPart(Part):
@@ -138,6 +179,9 @@ class PlanPart(Part):
         default=None, description="for criteria that take it"
     )
     max_faulty: int = Field(default=0, ge=0, description="how many reports may be arbitrary")
+    max_missing: int | None = Field(
+        default=None, ge=0, description="how many sites may stay silent without an infinite threshold"
+    )
     epsilon: Epsilon | None = Field(default=None, description="this group's part of the privacy loss")
     levels: tuple[Level, ...] = Field(min_length=1)
     blocks: tuple[PlanBlock, ...] | None = Field(
@@ -172,6 +216,8 @@ class PlanPart(Part):
     def _check_open(self) -> None:
         if any(level.server_rank is not None or level.share is None for level in self.levels):
             raise ValueError("an open plan has a share for every level, and no server_rank")
+        if any(level.advice is not None for level in self.levels):
+            raise ValueError("an open plan has no advice: nobody knows yet what would be enough")
         if self.names is not None and self.expected is not None:
             raise ValueError("an open plan has names or an expected number of sites, not both")
 
@@ -182,15 +228,15 @@ class PlanPart(Part):
             raise ValueError("either all sites have names or none")
         if any(len(block.ranks) != len(self.levels) for block in blocks):
             raise ValueError("every block needs ranks for each level")
-        if any(len(ranks) != 1 for block in blocks for ranks in block.ranks):
-            raise ValueError("a site sends one number for each level")
-        kinds = {(block.n, block.ranks) for block in blocks}
+        kinds = {(block.n, block.ranks, block.votes) for block in blocks}
         if blocks[0].names is None and len({block.n for block in blocks}) < len(kinds):
             raise ValueError("sites without names must have the same ranks if they have the same size")
-        m = sum(block.count for block in blocks)
         for i, level in enumerate(self.levels):
+            m = sum(block.count * sum(block.votes[i]) for block in blocks)
             if level.server_rank is None or level.server_rank > m + 1:
-                raise ValueError("server_rank must lie between 1 and the number of sites plus 1")
+                raise ValueError("server_rank must lie between 1 and the number of votes plus 1")
+            if level.numbers > 1:
+                raise ValueError("the numbers of a closed plan are in its blocks")
             if (level.server_rank > m) != (level.advice is not None) or level.server_rank <= self.max_faulty:
                 raise ValueError("server_rank, advice and max_faulty do not fit together")
             share = level.exact_share
@@ -214,6 +260,20 @@ class PlanPart(Part):
         return sum(block.count for block in self.blocks)
 
     @cached_property
+    def asked_names(self) -> tuple[str, ...] | None:
+        """The names of the sites that are asked for anything, where the plan names sites."""
+        if self.blocks is None or self.site_names is None:
+            return self.site_names
+        return tuple(name for block in self.blocks if any(block.ranks) for name in block.names or ())
+
+    @property
+    def n_asked(self) -> int | None:
+        """How many sites are asked for anything; None if that is open."""
+        if self.blocks is None:
+            return self.n_sites
+        return sum(block.count for block in self.blocks if any(block.ranks))
+
+    @cached_property
     def _by_name(self) -> dict[str, int]:
         """The block of each named site; of an open plan, just the names."""
         if self.blocks is None:
@@ -227,20 +287,33 @@ class PlanPart(Part):
 
     def ranks_for(self, n: int, *, site: str | None = None) -> tuple[Ranks, ...]:
         """Ranks that a site with n scores sends, for each level; n + 1 stands for +inf."""
+        block = self._block_of(n, site)
+        if block is not None:
+            return block.ranks
+        rules = [level.rule for level in self.levels]
+        return tuple(rule.ranks(n) for rule in rules if rule is not None)
+
+    def votes_for(self, n: int, *, site: str | None = None) -> tuple[Ranks, ...]:
+        """Votes of the numbers that a site with n scores sends, for each level."""
+        block = self._block_of(n, site)
+        return block.votes if block is not None else votes_of(self.ranks_for(n, site=site), None)
+
+    def _block_of(self, n: int, site: str | None) -> PlanBlock | None:
+        """The block of a site, None while the plan is open; a site that is not expected is refused."""
         names = self.site_names
         if names is not None and site not in self._by_name:
             raise ValueError(f"site must be one of the {len(names)} sites of the plan, got {site!r}")
         if self.blocks is None:
-            return tuple((rank_of(level.exact_share or Fraction(1), n),) for level in self.levels)
+            return None
         if names is not None and site is not None:
             block = self.blocks[self._by_name[site]]
             if block.n != n:
                 raise ValueError(
                     f"the plan expects {counted(block.n, 'score')} from site {site!r}, got {n:,}"
                 )
-            return block.ranks
+            return block
         if n in self._by_size:
-            return self._by_size[n].ranks
+            return self._by_size[n]
         sizes = sorted(self._by_size)
         listed = ", ".join(map(str, sizes[:8])) + (", ..." if len(sizes) > 8 else "")
         raise ValueError(f"the plan expects sites with {listed} scores, got {n}")

@@ -23,7 +23,7 @@ def problem_sentences(part: PlanPart, rule: PrivacyRule | None) -> Iterator[str]
 def size_sentences(part: PlanPart) -> Iterator[str]:
     """A sentence for each level at which some sites are too small for their rank."""
     for i, level in enumerate(part.levels):
-        small = [block for block in part.blocks or () if block.ranks[i][0] > block.n]
+        small = [block for block in part.blocks or () if block.ranks[i] and block.ranks[i][0] > block.n]
         if not small:
             continue
         names = [name for block in small for name in block.names or ()]
@@ -33,6 +33,29 @@ def size_sentences(part: PlanPart) -> Iterator[str]:
             f"At the level {level.confidence_level!r}, {count} sites have too few points for their "
             f"rank and send Infinity: {label}."
         )
+
+
+def unasked_sentences(part: PlanPart) -> Iterator[str]:
+    """A sentence if there are sites that can never change a threshold."""
+    idle = [block for block in part.blocks or () if not any(block.ranks)]
+    if idle:
+        names = [name for block in idle for name in block.names or ()]
+        label = ", ".join(names[:10] or sorted({f"n = {block.n}" for block in idle})[:10])
+        who = _sites(sum(block.count for block in idle))
+        yield f"{who} not asked, as no answer of theirs could change a threshold: {label}."
+
+
+def silence_sentence(label: str | None, level: float) -> str:
+    """What silence would do."""
+    where = "" if label is None else f"Group {label!r}: "
+    return (
+        f"{where}At the level {level!r}, one site that stays silent can make the threshold infinite; "
+        "max_missing=1 asks for a plan that bears it."
+    )
+
+
+def _sites(count: int) -> str:
+    return "1 site is" if count == 1 else f"{count} sites are"
 
 
 def _nothing(level: Level) -> str:

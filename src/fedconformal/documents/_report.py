@@ -17,7 +17,9 @@ Signature = Annotated[str, StringConstraints(pattern=r"^ed25519:[0-9a-f]{128}$")
 class Sent(Part):
     """What a site sends for one confidence level."""
 
-    ranks: Ranks = Field(min_length=1, description="ranks that were sent, in increasing order")
+    ranks: Ranks = Field(
+        description="ranks that were sent, in increasing order; none where none was asked for"
+    )
     values: tuple[Extended, ...] = Field(description="the scores of these ranks")
 
     @model_validator(mode="after")

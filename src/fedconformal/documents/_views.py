@@ -6,19 +6,52 @@ from itertools import accumulate, pairwise
 from typing import Annotated, Any, Generic, TypeVar, overload
 
 import numpy as np
-from pydantic import AfterValidator
+from pydantic import AfterValidator, Field
 
 T = TypeVar("T")
 
 
 def _increasing(ranks: tuple[int, ...]) -> tuple[int, ...]:
-    if any(left > right for left, right in pairwise(ranks)):
-        raise ValueError("ranks must be in increasing order")
+    if any(left >= right for left, right in pairwise(ranks)):
+        raise ValueError("ranks must be different, in increasing order")
     return ranks
 
 
 Ranks = Annotated[tuple[int, ...], AfterValidator(_increasing)]
 """The ranks of one site at one level, in increasing order."""
+
+Weights = tuple[tuple[Annotated[int, Field(ge=1, le=2**20)], ...], ...] | None
+"""Votes for each level: one entry for all numbers of a site, or one for each; None for one vote each."""
+
+
+def check_weights(ranks: Sequence[Ranks], weights: Weights) -> None:
+    """Refuse votes that do not fit the numbers."""
+    if weights is None:
+        return
+    if len(weights) != len(ranks) or any(
+        len(votes) not in ({1, len(each)} if each else {0})
+        for votes, each in zip(weights, ranks, strict=True)
+    ):
+        raise ValueError(
+            "weights must hold one entry for each level, of one vote or as many as there are ranks"
+        )
+
+
+def votes_of(ranks: Sequence[Ranks], weights: Weights) -> tuple[tuple[int, ...], ...]:
+    """The votes of each number, for each level."""
+    if weights is None:
+        return tuple((1,) * len(each) for each in ranks)
+    return tuple(
+        votes if len(votes) == len(each) else votes * len(each)
+        for votes, each in zip(weights, ranks, strict=True)
+    )
+
+
+def weights_of(votes: Sequence[tuple[int, ...]]) -> Weights:
+    """Votes as documents hold them: none where every number has one, one entry where all are the same."""
+    if all(vote == 1 for each in votes for vote in each):
+        return None
+    return tuple(each[:1] if len(set(each)) == 1 else tuple(each) for each in votes)
 
 
 def one_or_all(values: Sequence[Any]) -> Any:

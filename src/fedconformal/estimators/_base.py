@@ -15,11 +15,14 @@ from fedconformal._text import quoted
 from fedconformal._typing import Floats
 from fedconformal.documents import Calibration, Plan, Report, ScoreRule
 from fedconformal.estimators._promised import level_places
-from fedconformal.estimators._rows import group_names, group_sizes, rows_by_site
+from fedconformal.estimators._rows import asked_rows, group_names, group_sizes, rows_by_site
 from fedconformal.protocol import calibrate, plan, report
 from fedconformal.scores import Score, from_name, is_registered, names_of
 
 S = TypeVar("S", bound=Score)
+
+_WISHES = ("confidence_level", "criterion", "delta", "max_faulty", "promise", "numbers", "max_missing")
+"""Parameters that are handed to the plan as they are."""
 
 
 class FederatedConformal(BaseEstimator, Generic[S]):  # type: ignore[misc]
@@ -40,6 +43,8 @@ class FederatedConformal(BaseEstimator, Generic[S]):  # type: ignore[misc]
     delta: float
     max_faulty: int
     promise: str
+    numbers: int
+    max_missing: int | None
     prefit: bool
 
     @abstractmethod
@@ -124,7 +129,7 @@ class FederatedConformal(BaseEstimator, Generic[S]):  # type: ignore[misc]
         chosen = plan(**sizes, score=score if is_registered(score) else None, **self._wishes())
         reports: list[Report] = [
             report(chosen, scores[here], site=site, groups=None if labels is None else labels[here])
-            for site, here in rows.items()
+            for site, here in asked_rows(chosen, rows, labels).items()
         ]
         places = list(range(len(chosen.confidence_levels)))
         return self._set_calibration(model, score, calibrate(chosen, reports), places)
@@ -210,8 +215,7 @@ class FederatedConformal(BaseEstimator, Generic[S]):  # type: ignore[misc]
     # -- parameters ------------------------------------------------------------------------------------
 
     def _wishes(self) -> dict[str, Any]:
-        names = ("confidence_level", "criterion", "delta", "max_faulty", "promise")
-        return {name: getattr(self, name) for name in names}
+        return {name: getattr(self, name) for name in _WISHES}
 
     def _asked(self) -> Plan:
         """What is wanted, checked: the plan of a federation that is as small as can be."""

@@ -47,6 +47,10 @@ class FederatedConformalClassifier(ClassifierMixin, FederatedConformal[LabelScor
         How many sites may send anything at all.
     promise : {"population", "each-site"}
         Whose new rows are covered; see `fedconformal.plan`.
+    numbers : int
+        How many scores a site sends for each level and group at the most, from 1 to 20.
+    max_missing : int, optional
+        How many sites may stay silent without making the threshold infinite; see `fedconformal.plan`.
     prefit : bool
         True: use the fitted estimator as it is, and skip ``fit``. False: ``fit`` trains a clone.
     random_state : None, int, numpy Generator or RandomState
@@ -99,6 +103,8 @@ class FederatedConformalClassifier(ClassifierMixin, FederatedConformal[LabelScor
         delta: float = 0.1,
         max_faulty: int = 0,
         promise: str = "population",
+        numbers: int = 1,
+        max_missing: int | None = None,
         prefit: bool = True,
         random_state: Any = None,
     ) -> None:
@@ -109,6 +115,8 @@ class FederatedConformalClassifier(ClassifierMixin, FederatedConformal[LabelScor
         self.delta = delta
         self.max_faulty = max_faulty
         self.promise = promise
+        self.numbers = numbers
+        self.max_missing = max_missing
         self.prefit = prefit
         self.random_state = random_state
 

@@ -44,6 +44,10 @@ class FederatedConformalRegressor(RegressorMixin, FederatedConformal[IntervalSco
         How many sites may send anything at all.
     promise : {"population", "each-site"}
         Whose new rows are covered; see `fedconformal.plan`.
+    numbers : int
+        How many scores a site sends for each level and group at the most, from 1 to 20.
+    max_missing : int, optional
+        How many sites may stay silent without making the threshold infinite; see `fedconformal.plan`.
     prefit : bool
         True: use the fitted estimator as it is, and skip ``fit``. False: ``fit`` trains a clone.
 
@@ -87,6 +91,8 @@ class FederatedConformalRegressor(RegressorMixin, FederatedConformal[IntervalSco
         delta: float = 0.1,
         max_faulty: int = 0,
         promise: str = "population",
+        numbers: int = 1,
+        max_missing: int | None = None,
         prefit: bool = True,
     ) -> None:
         self.estimator = estimator
@@ -96,6 +102,8 @@ class FederatedConformalRegressor(RegressorMixin, FederatedConformal[IntervalSco
         self.delta = delta
         self.max_faulty = max_faulty
         self.promise = promise
+        self.numbers = numbers
+        self.max_missing = max_missing
         self.prefit = prefit
 
     def predict(self, X: Any) -> Numbers:

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import TypeAdapter, ValidationError
 
-from fedconformal.documents import SiteName, unique_labels
+from fedconformal.documents import Plan, SiteName, unique_labels
 
 _SITE_NAME: TypeAdapter[str] = TypeAdapter(SiteName)
 
@@ -43,6 +43,19 @@ def group_sizes(groups: NDArray[np.object_], sites: dict[str, NDArray[np.intp]])
         for group, count in zip(found.tolist(), counts.tolist(), strict=True):
             sizes.setdefault(group, {})[site] = count
     return sizes
+
+
+def asked_rows(
+    plan: Plan, sites: dict[str, NDArray[np.intp]], groups: NDArray[np.object_] | None
+) -> dict[str, NDArray[np.intp]]:
+    """The rows that sites answer for: a plan does not ask sites that could never change a threshold."""
+    asked = {part.label: set(part.asked_names or ()) for part in plan.parts}
+    if groups is None:
+        return {site: rows for site, rows in sites.items() if site in asked[None]}
+    kept = {
+        site: rows[[site in asked[label] for label in groups[rows].tolist()]] for site, rows in sites.items()
+    }
+    return {site: rows for site, rows in kept.items() if rows.size}
 
 
 def is_missing(label: Any) -> bool:

@@ -28,7 +28,7 @@ class SiteComparison:
     n : int
         How many scores it has.
     value : float
-        What it sent.
+        What it sent; the middle one of several numbers.
     position : float
         The share of reference scores below its report, or, without a reference, how many robust standard
         deviations it lies above the middle of the sites.
@@ -140,6 +140,8 @@ def compare_sites(
 ) -> Comparison:
     """Find sites whose report does not fit the others.
 
+    Of several numbers per site the middle one is looked at. Sites that the plan does not ask do not occur.
+
     Parameters
     ----------
     plan : Plan
@@ -175,7 +177,7 @@ def compare_sites(
         raise ValueError("private reports cannot be compared: their noise hides what would be looked for")
     label, level = _label(plan, group), level_index(plan, confidence_level)
     intake = take_in(plan, reports)
-    numbers = intake.numbers[label]
+    numbers = {site: part for site, part in intake.numbers[label].items() if part.ranks[level]}
     able = {site: part for site, part in numbers.items() if _middle(part.ranks[level]) <= part.n}
     stick = yardstick(reference, seed=seed)
     _check_alarm(stick, alarm, len(able))

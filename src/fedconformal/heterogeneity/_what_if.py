@@ -3,14 +3,14 @@
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from fedconformal._text import quoted
-from fedconformal._typing import Floats, Ints
+from fedconformal._typing import Floats
 from fedconformal.documents import Calibration, Plan
 from fedconformal.heterogeneity._distributions import Distribution, Mixture
 from fedconformal.heterogeneity._distributions import reference as as_distribution
@@ -41,12 +41,15 @@ class Site:
     n : int
         How many scores it has.
     ranks : tuple of int
-        The ranks that it sends.
+        The ranks that it sends; none if it is not asked.
+    weights : tuple of int
+        The votes of each of its numbers.
     """
 
     name: str
     n: int
     ranks: tuple[int, ...]
+    weights: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -86,7 +89,7 @@ class WhatIf:
     @cached_property
     def promised(self) -> CoverageLaw:
         """The law if no site differs."""
-        return self._law(_order_statistics(self.design, self.design.blocks), self.design.counts)
+        return self._law(self.design, _order_statistics(self.design))
 
     def law(self, test: str | None = None) -> CoverageLaw:
         """The law of the coverage for some kind of test point.
@@ -109,13 +112,18 @@ class WhatIf:
         """
         tests = self._distribution_of_tests(test)
         quantile = _remembering(tests.ppf)
-        distortions = [_distortion(self._distribution(name), tests, quantile) for _, _, name in self._kinds]
-        blocks = tuple(Block(count, n, ranks) for (n, ranks, _), count in self._kinds.items())
-        alike = _order_statistics(self.design, blocks)
-        return self._law(Shifted(alike, distortions), np.array([block.count for block in blocks]))
+        distortions = [_distortion(self._distributions[key], tests, quantile) for _, key in self._kinds]
+        blocks = tuple(replace(block, count=count) for (block, _), count in self._kinds.items())
+        design = replace(self.design, blocks=blocks)
+        return self._law(design, Shifted(_order_statistics(design), distortions))
 
     def bounds(self, test: str | None = None) -> tuple[float, float]:
-        """Lower bounds of the mean coverage: Proposition 3.4, and what Ehm's inequality makes of it.
+        """Lower bounds of the mean coverage: Proposition 3.4, and a simpler one that needs no law of votes.
+
+        The first is the paper's for one vote each, and the same argument for weighted votes: the coverage
+        changes by at most the mean total-variation distance between the votes of the sites as they are and
+        of sites that do not differ. The second bounds that distance: by Ehm's inequality for one vote each,
+        else by the sum of the sites' own distances.
 
         Parameters
         ----------
@@ -137,32 +145,45 @@ class WhatIf:
         distance, ehm = heterogeneity_losses(self.law(test).federation)
         return self.promised.mean() - distance, self.promised.mean() - ehm
 
-    def _law(self, sites: SiteLaw, counts: Ints) -> CoverageLaw:
-        return CoverageLaw.of_sites(sites, counts, server_rank=self.server_rank, max_faulty=self.max_faulty)
+    def _law(self, design: Design, sites: SiteLaw) -> CoverageLaw:
+        return CoverageLaw.of_sites(
+            sites,
+            design.counts,
+            server_rank=self.server_rank,
+            max_faulty=self.max_faulty,
+            weights=design.weights,
+        )
 
     @cached_property
-    def _kinds(self) -> Counter[tuple[int, tuple[int, ...], str | None]]:
-        """Sites by size, ranks and shift."""
-        return Counter((site.n, site.ranks, self._shift_of(site)) for site in self.sites)
-
-    def _shift_of(self, site: Site) -> str | None:
-        return site.name if site.name in self.shifts else None
+    def _kinds(self) -> Counter[tuple[Block, int | None]]:
+        """Sites by size, ranks, weights and distribution."""
+        return Counter(
+            (Block(1, site.n, site.ranks, site.weights), self._key(site.name)) for site in self.sites
+        )
 
     @cached_property
-    def _shifted(self) -> dict[str, Distribution]:
-        return {name: shift(self.reference) for name, shift in self.shifts.items()}
+    def _distributions(self) -> dict[int | None, Distribution]:
+        """The different distributions of scores: sites that share a shift share theirs."""
+        found: dict[int | None, Distribution] = {None: self.reference}
+        for shift in {id(shift): shift for shift in self.shifts.values()}.values():
+            found[id(shift)] = shift(self.reference)
+        return found
 
-    def _distribution(self, name: str | None) -> Distribution:
-        return self.reference if name is None else self._shifted.get(name, self.reference)
+    def _key(self, name: str) -> int | None:
+        return id(self.shifts[name]) if name in self.shifts else None
+
+    def _distribution(self, name: str) -> Distribution:
+        return self._distributions[self._key(name)]
 
     def _distribution_of_tests(self, test: str | None) -> Distribution:
         if test is None:
             return self.reference
         if test == MIXTURE:
-            shares: dict[str | None, float] = {}
+            shares: dict[int | None, float] = {}
             for site, share in zip(self.sites, self.mixture, strict=True):
-                shares[self._shift_of(site)] = shares.get(self._shift_of(site), 0.0) + share
-            return Mixture([self._distribution(name) for name in shares], list(shares.values()))
+                key = self._key(site.name)
+                shares[key] = shares.get(key, 0.0) + share
+            return Mixture([self._distributions[key] for key in shares], list(shares.values()))
         if test not in {site.name for site in self.sites}:
             raise ValueError(f"test must be {MIXTURE!r} or a site of the plan, got {test!r}")
         return self._distribution(test)
@@ -238,29 +259,42 @@ def _design_and_sites(
     """Ranks and votes at one level, and who has which."""
     i = level_index(document, confidence_level)
     design = document.designs[i]
-    _order_statistics(design, design.blocks)
-    if isinstance(document, Calibration):
-        if design.is_open:
-            raise ValueError("too few sites answered for any threshold: there is no coverage to ask about")
-        return design, [Site(answer.site, answer.n, answer.ranks[i]) for answer in document.answers]
-    if design.is_open:
-        raise ValueError("this plan is open: what happens depends on the sites' sizes, give a calibration")
-    sizes, names = list(document.n_points), document.site_names or [None] * design.n_sites
-    return design, [
-        Site(name or str(number), n, document.ranks_for(n, site=name)[i])
-        for number, (name, n) in enumerate(zip(names, sizes, strict=True), start=1)
-    ]
-
-
-def _order_statistics(design: Design, blocks: tuple[Block, ...]) -> OrderStatistics:
-    """What sites of these blocks send if no site differs."""
-    law = design.sending.site_law(blocks)
-    if not isinstance(law, OrderStatistics):
+    if design.sending.release is not None:
         raise ValueError(
             "what if is answered for exact reports only: the law of private ones is already a bound for all "
             "distributions of scores"
         )
-    return law
+    if isinstance(document, Calibration):
+        if design.is_open:
+            raise ValueError("too few sites answered for any threshold: there is no coverage to ask about")
+        answers: list[tuple[str | None, int]] = [(answer.site, answer.n) for answer in document.answers]
+        return design, _sites(document.plan, answers, i)
+    if design.is_open:
+        raise ValueError("this plan is open: what happens depends on the sites' sizes, give a calibration")
+    names = document.site_names or [None] * design.n_sites
+    return design, _sites(document, list(zip(names, document.n_points, strict=True)), i)
+
+
+def _sites(plan: Plan, sizes: Sequence[tuple[str | None, int]], level: int) -> list[Site]:
+    """What each site sends at one level; one without a name is called by its number."""
+    part = plan.part
+    return [
+        Site(
+            name or str(number),
+            n,
+            part.ranks_for(n, site=name)[level],
+            part.votes_for(n, site=name)[level],
+        )
+        for number, (name, n) in enumerate(sizes, start=1)
+    ]
+
+
+def _order_statistics(design: Design) -> OrderStatistics:
+    """What the sites of a design send if none differs; ranks in one dimension where each sends one number."""
+    law = design.sending.site_law(design.blocks)
+    assert isinstance(law, OrderStatistics)
+    single = law.local_ranks.ndim == 2 and law.local_ranks.shape[1] == 1
+    return OrderStatistics(law.n_points, law.local_ranks[:, 0]) if single else law
 
 
 def _distortion(site: Distribution, tests: Distribution, quantile: Callable[[Floats], Floats]) -> Distortion:

@@ -34,48 +34,41 @@ def equal_cdf(m: int, n: int, l: ArrayLike, k: ArrayLike, c: ArrayLike) -> Float
     array
         Probabilities; small ones have a small relative error.
     """
-    return _cdf(m, n, l, k, c, digits=True)
+    return _tail(m, n, l, k, c, upper=False, digits=True)
 
 
 def equal_sf(m: int, n: int, l: ArrayLike, k: ArrayLike, c: ArrayLike) -> Floats:
     """P(C > c) of m sites of n points: the rest of ``equal_cdf``, as precise where it is small."""
-    k, lower, p = _below(n, l, k, c, digits=True)
-    a, sf = k[~lower], np.empty(p.shape)
-    sf[lower] = _rest(k[lower], m - k[lower] + 1, p[lower], digits=True)
-    sf[~lower] = special.betainc(m - a + 1, a, p[~lower])
-    return sf
+    return _tail(m, n, l, k, c, upper=True, digits=True)
 
 
-def _cdf(m: int, n: int, l: ArrayLike, k: ArrayLike, c: ArrayLike, *, digits: bool) -> Floats:
-    k, lower, p = _below(n, l, k, c, digits=digits)
-    a, cdf = k[lower], np.empty(p.shape)
-    cdf[lower] = special.betainc(a, m - a + 1, p[lower])
-    cdf[~lower] = _rest(m - k[~lower] + 1, k[~lower], p[~lower], digits=digits)
-    return cdf
+def _tail(m: int, n: int, l: ArrayLike, k: ArrayLike, c: ArrayLike, *, upper: bool, digits: bool) -> Floats:
+    """P(C <= c) or P(C > c), from the smaller of p and 1 - p: it has the digits.
 
-
-def _below(n: int, l: ArrayLike, k: ArrayLike, c: ArrayLike, *, digits: bool) -> tuple[Floats, Bools, Floats]:
-    """The server rank; where a site lies below with p < 1/2 or so; and the smaller of p and 1 - p.
-
-    The smaller one has the digits. ``1 - c`` has them all for c >= 1/2.
+    From p follows the first, from 1 - p the second. What is left of 1 loses digits where it is small; if they
+    are needed, a slower function keeps them.
     """
     l, k, c = np.broadcast_arrays(np.asarray(l, float), np.asarray(k, float), np.asarray(c, float))
-    lower = c * (n + 1 / 3) <= l - 1 / 3  # about the median
-    p, half = np.empty(c.shape), ~lower & (c < 0.5) & digits
-    a = l[lower]
-    p[lower] = special.betainc(a, n - a + 1, c[lower])
-    a = l[~lower]
-    p[~lower] = special.betainc(n - a + 1, a, 1.0 - c[~lower])
-    p[half] = special.betaincc(l[half], n - l[half] + 1, c[half])
-    return k, lower, p
+    lower = c * (n + 1 / 3) <= l - 1 / 3  # c is below about the median of what a site sends
+    p = _smaller(n, l, c, lower, digits=digits)
+    a, b = np.where(lower, k, m - k + 1), np.where(lower, m - k + 1, k)
+    tail = special.betainc(a, b, p)
+    direct = lower != upper
+    tail = np.asarray(np.where(direct, tail, 1.0 - tail))
+    if digits:
+        small = ~direct & (tail < _SMALL)
+        tail[small] = special.betaincc(a[small], b[small], p[small])
+    return tail
 
 
-def _rest(a: Floats, b: Floats, x: Floats, *, digits: bool) -> Floats:
-    """``1 - I_x(a, b)``; if small ones need their digits, by the slower function that keeps them."""
-    rest = 1.0 - special.betainc(a, b, x)
-    small = (rest < _SMALL) & digits
-    rest[small] = special.betaincc(a[small], b[small], x[small])
-    return np.asarray(rest)
+def _smaller(n: int, l: Floats, c: Floats, lower: Bools, *, digits: bool) -> Floats:
+    """``p = I_c(l, n - l + 1)`` where ``lower``, else 1 - p; 1 - c has all its digits for c >= 1/2 only."""
+    a, b = np.where(lower, l, n - l + 1), np.where(lower, n - l + 1, l)
+    p = np.asarray(special.betainc(a, b, np.where(lower, c, 1.0 - c)))
+    if digits:
+        half = ~lower & (c < 0.5)
+        p[half] = special.betaincc(b[half], a[half], c[half])
+    return p
 
 
 def equal_quantile(
@@ -121,5 +114,6 @@ def _equal_moments(m: int, n: int, l: Floats, k: Floats) -> Floats:
     u, w = legendre(_NODES)
     low = equal_quantile(m, n, l, k, lower=OUTSIDE)
     high = equal_quantile(m, n, l, k, upper=OUTSIDE)
-    cdf = _cdf(m, n, l[:, None], k[:, None], low[:, None] + (high - low)[:, None] * u, digits=False)
+    c = low[:, None] + (high - low)[:, None] * u
+    cdf = _tail(m, n, l[:, None], k[:, None], c, upper=False, digits=False)
     return from_window(low, high, cdf @ w, cdf @ (w * u))

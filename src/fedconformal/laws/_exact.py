@@ -95,11 +95,13 @@ def _votes(n_points: Sequence[int], local_ranks: Ranks, weights: Weights | None)
 
 
 def _cast(n: int, ranks: int | Sequence[int], weight: int | Sequence[int]) -> list[int]:
-    several = [ranks] if isinstance(ranks, int) else list(ranks)
-    gains = [0] * (n + 1)
-    for rank, gain in zip(
-        several, [weight] * len(several) if isinstance(weight, int) else weight, strict=True
-    ):
+    several = _tuple(ranks)
+    gains, each = [0] * (n + 1), _tuple(weight)
+    for rank, gain in zip(several, each * len(several) if len(each) == 1 else each, strict=True):
         if rank <= n:
             gains[rank] += gain
     return list(accumulate(gains))
+
+
+def _tuple(value: int | Sequence[int]) -> tuple[int, ...]:
+    return tuple(map(int, value)) if isinstance(value, Sequence) else (int(value),)

@@ -7,6 +7,7 @@ import numpy as np
 from fedconformal._typing import Floats
 
 _MOST_STEPS = 80
+_CLEVER = 24  # steps after which those that are left are bisections
 
 
 def rising_roots(
@@ -42,8 +43,8 @@ def rising_roots(
         known = np.isfinite(at_low) & np.isfinite(at_high) & (at_high > at_low)
         ends = np.where(known, at_low, 0.0), np.where(known, at_high, 1.0)
         share = np.clip(-ends[0] / (ends[1] - ends[0]), 0.0, 1.0)
-        # A bisection now and then, so that no shape of the function makes it slow.
-        x = low + (high - low) * np.where(known & (step % 8 != 7), share, 0.5)
+        # A bisection now and then, and later on always, so that no shape of the function makes it slow.
+        x = low + (high - low) * np.where(known & (step % 8 != 7) & (step < _CLEVER), share, 0.5)
         value = f(x)
         done = np.abs(value) <= close
         under = (value < 0) & ~done

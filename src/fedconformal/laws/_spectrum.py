@@ -22,7 +22,7 @@ _FEW = 100  # frequencies that are not worth bounding
 _ROWS = 32  # laws whose frequencies are bounded together
 _GAPS = 64  # differences between outcomes that are looked at to bound them
 _MULTIPLY = 16  # powers up to this are multiplied out, larger ones are taken by logarithms
-_HELD = 2**16  # numbers multiplied at once, so that they stay in the cache
+_HELD = 2**14  # numbers multiplied at once, so that they stay in the cache
 _LONGEST = 2**22  # of a window
 
 
@@ -91,7 +91,8 @@ def turn(steps: Ints, length: int) -> Complex:
 
 def spectral_tails(ks: Ints, p: Floats, votes: Votes) -> Floats:
     """P(votes >= k) for every k, to an absolute error of about 1e-15: shape (rows, len(ks))."""
-    parts = np.array_split(p, -(-len(p) // _ROWS) if votes.total > 2 * _FEW else 1)
+    rows = _ROWS if votes.total > 2 * _FEW else _HELD // (votes.total + 1)
+    parts = np.array_split(p, -(-len(p) // rows))
     return np.concatenate([spectrum(part, votes).tails(ks) for part in parts])
 
 
@@ -183,8 +184,8 @@ def departures(p: Floats, cast: Ints, frame: Frame) -> Complex:
 def power(departure: Complex, count: int) -> Complex:
     """The product over the first axis of (1 + departure), to the power of ``count``."""
     if count <= _MULTIPLY:
-        once: Complex = np.multiply.reduce(1 + departure, axis=0)
-        return reduce(np.multiply, [once] * count, np.ones_like(once))
+        once: Complex = np.multiply.reduce(departure + 1, axis=0)
+        return reduce(np.multiply, [once] * count) if count else np.ones_like(once)
     # Close to 1 the logarithm of the absolute value needs the digits of the departure.
     size = np.log1p(2 * departure.real + departure.real**2 + departure.imag**2) / 2
     angle = np.arctan2(departure.imag, 1 + departure.real)

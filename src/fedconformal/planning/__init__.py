@@ -9,11 +9,13 @@ from fedconformal.planning._draft import draft_private
 from fedconformal.planning._exact import Exact
 from fedconformal.planning._goal import Goal
 from fedconformal.planning._private import Private
+from fedconformal.planning._rule import MOST_NUMBERS, RankRule, usual_spacing
 from fedconformal.planning.criteria import CRITERIA, Criterion
 from fedconformal.planning.promises import PROMISES, Promise
 
 __all__ = [
     "CRITERIA",
+    "MOST_NUMBERS",
     "PROMISES",
     "Advice",
     "Block",
@@ -23,8 +25,10 @@ __all__ = [
     "Goal",
     "Private",
     "Promise",
+    "RankRule",
     "Sending",
     "Sites",
     "draft_private",
     "merged",
+    "usual_spacing",
 ]

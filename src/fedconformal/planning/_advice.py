@@ -5,11 +5,12 @@ from fractions import Fraction
 
 import numpy as np
 
-from fedconformal.planning._family import fixed, with_share
+from fedconformal.planning._family import maxima, with_share
 from fedconformal.planning._goal import Goal
 from fedconformal.planning._search import search
 
-_LARGEST = 2**40
+LARGEST_N = 2**40
+"""No site has more scores than this."""
 
 
 def reachable(n_sites: int, n_points: int, goal: Goal, share: Fraction | None) -> bool:
@@ -21,18 +22,18 @@ def reachable(n_sites: int, n_points: int, goal: Goal, share: Fraction | None) -
     if n_sites <= 2 * goal.max_faulty:
         return False
     n, m = np.array([n_points]), np.array([n_sites])
-    return search(fixed(n, m, n) if share is None else with_share(n, m, share), goal) is not None
+    return bool(search(maxima(n, m) if share is None else with_share(n, m, share), goal=goal))
 
 
 def smallest_n_points(n_sites: int, goal: Goal, share: Fraction | None) -> int | None:
     """Points per site that this many sites need; None if no number will do."""
-    return smallest(lambda n: reachable(n_sites, n, goal, share), start=1, stop=_LARGEST)
+    return smallest(lambda n: reachable(n_sites, n, goal, share), start=1, stop=LARGEST_N)
 
 
 def smallest_n_sites(n_points: int, goal: Goal, share: Fraction | None) -> int | None:
     """Sites of this many points that are needed; None if no number will do."""
     return smallest(
-        lambda m: reachable(m, n_points, goal, share), start=2 * goal.max_faulty + 1, stop=_LARGEST
+        lambda m: reachable(m, n_points, goal, share), start=2 * goal.max_faulty + 1, stop=LARGEST_N
     )
 
 

@@ -29,12 +29,26 @@ class Block:
     n : int
         Calibration scores at each.
     ranks : tuple of int
-        Ranks that each sends; n + 1 stands for +inf. For private reports, the rank that is aimed at.
+        Ranks that each sends, in increasing order; n + 1 stands for +inf. Empty for sites that are not asked.
+        For private reports, the rank that is aimed at.
+    weights : tuple of int, optional
+        Votes of each number; one each if left out.
     """
 
     count: int
     n: int
     ranks: tuple[int, ...]
+    weights: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        """One vote for each number, unless said otherwise."""
+        if len(self.weights) != len(self.ranks):
+            object.__setattr__(self, "weights", (1,) * len(self.ranks))
+
+    @property
+    def votes(self) -> int:
+        """The votes of one site."""
+        return sum(self.weights)
 
 
 @dataclass(frozen=True)
@@ -100,6 +114,10 @@ class Sending(ABC):
     @abstractmethod
     def votes(self, design: Design) -> tuple[int, Advice | None]:
         """The votes that are needed when the ranks are given; and what would help where none will do."""
+
+    @abstractmethod
+    def survives(self, design: Design, n_silent: int) -> bool:
+        """Whether a finite threshold is left, whichever sites stay silent."""
 
     def without_privacy(self) -> Sending:
         """The same without noise."""
@@ -171,6 +189,26 @@ class Design:
         return sum(block.count * block.n for block in self.blocks)
 
     @property
+    def total_votes(self) -> int:
+        """The votes of all sites."""
+        return sum(block.count * block.votes for block in self.blocks)
+
+    def survives(self, n_silent: int = 1) -> bool:
+        """Whether a finite threshold is left, whichever sites stay silent.
+
+        Parameters
+        ----------
+        n_silent : int
+            How many stay silent.
+
+        Returns
+        -------
+        bool
+            False also where there is no finite threshold even if all answer.
+        """
+        return self.advice is None and self.sending.survives(self, n_silent)
+
+    @property
     def is_finite(self) -> bool:
         """Whether some ranks reach the level."""
         return self.advice is None
@@ -227,7 +265,7 @@ class Design:
             This very design if all planned sites answered.
         """
         blocks = merged(answered)
-        if not self.is_open and _sites(blocks) == _sites(merged(self.blocks)):
+        if not self.is_open and set(blocks) == set(merged(self.asked)):
             return self
         unsolved = replace(self, blocks=blocks, server_rank=None)
         votes, advice = self.promise.votes(unsolved)
@@ -240,9 +278,28 @@ class Design:
         return self if sending is self.sending else self.promise.choose(sizes, self.goal, sending, None)
 
     @property
+    def asked(self) -> tuple[Block, ...]:
+        """The sites that are asked for anything."""
+        return tuple(block for block in self.blocks if block.ranks)
+
+    @property
     def counts(self) -> Ints:
         """How many sites each block has."""
         return np.array([block.count for block in self.blocks])
+
+    @property
+    def weights(self) -> Ints:
+        """Votes of each number of each block's sites; 0 for one that is not sent."""
+        return padded((block.weights for block in self.blocks), np.zeros(len(self.blocks), dtype=np.int64))
+
+
+def padded(rows: Iterable[tuple[int, ...]], fill: Ints) -> Ints:
+    """Rows of different lengths as an array, the rest filled with a number for each row."""
+    listed = list(rows)
+    table = np.repeat(np.asarray(fill)[:, None], max(1, *map(len, listed)), axis=1)
+    for i, row in enumerate(listed):
+        table[i, : len(row)] = row
+    return table
 
 
 def merged(blocks: Iterable[Block]) -> tuple[Block, ...]:
@@ -258,11 +315,7 @@ def merged(blocks: Iterable[Block]) -> tuple[Block, ...]:
     tuple of Block
         One for each size and ranks.
     """
-    counts: Counter[tuple[int, tuple[int, ...]]] = Counter()
+    counts: Counter[Block] = Counter()
     for block in blocks:
-        counts[(block.n, block.ranks)] += block.count
-    return tuple(Block(count, n, ranks) for (n, ranks), count in counts.items())
-
-
-def _sites(blocks: tuple[Block, ...]) -> dict[tuple[int, tuple[int, ...]], int]:
-    return {(block.n, block.ranks): block.count for block in blocks}
+        counts[replace(block, count=1)] += block.count
+    return tuple(replace(block, count=count) for block, count in counts.items())

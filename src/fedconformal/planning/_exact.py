@@ -1,52 +1,162 @@
-"""Exact reports: every site sends the score of a rank."""
+"""Exact reports: every site sends the scores of one or a few ranks."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
 
-from fedconformal._typing import Ints
+from fedconformal._typing import Bools, Ints
 from fedconformal.laws import OrderStatistics
+from fedconformal.planning import _family as families
 from fedconformal.planning._advice import smallest_n_points, smallest_n_sites
-from fedconformal.planning._design import Advice, Block, Design, Promise, Sending, Sites
-from fedconformal.planning._family import common_shares, fixed, with_share
+from fedconformal.planning._design import Advice, Block, Design, Promise, Sending, Sites, padded
+from fedconformal.planning._dummies import matters
+from fedconformal.planning._family import Family
 from fedconformal.planning._goal import Goal
-from fedconformal.planning._search import search
+from fedconformal.planning._search import Choice, best, cost, search
+from fedconformal.planning._silence import Reports
+
+_MANY = 200  # sites among which each is taken to matter
+_ALONE = 24  # ranks of the largest site that are tried by itself
 
 
 @dataclass(frozen=True)
 class Exact(Sending):
-    """Sites send scores of theirs, to the last digit."""
+    """Sites send scores of theirs, to the last digit.
+
+    Parameters
+    ----------
+    numbers : int
+        How many a site sends at the most.
+    """
+
+    numbers: int = 1
 
     def site_law(self, blocks: tuple[Block, ...]) -> OrderStatistics:
         """Order statistics of uniform variables, on the scale of coverage."""
-        return OrderStatistics(_sizes(blocks), _ranks(blocks))
+        return OrderStatistics(*_arrays(blocks)[:2])
 
     def choose(self, sites: Sites, goal: Goal, share: Fraction | None, promise: Promise) -> Design:
-        """Search one common share for all sites together with the votes, unless the share is given."""
-        if share is None:
-            rarity = goal.criterion.rarity(goal)
-            family = common_shares(sites.n_points, sites.counts, goal.level, miss=rarity)
-        else:
-            family = with_share(sites.n_points, sites.counts, share)
-        best = search(family, goal)
-        if best is None:
+        """Search ranks, weights and votes, unless the share is given that fixes ranks of one vote each."""
+        found = _found(sites, goal, share, self.numbers)
+        chosen = _picked(found, goal)
+        if chosen is None:
+            last = families.maxima(sites.n_points, sites.counts)
+            if share is not None:
+                last = families.with_share(sites.n_points, sites.counts, share)
             votes, advice = _unreachable(sites, goal, share)
-            return Design(goal, promise, self, blocks_of(sites, family.ranks[-1]), votes, share, advice)
-        blocks = blocks_of(sites, family.ranks[best.vector])
-        return Design(goal, promise, self, blocks, best.server_rank, family.shares[best.vector])
+            blocks = _blocks(last, 0, keep_infinite=True)
+            return Design(goal, promise, self, blocks, votes, share, advice)
+        rule = chosen.family.shares[chosen.vector]
+        blocks = _blocks(chosen.family, chosen.vector, keep_infinite=rule is not None)
+        design = Design(goal, promise, self, blocks, chosen.server_rank, rule)
+        return design if rule is not None else _asked(design)
 
     def votes(self, design: Design) -> tuple[int, Advice | None]:
-        """The smallest valid number; advice keeps to the share that the ranks follow."""
-        sites = Sites(_sizes(design.blocks), design.counts)
-        best = search(fixed(sites.n_points, sites.counts, _ranks(design.blocks)), design.goal)
-        return _unreachable(sites, design.goal, design.share) if best is None else (best.server_rank, None)
+        """The best valid number of votes; advice keeps to the share that the ranks follow."""
+        blocks = design.blocks
+        sizes, ranks, weights = _arrays(blocks)
+        tried = search(families.fixed(sizes, design.counts, ranks, weights), goal=design.goal)
+        chosen = best(tried, design.goal)
+        if chosen is not None:
+            return chosen.server_rank, None
+        _, advice = _unreachable(Sites(sizes, design.counts), design.goal, design.share)
+        return design.total_votes + 1, advice
+
+    def survives(self, design: Design, n_silent: int) -> bool:
+        """Whether a finite threshold is left, whichever sites stay silent."""
+        sizes, ranks, weights = _arrays(design.blocks)
+        return Reports(sizes, design.counts, ranks, weights).survive(design.goal, n_silent)
 
 
-def blocks_of(sites: Sites, ranks: Ints) -> tuple[Block, ...]:
-    """Blocks of sites that send one rank each."""
-    rows = zip(sites.counts.tolist(), sites.n_points.tolist(), ranks.tolist(), strict=True)
-    return tuple(Block(count, n, (rank,)) for count, n, rank in rows)
+def _found(sites: Sites, goal: Goal, share: Fraction | None, numbers: int) -> list[Choice]:
+    """All valid choices that were looked at."""
+    n, counts = sites.n_points, sites.counts
+    if share is not None:
+        return search(families.with_share(n, counts, share), goal=goal)
+    if not search(families.maxima(n, counts), goal=goal):
+        return []
+    shares = families.common_shares(n, counts, goal.level, miss=goal.criterion.rarity(goal))
+    several = [families.spaced(n, counts, goal.level, r) for r in range(2, numbers + 1)]
+    if n.size == 1:
+        return search(shares, *several, goal=goal)
+    single = families.joined([shares, families.weighted(n, counts, goal.level)])
+    tried = search(single, *several, goal=goal)
+    return tried + _alone(sites, goal) if goal.criterion.heeds_spread else _with_all(tried)
+
+
+def _with_all(tried: list[Choice]) -> list[Choice]:
+    """The choices in which every site can change the threshold, if there are any."""
+    return [choice for choice in tried if _needed(choice).all()] or tried
+
+
+def _needed(choice: Choice) -> Bools:
+    """For each block, whether its sites can change the threshold."""
+    weights = choice.family.weights[choice.vector]
+    numbers = (weights > 0).sum(axis=1)
+    if int((weights.max(axis=1) * choice.family.counts).max()) == 1 or choice.family.n_sites > _MANY:
+        return np.asarray(numbers > 0)
+    return matters(np.maximum(weights.max(axis=1), 1), numbers, choice.family.counts, choice.server_rank)
+
+
+def _alone(sites: Sites, goal: Goal) -> list[Choice]:
+    """The largest site by itself, where there is one largest; nobody else is asked."""
+    largest = int(np.argmax(sites.n_points))
+    if sites.counts[largest] != 1 or goal.max_faulty:
+        return []
+    n = int(sites.n_points[largest])
+    first = goal.criterion.own_rank(n, goal)
+    own = np.arange(first, min(first + _ALONE, n + 1))
+    return search(families.alone(sites.n_points, sites.counts, largest, own), goal=goal) if own.size else []
+
+
+def _picked(tried: list[Choice], goal: Goal) -> Choice | None:
+    """The best choice that bears as much silence as was asked for, or some where that costs little."""
+    if goal.max_missing:
+        tried = [choice for choice in tried if _survives(choice, goal, goal.max_missing)]
+        return best(tried, goal)
+    first = best(tried, goal)
+    if first is None or goal.max_missing is not None:
+        return first
+    lowest = cost(first, goal)
+    limit = goal.criterion.near(lowest, goal)
+    near = [choice for choice in tried if lowest < cost(choice, goal) <= limit]
+    if not near or _survives(first, goal, 1):
+        return first
+    for choice in sorted(near, key=lambda choice: cost(choice, goal)):
+        if _survives(choice, goal, 1):
+            return choice
+    return first
+
+
+def _survives(choice: Choice, goal: Goal, n_silent: int) -> bool:
+    family = choice.family
+    ranks, weights = family.ranks[choice.vector], family.weights[choice.vector]
+    return Reports(family.n_points, family.counts, ranks, weights).survive(goal, n_silent)
+
+
+def _blocks(family: Family, vector: int, *, keep_infinite: bool) -> tuple[Block, ...]:
+    """The blocks of a choice; a number that a site is too small for is not sent, unless a share says so."""
+    blocks = []
+    for b, (count, n) in enumerate(zip(family.counts.tolist(), family.n_points.tolist(), strict=True)):
+        pairs = zip(family.ranks[vector, b].tolist(), family.weights[vector, b].tolist(), strict=True)
+        sent = [(rank, weight) for rank, weight in pairs if weight and (keep_infinite or rank <= n)]
+        blocks.append(Block(count, n, tuple(rank for rank, _ in sent), tuple(w for _, w in sent)))
+    return tuple(blocks)
+
+
+def _asked(design: Design) -> Design:
+    """The same design without the numbers of sites that can never change the threshold."""
+    numbers = np.array([len(block.ranks) for block in design.blocks])
+    weights = np.array([max(block.weights, default=1) for block in design.blocks])
+    if design.goal.max_faulty or (weights == weights[0]).all():
+        return design
+    needed = matters(weights, numbers, design.counts, design.server_rank or 1)
+    blocks = tuple(
+        block if here else replace(block, ranks=(), weights=())
+        for block, here in zip(design.blocks, needed.tolist(), strict=True)
+    )
+    return replace(design, blocks=blocks)
 
 
 def _unreachable(sites: Sites, goal: Goal, share: Fraction | None) -> tuple[int, Advice]:
@@ -59,9 +169,8 @@ def _unreachable(sites: Sites, goal: Goal, share: Fraction | None) -> tuple[int,
     )
 
 
-def _sizes(blocks: tuple[Block, ...]) -> Ints:
-    return np.array([block.n for block in blocks])
-
-
-def _ranks(blocks: tuple[Block, ...]) -> Ints:
-    return np.array([block.ranks[0] for block in blocks])
+def _arrays(blocks: tuple[Block, ...]) -> tuple[Ints, Ints, Ints]:
+    """Sizes, ranks and weights; a number that is not sent has the rank n + 1 and no vote."""
+    sizes = np.array([block.n for block in blocks])
+    ranks = padded((block.ranks for block in blocks), sizes + 1)
+    return sizes, ranks, padded((block.weights for block in blocks), np.zeros_like(sizes))

@@ -1,8 +1,15 @@
-"""Which rank vectors are tried: one common share b for all sites, l_j = ceil(b (n_j + 1)) (paper, A.1)."""
+"""Which choices of ranks and weights are tried.
+
+Sites of one size: every rank that can matter, each site one number and one vote (paper, section 3.2). Sites
+of different sizes, or several numbers per site: ranks round a level's own, spaced in proportion to how far a
+site's count of scores spreads there, with votes to match.
+"""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 
 import numpy as np
 
@@ -12,16 +19,34 @@ from fedconformal._validation import rank_of
 _WORK = 1_000_000  # entries of the rank matrix
 _MOST = 16_384  # rank vectors tried at the most
 _FEWEST = 64
+_OFFSET = 1.5  # of the middle rank from the level's own, in standard deviations, at the most
+_SPACING = (0.2, 1.4)  # of neighbouring ranks, likewise
+_UNITS = (1, 2, 3, 4, 6, 8, 12)  # votes of the largest site
+_FEW = 50  # sizes up to which a finer grid is looked at
+_FINEST_VOTE = 32  # no site has more votes per number than this, where votes count scores
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Family:
-    """Rank vectors in increasing order of their share."""
+    """Rank vectors with the weights of sites.
 
-    n_points: Ints  # (groups,)
-    counts: Ints  # (groups,)
-    ranks: Ints  # (vectors, groups)
-    shares: tuple[Fraction | None, ...]  # None for ranks that follow no common share
+    Parameters
+    ----------
+    n_points, counts : array of shape (blocks,)
+        Sizes, and how many sites have each.
+    ranks : array of shape (vectors, blocks, numbers)
+        Ranks in increasing order; n + 1 for a number that is infinite, or not sent.
+    weights : array of shape (vectors, blocks, numbers)
+        Votes of each number of a site; 0 for one that is not sent.
+    shares : tuple of Fraction or None
+        The share that the ranks of each vector follow, ``ceil(share * (n + 1))``, where they follow one.
+    """
+
+    n_points: Ints
+    counts: Ints
+    ranks: Ints
+    weights: Ints
+    shares: tuple[Fraction | None, ...]
 
     def __len__(self) -> int:
         """How many rank vectors."""
@@ -33,28 +58,70 @@ class Family:
         return int(self.counts.sum())
 
     @property
-    def finite_sites(self) -> Ints:
-        """For each rank vector, how many sites send a finite number."""
-        finite: Ints = ((self.ranks <= self.n_points) * self.counts).sum(axis=1)
-        return finite
+    def numbers(self) -> int:
+        """How many numbers a site sends at the most."""
+        return int(self.ranks.shape[2])
+
+    @cached_property
+    def is_plain(self) -> bool:
+        """Whether all sites are of one size and send one number: the paper's setting."""
+        return self.n_points.size == 1 and self.numbers == 1 and bool((self.weights == 1).all())
+
+    @cached_property
+    def finite_votes(self) -> Ints:
+        """For each vector, the votes of all finite numbers together."""
+        finite = self.ranks <= self.n_points[:, None]
+        found: Ints = ((self.weights * finite).sum(axis=2) * self.counts).sum(axis=1)
+        return found
+
+    def heaviest(self, f: int) -> Ints:
+        """For each vector, the votes of the f sites that have most."""
+        by_site = self.weights.sum(axis=2)
+        order = np.argsort(-by_site, axis=1, kind="stable")
+        votes, counts = np.take_along_axis(by_site, order, axis=1), self.counts[order]
+        before = np.cumsum(counts, axis=1) - counts
+        taken: Ints = (votes * np.clip(f - before, 0, counts)).sum(axis=1)
+        return taken
 
 
-def fixed(n_points: Ints, counts: Ints, ranks: Ints) -> Family:
-    """Just one rank vector."""
-    return Family(n_points, counts, ranks[None, :], (None,))
+def fixed(n_points: Ints, counts: Ints, ranks: Ints, weights: Ints) -> Family:
+    """Just one rank vector with its weights, both (blocks, numbers)."""
+    return Family(n_points, counts, ranks[None], weights[None], (None,))
 
 
 def with_share(n_points: Ints, counts: Ints, share: Fraction) -> Family:
-    """Just one share."""
+    """Just one share, one vote each (paper, appendix A.1)."""
     ranks = np.array([rank_of(share, int(n)) for n in n_points])
-    return Family(n_points, counts, ranks[None, :], (share,))
+    return _one_vote_each(n_points, counts, ranks[None, :], (share,))
+
+
+def maxima(n_points: Ints, counts: Ints) -> Family:
+    """Every site sends its largest score: whatever any ranks reach, these do."""
+    share = Fraction(int(n_points[0]), int(n_points[0]) + 1) if n_points.size == 1 else None
+    return _one_vote_each(n_points, counts, n_points[None, :], (share,))
+
+
+def alone(n_points: Ints, counts: Ints, block: int, ranks: Ints) -> Family:
+    """Only the sites of one block are asked, for each of these ranks."""
+    others = np.repeat((n_points + 1)[None, :], ranks.size, axis=0)
+    others[:, block] = ranks
+    weights = np.zeros(others.shape, dtype=np.int64)
+    weights[:, block] = 1
+    return Family(n_points, counts, others[:, :, None], weights[:, :, None], (None,) * ranks.size)
+
+
+def _one_vote_each(n_points: Ints, counts: Ints, ranks: Ints, shares: Sequence[Fraction | None]) -> Family:
+    """Vectors of one rank for each block."""
+    return Family(
+        n_points, counts, ranks[:, :, None], np.ones((*ranks.shape, 1), dtype=np.int64), tuple(shares)
+    )
 
 
 def common_shares(n_points: Ints, counts: Ints, level: Fraction, *, miss: float = 1.0) -> Family:
-    """All shares that can matter for a level, or an even choice of them where there are too many.
+    """All shares that can matter for a level, or an even choice where there are too many; one vote each.
 
-    Last comes the vector of all maxima, which reaches whatever any vector can. ``miss`` is how rarely the
-    coverage may fall below the level, where that is what counts.
+    Last comes the vector of all maxima. ``miss`` is how rarely the coverage may fall below the level, where
+    that is what counts.
 
     Outside a few standard deviations of the level a share is hopeless: every site, or none, would lie below
     the level's quantile. Inside, the rank vector changes only at multiples of 1 / (n_j + 1).
@@ -83,7 +150,84 @@ def common_shares(n_points: Ints, counts: Ints, level: Fraction, *, miss: float 
     if not len(ranks) or (ranks[-1] != n_points).any():
         ranks = np.concatenate([ranks, n_points[None, :]])
         kept.append(Fraction(int(n_points[0]), int(n_points[0]) + 1) if n_points.size == 1 else None)
-    return Family(n_points, counts, ranks, tuple(kept))
+    return _one_vote_each(n_points, counts, ranks, kept)
+
+
+def weighted(n_points: Ints, counts: Ints, level: Fraction) -> Family:
+    """One number per site, with votes in proportion to the square root of its size, in several roundings.
+
+    A site's number scatters by 1 / sqrt(n) round the level, and a weighted median is sharpest with weights
+    inverse to that.
+    """
+    spread = _spread(n_points, float(level))
+    middle = _middle(n_points, level)
+    ranks = np.clip(np.rint(middle + _offsets(n_points)[:, None] * spread), 1, n_points).astype(np.int64)
+    root = np.sqrt(n_points / n_points.max())
+    units = np.maximum(1, np.rint(np.array(_UNITS)[:, None] * root)).astype(np.int64)
+    return _crossed(n_points, counts, ranks[:, :, None], units)
+
+
+def spaced(n_points: Ints, counts: Ints, level: Fraction, numbers: int) -> Family:
+    """Several numbers per site, spaced in proportion to a site's spread, with votes that count scores."""
+    spread = _spread(n_points, float(level))
+    middle = _middle(n_points, level)
+    parts = []
+    for spacing in np.linspace(*_SPACING, 17 if n_points.size <= _FEW else 9):
+        step = np.maximum(1, np.rint(spacing * spread)).astype(np.int64)
+        step = np.where(n_points >= numbers, np.minimum(step, (n_points - 1) // max(numbers - 1, 1)), step)
+        step = np.maximum(step, 1)
+        ranks = _placed(n_points, middle + _offsets(n_points)[:, None] * spread, step, numbers)
+        unit = max(1.0, float(step.max()) / _FINEST_VOTE)
+        votes = np.maximum(1, np.rint(step / unit)).astype(np.int64)
+        parts.append(_crossed(n_points, counts, ranks, votes[None, :]))
+    return joined(parts)
+
+
+def joined(families: list[Family]) -> Family:
+    """Families of the same sites and as many numbers, one after the other, without repetitions."""
+    first = families[0]
+    ranks = np.concatenate([family.ranks for family in families])
+    weights = np.concatenate([family.weights for family in families])
+    shares = [share for family in families for share in family.shares]
+    rows = np.concatenate([ranks.reshape(len(ranks), -1), weights.reshape(len(ranks), -1)], axis=1)
+    _, kept = np.unique(rows, axis=0, return_index=True)
+    kept = np.sort(kept)
+    return Family(
+        first.n_points, first.counts, ranks[kept], weights[kept], tuple(shares[i] for i in kept.tolist())
+    )
+
+
+def _crossed(n_points: Ints, counts: Ints, ranks: Ints, weights: Ints) -> Family:
+    """Every rank vector with every choice of weights for the blocks, these in lowest terms."""
+    weights = np.unique(weights // np.gcd.reduce(weights, axis=1, keepdims=True), axis=0)
+    v, w = len(ranks), len(weights)
+    every = np.repeat(ranks, w, axis=0)
+    sent = every <= n_points[None, :, None]
+    votes = np.tile(weights, (v, 1))[:, :, None] * sent
+    return Family(n_points, counts, every, votes, (None,) * (v * w))
+
+
+def _placed(n_points: Ints, centres: Floats, step: Ints, numbers: int) -> Ints:
+    """Ranks round each centre that lie between 1 and n; a site with too few scores sends all it has."""
+    place = np.arange(numbers)
+    first = np.rint(centres - (numbers - 1) / 2 * step).astype(np.int64)
+    first = np.clip(first, 1, np.maximum(1, n_points - (numbers - 1) * step))
+    ranks = first[:, :, None] + place * step[None, :, None]
+    return np.where(ranks <= n_points[None, :, None], ranks, n_points[None, :, None] + 1)
+
+
+def _offsets(n_points: Ints) -> Floats:
+    """Offsets of the middle rank that are tried: fewer where every look costs more."""
+    return np.linspace(-_OFFSET, _OFFSET, 61 if n_points.size <= _FEW else 21)
+
+
+def _spread(n_points: Ints, level: float) -> Floats:
+    """Standard deviation of the number of a site's scores below the level's quantile."""
+    return np.asarray(np.sqrt(n_points * level * (1 - level)))
+
+
+def _middle(n_points: Ints, level: Fraction) -> Floats:
+    return np.asarray(float(level) * (n_points + 1.0))
 
 
 def _range(n_points: Ints, counts: Ints, level: float, miss: float) -> tuple[float, float]:

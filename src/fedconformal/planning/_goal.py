@@ -20,9 +20,13 @@ class Goal:
         How often the promise may fail, for criteria that take it.
     max_faulty : int
         How many reports may be arbitrary.
+    max_missing : int or None
+        How many sites may stay silent, whichever they are, without making the threshold infinite. None: one,
+        where that costs next to nothing.
     """
 
     level: Fraction
     criterion: Criterion = field(default_factory=Stable)
     delta: Fraction = Fraction(1, 10)
     max_faulty: int = 0
+    max_missing: int | None = None

@@ -16,7 +16,8 @@ from fedconformal.planning._design import Advice, Block, Design, Promise, Sendin
 from fedconformal.planning._exact import Exact
 from fedconformal.planning._family import common_shares
 from fedconformal.planning._goal import Goal
-from fedconformal.planning._search import search
+from fedconformal.planning._search import best, search
+from fedconformal.planning._silence import left_over
 from fedconformal.planning.criteria import Marginal
 from fedconformal.privacy import PrivateRelease
 
@@ -78,6 +79,11 @@ class Private(Sending):
         sites = Sites(_sizes(design.blocks), design.counts)
         found = PrivateSearch(sites, design.goal, self.release).smallest_rank()
         return (sites.n_sites + 1, design.advice or Advice()) if found is None else (found, None)
+
+    def survives(self, design: Design, n_silent: int) -> bool:
+        """Whether the sites that are left, the smallest ones, have a finite threshold at this quantile."""
+        sites = Sites(_sizes(design.blocks), design.counts)
+        return PrivateSearch(sites, design.goal, self.release).bears(n_silent)
 
     def without_privacy(self) -> Sending:
         """Exact reports."""
@@ -141,8 +147,30 @@ class PrivateSearch:
         """Quantiles are multiples of one over this."""
         return max(_FINEST, int(self.sizes.max()))
 
+    def bears(self, n_silent: int) -> bool:
+        """Whether a finite threshold is left whichever sites stay silent, for the quantile of the release."""
+        if self.n_sites - n_silent <= 2 * self.goal.max_faulty:
+            return False
+        left = left_over(self.sites.counts, n_silent)
+        return left is not None and all(
+            replace(self, sites=Sites(self.sizes[counts > 0], counts[counts > 0]))._is_reachable()
+            for counts in left
+        )
+
+    def _is_reachable(self) -> bool:
+        """Whether the most votes that faulty sites cannot withhold keep the promise."""
+        quantile, most = self.release.quantile, self.ranks.stop - 1
+        return quantile is not None and most >= self.ranks.start and self._holds(quantile, most)
+
     def is_valid(self, quantile: Fraction, k: int) -> bool:
-        """Whether the promise holds for all data."""
+        """Whether the promise holds for all data, also if as many sites stay silent as are allowed to."""
+        if self.goal.max_missing:
+            aiming = replace(self, release=self.release.aiming_at(quantile))
+            if not aiming.bears(self.goal.max_missing):
+                return False
+        return self._holds(quantile, k)
+
+    def _holds(self, quantile: Fraction, k: int) -> bool:
         sites = self.release.aiming_at(quantile).sites(self.sizes)
         law = _Bound(Federation(sites, self.sites.counts, self.goal.max_faulty), k)
         margin = self.goal.criterion.margin(law, self.goal)
@@ -169,8 +197,9 @@ class PrivateSearch:
     def exact_ranks(self, level: Fraction) -> tuple[int, int] | None:
         """Local and server rank of the plan without privacy at another level, on average."""
         family = common_shares(self.sizes, self.sites.counts, level)
-        best = search(family, Goal(level, Marginal()))
-        return None if best is None else (int(family.ranks[best.vector, 0]), best.server_rank)
+        goal = Goal(level, Marginal(), max_missing=0)
+        found = best(search(family, goal=goal), goal)
+        return None if found is None else (int(family.ranks[found.vector, 0, 0]), found.server_rank)
 
     def exact_mean(self, local_rank: int, server_rank: int) -> float:
         """Mean coverage of these ranks without privacy, for sites of one size."""

@@ -1,12 +1,14 @@
-"""A look at all rank vectors at once, at the level alone: which server rank each needs, and what it gives.
+"""A look at all rank vectors at once, at the level alone: how many votes each needs, and what it gives.
 
-Let S(c) be the number of sites below the coverage c, with mean mu(c) and variance V(c). Expanding
-P(C <= c) = P(S(c) >= k) to second order round the level a gives the real-valued rank at which E[C] = a,
+Let S(c) be the votes below the coverage c, with mean mu(c) and variance V(c). Expanding
+P(C <= c) = P(S(c) >= k) to second order round the level a gives the real-valued number of votes at which
+E[C] = a,
 
     k* = mu + 1/2 + mu'' V / (2 mu'^2) - V' / (2 mu'),
 
-a step of 1 / mu' in coverage from one server rank to the next, and a standard deviation of sqrt(V) / mu'.
-The error of k* is a small multiple of 1 / V. Nothing is decided here: it orders the work.
+a step of 1 / mu' in coverage from one vote to the next, and a standard deviation of sqrt(V) / mu'.
+With one vote per site the error of k* is a small multiple of 1 / V. Nothing is decided here; it only orders
+the work.
 """
 
 from dataclasses import dataclass
@@ -14,11 +16,11 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import special
 
-from fedconformal._typing import Floats
-from fedconformal.laws import honest_counts
+from fedconformal._typing import Floats, Ints
 from fedconformal.planning._family import Family
 
 _RANK_ERROR = 0.25  # |error of k*| * V; the tests find it below 0.05 for equal sites
+_HELD = 2**21  # entries looked at together
 
 
 @dataclass(frozen=True)
@@ -27,24 +29,61 @@ class Screen:
 
     rank: Floats  # k*
     rank_error: Floats  # k* is off by no more than this
-    step: Floats  # coverage gained from one server rank to the next
+    step: Floats  # coverage gained from one vote to the next
     std: Floats  # of the coverage at k*
-    count_std: Floats  # of the number of sites below the level
+    count_std: Floats  # of the votes below the level
 
 
 def screen(family: Family, level: float, max_faulty: int) -> Screen:
     """Expand the law of every rank vector round the level."""
-    n, l = family.n_points, family.ranks
+    size = max(1, _HELD // (family.n_points.size * family.numbers))
+    parts = [
+        _expanded(family, slice(start, start + size), level, max_faulty)
+        for start in range(0, len(family), size)
+    ]
+    mean, variance, rise, bending, spreading = (np.concatenate(column) for column in zip(*parts, strict=True))
+    variance, rise = np.maximum(variance, 1e-12), np.maximum(rise, 1e-12)
+    rank = mean + 0.5 + bending * (variance / rise) / (2 * rise) - spreading / (2 * rise)
+    std = np.sqrt(variance)
+    return Screen(rank, _RANK_ERROR / variance, 1 / rise, std / rise, std)
+
+
+def _expanded(family: Family, rows: slice, level: float, max_faulty: int) -> tuple[Floats, ...]:
+    """Mean and variance of the votes at the level, and their derivatives."""
+    n, l = family.n_points[:, None], family.ranks[rows]
     finite = l <= n
     a, b = np.where(finite, l, 1).astype(float), np.where(finite, n - l + 1, 1).astype(float)
     p = np.where(finite, special.betainc(a, b, level), 0.0)
     log_slope = special.xlogy(a - 1, level) + special.xlog1py(b - 1, -level) - special.betaln(a, b)
     slope = np.where(finite, np.exp(log_slope), 0.0)
     bend = slope * ((a - 1) / level - (b - 1) / (1 - level))
-    weight = family.counts if max_faulty == 0 else honest_counts(p, family.counts, max_faulty)
-    mean, variance = (weight * p).sum(axis=1), np.maximum((weight * p * (1 - p)).sum(axis=1), 1e-12)
-    rise = np.maximum((weight * slope).sum(axis=1), 1e-12)
-    bending = (weight * bend).sum(axis=1)
-    spreading = (weight * slope * (1 - 2 * p)).sum(axis=1)
-    rank = max_faulty + mean + 0.5 + bending * (variance / rise) / (2 * rise) - spreading / (2 * rise)
-    return Screen(rank, _RANK_ERROR / variance, 1 / rise, np.sqrt(variance) / rise, np.sqrt(variance))
+    votes = family.weights[rows].astype(float)
+    # A site's indicator of a larger rank implies those of smaller ones, so its votes are W_i with probability
+    # p_i - p_(i+1), W_i the votes of the first i: their square has the mean sum (W_i^2 - W_(i-1)^2) p_i.
+    squares = np.diff(np.cumsum(votes, axis=2) ** 2, axis=2, prepend=0.0)
+    mean, change = (votes * p).sum(axis=2), (votes * slope).sum(axis=2)
+    variance = (squares * p).sum(axis=2) - mean**2
+    spreading = (squares * slope).sum(axis=2) - 2 * mean * change
+    counts: Ints = np.broadcast_to(family.counts, mean.shape)
+    lies: Floats | float = 0.0
+    if max_faulty:
+        whole = votes.sum(axis=2)
+        counts = _honest(whole - mean, family.counts, max_faulty)
+        lies = ((family.counts - counts) * whole).sum(axis=1)
+    return (
+        lies + (mean * counts).sum(axis=1),
+        (variance * counts).sum(axis=1),
+        (change * counts).sum(axis=1),
+        ((votes * bend).sum(axis=2) * counts).sum(axis=1),
+        (spreading * counts).sum(axis=1),
+    )
+
+
+def _honest(gain: Floats, counts: Ints, f: int) -> Ints:
+    """How many sites of each block stay when the f whose lies gain most votes are left out."""
+    order = np.argsort(-gain, axis=1, kind="stable")
+    there = counts[order]
+    before = np.cumsum(there, axis=1) - there
+    kept = np.empty_like(there)
+    np.put_along_axis(kept, order, there - np.clip(f - before, 0, there), axis=1)
+    return kept

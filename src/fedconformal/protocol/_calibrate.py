@@ -1,7 +1,6 @@
 """The server's whole job: reports in, thresholds out."""
 
 import math
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Literal
 
@@ -20,13 +19,14 @@ from fedconformal.documents import (
     Refusal,
     Report,
     Threshold,
+    weights_of,
 )
-from fedconformal.planning import Block
+from fedconformal.planning import Block, merged
 from fedconformal.protocol._assumptions import assumptions_of
 from fedconformal.protocol._intake import Intake, Numbers, RefusedReportsError, take_in
 
-Kind = tuple[int, tuple[tuple[int, ...], ...]]
-"""Size of a site, and its ranks for each level."""
+Ballots = Sequence[tuple[float, int]]
+"""The numbers that came in at one level, each with its votes."""
 
 
 def calibrate(
@@ -79,7 +79,7 @@ def calibrate(
     _validation.choice("on_refused", on_refused, ("raise", "skip"))
     if plan.privacy is not None and plan.privacy.one_hot:
         raise ValueError(
-            "this plan asks for secure aggregation: use calibrate_histogram with the summed vectors"
+            "this plan asks for secure aggregation: its answers are summed and calibrated as a histogram"
         )
     intake = take_in(plan, reports, unreadable=unreadable)
     if on_refused == "raise" and intake.all_refused:
@@ -109,14 +109,23 @@ def _part(plan: Plan, label: str | None, intake: Intake) -> CalibrationPart:
     """The thresholds of all points, or of one group, and who answered."""
     alone, numbers = plan if label is None else plan[label], intake.numbers[label]
     missing, n_missing = _missing(alone, numbers)
-    kinds = Counter((part.n, part.ranks) for part in numbers.values())
-    values = [
-        [value for part in numbers.values() for value in part.values[i]] for i in range(len(alone.levels))
+    votes = {site: alone.part.votes_for(part.n, site=site) for site, part in numbers.items()}
+    levels = range(len(alone.levels))
+    blocks = [
+        merged(Block(1, part.n, part.ranks[i], votes[site][i]) for site, part in numbers.items())
+        for i in levels
+    ]
+    ballots = [
+        [pair for site, part in numbers.items() for pair in zip(part.values[i], votes[site][i], strict=True)]
+        for i in levels
     ]
     return CalibrationPart(
         label=label,
-        levels=_thresholds(alone, kinds, values),
-        answers=tuple(Answer(site=site, n=part.n, ranks=part.ranks) for site, part in numbers.items()),
+        levels=_thresholds(alone, len(numbers), blocks, ballots),
+        answers=tuple(
+            Answer(site=site, n=part.n, ranks=part.ranks, weights=weights_of(votes[site]))
+            for site, part in numbers.items()
+        ),
         missing=missing,
         n_missing=n_missing,
         refused=intake.refused_in[label],
@@ -124,23 +133,24 @@ def _part(plan: Plan, label: str | None, intake: Intake) -> CalibrationPart:
 
 
 def _missing(plan: Plan, numbers: Numbers) -> tuple[tuple[str, ...], int]:
-    """Sites of the plan that did not answer, by name, and how many there are, named or not."""
-    missing = tuple(sorted(set(plan.site_names or ()) - set(numbers)))
-    unnamed = max(0, (plan.n_sites or 0) - len(numbers))
-    return missing, len(missing) if plan.site_names is not None else unnamed
+    """Sites that were asked and did not answer, by name, and how many there are, named or not."""
+    names = plan.part.asked_names
+    missing = tuple(sorted(set(names or ()) - set(numbers)))
+    unnamed = max(0, (plan.part.n_asked or 0) - len(numbers))
+    return missing, len(missing) if names is not None else unnamed
 
 
 def _thresholds(
-    plan: Plan, kinds: "Counter[Kind]", values: Sequence[Sequence[float]]
+    plan: Plan, n_answers: int, blocks: Sequence[tuple[Block, ...]], ballots: Sequence[Ballots]
 ) -> tuple[Threshold, ...]:
-    """One threshold per level from the sites that answered and their values by level.
+    """One threshold per level from the sites that answered and their numbers.
 
     A higher level never gets a smaller threshold.
     """
     levels = plan.confidence_levels
-    if sum(kinds.values()) < plan.fewest_answers:
+    if n_answers < plan.fewest_answers:
         return tuple(Threshold(confidence_level=level, threshold=math.inf) for level in levels)
-    found = [_threshold(plan, i, kinds, values[i]) for i in range(len(levels))]
+    found = [_threshold(plan, i, blocks[i], ballots[i]) for i in range(len(levels))]
     largest = -math.inf
     for i in sorted(range(len(found)), key=lambda i: levels[i]):
         largest = max(largest, found[i].threshold)
@@ -148,15 +158,24 @@ def _thresholds(
     return tuple(found)
 
 
-def _threshold(plan: Plan, i: int, kinds: "Counter[Kind]", values: Sequence[float]) -> Threshold:
-    design = plan.designs[i].for_answers(Block(count, n, ranks[i]) for (n, ranks), count in kinds.items())
+def _threshold(plan: Plan, i: int, blocks: tuple[Block, ...], ballots: Ballots) -> Threshold:
+    design = plan.designs[i].for_answers(block for block in blocks if block.ranks)
     votes = design.server_rank or 1
     return Threshold(
         confidence_level=plan.confidence_levels[i],
         server_rank=votes,
-        threshold=sorted(values)[votes - 1] if votes <= len(values) else math.inf,
+        threshold=smallest_with(ballots, votes),
         advice=None if design.advice is None else Advice(**vars(design.advice)),
     )
+
+
+def smallest_with(ballots: Ballots, votes: int) -> float:
+    """The smallest number at which the votes of all numbers up to it reach those needed; else +inf."""
+    for value, vote in sorted(ballots):
+        votes -= vote
+        if votes <= 0:
+            return value
+    return math.inf
 
 
 def calibrate_histogram(plan: Plan, histogram: ArrayLike) -> Calibration:
@@ -189,12 +208,12 @@ def calibrate_histogram(plan: Plan, histogram: ArrayLike) -> Calibration:
         blocks = [(m, plan.blocks[0].n, plan.blocks[0].ranks)]
     else:
         raise ValueError(f"{planned - m} sites are missing, and the sites' sizes differ: nobody knows whose")
-    kinds: Counter[Kind] = Counter()
-    for count, n, ranks in blocks:
-        kinds[(n, ranks)] += count
-    values = np.array([plan.bins.value(b) for b in range(len(plan.bins.edges))])
+    values = [plan.bins.value(b) for b in range(len(plan.bins.edges))]
+    levels = range(len(plan.levels))
+    answered = [merged(Block(count, n, ranks[i]) for count, n, ranks in blocks) for i in levels]
+    ballots = [[(value, int(vote)) for value, vote in zip(values, row, strict=True) if vote] for row in sums]
     part = CalibrationPart(
-        levels=_thresholds(plan, kinds, [np.repeat(values, row).tolist() for row in sums]),
+        levels=_thresholds(plan, m, answered, ballots),
         aggregated=tuple(Aggregate(count=count, n=n, ranks=ranks) for count, n, ranks in blocks),
         n_missing=planned - m,
     )

@@ -9,7 +9,7 @@ import numpy as np
 
 from fedconformal import _validation
 from fedconformal._typing import Ints
-from fedconformal.documents import LARGEST_N, PlanBlock
+from fedconformal.documents import LARGEST_N, PlanBlock, weights_of
 from fedconformal.planning import Design, Sites
 
 _MOST_RUNS = 10_000  # beyond that, sites without names are kept by size, not in order
@@ -31,6 +31,8 @@ class Asked:
         """Read the arguments of `plan`."""
         names = None if sites is None else _names(sites)
         if isinstance(n_points, Mapping):
+            if not n_points:
+                raise ValueError("n_points must hold the scores of at least one site, got {}")
             if names is not None and set(names) != set(n_points):
                 raise ValueError("sites and the names in n_points must be the same")
             names = names or _names(n_points)
@@ -67,14 +69,15 @@ class Asked:
 
     def blocks(self, designs: Iterable[Design]) -> tuple[PlanBlock, ...]:
         """Runs of equal sites in their order, with the ranks of each level."""
-        ranks = [{block.n: block.ranks for block in design.blocks} for design in designs]
+        planned = [{block.n: block for block in design.blocks} for design in designs]
         blocks, start = [], 0
         for n, count in self._runs():
             blocks.append(
                 PlanBlock(
                     count=count,
                     n=n,
-                    ranks=tuple(by_size[n] for by_size in ranks),
+                    ranks=tuple(by_size[n].ranks for by_size in planned),
+                    weights=weights_of([by_size[n].weights for by_size in planned]),
                     names=None if self.names is None else self.names[start : start + count],
                 )
             )

@@ -139,6 +139,8 @@ def _part_problem(plan: Plan, site: str, part: ReportPart) -> str | None:
         ranks = plan.ranks_for(part.n, site=site)
     except ValueError as error:
         return str(error)
+    if not any(ranks):
+        return "the plan does not ask this site"
     if part.ranks != ranks:
         return f"ranks {_few(part.ranks)} instead of {_few(ranks)}"
     if plan.bins is not None:

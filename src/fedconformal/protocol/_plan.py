@@ -23,6 +23,7 @@ from fedconformal.documents import (
 )
 from fedconformal.planning import (
     CRITERIA,
+    MOST_NUMBERS,
     PROMISES,
     Criterion,
     Design,
@@ -31,6 +32,7 @@ from fedconformal.planning import (
     Private,
     Promise,
     Sending,
+    usual_spacing,
 )
 from fedconformal.privacy import ANALYSES, Privacy
 from fedconformal.protocol._federation import Asked, Sizes
@@ -55,6 +57,8 @@ def plan(
     max_faulty: int = 0,
     promise: str = "population",
     local_ranks: str | float = _SEARCHED,
+    numbers: int = 1,
+    max_missing: int | None = None,
     sites: Iterable[str] | None = None,
     groups: Mapping[Any, Any] | None = None,
     score: str | Mapping[str, Any] | scores.Score | None = None,
@@ -92,7 +96,15 @@ def plan(
         conditional criterion all sites are covered at once with probability 1 - ``delta``.
     local_ranks : {"common", "paper"} or float
         ``"common"``: site j sends rank ceil(b (n_j + 1)), b searched together with the votes. ``"paper"``:
-        b = confidence level, as in the paper's appendix A.1. A number: that b.
+        b = confidence level, as in the paper's appendix A.1, one vote each. A number: that b. Where ranks are
+        searched for sites of different sizes, larger sites have more votes.
+    numbers : int
+        How many numbers a site sends for each level and group at the most, from 1 to 20. Two or three take
+        away most of what is lost against pooling all scores.
+    max_missing : int, optional
+        The threshold stays finite if this many sites stay silent, whichever they are. Left out, a plan that
+        bears one silent site is preferred where that costs next to nothing, except under the marginal
+        criterion.
     sites : iterable of str, optional
         Names of the sites, if only these may answer.
     groups : mapping, optional
@@ -134,9 +146,11 @@ def plan(
     {'old': 0.9012, 'young': 0.9083}
     """
     _validation.choice("on_infeasible", on_infeasible, ("warn", "raise", "ignore"))
-    rule = _score(score)
+    rule = _score(score) if groups is None else _common_score(_score(score), groups)
     _check_privacy(privacy, rule)
-    wishes = _Wishes.of(confidence_level, criterion, delta, max_faulty, promise, local_ranks, privacy)
+    wishes = _Wishes.of(
+        confidence_level, criterion, delta, max_faulty, promise, local_ranks, privacy, numbers, max_missing
+    )
     if groups is None:
         if split is not None:
             raise ValueError("split goes with groups: it says how epsilon is split over them")
@@ -170,6 +184,8 @@ class _Wishes:
     max_faulty: int
     promise: Promise
     shares: tuple[Fraction | None, ...]
+    numbers: int
+    max_missing: int | None
 
     @classmethod
     def of(
@@ -181,21 +197,25 @@ class _Wishes:
         promise: str,
         local_ranks: Any,
         privacy: Privacy | None,
+        numbers: Any,
+        max_missing: Any,
     ) -> "_Wishes":
         levels, promised = _levels(confidence_level), PROMISES[promise]()
         usual = None if privacy is None else ANALYSES[privacy.analysis].default_criterion
         return cls(
             levels,
-            CRITERIA[criterion or usual or promised.default_criterion](),
+            CRITERIA[(usual or promised.default_criterion) if criterion is None else criterion](),
             _validation.fraction("delta", delta, high=0.5, closed=True),
             _validation.integer("max_faulty", max_faulty, low=0),
             promised,
             tuple(_share(local_ranks, level) for level in levels),
+            _numbers(numbers, local_ranks, privacy),
+            None if max_missing is None else _validation.integer("max_missing", max_missing, low=0),
         )
 
     def goal(self, level: Fraction) -> Goal:
         """What is to be reached at one level."""
-        return Goal(level, self.criterion, self.delta, self.max_faulty)
+        return Goal(level, self.criterion, self.delta, self.max_faulty, self.max_missing)
 
 
 def _part(asked: Asked, wishes: _Wishes, privacy: Privacy | None, label: str | None = None) -> PlanPart:
@@ -213,6 +233,7 @@ def _part(asked: Asked, wishes: _Wishes, privacy: Privacy | None, label: str | N
             private=privacy is not None,
             is_open=asked.is_open,
             searched=share is None,
+            numbers=wishes.numbers,
         )
     designs = [
         _design(asked, wishes, level, share, privacy)
@@ -225,8 +246,9 @@ def _part(asked: Asked, wishes: _Wishes, privacy: Privacy | None, label: str | N
         criterion=wishes.criterion.name,
         delta=float(wishes.delta) if wishes.criterion.takes_delta else None,
         max_faulty=wishes.max_faulty,
+        max_missing=wishes.max_missing,
         epsilon=None if privacy is None or label is None else privacy.epsilon,
-        levels=tuple(_level(design) for design in designs),
+        levels=tuple(_level(design, wishes.numbers) for design in designs),
         blocks=None if asked.is_open else asked.blocks(designs),
         names=named,
         expected=m if asked.is_open and named is None else None,
@@ -237,7 +259,7 @@ def _design(
     asked: Asked, wishes: _Wishes, level: Fraction, share: Fraction | None, privacy: Privacy | None
 ) -> Design:
     goal, promise = wishes.goal(level), wishes.promise
-    sending: Sending = Exact()
+    sending: Sending = Exact(wishes.numbers)
     if privacy is not None:
         sending = Private(privacy.release(len(wishes.levels)), len(wishes.levels))
     if asked.is_open:
@@ -245,15 +267,18 @@ def _design(
     return promise.choose(asked.by_size, goal, sending, share)
 
 
-def _level(design: Design) -> Level:
+def _level(design: Design, numbers: int) -> Level:
     release = design.sending.release
     quantile = None if release is None else release.quantile
+    spacing = usual_spacing(numbers) if design.is_open else None
     return Level(
         confidence_level=float(design.goal.level),
         share=None if design.share is None else fraction_text(design.share),
         server_rank=design.server_rank,
         advice=None if design.advice is None else Advice(**vars(design.advice)),
         quantile=None if quantile is None else fraction_text(quantile),
+        numbers=numbers if design.is_open else 1,
+        spacing=None if spacing is None else fraction_text(spacing),
     )
 
 
@@ -283,9 +308,21 @@ def _group_parts(
             parts.append(_part(asked, wishes, parts_of_epsilon[label], label))
         except ValidationError as error:
             raise ValueError(f"groups: {first_problem(error)}, got {quoted([label])}") from None
-        except ValueError as error:
-            raise ValueError(f"group {quoted([label])}: {error}") from None
+        except (ValueError, TypeError) as error:
+            raise type(error)(f"group {quoted([label])}: {error}") from None
     return parts
+
+
+def _common_score(rule: ScoreRule | None, groups: Any) -> ScoreRule | None:
+    """The score of the whole plan and of every ready plan of one group, which must be the same."""
+    ready = groups.values() if isinstance(groups, Mapping) else ()
+    rules = [rule, *(plan.score for plan in ready if isinstance(plan, Plan))]
+    given = [each for each in rules if each is not None]
+    if any(each != given[0] for each in given):
+        raise ValueError(
+            f"all groups must have the same score, got {' and '.join(each.name for each in given)}"
+        )
+    return given[0] if given else None
 
 
 def _part_of(ready: Plan, label: str, privacy: Privacy | None) -> PlanPart:
@@ -308,9 +345,10 @@ def _all_names(parts: list[PlanPart]) -> tuple[str, ...] | None:
 
 def _levels(confidence_level: Any) -> tuple[Fraction, ...]:
     if isinstance(confidence_level, Iterable) and not isinstance(confidence_level, (str, bytes)):
-        levels = tuple(_validation.fraction("confidence_level", level) for level in confidence_level)
+        given = list(confidence_level)
+        levels = tuple(_validation.fraction("confidence_level", level) for level in given)
         if not levels or len(set(levels)) < len(levels):
-            raise ValueError(f"confidence_level must hold different levels, got {list(confidence_level)!r}")
+            raise ValueError(f"confidence_level must hold different levels, got {given!r}")
         return levels
     return (_validation.fraction("confidence_level", confidence_level),)
 
@@ -323,15 +361,31 @@ def _share(local_ranks: Any, level: Fraction) -> Fraction | None:
     return _validation.fraction("local_ranks", local_ranks)
 
 
+def _numbers(numbers: Any, local_ranks: Any, privacy: Privacy | None) -> int:
+    """How many numbers a site sends."""
+    found = _validation.integer("numbers", numbers, low=1, high=MOST_NUMBERS)
+    if found > 1 and privacy is not None:
+        raise ValueError(
+            f"numbers must be 1 with privacy, got {found}: epsilon would be split over the numbers of a site"
+        )
+    if found > 1 and local_ranks != _SEARCHED:
+        raise ValueError(
+            f"numbers must be 1 with local_ranks, which fixes one rank for each site, got {found}"
+        )
+    return found
+
+
 def _score(score: Any) -> ScoreRule | None:
     """The score with all its parameters, so that no site depends on its own version's defaults."""
     if score is None:
         return None
     if isinstance(score, scores.Score):
         made = score
-    else:
+    elif isinstance(score, (str, Mapping)):
         fields = {"name": score} if isinstance(score, str) else dict(score)
         made = scores.from_name(fields.pop("name", None), **fields)
+    else:
+        raise TypeError(f"score must be a name, a mapping with a name, or a Score, got {score!r}")
     return _checked("score", lambda: ScoreRule(name=made.name, parameters=made.parameters()))
 
 
@@ -378,7 +432,7 @@ def _checked(name: str, make: Callable[[], T]) -> T:
     try:
         return make()
     except ValidationError as error:
-        raise ValueError(f"{name}: {first_problem(error)}") from None
+        raise ValueError(f"{name}: {first_problem(error).removeprefix('content: ')}") from None
 
 
 def _warn(result: Plan, on_infeasible: str) -> None:

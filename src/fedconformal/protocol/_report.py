@@ -8,7 +8,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedconformal._text import quoted
-from fedconformal.documents import Plan, Report, ReportPart, Sent, SigningKey, unique_labels
+from fedconformal.documents import (
+    Plan,
+    Report,
+    ReportPart,
+    Sent,
+    SigningKey,
+    check_site_name,
+    unique_labels,
+)
 from fedconformal.privacy import Ledger, fingerprint
 from fedconformal.protocol._scores import Scores, flat_numbers, flat_scores
 
@@ -32,7 +40,8 @@ def report(
     The returned Report is everything that leaves the site: its name, and for all points, or for each group
     that it has points of, their number, the ranks, and for each confidence level the scores of these ranks
     (Infinity where a rank is above the number of scores). For a group without points nothing is sent, and the
-    site counts as missing there.
+    site counts as missing there; nor for one that the plan does not ask it for, as no answer of it could
+    change the threshold.
 
     Parameters
     ----------
@@ -72,15 +81,27 @@ def report(
     >>> fc.report(chosen, [0.3, 0.1, 0.9, 0.5], site="A").value
     0.5
     """
+    if key is not None and not isinstance(key, SigningKey):
+        raise TypeError(f"key must be a SigningKey, got {key!r}")
+    check_site_name(site)  # a report that could not be made must not have been charged
     if plan.privacy is not None:
         if plan.privacy.one_hot:
-            raise ValueError("this plan is to be answered only as one-hot vectors (report --one-hot)")
+            raise ValueError(
+                "this plan is to be answered only as one-hot vectors, to be summed: see private_bins"
+            )
         parts = _by_group(plan, flat_numbers(scores), groups)
         drawn = _drawn(plan, parts, site=site, ledger=ledger, dataset=dataset)
         made = [_private_part(plan, label, parts[label].size, bins, site) for label, bins in drawn.items()]
     else:
-        parts = _by_group(plan, flat_scores(scores), groups)
-        made = [_part(plan, label, values, site, in_place=in_place) for label, values in parts.items()]
+        parts = _asked_for(plan, _by_group(plan, flat_scores(scores), groups), site)
+        asked = {
+            label: values for label, values in parts.items() if any(_ranks(plan, label, values.size, site))
+        }
+        if not asked:
+            raise ValueError(
+                f"the plan does not ask site {site!r}: no answer of it could change the threshold"
+            )
+        made = [_part(plan, label, values, site, in_place=in_place) for label, values in asked.items()]
     answer = Report(plan=plan.digest, site=site, parts=tuple(made))
     return answer if key is None else key.sign(answer)
 
@@ -147,6 +168,14 @@ def _ranks(plan: Plan, label: str | None, n: int, site: str) -> tuple[tuple[int,
 
 
 # -- exact answers -----------------------------------------------------------------------------------------
+
+
+def _asked_for(plan: Plan, parts: Parts, site: str) -> Parts:
+    """The groups that the plan asks this site for; it is not asked where no answer could matter."""
+    asked = {label: values for label, values in parts.items() if any(_ranks(plan, label, values.size, site))}
+    if not asked:
+        raise ValueError(f"the plan does not ask site {site!r}: no answer of it could change the threshold")
+    return asked
 
 
 def _part(plan: Plan, label: str | None, values: Scores, site: str, *, in_place: bool) -> ReportPart:

@@ -6,16 +6,22 @@ An engine's adapter calls `pack_plan` and `answer` at its ends of the wire, and 
 
 from fedconformal.rounds._collection import Collection
 from fedconformal.rounds._failures import Failure
-from fedconformal.rounds._packing import MAX_REPORT_LENGTH, pack_plan, pack_report, unpack_plan, unpack_report
+from fedconformal.rounds._packing import (
+    longest_report,
+    pack_plan,
+    pack_report,
+    unpack_plan,
+    unpack_report,
+)
 from fedconformal.rounds._site import Site, answer, keep_inside
 
 __all__ = [
-    "MAX_REPORT_LENGTH",
     "Collection",
     "Failure",
     "Site",
     "answer",
     "keep_inside",
+    "longest_report",
     "pack_plan",
     "pack_report",
     "unpack_plan",

@@ -7,7 +7,7 @@ from typing import Generic, Literal, TypeVar
 from fedconformal import protocol
 from fedconformal.documents import Calibration, DocumentError, Plan, Refusal, Report
 from fedconformal.rounds._failures import Failure
-from fedconformal.rounds._packing import unpack_report
+from fedconformal.rounds._packing import longest_report, unpack_report
 
 Node = TypeVar("Node", bound=Hashable)
 
@@ -119,7 +119,8 @@ class Collection(Generic[Node]):
 
         Where some nodes have registered names, one without could only be posing as one of them.
         """
-        report, registered = unpack_report(packed), self.nodes[node]
+        report = unpack_report(packed, longest=longest_report(self.plan))
+        registered = self.nodes[node]
         if not registered and any(self.nodes.values()):
             raise DocumentError(
                 f"reports as {report.site!r}, but is not registered under a name as others are"

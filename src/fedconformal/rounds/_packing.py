@@ -5,8 +5,8 @@ from functools import lru_cache
 
 from fedconformal.documents import MAX_BYTES, DocumentError, Plan, Report
 
-MAX_REPORT_LENGTH = 2**16
-"""A report has some hundred characters; one that is much longer is refused unread."""
+_LENGTH, _LENGTH_OF_A_NUMBER = 2**16, 2**10
+"""Characters that a report may have, and more for each number that a plan with many groups asks for."""
 
 
 def pack_plan(plan: Plan) -> bytes:
@@ -74,13 +74,31 @@ def pack_report(report: Report) -> str:
     return report.to_json(indent=None)
 
 
-def unpack_report(packed: object) -> Report:
+def longest_report(plan: Plan) -> int:
+    """How long a report on a plan may be: a longer one is refused unread.
+
+    Parameters
+    ----------
+    plan : Plan
+        The plan that is answered.
+
+    Returns
+    -------
+    int
+        Characters.
+    """
+    return max(_LENGTH, _LENGTH_OF_A_NUMBER * len(plan.parts) * len(plan.confidence_levels))
+
+
+def unpack_report(packed: object, *, longest: int = _LENGTH) -> Report:
     """The report that a reply carries.
 
     Parameters
     ----------
     packed : object
         What came over the wire.
+    longest : int
+        How long it may be.
 
     Returns
     -------
@@ -94,6 +112,6 @@ def unpack_report(packed: object) -> Report:
     """
     if not isinstance(packed, str):
         raise DocumentError("the reply carries no report")
-    if len(packed) > MAX_REPORT_LENGTH:
-        raise DocumentError(f"a report of {len(packed)} characters, more than {MAX_REPORT_LENGTH}")
+    if len(packed) > longest:
+        raise DocumentError(f"a report of {len(packed)} characters, more than {longest}")
     return Report.from_json(packed)

@@ -36,8 +36,6 @@ def from_name(name: str, **parameters: Any) -> Score:
     >>> from_name("raps", penalty=0.01, k_reg=5)
     RAPS(penalty=0.01, k_reg=5, randomized=False)
     """
-    if not isinstance(name, str) or name not in SCORES:
-        raise ValueError(f"name must be one of {', '.join(SCORES)}; got {name!r}")
     kind = SCORES[name]
     _check_class(name, kind)
     _check_parameters(name, kind, parameters)

@@ -1,5 +1,7 @@
 """How much the coverage varies from one calibration to the next, for people."""
 
+import math
+
 from fedconformal._text import floor_percent
 from fedconformal.laws import Summary
 
@@ -25,6 +27,27 @@ def low_sentence(law: Summary, among: str = "") -> str:
         f"In at least 19 of 20 calibrations like this one, the share covered{among} is "
         f"{floor_percent(law.low)} or more."
     )
+
+
+def spread_ratio(law: Summary, pooled: Summary) -> float | None:
+    """Return how much a coverage spreads round its level, in units of the spread of pooling all cases.
+
+    Parameters
+    ----------
+    law : Summary
+        The law of the coverage, or a bound of it.
+    pooled : Summary
+        The law that all cases in one place would give.
+
+    Returns
+    -------
+    float or None
+        The root mean square distance of the coverage from its level over the pooled standard deviation; None
+        where either does not vary.
+    """
+    if law.is_certain or pooled.is_certain:
+        return None
+    return math.hypot(law.std, law.mean - law.confidence_level) / pooled.std
 
 
 def equivalent_pool(law: Summary) -> int | None:

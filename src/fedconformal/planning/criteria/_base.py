@@ -10,7 +10,7 @@ from scipy import special
 
 from fedconformal import _text
 from fedconformal._registry import Registry
-from fedconformal._typing import Floats
+from fedconformal._typing import Bools, Floats
 from fedconformal.laws import MEAN_ERROR, CoverageLaw
 
 CRITERIA: "Registry[Criterion]" = Registry("criterion", "fedconformal.criteria")
@@ -65,6 +65,11 @@ class Glance(Protocol):
         ...
 
     @property
+    def step(self) -> Floats:
+        """Coverage gained from one vote to the next."""
+        ...
+
+    @property
     def std(self) -> Floats:
         """Standard deviation of the coverage there."""
         ...
@@ -104,6 +109,8 @@ class Criterion(ABC):
     """Whether ``delta`` is part of the promise."""
     trades_up: ClassVar[bool] = False
     """Whether a server rank above the smallest valid one can be better."""
+    heeds_spread: ClassVar[bool] = True
+    """Whether less spread is better: else sites are not left out for the sake of the cost alone."""
     glance_is_bound: ClassVar[bool] = False
     """Whether ``glance_cost`` is a lower bound of the cost for equal sites, so that a search may stop."""
 
@@ -137,6 +144,10 @@ class Criterion(ABC):
         """Costs this close to the lowest are ties, so that rounding never decides between two plans."""
         return MEAN_ERROR
 
+    def near(self, lowest: float, goal: Wanted) -> float:
+        """The largest cost that is given up gladly for a plan that bears a silent site; the lowest: none."""
+        return lowest
+
     def follows_from(self, law: CoverageLaw, level: float, delta: float | None) -> bool:
         """Whether a law that was found under another criterion keeps this one's promise too."""
         return False
@@ -163,6 +174,18 @@ class Criterion(ABC):
     def glance_cost(self, glance: Glance, excess: Floats, error: Floats, goal: Wanted) -> Floats:
         """What each rank vector should cost, from its mean excess over the level and its spread."""
         return float(goal.level) + excess
+
+    def second_glance(self, glance: Glance, goal: Wanted) -> float | None:
+        """A coverage, away from the level, at which a second look tells more; None if none does."""
+        return None
+
+    def second_cost(self, first: Glance, second: Glance, at: float, goal: Wanted) -> Floats:
+        """What each rank vector should cost, after a second look."""
+        raise NotImplementedError
+
+    def rivals(self, costs: Floats, lowest: float, goal: Wanted) -> Bools:
+        """Which rank vectors may be as good as the one that promises the lowest cost."""
+        return np.isfinite(costs)
 
     # -- words -----------------------------------------------------------------------------------------
 

@@ -8,9 +8,11 @@ import numpy as np
 from scipy import special
 
 from fedconformal import _text
-from fedconformal._typing import Floats
+from fedconformal._typing import Bools, Floats
 from fedconformal.planning.criteria._base import CRITERIA, Criterion, ExactLaw, Glance, Outcomes, Wanted
 
+_NEAR = 1.02  # excess up to this multiple of the lowest is given up for bearing a silent site
+_RIVAL = 1.015  # of many sites, a promised spread this much larger does not win
 _CDF_ERROR = 1e-9  # of P(C <= level), relative to delta
 
 
@@ -43,6 +45,14 @@ class Conditional(Criterion):
             low, high = (low, middle) if missed <= float(goal.delta) else (middle, high)
         return high
 
+    def rivals(self, costs: Floats, lowest: float, goal: Wanted) -> Bools:
+        """Those within a few per cent above the level."""
+        return np.asarray(costs - float(goal.level) <= _RIVAL * (lowest - float(goal.level)))
+
+    def near(self, lowest: float, goal: Wanted) -> float:
+        """Two per cent more above the level."""
+        return float(goal.level) + _NEAR * max(0.0, lowest - float(goal.level))
+
     def rarity(self, goal: Wanted) -> float:
         """Delta."""
         return float(goal.delta)
@@ -53,8 +63,20 @@ class Conditional(Criterion):
         return np.asarray(glance.rank + 0.8 * z * glance.count_std)
 
     def glance_cost(self, glance: Glance, excess: Floats, error: Floats, goal: Wanted) -> Floats:
-        """The level and a standard deviation."""
-        return float(goal.level) + np.asarray(glance.std)
+        """The level and as many standard deviations as it takes."""
+        return float(goal.level) + self._deviations(goal) * np.asarray(glance.std)
+
+    def second_glance(self, glance: Glance, goal: Wanted) -> float | None:
+        """Where the mean coverage will be about."""
+        return min(float(goal.level) + self._deviations(goal) * float(np.min(glance.std)), 1 - 1e-9)
+
+    def second_cost(self, first: Glance, second: Glance, at: float, goal: Wanted) -> Floats:
+        """The mean coverage at the first whole number of votes that is enough, if votes were normal."""
+        enough = np.maximum(1, np.ceil(first.rank - 0.5 + self._deviations(goal) * first.count_std))
+        return np.asarray(at + (enough - second.rank) * second.step)
+
+    def _deviations(self, goal: Wanted) -> float:
+        return float(special.ndtri(1 - float(goal.delta)))
 
     def options(self, delta: float | None) -> str:
         """The criterion and its delta."""

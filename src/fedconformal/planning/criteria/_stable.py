@@ -4,10 +4,12 @@ from typing import ClassVar
 
 import numpy as np
 
-from fedconformal._typing import Floats
+from fedconformal._typing import Bools, Floats
 from fedconformal.planning.criteria._base import CRITERIA, Glance, Wanted
 from fedconformal.planning.criteria._marginal import Marginal
 
+_NEAR = 1.02  # costs up to this multiple of the lowest are given up for bearing a silent site
+_RIVAL = 1.03  # of many sites, a promised cost this much higher does not win
 _TIE = 1e-9  # relative difference of squared errors that counts as none
 
 
@@ -20,6 +22,7 @@ class Stable(Marginal):
     """
 
     name: ClassVar[str] = "stable"
+    heeds_spread: ClassVar[bool] = True
     trades_up: ClassVar[bool] = True
 
     def cost(self, mean: float, variance: float, goal: Wanted) -> float:
@@ -29,6 +32,14 @@ class Stable(Marginal):
     def tie(self, lowest: float) -> float:
         """A relative difference, as a squared error has no natural unit."""
         return _TIE * lowest
+
+    def rivals(self, costs: Floats, lowest: float, goal: Wanted) -> Bools:
+        """Those within a few per cent."""
+        return np.asarray(costs <= _RIVAL * lowest)
+
+    def near(self, lowest: float, goal: Wanted) -> float:
+        """Two per cent more."""
+        return _NEAR * lowest
 
     def glance_cost(self, glance: Glance, excess: Floats, error: Floats, goal: Wanted) -> Floats:
         """Squared spread and squared excess."""

@@ -12,9 +12,6 @@ from fedconformal.planning._goal import Goal
 PROMISES: "Registry[Promise]" = Registry("promise", "fedconformal.promises")
 """All promises by name."""
 
-SEARCHED = "common"
-"""The word for local ranks that planning is to search."""
-
 
 class Promise(ABC):
     """Whose new points a threshold is for: ranks and votes, the law, the assumptions, the words."""
@@ -39,7 +36,9 @@ class Promise(ABC):
 
     # -- what goes together ----------------------------------------------------------------------------
 
-    def check(self, goal: Goal, *, private: bool, is_open: bool, searched: bool = True) -> None:
+    def check(
+        self, goal: Goal, *, private: bool, is_open: bool, searched: bool = True, numbers: int = 1
+    ) -> None:
         """Refuse what does not go together with this promise.
 
         Parameters
@@ -52,6 +51,8 @@ class Promise(ABC):
             Whether the sizes of the sites are unknown.
         searched : bool
             Whether the local ranks are left to planning.
+        numbers : int
+            How many numbers a site sends at the most.
 
         Raises
         ------

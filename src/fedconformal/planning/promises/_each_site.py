@@ -13,13 +13,13 @@ import numpy as np
 
 from fedconformal._typing import Ints
 from fedconformal.laws import CoverageLaw, EachSiteLaw
-from fedconformal.planning._advice import smallest
+from fedconformal.planning._advice import LARGEST_N, smallest
 from fedconformal.planning._design import Advice, Block, Design, Sending, Sites
 from fedconformal.planning._goal import Goal
+from fedconformal.planning.criteria import CRITERIA
 from fedconformal.planning.promises._base import PROMISES, Promise
 
 _MARGIN = Fraction(1, 10**12)
-_LARGEST_N = 2**40
 
 
 @PROMISES.register
@@ -35,21 +35,28 @@ class EachSite(Promise):
     among: ClassVar[str] = " at any one site"
     pools: ClassVar[bool] = False
 
-    def check(self, goal: Goal, *, private: bool, is_open: bool, searched: bool = True) -> None:
+    def check(
+        self, goal: Goal, *, private: bool, is_open: bool, searched: bool = True, numbers: int = 1
+    ) -> None:
         """Refuse what a largest report cannot serve."""
         if goal.criterion.trades_up:
+            allowed = " or ".join(name for name in CRITERIA if not CRITERIA[name].trades_up)
             raise ValueError(
-                "criterion must be marginal or conditional with promise 'each-site', "
-                f"got {goal.criterion.name!r}"
+                f"criterion must be {allowed} with promise 'each-site', got {goal.criterion.name!r}"
             )
         if goal.max_faulty:
             raise ValueError(
-                "max_faulty does not go with promise 'each-site': a site that lies harms the promise "
-                "to itself alone, or makes the sets larger"
+                "max_faulty does not go with promise 'each-site': a wrong report harms the promise to its "
+                "own site alone, or makes the sets larger"
             )
         if not searched:
             raise ValueError(
                 "local_ranks does not go with promise 'each-site': every site sends its own rank"
+            )
+        if numbers > 1:
+            raise ValueError(
+                f"numbers must be 1 with promise 'each-site', got {numbers}: the largest report is kept, and "
+                "a site's other numbers could never matter"
             )
         if private:
             raise ValueError("privacy does not go with promise 'each-site'")
@@ -134,4 +141,4 @@ def _own_goal(goal: Goal, m: int) -> Goal:
 def _smallest(goal: Goal, m: int) -> int | None:
     """Smallest size whose own rank is finite: the largest of n scores must do."""
     own = _own_goal(goal, m)
-    return smallest(lambda n: goal.criterion.own_rank(n, own) <= n, start=1, stop=_LARGEST_N)
+    return smallest(lambda n: goal.criterion.own_rank(n, own) <= n, start=1, stop=LARGEST_N)

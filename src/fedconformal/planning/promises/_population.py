@@ -33,6 +33,7 @@ class Population(Promise):
             design.counts,
             server_rank=design.server_rank,
             max_faulty=design.goal.max_faulty,
+            weights=design.weights,
         )
 
     def options(self) -> str:

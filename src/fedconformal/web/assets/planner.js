@@ -25,6 +25,7 @@ const SLIDERS = {
   points: whole(logarithmic(1, 10000, 2)),
   level: linear,
   missing: linear,
+  numbers: linear,
   faulty: linear,
   epsilon: logarithmic(0.05, 20, 2),
   bins: linear,
@@ -91,6 +92,9 @@ function listed() {
 
 const percent = (value) => Number((value / 100).toPrecision(12));
 
+const isPrivate = () => checked("promise").dataset.privacy === "yes" && $("private").checked;
+const sendsSeveral = () => checked("promise").dataset.numbers === "yes" && !isPrivate();
+
 function question() {
   const promise = checked("promise").dataset;
   const asked = { promise: chosen("promise"), criterion: chosen("criterion") };
@@ -109,7 +113,9 @@ function question() {
   $("faulty-slider").max = most;
   for (const name of ["missing-slider", "faulty-slider"]) $(name).disabled = Number($(name).max) === 0;
   if (promise.faulty === "yes") asked.max_faulty = number("faulty", { integer: true, low: 0, high: most });
-  if (promise.privacy === "yes" && $("private").checked) {
+  if ($("bear").value.trim() !== "") asked.max_missing = number("bear", { integer: true, low: 0, high: sites - 1 });
+  else complain($("bear"), "");
+  if (isPrivate()) {
     asked.privacy = {
       epsilon: number("epsilon", { low: 0.001, high: 100 }),
       bins: number("bins", { integer: true, low: 2, high: 1000 }),
@@ -117,6 +123,7 @@ function question() {
       high: number("high", { low: -1e12, high: 1e12 }),
     };
   }
+  if (sendsSeveral()) asked.numbers = number("numbers", { integer: true, low: 1, high: 20 });
   return asked;
 }
 
@@ -124,7 +131,7 @@ function question() {
 
 const CHOICES = ["spread", "promise", "criterion"];
 const FIELDS = [
-  ...["sites", "points", "list", "level", "missing", "faulty", "epsilon", "bins", "low", "high", "wish", "wish-value"],
+  ...["sites", "points", "list", "level", "missing", "bear", "faulty", "numbers", "epsilon", "bins", "low", "high", "wish", "wish-value"],
   ...[...document.querySelectorAll("input[id^=certainty-]")].map((input) => input.id),
 ];
 
@@ -256,6 +263,7 @@ function showFields() {
   $("sites-field").hidden = $("points-field").hidden = list;
   $("list-field").hidden = !list;
   $("release-fields").hidden = !$("private").checked;
+  $("numbers-fields").hidden = !sendsSeveral();
 }
 
 function fill(parent, name, sentences) {
@@ -278,7 +286,7 @@ function render(plan, asked) {
   const section = $("plan");
   section.classList.remove("stale");
   section.classList.toggle("infeasible", !plan.feasible);
-  section.dataset.draft = String(plan.draft);
+  section.dataset.draft = String(plan.draft || plan.more);
   section.setAttribute("aria-busy", String(plan.draft));
   $("state").textContent = plan.draft ? "a first draft; looking for a better one …" : "";
   $("headline").textContent = plan.headline;

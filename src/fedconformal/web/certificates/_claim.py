@@ -54,6 +54,19 @@ class Claim:
         return sum(count * n for (n, _), count in self.calibration.part.kinds.items())
 
     @cached_property
+    def numbers(self) -> tuple[int, int]:
+        """The fewest and the most numbers that a site sent, for all levels together."""
+        counts = [sum(map(len, ranks)) for _, ranks in self.calibration.part.kinds]
+        return min(counts, default=0), max(counts, default=0)
+
+    @cached_property
+    def has_votes(self) -> bool:
+        """Whether votes are counted, rather than sites: larger sites have more, or a site sends several."""
+        part = self.calibration.part
+        blocks = [block for i in range(len(self.calibration.levels)) for block in part.blocks(i)]
+        return any(block.weights not in ((), (1,)) for block in blocks)
+
+    @cached_property
     def levels(self) -> tuple["LevelClaim", ...]:
         """What is claimed at each confidence level."""
         return tuple(LevelClaim(self, i) for i in range(len(self.calibration.levels)))
@@ -112,6 +125,12 @@ class LevelClaim:
         if not self.claim.promise.pools or self.claim.n_points == 0:
             return None
         return Summary(baselines.coverage_law(self.claim.n_points, self.level), self.level)
+
+    @property
+    def votes(self) -> str:
+        """The votes that the threshold needed, of all that were there; none where that was not enough."""
+        needed, there = self.found.server_rank or 0, self.claim.calibration.part.n_votes(self.index)
+        return "none" if needed > there else f"{needed:,} of {there:,}"
 
     @property
     def where(self) -> str:

@@ -16,8 +16,7 @@ def cost(it: Certified) -> Markup:
 
 
 def _given_away(it: Certified) -> Iterator[str]:
-    n_levels = len(it.plan.confidence_levels)
-    numbers = "one number" if n_levels == 1 else f"{n_levels} numbers"
+    numbers = _numbers(it)
     if it.plan.is_grouped:
         yield (
             f"For each group that it answered for, a site gave away {numbers} and how many cases of the "
@@ -28,6 +27,13 @@ def _given_away(it: Certified) -> Iterator[str]:
     yield from _not_private() if it.plan.privacy is None else _private(it)
     if any(claim.calibration.part.aggregated is not None for claim in it.claims):
         yield "The server saw the sum of all answers, not who sent which."
+
+
+def _numbers(it: Certified) -> str:
+    """How many numbers a site sent, or how many at the most where sites differ."""
+    fewest = min(claim.numbers[0] for claim in it.claims)
+    most = max(claim.numbers[1] for claim in it.claims)
+    return "one number" if most == 1 else f"{'' if fewest == most else 'up to '}{most:,} numbers"
 
 
 def _not_private() -> Iterator[str]:

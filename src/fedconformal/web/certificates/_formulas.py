@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from fedconformal._text import listed
+from fedconformal._text import count, listed
 from fedconformal._version import __version__
 from fedconformal.web._html import Markup, section, table, tag
 from fedconformal.web.certificates._claim import Certified, Claim
@@ -11,6 +11,8 @@ _PAPER = (
     "P. Humbert, B. Le Bars, A. Bellet, S. Arlot: One-Shot Federated Conformal Prediction, ICML 2023. "
     f"Made by fedconformal {__version__}."
 )
+
+_COVERAGE = ("coverage given the data", "C = F(q), F the distribution function of the scores")
 
 
 def formulas(it: Certified) -> Markup:
@@ -38,20 +40,40 @@ def _rows(it: Certified) -> list[tuple[str, str]]:
 def _formulas(claim: Claim) -> Iterator[tuple[str, str]]:
     plan, private = claim.plan, claim.plan.privacy is not None
     yield "prediction set", "{ y : s(x, y) ≤ q }, s the score"
+    yield from _by_votes(claim) if claim.has_votes else _by_sites(claim, private=private)
+    goal = claim.calibration.designs[0].goal
+    yield "promise", claim.promise.promise_formula(goal, plan.delta)
+
+
+def _by_sites(claim: Claim, *, private: bool) -> Iterator[tuple[str, str]]:
+    """One number from each site, and one vote for each."""
     yield (
         "site j sends",
         f"the lⱼ-th smallest of its nⱼ scores{', released privately' if private else ''}",
     )
     yield "the server keeps", "q, the k-th smallest of what it received"
-    yield "coverage given the data", "C = F(q), F the distribution function of the scores"
+    yield _COVERAGE
     yield "law", claim.promise.law_formula(_site_law(private=private), is_bound=claim.is_bound)
-    if plan.max_faulty:
+    if faulty := claim.plan.max_faulty:
+        yield "wrong reports", f"the same with k − {faulty} for k and {faulty} sites fewer, the worst choice"
+
+
+def _by_votes(claim: Claim) -> Iterator[tuple[str, str]]:
+    """Several numbers from a site, or more votes for larger sites."""
+    yield "site j sends", "the lⱼ₁-th, lⱼ₂-th, … smallest of its nⱼ scores; number i has wⱼᵢ votes"
+    yield "the server keeps", "q, the smallest v with Σ wⱼᵢ ≥ k, the sum over all numbers that are at most v"
+    yield _COVERAGE
+    sign = "≤" if claim.is_bound else "="
+    yield (
+        "law",
+        f"P(C ≤ c) {sign} P(Σⱼ Vⱼ ≥ k), Vⱼ = Σ wⱼᵢ over the i with lⱼᵢ ≤ Xⱼ, the Xⱼ independent, "
+        "Xⱼ ~ Binomial(nⱼ, c)",
+    )
+    if faulty := claim.plan.max_faulty:
         yield (
             "wrong reports",
-            f"the same with k − {plan.max_faulty} for k and {plan.max_faulty} sites fewer, the worst choice",
+            f"the same without {count(faulty, 'site')}, and k less their votes: the worst choice",
         )
-    goal = claim.calibration.designs[0].goal
-    yield "promise", claim.promise.promise_formula(goal, plan.delta)
 
 
 def _site_law(*, private: bool) -> str:

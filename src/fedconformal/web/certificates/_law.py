@@ -10,7 +10,7 @@ from fedconformal.web.certificates._claim import Certified, LevelClaim
 MOST_PICTURES = 12
 """Laws drawn one by one; the table has all of them."""
 
-_COLUMNS = ("server’s rank", "mean", "std", "5 % quantile", "P(C ≥ level)")
+_COLUMNS = ("votes needed", "mean", "std", "5 % quantile", "P(C ≥ level)")
 
 
 def law(it: Certified) -> Markup:
@@ -81,9 +81,9 @@ def _place(level: LevelClaim) -> tuple[str, str]:
 def _figures_of(level: LevelClaim) -> list[str]:
     if level.law is None:
         return ["too few answers", *["–"] * 4]
-    law, votes, m = level.law, level.found.server_rank or 0, level.claim.calibration.n_answers
+    law = level.law
     return [
-        "none" if votes > m else f"{votes:,} of {m:,}",
+        level.votes,
         floor_percent(law.mean, digits=2),
         nearest_percent(law.std, digits=2),
         floor_percent(law.low, digits=2),

@@ -3,13 +3,14 @@
 from collections.abc import Iterator, Sequence
 
 from fedconformal._text import count, listed
+from fedconformal.documents import Answer
 from fedconformal.web._html import Markup, section, table, tag
 from fedconformal.web.certificates._claim import Certified, Claim
 
 MOST_ROWS = 200
 """Rows of a table; of larger federations the rest stays in the calibration that the page carries."""
 
-_NUMBERS = ("cases", "rank aimed at", "rank sent")
+_NUMBERS = ("cases", "rank aimed at", "rank sent", "ranks sent", "votes")
 
 
 def short(digest: str) -> str:
@@ -43,6 +44,13 @@ def _who(it: Certified) -> Iterator[str]:
         if it.calibration.authenticated
         else "The reports were not signed."
     )
+    if any(claim.has_votes for claim in it.claims):
+        yield (
+            "Votes were counted: the threshold is the smallest number sent at which the votes of all numbers "
+            "up to it reach those needed."
+        )
+    yield from _not_asked(it)
+    yield from _silence(it)
 
 
 def _answered_and_missing(claim: Claim) -> str:
@@ -86,24 +94,67 @@ def _groups(it: Certified) -> Iterator[Markup]:
     yield table(headers, rows, numbers=headers[1:4], caption="Answers for each group")
 
 
+def _not_asked(it: Certified) -> Iterator[str]:
+    """Which sites could never have changed a threshold."""
+    for claim in it.claims:
+        idle = [block for block in claim.plan.blocks or () if not any(block.ranks)]
+        if idle:
+            names = [name for block in idle for name in block.names or ()][:MOST_ROWS]
+            who = count(sum(block.count for block in idle), "site") + (f" ({listed(names)})" if names else "")
+            where = "" if claim.label is None else f" in the group “{claim.label}”"
+            yield f"{who} could never have changed the threshold{where}, so the plan did not ask there."
+
+
+def _silence(it: Certified) -> Iterator[str]:
+    """Where the answer of every site was needed."""
+    for level in it.levels:
+        design = level.claim.calibration.designs[level.index]
+        if level.is_finite and design.n_sites > 1 and not design.survives():
+            yield f"{level.where}Had one site more been silent, the threshold could have been infinite."
+
+
 def _answers(it: Certified) -> Iterator[Markup]:
     """What each site answered: in one table with the digests of the reports, or by group and site."""
-    aim = "rank aimed at" if it.plan.privacy else "rank sent"
     digests = {received.site: short(received.report) for received in it.calibration.reports}
+    headers, rows = _answer_table(it)
     if it.plan.is_grouped:
-        yield from _cut(("group", "site", "cases", aim), _answer_rows(it), "Answers by group and site")
+        yield from _cut(("group", *headers), rows, "Answers by group and site")
         yield from _cut(("site", "report’s digest"), list(digests.items()), "Reports that counted")
         return
-    rows = [(site, n, ranks, digests.get(site, "")) for _, site, n, ranks in _answer_rows(it)]
-    yield from _cut(("site", "cases", aim, "report’s digest"), rows, "Sites that answered")
+    signed = [(*row[1:], digests.get(row[1], "")) for row in rows]
+    yield from _cut((*headers, "report’s digest"), signed, "Sites that answered")
 
 
-def _answer_rows(it: Certified) -> list[tuple[str, str, str, str]]:
-    return [
-        (claim.label or "", answer.site, f"{answer.n:,}", _ranks(answer.ranks))
+def _answer_table(it: Certified) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """Headers after the group, and a row for each answer; votes where they are counted."""
+    several, votes = any(claim.numbers[1] > 1 for claim in it.claims), any(c.has_votes for c in it.claims)
+    aim = "rank aimed at" if it.plan.privacy else "ranks sent" if several else "rank sent"
+    rows = [
+        (
+            claim.label or "",
+            answer.site,
+            f"{answer.n:,}",
+            _ranks(answer.ranks),
+            *[_votes(claim, answer)] * votes,
+        )
         for claim in it.claims
         for answer in claim.calibration.answers
     ]
+    return ("site", "cases", aim, *["votes"] * votes), rows
+
+
+def _votes(claim: Claim, answer: Answer) -> str:
+    """The votes of a site at each level, and of each number where it sent several."""
+    return "; ".join(map(_votes_at, claim.plan.part.votes_for(answer.n, site=answer.site)))
+
+
+def _votes_at(votes: Sequence[int]) -> str:
+    if len(votes) < 2:
+        return f"{sum(votes):,}"
+    each = (
+        f"{len(votes)} × {votes[0]:,}" if len(set(votes)) == 1 else " + ".join(f"{vote:,}" for vote in votes)
+    )
+    return f"{each} = {sum(votes):,}"
 
 
 def _cut(headers: Sequence[str], rows: Sequence[Sequence[str]], caption: str) -> Iterator[Markup]:
@@ -116,7 +167,9 @@ def _cut(headers: Sequence[str], rows: Sequence[Sequence[str]], caption: str) ->
 
 
 def _ranks(ranks: Sequence[Sequence[int]]) -> str:
-    return ", ".join(f"{rank:,}" for each in ranks for rank in each)
+    """The ranks of each level, levels apart from each other where there are several numbers."""
+    apart = "; " if any(len(each) > 1 for each in ranks) else ", "
+    return apart.join(", ".join(f"{rank:,}" for rank in each) or "none" for each in ranks)
 
 
 def _aggregated(it: Certified) -> Iterator[Markup]:

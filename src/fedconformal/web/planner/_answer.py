@@ -6,13 +6,16 @@ from functools import lru_cache
 from pydantic import Field
 
 from fedconformal import baselines
-from fedconformal._text import ceiling_percent, count, floor_percent, nearest_percent, percent
+from fedconformal._text import ceiling_percent, count, floor_percent, listed, nearest_percent, percent
 from fedconformal.laws import Summary
+from fedconformal.planning import Block
 from fedconformal.web._picture import law_picture
 from fedconformal.web._privacy_loss import factor_sentence
-from fedconformal.web._spread import equivalent_pool, low_sentence
+from fedconformal.web._spread import equivalent_pool, low_sentence, spread_ratio
 from fedconformal.web.planner._question import Message, PlanQuestion, PlanRequest
-from fedconformal.web.planner._solution import Solution, solve
+from fedconformal.web.planner._solution import Solution, other_numbers, solve
+
+_MOST_RANKS = 6
 
 
 class Row(Message):
@@ -32,6 +35,7 @@ class PlanAnswer(Message):
 
     feasible: bool = Field(description="whether the threshold is finite")
     draft: bool = Field(description="valid, but a better plan may be found without draft")
+    more: bool = Field(description="whether the same question without draft would be answered with more")
     headline: str = Field(description="what is promised")
     promise: tuple[str, ...] = Field(description="what the promise means")
     cost: tuple[str, ...] = Field(description="what it costs")
@@ -70,12 +74,13 @@ def answer_plan(request: PlanRequest) -> PlanAnswer:
     return PlanAnswer(
         feasible=solution.is_feasible,
         draft=solution.is_draft,
+        more=request.draft and other_numbers(question) is not None,
         headline=_headline(solution),
         promise=tuple(_promise(solution)),
         cost=tuple(_cost(solution, pooled)),
         notes=tuple(_notes(solution)),
         steps=tuple(_steps(solution)),
-        rows=tuple(_rows(solution, pooled)),
+        rows=tuple(_rows(solution, pooled, with_other=not request.draft)),
         picture=_picture(solution, pooled, request.width),
         caption=_caption(pooled),
         asked=percent(question.confidence_level),
@@ -150,7 +155,8 @@ def _conditions(question: PlanQuestion) -> Iterator[str]:
 
 def _cost(solution: Solution, pooled: Summary | None) -> Iterator[str]:
     question = solution.question
-    yield f"Each site sends one number, once: {_what_is_sent(solution)}."
+    numbers = f"{_how_many(solution)} {'numbers' if _sends_several(solution) else 'number'}"
+    yield f"Each site sends {numbers}, once: {_what_is_sent(solution)}."
     if question.privacy is not None:
         yield factor_sentence(question.privacy.epsilon)
     if not solution.is_feasible:
@@ -165,10 +171,22 @@ def _cost(solution: Solution, pooled: Summary | None) -> Iterator[str]:
         yield from _compared_with_pooling(solution, pooled)
 
 
+def _how_many(solution: Solution) -> str:
+    """How many numbers a site sends: one, 3, or up to 3."""
+    counts = {len(block.ranks) for block in solution.planned.asked}
+    most = max(counts, default=1)
+    return "one" if most == 1 else f"{'' if len(counts) == 1 else 'up to '}{most}"
+
+
+def _sends_several(solution: Solution) -> bool:
+    return any(len(block.ranks) > 1 for block in solution.planned.asked)
+
+
 def _what_is_sent(solution: Solution) -> str:
     release = solution.planned.sending.release
     if release is None:
-        return "the score of one of its cases, and how many cases it has"
+        scores = "scores" if _sends_several(solution) else "score"
+        return f"the {scores} of {_how_many(solution)} of its cases, and how many cases it has"
     return (
         f"one of {release.n_bins:,} public bins, drawn at random around a score by "
         f"{release.mechanism.words}, and how many cases it has"
@@ -183,6 +201,10 @@ def _compared_with_pooling(solution: Solution, pooled: Summary) -> Iterator[str]
             f"{bound} varies as much as that of about {count(pool, 'case')} in one place would. All sites "
             f"together have {solution.question.n_points:,}."
         )
+    ratio = spread_ratio(solution.law, pooled)
+    if ratio is not None:
+        asked = percent(solution.question.confidence_level)
+        yield f"It spreads {ratio:.2f} times as much round {asked} as pooling all cases would."
     if pooled.is_certain:
         yield "Even all cases in one place would be too few for a finite threshold."
 
@@ -206,14 +228,23 @@ def _steps(solution: Solution) -> Iterator[str]:
     if not solution.planned.is_finite:
         return
     yield _site_step(solution)
-    left = solution.answered.n_sites
-    if solution.is_feasible:
+    yield from _votes_step(solution)
+    answered = solution.answered
+    received = sum(block.count * len(block.ranks) for block in answered.asked)
+    if not solution.is_feasible:
+        yield f"The server would need more than the {count(received, 'number')} it receives."
+    elif received == 1:
+        yield "The server keeps the only number it receives: that is the threshold."
+    elif answered.total_votes == received:
         yield (
-            f"The server keeps number {solution.answered.server_rank:,} of the {left:,} it receives, counted "
+            f"The server keeps number {answered.server_rank:,} of the {received:,} it receives, counted "
             "from the smallest: that is the threshold."
         )
     else:
-        yield f"The server would need more than the {left:,} numbers it receives."
+        yield (
+            f"The server adds up the votes of the {received:,} numbers it receives, from the smallest: where "
+            f"they reach {answered.server_rank:,} of {answered.total_votes:,}, that is the threshold."
+        )
 
 
 def _site_step(solution: Solution) -> str:
@@ -221,39 +252,72 @@ def _site_step(solution: Solution) -> str:
     if release is not None and release.quantile is not None:
         share = percent(round(float(release.quantile), 4))
         return f"Each site draws a bin near the score that {share} of its scores lie below."
-    blocks = sorted(solution.planned.blocks, key=lambda block: block.n)
+    blocks = sorted(solution.planned.asked, key=lambda block: block.n)
     small, large = blocks[0], blocks[-1]
+    who = "Each site" if len(blocks) == len(solution.planned.blocks) else "Each site that is asked"
     if small.n == large.n:
-        return (
-            f"Each site sorts its {small.n:,} scores and sends number {small.ranks[0]:,} from the smallest."
-        )
-    sends = "Each site sorts its scores and sends one"
+        return f"{who} sorts its {small.n:,} scores and sends {_ranks(small)} from the smallest."
+    sends = f"{who} sorts its scores and sends {_how_many(solution)}"
     if small.ranks[0] <= small.n:
         return (
-            f"{sends}: number {small.ranks[0]:,} of {small.n:,} at the smallest site, number "
-            f"{large.ranks[0]:,} of {large.n:,} at the largest."
+            f"{sends}: {_ranks(small)} of {small.n:,} at the smallest site, {_ranks(large)} of {large.n:,} "
+            "at the largest."
         )
     return (
-        f"{sends}: number {large.ranks[0]:,} of {large.n:,} at the largest site; sites with too few scores "
-        "for their rank send “infinite”."
+        f"{sends}: {_ranks(large)} of {large.n:,} at the largest site; sites with too few scores for their "
+        "rank send “infinite”."
     )
+
+
+def _ranks(block: Block) -> str:
+    """The ranks of a site, as in "numbers 106, 109 and 112"; of many the first and the last."""
+    ranks = [f"{rank:,}" for rank in block.ranks]
+    if len(ranks) == 1:
+        return f"number {ranks[0]}"
+    if len(ranks) <= _MOST_RANKS:
+        return f"numbers {listed(ranks)}"
+    return f"{len(ranks)} numbers from {ranks[0]} to {ranks[-1]}"
+
+
+def _votes_step(solution: Solution) -> Iterator[str]:
+    """How much a site counts, where that depends on its size."""
+    blocks = sorted(solution.planned.asked, key=lambda block: block.n)
+    small, large = blocks[0], blocks[-1]
+    if small.votes < large.votes:
+        each = "" if len(large.ranks) == 1 else ", all its numbers together"
+        yield (
+            f"A larger site counts more: the smallest has {count(small.votes, 'vote')}, the largest "
+            f"{large.votes:,}{each}."
+        )
 
 
 # -- the comparison ----------------------------------------------------------------------------------------
 
 
-def _rows(solution: Solution, pooled: Summary | None) -> Iterator[Row]:
+def _rows(solution: Solution, pooled: Summary | None, *, with_other: bool) -> Iterator[Row]:
     question = solution.question
     plan = "This plan, at least" if solution.answered.is_bound else "This plan"
     silent = f"{plan}, {question.missing:,} silent" if question.missing else plan
     yield _row(silent, solution.law, chosen=True)
     if question.missing:
         yield _row(f"{plan}, all answer", solution.planned_law)
+    if with_other:
+        yield from _with_other_numbers(solution)
     if pooled is not None:
         yield _row("All cases in one place", pooled)
     largest = max(question.sizes)
     name = "One site alone" if question.is_alike else f"The largest site alone ({largest:,})"
     yield _row(name, _alone(largest, question))
+
+
+def _with_other_numbers(solution: Solution) -> Iterator[Row]:
+    """The same with more numbers from each site, or with one."""
+    question, numbers = solution.question, other_numbers(solution.question)
+    if numbers is None or not solution.is_feasible:
+        return
+    other = solve(question.model_copy(update={"numbers": numbers}))
+    silent = f", {question.missing:,} silent" if question.missing else ""
+    yield _row(f"With {count(numbers, 'number')} per site{silent}", other.law)
 
 
 def _row(name: str, law: Summary, *, chosen: bool = False) -> Row:

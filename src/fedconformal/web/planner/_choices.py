@@ -31,7 +31,9 @@ class NameIn:
         return name
 
 
-def goes_together(promise: Promise, goal: Goal, *, private: bool = False, searched: bool = True) -> bool:
+def goes_together(
+    promise: Promise, goal: Goal, *, private: bool = False, searched: bool = True, numbers: int = 1
+) -> bool:
     """Return whether a promise can be given like that.
 
     Parameters
@@ -44,6 +46,8 @@ def goes_together(promise: Promise, goal: Goal, *, private: bool = False, search
         Whether reports are private.
     searched : bool
         Whether the local ranks are left to planning.
+    numbers : int
+        How many numbers a site sends at the most.
 
     Returns
     -------
@@ -51,7 +55,7 @@ def goes_together(promise: Promise, goal: Goal, *, private: bool = False, search
         False where the promise refuses it.
     """
     try:
-        promise.check(goal, private=private, is_open=False, searched=searched)
+        promise.check(goal, private=private, is_open=False, searched=searched, numbers=numbers)
     except ValueError:
         return False
     return True
@@ -83,6 +87,11 @@ def allows_faulty(promise: Promise) -> bool:
 def allows_privacy(promise: Promise) -> bool:
     """Return whether a promise can be given with private reports."""
     return goes_together(promise, _usual_goal(promise), private=True)
+
+
+def allows_numbers(promise: Promise) -> bool:
+    """Return whether a promise can be given with several numbers from each site."""
+    return goes_together(promise, _usual_goal(promise), numbers=2)
 
 
 def _usual_goal(promise: Promise, *, max_faulty: int = 0) -> Goal:

@@ -11,6 +11,9 @@ MOST_FAULTY_SITES_BY_SIZES = 400
 MOST_PRIVATE_POINTS = 10_000
 """Different sizes added up, where reports are private."""
 MOST_PRIVATE_SIZES = 12
+MOST_NUMBERS_BY_SIZES = 120
+"""Numbers of a site times different sizes, where sizes differ."""
+MOST_WISH_NUMBERS = 5
 MOST_BINS = 1_000
 MOST_PRIVATE_WISH_SITES = 1_000
 MOST_PRIVATE_WISH_POINTS = 2_000
@@ -20,7 +23,7 @@ MOST_BYTES = 128 * 1024
 _HERE = "here; the command line takes any"
 
 
-def check_sizes(different: set[int], n_sites: int, *, faulty: bool, private: bool) -> None:
+def check_sizes(different: set[int], n_sites: int, *, faulty: bool, private: bool, numbers: int = 1) -> None:
     """Refuse a federation whose plan would take too long while somebody waits.
 
     Parameters
@@ -33,6 +36,8 @@ def check_sizes(different: set[int], n_sites: int, *, faulty: bool, private: boo
         Whether some reports may be arbitrary.
     private : bool
         Whether reports are private.
+    numbers : int
+        How many numbers a site sends at the most.
 
     Raises
     ------
@@ -40,6 +45,9 @@ def check_sizes(different: set[int], n_sites: int, *, faulty: bool, private: boo
         With the limit, in one sentence.
     """
     _check_list(len(different), n_sites, "", MOST_SIZES, MOST_SITES_BY_SIZES)
+    if len(different) > 1 and numbers * len(different) > MOST_NUMBERS_BY_SIZES:
+        most = max(1, MOST_NUMBERS_BY_SIZES // len(different))
+        raise ValueError(f"with {len(different)} different sizes, numbers may be up to {most} {_HERE}")
     if faulty:
         condition = "if sites may be wrong, "
         _check_list(len(different), n_sites, condition, MOST_FAULTY_SIZES, MOST_FAULTY_SITES_BY_SIZES)

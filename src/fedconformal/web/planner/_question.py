@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
 
-from fedconformal.planning import CRITERIA, PROMISES, Goal, Promise
+from fedconformal.planning import CRITERIA, MOST_NUMBERS, PROMISES, Goal, Promise
 from fedconformal.privacy import Bins, Privacy
 from fedconformal.web.planner._choices import NameIn
 from fedconformal.web.planner._limits import (
@@ -15,6 +15,7 @@ from fedconformal.web.planner._limits import (
     MOST_PRIVATE_WISH_POINTS,
     MOST_PRIVATE_WISH_SITES,
     MOST_SITES,
+    MOST_WISH_NUMBERS,
     check_sizes,
 )
 
@@ -78,6 +79,14 @@ class PlanQuestion(Message):
     )
     delta: float = Field(default=0.1, ge=0.0001, le=0.5, description="for criteria that take it")
     max_faulty: Count = Field(default=0, description="how many sites may send anything at all")
+    numbers: Annotated[int, Field(ge=1, le=MOST_NUMBERS)] = Field(
+        default=1, description="how many numbers a site sends at the most"
+    )
+    max_missing: Count | None = Field(
+        default=None,
+        description="how many sites may stay silent, whichever they are, and the threshold be finite; left "
+        "out, one, where that costs next to nothing",
+    )
     missing: Count = Field(default=0, description="how many sites never answer, the largest ones")
     privacy: PrivacyWish | None = None
 
@@ -94,10 +103,19 @@ class PlanQuestion(Message):
                 "max_faulty must be below half the number of sites that answer, "
                 f"{self.n_sites - self.missing} / 2, got {self.max_faulty}"
             )
-        private = self.privacy is not None
-        check_sizes(set(self.sizes), self.n_sites, faulty=self.max_faulty > 0, private=private)
-        self.promised.check(self.goal, private=private, is_open=False)
+        if (self.max_missing or 0) >= self.n_sites:
+            raise ValueError(
+                f"max_missing must be below the number of sites, {self.n_sites}, got {self.max_missing}"
+            )
+        self._check_what_is_sent()
         return self
+
+    def _check_what_is_sent(self) -> None:
+        private, faulty = self.privacy is not None, self.max_faulty > 0
+        if private and self.numbers > 1:
+            raise ValueError(f"numbers must be 1 with privacy, got {self.numbers}")
+        check_sizes(set(self.sizes), self.n_sites, faulty=faulty, private=private, numbers=self.numbers)
+        self.promised.check(self.goal, private=private, is_open=False, numbers=self.numbers)
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -132,6 +150,7 @@ class PlanQuestion(Message):
             CRITERIA[self.criterion or self.promised.default_criterion](),
             Fraction(str(self.delta)),
             self.max_faulty,
+            self.max_missing,
         )
 
     @property
@@ -151,6 +170,8 @@ class PlanQuestion(Message):
             f"--criterion {criterion.name}": criterion != CRITERIA[promise.default_criterion](),
             f"--delta {_written(self.delta)}": criterion.takes_delta,
             f"--max-faulty {self.max_faulty}": self.max_faulty > 0,
+            f"--numbers {self.numbers}": self.numbers > 1,
+            f"--max-missing {self.max_missing}": self.max_missing is not None,
             self.privacy.options if self.privacy else "": self.privacy is not None,
         }
         return [option for option, is_told in options.items() if is_told]
@@ -182,6 +203,8 @@ class WishRequest(PlanQuestion):
 
     @model_validator(mode="after")
     def _affordable(self) -> Self:
+        if self.numbers > MOST_WISH_NUMBERS:
+            raise ValueError(f"a wish is searched for up to {MOST_WISH_NUMBERS} numbers per site")
         if self.privacy is not None and (
             self.n_sites > MOST_PRIVATE_WISH_SITES or max(self.sizes) > MOST_PRIVATE_WISH_POINTS
         ):

@@ -1,6 +1,6 @@
 """From a question to a design and its law; solutions are remembered."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any
 
@@ -8,13 +8,14 @@ import numpy as np
 
 from fedconformal.documents import Plan
 from fedconformal.laws import Summary
-from fedconformal.planning import Block, Design, Private, Sites, draft_private
+from fedconformal.planning import Advice, Block, Design, Private, Sites, draft_private
 from fedconformal.protocol import plan
 from fedconformal.web.planner._choices import goes_together
 from fedconformal.web.planner._question import PlanQuestion
 
 _REMEMBERED = 512
 _QUICK_POINTS = 2000
+_A_FEW = 3
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,7 +77,7 @@ def make_plan(question: PlanQuestion) -> Plan:
     Plan
         As `protocol.plan` makes it; the same question gives the same plan.
     """
-    return _plan(question)
+    return _plan(question, numbers=question.numbers)
 
 
 def _plan(question: PlanQuestion, **options: Any) -> Plan:
@@ -88,6 +89,7 @@ def _plan(question: PlanQuestion, **options: Any) -> Plan:
         delta=question.delta,
         max_faulty=question.max_faulty,
         promise=question.promise,
+        max_missing=question.max_missing,
         privacy=None if question.privacy is None else question.privacy.privacy,
         on_infeasible="ignore",
         **options,
@@ -126,7 +128,7 @@ def is_quick(question: PlanQuestion) -> bool:
     bool
         False where the search may take seconds.
     """
-    if question.privacy is not None:
+    if question.privacy is not None or question.numbers > 1:
         return False
     if not goes_together(question.promised, question.goal, searched=False):
         return True  # ranks that cannot be given are not searched either
@@ -146,16 +148,47 @@ def _drafted(question: PlanQuestion) -> Solution:
 
 
 def _draft(question: PlanQuestion) -> Design:
-    """A valid design at once: the paper's ranks, or the first private one that was found."""
+    """A valid design at once: one number, the paper's ranks, or the first private one that was found."""
+    one = question.model_copy(update={"numbers": 1})
+    if is_quick(one):
+        return make_plan(one).designs[0]
     if question.privacy is None:
-        return _plan(question, local_ranks="paper").designs[0]
+        return _plan(question.model_copy(update={"max_missing": None}), local_ranks="paper").designs[0]
     sending = Private(question.privacy.privacy.release())
     return draft_private(_by_size(question), question.goal, sending, question.promised)
 
 
 def _solution(question: PlanQuestion, planned: Design, notes: tuple[str, ...], *, is_draft: bool) -> Solution:
     left = _without_largest(planned.blocks, question.missing)
-    return Solution(question, planned, planned.for_answers(left), notes, is_draft)
+    return Solution(question, planned, _for_answers(planned, left), notes, is_draft)
+
+
+def other_numbers(question: PlanQuestion) -> int | None:
+    """Return with how many numbers per site a plan is to be compared.
+
+    Parameters
+    ----------
+    question : PlanQuestion
+        What is wanted.
+
+    Returns
+    -------
+    int or None
+        A few where one was asked for, one where several were; None where nothing else can be sent, or where
+        the search would take too long.
+    """
+    if question.numbers > 1:
+        return 1
+    slow = question.max_faulty > 0 and not question.is_alike
+    fits = goes_together(question.promised, question.goal, numbers=_A_FEW)
+    return _A_FEW if fits and question.privacy is None and not slow else None
+
+
+def _for_answers(planned: Design, left: list[Block]) -> Design:
+    """The design for the sites that are left; where nobody is who was asked, no votes are enough."""
+    if not left:
+        return replace(planned, server_rank=planned.total_votes + 1, advice=planned.advice or Advice())
+    return planned.for_answers(left)
 
 
 def _by_size(question: PlanQuestion) -> Sites:
@@ -165,11 +198,11 @@ def _by_size(question: PlanQuestion) -> Sites:
 
 
 def _without_largest(blocks: tuple[Block, ...], missing: int) -> list[Block]:
-    """The sites that are left when the largest ones are missing, in increasing order of size."""
+    """The sites that were asked and are left when the largest are missing, in increasing order of size."""
     left = []
     for block in sorted(blocks, key=lambda block: -block.n):
         silent = min(missing, block.count)
         missing -= silent
-        if block.count > silent:
-            left.append(Block(block.count - silent, block.n, block.ranks))
+        if block.count > silent and block.ranks:
+            left.append(replace(block, count=block.count - silent))
     return left[::-1]

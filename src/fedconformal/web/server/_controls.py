@@ -8,7 +8,7 @@ from decimal import Decimal
 from fedconformal._text import percent
 from fedconformal.planning import CRITERIA, PROMISES, Criterion, Promise
 from fedconformal.web._html import Markup, join, tag
-from fedconformal.web.planner import PlanQuestion, allows_faulty, allows_privacy, criteria_for
+from fedconformal.web.planner import PlanQuestion, allows_faulty, allows_numbers, allows_privacy, criteria_for
 
 _DELTA = float(PlanQuestion.model_fields["delta"].default)
 _USUAL: str = PlanQuestion.model_fields["promise"].default
@@ -45,6 +45,7 @@ def _promise(promise: Promise) -> Markup:
         "data_criterion": promise.default_criterion,
         "data_criteria": " ".join(criterion.name for criterion in fitting),
         "data_faulty": _yes(allows_faulty(promise)),
+        "data_numbers": _yes(allows_numbers(promise)),
         "data_privacy": _yes(allows_privacy(promise)),
     }
     button = _radio("promise", promise.name, checked=promise.name == _USUAL, **data)

@@ -7,6 +7,7 @@ import fedconformal as fc
 from fedconformal.laws import (
     conditional_coverage_bound,
     ehm_bound,
+    heterogeneity_losses,
     heterogeneous_coverage_bound,
     total_variation_to_binomial,
 )
@@ -64,3 +65,31 @@ def test_proposition_3_4_against_a_plain_sum():
     distance = np.abs(actual - ideal).sum(axis=0).mean() / 2
     bound = heterogeneous_coverage_bound(2, n, l, 1, distortion=[lambda x: x**1.5, None])
     assert bound == pytest.approx(law.mean() - distance, abs=1e-6)
+
+
+def shares(c):
+    return np.asarray(c) ** 1.5
+
+
+@pytest.mark.parametrize("weights", [None, [2, 1, 3]])
+def test_the_distance_of_votes_bounds_the_loss_of_coverage(weights):
+    sites = {"n_points": [20, 30, 12], "local_rank": [(17, 19), (26, 28), (11,)], "server_rank": 4}
+    distortion = [shares, None, shares]
+    law = fc.CoverageLaw(**sites, weights=weights, distortion=distortion)
+    loss = fc.CoverageLaw(**sites, weights=weights).mean() - law.mean()
+    exact, simple = heterogeneity_losses(law.federation)
+    assert abs(loss) <= exact + 1e-9
+    assert exact <= simple + 1e-9
+    bound = heterogeneous_coverage_bound(**sites, weights=weights, distortion=distortion)
+    assert bound == pytest.approx(fc.CoverageLaw(**sites, weights=weights).mean() - exact, abs=1e-12)
+
+
+def test_equal_weights_change_no_bound():
+    sites = {"n_points": [20, 30], "local_rank": [19, 27]}
+    one = fc.CoverageLaw(**sites, server_rank=1, distortion=[shares, None])
+    seven = fc.CoverageLaw(**sites, server_rank=7, weights=7, distortion=[shares, None])
+    assert heterogeneity_losses(seven.federation) == heterogeneity_losses(one.federation)
+
+
+def test_sites_that_do_not_differ_lose_nothing():
+    assert heterogeneity_losses(fc.CoverageLaw(5, 10, 9, 3).federation) == (0.0, 0.0)

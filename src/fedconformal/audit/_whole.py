@@ -1,0 +1,145 @@
+"""The law of the votes in whole numbers: ways to choose points, never probabilities."""
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from fractions import Fraction
+
+from fedconformal.audit._sites import Kind
+
+AFFORDABLE = 6e9
+"""Digit operations that counting in whole numbers may cost: a second or two."""
+
+
+def cost(honest: Mapping[Kind, int], needed: int, *, bits: int) -> float:
+    """Digit operations of a count in whole numbers, when a point takes so many bits.
+
+    Parameters
+    ----------
+    honest : mapping from Kind to int
+        How many sites of each kind are counted.
+    needed : int
+        Votes to be reached.
+    bits : int
+        Bits that a point adds to a number.
+
+    Returns
+    -------
+    float
+        To be compared with ``AFFORDABLE``.
+    """
+    m = sum(honest.values())
+    total = sum(count * kind.n for kind, count in honest.items())
+    votes = sum(count * kind.all_votes for kind, count in honest.items())
+    numbers, largest = max(len(kind.ranks) for kind in honest), max(kind.n for kind in honest)
+    sums = min(votes, needed, (numbers + 1) ** min(m, 64))
+    single, whole = total / m * bits / 30, total * bits / 30
+    return m * sums * numbers * (100 + single * whole) + numbers * largest * (largest * bits / 30)
+
+
+def counted_moments(honest: Mapping[Kind, int], needed: int) -> tuple[Fraction, Fraction]:
+    """Mean and variance of the coverage when ``needed`` votes below put the threshold below.
+
+    The new point has any number r of the N calibration points below it with the same probability 1/(N + 1),
+    and these r are any r of the N. So the new point is missed with probability
+    sum_r W_r / (binom(N, r) (N + 1)), where W_r counts the ways to choose r points such that the numbers
+    among them have enough votes. A second new point gives the second moment. Polynomials in r are kept as
+    whole numbers, one coefficient after the other.
+
+    Parameters
+    ----------
+    honest : mapping from Kind to int
+        How many sites of each kind are counted.
+    needed : int
+        Votes to be reached.
+
+    Returns
+    -------
+    mean, variance : Fraction
+    """
+    total = sum(count * kind.n for kind, count in honest.items())
+    width = total + 1
+    packed = _enough(((kind, count, _ways(kind, width)) for kind, count in honest.items()), needed)
+    mask = (1 << width) - 1
+    factorial = list(_factorials(total + 2))
+    missed = both = 0
+    for r in range(total + 1):
+        share = ((packed >> (width * r)) & mask) * factorial[r] * factorial[total - r]
+        missed += share
+        both += share * (r + 1)
+    mean = 1 - Fraction(missed, factorial[total + 1])
+    square = 1 - 2 * Fraction(both, factorial[total + 2])
+    return mean, square - mean**2
+
+
+def counted_cdf(honest: Mapping[Kind, int], needed: int, level: Fraction) -> Fraction:
+    """P(coverage <= level).
+
+    Parameters
+    ----------
+    honest : mapping from Kind to int
+        How many sites of each kind are counted.
+    needed : int
+        Votes to be reached.
+    level : Fraction
+        Between 0 and 1.
+
+    Returns
+    -------
+    Fraction
+    """
+    total = sum(count * kind.n for kind, count in honest.items())
+    ways = ((kind, count, ways_at(kind, level)) for kind, count in honest.items())
+    return Fraction(_enough(ways, needed), level.denominator**total)
+
+
+def ways_at(kind: Kind, level: Fraction) -> list[int]:
+    """P(none, one, two, ... of a site's numbers lie below the level), times a power of its denominator."""
+    above = [ways_above(kind.n, rank, level) for rank in kind.ranks]
+    return [
+        more - fewer for more, fewer in zip([level.denominator**kind.n, *above], [*above, 0], strict=True)
+    ]
+
+
+def ways_above(n: int, rank: int, level: Fraction) -> int:
+    """P(at least ``rank`` of n points lie below the level), times the n-th power of its denominator."""
+    yes, no = level.numerator, level.denominator - level.numerator
+    ways, term = 0, yes**n
+    for i in range(n, rank - 1, -1):
+        ways += term
+        term = term * (i * no) // ((n - i + 1) * yes)
+    return ways
+
+
+def _ways(kind: Kind, width: int) -> list[int]:
+    """Ways to choose points such that none, one, two, ... of the numbers are among them; packed."""
+    packed = [math.comb(kind.n, i) << (width * i) for i in range(kind.n + 1)]
+    ends = zip([0, *kind.ranks], [*kind.ranks, kind.n + 1], strict=True)
+    return [sum(packed[first:last]) for first, last in ends]
+
+
+def _enough(sites: Iterable[tuple[Kind, int, Sequence[int]]], needed: int) -> int:
+    """Ways in which the votes are reached; sums of votes that no longer can be are dropped."""
+    rows = [(kind.cast, ways) for kind, count, ways in sites for _ in range(count)]
+    rest = sum(cast[-1] for cast, _ in rows)
+    law, enough = {0: 1}, 0
+    for cast, ways in rows:
+        rest -= cast[-1]
+        enough *= sum(ways)
+        longer: dict[int, int] = {}
+        for before, so_far in law.items():
+            for votes, more in zip(cast, ways, strict=True):
+                after = before + votes
+                if after >= needed:
+                    enough += so_far * more
+                elif after + rest >= needed:
+                    longer[after] = longer.get(after, 0) + so_far * more
+        law = longer
+    return enough
+
+
+def _factorials(last: int) -> Iterator[int]:
+    value = 1
+    yield value
+    for i in range(1, last + 1):
+        value *= i
+        yield value

@@ -1,0 +1,130 @@
+"""What silence does to a choice of ranks: whether a finite threshold is left when sites do not answer.
+
+The votes are solved anew for who answered, and the most that can be needed are all votes of finite numbers.
+The largest number is then the threshold: if that keeps the promise, some threshold does.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import special
+
+from fedconformal._typing import Bools, Floats, Ints
+from fedconformal.laws import Federation, OrderStatistics, integrate
+from fedconformal.planning._goal import Goal
+
+_PANELS = 33
+_MOST_CHOICES = 1000
+
+
+@dataclass(frozen=True, eq=False)
+class Reports:
+    """The largest finite number of each block's sites, and how many sites there are.
+
+    Parameters
+    ----------
+    n_points, counts : array of shape (blocks,)
+        Sizes, and how many sites have each.
+    ranks, weights : array of shape (blocks, numbers)
+        Ranks and votes of each number; ranks above n are infinite, or not sent.
+    """
+
+    n_points: Ints
+    counts: Ints
+    ranks: Ints
+    weights: Ints
+
+    def survive(self, goal: Goal, n_silent: int) -> bool:
+        """Whether some finite threshold keeps the promise, whichever sites stay silent.
+
+        With faulty sites the largest number cannot be the threshold, and every choice of silent sites is
+        tried; False where there are too many of them.
+        """
+        asked: Bools = np.any(self.ranks <= self.n_points[:, None], axis=1)
+        if n_silent >= int(self.counts[asked].sum()):
+            return False
+        if goal.max_faulty:
+            left = left_over(np.where(asked, self.counts, 0), n_silent)
+            return left is not None and all(self._reach(goal, counts) for counts in left)
+        return _keeps(_Largest(self, asked, n_silent), goal)
+
+    def _reach(self, goal: Goal, counts: Ints) -> bool:
+        """Whether the most votes that faulty sites cannot withhold keep the promise for so many sites."""
+        by_site = np.repeat(self.weights.sum(axis=1), counts)
+        lies = int(np.sort(by_site)[::-1][: goal.max_faulty].sum())
+        finite = self.weights * (self.ranks <= self.n_points[:, None])
+        votes = int((finite.sum(axis=1) * counts).sum()) - lies
+        if votes <= lies or int(counts.sum()) <= 2 * goal.max_faulty:
+            return False
+        there = counts > 0
+        sites = OrderStatistics(self.n_points[there], self.ranks[there])
+        law = Federation(sites, counts[there], goal.max_faulty, self.weights[there])
+        return _keeps(_AtMost(law, votes), goal)
+
+
+def left_over(counts: Ints, n_silent: int) -> list[Ints] | None:
+    """How many sites of each block are left, for every choice of silent ones; None if these are too many."""
+    left = [(counts, 0)]
+    for b in range(counts.size):
+        left = [
+            (rest - silent * (np.arange(counts.size) == b), gone + silent)
+            for rest, gone in left
+            for silent in range(min(n_silent - gone, int(counts[b])) + 1)
+        ]
+        if len(left) > _MOST_CHOICES:
+            return None
+    return [rest for rest, gone in left if gone == n_silent]
+
+
+def _keeps(law: "_Largest | _AtMost", goal: Goal) -> bool:
+    return float(goal.criterion.margin(law, goal)[0]) > goal.criterion.margin_error(goal)
+
+
+@dataclass(frozen=True, eq=False)
+class _Largest:
+    """The law of the largest number, with the worst choice of silent sites at every coverage."""
+
+    reports: Reports
+    asked: Bools
+    n_silent: int
+
+    def _cdf(self, c: Floats) -> Floats:
+        reports, asked = self.reports, self.asked
+        n, counts = reports.n_points[asked].astype(float), reports.counts[asked]
+        finite = reports.ranks[asked] <= reports.n_points[asked, None]
+        top = np.where(finite, reports.ranks[asked], 0).max(axis=1).astype(float)
+        with np.errstate(divide="ignore"):
+            logs = np.log(special.betainc(top, n - top + 1, c[:, None]))
+        # Silence of those least likely to lie below does most harm: it takes the smallest factors away.
+        order = np.argsort(logs, axis=1)
+        there = counts[order]
+        before = np.cumsum(there, axis=1) - there
+        kept = there - np.clip(self.n_silent - before, 0, there)
+        smallest_first = np.take_along_axis(logs, order, axis=1)
+        left = np.multiply(kept, smallest_first, out=np.zeros(logs.shape), where=kept > 0)
+        return np.asarray(np.exp(left.sum(axis=1)))
+
+    @property
+    def moments(self) -> tuple[Floats, Floats]:
+        edges = 1 - np.concatenate([np.geomspace(1.0, 1e-9, _PANELS), [0.0]])
+        area = integrate(lambda c: self._cdf(c)[:, None], edges, tolerance=1e-13)
+        return 1 - area, np.zeros(1)
+
+    def cdf(self, c: float) -> Floats:
+        return self._cdf(np.array([c]))
+
+
+@dataclass(frozen=True, eq=False)
+class _AtMost:
+    """The law at one number of votes."""
+
+    federation: Federation
+    votes: int
+
+    @property
+    def moments(self) -> tuple[Floats, Floats]:
+        return self.federation.moments(np.array([self.votes]))
+
+    def cdf(self, c: float) -> Floats:
+        found: Floats = self.federation.cdf(np.array([c]), np.array([self.votes]))[0]
+        return found

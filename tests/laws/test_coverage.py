@@ -1,0 +1,340 @@
+"""The law of the coverage: exact values, closed forms, properties, simulated calibrations."""
+
+from fractions import Fraction
+from math import lgamma
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from voting import federations, simulated_votes
+
+import fedconformal as fc
+from fedconformal.laws import CoverageLaw, OrderStatistics, exact_cdf, exact_mean
+from support import kolmogorov_distance, kolmogorov_limit, simulated_coverage
+
+
+def stable_cost(law):
+    """Root mean squared distance from 0.9, compared with split conformal prediction on the pooled scores."""
+    total = int((law.federation.counts * law.federation.sites.n_points).sum())
+    pooled = np.sqrt(0.09 / (total + 2))
+    return np.sqrt(law.var() + (law.mean() - 0.9) ** 2) / pooled
+
+
+class TestMean:
+    @pytest.mark.parametrize(
+        ("m", "n", "l", "k", "reference"),
+        [(5, 10, 10, 3, 0.9256259545517656315), (10, 20, 19, 5, 0.9079146399715186270)],
+    )
+    def test_reference_values(self, m, n, l, k, reference):
+        assert fc.CoverageLaw(m, n, l, k).mean() == pytest.approx(reference, abs=1e-14)
+
+    @pytest.mark.parametrize(("m", "n"), [(1, 5), (2, 3), (3, 2), (3, 4), (4, 3)])
+    def test_every_pair_agrees_with_exact_integers(self, m, n):
+        for l in range(1, n + 1):
+            for k in range(1, m + 1):
+                exact = float(exact_mean([n] * m, [l] * m, k))
+                assert fc.CoverageLaw(m, n, l, k).mean() == pytest.approx(exact, abs=1e-14)
+
+    @given(st.integers(1, 10**6), st.integers(1, 10**6), st.data())
+    def test_closed_form_when_sites_send_their_maximum(self, m, n, data):
+        k = data.draw(st.integers(1, m))
+        log_mean = lgamma(k + 1 / n) - lgamma(k) + lgamma(m + 1) - lgamma(m + 1 + 1 / n)
+        rounding = 1e-15 * (1 + lgamma(m + 2))
+        assert fc.CoverageLaw(m, n, n, k).mean() == pytest.approx(np.exp(log_mean), abs=1e-12 + rounding)
+
+    @given(st.integers(1, 10**6), st.data())
+    def test_split_conformal_prediction_is_the_case_of_one_point_or_one_site(self, size, data):
+        rank = data.draw(st.integers(1, size))
+        assert fc.CoverageLaw(size, 1, 1, rank).mean() == pytest.approx(rank / (size + 1), abs=1e-12)
+        assert fc.CoverageLaw(1, size, rank, 1).mean() == pytest.approx(rank / (size + 1), abs=1e-12)
+
+    @given(st.integers(1, 10**6), st.integers(1, 10**6), st.data())
+    def test_is_never_nan_and_rises_with_the_ranks(self, m, n, data):
+        l, k = data.draw(st.integers(1, n)), data.draw(st.integers(1, m))
+        law = fc.CoverageLaw(m, n, l, k)
+        assert 0 < law.mean() < 1
+        assert 0 <= law.std() < 0.5
+        if l < n:
+            assert fc.CoverageLaw(m, n, l + 1, k).mean() > law.mean() - 1e-13
+        if k < m:
+            assert fc.CoverageLaw(m, n, l, k + 1).mean() > law.mean() - 1e-13
+
+    @given(st.lists(st.tuples(st.integers(1, 12), st.integers(1, 13)), min_size=1, max_size=6), st.data())
+    def test_uneven_sites_agree_with_exact_integers(self, sites, data):
+        sizes, ranks = [n for n, _ in sites], [min(l, n + 1) for n, l in sites]
+        k = data.draw(st.integers(1, len(sites)))
+        law = fc.CoverageLaw(n_points=sizes, local_rank=ranks, server_rank=k)
+        assert law.mean() == pytest.approx(float(exact_mean(sizes, ranks, k)), abs=1e-12)
+        c = Fraction(data.draw(st.integers(1, 99)), 100)
+        assert law.cdf(float(c)) == pytest.approx(float(exact_cdf(sizes, ranks, k, c)), abs=1e-12)
+
+    def test_a_narrow_site_beside_a_wide_one(self):
+        law = fc.CoverageLaw(n_points=[5, 300], local_rank=[5, 270], server_rank=1)
+        assert law.mean() == pytest.approx(float(exact_mean([5, 300], [5, 270], 1)), abs=1e-13)
+
+    def test_blocks_of_equal_sites_need_not_be_told_apart(self):
+        one = fc.CoverageLaw(n_points=[30] * 40 + [70] * 60, local_rank=[27] * 40 + [64] * 60, server_rank=50)
+        many = fc.CoverageLaw(
+            n_points=[30, 70] * 40 + [70] * 20, local_rank=[27, 64] * 40 + [64] * 20, server_rank=50
+        )
+        assert one.mean() == many.mean()
+        draws = one.rvs(20_000, random_state=3)
+        assert kolmogorov_distance(draws, one.cdf) < kolmogorov_limit(20_000)
+
+    def test_variance_of_split_conformal_is_that_of_a_beta_law(self):
+        a, b = 90, 10
+        law = fc.CoverageLaw(1, 99, 90, 1)
+        assert law.std() == pytest.approx(np.sqrt(a * b / ((a + b) ** 2 * (a + b + 1))), rel=1e-12)
+
+
+class TestWeightedVotes:
+    @given(federations(), st.data())
+    def test_mean_and_cdf_agree_with_exact_integers(self, federation, data):
+        sizes, ranks, weights, k = federation
+        law = fc.CoverageLaw(n_points=sizes, local_rank=ranks, server_rank=k, weights=weights)
+        assert law.mean() == pytest.approx(float(exact_mean(sizes, ranks, k, weights=weights)), abs=1e-12)
+        c = Fraction(data.draw(st.integers(1, 255)), 256)
+        exact = float(exact_cdf(sizes, ranks, k, c, weights=weights))
+        assert law.cdf(float(c)) == pytest.approx(exact, rel=1e-12)
+        assert law.sf(float(c)) == pytest.approx(1 - exact, abs=1e-14)
+
+    @settings(max_examples=50)
+    @given(federations(sites=4, points=20))
+    def test_is_a_law(self, federation):
+        sizes, ranks, weights, k = federation
+        law = fc.CoverageLaw(n_points=sizes, local_rank=ranks, server_rank=k, weights=weights)
+        cdf = law.cdf(np.linspace(-0.1, 1.1, 121))
+        assert np.isfinite(cdf).all()
+        assert (np.diff(cdf) >= -1e-15).all()
+        assert (cdf[0], cdf[-1]) == (0, 1)
+        assert 0 <= law.std() <= 0.5
+        low, high = law.interval(0.9)
+        assert low <= law.median() <= high
+        q = np.array([0.001, 0.3, 0.99])
+        if law.std() > 0:
+            assert law.cdf(law.ppf(q)) == pytest.approx(q, rel=1e-9)
+
+    @pytest.mark.parametrize(
+        ("sizes", "ranks", "weights", "k"),
+        [
+            ([30] * 6, [(26, 28)] * 6, [1] * 6, 7),
+            ([5, 9, 30, 50], [(4, 5), (8,), (25, 27, 29), (43, 46)], [1, 2, (2, 1, 1), 3], 8),
+            ([20, 3, 12], [(17, 19), (3, 4), (11, 13)], [2, 1, 3], 6),
+        ],
+    )
+    def test_is_that_of_simulated_calibrations(self, sizes, ranks, weights, k):
+        runs = 40_000
+        law = fc.CoverageLaw(n_points=sizes, local_rank=ranks, server_rank=k, weights=weights)
+        draws = simulated_votes(sizes, ranks, weights, k, runs=runs, rng=np.random.default_rng(23))
+        assert kolmogorov_distance(draws, law.cdf) < kolmogorov_limit(runs)
+        assert kolmogorov_distance(law.rvs(runs, random_state=9), law.cdf) < kolmogorov_limit(runs)
+
+    def test_shifted_sites_are_those_of_simulated_calibrations(self):
+        runs, power = 40_000, [1.0, 1.5, 0.7]
+        sizes, ranks, weights, k = [20, 12, 30], [(16, 18), (11, 12), (25, 28)], [1, 2, 1], 5
+        law = fc.CoverageLaw(
+            n_points=sizes,
+            local_rank=ranks,
+            server_rank=k,
+            weights=weights,
+            distortion=[lambda c, p=p: c**p for p in power],
+        )
+        rng = np.random.default_rng(7)
+        draws = simulated_votes(sizes, ranks, weights, k, runs=runs, rng=rng, power=power)
+        assert kolmogorov_distance(draws, law.cdf) < kolmogorov_limit(runs)
+        assert kolmogorov_distance(law.rvs(runs, random_state=1), law.cdf) < kolmogorov_limit(runs)
+
+    @given(st.lists(st.tuples(st.integers(1, 40), st.floats(0.01, 1)), min_size=1, max_size=8), st.data())
+    def test_one_number_and_one_weight_for_all_is_the_quantile_of_quantiles(self, sites, data):
+        sizes = [n for n, _ in sites]
+        ranks = [max(1, round(share * n)) for n, share in sites]
+        k, weight = data.draw(st.integers(1, len(sites))), data.draw(st.integers(2, 9))
+        plain = fc.CoverageLaw(n_points=sizes, local_rank=ranks, server_rank=k)
+        for other in (
+            {"local_rank": ranks, "weights": weight, "server_rank": weight * k},
+            {"local_rank": ranks, "weights": [weight] * len(sizes), "server_rank": weight * (k - 1) + 1},
+            {"local_rank": [(l,) for l in ranks], "weights": [(1,)] * len(sizes), "server_rank": k},
+        ):
+            law = fc.CoverageLaw(n_points=sizes, **other)
+            assert (law.mean(), law.std()) == (plain.mean(), plain.std())
+
+    def test_a_site_that_sends_everything_is_split_conformal_prediction(self):
+        for k in (1, 7, 12):
+            law = fc.CoverageLaw(n_points=[12], local_rank=[tuple(range(1, 13))], server_rank=k)
+            assert law.mean() == pytest.approx(k / 13, abs=1e-14)
+            assert law.var() == pytest.approx(k * (13 - k) / (13**2 * 14), rel=1e-11)
+
+    def test_all_scores_of_all_sites_are_pooled_scores(self):
+        ranks = [tuple(range(1, n + 1)) for n in (4, 9, 7)]
+        law = fc.CoverageLaw(n_points=[4, 9, 7], local_rank=ranks, server_rank=18)
+        pooled = fc.CoverageLaw(1, 20, 18, 1)
+        assert law.mean() == pytest.approx(18 / 21, abs=1e-14)
+        assert law.cdf(np.linspace(0, 1, 11)) == pytest.approx(pooled.cdf(np.linspace(0, 1, 11)), abs=1e-14)
+
+    def test_infinite_numbers_never_count(self):
+        finite = fc.CoverageLaw(n_points=[9, 9], local_rank=[(8,), (7, 9)], server_rank=2)
+        padded = fc.CoverageLaw(n_points=[9, 9], local_rank=[(8, 10), (7, 9)], server_rank=2)
+        assert padded.mean() == finite.mean()
+        beyond = fc.CoverageLaw(n_points=[9, 9], local_rank=[(8, 10), (7, 9)], server_rank=4)
+        assert (beyond.mean(), beyond.std(), beyond.ppf(0.1), beyond.cdf(0.999)) == (1, 0, 1, 0)
+        assert (beyond.rvs(3, random_state=0) == 1).all()
+
+    def test_two_numbers_of_each_site_are_nearly_as_good_as_pooling(self):
+        hospitals = fc.CoverageLaw(n_points=[100] * 10, local_rank=[(88, 92)] * 10, server_rank=12)
+        practices = fc.CoverageLaw(n_points=[20] * 50, local_rank=[(17, 19)] * 50, server_rank=64)
+        assert hospitals.mean() >= 0.9
+        assert practices.mean() >= 0.9
+        assert stable_cost(hospitals) == pytest.approx(1.09, abs=0.005)
+        assert stable_cost(practices) == pytest.approx(1.08, abs=0.005)
+        assert stable_cost(fc.CoverageLaw(10, 100, 89, 8)) > 1.25
+
+    def test_the_votes_of_a_thousand_sites(self):
+        """Against a normal count of scores: a thousand sites of 99 scores are pooled scores, nearly."""
+        n = np.arange(80, 1080)
+        ranks = np.rint(0.9 * (n + 1)).astype(int)[:, None] + np.array([-2, 2])
+        law = fc.CoverageLaw(
+            n_points=n, local_rank=ranks, server_rank=5 * 500, weights=np.repeat([2, 3], 500)
+        )
+        assert law.mean() == pytest.approx(0.9, abs=2e-3)
+        assert np.sqrt(0.09 / n.sum()) < law.std() < 1.5 * np.sqrt(0.09 / n.sum())
+        q = np.array([1e-12, 1e-3, 0.5, 0.999])
+        assert law.cdf(law.ppf(q)) == pytest.approx(q, rel=1e-9)
+
+    def test_huge_weights_of_a_few_sites(self):
+        light = fc.CoverageLaw(n_points=[9, 8, 7], local_rank=[8, 7, 6], server_rank=5, weights=[4, 2, 3])
+        heavy = fc.CoverageLaw(
+            n_points=[9, 8, 7],
+            local_rank=[8, 7, 6],
+            server_rank=5 * 10**12,
+            weights=[4 * 10**12 + 1, 2 * 10**12 + 1, 3 * 10**12 - 1],
+        )
+        assert heavy.mean() == pytest.approx(light.mean(), abs=1e-14)
+
+    def test_votes_of_blocks(self):
+        sites = OrderStatistics(np.array([20, 50]), np.array([[18, 19], [44, 47]]))
+        law = CoverageLaw.of_sites(sites, [3, 2], server_rank=9, weights=[1, 2], max_faulty=1)
+        same = fc.CoverageLaw(
+            n_points=[20] * 3 + [50] * 2,
+            local_rank=[(18, 19)] * 3 + [(44, 47)] * 2,
+            server_rank=9,
+            weights=[1, 1, 1, 2, 2],
+            max_faulty=1,
+        )
+        assert law.mean() == same.mean()
+        assert law.n_sites == 5
+
+
+class TestDistribution:
+    @pytest.mark.parametrize(
+        ("sizes", "ranks", "k"),
+        [
+            ([10] * 5, [10] * 5, 3),
+            ([100] * 10, [95] * 10, 1),
+            ([5, 8, 13, 40], [5, 8, 12, 36], 3),
+            ([7], [3], 1),
+        ],
+    )
+    def test_cdf_is_that_of_simulated_calibrations(self, sizes, ranks, k):
+        runs = 40_000
+        law = fc.CoverageLaw(n_points=sizes, local_rank=ranks, server_rank=k)
+        draws = simulated_coverage(sizes, ranks, k, runs=runs, rng=np.random.default_rng(17))
+        assert kolmogorov_distance(draws, law.cdf) < kolmogorov_limit(runs)
+        assert kolmogorov_distance(law.rvs(runs, random_state=5), law.cdf) < kolmogorov_limit(runs)
+
+    @given(st.integers(1, 1000), st.integers(1, 1000), st.data())
+    def test_ppf_inverts_cdf_and_sf_is_the_rest(self, m, n, data):
+        l, k = data.draw(st.integers(1, n)), data.draw(st.integers(1, m))
+        law = fc.CoverageLaw(m, n, l, k)
+        q = np.array([0.001, 0.1, 0.5, 0.9, 0.999])
+        c = law.ppf(q)
+        assert (np.diff(c) > 0).all()
+        assert np.allclose(law.cdf(c), q, atol=1e-9)
+        assert np.allclose(law.cdf(c) + law.sf(c), 1, atol=1e-13)
+
+    def test_uneven_ppf_inverts_cdf(self):
+        law = fc.CoverageLaw(n_points=[5, 9, 30], local_rank=[5, 9, 27], server_rank=2)
+        q = np.linspace(0.01, 0.99, 9)
+        assert np.allclose(law.cdf(law.ppf(q)), q, atol=1e-12)
+        assert law.median() == law.ppf(0.5)
+        assert law.interval(0.8) == (law.ppf(0.1), law.ppf(0.9))
+
+    @pytest.mark.parametrize("q", [1e-200, 1e-30, 1e-9, 1e-3, 0.5, 0.999, 1 - 1e-9])
+    def test_quantiles_of_uneven_sites_far_in_the_tail(self, q):
+        law = fc.CoverageLaw(n_points=[12, 40, 377], local_rank=[(11,), (36, 38), (340,)], server_rank=3)
+        assert law.cdf(law.ppf(q)) == pytest.approx(q, rel=1e-10)
+
+    def test_habits_of_scipy_stats(self):
+        law = fc.CoverageLaw(5, 10, 10, 3)
+        assert np.isscalar(law.cdf(0.9))
+        assert law.cdf([[0.1], [0.9]]).shape == (2, 1)
+        assert np.array_equal(law.cdf([-1, 0, 1, 2]), [0, 0, 1, 1])
+        assert np.array_equal(law.sf([-1, 1]), [1, 0])
+        assert np.isnan(law.cdf(np.nan))
+        assert np.array_equal(law.ppf([0, 1]), [0, 1])
+        assert np.isnan(law.ppf(1.5))
+        assert law.rvs((3, 2), random_state=0).shape == (3, 2)
+
+    def test_survival_far_in_the_tail_keeps_its_digits(self):
+        assert fc.CoverageLaw(1, 100, 1, 1).sf(0.9) == pytest.approx(1e-100, rel=1e-9)
+        exact = exact_cdf([100] * 10, [95] * 10, 1, Fraction(49, 50))
+        assert fc.CoverageLaw(10, 100, 95, 1).sf(0.98) == pytest.approx(float(1 - exact), rel=1e-11)
+
+    def test_ranks_beyond_the_sites_give_the_whole_space(self):
+        for law in (fc.CoverageLaw(3, 2, 2, 4), fc.CoverageLaw(3, 2, 3, 1)):
+            assert (law.mean(), law.std(), law.cdf(0.999), law.sf(0.999), law.cdf(1.0)) == (1, 0, 0, 1, 1)
+            assert (law.rvs(4, random_state=0) == 1).all()
+            assert law.ppf(0.3) == 1
+
+
+class TestShiftedSites:
+    def test_law_is_that_of_simulated_shifted_sites(self):
+        # Scores of site j are U ** (1 / power): F_j(x) = x ** power, while the test point is uniform.
+        powers, sizes, ranks, k, runs = [1.0, 1.5, 0.7], [20, 12, 30], [18, 12, 27], 2, 40_000
+        law = fc.CoverageLaw(
+            n_points=sizes,
+            local_rank=ranks,
+            server_rank=k,
+            distortion=[None, *(lambda c, p=p: c**p for p in powers[1:])],
+        )
+        rng = np.random.default_rng(11)
+        reports = [
+            np.sort(rng.random((runs, n)) ** (1 / p), axis=1)[:, l - 1]
+            for n, l, p in zip(sizes, ranks, powers, strict=True)
+        ]
+        draws = np.sort(reports, axis=0)[k - 1]
+        assert kolmogorov_distance(draws, law.cdf) < kolmogorov_limit(runs)
+        assert kolmogorov_distance(law.rvs(runs, random_state=1), law.cdf) < kolmogorov_limit(runs)
+        assert law.mean() == pytest.approx(draws.mean(), abs=0.01)
+
+    def test_no_distortion_changes_nothing(self):
+        plain = fc.CoverageLaw(6, 15, 14, 3)
+        same = fc.CoverageLaw(6, 15, 14, 3, distortion=lambda c: c)
+        assert same.mean() == pytest.approx(plain.mean(), abs=1e-12)
+        assert same.std() == pytest.approx(plain.std(), rel=1e-9)
+
+    def test_sites_that_lie_below_whatever_happens(self):
+        for law in (
+            fc.CoverageLaw(3, 5, 4, 2, distortion=np.ones_like),
+            fc.CoverageLaw(3, 5, 0, 1),
+            fc.CoverageLaw(n_points=[5, 5], local_rank=[0, 3], server_rank=1),
+        ):
+            assert law.mean() == pytest.approx(0, abs=1e-12)
+
+    def test_a_distortion_must_be_a_probability(self):
+        with pytest.raises(ValueError, match="must map"):
+            fc.CoverageLaw(2, 5, 5, 1, distortion=lambda c: 2 * c).mean()
+
+
+def test_repr_says_what_it_is():
+    assert (
+        repr(fc.CoverageLaw(5, 10, 9, 3))
+        == "CoverageLaw(n_sites=5, n_points=10, local_rank=9, server_rank=3)"
+    )
+    assert "max_faulty=1" in repr(
+        fc.CoverageLaw(n_points=[3, 4], local_rank=[1, 2], server_rank=2, max_faulty=1)
+    )
+    assert (
+        repr(fc.CoverageLaw(n_points=[100] * 10, local_rank=[(88, 92)] * 10, server_rank=36, weights=3))
+        == "CoverageLaw(n_sites=10, n_points=100, local_rank=(88, 92), weights=(3, 3), server_rank=36)"
+    )

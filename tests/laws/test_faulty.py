@@ -1,0 +1,154 @@
+"""Votes when some of the sites may send anything."""
+
+from fractions import Fraction
+from itertools import combinations, product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from voting import federations, simulated_votes, totals, worst_cdf
+
+import fedconformal as fc
+from fedconformal.laws import exact_mean
+from fedconformal.laws._choices import Choices
+from fedconformal.laws._faulty import Everyone, OneVoteEach, n_choices, tally
+from fedconformal.laws._votes import Votes
+from support import kolmogorov_distance, kolmogorov_limit, simulated_coverage
+
+
+@pytest.mark.parametrize(
+    ("sizes", "ranks", "k", "f"), [([20] * 7, [18] * 7, 5, 2), ([5, 9, 30, 50], [5, 9, 27, 45], 3, 1)]
+)
+def test_no_choice_of_lying_sites_gets_below_the_law(sizes, ranks, k, f):
+    runs = 20_000
+    law = fc.CoverageLaw(n_points=sizes, local_rank=ranks, server_rank=k, max_faulty=f)
+    c = np.linspace(0.02, 0.98, 49)
+    for first in range(len(sizes)):
+        turned = [*range(first, len(sizes)), *range(first)]
+        draws = simulated_coverage(
+            [sizes[j] for j in turned],
+            [ranks[j] for j in turned],
+            k,
+            runs=runs,
+            rng=np.random.default_rng(first),
+            adversary=f,
+        )
+        assert (np.mean(draws[:, None] <= c, axis=0) < law.cdf(c) + kolmogorov_limit(runs)).all()
+
+
+def test_no_choice_of_sites_with_different_votes_gets_below_the_law():
+    runs = 20_000
+    sites = [5, 9, 30, 50], [(4, 5), (8,), (25, 27, 29), (43, 46)], [1, 2, (2, 1, 1), 3]
+    sizes, ranks, weights = sites
+    law = fc.CoverageLaw(n_points=sizes, local_rank=ranks, server_rank=10, weights=weights, max_faulty=1)
+    c = np.linspace(0.02, 0.98, 49)
+    for j in range(4):
+        draws = simulated_votes(*sites, 10, runs=runs, rng=np.random.default_rng(j), faulty=(j,))
+        assert (np.mean(draws[:, None] <= c, axis=0) < law.cdf(c) + kolmogorov_limit(runs)).all()
+
+
+def test_equal_sites_attain_the_bound():
+    runs = 40_000
+    law = fc.CoverageLaw(7, 20, 18, 5, max_faulty=2)
+    draws = simulated_coverage([20] * 7, [18] * 7, 5, runs=runs, rng=np.random.default_rng(1), adversary=2)
+    assert kolmogorov_distance(draws, law.cdf) < kolmogorov_limit(runs)
+    assert law.mean() == pytest.approx(float(exact_mean([20] * 5, [18] * 5, 3)), abs=1e-14)
+    assert kolmogorov_distance(law.rvs(runs, random_state=2), law.cdf) < kolmogorov_limit(runs)
+
+
+def test_equal_sites_with_several_numbers_attain_the_bound():
+    law = fc.CoverageLaw(n_points=[10] * 4, local_rank=[(8, 10)] * 4, server_rank=6, max_faulty=1)
+    exact = exact_mean([10] * 3, [(8, 10)] * 3, 4)
+    assert law.mean() == pytest.approx(float(exact), abs=1e-14)
+    draws = simulated_votes(
+        [10] * 4, [(8, 10)] * 4, [1] * 4, 6, runs=20_000, rng=np.random.default_rng(8), faulty=(2,)
+    )
+    assert kolmogorov_distance(draws, law.cdf) < kolmogorov_limit(20_000)
+
+
+def test_a_rank_within_reach_of_the_liars_promises_nothing():
+    law = fc.CoverageLaw(7, 20, 18, 2, max_faulty=2)
+    assert (law.mean(), law.cdf(0.1), law.sf(0.1), law.ppf(0.5)) == (0, 1, 0, 0)
+    heavy = fc.CoverageLaw(n_points=[5, 9], local_rank=[5, 9], server_rank=7, weights=[2, 7], max_faulty=1)
+    assert (heavy.mean(), heavy.cdf(0.1)) == (0, 1)
+
+
+@settings(max_examples=60)
+@given(federations(sites=5, points=8), st.data())
+def test_the_law_is_the_worst_of_all_sets_at_every_coverage(federation, data):
+    sizes, ranks, weights, k = federation
+    f = data.draw(st.integers(0, len(sizes) - 1))
+    law = fc.CoverageLaw(n_points=sizes, local_rank=ranks, server_rank=k, weights=weights, max_faulty=f)
+    for c in (Fraction(1, 8), Fraction(1, 2), Fraction(7, 8), Fraction(63, 64)):
+        exact = float(worst_cdf(sizes, ranks, weights, k, c, f))
+        assert law.cdf(float(c)) == pytest.approx(exact, abs=1e-13)
+    assert 0 <= law.mean() <= 1
+
+
+def test_the_mean_is_the_integral_of_the_worst_cdf():
+    """Another site is the worst above 0.6 than below, and again above 0.86: the cdf has kinks there."""
+    sizes, ranks, weights = [12, 29, 2, 20], [(4, 7), (3, 25), (1, 2), (10, 16)], [3, 2, 2, 1]
+    k, f = 11, 1
+    law = fc.CoverageLaw(n_points=sizes, local_rank=ranks, server_rank=k, weights=weights, max_faulty=f)
+    votes = totals(ranks, weights)
+    grid = (np.arange(200_000) + 0.5) / 200_000
+    tails = []
+    for (j,) in combinations(range(4), f):
+        honest = [i for i in range(4) if i != j]
+        n, l, w = ([column[i] for i in honest] for column in (sizes, ranks, weights))
+        alone = fc.CoverageLaw(n_points=n, local_rank=l, server_rank=k - votes[j], weights=w)
+        tails.append(alone.cdf(grid))
+    worst = np.argmax(tails, axis=0)
+    assert np.count_nonzero(np.diff(worst[20_000:180_000])) >= 2
+    assert law.mean() == pytest.approx(1 - np.max(tails, axis=0).mean(), abs=1e-9)
+
+
+def test_one_vote_each_is_a_special_case_of_all_choices():
+    """The order of probabilities decides who is worst, as trying everybody does."""
+    votes = Votes(np.array([2, 1, 3]), np.ones((3, 1), dtype=int))
+    one, every = OneVoteEach(votes, votes, 2), Choices(votes, votes, 2)
+    assert (one.first, one.last) == (every.first, every.last) == (3, 6)
+    p, ks = np.random.default_rng(0).random((50, 3, 1)), np.arange(3, 7)
+    for digits in (True, False):
+        assert one.tails(ks, p, digits=digits) == pytest.approx(every.tails(ks, p, digits=digits), abs=1e-14)
+
+
+def test_the_votes_of_infinite_numbers_can_be_cast_by_faulty_sites_only():
+    """Two sites of weight 3 send +inf; one of them may be faulty and send -inf instead."""
+    weights, sizes = [3, 3, 2], [5, 5, 9]
+    for k, mean in ((3, 0.0), (4, None), (5, None), (6, 1.0)):
+        law = fc.CoverageLaw(
+            n_points=sizes, local_rank=[6, 6, 8], server_rank=k, weights=weights, max_faulty=1
+        )
+        assert law.mean() == (pytest.approx(0.8, abs=1e-14) if mean is None else mean)
+
+
+def test_beyond_a_thousand_choices_all_sites_are_kept_and_the_largest_are_given_away():
+    sizes = np.arange(20, 66)
+    weights = np.arange(1, 47)
+    votes = Votes(np.ones(46, dtype=int), weights[:, None])
+    assert n_choices(votes.counts, 2) > 1000
+    assert isinstance(tally(votes, votes, 2), Everyone)
+    assert isinstance(tally(votes, votes, 1), Choices)
+    ranks, k = np.ceil(0.9 * (sizes + 1)).astype(int), 600
+    law = fc.CoverageLaw(n_points=sizes, local_rank=ranks, server_rank=k, weights=weights, max_faulty=2)
+    honest = fc.CoverageLaw(n_points=sizes, local_rank=ranks, server_rank=k - 46 - 45, weights=weights)
+    assert law.mean() == pytest.approx(honest.mean(), abs=1e-15)
+    for faulty in ((44, 45), (0, 1), (0, 45)):
+        keep = [j for j in range(46) if j not in faulty]
+        rest = fc.CoverageLaw(
+            n_points=sizes[keep],
+            local_rank=ranks[keep],
+            server_rank=k - int(weights[list(faulty)].sum()),
+            weights=weights[keep],
+        )
+        c = np.linspace(0.8, 0.98, 30)
+        assert (law.cdf(c) >= rest.cdf(c) - 1e-14).all()
+
+
+@pytest.mark.parametrize("counts", [[3], [1, 2, 3], [2, 2, 2, 2], [1] * 7])
+def test_choices_are_counted(counts):
+    for f in range(sum(counts)):
+        every = [a for a in product(*(range(c + 1) for c in counts)) if sum(a) == f]
+        assert n_choices(np.array(counts), f) == len(every)

@@ -1,0 +1,177 @@
+"""The law of a whole federation, for many votes needed at once."""
+
+from fractions import Fraction
+from itertools import pairwise
+from math import comb
+
+import mpmath as mp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from voting import federations
+
+import fedconformal as fc
+from fedconformal.laws import Federation, OrderStatistics, Shifted, exact_cdf, exact_mean
+
+
+@settings(max_examples=60)
+@given(federations(), st.data())
+def test_many_votes_needed_at_once(federation, data):
+    sizes, ranks, weights, _ = federation
+    law = fc.CoverageLaw(n_points=sizes, local_rank=ranks, server_rank=1, weights=weights).federation
+    ks = np.arange(1, law.n_votes + 2)
+    c = Fraction(data.draw(st.integers(1, 63)), 64)
+    mean, variance = law.moments(ks)
+    exact = [float(exact_mean(sizes, ranks, k, weights=weights)) for k in ks.tolist()]
+    assert mean == pytest.approx(exact, abs=1e-12)
+    assert (variance >= 0).all()
+    assert (np.diff(mean) >= -1e-13).all()
+    cdf = law.cdf(np.array([float(c)]), ks)[0]
+    exact = [float(exact_cdf(sizes, ranks, k, c, weights=weights)) for k in ks.tolist()]
+    assert cdf == pytest.approx(exact, abs=1e-14)
+
+
+def test_one_at_a_time_is_all_at_once():
+    sites = OrderStatistics(np.array([20, 90, 400]), np.array([[18, 19], [80, 83], [358, 364]]))
+    law = Federation(sites, np.array([4, 2, 1]), weights=np.array([1, 2, 5]))
+    ks = np.array([5, 9, 13])
+    mean, variance = law.moments(ks)
+    for i, k in enumerate(ks):
+        alone = law.moments(np.array([k]))
+        assert (mean[i], variance[i]) == (
+            pytest.approx(alone[0][0], abs=1e-14),
+            pytest.approx(alone[1][0], rel=1e-10),
+        )
+
+
+def test_a_common_factor_of_all_weights_does_not_matter():
+    sites = OrderStatistics(np.array([20, 90]), np.array([[18, 19], [80, 83]]))
+    plain = Federation(sites, np.array([4, 2]), weights=np.array([[1, 2], [3, 1]]))
+    scaled = Federation(sites, np.array([4, 2]), weights=6 * np.array([[1, 2], [3, 1]]))
+    ks = np.arange(1, plain.n_votes + 1)
+    assert scaled.n_votes == 6 * plain.n_votes
+    for needed in (6 * ks, 6 * ks - 5):
+        assert (scaled.moments(needed)[0] == plain.moments(ks)[0]).all()
+
+
+def test_equal_weights_are_the_quantile_of_quantiles():
+    sites = OrderStatistics(np.array([79]), np.array([71]))
+    plain, heavy = (Federation(sites, np.array([10]), weights=w) for w in (None, np.array([8])))
+    assert heavy.equal == plain.equal == (10, 79, 71)
+    assert np.array_equal(heavy.moments(np.array([48, 49])), plain.moments(np.array([6, 7])))
+
+
+def test_equal_sites_beside_those_that_send_infinity():
+    sites = OrderStatistics(np.array([5, 40]), np.array([6, 37]))
+    law = Federation(sites, np.array([3, 7]))
+    assert law.equal == (7, 40, 37)
+    assert law.moments(np.array([4, 8]))[0] == pytest.approx([fc.CoverageLaw(7, 40, 37, 4).mean(), 1])
+
+
+def test_numbers_that_are_not_sent_cast_no_votes():
+    padded = OrderStatistics(np.array([20, 90]), np.array([[18, 21], [80, 83]]))
+    law = Federation(padded, np.array([4, 2]), 1, weights=np.array([[1, 0], [1, 1]]))
+    assert law.n_votes == 8
+    same = fc.CoverageLaw(
+        n_points=[20] * 4 + [90] * 2, local_rank=[(18,)] * 4 + [(80, 83)] * 2, server_rank=5, max_faulty=1
+    )
+    assert law.moments(np.array([5]))[0][0] == same.mean()
+
+
+def test_votes_out_of_reach():
+    law = Federation(OrderStatistics(np.array([5, 9]), np.array([6, 8])), np.array([2, 3]), 1)
+    assert law.is_proper(np.arange(0, 7)).tolist() == [False, False, True, True, True, False, False]
+    mean, variance = law.moments(np.array([0, 1, 5, 6]))
+    assert mean.tolist() == [0, 0, 1, 1]
+    assert variance.tolist() == [0, 0, 0, 0]
+
+
+def binomial_tail(k, p):
+    """P(Binomial(5, p) >= k) in mpmath."""
+    return mp.fsum(comb(5, j) * p**j * (1 - p) ** (5 - j) for j in range(max(k, 0), 6))
+
+
+def mean_beside_large_sites(n, rank):
+    """Five sites of 19 points, rank 9, beside five of n points: the fifth smallest report, in mpmath.
+
+    The large sites' Beta density is integrated over 12 standard deviations each way.
+    """
+    scale = mp.loggamma(n + 1) - mp.loggamma(rank) - mp.loggamma(n - rank + 1)
+
+    def density(x):
+        return mp.exp((rank - 1) * mp.log(x) + (n - rank) * mp.log1p(-x) + scale)
+
+    def small(c):
+        return mp.fsum(comb(19, i) * c**i * (1 - c) ** (19 - i) for i in range(9, 20))
+
+    def integral(f, low, high):
+        return mp.quad(f, [low, high], method="gauss-legendre", maxdegree=4)
+
+    middle = mp.mpf(rank - 1) / (n - 1)
+    edges = [middle + z * mp.sqrt(middle * (1 - middle) / n) for z in (-12, -6, 0, 6, 12)]
+    missed, before = integral(lambda c: binomial_tail(5, small(c)), 0, edges[0]) + 1 - edges[-1], mp.mpf(0)
+    for low, high in pairwise(edges):
+
+        def cdf(c, low=low, before=before):
+            p, large = small(c), before + integral(density, low, c)
+            exactly = [comb(5, j) * large**j * (1 - large) ** (5 - j) for j in range(6)]
+            return mp.fsum(exactly[j] * binomial_tail(5 - j, p) for j in range(6))
+
+        missed += integral(cdf, low, high)
+        before += integral(density, low, high)
+    return 1 - missed
+
+
+@pytest.mark.parametrize("shifted", [False, True])
+def test_a_narrow_step_between_two_nodes(shifted):
+    n, rank = 4690527491, 2521381242
+    sites = OrderStatistics(np.array([19, n]), np.array([9, rank]))
+    law = Federation(Shifted(sites, [np.asarray] * 2) if shifted else sites, np.array([5, 5]))
+    with mp.workdps(22):
+        truth = float(mean_beside_large_sites(n, rank))
+    assert truth == pytest.approx(0.524767917733788769, abs=1e-15)
+    assert law.moments(np.array([5]))[0][0] == pytest.approx(truth, abs=1e-13)
+
+
+@given(st.integers(1, 5), st.integers(1, 5), st.integers(1, 19), st.floats(0.02, 0.98), st.data())
+def test_a_large_site_is_a_step_at_its_share(few, many, rank, share, data):
+    """With sites so large that they send a constant, the mean is an integral that breaks off there."""
+    n = 10**13
+    sites = OrderStatistics(np.array([19, n]), np.array([rank, int(share * n)]))
+    k = data.draw(st.integers(1, few + many))
+    law = Federation(sites, np.array([few, many]))
+    small = Federation(OrderStatistics(np.array([19]), np.array([rank])), np.array([few]))
+    nodes, weights = np.polynomial.legendre.leggauss(60)  # exact up to degree 119, the small sites have 95
+    area = 0.0
+    for low, high, present in ((0.0, share, 0), (share, 1.0, many)):
+        c = low + (high - low) * (nodes + 1) / 2
+        area += (high - low) / 2 * weights @ small.cdf(c, np.array([k - present]))[:, 0]
+    assert law.moments(np.array([k]))[0][0] == pytest.approx(1 - area, abs=2e-6)
+
+
+@pytest.mark.parametrize("m", [30, 300])
+def test_many_uneven_sites_with_weights_against_simulation(m):
+    """The mean of ``runs`` draws is normal to good accuracy: six deviations are one in 5e8."""
+    rng, runs = np.random.default_rng(m), 4_000
+    n = rng.integers(20, 400, m)
+    step = np.maximum(1, np.rint(0.8 * np.sqrt(n) * 0.3)).astype(int)
+    ranks = np.rint(0.9 * (n + 1)).astype(int)[:, None] + step[:, None] * np.array([-1, 0, 1])
+    ranks = np.maximum(ranks, np.array([1, 2, 3]))
+    law = Federation(OrderStatistics(n, ranks), np.ones(m, dtype=int), weights=step)
+    k = np.array([int(3 * step.sum() * 0.55)])
+    (mean,), (variance,) = law.moments(k)
+    draws = law.rvs(int(k[0]), (runs,), rng)
+    assert draws.mean() == pytest.approx(mean, abs=6 * np.sqrt(variance / runs))
+
+
+def test_small_probabilities_of_large_federations_keep_their_digits():
+    """A hundred equal sites, in closed form and as two blocks beside one that sends +inf."""
+    sites = OrderStatistics(np.array([50]), np.array([45]))
+    c, ks = np.array([0.6, 0.7, 0.8]), np.array([50, 80])
+    closed = Federation(sites, np.array([100])).cdf(c, ks)
+    assert closed.min() < 1e-40
+    uneven = OrderStatistics(np.array([50, 50, 60]), np.array([45, 45, 61]))
+    votes = Federation(uneven, np.array([50, 50, 1]), weights=np.array([1, 1, 2]))
+    assert votes.equal is None
+    assert votes.cdf(c, ks) == pytest.approx(closed, rel=1e-11)

@@ -1,0 +1,65 @@
+"""Votes by their characteristic function."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import special
+from vote_laws import cases
+
+from fedconformal.laws._adding import added_tails
+from fedconformal.laws._spectrum import framed, spectral_tails, spectrum, turn
+from fedconformal.laws._votes import Votes
+
+
+@given(st.integers(0, 10**6), st.integers(1, 5), st.integers(1, 3), st.integers(1, 9))
+def test_tails_agree_with_fractions(seed, blocks, numbers, most):
+    ks, p, votes, exact = cases(seed, blocks=blocks, numbers=numbers, most=most)
+    assert spectral_tails(ks, p, votes)[0] == pytest.approx(exact, abs=3e-15)
+
+
+@pytest.mark.parametrize("m", [100, 10_000, 1_000_000])
+def test_two_blocks_of_equal_sites_are_one_binomial_count(m):
+    votes, p = Votes(np.array([m // 2, m // 2]), np.ones((2, 1), dtype=int)), 0.35
+    ks = np.rint(m * p + np.sqrt(m * p * (1 - p)) * np.linspace(-7, 9, 17)).astype(int)
+    tails = spectral_tails(ks, np.full((1, 2, 1), p), votes)[0]
+    assert tails == pytest.approx(special.betainc(ks, m - ks + 1, p), abs=1e-16 * np.sqrt(m) + 2e-15)
+
+
+def many_sites(rows, seed=0):
+    """Sixty sites with different weights: wide enough for a window, few enough to be added."""
+    rng = np.random.default_rng(seed)
+    weights = np.repeat(rng.integers(1, 13, (60, 1)), 3, axis=1)
+    p = np.linspace(0.05, 0.95, rows)[:, None, None] * rng.uniform(0.9, 1, (1, 60, 1)) ** np.arange(1, 4)
+    return p, Votes(np.ones(60, dtype=int), weights)
+
+
+def test_many_different_sites_agree_with_adding():
+    p, votes = many_sites(rows=40)
+    ks = np.arange(0, votes.total + 2, 7)
+    assert spectral_tails(ks, p, votes) == pytest.approx(added_tails(ks, p, votes, votes.sums), abs=5e-15)
+
+
+def test_frequencies_that_are_left_out_do_not_matter():
+    rng = np.random.default_rng(1)
+    votes = Votes(np.full(200, 2), rng.integers(1, 10, (200, 1)))
+    p = rng.uniform(0.4, 0.6, (3, 200, 1))
+    law = spectrum(p, votes)
+    assert law.frame.length < votes.total
+    assert law.frame.frequencies.size < law.frame.length // 8
+    mass = -np.diff(law.tails(np.arange(votes.total + 2)))
+    assert mass.sum(axis=1) == pytest.approx([1] * 3, abs=1e-14)
+    assert mass @ np.arange(votes.total + 1) == pytest.approx(votes.mean(p), rel=1e-12)
+
+
+def test_angles_have_all_their_digits():
+    assert turn(np.array([0, 1, 10**9 + 8, -1]), 10**9 + 7) == pytest.approx(
+        [0, 2j * np.pi / (10**9 + 7), 2j * np.pi / (10**9 + 7), -2j * np.pi / (10**9 + 7)], rel=1e-8
+    )
+    assert turn(np.array([1]), 3)[0] == pytest.approx(np.exp(2j * np.pi / 3) - 1, abs=1e-15)
+
+
+def test_too_many_votes_are_refused():
+    votes = Votes(np.ones(100, dtype=int), 10**6 + np.arange(100)[:, None])
+    with pytest.raises(ValueError, match=r"weights must be smaller: 100004950 votes"):
+        framed(np.full((1, 100, 1), 0.5), votes)

@@ -1,0 +1,78 @@
+"""Weighted votes by other means: strategies, brute force in fractions, and simulated calibrations."""
+
+from fractions import Fraction
+from itertools import combinations, product
+from math import comb
+
+import numpy as np
+from hypothesis import strategies as st
+
+from fedconformal.laws import exact_cdf
+
+
+def tuples(value, numbers):
+    """One weight for all numbers of a site, or one for each, as a tuple."""
+    return (value,) * numbers if isinstance(value, int) else tuple(value)
+
+
+def totals(ranks, weights):
+    """All votes of each site."""
+    return [sum(tuples(w, len(r))) for r, w in zip(ranks, weights, strict=True)]
+
+
+@st.composite
+def federations(draw, *, sites=5, points=12, most=6):
+    """Sizes, ranks (up to three per site, +inf among them), weights, and votes needed."""
+    sizes = draw(st.lists(st.integers(1, points), min_size=1, max_size=sites))
+    ranks, weights = [], []
+    for n in sizes:
+        ranks.append(tuple(sorted(draw(st.sets(st.integers(1, n + 1), min_size=1, max_size=3)))))
+        several = st.tuples(*[st.integers(1, most)] * len(ranks[-1]))
+        weights.append(draw(st.integers(1, most) | several))
+    return sizes, ranks, weights, draw(st.integers(1, sum(totals(ranks, weights)) + 1))
+
+
+def plain_cdf(sizes, ranks, weights, k, c):
+    """P(C <= c) by going through the numbers of points below at all sites."""
+    total = Fraction(0)
+    for below in product(*(range(n + 1) for n in sizes)):
+        votes = sum(
+            sum(w for rank, w in zip(r, tuples(weight, len(r)), strict=True) if rank <= i <= n)
+            for i, n, r, weight in zip(below, sizes, ranks, weights, strict=True)
+        )
+        if votes >= k:
+            mass = Fraction(1)
+            for i, n in zip(below, sizes, strict=True):
+                mass *= comb(n, i) * c**i * (1 - c) ** (n - i)
+            total += mass
+    return total
+
+
+def worst_cdf(sizes, ranks, weights, k, c, faulty):
+    """The largest P(C <= c) of any set of faulty sites that send -inf."""
+    votes = totals(ranks, weights)
+    tails = []
+    for chosen in combinations(range(len(sizes)), faulty):
+        honest = [j for j in range(len(sizes)) if j not in chosen]
+        kept = ([column[j] for j in honest] for column in (sizes, ranks, weights))
+        n, l, w = kept
+        tails.append(exact_cdf(n, l, k - sum(votes[j] for j in chosen), c, weights=w))
+    return max(tails)
+
+
+def simulated_votes(sizes, ranks, weights, k, *, runs, rng, faulty=(), power=None):
+    """Coverage of the smallest report at which the votes reach k, for uniform scores.
+
+    Faulty sites send -inf; ``power[j]`` makes the scores of site j U ** (1 / power).
+    """
+    reports, votes = [], []
+    for j, (n, several, weight) in enumerate(zip(sizes, ranks, weights, strict=True)):
+        scores = np.sort(rng.random((runs, n)) ** (1 / (power[j] if power else 1)), axis=1)
+        for rank, w in zip(several, tuples(weight, len(several)), strict=True):
+            sent = scores[:, rank - 1] if rank <= n else np.full(runs, np.inf)
+            reports.append(np.full(runs, -np.inf) if j in faulty else sent)
+            votes.append(w)
+    order = np.argsort(reports, axis=0)
+    reached = np.cumsum(np.array(votes)[order], axis=0) >= k
+    first = np.take_along_axis(order, reached.argmax(axis=0)[None], axis=0)
+    return np.clip(np.take_along_axis(np.array(reports), first, axis=0)[0], 0.0, 1.0)
