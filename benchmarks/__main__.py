@@ -1,8 +1,8 @@
 """python -m benchmarks [section ...]: every figure with its anchor beside it, in one run.
 
 A section is a module with `run(...) -> Iterable[Row]`, named in SECTIONS; the arguments of `run` are sizes,
-and their defaults those of a full run. The exit code is 1 if a required figure (accuracy, sharpness) is not
-met or a section breaks down, else 0: a slow machine is not an error.
+and their defaults those of a full run. The exit code is 1 if a required figure (accuracy) is not met or a
+section breaks down, else 0: a slow machine is not an error.
 """
 
 import argparse

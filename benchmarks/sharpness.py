@@ -70,7 +70,6 @@ def _spread(name: str, sizes: Sequence[int], numbers: int) -> Row:
         ratio=f"{ours / alone:.3f}",
         goal=f"<= {goal:g}",
         met=ours <= goal,
-        required=True,
     )
 
 
@@ -86,7 +85,6 @@ def _excess(name: str, sizes: Sequence[int], numbers: int) -> Row:
         ratio=f"{ours - pooled:+.5f}",
         goal=f"<= {EXCESS:g} more",
         met=ours - pooled <= EXCESS,
-        required=True,
     )
 
 

@@ -1,22 +1,31 @@
 """Every command and every line of Python in the documentation is run, and its output compared.
 
 ``python`` blocks with ``>>>`` are doctests, others are executed; ``console`` blocks run their ``$`` lines in
-bash and compare what follows. All blocks of a page share one empty directory and one namespace. In outputs,
-``...`` stands for anything.
+bash (our own commands, outside the README, in this process) and compare what follows. All blocks of a page
+share one empty directory and one namespace. In outputs, ``...`` stands for anything.
 """
 
+import contextlib
 import doctest
+import io
 import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from fedconformal.cli import main
+
+pytest.importorskip("typer", reason="the extra [cli] is not installed")  # with whatever it warns of
+
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 BLOCK = re.compile(r"^```(python|console)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+SHELL = re.compile(r"^(?!fedconformal )|[|<>&;`*]|\$\(|\bdemo\b|\bplanner\b")
+"""What only a shell can do, or what must run by itself."""
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 
@@ -32,33 +41,48 @@ def run_python(code, namespace, page):
     assert not failures, "".join(failures)
 
 
-def run_console(code, directory):
+def run_console(code, directory, *, shell):
     for step in re.split(r"^\$ ", code, flags=re.MULTILINE)[1:]:
         command, output = split_command(step)
-        environment = {
-            **os.environ,
-            "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
-            "COLUMNS": "100",
-            "NO_COLOR": "1",
-            "TERM": "dumb",
-        }
-        done = subprocess.run(
-            ["bash", "-c", command],
-            cwd=directory,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=120,
-            check=False,
+        returned, printed = (in_a_shell if shell or SHELL.search(command) else in_this_process)(
+            command, directory
         )
         code_expected = int(match[1]) if (match := re.search(r"# exit code (\d+)", command)) else 0
-        assert done.returncode == code_expected, f"{command}\n{done.stdout}"
+        assert returned == code_expected, f"{command}\n{printed}"
         if output.strip():
-            assert doctest.OutputChecker().check_output(output, done.stdout, FLAGS), (
-                f"{command}\n--- documented\n{output}\n--- printed\n{done.stdout}"
+            assert doctest.OutputChecker().check_output(output, printed, FLAGS), (
+                f"{command}\n--- documented\n{output}\n--- printed\n{printed}"
             )
+
+
+def in_a_shell(command, directory):
+    environment = {
+        **os.environ,
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        "COLUMNS": "100",
+        "NO_COLOR": "1",
+        "TERM": "dumb",
+    }
+    done = subprocess.run(
+        ["bash", "-c", command],
+        cwd=directory,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    return done.returncode, done.stdout
+
+
+def in_this_process(command, directory):
+    """A command of ours without the second that a new process takes to start."""
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
+        code = main(shlex.split(command, comments=True)[1:])
+    return code, printed.getvalue()
 
 
 def split_command(step):
@@ -78,7 +102,7 @@ def test_page(page, tmp_path, monkeypatch):
         if language == "python":
             run_python(code, namespace, page)
         else:
-            run_console(code, tmp_path)
+            run_console(code, tmp_path, shell=page.name == "README.md")
 
 
 def test_links_between_pages_lead_somewhere():

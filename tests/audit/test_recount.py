@@ -12,7 +12,8 @@ from scipy import special
 
 import fedconformal as fc
 from fedconformal.audit import MEAN_ERROR, Recount
-from fedconformal.audit._recount import binomial_tails, integral
+from fedconformal.audit._integral import integral
+from fedconformal.audit._one_vote import binomial_tails
 from fedconformal.laws import exact_cdf, exact_mean
 
 

@@ -61,6 +61,8 @@ def originals() -> list[fc.documents.Document]:
         fc.plan(n_sites=3, confidence_level=0.9),
         fc.plan(n_sites=3, n_points=2, confidence_level=0.99, on_infeasible="ignore"),
         fc.plan(n_points={"A": 30, "B": 45}, promise="each-site"),
+        fc.plan(n_points={"A": 30, "B": 45, "C": 90}, confidence_level=[0.8, 0.9], numbers=2, max_missing=1),
+        fc.plan(n_sites=3, confidence_level=0.9, numbers=3),
     ]
     documents: list[fc.documents.Document] = [*plans, *_private(), *_grouped(rng)]
     for plan in plans:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import fedconformal as fc
 from documents.samples import edited, plan, with_digest
-from fedconformal.documents import ScoreRule
+from fedconformal.documents import PlanBlock, ScoreRule
 from fedconformal.planning import CRITERIA, PROMISES
 
 BINS = fc.Bins.uniform(0, 1, 100)
@@ -40,7 +40,24 @@ class TestConsistency:
             (("levels", 0, "share"), "3/2", "below 1"),
             (("levels", 0, "quantile"), "9/10", "quantile if the plan is private"),
             (("blocks", 0, "ranks"), [[5]], "ranks for each level"),
-            (("blocks", 0, "ranks"), [[5, 6], [5, 6]], "one number for each level"),
+            (("blocks", 0, "ranks"), [[24, 25], [27, 28]], "do not follow from the share"),
+            (("blocks", 0, "ranks"), [[25, 25], [28]], "different, in increasing order"),
+            (("blocks", 0, "ranks"), [[*range(1, 22)], [28]], "at most 20 numbers"),
+            (("blocks", 0, "weights"), [[1]], "one entry for each level"),
+            (("blocks", 0, "weights"), [[1], [1, 2]], "one vote or as many as there are ranks"),
+            (("blocks", 0, "weights"), [[1], []], "one vote or as many as there are ranks"),
+            (("blocks", 0, "weights"), [[2], [0]], "weights.*greater than or equal to 1"),
+            (("blocks", 0, "weights"), [[2], [-1]], "weights.*greater than or equal to 1"),
+            (("blocks", 0, "weights"), [[2], [2**20 + 1]], "weights.*less than or equal to 1048576"),
+            (("blocks", 0, "weights"), [[2], [1.5]], "weights.*valid integer"),
+            (("blocks", 0, "weights"), [[2], [2.0]], "weights.*valid integer"),
+            (("blocks", 0, "weights"), [[2], [True]], "weights.*valid integer"),
+            (("blocks", 0, "weights"), [[2], ["2"]], "weights.*valid integer"),
+            (("blocks", 0, "weights"), [], "one entry for each level"),
+            (("levels", 0, "numbers"), 3, "spacing goes with several numbers"),
+            (("levels", 0, "spacing"), "1/2", "spacing goes with several numbers"),
+            (("max_missing",), -1, "max_missing"),
+            (("max_missing",), 1.5, "max_missing"),
             (("blocks", 0, "ranks"), [[32], [5]], r"between 1 and n \+ 1 = 31"),
             (("blocks", 0, "ranks"), [[6, 5], [5]], "increasing order"),
             (("blocks", 0, "count"), 3, "number of names differ"),
@@ -57,12 +74,13 @@ class TestConsistency:
             (("criterion",), "best", "criterion must be one of"),
             (("criterion",), "conditional", "delta does not fit"),
             (("promise",), "everyone", "promise must be one of"),
-            (("promise",), "each-site", "criterion must be marginal or conditional"),
+            (("promise",), "each-site", "criterion must be conditional or marginal"),
         ],
     )
     def test_an_inconsistent_plan_is_refused(self, path, value, words):
-        with pytest.raises(fc.DocumentError, match=words):
+        with pytest.raises(fc.DocumentError, match=words) as caught:
             fc.Plan.from_json(edited(plan(), "parts", 0, *path, value=value))
+        assert "\n" not in str(caught.value)
 
     def test_keys_are_those_of_the_sites(self):
         with pytest.raises(fc.DocumentError, match="exactly the sites"):
@@ -76,20 +94,134 @@ class TestConsistency:
         with pytest.raises(fc.DocumentError, match="same ranks"):
             fc.Plan.from_json(json.dumps(content))
 
+    def test_unnamed_sites_of_one_size_share_their_votes(self):
+        """Nobody could tell whose number has which weight."""
+        content = json.loads(fc.plan(n_points=[30, 40, 30], local_ranks="paper").to_json())
+        content["parts"][0]["blocks"][2]["weights"] = [[2]]
+        with pytest.raises(fc.DocumentError, match="same ranks"):
+            fc.Plan.from_json(json.dumps(with_digest(content)))
+
     def test_open_plans_are_checked_too(self):
         open_plan = fc.plan(sites=["A"], confidence_level=0.9)
         for path, value, words in [
             (("expected",), 3, "not both"),
             (("levels", 0, "server_rank"), 1, "no server_rank"),
             (("levels", 0, "share"), None, "a share for every level"),
+            (("levels", 0, "numbers"), 3, "spacing goes with several numbers"),
+            (("levels", 0, "numbers"), 0, "numbers.*greater than or equal to 1"),
         ]:
             with pytest.raises(fc.DocumentError, match=words):
                 fc.Plan.from_json(edited(open_plan, "parts", 0, *path, value=value))
+        five = fc.plan(confidence_level=0.9, numbers=5)
+        for path, value, words in [
+            (("levels", 0, "numbers"), 21, "numbers.*less than or equal to 20"),
+            (("levels", 0, "spacing"), "58/106", "spacing must be a fraction in lowest terms"),
+            (("levels", 0, "spacing"), "0/1", "spacing"),
+            (("levels", 0, "spacing"), None, "spacing goes with several numbers"),
+        ]:
+            with pytest.raises(fc.DocumentError, match=words):
+                fc.Plan.from_json(edited(five, "parts", 0, *path, value=value))
+
+    def test_a_closed_plan_has_its_numbers_in_its_blocks(self):
+        content = json.loads(plan().to_json())
+        content["parts"][0]["levels"][0].update(numbers=2, spacing="1/2")
+        with pytest.raises(fc.DocumentError, match="the numbers of a closed plan are in its blocks"):
+            fc.Plan.from_json(json.dumps(with_digest(content)))
 
     def test_a_promise_to_each_site_keeps_the_largest_report(self):
         each = fc.plan(n_points=[60, 80], promise="each-site")
         with pytest.raises(fc.DocumentError, match="keeps the largest report"):
             fc.Plan.from_json(edited(each, "parts", 0, "levels", 0, "server_rank", value=1))
+
+    @pytest.mark.parametrize(
+        "change",
+        [
+            lambda part: [block.update(weights=[[2]]) for block in part["blocks"]],
+            lambda part: [block.update(ranks=[[1, 2]]) for block in part["blocks"]],
+            lambda part: (part["blocks"][0].update(ranks=[[]]), part["levels"][0].update(server_rank=1)),
+        ],
+    )
+    def test_a_promise_to_each_site_is_for_one_number_and_one_vote_of_each(self, change):
+        """With two votes each, one small report would be enough, and the promise to the other site void."""
+        content = json.loads(fc.plan(n_points=[60, 80], promise="each-site").to_json())
+        content["parts"][0]["levels"][0].pop("share")
+        change(content["parts"][0])
+        with pytest.raises(fc.DocumentError, match="every site sends one number, of one vote"):
+            fc.Plan.from_json(json.dumps(with_digest(content)))
+
+    def test_an_open_promise_to_each_site_is_for_one_number(self):
+        content = json.loads(fc.plan(promise="each-site").to_json())
+        content["parts"][0]["levels"][0].update(numbers=5, spacing="1/2")
+        with pytest.raises(fc.DocumentError, match="numbers must be 1 with promise 'each-site', got 5"):
+            fc.Plan.from_json(json.dumps(with_digest(content)))
+
+
+class TestWeights:
+    """Votes are part of a plan, written in one way."""
+
+    @staticmethod
+    def with_weights(document, weights):
+        content = json.loads(document.to_json())
+        for block in content["parts"][0]["blocks"]:
+            block["weights"] = weights
+        return content
+
+    @pytest.mark.parametrize("ones", [None, [[1], [1]]])
+    def test_one_vote_each_is_the_default_however_it_is_said(self, ones):
+        again = fc.Plan.from_json(json.dumps(self.with_weights(plan(), ones)))
+        assert again == plan()
+        assert (again.digest, again.to_json()) == (plan().digest, plan().to_json())
+        assert again.blocks[0].weights is None
+        with pytest.raises(fc.DocumentError, match="digest"):
+            fc.Plan.from_json(json.dumps(with_digest(self.with_weights(plan(), [[1], [1]]))))
+
+    def test_the_same_votes_for_all_numbers_are_one_entry(self):
+        block = PlanBlock(count=2, n=30, ranks=((20, 25), (28,)), weights=((3, 3), (1,)))
+        assert block.weights == ((3,), (1,))
+        assert block.votes == ((3, 3), (1,))
+        assert block == PlanBlock(count=2, n=30, ranks=((20, 25), (28,)), weights=((3,), (1,)))
+        different = PlanBlock(count=2, n=30, ranks=((20, 25), (28,)), weights=((3, 2), (1,)))
+        assert different.votes == different.weights == ((3, 2), (1,))
+
+    def test_what_is_not_asked_has_no_vote(self):
+        block = PlanBlock(count=1, n=30, ranks=((), (28,)), weights=((), (2,)))
+        assert block.votes == ((), (2,))
+        with pytest.raises(ValueError, match="as many as there are ranks"):
+            PlanBlock(count=1, n=30, ranks=((), (28,)), weights=((1,), (2,)))
+
+    def test_are_seen_per_site(self):
+        uneven = fc.plan(n_points={"A": 40, "B": 90, "C": 60}, max_missing=1)
+        assert list(uneven.weights) == [block.votes[0][0] for block in uneven.blocks]
+        assert uneven.weights[0] <= uneven.weights[2] <= uneven.weights[1]
+        total = sum(uneven.weights)
+        assert 1 <= uneven.server_rank <= total
+        content = json.loads(uneven.to_json())
+        content["parts"][0]["levels"][0]["server_rank"] = total + 2
+        with pytest.raises(fc.DocumentError, match="server_rank must lie between 1 and the number of votes"):
+            fc.Plan.from_json(json.dumps(with_digest(content)))
+        content["parts"][0]["levels"][0]["server_rank"] = total + 1
+        with pytest.raises(fc.DocumentError, match="do not fit together"):
+            fc.Plan.from_json(json.dumps(with_digest(content)))
+
+    def test_of_several_numbers_and_levels(self):
+        several = fc.plan(n_points=[60, 90], confidence_level=[0.8, 0.9], numbers=2, max_missing=1)
+        assert [len(ranks) for ranks in several.local_ranks] == [2, 2]
+        assert all(len(ranks) == 2 for level in several.local_ranks for ranks in level)
+        assert [len(weights) for weights in several.weights] == [2, 2]
+        assert fc.Plan.from_json(several.to_json()) == several
+
+    def test_an_open_plan_has_none(self):
+        open_plan = fc.plan(confidence_level=0.9, numbers=5)
+        assert open_plan.weights is None
+        assert open_plan.part.votes_for(100) == ((1,) * 5,)
+
+    def test_a_private_plan_has_one_vote_each(self, private):
+        """Its votes are counted per site, so that a sum of vectors will do."""
+        for change in ({"weights": [[2]]}, {"ranks": [[100, 180]]}):
+            content = json.loads(private.to_json())
+            content["parts"][0]["blocks"][0].update(change)
+            with pytest.raises(fc.DocumentError, match="every site sends one number, of one vote"):
+                fc.Plan.from_json(json.dumps(with_digest(content)))
 
 
 class TestPrivate:
@@ -240,7 +372,8 @@ class TestViews:
         assert plan().promise_object() == PROMISES["population"]()
 
     def test_sites_are_found_by_name_or_by_size(self):
-        named = fc.plan(n_points={"A": 120, "B": 40}, confidence_level=0.9)
+        named = fc.plan(n_points={"A": 120, "B": 40}, confidence_level=0.9, max_missing=1)
+        assert named.part.votes_for(40, site="B") == ((named.weights[1],),)
         assert named.ranks_for(40, site="B") == ((named.local_ranks[1],),)
         for n, site, words in [
             (41, "B", "expects 40 scores from site 'B', got 41"),
@@ -248,7 +381,7 @@ class TestViews:
         ]:
             with pytest.raises(ValueError, match=words):
                 named.ranks_for(n, site=site)
-        sized = fc.plan(n_points=[120, 40], confidence_level=0.9)
+        sized = fc.plan(n_points=[120, 40], confidence_level=0.9, max_missing=1)
         assert sized.ranks_for(120) == ((sized.local_ranks[0],),)
         with pytest.raises(ValueError, match="expects sites with 40, 120 scores, got 7"):
             sized.ranks_for(7)

@@ -45,7 +45,7 @@ def test_several_numbers_for_a_level_are_a_tuple():
     [
         ((25, 20), (1.0, 2.0), "increasing order"),
         ((20, 25), (1.0,), "same length"),
-        ((), (), "at least 1"),
+        ((), (1.0,), "same length"),
         ((20, 31), (1.0, 2.0), "value Infinity"),
         ((0,), (1.0,), "between 1 and n"),
         ((32,), (math.inf,), "between 1 and n"),
@@ -54,6 +54,13 @@ def test_several_numbers_for_a_level_are_a_tuple():
 def test_numbers_fit_their_ranks(ranks, values, words):
     with pytest.raises(ValueError, match=words):
         ReportPart(n=30, levels=(Sent(ranks=ranks, values=values),))
+
+
+def test_a_level_may_be_empty_where_nothing_was_asked_for():
+    part = ReportPart(n=30, levels=(Sent(ranks=(), values=()), Sent(ranks=(25,), values=(2.0,))))
+    assert part.values == ((), (2.0,))
+    sent = changed(report(), parts=(part,))
+    assert fc.Report.from_json(sent.to_json()) == sent
 
 
 @pytest.mark.parametrize(

@@ -406,7 +406,7 @@ def test_missing_outcomes_are_refused(numbers, classes):
         (Regressor(numbers=21), "numbers must be"),
         (Regressor(numbers=2, promise="each-site"), "numbers must be 1 with promise 'each-site'"),
         (Classifier(max_missing=-1), "max_missing must be"),
-        (Regressor(promise="each-site", criterion="stable"), "criterion must be marginal or conditional"),
+        (Regressor(promise="each-site", criterion="stable"), "criterion must be conditional or marginal"),
         (Regressor([LinearRegression()] * 2), r"list only with .*'cqr'.* 2 models with Absolute\(\)"),
         (Regressor([LinearRegression()], conformity_score="cqr"), r"\[lower, upper\]"),
         (Classifier(LinearSVC()), "estimator must have predict_proba, and LinearSVC has not"),

@@ -99,7 +99,7 @@ def test_ehm_bounds_the_loss_of_sites_with_one_vote_each():
 
 
 def test_a_site_that_is_not_asked_may_still_hold_test_points():
-    plan = fc.plan(n_points={"tiny": 5, "large": 1895}, criterion="marginal")
+    plan = fc.plan(n_points={"tiny": 5, "large": 1895})
     asked = what_if(plan, {"tiny": scale(2.0)})
     assert [site.ranks for site in asked.sites if site.name == "tiny"] == [()]
     assert asked.law().mean() == pytest.approx(plan.law.mean(), abs=1e-12)

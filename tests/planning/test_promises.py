@@ -128,7 +128,7 @@ class TestEachSite:
     @pytest.mark.parametrize(
         ("options", "words"),
         [
-            ({"criterion": "stable"}, "criterion must be marginal or conditional.*got 'stable'"),
+            ({"criterion": "stable"}, "criterion must be conditional or marginal.*got 'stable'"),
             ({"max_faulty": 1}, "max_faulty does not go"),
             ({"local_ranks": "paper"}, "local_ranks does not go"),
             ({"n_points": None, "criterion": "conditional"}, "needs n_points"),

@@ -46,7 +46,7 @@ class TestCriterion:
     @pytest.mark.parametrize(
         ("options", "words"),
         [
-            ({"promise": "each-site", "criterion": "stable"}, "criterion must be marginal or conditional"),
+            ({"promise": "each-site", "criterion": "stable"}, "criterion must be conditional or marginal"),
             ({"privacy": PAPER, "criterion": "stable"}, "criterion must be 'marginal' with the paper's"),
             ({"privacy": PAPER, "criterion": "conditional"}, "criterion must be 'marginal' with the paper's"),
             ({"criterion": "best"}, "criterion must be one of"),

@@ -100,6 +100,47 @@ class TestOrdinary:
         assert certificate(ordinary) == certificate(fc.Calibration.from_json(ordinary.to_json()))
 
 
+class TestVotes:
+    """Several numbers from each site, and more votes for larger sites."""
+
+    @pytest.fixture(scope="class")
+    def several(self):
+        sizes = {"north": 120, "south": 40, "west": 377, "east": 88}
+        return calibration(fc.plan(n_points=sizes, numbers=3, score="absolute"))
+
+    def test_what_was_given_away_and_how_much_each_site_counts(self, several):
+        text = Reader(certificate(several)).text
+        assert "Each site gave away 3 numbers and how many cases it has." in text
+        assert "Votes were counted: the threshold is the smallest number sent at which" in text
+        for answer in several.answers:
+            ((weight,),) = answer.weights or ((1,),)
+            ranks = ", ".join(map(str, answer.ranks[0]))
+            assert f"{answer.site} {answer.n} {ranks} 3 × {weight} = {3 * weight} " in text
+
+    def test_votes_needed_and_the_formula_of_the_law(self, several):
+        text = Reader(certificate(several)).text
+        assert f" {several.server_rank} of {several.part.n_votes(0)} " in text
+        assert "P(C ≤ c) = P(Σⱼ Vⱼ ≥ k), Vⱼ = Σ wⱼᵢ over the i with lⱼᵢ ≤ Xⱼ" in text
+        assert "the k-th smallest of what it received" not in text
+
+    def test_equal_sites_with_one_number_are_counted_as_sites(self):
+        text = Reader(certificate(calibration(fc.plan(n_sites=5, n_points=60)))).text
+        assert "Each site gave away one number and how many cases it has." in text
+        assert "q, the k-th smallest of what it received" in text
+        assert "Votes were counted" not in text
+
+    def test_sites_that_were_not_asked_and_the_silence_it_could_not_bear(self):
+        plan = fc.plan(n_points={"large": 12_000, "small": 40})
+        text = Reader(certificate(calibration(plan, skip=("small",)))).text
+        assert "1 site (small) could never have changed the threshold, so the plan did not ask there." in text
+        frail = calibration(fc.plan(n_points={"A": 90, "B": 60}))
+        assert not frail.designs[0].survives()
+        assert (
+            "Had one site more been silent, the threshold could have been infinite."
+            in Reader(certificate(frail)).text
+        )
+
+
 class TestKinds:
     def test_several_levels(self):
         plan = fc.plan(n_sites=5, n_points=60, confidence_level=[0.8, 0.9], criterion="conditional")

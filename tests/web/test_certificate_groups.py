@@ -14,7 +14,7 @@ from fedconformal.protocol import assumption_sentences
 from fedconformal.web import NotVerifiedError, certificate
 from fedconformal.web.certificates import _page
 
-MIX = {"north": (160, 20, 1), "south": (120, 40, 1), "west": (30, 90, 0)}
+MIX = {"north": (160, 20, 1), "south": (120, 40, 1), "west": (70, 90, 0)}
 LABELS = ("adult", "child", "infant")
 
 

@@ -171,6 +171,30 @@ def test_the_command_that_is_shown_makes_the_same_plan(page, address, tmp_path):
     assert fc.Plan.from_json(done.stdout) == expected
 
 
+def test_several_numbers_and_silence_are_asked_for_and_stand_in_the_command(page, address):
+    assert "With 3 numbers per site" in text(page, "rows")
+    retype(page, "numbers", "3")
+    retype(page, "bear", "2")
+    until(page, lambda: asked(page).get("numbers") == 3 and asked(page).get("max_missing") == 2)
+    wait_for_plan(page)
+    plan = fc.plan(10, 100, numbers=3, max_missing=2)
+    first, second, third = plan.local_ranks[0]
+    assert f"sends numbers {first}, {second} and {third} from the smallest" in text(page, "steps")
+    assert "With 1 number per site" in text(page, "rows")
+    assert "--numbers 3 --max-missing 2 -o plan.json" in text(page, "command")
+
+
+def test_private_reports_and_promises_that_refuse_it_take_one_number(page, address):
+    open_at(page, f"{address}#numbers=3")
+    assert asked(page)["numbers"] == 3
+    page.find_element(By.CSS_SELECTOR, "input[name=promise][value=each-site]").click()
+    until(page, lambda: "numbers" not in asked(page))
+    assert not page.find_element(By.ID, "numbers-fields").is_displayed()
+    open_at(page, f"{address}#numbers=3&private=yes&sites=5&points=200")
+    assert "numbers" not in asked(page)
+    assert not page.find_element(By.ID, "numbers-fields").is_displayed()
+
+
 def test_a_link_holds_the_whole_state(page, address):
     state = "sites=20&points=50&level=80&criterion=stable&missing=2&faulty=1"
     state += "&private=yes&epsilon=3&bins=30&low=1&high=9"

@@ -40,13 +40,41 @@ class Kind(NamedTuple):
         """Votes when none, one, two, ... of its numbers lie below."""
         return tuple(accumulate(self.votes, initial=0))
 
+    @property
+    def turned(self) -> "Kind":
+        """The same with ranks counted from above."""
+        ranks = tuple(self.n + 1 - rank for rank in reversed(self.ranks))
+        return Kind(self.n, ranks, self.votes[::-1])
+
     def in_units(self, unit: int) -> "Kind":
         """The same with votes counted in a larger unit."""
         return self._replace(votes=tuple(vote // unit for vote in self.votes))
 
 
+class Honest(NamedTuple):
+    """Sites that are counted, with finite numbers only, and the votes that they must reach."""
+
+    kinds: Counter[Kind]
+    needed: int
+
+    @property
+    def n_sites(self) -> int:
+        """How many sites there are."""
+        return sum(self.kinds.values())
+
+    @property
+    def n_points(self) -> int:
+        """The scores of all sites together."""
+        return sum(count * kind.n for kind, count in self.kinds.items())
+
+    @property
+    def votes(self) -> int:
+        """The votes of all sites."""
+        return sum(count * kind.all_votes for kind, count in self.kinds.items())
+
+
 class Choice(NamedTuple):
-    """A set of sites that are not counted, and the votes that the others must reach."""
+    """Sites that are left out, with finite numbers only, and the votes that the others must reach."""
 
     left_out: tuple[tuple[Kind, int], ...]
     needed: int
@@ -98,9 +126,12 @@ class Sites:
         return sum(self.kinds.values())
 
     @cached_property
-    def finite_votes(self) -> int:
-        """The votes of all finite numbers."""
-        return sum(count * kind.finite.all_votes for kind, count in self.kinds.items())
+    def finite(self) -> Counter[Kind]:
+        """The sites with finite numbers, without the infinite ones."""
+        found = Counter[Kind]()
+        for kind, count in self.kinds.items():
+            found[kind.finite] += count
+        return Counter({kind: count for kind, count in found.items() if kind.votes})
 
     def largest(self, *, infinite_only: bool = False) -> int:
         """The most votes that the faulty sites can have together, of all their numbers or of infinite ones."""
@@ -150,17 +181,15 @@ class Sites:
             ]
         for chosen, _ in partial:
             gift = sum(out * kind.all_votes for kind, out in chosen)
-            yield Choice(chosen, self.server_rank - gift)
+            finite = tuple((kind.finite, out) for kind, out in chosen if kind.finite.votes)
+            yield Choice(finite, self.server_rank - gift)
 
-    def honest(self, choice: Choice) -> Counter[Kind]:
-        """The finite numbers of the sites that are counted."""
-        kept = Counter(self.kinds)
-        kept.subtract(dict(choice.left_out))
-        found = Counter[Kind]()
-        for kind, count in kept.items():
-            if count and kind.finite.votes:
-                found[kind.finite] += count
-        return found
+    def honest(self, choice: Choice) -> Honest:
+        """The sites that are counted under a choice."""
+        kept = self.finite.copy()
+        for kind, out in choice.left_out:
+            kept[kind] -= out
+        return Honest(+kept, choice.needed)
 
 
 def _kind(n: int, ranks: Entry, votes: Entry) -> Kind:

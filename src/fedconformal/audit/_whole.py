@@ -1,24 +1,22 @@
 """The law of the votes in whole numbers: ways to choose points, never probabilities."""
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 
-from fedconformal.audit._sites import Kind
+from fedconformal.audit._sites import Honest, Kind
 
 AFFORDABLE = 6e9
 """Digit operations that counting in whole numbers may cost: a second or two."""
 
 
-def cost(honest: Mapping[Kind, int], needed: int, *, bits: int) -> float:
+def cost(honest: Honest, *, bits: int) -> float:
     """Digit operations of a count in whole numbers, when a point takes so many bits.
 
     Parameters
     ----------
-    honest : mapping from Kind to int
-        How many sites of each kind are counted.
-    needed : int
-        Votes to be reached.
+    honest : Honest
+        The sites that are counted, and the votes they must reach.
     bits : int
         Bits that a point adds to a number.
 
@@ -27,16 +25,14 @@ def cost(honest: Mapping[Kind, int], needed: int, *, bits: int) -> float:
     float
         To be compared with ``AFFORDABLE``.
     """
-    m = sum(honest.values())
-    total = sum(count * kind.n for kind, count in honest.items())
-    votes = sum(count * kind.all_votes for kind, count in honest.items())
-    numbers, largest = max(len(kind.ranks) for kind in honest), max(kind.n for kind in honest)
-    sums = min(votes, needed, (numbers + 1) ** min(m, 64))
+    m, total = honest.n_sites, honest.n_points
+    numbers, largest = max(len(kind.ranks) for kind in honest.kinds), max(kind.n for kind in honest.kinds)
+    sums = min(honest.votes, honest.needed, (numbers + 1) ** min(m, 64))
     single, whole = total / m * bits / 30, total * bits / 30
     return m * sums * numbers * (100 + single * whole) + numbers * largest * (largest * bits / 30)
 
 
-def counted_moments(honest: Mapping[Kind, int], needed: int) -> tuple[Fraction, Fraction]:
+def counted_moments(honest: Honest) -> tuple[Fraction, Fraction]:
     """Mean and variance of the coverage when ``needed`` votes below put the threshold below.
 
     The new point has any number r of the N calibration points below it with the same probability 1/(N + 1),
@@ -47,18 +43,16 @@ def counted_moments(honest: Mapping[Kind, int], needed: int) -> tuple[Fraction, 
 
     Parameters
     ----------
-    honest : mapping from Kind to int
-        How many sites of each kind are counted.
-    needed : int
-        Votes to be reached.
+    honest : Honest
+        The sites that are counted, and the votes they must reach.
 
     Returns
     -------
     mean, variance : Fraction
     """
-    total = sum(count * kind.n for kind, count in honest.items())
+    total = honest.n_points
     width = total + 1
-    packed = _enough(((kind, count, _ways(kind, width)) for kind, count in honest.items()), needed)
+    packed = _enough(honest, lambda kind: _ways(kind, width))
     mask = (1 << width) - 1
     factorial = list(_factorials(total + 2))
     missed = both = 0
@@ -71,15 +65,13 @@ def counted_moments(honest: Mapping[Kind, int], needed: int) -> tuple[Fraction, 
     return mean, square - mean**2
 
 
-def counted_cdf(honest: Mapping[Kind, int], needed: int, level: Fraction) -> Fraction:
+def counted_cdf(honest: Honest, level: Fraction) -> Fraction:
     """P(coverage <= level).
 
     Parameters
     ----------
-    honest : mapping from Kind to int
-        How many sites of each kind are counted.
-    needed : int
-        Votes to be reached.
+    honest : Honest
+        The sites that are counted, and the votes they must reach.
     level : Fraction
         Between 0 and 1.
 
@@ -87,12 +79,11 @@ def counted_cdf(honest: Mapping[Kind, int], needed: int, level: Fraction) -> Fra
     -------
     Fraction
     """
-    total = sum(count * kind.n for kind, count in honest.items())
-    ways = ((kind, count, ways_at(kind, level)) for kind, count in honest.items())
-    return Fraction(_enough(ways, needed), level.denominator**total)
+    enough = _enough(honest, lambda kind: _ways_at(kind, level))
+    return Fraction(enough, level.denominator**honest.n_points)
 
 
-def ways_at(kind: Kind, level: Fraction) -> list[int]:
+def _ways_at(kind: Kind, level: Fraction) -> list[int]:
     """P(none, one, two, ... of a site's numbers lie below the level), times a power of its denominator."""
     above = [ways_above(kind.n, rank, level) for rank in kind.ranks]
     return [
@@ -117,12 +108,13 @@ def _ways(kind: Kind, width: int) -> list[int]:
     return [sum(packed[first:last]) for first, last in ends]
 
 
-def _enough(sites: Iterable[tuple[Kind, int, Sequence[int]]], needed: int) -> int:
+def _enough(honest: Honest, ways_of: Callable[[Kind], Sequence[int]]) -> int:
     """Ways in which the votes are reached; sums of votes that no longer can be are dropped."""
-    rows = [(kind.cast, ways) for kind, count, ways in sites for _ in range(count)]
-    rest = sum(cast[-1] for cast, _ in rows)
+    ways_by_kind = {kind: ways_of(kind) for kind in honest.kinds}
+    rest, needed = honest.votes, honest.needed
     law, enough = {0: 1}, 0
-    for cast, ways in rows:
+    for kind in honest.kinds.elements():
+        cast, ways = kind.cast, ways_by_kind[kind]
         rest -= cast[-1]
         enough *= sum(ways)
         longer: dict[int, int] = {}

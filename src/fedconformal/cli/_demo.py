@@ -150,7 +150,7 @@ def _compare(directory: Path, hospitals: _Hospitals, answering: list[str]) -> No
         ],
         title="And what one would do instead",
     )
-    for which, calibration in {"": stable, ", with three numbers per site": three}.items():
+    for which, calibration in {"": stable, ", with three numbers per site,": three}.items():
         lower, upper = calibration.law.interval(0.9)
         print(
             f"In 9 of 10 such calibrations{which} the true coverage lies between {lower:.3f} and {upper:.3f}."

@@ -16,7 +16,7 @@ from fedconformal.documents._base import LARGEST_N, Digest, Document, Extended, 
 from fedconformal.documents._labels import Label, check_labels, unique_labels, warn_of_unknown
 from fedconformal.documents._plan import Plan
 from fedconformal.documents._plan_parts import Advice, Probability
-from fedconformal.documents._views import Ranks, Weights, check_weights, one_or_all, votes_of
+from fedconformal.documents._views import Ranks, Weights, canonical_weights, one_or_all, votes_of
 from fedconformal.laws import CoverageLaw
 from fedconformal.planning import Advice as PlannedAdvice
 from fedconformal.planning import Block, Design, merged
@@ -34,7 +34,7 @@ class Answer(Part):
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
-        check_weights(self.ranks, self.weights)
+        self.__dict__["weights"] = canonical_weights(self.ranks, self.weights)
         return self
 
 

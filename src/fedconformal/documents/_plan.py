@@ -84,10 +84,12 @@ class Plan(Document):
                     criterion=part.criterion,
                     max_faulty=part.max_faulty,
                 )
-            for design in _designs(part, self._privacy_of(part)):
-                is_open, promise = design.is_open, PROMISES[part.promise]()
-                promise.check(design.goal, private=self.privacy is not None, is_open=is_open)
+            promise, private = PROMISES[part.promise](), self.privacy is not None
+            for level, design in zip(part.levels, _designs(part, self._privacy_of(part)), strict=True):
+                promise.check(design.goal, private=private, is_open=design.is_open, numbers=level.numbers)
                 promise.check_design(design)
+                if private and any(block.weights != (1,) for block in design.blocks):
+                    raise ValueError("in a private plan every site sends one number, of one vote")
         return self
 
     def _check_groups(self) -> None:

@@ -11,7 +11,7 @@ from fedconformal._text import count as counted
 from fedconformal._validation import rank_of
 from fedconformal.documents._base import LARGEST_N, Part, SiteName
 from fedconformal.documents._labels import Label
-from fedconformal.documents._views import Ranks, Weights, check_weights, votes_of
+from fedconformal.documents._views import Ranks, Weights, canonical_weights, votes_of
 from fedconformal.planning import CRITERIA, MOST_NUMBERS, PROMISES, RankRule
 from fedconformal.privacy import ANALYSES, LARGEST_EPSILON, MECHANISMS, SMALLEST_EPSILON
 from fedconformal.scores import SCORES, from_name
@@ -160,7 +160,7 @@ class PlanBlock(Part):
             raise ValueError(f"a rank must lie between 1 and n + 1 = {self.n + 1}")
         if any(len(ranks) > MOST_NUMBERS for ranks in self.ranks):
             raise ValueError(f"a site sends at most {MOST_NUMBERS} numbers for each level")
-        check_weights(self.ranks, self.weights)
+        self.__dict__["weights"] = canonical_weights(self.ranks, self.weights)
         return self
 
     @property

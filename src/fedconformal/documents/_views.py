@@ -37,6 +37,12 @@ def check_weights(ranks: Sequence[Ranks], weights: Weights) -> None:
         )
 
 
+def canonical_weights(ranks: Sequence[Ranks], weights: Weights) -> Weights:
+    """The one way to write these votes; refuses votes that do not fit the numbers."""
+    check_weights(ranks, weights)
+    return weights_of(votes_of(ranks, weights))
+
+
 def votes_of(ranks: Sequence[Ranks], weights: Weights) -> tuple[tuple[int, ...], ...]:
     """The votes of each number, for each level."""
     if weights is None:

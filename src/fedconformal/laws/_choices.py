@@ -97,7 +97,7 @@ class Choices:
         """For each block, the characteristic function of its sites' votes with 0, 1, ... of them faulty."""
         factors = [[np.ones((len(p), frame.frequencies.size), dtype=complex)]] * self.finite.counts.size
         for count, cast, blocks in self.finite.kinds:
-            for b, site in zip(blocks, departures(p[:, blocks], cast, frame), strict=True):
+            for b, site in zip(blocks, departures(p[:, blocks], frame.steps(cast)), strict=True):
                 given = frame.turns(self.votes.by_site[b] * frame.frequencies)
                 honest = range(count, max(count - self.max_faulty, 0) - 1, -1)
                 factors[b] = [power(site[None], h) * given ** (count - h) for h in honest]

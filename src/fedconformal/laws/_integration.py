@@ -85,7 +85,7 @@ def _interleaved(even: Floats, odd: Floats) -> Floats:
 def _areas(values: Floats, width: Floats, tolerance: float) -> tuple[Bools, Floats]:
     """Which panels are known well enough, and the integral over each."""
     _, weights, last = _rule(values.shape[1] - 1)
-    error = np.abs(last @ values).max(axis=(1, 2), initial=0.0) / _LAST
+    error = np.abs(last @ values).max(axis=(1, 2), initial=0.0)
     return width * error <= tolerance, width[:, None] * (weights @ values)
 
 

@@ -48,6 +48,10 @@ class Frame:
         """The frequencies at the beginnings of the windows: shape (rows, frequencies)."""
         return self.turns(-self.start[:, None] * self.frequencies)
 
+    def steps(self, cast: Ints) -> Complex:
+        """What each further number below changes at the frequencies: shape (numbers, frequencies)."""
+        return np.diff(turn(cast[:, None] * self.frequencies, self.length), axis=0, prepend=0)
+
     def completed(self, waves: Floats, ks: Ints) -> Floats:
         """Tails of shape (..., rows, len(ks)), from what the frequencies say about them."""
         start = self.start[:, None]
@@ -169,15 +173,19 @@ def _gaps(p: Floats, votes: Votes) -> tuple[Ints, Floats]:
 def _values(p: Floats, votes: Votes, frame: Frame) -> Complex:
     """E[exp(2 pi i frequency votes / length)] for each row and frequency."""
     values = np.ones((len(p), frame.frequencies.size), dtype=complex)
+    wide = max(1, _HELD // len(p))  # frequencies at once
+    deep = max(1, _HELD // (len(p) * min(wide, max(frame.frequencies.size, 1))))  # blocks at once
     for count, cast, blocks in votes.kinds:
-        for part in np.array_split(blocks, -(-blocks.size * values.size // _HELD) or 1):
-            values *= power(departures(p[:, part], cast, frame), count)
+        steps = frame.steps(cast)
+        for i in range(0, blocks.size, deep):
+            some = p[:, blocks[i : i + deep]]
+            for j in range(0, frame.frequencies.size, wide):
+                values[:, j : j + wide] *= power(departures(some, steps[:, j : j + wide]), count)
     return values
 
 
-def departures(p: Floats, cast: Ints, frame: Frame) -> Complex:
+def departures(p: Floats, steps: Complex) -> Complex:
     """E[exp(2 pi i frequency votes / length)] - 1 of one site of each block: (blocks, rows, frequencies)."""
-    steps = np.diff(turn(cast[:, None] * frame.frequencies, frame.length), axis=0, prepend=0)
     return np.asarray(p.transpose(1, 0, 2).astype(complex) @ steps)
 
 

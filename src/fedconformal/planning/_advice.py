@@ -19,9 +19,10 @@ def reachable(n_sites: int, n_points: int, goal: Goal, share: Fraction | None) -
     The largest finite threshold decides: every site sends its maximum, or the rank that a given share makes
     it send, and the server keeps the largest that faulty sites cannot make infinite.
     """
-    if n_sites <= 2 * goal.max_faulty:
+    left = n_sites - (goal.max_missing or 0)  # as many as may be silent are
+    if left <= 2 * goal.max_faulty:
         return False
-    n, m = np.array([n_points]), np.array([n_sites])
+    n, m = np.array([n_points]), np.array([left])
     return bool(search(maxima(n, m) if share is None else with_share(n, m, share), goal=goal))
 
 
@@ -33,7 +34,9 @@ def smallest_n_points(n_sites: int, goal: Goal, share: Fraction | None) -> int |
 def smallest_n_sites(n_points: int, goal: Goal, share: Fraction | None) -> int | None:
     """Sites of this many points that are needed; None if no number will do."""
     return smallest(
-        lambda m: reachable(m, n_points, goal, share), start=2 * goal.max_faulty + 1, stop=LARGEST_N
+        lambda m: reachable(m, n_points, goal, share),
+        start=2 * goal.max_faulty + 1,
+        stop=LARGEST_N,
     )
 
 

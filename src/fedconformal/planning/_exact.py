@@ -1,5 +1,6 @@
 """Exact reports: every site sends the scores of one or a few ranks."""
 
+import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -39,7 +40,7 @@ class Exact(Sending):
     def choose(self, sites: Sites, goal: Goal, share: Fraction | None, promise: Promise) -> Design:
         """Search ranks, weights and votes, unless the share is given that fixes ranks of one vote each."""
         found = _found(sites, goal, share, self.numbers)
-        chosen = _picked(found, goal)
+        chosen = _picked(found, goal, sites)
         if chosen is None:
             last = families.maxima(sites.n_points, sites.counts)
             if share is not None:
@@ -74,15 +75,17 @@ def _found(sites: Sites, goal: Goal, share: Fraction | None, numbers: int) -> li
     n, counts = sites.n_points, sites.counts
     if share is not None:
         return search(families.with_share(n, counts, share), goal=goal)
-    if not search(families.maxima(n, counts), goal=goal):
+    largest = search(families.maxima(n, counts), goal=goal)
+    if not largest:
         return []
     shares = families.common_shares(n, counts, goal.level, miss=goal.criterion.rarity(goal))
     several = [families.spaced(n, counts, goal.level, r) for r in range(2, numbers + 1)]
     if n.size == 1:
-        return search(shares, *several, goal=goal)
+        return search(shares, *several, goal=goal) + largest
     single = families.joined([shares, families.weighted(n, counts, goal.level)])
     tried = search(single, *several, goal=goal)
-    return tried + _alone(sites, goal) if goal.criterion.heeds_spread else _with_all(tried)
+    tried = tried + _alone(sites, goal) if goal.criterion.heeds_spread else _with_all(tried)
+    return tried + largest  # which bear most silence and lies, where nothing better does
 
 
 def _with_all(tried: list[Choice]) -> list[Choice]:
@@ -110,23 +113,42 @@ def _alone(sites: Sites, goal: Goal) -> list[Choice]:
     return search(families.alone(sites.n_points, sites.counts, largest, own), goal=goal) if own.size else []
 
 
-def _picked(tried: list[Choice], goal: Goal) -> Choice | None:
-    """The best choice that bears as much silence as was asked for, or some where that costs little."""
+def _picked(tried: list[Choice], goal: Goal, sites: Sites) -> Choice | None:
+    """The best choice that bears as much silence as was asked for, or some where that costs little.
+
+    It never costs more than fewer numbers, or the largest site alone, would.
+    """
     if goal.max_missing:
         tried = [choice for choice in tried if _survives(choice, goal, goal.max_missing)]
+    if goal.max_missing is not None:
         return best(tried, goal)
+    chosen, limit = None, _cost_alone(sites, goal)
+    for numbers in sorted({choice.family.numbers for choice in tried}):
+        chosen = _bearing([choice for choice in tried if choice.family.numbers <= numbers], goal, limit)
+        limit = min(limit, cost(chosen, goal))
+    return chosen
+
+
+def _bearing(tried: list[Choice], goal: Goal, limit: float) -> Choice:
+    """The best choice, or the next best within a limit that bears one silent site where the best does not."""
     first = best(tried, goal)
-    if first is None or goal.max_missing is not None:
-        return first
+    assert first is not None
     lowest = cost(first, goal)
-    limit = goal.criterion.near(lowest, goal)
+    limit = min(limit, goal.criterion.near(lowest, goal))
     near = [choice for choice in tried if lowest < cost(choice, goal) <= limit]
     if not near or _survives(first, goal, 1):
         return first
-    for choice in sorted(near, key=lambda choice: cost(choice, goal)):
-        if _survives(choice, goal, 1):
-            return choice
-    return first
+    ordered = sorted(near, key=lambda choice: cost(choice, goal))
+    return next((choice for choice in ordered if _survives(choice, goal, 1)), first)
+
+
+def _cost_alone(sites: Sites, goal: Goal) -> float:
+    """What the largest site by itself would cost; inf where it is too small."""
+    n = int(sites.n_points.max())
+    first = goal.criterion.own_rank(n, goal)
+    means = np.arange(first, min(first + _ALONE, n + 1)) / (n + 1)
+    costs = [goal.criterion.cost(mean, mean * (1 - mean) / (n + 2), goal) for mean in means.tolist()]
+    return min(costs, default=math.inf)
 
 
 def _survives(choice: Choice, goal: Goal, n_silent: int) -> bool:
@@ -149,7 +171,8 @@ def _asked(design: Design) -> Design:
     """The same design without the numbers of sites that can never change the threshold."""
     numbers = np.array([len(block.ranks) for block in design.blocks])
     weights = np.array([max(block.weights, default=1) for block in design.blocks])
-    if design.goal.max_faulty or (weights == weights[0]).all():
+    # Whoever may have to stand in for a silent site is asked.
+    if design.goal.max_faulty or design.goal.max_missing or (weights == weights[0]).all():
         return design
     needed = matters(weights, numbers, design.counts, design.server_rank or 1)
     blocks = tuple(

@@ -77,7 +77,8 @@ class Private(Sending):
     def votes(self, design: Design) -> tuple[int, Advice | None]:
         """The smallest valid number of votes when the quantile is given."""
         sites = Sites(_sizes(design.blocks), design.counts)
-        found = PrivateSearch(sites, design.goal, self.release).smallest_rank()
+        goal = replace(design.goal, max_missing=0)  # who answered has answered: no further silence is borne
+        found = PrivateSearch(sites, goal, self.release).smallest_rank()
         return (sites.n_sites + 1, design.advice or Advice()) if found is None else (found, None)
 
     def survives(self, design: Design, n_silent: int) -> bool:

@@ -109,7 +109,9 @@ class _Search:
         error = look.rank_error if plain else np.zeros(len(self.family))
         whole = np.clip(np.ceil(look.rank - error), self.first, None)
         excess = np.maximum(0.0, whole - look.rank - error) * look.step / (2 if plain else 1)
-        hopeless = (look.rank - look.rank_error > self.last) & (look.rank_error < 0.5)
+        # Votes come in steps of the weights, so the screen may be off by one. Given ranks are always tried.
+        slack = look.rank_error + (0 if plain else self.family.weights.max(axis=(1, 2)))
+        hopeless = (look.rank - slack > self.last) & (look.rank_error < 0.5) & (len(self.family) > 1)
         cost = self.goal.criterion.glance_cost(look, excess, error, self.goal)
         if not plain and (at := self.goal.criterion.second_glance(look, self.goal)) is not None:
             again = screen(self.family, at, self.goal.max_faulty)

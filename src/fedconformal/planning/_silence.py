@@ -5,6 +5,7 @@ The largest number is then the threshold: if that keeps the promise, some thresh
 """
 
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 from scipy import special
@@ -15,6 +16,7 @@ from fedconformal.planning._goal import Goal
 
 _PANELS = 33
 _MOST_CHOICES = 1000
+_MOST_POINTS = 10_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +48,8 @@ class Reports:
         if goal.max_faulty:
             left = left_over(np.where(asked, self.counts, 0), n_silent)
             return left is not None and all(self._reach(goal, counts) for counts in left)
-        return _keeps(_Largest(self, asked, n_silent), goal)
+        law = _Largest(self, asked, n_silent)
+        return _keeps(law, goal) or goal.criterion.settles(_LargestOfAll.of(law), goal)
 
     def _reach(self, goal: Goal, counts: Ints) -> bool:
         """Whether the most votes that faulty sites cannot withhold keep the promise for so many sites."""
@@ -112,6 +115,30 @@ class _Largest:
 
     def cdf(self, c: float) -> Floats:
         return self._cdf(np.array([c]))
+
+
+@dataclass(frozen=True)
+class _LargestOfAll:
+    """The same in whole numbers, where every site sends its largest score: one of so many points."""
+
+    points: int | None
+
+    @classmethod
+    def of(cls, law: _Largest) -> "_LargestOfAll":
+        """The points that are left if the largest sites are silent; None where some send other ranks."""
+        reports, asked = law.reports, law.asked
+        top = np.where(reports.ranks <= reports.n_points[:, None], reports.ranks, 0).max(axis=1)
+        if (top != reports.n_points)[asked].any():
+            return cls(None)
+        sizes = np.sort(np.repeat(reports.n_points[asked], np.minimum(reports.counts[asked], _MOST_CHOICES)))
+        whole = int((reports.n_points[asked] * reports.counts[asked]).sum())
+        return cls(whole - int(sizes[::-1][: law.n_silent].sum()) if law.n_silent <= sizes.size else None)
+
+    def mean(self) -> Fraction | None:
+        return None if self.points is None else Fraction(self.points, self.points + 1)
+
+    def cdf(self, c: Fraction) -> Fraction | None:
+        return None if self.points is None or self.points > _MOST_POINTS else c**self.points
 
 
 @dataclass(frozen=True, eq=False)

@@ -67,7 +67,9 @@ class EachSite(Promise):
             )
 
     def check_design(self, design: Design) -> None:
-        """The server must keep the largest report."""
+        """The server must keep the largest report, of one number and one vote from every site."""
+        if any(block.weights != (1,) for block in design.blocks):
+            raise ValueError("for a promise to each site every site sends one number, of one vote")
         if not design.is_open and (design.server_rank or 0) < design.n_sites:
             raise ValueError("for a promise to each site the server keeps the largest report")
 
