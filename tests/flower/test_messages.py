@@ -102,13 +102,31 @@ DATA = {"A": draws(1), "B": draws(2), "C": draws(3)}
         fc.plan(n_points={"A": 50, "B": 50, "C": 50, "D": 70}, confidence_level=0.9),
         fc.plan(n_sites=3, n_points=50, confidence_level=0.8, max_faulty=1),
         fc.plan(n_sites=3, n_points=50, confidence_level=0.8, criterion="conditional", delta=0.1),
+        fc.plan(n_points=dict.fromkeys("ABC", 50), confidence_level=[0.8, 0.9], numbers=3),
+        fc.plan(
+            n_points={"A": 50, "B": 50, "C": 50, "D": 90}, confidence_level=0.8, numbers=3, max_missing=1
+        ),
+        fc.plan(confidence_level=0.9, numbers=3),
     ],
-    ids=["open", "expected", "missing", "levels", "named", "named-missing", "faulty", "conditional"],
+    ids=[
+        *("open", "expected", "missing", "levels", "named", "named-missing", "faulty", "conditional"),
+        *("three-numbers", "three-numbers-missing", "three-numbers-open"),
+    ],
 )
 def test_the_same_calibration_as_from_files(plan):
     grid = LocalGrid([site(scores, name=name) for name, scores in DATA.items()])
     found = calibrate(grid, plan, timeout=5, wait=0)
     assert found.to_json() == fc.calibrate(plan, reports(plan, DATA)).to_json()
+
+
+def test_a_site_that_is_not_asked_sends_a_code_and_is_not_missing(caplog):
+    plan = fc.plan(n_points={"A": 20, "B": 400}, confidence_level=0.8, max_missing=0)
+    assert plan.part.asked_names == ("B",)
+    data = {"A": draws(1, 20), "B": draws(2, 400)}
+    found = calibrate(LocalGrid([site(data[name], name=name) for name in data]), plan, timeout=5, wait=0)
+    assert found == fc.calibrate(plan, reports(plan, {"B": data["B"]}))
+    assert (found.missing, found.refused) == ((), ())
+    assert "node 100 sent no report: the site could not answer this plan" in caplog.text
 
 
 GROUPED = {name: np.where(draws(i + 10) < 0.4, "child", "adult") for i, name in enumerate(DATA)}

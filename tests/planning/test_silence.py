@@ -73,6 +73,23 @@ def test_as_many_may_stay_silent_as_were_asked_for(criterion, faulty, numbers, m
     assert feasible
 
 
+@pytest.mark.parametrize(
+    ("sizes", "level", "criterion", "numbers"),
+    [
+        ([5, 20, 41, 49, 56], "4/5", "conditional", 1),
+        ([9, 21, 31, 34], "4/5", "stable", 2),
+        ([5, 9, 11, 50, 52, 58], "9/10", "stable", 1),
+    ],
+)
+def test_lies_of_heavy_sites_and_of_those_that_send_infinity_are_borne_too(sizes, level, criterion, numbers):
+    """What a faulty site can do depends on its weight, and on what it would have sent."""
+    goal = Goal(Fraction(level), CRITERIA[criterion](), max_faulty=1, max_missing=1)
+    design = chosen(sizes, goal, Exact(numbers))
+    assert design.is_finite
+    assert design.survives(1)
+    assert left_finite(design, 1)
+
+
 @pytest.mark.parametrize("sizes", [[20, 200], [4, 30, 300], [12, 12, 400], [9, 9, 9, 90]])
 def test_a_site_that_could_stand_in_for_a_silent_one_is_asked(sizes):
     """Small sites can never change the threshold while the largest answers; they can if it does not."""
@@ -98,6 +115,16 @@ def test_nobody_else_may_be_silent_than_was_asked_for():
     assert bearing.law.mean() > plan.law.mean() >= 0.9
     assert bearing.part.max_missing == 1
     assert fc.Plan.from_json(bearing.to_json()) == bearing
+
+
+def test_ranks_that_are_given_bear_it_or_the_plan_is_infeasible():
+    """The rank of the paper's choice for ten sites of 200 points, 174, which rests on all of them."""
+    options = {"n_sites": 10, "n_points": 200, "criterion": "marginal", "on_infeasible": "ignore"}
+    assert fc.plan(**options, local_ranks=0.865).feasible
+    assert not fc.plan(**options, local_ranks=0.865, max_missing=1).feasible
+    bearing = fc.plan(**options, local_ranks="paper", max_missing=1)
+    assert bearing.feasible
+    assert left_finite(bearing.designs[0], 1)
 
 
 def test_notes_agree_with_what_silence_does():

@@ -18,7 +18,7 @@ BINS = fc.Bins.uniform(0, 1, 100)
 
 @pytest.fixture(scope="module")
 def plan():
-    return fc.plan(n_points=SIZES, confidence_level=0.9)
+    return fc.plan(n_points=SIZES, confidence_level=0.9, max_missing=1)
 
 
 @pytest.fixture(scope="module")
@@ -27,9 +27,21 @@ def reports(plan):
 
 
 class TestThreshold:
-    def test_is_the_kth_smallest_report(self, plan, reports):
+    def test_is_the_kth_smallest_report_where_each_has_one_vote(self):
+        plan = fc.plan(n_sites=5, n_points=60, confidence_level=0.9)
+        reports = federation(plan, dict.fromkeys("ABCDE", 60))
+        found = fc.calibrate(plan, reports)
+        assert found.threshold == sorted(report.value for report in reports)[plan.server_rank - 1]
+
+    def test_is_the_smallest_value_whose_votes_are_enough(self, plan, reports):
         calibration = fc.calibrate(plan, reports)
-        assert calibration.threshold == sorted(report.value for report in reports)[plan.server_rank - 1]
+        votes = dict(zip(SIZES, plan.weights, strict=True))
+        enough = [
+            value
+            for value in (report.value for report in reports)
+            if sum(votes[each.site] for each in reports if each.value <= value) >= plan.server_rank
+        ]
+        assert calibration.threshold == min(enough)
         assert calibration.law.mean() == plan.law.mean()
         assert (calibration.missing, calibration.n_missing, calibration.refused) == ((), 0, ())
         assert fc.Calibration.from_json(calibration.to_json()) == calibration
@@ -41,7 +53,7 @@ class TestThreshold:
     @pytest.mark.parametrize("criterion", ["marginal", "stable", "conditional"])
     def test_missing_sites_are_named_and_the_votes_are_solved_anew(self, criterion):
         sizes = {name: 4 * n for name, n in SIZES.items()}
-        plan = fc.plan(n_points=sizes, confidence_level=0.9, criterion=criterion)
+        plan = fc.plan(n_points=sizes, confidence_level=0.9, criterion=criterion, max_missing=1)
         calibration = fc.calibrate(plan, federation(plan, sizes)[1:])
         assert calibration.missing == ("A",)
         assert calibration.n_missing == 1

@@ -24,7 +24,7 @@ def data():
 
 @pytest.fixture(scope="module")
 def plan():
-    return fc.plan(groups=GROUPS, confidence_level=0.8)
+    return fc.plan(groups=GROUPS, confidence_level=0.8, max_missing=1)
 
 
 @pytest.fixture(scope="module")
@@ -46,6 +46,7 @@ class TestInside:
             {"confidence_level": 0.8, "criterion": "marginal"},
             {"confidence_level": [0.7, 0.8], "criterion": "stable"},
             {"confidence_level": 0.7, "criterion": "conditional", "delta": 0.2, "score": "absolute"},
+            {"confidence_level": [0.7, 0.8], "numbers": 2},
         ],
     )
     def test_the_same_as_label_by_label(self, data, arguments):
@@ -57,7 +58,7 @@ class TestInside:
             reports = [
                 fc.report(alone, scores[labels == label], site=site)
                 for site, (scores, labels) in data.items()
-                if site in there
+                if site in alone.part.asked_names
             ]
             expected = fc.calibrate(alone, reports)
             assert plan[label].to_json() == alone.to_json()
@@ -98,7 +99,7 @@ class TestInside:
     def test_a_site_without_points_of_a_group_is_left_out_or_missing(self, plan, data):
         assert plan["young"].site_names == ("A", "B")
         sizes = {**GROUPS, "young": {"A": 90, "B": 60, "C": 70}}
-        expecting = fc.plan(groups=sizes, confidence_level=0.8)
+        expecting = fc.plan(groups=sizes, confidence_level=0.8, max_missing=1)
         calibration = fc.calibrate(expecting, answered(expecting, data))
         assert calibration.missing == {"child": (), "old": (), "young": ("C",)}
         assert calibration.n_missing["young"] == 1
@@ -287,7 +288,7 @@ class TestPlan:
 
     def test_the_order_of_groups_does_not_matter(self, plan):
         backwards = {label: GROUPS[label] for label in reversed(GROUPS)}
-        assert fc.plan(groups=backwards, confidence_level=0.8) == plan
+        assert fc.plan(groups=backwards, confidence_level=0.8, max_missing=1) == plan
 
 
 class TestSigned:

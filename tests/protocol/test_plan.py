@@ -147,7 +147,7 @@ class TestArguments:
             ({"n_sites": 3, "n_points": 10**400}, ValueError, "n_points"),
             ({"sites": ["A\u2028B"]}, ValueError, "site"),
             ({"sites": ["A"], "keys": {"A": "nonsense"}}, ValueError, "public_key"),
-            ({"n_sites": 4, "n_points": 5, "score": "best"}, ValueError, "name"),
+            ({"n_sites": 4, "n_points": 5, "score": "best"}, ValueError, "score must be one of .*got 'best'"),
             ({"n_points": {"A": 3}, "sites": ["B"]}, ValueError, "the same"),
             ({"sites": ["A", "A"]}, ValueError, "twice"),
             ({"sites": "A"}, ValueError, "list of names"),

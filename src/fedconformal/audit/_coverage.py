@@ -10,6 +10,7 @@ from fractions import Fraction
 
 import numpy as np
 
+from fedconformal.audit._effort import UncountableError
 from fedconformal.audit._finding import Finding
 from fedconformal.audit._private import PRIVATE_ERROR, PrivateRecount
 from fedconformal.audit._recount import MEAN_ERROR, Recount
@@ -44,32 +45,52 @@ class _Claim:
         return self.calibration.levels[self.level].server_rank or 0
 
     @property
-    def kinds(self) -> list[tuple[int, int, int]]:
-        """Size, rank and number of the sites that answered."""
-        kinds = self.calibration.part.kinds.items()
-        return [(n, ranks[self.level][0], count) for (n, ranks), count in kinds]
+    def kinds(self) -> list[tuple[int, tuple[int, ...], tuple[int, ...], int]]:
+        """Size, ranks, votes and number of the sites that answered."""
+        blocks = self.calibration.part.blocks(self.level)
+        return [(block.n, block.ranks, block.weights, block.count) for block in blocks if block.ranks]
 
     @property
     def sizes(self) -> list[int]:
-        return [n for n, _, count in self.kinds for _ in range(count)]
+        return [n for n, _, _, count in self.kinds for _ in range(count)]
 
     @property
-    def ranks(self) -> list[int]:
-        return [rank for _, rank, count in self.kinds for _ in range(count)]
+    def ranks(self) -> list[tuple[int, ...]]:
+        return [ranks for _, ranks, _, count in self.kinds for _ in range(count)]
+
+    @property
+    def weights(self) -> list[tuple[int, ...]]:
+        return [votes for _, _, votes, count in self.kinds for _ in range(count)]
+
+    @property
+    def law(self) -> Recount:
+        faulty = self.calibration.plan.max_faulty
+        return Recount(self.sizes, self.ranks, self.votes, faulty, self.weights)
+
+    def available(self, *, private: bool) -> int:
+        """The votes of all numbers that can be a threshold; what a private site sends is never infinite."""
+        return sum(
+            count * sum(vote for rank, vote in zip(ranks, votes, strict=True) if private or rank <= n)
+            for n, ranks, votes, count in self.kinds
+        )
 
 
 def coverage(calibration: Calibration, i: int) -> Finding:
     """The promise of one level."""
     claim, plan = _Claim(calibration, i), calibration.plan
     private = plan.privacy is not None
-    available = sum(count for n, rank, count in claim.kinds if private or rank <= n)
-    if claim.votes > available:
+    if claim.votes > claim.available(private=private):
         threshold = calibration.levels[i].threshold
         return Finding(f"{claim.name}: no rank, so the whole space", str(threshold), threshold == math.inf)
     if private:
         return _private(claim)
     count = _PROMISES.get(plan.promise, {}).get(plan.criterion)
-    return _unknown(claim) if count is None else count(claim)
+    if count is None:
+        return _unknown(claim)
+    try:
+        return count(claim)
+    except UncountableError as error:
+        return Finding(f"{claim.name}: the promise is kept", str(error), None)
 
 
 def _unknown(claim: _Claim) -> Finding:
@@ -83,15 +104,13 @@ def _unknown(claim: _Claim) -> Finding:
 
 def _mean(claim: _Claim) -> Finding:
     """Mean coverage, exactly where that can be had."""
-    faulty = claim.calibration.plan.max_faulty
-    sizes, ranks, goal = claim.sizes, claim.ranks, claim.goal
-    law = Recount(sizes, ranks, claim.votes, faulty)
+    law, goal = claim.law, claim.goal
     name = f"{claim.name}: mean coverage is at least the level"
     if law.countable:
         mean, _ = law.exact_moments()
         return Finding(name, f"{float(mean):.12f}, counted in whole numbers", mean >= goal)
-    total = sum(sizes)
-    if sizes == ranks and claim.votes == len(sizes) and not faulty:
+    total, maxima = sum(claim.sizes), [(n,) for n in claim.sizes] == claim.ranks
+    if maxima and claim.votes == sum(map(sum, claim.weights)) and not claim.calibration.plan.max_faulty:
         return Finding(
             name, f"{total}/{total + 1}, the largest of all points", Fraction(total, total + 1) >= goal
         )
@@ -103,8 +122,7 @@ def _mean(claim: _Claim) -> Finding:
 
 def _reached(claim: _Claim) -> Finding:
     """The probability that the coverage reaches the level."""
-    law = Recount(claim.sizes, claim.ranks, claim.votes, claim.calibration.plan.max_faulty)
-    level, delta = claim.goal, claim.delta
+    law, level, delta = claim.law, claim.goal, claim.delta
     name = f"{claim.name}: coverage reaches it with probability 1 - {float(delta):g}"
     if law.countable_at(level):
         missed = law.exact_cdf(level)
@@ -117,7 +135,7 @@ def _reached(claim: _Claim) -> Finding:
 
 
 def _mean_of_each(claim: _Claim) -> Finding:
-    least = min(Fraction(rank, n + 1) for n, rank, _ in claim.kinds)
+    least = min(Fraction(ranks[0], n + 1) for n, ranks, _, _ in claim.kinds)
     name = f"{claim.name}: mean coverage is at least the level for every site"
     holds = claim.votes == claim.calibration.n_answers and least >= claim.goal
     return Finding(name, f"at least {float(least):.12f}, the largest report kept", holds)
@@ -125,7 +143,9 @@ def _mean_of_each(claim: _Claim) -> Finding:
 
 def _all_reached(claim: _Claim) -> Finding:
     at = np.array([float(claim.goal)])
-    missed = sum(count * float(Recount([n], [rank], 1, 0).cdf(at)[0]) for n, rank, count in claim.kinds)
+    missed = sum(
+        count * float(Recount([n], [ranks[0]], 1, 0).cdf(at)[0]) for n, ranks, _, count in claim.kinds
+    )
     delta = float(claim.delta)
     name = f"{claim.name}: all sites reach it at once with probability 1 - {delta:g}"
     holds = claim.votes == claim.calibration.n_answers and missed <= delta + MEAN_ERROR

@@ -12,18 +12,17 @@ Cdf = Callable[[Floats], Floats]
 _STEP, _REACH = 1 / 16, 3.4  # of the double-exponential rule
 _TOLERANCE = 1e-14  # of an integral over one interval
 _NOISE = 1e-13  # a probability that counts as none when the window is looked for
-_NARROW = 0.25  # steps narrower than this share of the window get intervals of their own
 
 
-def moments(cdf: Cdf, steps: Floats | None = None) -> tuple[float, float]:
+def moments(cdf: Cdf, hints: Callable[[float, float], Floats]) -> tuple[float, float]:
     """Mean and variance.
 
     Parameters
     ----------
     cdf : callable
         Of coverages strictly between 0 and 1.
-    steps : array of shape (k, 2), optional
-        Between which coverages the cdf may rise steeply.
+    hints : callable
+        At which coverages between two others the integral is to be broken.
 
     Returns
     -------
@@ -36,7 +35,7 @@ def moments(cdf: Cdf, steps: Floats | None = None) -> tuple[float, float]:
         values = cdf(low + width * u)
         return np.stack([values, u * values])
 
-    edges = (0.0, 1.0) if steps is None else _edges((steps - low) / width)
+    edges = (0.0, *((hints(low, high) - low) / width).tolist(), 1.0)
     area, lever = integral(integrand, tolerance=_TOLERANCE / width, edges=edges)
     return high - width * float(area), width**2 * max(0.0, float(1 - 2 * lever - (1 - area) ** 2))
 
@@ -53,19 +52,6 @@ def _window(cdf: Cdf) -> tuple[float, float]:
         low, high = left, right
         if not narrower:
             return low, high
-
-
-def _edges(steps: Floats) -> tuple[float, ...]:
-    """Ends of intervals: of the window, which is [0, 1] here, and of steps that are narrow beside it."""
-    narrow = steps[(steps[:, 1] - steps[:, 0] < _NARROW) & (steps[:, 1] > 0) & (steps[:, 0] < 1)]
-    merged: list[tuple[float, float]] = []
-    for start, end in narrow[np.argsort(narrow[:, 0])].tolist():
-        if merged and start <= merged[-1][1]:  # sites that are nearly alike share an interval
-            merged[-1] = (merged[-1][0], max(merged[-1][1], end))
-        else:
-            merged.append((start, end))
-    inside = [edge for pair in merged for edge in pair if 0 < edge < 1]
-    return (0.0, *inside, 1.0)
 
 
 def integral(

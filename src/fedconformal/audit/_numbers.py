@@ -1,10 +1,10 @@
 """How likely a site's number lies below a coverage: the rank-th smallest of n uniform points.
 
 Its beta density in s = log(c / (1 - c)) is proportional to exp(-D(s)), D convex. What lies beyond c, on the
-side away from the largest density, is the density at c times a factor of order one. For a site with few points
-the factor is a sum of binomial terms, each a ratio times the last; for one with many it is the integral
-of a smooth falling function, by Gauss' rule. Both sides of the largest density add up to one, which fixes what
-they have in common: no special function is needed.
+side away from the largest density, is the density at c times a factor of order one. For a site with few
+points the factor is a sum of binomial terms, each a ratio times the last; for one with many it is the
+integral of a smooth falling function, by Gauss' rule. Both sides of the largest density add up to one, which
+fixes what they have in common: no special function is needed.
 """
 
 from collections.abc import Iterator, Sequence
@@ -150,7 +150,9 @@ def _sums(rank: Floats, other: Floats, odds: Floats, low: Bools, terms: int) -> 
     sums = np.ones(odds.shape)
     for i in range(terms, 0, -1):
         sums *= odds
-        sums *= np.where(low, np.maximum(other - i, 0.0) / (rank + i), np.maximum(rank - i, 0.0) / (other + i))
+        sums *= np.where(
+            low, np.maximum(other - i, 0.0) / (rank + i), np.maximum(rank - i, 0.0) / (other + i)
+        )
         sums += 1
     return sums
 

@@ -1,4 +1,4 @@
-"""Sites of one vote each, in floating point: binomial probabilities as products of their neighbours' ratios."""
+"""Sites of one vote each, in floating point: binomial probabilities as products of ratios."""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -40,10 +40,9 @@ class OneVoteEach:
     max_faulty: int
     effort: Effort
 
-    @property
-    def steps(self) -> Floats | None:
-        """Where the cdf may rise steeply; it is not looked for."""
-        return None
+    def hints(self, low: float, high: float) -> Floats:
+        """Coverages at which to break an integral: none, it is halved where that is needed."""
+        return np.empty(0)
 
     @property
     def is_long(self) -> bool:

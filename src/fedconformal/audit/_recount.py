@@ -1,8 +1,8 @@
 """The law of coverage a second time, by counting: nothing is shared with `fedconformal.laws`.
 
 Small federations are counted in whole numbers. Larger ones take binomial probabilities as products of their
-neighbours' ratios or integrals of their own, votes of unequal sites by Fourier inversion, and integrals by the
-double-exponential rule, so that no special function and no quadrature of the package is used a second time.
+neighbours' ratios or integrals of their own, votes of unequal sites by Fourier inversion, and integrals by
+the double-exponential rule, so that no special function and no quadrature of the package is used twice.
 """
 
 from bisect import bisect_left
@@ -91,7 +91,7 @@ class Recount:
 
     @cached_property
     def honest(self) -> Honest | None:
-        """The honest sites at their worst, and the votes they need, if these are the same at every coverage."""
+        """The honest sites at their worst, and the votes they need, if the same at every coverage."""
         sites = self._sites
         if not sites.one_vote_each:
             return sites.honest(sites.choices[0]) if len(sites.choices) == 1 else None
@@ -205,7 +205,7 @@ class Recount:
         """Mean and variance of the coverage, the mean to within ``MEAN_ERROR``."""
         if self.certain is not None:
             return float(self.certain), 0.0
-        return moments(self.cdf, self._law.steps)
+        return moments(self.cdf, self._law.hints)
 
 
 def _likelihood(kind: Kind, level: Fraction) -> Fraction:

@@ -42,11 +42,27 @@ def _thresholds(calibration: Calibration, reports: Sequence[Report], label: str 
     for i in order:
         level = calibration.levels[i]
         votes = level.server_rank or 1
-        values = sorted(value for report in reports for value in report.by_label[label].values[i])
-        largest = max(largest, values[votes - 1] if votes <= len(values) else math.inf)
-        claim = f"level {level.confidence_level!r}: the threshold is report number {votes} in order"
+        ballots = [
+            pair
+            for answer, report in zip(calibration.answers, reports, strict=True)
+            for pair in zip(report.by_label[label].values[i], answer.votes[i], strict=True)
+        ]
+        largest = max(largest, _reached(ballots, votes))
+        plain = len(ballots) == len(reports) and all(vote == 1 for _, vote in ballots)
+        where = f"is report number {votes} in order" if plain else f"is where the votes reach {votes}"
+        claim = f"level {level.confidence_level!r}: the threshold {where}"
         findings.append(Finding(claim, f"{largest!r}", largest == level.threshold))
     return findings
+
+
+def _reached(ballots: Sequence[tuple[float, int]], votes: int) -> float:
+    """The smallest number at which the votes of all numbers up to it are enough; +inf if they never are."""
+    ordered, total = sorted(ballots), 0
+    for value, vote in ordered:
+        total += vote
+        if total >= votes:
+            return value
+    return math.inf
 
 
 def _signed(calibration: Calibration, reports: Sequence[Report]) -> list[Finding]:

@@ -134,7 +134,7 @@ class Sites:
         return Counter({kind: count for kind, count in found.items() if kind.votes})
 
     def largest(self, *, infinite_only: bool = False) -> int:
-        """The most votes that the faulty sites can have together, of all their numbers or of infinite ones."""
+        """The most votes that the faulty sites can have together, of all numbers or of infinite ones."""
         found, left = 0, self.max_faulty
         held = Counter[int]()
         for kind, count in self.kinds.items():

@@ -7,8 +7,9 @@ which the product is negligible are known beforehand.
 """
 
 import math
+from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -24,10 +25,15 @@ Complexes = NDArray[np.complex128]
 
 _EXPONENT = 50.0  # votes whose Bernstein bound is below exp(-50) are left out
 _NEGLIGIBLE = 90.0  # so are frequencies at which |phi|^2 is below exp(-90)
-_FEW = 256  # frequencies that are not worth a choice
+_FEW = 64  # frequencies that are not worth a choice
 _LONGEST = 2**17  # period that is tried
 _MOST_SUMS = 2**13  # that are listed where the period is longer
-_AT_ONCE = 2**21  # complex numbers held at a time
+_AT_ONCE = 2**21  # sines held at a time
+_ROWS = 16  # coverages at a time where choices are compared
+_MOST_ALIKE = 40  # different votes of sites up to which the harm they can do is compared
+_ALIKE = 1e-13  # probabilities that are not told apart
+_GRID, _HALVINGS, _MOST_KINKS = 64, 40, 16
+_NARROW = 0.25  # steps narrower than this share of the window get intervals of their own
 _REACH = 9.0  # standard deviations within which a number makes its step
 
 
@@ -90,12 +96,6 @@ class VoteLaw:
     def _total(self) -> int:
         return sum(int(count) * int(cast[-1]) for count, cast in zip(self._counts, self._cast, strict=True))
 
-    @property
-    def steps(self) -> Floats:
-        """Between which coverages each number makes its step from above to below: one row for each."""
-        middle, reach = self._numbers.shares, _REACH * self._numbers.spreads
-        return np.stack([middle - reach, middle + reach], axis=1)
-
     # -- the law -----------------------------------------------------------------------------------------
 
     def cdf(self, c: Floats, rest: float = 0.0) -> Floats:
@@ -112,15 +112,57 @@ class VoteLaw:
         -------
         array
         """
+        return self._at_worst(c, rest)[0]
+
+    def hints(self, low: float, high: float) -> Floats:
+        """Coverages at which to break an integral: ends of narrow steps, and where another choice is the worst.
+
+        Parameters
+        ----------
+        low, high : float
+            The coverages that matter.
+
+        Returns
+        -------
+        array
+            Strictly between them.
+        """
+        ends = np.append(_ends(self._steps, low, high), self._kinks(low, high))
+        return np.unique(ends[(ends > low) & (ends < high)])
+
+    @property
+    def _steps(self) -> Floats:
+        """Between which coverages each number makes its step from above to below: one row for each."""
+        middle, reach = self._numbers.shares, _REACH * self._numbers.spreads
+        return np.stack([middle - reach, middle + reach], axis=1)
+
+    def _kinks(self, low: float, high: float) -> Floats:
+        """Where another choice becomes the worst, by bisection."""
+        if len(self.choices) == 1:
+            return np.empty(0)
+        grid = np.linspace(low, high, _GRID + 1)[1:-1]
+        worst = self._at_worst(grid)[1]
+        change = np.flatnonzero((worst[1:] != worst[:-1]) & (worst[1:] >= 0) & (worst[:-1] >= 0))
+        left, right, before = grid[change], grid[change + 1], worst[change]
+        for _ in range(_HALVINGS if 0 < change.size <= _MOST_KINKS else 0):
+            middle = (left + right) / 2
+            same = self._at_worst(middle)[1] == before
+            left, right = np.where(same, middle, left), np.where(same, right, middle)
+        return right if change.size <= _MOST_KINKS else np.empty(0)
+
+    def _at_worst(self, c: Floats, rest: float = 0.0) -> tuple[Floats, Ints]:
+        """The largest of all choices' P(votes >= votes needed), and which it is; -1 where that is settled."""
         self.effort.spend(COST * len(self._numbers) * c.size, f"{len(self._numbers):,} different numbers")
         cells = self._cells(c, rest)
         mean, reach = self._moments(cells)
         found = (self._needed[:, None] <= mean - reach).any(axis=0).astype(float)
+        which = np.full(c.size, -1)
         unsettled = (found == 0) & (self._needed[:, None] <= mean + reach).any(axis=0)
         if unsettled.any():
             some = np.flatnonzero(unsettled)
-            found[some] = self._inverted([cell[some] for cell in cells], mean[:, some], reach[:, some])
-        return found
+            settle = self._inverted([cell[some] for cell in cells], mean[:, some], reach[:, some])
+            found[some], which[some] = settle
+        return found, which
 
     def _cells(self, c: Floats, rest: float) -> list[Floats]:
         """P(none, one, two, ... of a site's numbers lie below), for each kind: a row for each coverage."""
@@ -145,36 +187,97 @@ class VoteLaw:
                 means[i] -= count * mean[place]
                 variances[i] -= count * variance[place]
         single = self._most * _EXPONENT / 3
-        return means, single + np.sqrt(single**2 + 2 * _EXPONENT * np.maximum(variances, 0.0))
+        reach = single + np.sqrt(single**2 + 2 * _EXPONENT * np.maximum(variances, 0.0))
+        return np.asarray(means, dtype=float), np.asarray(reach, dtype=float)
 
-    def _inverted(self, cells: list[Floats], mean: Floats, reach: Floats) -> Floats:
-        """The largest of all choices' P(votes >= votes needed), a few coverages at a time."""
+    def _inverted(self, cells: list[Floats], mean: Floats, reach: Floats) -> tuple[Floats, Ints]:
+        """As `_at_worst`, by Fourier inversion, a few coverages at a time."""
         period = min(self._total + 1, 2 * math.ceil(float(reach.max())) + 3)
-        if period > _LONGEST:
-            return self._listed(cells)
-        frequencies = self._frequencies(cells, period)
-        work = frequencies.size * (sum(cell.shape[1] + 6 for cell in cells) + 6 * len(self.choices))
-        self.effort.spend(work * mean.shape[1], f"{len(cells):,} kinds of sites")
-        rows = max(1, _AT_ONCE // (frequencies.size * (len(cells) if len(self.choices) > 1 else 1)))
-        circle = Circle(period, frequencies)
-        found = np.empty(mean.shape[1])
+        rows = _ROWS if len(self.choices) > 1 else mean.shape[1]
+        circle = Circle(period, self._frequencies(cells, period)) if period <= _LONGEST else None
+        found, which = np.empty(mean.shape[1]), np.empty(mean.shape[1], dtype=np.int64)
         for start in range(0, found.size, rows):
             some = slice(start, start + rows)
-            found[some] = self._tails([cell[some] for cell in cells], mean[:, some], circle)
-        return found
+            part = [cell[some] for cell in cells]
+            chosen = self._candidates(part)
+            tails = np.stack(list(self._tails(part, mean[:, some], chosen, circle)))
+            found[some] = tails.max(axis=0)
+            which[some] = chosen[np.argmax(tails >= found[some] - _ALIKE, axis=0)]
+        return found, which
 
-    def _listed(self, cells: list[Floats]) -> Floats:
-        """The same from a list of all sums of votes that can occur: there may be few although they lie far apart."""
-        found = np.zeros(len(cells[0]))
-        for out, needed in zip(self._out, self._needed.tolist(), strict=True):
-            counts = self._counts.copy()
-            for place, count in out:
-                counts[place] -= count
-            found = np.maximum(found, self._reached(cells, counts, needed))
-        return found
+    def _candidates(self, cells: list[Floats]) -> Ints:
+        """Choices of which one is the worst at every coverage.
 
-    def _reached(self, cells: list[Floats], counts: Ints, needed: int) -> Floats:
-        """P(votes >= needed) of so many sites of each kind, one site after the other."""
+        A faulty site casts the votes that it would not have cast. If these are stochastically more at site x
+        than at site y, at every coverage, x does more harm: a choice with y in it is not needed where sites
+        that do more harm than y are as many as may be faulty.
+        """
+        every = np.arange(len(self.choices))
+        faulty = max(sum(count for _, count in out) for out in self._out)
+        if every.size == 1 or len(self._alike) > _MOST_ALIKE:
+            return every
+        self.effort.spend(len(cells) ** 2 * len(cells[0]) * 2, f"{len(cells):,} kinds of sites")
+        harm = self._harms(cells)
+        needless = set(np.flatnonzero(self._counts @ harm >= faulty).tolist())
+        kept = [i for i in every if not any(place in needless for place, _ in self._out[i])]
+        return np.array(kept) if kept else every
+
+    @cached_property
+    def _alike(self) -> dict[tuple[int, ...], list[int]]:
+        """Kinds that have the same votes."""
+        alike: dict[tuple[int, ...], list[int]] = defaultdict(list)
+        for i, kind in enumerate(self.kinds):
+            alike[kind.cast].append(i)
+        return alike
+
+    def _harms(self, cells: list[Floats]) -> Bools:
+        """Whether a faulty site of kind x does at least as much harm as one of kind y: the entry (x, y)."""
+        more = np.zeros((len(cells), len(cells)), dtype=bool)
+        sums = [np.cumsum(cell, axis=1) for cell in cells]
+        for first, xs in self._alike.items():
+            for second, ys in self._alike.items():
+                # Votes not cast by y: at least second[-1] - second[i]. For x: its sums up to the same shortfall.
+                places = [bisect_right(first, first[-1] - second[-1] + votes) - 1 for votes in second[:-1]]
+                harm_y = np.stack([sums[y] for y in ys])[:, :, : len(places)]
+                harm_x = np.stack([np.insert(sums[x], 0, 0.0, axis=1) for x in xs])[:, :, np.add(places, 1)]
+                more[np.ix_(xs, ys)] = (harm_x[:, None] >= harm_y[None]).all(axis=(2, 3))
+        both = more & more.T
+        return more & ~(both & (np.arange(len(cells))[:, None] >= np.arange(len(cells))))
+
+    def _tails(
+        self, cells: list[Floats], mean: Floats, chosen: Ints, circle: "Circle | None"
+    ) -> Iterator[Floats]:
+        """P(votes >= votes needed), for each of the choices."""
+        if circle is None:
+            yield from (self._reached(cells, i) for i in chosen)
+            return
+        differ = sorted({place for i in chosen for place, _ in self._out[i]})
+        work = sum(cell.shape[1] + 8 for cell in cells) + 4 * len(chosen) * (len(differ) + 2)
+        self.effort.spend(work * circle.frequencies.size * len(cells[0]), f"{len(cells):,} kinds of sites")
+        product = np.ones((len(cells[0]), circle.frequencies.size), dtype=np.complex128)
+        for place in sorted(set(range(len(cells))) - set(differ)):
+            product *= self._factor(place, cells, circle, int(self._counts[place]))
+        powers: dict[tuple[int, int], Complexes] = {}
+        for i in chosen:
+            out = dict(self._out[i])
+            total, phi = self._total, product
+            for place in differ:
+                key = (place, int(self._counts[place]) - out.get(place, 0))
+                powers[key] = powers.get(key) if key in powers else self._factor(place, cells, circle, key[1])
+                phi = phi * powers[key]
+                total -= out.get(place, 0) * int(self._cast[place][-1])
+            yield circle.tail(phi, mean[i], total, int(self._needed[i]))
+
+    def _factor(self, place: int, cells: list[Floats], circle: "Circle", count: int) -> Complexes:
+        """The characteristic function of the votes of so many sites of a kind."""
+        u = circle.less_one(self._cast[place], cells[place])
+        return 1 + u if count == 1 else np.exp(count * _log1p(u))
+
+    def _reached(self, cells: list[Floats], choice: int) -> Floats:
+        """The same for one choice by listing all sums of votes: they may be few although they lie far apart."""
+        counts, needed = self._counts.copy(), int(self._needed[choice])
+        for place, count in self._out[choice]:
+            counts[place] -= count
         rest = sum(int(count) * int(cast[-1]) for count, cast in zip(counts, self._cast, strict=True))
         law, reached = {0: np.ones(len(cells[0]))}, np.zeros(len(cells[0]))
         for place in np.repeat(np.arange(counts.size), counts).tolist():
@@ -210,35 +313,14 @@ class VoteLaw:
 
     def _spans(self, cells: list[Floats]) -> tuple[Ints, Floats]:
         """Differences b - a between votes that one site may cast, and 4 m_a m_b summed over all sites."""
-        alike: dict[tuple[int, ...], list[int]] = defaultdict(list)
-        for i, kind in enumerate(self.kinds):
-            alike[kind.cast].append(i)
         held: dict[int, Floats] = defaultdict(lambda: np.zeros(len(cells[0])))
-        for cast, places in alike.items():
+        for cast, places in self._alike.items():
             stacked = np.stack([cells[i] for i in places])
             products = np.einsum("k,kca,kcb->abc", 4.0 * self._counts[places], stacked, stacked)
             for a in range(len(cast)):
                 for b in range(a):
                     held[cast[a] - cast[b]] += products[a, b]
         return np.array(list(held)), np.stack(list(held.values()), axis=1)
-
-    def _tails(self, cells: list[Floats], mean: Floats, circle: "Circle") -> Floats:
-        """The largest of all choices' P(votes >= votes needed)."""
-        if len(self.choices) == 1 and not self._out[0]:
-            factors = zip(self._counts.tolist(), self._cast, cells, strict=True)
-            product = np.ones((len(cells[0]), circle.frequencies.size), dtype=np.complex128)
-            for count, cast, cell in factors:
-                u = circle.less_one(cast, cell)
-                product *= 1 + u if count == 1 else np.exp(count * _log1p(u))
-            return circle.tail(product, mean[0], self._total, self._needed[0])
-        logs = [_log1p(circle.less_one(cast, cell)) for cast, cell in zip(self._cast, cells, strict=True)]
-        whole = sum(count * log for count, log in zip(self._counts.tolist(), logs, strict=True))
-        found = np.zeros(len(cells[0]))
-        for i, out in enumerate(self._out):
-            kept = whole - sum(count * logs[place] for place, count in out)
-            total = self._total - sum(count * int(self._cast[place][-1]) for place, count in out)
-            found = np.maximum(found, circle.tail(np.exp(kept), mean[i], total, self._needed[i]))
-        return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -263,23 +345,39 @@ class Circle:
         return np.asarray(-2 * np.sin(angle) ** 2 + 1j * np.sin(2 * angle))
 
     def less_one(self, cast: Ints, cell: Floats) -> Complexes:
-        """phi - 1 of one site: a row for each coverage, a column for each frequency."""
+        """Phi - 1 of one site: a row for each coverage, a column for each frequency."""
         places = np.outer(cast[1:] % self.period, self.frequencies) % self.period
         return np.asarray(cell[:, 1:] @ self._less_one[places])
 
     def tail(self, phi: Complexes, mean: Floats, total: int, needed: int) -> Floats:
         """P(votes >= needed), for each row of characteristic functions of votes up to ``total``."""
-        first = np.clip(np.floor(mean) - self.period // 2, 0, max(0, total + 1 - self.period)).astype(np.int64)
+        first = np.clip(np.floor(mean) - self.period // 2, 0, max(0, total + 1 - self.period)).astype(
+            np.int64
+        )
         ends = [self._back(first[:, None]), self._back(np.array([[needed]]))]
         sums = (ends[1] - ends[0]) / -self._less_one[-self.frequencies % self.period]
         double = np.where(2 * self.frequencies == self.period, 1.0, 2.0)
         inside = first + self.period - needed + (phi * sums).real @ double
-        tail = np.where(needed <= first, 1.0, np.where(needed >= first + self.period, 0.0, inside / self.period))
+        tail = np.where(
+            needed <= first, 1.0, np.where(needed >= first + self.period, 0.0, inside / self.period)
+        )
         return np.clip(tail, 0.0, 1.0)
 
     def _back(self, votes: Ints) -> Complexes:
         """exp(-2 pi i f v / period)."""
-        return 1 + self._less_one[-(votes % self.period) * self.frequencies % self.period]
+        return np.asarray(1 + self._less_one[-(votes % self.period) * self.frequencies % self.period])
+
+
+def _ends(steps: Floats, low: float, high: float) -> Floats:
+    """Ends of the steps that are narrow between ``low`` and ``high``; those that overlap are one."""
+    narrow = steps[(steps[:, 1] - steps[:, 0] < _NARROW * (high - low)) & (steps[:, 1] > low)]
+    merged: list[tuple[float, float]] = []
+    for start, end in narrow[np.argsort(narrow[:, 0])].tolist():
+        if merged and start <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(merged[-1][1], end))
+        else:
+            merged.append((start, end))
+    return np.array(merged).ravel()
 
 
 def _log1p(u: Complexes) -> Complexes:
@@ -288,6 +386,8 @@ def _log1p(u: Complexes) -> Complexes:
     near: Bools = size > 0.5
     with np.errstate(divide="ignore"):
         real = np.where(
-            near, 0.5 * np.log1p(np.maximum(2 * u.real + np.abs(u) ** 2, -0.9)), np.log(np.maximum(size, 1e-30))
+            near,
+            0.5 * np.log1p(np.maximum(2 * u.real + np.abs(u) ** 2, -0.9)),
+            np.log(np.maximum(size, 1e-30)),
         )
     return np.asarray(real + 1j * np.angle(1 + u))

@@ -29,7 +29,7 @@ def cost(honest: Honest, *, bits: int) -> float:
     numbers, largest = max(len(kind.ranks) for kind in honest.kinds), max(kind.n for kind in honest.kinds)
     sums = min(honest.votes, honest.needed, (numbers + 1) ** min(m, 64))
     single, whole = total / m * bits / 30, total * bits / 30
-    return m * sums * numbers * (100 + single * whole) + numbers * largest * (largest * bits / 30)
+    return float(m * sums * numbers * (100 + single * whole) + numbers * largest * (largest * bits / 30))
 
 
 def counted_moments(honest: Honest) -> tuple[Fraction, Fraction]:

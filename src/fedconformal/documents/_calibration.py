@@ -37,6 +37,11 @@ class Answer(Part):
         self.__dict__["weights"] = canonical_weights(self.ranks, self.weights)
         return self
 
+    @property
+    def votes(self) -> tuple[tuple[int, ...], ...]:
+        """The votes of each number, for each level."""
+        return votes_of(self.ranks, self.weights)
+
 
 class Aggregate(Part):
     """Sites that answered through secure aggregation: how many, not which."""
@@ -115,10 +120,7 @@ class CalibrationPart(Part):
 
     def blocks(self, level: int) -> tuple[Block, ...]:
         """The sites that answered, by size, and the ranks they sent at a level with their votes."""
-        answers = [
-            Block(1, answer.n, answer.ranks[level], votes_of(answer.ranks, answer.weights)[level])
-            for answer in self.answers
-        ]
+        answers = [Block(1, answer.n, answer.ranks[level], answer.votes[level]) for answer in self.answers]
         together = [Block(part.count, part.n, part.ranks[level]) for part in self.aggregated or ()]
         return merged([*answers, *together])
 

@@ -54,7 +54,18 @@ def votes_of(ranks: Sequence[Ranks], weights: Weights) -> tuple[tuple[int, ...],
 
 
 def weights_of(votes: Sequence[tuple[int, ...]]) -> Weights:
-    """Votes as documents hold them: none where every number has one, one entry where all are the same."""
+    """Votes as documents hold them: none where every number has one, one entry where all are the same.
+
+    Parameters
+    ----------
+    votes : sequence of tuple of int
+        The votes of each number, for each level.
+
+    Returns
+    -------
+    tuple of tuple of int, or None
+        For `PlanBlock` and `Answer`.
+    """
     if all(vote == 1 for each in votes for vote in each):
         return None
     return tuple(each[:1] if len(set(each)) == 1 else tuple(each) for each in votes)

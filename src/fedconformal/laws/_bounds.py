@@ -67,7 +67,7 @@ def heterogeneous_coverage_bound(
 
     Parameters
     ----------
-    n_sites, n_points, local_rank, server_rank, distortion, weights
+    n_sites, n_points, local_rank, server_rank, distortion, weights : int, sequences and callables
         As for ``CoverageLaw``.
 
     Returns

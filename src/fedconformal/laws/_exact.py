@@ -64,10 +64,12 @@ def exact_cdf(
 
     Parameters
     ----------
-    n_points, local_ranks, server_rank, weights
+    n_points, local_ranks, server_rank : sequences and int
         As for ``exact_mean``.
     c : Fraction
         A coverage in [0, 1].
+    weights : sequence, optional
+        As for ``exact_mean``.
 
     Returns
     -------

@@ -296,7 +296,7 @@ class Design:
 def padded(rows: Iterable[tuple[int, ...]], fill: Ints) -> Ints:
     """Rows of different lengths as an array, the rest filled with a number for each row."""
     listed = list(rows)
-    table = np.repeat(np.asarray(fill)[:, None], max(1, *map(len, listed)), axis=1)
+    table = np.repeat(np.asarray(fill)[:, None], max([1, *map(len, listed)]), axis=1)
     for i, row in enumerate(listed):
         table[i, : len(row)] = row
     return table

@@ -74,18 +74,33 @@ def _found(sites: Sites, goal: Goal, share: Fraction | None, numbers: int) -> li
     """All valid choices that were looked at."""
     n, counts = sites.n_points, sites.counts
     if share is not None:
-        return search(families.with_share(n, counts, share), goal=goal)
-    largest = search(families.maxima(n, counts), goal=goal)
-    if not largest:
+        given: Family | None = families.with_share(n, counts, share)
+        if goal.max_missing and not goal.max_faulty and given is not None:
+            given = _bearing_family(given, goal)
+        return [] if given is None else search(given, goal=goal)
+    largest = families.maxima(n, counts)
+    if not search(largest, goal=goal):
         return []
     shares = families.common_shares(n, counts, goal.level, miss=goal.criterion.rarity(goal))
     several = [families.spaced(n, counts, goal.level, r) for r in range(2, numbers + 1)]
-    if n.size == 1:
-        return search(shares, *several, goal=goal) + largest
-    single = families.joined([shares, families.weighted(n, counts, goal.level)])
+    single = shares if n.size == 1 else families.joined([shares, families.weighted(n, counts, goal.level)])
+    if goal.max_missing and not goal.max_faulty:
+        bearing = [_bearing_family(family, goal) for family in (single, *several, largest)]
+        return search(*(family for family in bearing if family is not None), goal=goal)
     tried = search(single, *several, goal=goal)
-    tried = tried + _alone(sites, goal) if goal.criterion.heeds_spread else _with_all(tried)
-    return tried + largest  # which bear most silence and lies, where nothing better does
+    if n.size > 1:
+        tried = tried + _alone(sites, goal) if goal.criterion.heeds_spread else _with_all(tried)
+    return tried + search(largest, goal=goal)  # which bears most lies, where nothing better does
+
+
+def _bearing_family(family: Family, goal: Goal) -> Family | None:
+    """The vectors that bear as many silent sites as were asked for: the ranks they send decide."""
+    rows = family.ranks.reshape(len(family), -1)
+    different, which = np.unique(rows, axis=0, return_inverse=True)
+    ones = np.ones_like(family.ranks[0])
+    reports = [Reports(family.n_points, family.counts, row.reshape(ones.shape), ones) for row in different]
+    bears = np.array([report.survive(goal, goal.max_missing or 0) for report in reports])
+    return families.chosen(family, bears[which.ravel()])
 
 
 def _with_all(tried: list[Choice]) -> list[Choice]:
@@ -118,8 +133,9 @@ def _picked(tried: list[Choice], goal: Goal, sites: Sites) -> Choice | None:
 
     It never costs more than fewer numbers, or the largest site alone, would.
     """
-    if goal.max_missing:
-        tried = [choice for choice in tried if _survives(choice, goal, goal.max_missing)]
+    if goal.max_missing and goal.max_faulty:  # what lies can do depends on the weights too
+        ordered = sorted(tried, key=lambda choice: cost(choice, goal))
+        return next((choice for choice in ordered if _survives(choice, goal, goal.max_missing)), None)
     if goal.max_missing is not None:
         return best(tried, goal)
     chosen, limit = None, _cost_alone(sites, goal)

@@ -13,7 +13,7 @@ from functools import cached_property
 
 import numpy as np
 
-from fedconformal._typing import Floats, Ints
+from fedconformal._typing import Bools, Floats, Ints
 from fedconformal._validation import rank_of
 
 _WORK = 1_000_000  # entries of the rank matrix
@@ -23,6 +23,8 @@ _OFFSET = 1.5  # of the middle rank from the level's own, in standard deviations
 _SPACING = (0.2, 1.4)  # of neighbouring ranks, likewise
 _UNITS = (1, 2, 3, 4, 6, 8, 12)  # votes of the largest site
 _FEW = 50  # sizes up to which a finer grid is looked at
+_STRETCHED = 5  # numbers from which on the outermost are also tried further out
+_VOTES = 300  # of all blocks together, about, where votes count scores
 _FINEST_VOTE = 32  # no site has more votes per number than this, where votes count scores
 
 
@@ -82,6 +84,14 @@ class Family:
         before = np.cumsum(counts, axis=1) - counts
         taken: Ints = (votes * np.clip(f - before, 0, counts)).sum(axis=1)
         return taken
+
+
+def chosen(family: Family, kept: Bools) -> Family | None:
+    """Some vectors of a family; None if there is none."""
+    if not kept.any():
+        return None
+    shares = tuple(share for share, keep in zip(family.shares, kept.tolist(), strict=True) if keep)
+    return Family(family.n_points, family.counts, family.ranks[kept], family.weights[kept], shares)
 
 
 def fixed(n_points: Ints, counts: Ints, ranks: Ints, weights: Ints) -> Family:
@@ -168,19 +178,33 @@ def weighted(n_points: Ints, counts: Ints, level: Fraction) -> Family:
 
 
 def spaced(n_points: Ints, counts: Ints, level: Fraction, numbers: int) -> Family:
-    """Several numbers per site, spaced in proportion to a site's spread, with votes that count scores."""
-    spread = _spread(n_points, float(level))
-    middle = _middle(n_points, level)
+    """Several numbers per site, spaced in proportion to a site's spread, with votes that count scores.
+
+    Spaced evenly; where there are many, also with the outermost a step further out and votes to match.
+    """
+    spread, middle = _spread(n_points, float(level)), _middle(n_points, level)
+    centres = middle + _offsets(n_points)[:, None] * spread
+    finest = max(3, min(_FINEST_VOTE, _VOTES // n_points.size))
     parts = []
     for spacing in np.linspace(*_SPACING, 17 if n_points.size <= _FEW else 9):
         step = np.maximum(1, np.rint(spacing * spread)).astype(np.int64)
-        step = np.where(n_points >= numbers, np.minimum(step, (n_points - 1) // max(numbers - 1, 1)), step)
-        step = np.maximum(step, 1)
-        ranks = _placed(n_points, middle + _offsets(n_points)[:, None] * spread, step, numbers)
-        unit = max(1.0, float(step.max()) / _FINEST_VOTE)
+        unit = max(1.0, float(step.max()) / finest)
         votes = np.maximum(1, np.rint(step / unit)).astype(np.int64)
-        parts.append(_crossed(n_points, counts, ranks, votes[None, :]))
+        for places, shares in _patterns(numbers):
+            ranks = _placed(n_points, centres, step, places)
+            parts.append(_crossed(n_points, counts, ranks, votes[None, :], shares))
     return joined(parts)
+
+
+def _patterns(numbers: int) -> list[tuple[Ints, Ints]]:
+    """Where numbers lie, in steps from the first, and votes in proportion to the scores they stand for."""
+    even = (np.arange(numbers), np.ones(numbers, dtype=np.int64))
+    if numbers < _STRETCHED:
+        return [even]
+    places = np.r_[0, np.arange(2, numbers), numbers + 1]
+    votes = np.full(numbers, 2)
+    votes[[0, -1]], votes[[1, -2]] = 4, 3
+    return [even, (places, votes)]
 
 
 def joined(families: list[Family]) -> Family:
@@ -197,22 +221,27 @@ def joined(families: list[Family]) -> Family:
     )
 
 
-def _crossed(n_points: Ints, counts: Ints, ranks: Ints, weights: Ints) -> Family:
-    """Every rank vector with every choice of weights for the blocks, these in lowest terms."""
+def _crossed(n_points: Ints, counts: Ints, ranks: Ints, weights: Ints, shares: Ints | None = None) -> Family:
+    """Every rank vector with every choice of weights for the blocks, these in lowest terms.
+
+    ``shares`` are the votes of a site's numbers relative to each other.
+    """
     weights = np.unique(weights // np.gcd.reduce(weights, axis=1, keepdims=True), axis=0)
     v, w = len(ranks), len(weights)
     every = np.repeat(ranks, w, axis=0)
     sent = every <= n_points[None, :, None]
-    votes = np.tile(weights, (v, 1))[:, :, None] * sent
+    votes = np.tile(weights, (v, 1))[:, :, None] * (1 if shares is None else shares) * sent
     return Family(n_points, counts, every, votes, (None,) * (v * w))
 
 
-def _placed(n_points: Ints, centres: Floats, step: Ints, numbers: int) -> Ints:
+def _placed(n_points: Ints, centres: Floats, step: Ints, places: Ints) -> Ints:
     """Ranks round each centre that lie between 1 and n; a site with too few scores sends all it has."""
-    place = np.arange(numbers)
-    first = np.rint(centres - (numbers - 1) / 2 * step).astype(np.int64)
-    first = np.clip(first, 1, np.maximum(1, n_points - (numbers - 1) * step))
-    ranks = first[:, :, None] + place * step[None, :, None]
+    width = int(places[-1])
+    fits = np.where(n_points > width, (n_points - 1) // max(width, 1), 1)
+    step = np.maximum(1, np.minimum(step, fits))
+    first = np.rint(centres - width / 2 * step).astype(np.int64)
+    first = np.clip(first, 1, np.maximum(1, n_points - width * step))
+    ranks = first[:, :, None] + places * step[None, :, None]
     return np.where(ranks <= n_points[None, :, None], ranks, n_points[None, :, None] + 1)
 
 

@@ -60,5 +60,16 @@ class RankRule:
 
 
 def usual_spacing(numbers: int) -> Fraction | None:
-    """The spacing at which so many numbers say most of a level's quantile, roughly; None for one number."""
+    """The spacing at which so many numbers say most of a level's quantile, roughly.
+
+    Parameters
+    ----------
+    numbers : int
+        How many numbers a site sends.
+
+    Returns
+    -------
+    Fraction or None
+        In standard deviations of a site's count; None for one number.
+    """
     return None if numbers == 1 else Fraction(29, 10 * numbers + 3)

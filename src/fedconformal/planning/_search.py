@@ -41,7 +41,8 @@ def search(*families: Family, goal: Goal) -> list[Choice]:
     Of several families only those vectors are checked that may be as good as the most promising of all.
     """
     searches = [(_PlainSearch if family.is_plain else _VoteSearch)(family, goal) for family in families]
-    lowest = min(float(each.promising.min()) for each in searches) if len(searches) > 1 else math.inf
+    lowest = min((float(each.promising.min()) for each in searches), default=math.inf)
+    lowest = lowest if len(searches) > 1 else math.inf
     return [choice for each in searches for choice in each.tried(lowest)]
 
 

@@ -46,7 +46,8 @@ class Reports:
         if n_silent >= int(self.counts[asked].sum()):
             return False
         if goal.max_faulty:
-            left = left_over(np.where(asked, self.counts, 0), n_silent)
+            # Sites too small for their rank send +inf, unless they lie.
+            left = left_over(np.where(self.weights.any(axis=1), self.counts, 0), n_silent)
             return left is not None and all(self._reach(goal, counts) for counts in left)
         law = _Largest(self, asked, n_silent)
         return _keeps(law, goal) or goal.criterion.settles(_LargestOfAll.of(law), goal)

@@ -1,0 +1,327 @@
+"""Several numbers per site and weighted votes, from the plan to the threshold."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+
+import fedconformal as fc
+from documents.samples import with_digest
+from fedconformal.audit import verify
+from fedconformal.documents import ReportPart, Sent
+from protocol.sending import GROUPS, SITES, answered, drawn, federation
+from support import kolmogorov_distance, kolmogorov_limit
+
+UNEVEN = {"A": 12, "B": 30, "C": 50}
+
+
+def by_definition(values, weights, votes):
+    """The smallest v with the votes of all numbers up to v at least those needed, as it is written."""
+    numbers = [
+        (v, w) for each, ws in zip(values, weights, strict=True) for v, w in zip(each, ws, strict=True)
+    ]
+    reached = [v for v, _ in numbers if sum(w for u, w in numbers if u <= v) >= votes]
+    return min(reached, default=math.inf)
+
+
+class TestThreshold:
+    def test_is_the_smallest_value_whose_votes_reach_those_needed(self):
+        """Plans, weights and numbers made up at random, with ties and +inf, through files and reports."""
+        rng, kinds = np.random.default_rng(0), set()
+        for _ in range(120):
+            m, r = int(rng.integers(1, 6)), int(rng.integers(1, 4))
+            weights = rng.integers(1, 6, size=m).tolist()
+            total = r * sum(weights)
+            content = self._plan(weights, r, votes=int(rng.integers(1, total + 1)))
+            plan = fc.Plan.from_json(json.dumps(with_digest(content)))
+            values = np.sort(rng.integers(0, 6, size=(m, r)), axis=1).astype(float)
+            values[np.sort(rng.random((m, r)), axis=1) > 0.9] = math.inf
+            reports = [self._report(plan, j, row) for j, row in enumerate(values.tolist())]
+            found = fc.calibrate(plan, reports)
+            expected = by_definition(values.tolist(), [[w] * r for w in weights], plan.server_rank)
+            assert found.threshold == expected, (values, weights, plan.server_rank)
+            assert found.server_rank == plan.server_rank
+            kinds.add(math.isfinite(expected))
+        assert kinds == {True, False}
+
+    @staticmethod
+    def _plan(weights, r, *, votes):
+        """A plan as a file holds it: sites of 40 scores that send r numbers each, with these votes."""
+        content = json.loads(fc.plan(n_points={f"{j}": 40 for j in range(len(weights))}).to_json())
+        blocks = [
+            {"count": 1, "n": 40, "ranks": [[30 + i for i in range(r)]], "weights": [[w]], "names": [f"{j}"]}
+            for j, w in enumerate(weights)
+        ]
+        for block in blocks:
+            if block.get("weights") == [[1]]:
+                block.pop("weights")
+        content["parts"][0].update(blocks=blocks, levels=[{"confidence_level": 0.9, "server_rank": votes}])
+        return content
+
+    @staticmethod
+    def _report(plan, j, values):
+        ranks = plan.ranks_for(40, site=f"{j}")[0]
+        part = ReportPart(n=40, levels=(Sent(ranks=ranks, values=tuple(values)),))
+        return fc.Report(plan=plan.digest, site=f"{j}", parts=(part,))
+
+    def test_numbers_of_a_site_may_have_different_votes(self):
+        content = json.loads(fc.plan(n_points={"A": 40, "B": 40}).to_json())
+        content["parts"][0].update(
+            blocks=[
+                {"count": 1, "n": 40, "ranks": [[30, 38]], "weights": [[5, 1]], "names": ["A"]},
+                {"count": 1, "n": 40, "ranks": [[35]], "weights": [[2]], "names": ["B"]},
+            ],
+            levels=[{"confidence_level": 0.9, "server_rank": 6}],
+        )
+        plan = fc.Plan.from_json(json.dumps(with_digest(content)))
+        assert list(plan.weights) == [(5, 1), 2]
+        for a, b, expected in [((1.0, 2.0), 9.0, 2.0), ((1.0, 4.0), 3.0, 3.0), ((7.0, 8.0), 3.0, 7.0)]:
+            parts = [
+                ReportPart(n=40, levels=(Sent(ranks=ranks, values=values),))
+                for ranks, values in (((30, 38), a), ((35,), (b,)))
+            ]
+            reports = [
+                fc.Report(plan=plan.digest, site=site, parts=(part,))
+                for site, part in zip("AB", parts, strict=True)
+            ]
+            found = fc.calibrate(plan, reports)
+            assert found.threshold == expected
+            assert found.answers[0].weights == ((5, 1),)
+            assert fc.Calibration.from_json(found.to_json()) == found
+
+
+class TestLaw:
+    @pytest.mark.parametrize("criterion", ["stable", "conditional"])
+    def test_of_uneven_sites_that_send_three_numbers(self, criterion):
+        """1,500 runs through reports and calibration; fails by chance with probability 1e-7 (Massart)."""
+        plan = fc.plan(n_points=UNEVEN, confidence_level=0.8, criterion=criterion, numbers=3)
+        assert all(len(ranks) == 3 for ranks in plan.local_ranks)
+        assert len(set(plan.weights)) > 1
+        runs = 1500
+        coverage = [fc.calibrate(plan, _uniform(plan, seed)).threshold for seed in range(runs)]
+        assert kolmogorov_distance(np.array(coverage), plan.law.cdf) < kolmogorov_limit(runs)
+
+    def test_is_kept_by_those_who_answered(self):
+        """Three numbers each, one site silent: 600 runs; fails by chance with probability 1e-7 (Massart)."""
+        plan = fc.plan(n_points=UNEVEN, confidence_level=0.8, numbers=3)
+        runs, reports = 600, [_uniform(plan, seed) for seed in range(600)]
+        found = fc.calibrate(plan, reports[0][1:])
+        assert found.missing == ("A",)
+        assert found.law.mean() >= 0.8
+        votes = dict(zip(UNEVEN, plan.weights, strict=True))
+        coverage = [
+            by_definition(
+                [each.values[0] for each in there[1:]],
+                [[votes[each.site]] * 3 for each in there[1:]],
+                found.server_rank,
+            )
+            for there in reports
+        ]
+        assert found.threshold == coverage[0]
+        assert kolmogorov_distance(np.array(coverage), found.law.cdf) < kolmogorov_limit(runs)
+
+    def test_the_auditor_agrees(self):
+        plan = fc.plan(n_points=UNEVEN, confidence_level=[0.7, 0.8], numbers=2)
+        reports = _uniform(plan, 0)
+        for there in (reports, reports[1:]):
+            findings = verify(fc.calibrate(plan, there), there)
+            assert [finding for finding in findings if finding.holds is not True] == []
+
+
+def _uniform(plan, seed):
+    rng = np.random.default_rng(seed)
+    return [fc.report(plan, rng.random(n), site=site) for site, n in UNEVEN.items()]
+
+
+class TestReports:
+    def test_hold_the_scores_of_the_planned_ranks(self):
+        plan = fc.plan(n_points=UNEVEN, confidence_level=[0.7, 0.8], numbers=3)
+        scores = np.random.default_rng(1).permutation(50).astype(float)
+        sent = fc.report(plan, scores, site="C")
+        for ranks, values in zip(plan.ranks_for(50, site="C"), sent.values, strict=True):
+            assert values == tuple(rank - 1.0 for rank in ranks)
+        assert sent.value == sent.values
+
+    def test_with_other_ranks_or_too_few_numbers_do_not_count(self):
+        plan = fc.plan(n_points=UNEVEN, confidence_level=0.8, numbers=3)
+        reports = _uniform(plan, 0)
+        part = reports[0].parts[0]
+        ranks, values = part.ranks[0], part.values[0]
+        for kept in ((ranks[:2], values[:2]), ((), ()), ((*ranks[:2], ranks[2] + 1), values)):
+            forged = part.model_copy(update={"levels": (Sent(ranks=kept[0], values=kept[1]),)})
+            wrong = reports[0].model_copy(update={"parts": (forged,)})
+            with pytest.raises(fc.RefusedReportsError, match="instead of"):
+                fc.calibrate(plan, [wrong, *reports[1:]])
+
+    def test_a_site_with_fewer_scores_sends_all_it_has(self):
+        plan = fc.plan(n_points={"A": 2, "B": 60, "C": 60}, confidence_level=0.8, numbers=5)
+        sent = fc.report(plan, [3.0, 1.0], site="A")
+        assert sent.values == ((1.0, 3.0),)
+
+
+class TestOpenPlans:
+    SIZES = {"A": 3, "B": 40, "C": 90, "D": 200}  # noqa: RUF012
+
+    @pytest.mark.parametrize("criterion", ["stable", "marginal", "conditional"])
+    def test_five_numbers_end_to_end(self, criterion):
+        plan = fc.plan(confidence_level=0.9, criterion=criterion, numbers=5)
+        assert fc.Plan.from_json(plan.to_json()) == plan
+        assert (plan.levels[0].numbers, plan.levels[0].spacing) == (5, "29/53")
+        reports = federation(plan, self.SIZES)
+        assert [len(report.values[0]) for report in reports] == [3, 5, 5, 5]
+        found = fc.calibrate(plan, reports)
+        ranks = [report.ranks[0] for report in reports]
+        law = fc.CoverageLaw(
+            n_points=list(self.SIZES.values()), local_rank=ranks, server_rank=found.server_rank
+        )
+        assert found.law.mean() == pytest.approx(law.mean(), abs=1e-12)
+        assert law.cdf(0.9) <= 0.1 if criterion == "conditional" else law.mean() >= 0.9
+        values = [report.values[0] for report in reports]
+        ones = [[1] * len(each) for each in values]
+        assert found.threshold == by_definition(values, ones, found.server_rank)
+        assert fc.Calibration.from_json(found.to_json()) == found
+        assert [finding for finding in verify(found, reports) if finding.holds is not True] == []
+
+    def test_a_larger_site_cannot_buy_votes(self):
+        """Sizes are what sites say they are, so every number has one vote."""
+        plan = fc.plan(confidence_level=0.9, numbers=5)
+        assert plan.part.votes_for(10**12) == plan.part.votes_for(5) == ((1,) * 5,)
+
+    def test_several_numbers_are_sharper_than_one(self):
+        one, five = (fc.plan(confidence_level=0.9, numbers=numbers) for numbers in (1, 5))
+        sizes = {f"{j}": 80 for j in range(8)}
+        laws = [fc.calibrate(plan, federation(plan, sizes)).law for plan in (one, five)]
+        assert laws[1].std() < 0.95 * laws[0].std()
+
+
+class TestGroupsAndLevels:
+    def test_groups_with_two_numbers(self):
+        rng = np.random.default_rng(5)
+        data = {site: drawn(GROUPS, rng, site=site) for site in SITES}
+        plan = fc.plan(groups=GROUPS, confidence_level=0.8, numbers=2)
+        reports = answered(plan, data)
+        found = fc.calibrate(plan, reports)
+        for label, by_site in GROUPS.items():
+            there = {site: n for site, n in by_site.items() if n}
+            alone = fc.plan(n_points=there, confidence_level=0.8, numbers=2)
+            assert plan[label] == alone
+            apart = [
+                fc.report(alone, scores[labels == label], site=site)
+                for site, (scores, labels) in data.items()
+                if site in there
+            ]
+            assert found.threshold[label] == fc.calibrate(alone, apart).threshold
+            assert all(len(ranks) == 2 for ranks in plan.local_ranks[label])
+        assert [finding for finding in verify(found, reports) if finding.holds is not True] == []
+
+    def test_a_site_answers_for_the_groups_that_it_is_asked_for(self):
+        """The large site decides alone in one group; in the other both have a say."""
+        sizes = {"old": {"A": 20, "B": 400}, "young": {"A": 60, "B": 60}}
+        plan = fc.plan(groups=sizes, confidence_level=0.8, max_missing=0)
+        assert plan["old"].part.asked_names == ("B",)
+        assert plan["young"].part.asked_names == ("A", "B")
+        rng = np.random.default_rng(0)
+        reports = answered(plan, {site: drawn(sizes, rng, site=site) for site in "AB"})
+        assert [sorted(report.by_label) for report in reports] == [["young"], ["old", "young"]]
+        found = fc.calibrate(plan, reports)
+        assert found.missing == {"old": (), "young": ()}
+        assert [finding for finding in verify(found, reports) if finding.holds is not True] == []
+        only_old = {"groups": {"old": sizes["old"]}, "confidence_level": 0.8, "max_missing": 0}
+        with pytest.raises(ValueError, match="the plan does not ask site 'A'"):
+            fc.report(fc.plan(**only_old), np.arange(20.0), site="A", groups=["old"] * 20)
+
+    def test_each_level_is_planned_as_if_alone(self):
+        wishes = {"n_points": UNEVEN, "numbers": 2}
+        several = fc.plan(**wishes, confidence_level=[0.6, 0.8])
+        alone = [fc.plan(**wishes, confidence_level=level) for level in (0.6, 0.8)]
+        assert several.server_rank == tuple(plan.server_rank for plan in alone)
+        assert [list(ranks) for ranks in several.local_ranks] == [list(plan.local_ranks) for plan in alone]
+        assert [list(weights) for weights in several.weights] == [list(plan.weights) for plan in alone]
+        reports = _uniform(several, 3)
+        low, high = fc.calibrate(several, reports).threshold
+        assert low <= high
+        sent = [[fc.report(plan, np.random.default_rng(9).random(50), site="C").values[0]] for plan in alone]
+        both = fc.report(several, np.random.default_rng(9).random(50), site="C")
+        assert both.values == (sent[0][0], sent[1][0])
+
+    def test_a_site_may_be_asked_at_one_level_only(self):
+        """It sends an empty list for the other, counts as having answered, and is missing for neither."""
+        content = json.loads(
+            fc.plan(n_points={"A": 60, "B": 80}, confidence_level=[0.8, 0.9], local_ranks="paper").to_json()
+        )
+        part = content["parts"][0]
+        part["levels"][0] = {"confidence_level": 0.8, "server_rank": 1}
+        part["blocks"][0]["ranks"] = [[], [55]]
+        plan = fc.Plan.from_json(json.dumps(with_digest(content)))
+        assert plan.part.asked_names == ("A", "B")
+        rng = np.random.default_rng(0)
+        reports = [fc.report(plan, rng.random(n), site=site) for site, n in (("A", 60), ("B", 80))]
+        assert [len(values) for values in reports[0].values] == [0, 1]
+        found = fc.calibrate(plan, reports)
+        assert (found.missing, found.n_answers) == ((), 2)
+        assert found.thresholds[0] == reports[1].values[0][0]
+        assert [finding for finding in verify(found, reports) if finding.holds is not True] == []
+        assert fc.Calibration.from_json(found.to_json()) == found
+        without = fc.calibrate(plan, reports[1:])
+        assert (without.missing, without.thresholds[0]) == (("A",), found.thresholds[0])
+
+
+class TestArguments:
+    @pytest.mark.parametrize(
+        ("options", "error", "words"),
+        [
+            ({"numbers": 0}, ValueError, "numbers must be between 1 and 20, got 0"),
+            ({"numbers": -1}, ValueError, "numbers must be between 1 and 20, got -1"),
+            ({"numbers": 21}, ValueError, "numbers must be between 1 and 20, got 21"),
+            ({"numbers": 2.5}, TypeError, "numbers must be a whole number between 1 and 20, got 2.5"),
+            ({"numbers": True}, TypeError, "numbers must be a whole number between 1 and 20, got True"),
+            ({"numbers": "3"}, TypeError, "numbers must be a whole number between 1 and 20, got '3'"),
+            ({"numbers": None}, TypeError, "numbers must be a whole number between 1 and 20, got None"),
+            ({"max_missing": -1}, ValueError, "max_missing must be >= 0, got -1"),
+            ({"max_missing": 1.5}, TypeError, "max_missing must be a whole number >= 0, got 1.5"),
+            ({"max_missing": True}, TypeError, "max_missing must be a whole number >= 0, got True"),
+            ({"max_missing": "1"}, TypeError, "max_missing must be a whole number >= 0, got '1'"),
+            (
+                {"numbers": 2, "privacy": fc.Privacy(epsilon=2.0, bins=fc.Bins.uniform(0, 1, 20))},
+                ValueError,
+                "numbers must be 1 with privacy, got 2: epsilon would be split over the numbers of a site",
+            ),
+            (
+                {"numbers": 2, "local_ranks": "paper"},
+                ValueError,
+                "numbers must be 1 with local_ranks, which fixes one rank for each site, got 2",
+            ),
+            ({"numbers": 2, "local_ranks": 0.9}, ValueError, "numbers must be 1 with local_ranks"),
+            (
+                {"numbers": 2, "promise": "each-site"},
+                ValueError,
+                "numbers must be 1 with promise 'each-site', got 2",
+            ),
+            (
+                {"numbers": 2, "promise": "each-site", "n_points": None},
+                ValueError,
+                "numbers must be 1 with promise 'each-site', got 2",
+            ),
+        ],
+    )
+    def test_a_refusal_names_argument_value_and_range(self, options, error, words):
+        with pytest.raises(error, match=words) as caught:
+            fc.plan(**{"n_sites": 5, "n_points": 300, **options})
+        assert "\n" not in str(caught.value)
+
+    def test_more_silence_than_sites_is_infeasible(self):
+        for missing in (3, 4, 1000):
+            plan = fc.plan(n_sites=3, n_points=50, max_missing=missing, on_infeasible="ignore")
+            assert not plan.feasible
+            assert plan.levels[0].advice.n_sites == missing + 1
+        assert fc.plan(n_sites=3, n_points=50, max_missing=2).feasible
+
+    def test_the_advice_counts_silent_sites(self):
+        plan = fc.plan(n_sites=2, n_points=5, max_missing=1, criterion="marginal", on_infeasible="ignore")
+        advice = plan.levels[0].advice
+        assert (advice.n_points, advice.n_sites) == (9, 3)
+        options = {"max_missing": 1, "criterion": "marginal", "on_infeasible": "ignore"}
+        assert fc.plan(n_sites=2, n_points=9, **options).feasible
+        assert not fc.plan(n_sites=2, n_points=8, **options).feasible
+        assert fc.plan(n_sites=3, n_points=5, **options).feasible
