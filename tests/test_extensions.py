@@ -53,14 +53,16 @@ class Spare(Promise):
 
     def votes(self, design):
         votes, advice = design.sending.votes(design)
-        return (votes, advice) if advice is not None else (min(votes + 1, design.n_sites), None)
+        return (votes, advice) if advice is not None else (min(votes + 1, design.total_votes), None)
 
     def law(self, design):
         sites = design.sending.site_law(design.blocks)
-        return CoverageLaw.of_sites(sites, design.counts, server_rank=design.server_rank)
+        return CoverageLaw.of_sites(
+            sites, design.counts, server_rank=design.server_rank, weights=design.weights
+        )
 
     def _one_more(self, design):
-        spare = design.is_finite and design.server_rank < design.n_sites
+        spare = design.is_finite and design.server_rank < design.total_votes
         return replace(design, server_rank=design.server_rank + 1) if spare else design
 
     def assumed(self):
@@ -227,14 +229,27 @@ class TestCriterion:
 class TestPromise:
     @pytest.fixture
     def plan(self, registered):
-        return fc.plan(n_points=SIZES, promise="spare", criterion="marginal")
+        return fc.plan(n_points=SIZES, promise="spare", criterion="marginal", local_ranks="paper")
 
     def test_the_plan_has_one_vote_more(self, plan):
-        usual = fc.plan(n_points=SIZES, criterion="marginal")
+        usual = fc.plan(n_points=SIZES, criterion="marginal", local_ranks="paper")
         assert plan.local_ranks == list(usual.local_ranks)
         assert plan.server_rank == usual.server_rank + 1
         assert plan.law.mean() > usual.law.mean() >= 0.9
-        assert fc.plan(n_points=SIZES, promise="spare") == plan  # its own default criterion
+        assert fc.plan(n_points=SIZES, promise="spare", local_ranks="paper") == plan  # its own criterion
+
+    def test_weighted_votes_and_several_numbers(self):
+        for options in ({"max_missing": 1}, {"numbers": 2}):
+            usual, plan = (
+                fc.plan(n_points=SIZES, criterion="marginal", promise=promise, **options)
+                for promise in ("population", "spare")
+            )
+            assert list(plan.weights) == list(usual.weights)
+            assert plan.server_rank == usual.server_rank + 1
+            assert plan.law.mean() >= usual.law.mean() >= 0.9
+            found = fc.calibrate(plan, answered(plan))
+            assert found.server_rank == plan.server_rank
+            assert fc.Calibration.from_json(found.to_json()) == found
 
     def test_from_reports_to_the_certificate(self, plan):
         reports = answered(plan)
@@ -261,7 +276,7 @@ class TestPromise:
         assert private.server_rank == fc.plan(5, 300, criterion="marginal", privacy=privacy).server_rank + 1
 
     def test_on_the_terminal(self, plan, run):
-        found = on_the_terminal(run, plan, "--promise", "spare")
+        found = on_the_terminal(run, plan, "--promise", "spare", "--local-ranks", "paper")
         assert found.plan.promise == "spare"
 
     def test_once_it_is_gone_its_plans_cannot_be_read(self, plan):

@@ -63,7 +63,7 @@ class _Claim:
         return [votes for _, _, votes, count in self.kinds for _ in range(count)]
 
     @property
-    def law(self) -> Recount:
+    def recount(self) -> Recount:
         faulty = self.calibration.plan.max_faulty
         return Recount(self.sizes, self.ranks, self.votes, faulty, self.weights)
 
@@ -104,7 +104,7 @@ def _unknown(claim: _Claim) -> Finding:
 
 def _mean(claim: _Claim) -> Finding:
     """Mean coverage, exactly where that can be had."""
-    law, goal = claim.law, claim.goal
+    law, goal = claim.recount, claim.goal
     name = f"{claim.name}: mean coverage is at least the level"
     if law.countable:
         mean, _ = law.exact_moments()
@@ -122,7 +122,7 @@ def _mean(claim: _Claim) -> Finding:
 
 def _reached(claim: _Claim) -> Finding:
     """The probability that the coverage reaches the level."""
-    law, level, delta = claim.law, claim.goal, claim.delta
+    law, level, delta = claim.recount, claim.goal, claim.delta
     name = f"{claim.name}: coverage reaches it with probability 1 - {float(delta):g}"
     if law.countable_at(level):
         missed = law.exact_cdf(level)

@@ -60,7 +60,7 @@ class Recount:
     --------
     >>> mean, _ = Recount([9, 9], [(8, 9), (8, 9)], 3).exact_moments()
     >>> print(f"{float(mean):.4f}")
-    0.8990
+    0.8947
     """
 
     sizes: Sequence[int]

@@ -108,8 +108,10 @@ class Sites:
         max_faulty: int,
     ) -> "Sites":
         """From one entry for each site; votes are counted in the largest unit that all are multiples of."""
-        rows = zip(sizes, ranks, [1] * len(sizes) if weights is None else weights, strict=True)
-        given = Counter(_kind(n, sent, votes) for n, sent, votes in rows)
+        each = [1] * len(sizes) if weights is None else map(_hashable, weights)
+        given = Counter[Kind]()
+        for row, count in Counter(zip(sizes, map(_hashable, ranks), each, strict=True)).items():
+            given[_kind(*row)] += count
         asked = {kind: count for kind, count in given.items() if kind.votes}
         unit = math.gcd(*(vote for kind in asked for vote in kind.votes)) or 1
         kinds = {kind.in_units(unit): count for kind, count in asked.items()}
@@ -192,10 +194,14 @@ class Sites:
         return Honest(+kept, choice.needed)
 
 
-def _kind(n: int, ranks: Entry, votes: Entry) -> Kind:
+def _hashable(entry: Entry) -> int | tuple[int, ...]:
+    return tuple(entry) if isinstance(entry, Sequence) else int(entry)
+
+
+def _kind(n: int, ranks: int | tuple[int, ...], votes: int | tuple[int, ...]) -> Kind:
     """One site; all infinite numbers are one, as are numbers of one rank."""
-    sent = tuple(ranks) if isinstance(ranks, Sequence) else (int(ranks),)
-    each = tuple(votes) if isinstance(votes, Sequence) else (int(votes),) * len(sent)
+    sent = (ranks,) if isinstance(ranks, int) else ranks
+    each = (votes,) * len(sent) if isinstance(votes, int) else votes
     if n < 1 or any(rank < 1 for rank in sent) or any(vote < 1 for vote in each):
         raise ValueError(f"sizes, ranks and votes must be at least 1, got {n}, {sent} and {each}")
     held = Counter[int]()

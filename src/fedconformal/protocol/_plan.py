@@ -143,7 +143,7 @@ def plan(
     (92, 4, 0.9023)
     >>> chosen = fc.plan(groups={"young": {"A": 90, "B": 60}, "old": {"A": 40, "B": 200}})
     >>> {label: round(law.mean(), 4) for label, law in chosen.law.items()}
-    {'old': 0.9012, 'young': 0.9083}
+    {'old': 0.9005, 'young': 0.9083}
     """
     _validation.choice("on_infeasible", on_infeasible, ("warn", "raise", "ignore"))
     rule = _score(score) if groups is None else _common_score(_score(score), groups)
