@@ -81,7 +81,7 @@ def in_this_process(command, directory):
     """A command of ours without the second that a new process takes to start."""
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
-        code = main(shlex.split(command, comments=True)[1:])
+        code = main(shlex.split(command.replace("\\\n", " "), comments=True)[1:])
     return code, printed.getvalue()
 
 

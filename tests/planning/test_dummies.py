@@ -1,5 +1,6 @@
 """Sites that can never change the threshold are not asked, and only those."""
 
+from fractions import Fraction
 from itertools import product
 
 import numpy as np
@@ -7,7 +8,9 @@ import pytest
 
 import fedconformal as fc
 from fedconformal.audit import verify
+from fedconformal.planning import PROMISES, Block, Design, Exact, Goal
 from fedconformal.planning._dummies import matters
+from fedconformal.planning._exact import _asked
 from fedconformal.protocol._calibrate import smallest_with
 
 
@@ -58,6 +61,13 @@ def test_too_many_votes_to_list_are_taken_as_needed():
     """Certainty is needed to leave a site out."""
     weights = np.array([10**6, 1])
     assert matters(weights, np.ones(2, dtype=int), np.ones(2, dtype=int), 10**6).tolist() == [True, True]
+
+
+def test_nobody_is_left_out_where_a_site_has_numbers_of_different_votes():
+    """Seven votes of the first site and one of the second make eight: no multiple of four says so."""
+    blocks = (Block(1, 200, (176, 180, 182, 184, 188), (4, 3, 2, 3, 4)), Block(1, 20, (18,), (1,)))
+    design = Design(Goal(Fraction(9, 10)), PROMISES["population"](), Exact(5), blocks, 8)
+    assert _asked(design) is design
 
 
 class TestInARound:

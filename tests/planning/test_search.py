@@ -78,25 +78,47 @@ class TestEqualSites:
         assert "one site that stays silent can make the threshold infinite" in paper.notes[-1]
 
 
+def best_common_share(sizes, level, criterion):
+    """What the best common share costs, by brute force in whole numbers; inf where none is valid.
+
+    On average the spread does not count, and a share that leaves small sites out is no better than one that
+    does not: these are looked at only where there is no other.
+    """
+    shares = {Fraction(i, n + 1) for n in sizes for i in range(1, n + 1)}
+    vectors = {tuple(math.ceil(share * (n + 1)) for n in sizes) for share in shares} | {tuple(sizes)}
+    with_all = {ranks for ranks in vectors if all(l <= n for l, n in zip(ranks, sizes, strict=True))}
+    if criterion == "marginal":
+        found = lowest_cost(sizes, with_all, level, criterion)
+        return found if found < math.inf else lowest_cost(sizes, vectors, level, criterion)
+    return lowest_cost(sizes, vectors, level, criterion)
+
+
+def lowest_cost(sizes, vectors, level, criterion):
+    a, best = Fraction(str(level)), math.inf
+    for ranks in vectors:
+        for k in range(1, sum(l <= n for l, n in zip(ranks, sizes, strict=True)) + 1):
+            mean = exact_mean(sizes, ranks, k)
+            bound = float(mean - a) ** 2 if criterion == "stable" else float(mean)
+            if bound >= best:
+                continue
+            if criterion == "conditional":
+                valid = exact_cdf(sizes, ranks, k, a) <= Fraction(1, 10)
+            else:
+                valid = mean >= a
+            if valid and criterion == "stable":
+                law = fc.CoverageLaw(n_points=sizes, local_rank=list(ranks), server_rank=k)
+                bound = cost_of(law, level, criterion)
+            best = min(best, bound) if valid else best
+    return best
+
+
 class TestUnevenSites:
     @settings(max_examples=60)
     @given(st.lists(st.integers(1, 14), min_size=1, max_size=5), levels, criteria)
     def test_are_never_worse_off_than_with_the_best_common_share_of_all(self, sizes, level, criterion):
         """Weights can only add to what one vote each gives; sites of one size have one vote each."""
         plan = quiet(n_points=sizes, confidence_level=level, criterion=criterion, max_missing=0)
-        a = Fraction(str(level))
-        best = math.inf
-        shares = {Fraction(i, n + 1) for n in sizes for i in range(1, n + 1)}
-        vectors = [[math.ceil(share * (n + 1)) for n in sizes] for share in shares]
-        for ranks in (*vectors, sizes):
-            for k in range(1, sum(l <= n for l, n in zip(ranks, sizes, strict=True)) + 1):
-                if criterion == "conditional":
-                    valid = exact_cdf(sizes, ranks, k, a) <= Fraction(1, 10)
-                else:
-                    valid = exact_mean(sizes, ranks, k) >= a
-                if valid:
-                    law = fc.CoverageLaw(n_points=sizes, local_rank=ranks, server_rank=k)
-                    best = min(best, cost_of(law, level, criterion))
+        best = best_common_share(sizes, level, criterion)
         assert plan.feasible == (best < math.inf)
         if not plan.feasible:
             return
@@ -120,13 +142,13 @@ class TestUnevenSites:
         )
         check_promise(plan, sizes, f)
 
-    @settings(max_examples=30)
+    @settings(max_examples=20)
     @given(
-        st.lists(st.integers(1, 400), min_size=1, max_size=8),
+        st.lists(st.integers(1, 100), min_size=1, max_size=4),
         levels,
         criteria,
-        st.integers(0, 2),
-        st.integers(2, 5),
+        st.integers(0, 1),
+        st.integers(2, 4),
     )
     def test_never_get_an_invalid_plan_with_several_numbers(self, sizes, level, criterion, f, numbers):
         f = f if 2 * f < len(sizes) else 0
@@ -136,8 +158,8 @@ class TestUnevenSites:
         check_promise(plan, sizes, f)
         assert all(len(block.ranks[0]) <= numbers for block in plan.blocks)
 
-    @settings(max_examples=60)
-    @given(st.lists(st.integers(1, 400), min_size=1, max_size=12), levels, criteria, st.integers(0, 3))
+    @settings(max_examples=40)
+    @given(st.lists(st.integers(1, 400), min_size=1, max_size=6), levels, criteria, st.integers(0, 2))
     def test_are_infeasible_only_if_all_maxima_are(self, sizes, level, criterion, f):
         """The largest threshold that faulty sites cannot make infinite: if it does, some plan does."""
         f = f if 2 * f < len(sizes) else 0
@@ -172,27 +194,25 @@ class TestUnevenSites:
 
 def check_promise(plan, sizes, f):
     """The promise, by a law that is made of the plan's own words; and votes that faulty sites leave alone."""
-    asked = [
-        (n, *each) for n, *each in zip(sizes, plan.local_ranks, plan.weights, strict=True) if each[0] != ()
-    ]
-    total = sum(weight * (len(ranks) if isinstance(ranks, tuple) else 1) for _, ranks, weight in asked)
+    blocks = [block for block in plan.blocks for _ in range(block.count)]
+    assert [block.n for block in blocks] == sizes
+    asked = [block for block in blocks if block.ranks[0]]
     independent = fc.CoverageLaw(
-        n_points=[n for n, _, _ in asked],
-        local_rank=[ranks for _, ranks, _ in asked],
-        weights=[weight for _, _, weight in asked],
+        n_points=[block.n for block in asked],
+        local_rank=[block.ranks[0] for block in asked],
+        weights=[block.votes[0] for block in asked],
         server_rank=plan.server_rank,
         max_faulty=f,
     )
     assert is_valid(plan, independent)
     if not plan.feasible:
-        assert plan.server_rank == total + 1
+        assert plan.server_rank == sum(sum(block.votes[0]) for block in blocks) + 1
         return
     assert independent.mean() < 1
-    votes = [block for block in plan.blocks for _ in range(block.count)]
-    lies = sum(sorted((sum(block.votes[0]) for block in votes), reverse=True)[:f])
+    lies = sum(sorted((sum(block.votes[0]) for block in blocks), reverse=True)[:f])
     finite = sum(
         vote
-        for block in votes
+        for block in blocks
         for rank, vote in zip(block.ranks[0], block.votes[0], strict=True)
         if rank <= block.n
     )

@@ -4,12 +4,15 @@ The tables below are this room's own: what they do not know is not vouched for.
 """
 
 import math
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 
 import numpy as np
 
+from fedconformal.audit._ballots import Ballot, ballots
 from fedconformal.audit._effort import UncountableError
 from fedconformal.audit._finding import Finding
 from fedconformal.audit._private import PRIVATE_ERROR, PrivateRecount
@@ -44,53 +47,41 @@ class _Claim:
     def votes(self) -> int:
         return self.calibration.levels[self.level].server_rank or 0
 
-    @property
-    def kinds(self) -> list[tuple[int, tuple[int, ...], tuple[int, ...], int]]:
-        """Size, ranks, votes and number of the sites that answered."""
-        blocks = self.calibration.part.blocks(self.level)
-        return [(block.n, block.ranks, block.weights, block.count) for block in blocks if block.ranks]
+    @cached_property
+    def ballots(self) -> Counter[Ballot]:
+        """What the sites that answered have sent."""
+        return ballots(self.calibration, self.level)
 
     @property
-    def sizes(self) -> list[int]:
-        return [n for n, _, _, count in self.kinds for _ in range(count)]
+    def total(self) -> int:
+        """All votes, those of infinite numbers included."""
+        return sum(count * sum(ballot.votes) for ballot, count in self.ballots.items())
 
     @property
-    def ranks(self) -> list[tuple[int, ...]]:
-        return [ranks for _, ranks, _, count in self.kinds for _ in range(count)]
-
-    @property
-    def weights(self) -> list[tuple[int, ...]]:
-        return [votes for _, _, votes, count in self.kinds for _ in range(count)]
+    def available(self) -> int:
+        """The votes of numbers that can be a threshold; what a private site sends is never infinite."""
+        if self.calibration.plan.privacy is not None:
+            return self.total
+        return sum(count * ballot.finite_votes for ballot, count in self.ballots.items())
 
     @property
     def recount(self) -> Recount:
-        faulty = self.calibration.plan.max_faulty
-        return Recount(self.sizes, self.ranks, self.votes, faulty, self.weights)
-
-    def available(self, *, private: bool) -> int:
-        """The votes of all numbers that can be a threshold; what a private site sends is never infinite."""
-        return sum(
-            count * sum(vote for rank, vote in zip(ranks, votes, strict=True) if private or rank <= n)
-            for n, ranks, votes, count in self.kinds
-        )
+        sites = list(self.ballots.elements())
+        sizes, ranks = [ballot.n for ballot in sites], [ballot.ranks for ballot in sites]
+        votes = [ballot.votes for ballot in sites]
+        return Recount(sizes, ranks, self.votes, self.calibration.plan.max_faulty, weights=votes)
 
 
 def coverage(calibration: Calibration, i: int) -> Finding:
     """The promise of one level."""
     claim, plan = _Claim(calibration, i), calibration.plan
-    private = plan.privacy is not None
-    if claim.votes > claim.available(private=private):
+    if claim.votes > claim.available:
         threshold = calibration.levels[i].threshold
         return Finding(f"{claim.name}: no rank, so the whole space", str(threshold), threshold == math.inf)
-    if private:
+    if plan.privacy is not None:
         return _private(claim)
     count = _PROMISES.get(plan.promise, {}).get(plan.criterion)
-    if count is None:
-        return _unknown(claim)
-    try:
-        return count(claim)
-    except UncountableError as error:
-        return Finding(f"{claim.name}: the promise is kept", str(error), None)
+    return _unknown(claim) if count is None else count(claim)
 
 
 def _unknown(claim: _Claim) -> Finding:
@@ -109,14 +100,14 @@ def _mean(claim: _Claim) -> Finding:
     if law.countable:
         mean, _ = law.exact_moments()
         return Finding(name, f"{float(mean):.12f}, counted in whole numbers", mean >= goal)
-    total, maxima = sum(claim.sizes), [(n,) for n in claim.sizes] == claim.ranks
-    if maxima and claim.votes == sum(map(sum, claim.weights)) and not claim.calibration.plan.max_faulty:
-        return Finding(
-            name, f"{total}/{total + 1}, the largest of all points", Fraction(total, total + 1) >= goal
-        )
+    if (n := law.maximum) is not None:
+        return Finding(name, f"{n}/{n + 1}, the largest of all points", Fraction(n, n + 1) >= goal)
     if law.half:
         return Finding(name, "1/2 by symmetry", goal <= Fraction(1, 2))
-    value, _ = law.moments()
+    try:
+        value, _ = law.moments()
+    except UncountableError as error:
+        return Finding(name, str(error), None)
     return Finding(name, f"{value:.12f}, integrated anew", value > float(goal) + MEAN_ERROR)
 
 
@@ -127,7 +118,10 @@ def _reached(claim: _Claim) -> Finding:
     if law.countable_at(level):
         missed = law.exact_cdf(level)
         return Finding(name, f"missed with {float(missed):.12f}, counted in whole numbers", missed <= delta)
-    value = float(law.cdf(np.array([float(level)]))[0])
+    try:
+        value = law.cdf_at(level)
+    except UncountableError as error:
+        return Finding(name, str(error), None)
     return Finding(name, f"missed with {value:.12f}, summed anew", value < float(delta) - MEAN_ERROR)
 
 
@@ -135,20 +129,19 @@ def _reached(claim: _Claim) -> Finding:
 
 
 def _mean_of_each(claim: _Claim) -> Finding:
-    least = min(Fraction(ranks[0], n + 1) for n, ranks, _, _ in claim.kinds)
+    least = min(Fraction(max(ballot.ranks), ballot.n + 1) for ballot in claim.ballots)
     name = f"{claim.name}: mean coverage is at least the level for every site"
-    holds = claim.votes == claim.calibration.n_answers and least >= claim.goal
+    holds = claim.votes == claim.total and least >= claim.goal
     return Finding(name, f"at least {float(least):.12f}, the largest report kept", holds)
 
 
 def _all_reached(claim: _Claim) -> Finding:
     at = np.array([float(claim.goal)])
-    missed = sum(
-        count * float(Recount([n], [ranks[0]], 1, 0).cdf(at)[0]) for n, ranks, _, count in claim.kinds
-    )
+    alone = [(Recount([ballot.n], [max(ballot.ranks)], 1), count) for ballot, count in claim.ballots.items()]
     delta = float(claim.delta)
     name = f"{claim.name}: all sites reach it at once with probability 1 - {delta:g}"
-    holds = claim.votes == claim.calibration.n_answers and missed <= delta + MEAN_ERROR
+    missed = sum(count * float(law.cdf(at)[0]) for law, count in alone)
+    holds = claim.votes == claim.total and missed <= delta + MEAN_ERROR
     return Finding(name, f"missed with at most {missed:.12f}, the largest report kept", holds)
 
 
@@ -163,9 +156,14 @@ _PROMISES: dict[str, dict[str, Callable[[_Claim], Finding]]] = {
 
 def _private(claim: _Claim) -> Finding:
     plan = claim.calibration.plan
-    law = PrivateRecount.of(claim.calibration, claim.level)
     count = _PRIVATE_PROMISES.get(plan.promise, {}).get(plan.criterion)
-    return _unknown(claim) if law is None or count is None else count(claim, law)
+    if count is None or not all(ballot.is_single for ballot in claim.ballots):
+        return _unknown(claim)
+    try:
+        law = PrivateRecount.of(claim.calibration, claim.level)
+    except UncountableError as error:
+        return Finding(f"{claim.name}: the promise is kept, whatever the data", str(error), None)
+    return _unknown(claim) if law is None else count(claim, law)
 
 
 def _private_mean(claim: _Claim, law: PrivateRecount) -> Finding:

@@ -1,6 +1,9 @@
 """How much a recount may cost: whoever writes a hostile file must not keep an auditor busy for a day."""
 
-_MOST_WORK = 4e8  # values computed, of some ten nanoseconds each
+STEP = 3000
+"""Work of any step, however little it computes."""
+
+_MOST_WORK = 3e9  # operations on numbers, of a few nanoseconds each
 
 
 class UncountableError(ValueError):
@@ -14,12 +17,12 @@ class Effort:
         self._left = _MOST_WORK
 
     def spend(self, work: float, what: str) -> None:
-        """Count so many values more, before they are computed.
+        """Count so much work more, before it is done.
 
         Parameters
         ----------
         work : float
-            How many values.
+            How many operations on numbers.
         what : str
             What there is so much of, for the error.
 

@@ -15,6 +15,8 @@ from fedconformal._typing import Bools, Floats, Ints
 
 T = TypeVar("T")
 
+_LEADERS = 32  # kinds that add most on average at a coverage, with which the others are compared
+
 
 def places_by(values: Sequence[T]) -> dict[T, list[int]]:
     """At which places each value stands.
@@ -36,9 +38,12 @@ def places_by(values: Sequence[T]) -> dict[T, list[int]]:
 
 
 def needless(
-    casts: Sequence[tuple[int, ...]], cells: Sequence[Floats], counts: Ints, faulty: int
+    casts: Sequence[tuple[int, ...]], cells: Sequence[Floats], counts: Ints, max_faulty: int
 ) -> set[int]:
-    """Kinds of which no site need be taken for faulty, as there are enough that do more harm.
+    """Kinds of which no site need be taken for faulty, since there are enough that do more harm.
+
+    If a choice of faulty sites has y in it, and as many sites as may be faulty are worse than y, then one of
+    them is not in the choice, and with it in the place of y the choice is no better.
 
     Parameters
     ----------
@@ -48,7 +53,7 @@ def needless(
         How likely it casts them: a row for each coverage.
     counts : array of int
         How many sites there are of each kind.
-    faulty : int
+    max_faulty : int
         How many sites are faulty.
 
     Returns
@@ -56,28 +61,37 @@ def needless(
     set of int
         Places of these kinds.
     """
-    worse = _at_least_as_bad(casts, cells)
-    order = np.arange(len(casts))
-    worse &= ~(worse.T & (order[:, None] >= order))  # of two that are alike the first is worse
-    return set(np.flatnonzero(counts @ worse >= faulty).tolist())
+    every, leaders = np.arange(len(casts)), _leaders(casts, cells)
+    sums = [_sums(cell) for cell in cells]
+    worse = _is_as_bad(casts, sums, leaders, every)
+    as_good = _is_as_bad(casts, sums, every, leaders).T
+    worse &= ~as_good | (leaders[:, None] < every)  # of those that are alike the first is worse
+    return set(np.flatnonzero(counts[leaders] @ worse >= max_faulty).tolist())
 
 
-def _at_least_as_bad(casts: Sequence[tuple[int, ...]], cells: Sequence[Floats]) -> Bools:
-    """Whether a faulty site of kind x adds stochastically no less than one of kind y: the entry (x, y)."""
-    found = np.zeros((len(casts), len(casts)), dtype=bool)
-    alike = places_by(casts)
-    sums = {cast: np.stack([_sums(cells[place]) for place in places]) for cast, places in alike.items()}
-    for x, places_x in alike.items():
-        for y, places_y in alike.items():
-            # y adds y[-1] - votes or more if it would have cast at most so many; x does if it would have
-            # cast at most x[-1] less that.
+def _leaders(casts: Sequence[tuple[int, ...]], cells: Sequence[Floats]) -> Ints:
+    """Kinds that may be worse than others: they add most at the first, a middle or the last coverage."""
+    added = np.stack([cast[-1] - cell @ np.array(cast) for cast, cell in zip(casts, cells, strict=True)])
+    some = added[:, [0, added.shape[1] // 2, -1]]
+    return np.unique(np.argsort(-some, axis=0, kind="stable")[:_LEADERS])
+
+
+def _is_as_bad(casts: Sequence[tuple[int, ...]], sums: Sequence[Floats], xs: Ints, ys: Ints) -> Bools:
+    """Whether a site of kind x adds stochastically no less than one of kind y, at every coverage."""
+    found = np.zeros((xs.size, ys.size), dtype=bool)
+    alike_x, alike_y = (places_by([casts[i] for i in places]) for places in (xs, ys))
+    for x, rows in alike_x.items():
+        for y, columns in alike_y.items():
+            # y adds at least y[-1] - votes if it would have cast at most these votes; x adds as much if it
+            # would have cast at most its own total less that.
             same = [bisect_right(x, x[-1] - y[-1] + votes) for votes in y[:-1]]
-            pairs = sums[x][:, None, :, same] >= sums[y][None, :, :, 1 : len(y)]
-            found[np.ix_(places_x, places_y)] = pairs.all(axis=(2, 3))
+            more = np.stack([sums[xs[i]][:, same] for i in rows])
+            less = np.stack([sums[ys[i]][:, 1 : len(y)] for i in columns])
+            found[np.ix_(rows, columns)] = (more[:, None] >= less).all(axis=(2, 3))
     return found
 
 
 def _sums(cell: Floats) -> Floats:
-    """P(less than one, two, ... numbers below), a column of zeros first."""
+    """P(less than none, one, two, ... numbers lie below)."""
     found: Floats = np.concatenate([np.zeros((len(cell), 1)), np.cumsum(cell, axis=1)], axis=1)
     return found

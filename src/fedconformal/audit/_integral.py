@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 
@@ -11,10 +12,18 @@ Cdf = Callable[[Floats], Floats]
 
 _STEP, _REACH = 1 / 16, 3.4  # of the double-exponential rule
 _TOLERANCE = 1e-14  # of an integral over one interval
-_NOISE = 1e-13  # a probability that counts as none when the window is looked for
 
 
-def moments(cdf: Cdf, hints: Callable[[float, float], Floats]) -> tuple[float, float]:
+class Look(NamedTuple):
+    """How to look for the coverages at which a cdf moves."""
+
+    shrinks: float
+    """A closer look is taken while the window becomes narrower than this share of it."""
+    noise: float
+    """A probability that counts as none."""
+
+
+def moments(cdf: Cdf, hints: Callable[[float, float], Floats], look: Look) -> tuple[float, float]:
     """Mean and variance.
 
     Parameters
@@ -23,12 +32,14 @@ def moments(cdf: Cdf, hints: Callable[[float, float], Floats]) -> tuple[float, f
         Of coverages strictly between 0 and 1.
     hints : callable
         At which coverages between two others the integral is to be broken.
+    look : Look
+        How to find the coverages at which it moves.
 
     Returns
     -------
     mean, variance : float
     """
-    low, high = _window(cdf)
+    low, high = _window(cdf, look)
     width = high - low
 
     def integrand(u: Floats) -> Floats:
@@ -40,15 +51,15 @@ def moments(cdf: Cdf, hints: Callable[[float, float], Floats]) -> tuple[float, f
     return high - width * float(area), width**2 * max(0.0, float(1 - 2 * lever - (1 - area) ** 2))
 
 
-def _window(cdf: Cdf) -> tuple[float, float]:
+def _window(cdf: Cdf, look: Look) -> tuple[float, float]:
     """Where the cdf is neither 0 nor 1, by looking ever closer."""
     low, high = 0.0, 1.0
     while True:
         grid = np.linspace(low, high, 19)[1:-1]
         values = cdf(grid)
-        left = float(np.max(grid[values <= _NOISE], initial=low))
-        right = float(np.min(grid[values >= 1 - _NOISE], initial=high))
-        narrower = right - left < (high - low) / 2
+        left = float(np.max(grid[values <= look.noise], initial=low))
+        right = float(np.min(grid[values >= 1 - look.noise], initial=high))
+        narrower = right - left < (high - low) * look.shrinks
         low, high = left, right
         if not narrower:
             return low, high

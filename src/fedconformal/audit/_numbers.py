@@ -131,10 +131,11 @@ class Numbers:
 
     def _factor(self, some: Ints, c: Floats, q: Floats, low: Bools, slope: Floats) -> Floats:
         """What lies beyond c, in units of the density there."""
-        total, shares = self._total[some, None], self.shares[some, None]
+        total = self._total[some, None]
         if self._is_long[some[0]]:
             return _integral(total, c, q, np.where(low, -1.0, 1.0), slope)
-        rank, other = np.rint(total * shares), np.rint(total * self._others[some, None])
+        rank = np.array([float(self.ranks[i]) for i in some])[:, None]
+        other = total - rank
         odds = np.where(low, c / q, q / c)
         return np.where(low, 1 / q, rank / other / c) * _sums(rank, other, odds, low, self._terms[some[-1]])
 

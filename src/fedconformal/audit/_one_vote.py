@@ -4,12 +4,14 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedconformal._typing import Floats, Ints
 from fedconformal.audit._effort import Effort
+from fedconformal.audit._integral import Look
 from fedconformal.audit._numbers import COST, Numbers
 from fedconformal.audit._sites import Kind
 
@@ -39,6 +41,9 @@ class OneVoteEach:
     needed: int
     max_faulty: int
     effort: Effort
+
+    look: ClassVar[Look] = Look(shrinks=0.5, noise=1e-13)
+    """For `moments`."""
 
     def hints(self, low: float, high: float) -> Floats:
         """Coverages at which to break an integral: none, it is halved where that is needed."""

@@ -15,10 +15,14 @@ from typing import Self
 import numpy as np
 
 from fedconformal._typing import Floats
+from fedconformal.audit._effort import UncountableError
 from fedconformal.documents import Calibration
 
 PRIVATE_ERROR = 1e-9
 """Of the recount of a private law."""
+
+_MOST_POINTS = 2_000_000  # at sites of different sizes
+_MOST_STEPS = 30_000_000  # sites times votes
 
 _WIDTHS: dict[str, Callable[[int, int], int]] = {
     "tight": lambda a, d: d,
@@ -88,7 +92,13 @@ class PrivateRecount:
 
     @classmethod
     def of(cls, calibration: Calibration, level: int) -> Self | None:
-        """The law of a private calibration; None where this auditor does not know its mechanism."""
+        """The law of a private calibration; None where this auditor does not know its mechanism.
+
+        Raises
+        ------
+        UncountableError
+            If there are more points or sites than can be recounted within seconds.
+        """
         plan, part = calibration.plan, calibration.part
         rule, quantile = plan.privacy, plan.levels[level].exact_quantile
         if (
@@ -104,10 +114,14 @@ class PrivateRecount:
         sizes: dict[int, int] = {}
         for (n, _), count in part.kinds.items():
             sizes[n] = sizes.get(n, 0) + count
+        votes = calibration.levels[level].server_rank or 0
+        if sum(sizes) > _MOST_POINTS or sum(sizes.values()) * votes > _MOST_STEPS:
+            m = sum(sizes.values())
+            raise UncountableError(f"{m:,} private sites: more than can be recounted within seconds")
         kinds = tuple(
             (rank_bound(n, a, d, len(rule.edges), scale, rule.mechanism), count) for n, count in sizes.items()
         )
-        return cls(kinds, calibration.levels[level].server_rank or 0, plan.max_faulty)
+        return cls(kinds, votes, plan.max_faulty)
 
     @cached_property
     def _choose(self) -> list[Floats]:

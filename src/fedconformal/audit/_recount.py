@@ -1,8 +1,8 @@
 """The law of coverage a second time, by counting: nothing is shared with `fedconformal.laws`.
 
 Small federations are counted in whole numbers. Larger ones take binomial probabilities as products of their
-neighbours' ratios or integrals of their own, votes of unequal sites by Fourier inversion, and integrals by
-the double-exponential rule, so that no special function and no quadrature of the package is used twice.
+neighbours' ratios, or integrals of their own; votes of unequal sites by Fourier inversion; and integrals by
+the double-exponential rule: no special function and no law of the package is used a second time.
 """
 
 from bisect import bisect_left
@@ -20,7 +20,7 @@ from fedconformal.audit._integral import moments
 from fedconformal.audit._one_vote import OneVoteEach
 from fedconformal.audit._sites import MOST_CHOICES, Entry, Honest, Kind, Sites
 from fedconformal.audit._votes import VoteLaw
-from fedconformal.audit._whole import AFFORDABLE, cost, counted_cdf, counted_moments, ways_above
+from fedconformal.audit._whole import AFFORDABLE, cost, counted_cdf, counted_moments, likelihood
 
 Tick = Callable[[], None]
 
@@ -154,28 +154,29 @@ class Recount:
 
     def countable_at(self, level: Fraction) -> bool:
         """Whether the cdf at this level can be had in whole numbers within seconds."""
-        bits = level.denominator.bit_length()
-        return self.certain is not None or sum(cost(each, bits=bits) for each in self._tried) < AFFORDABLE
-
-    @cached_property
-    def _tried(self) -> list[Honest]:
-        """For each choice of faulty sites that can reach the votes, the others."""
+        if self.certain is not None:
+            return True
         sites = self._sites
-        if sites.one_vote_each:  # the least likely are left out, whichever these are
-            return [Honest(sites.finite, sites.server_rank - sites.max_faulty)]
-        every = [sites.honest(choice) for choice in sites.choices]
-        return [honest for honest in every if honest.votes >= honest.needed]
+        whole = Honest(sites.finite, sites.server_rank - sites.max_faulty)
+        tried = 1 if sites.one_vote_each else len(sites.choices)
+        return tried * cost(whole, bits=level.denominator.bit_length()) < AFFORDABLE
 
     def exact_cdf(self, level: Fraction) -> Fraction:
         """P(coverage <= level) as a fraction."""
         if self.certain is not None:
             return 1 - self.certain
+        return max(counted_cdf(honest, level) for honest in self._tried(level))
+
+    def _tried(self, level: Fraction) -> list[Honest]:
+        """The honest sites at their worst, or for each choice of faulty ones that can reach the votes."""
         sites = self._sites
-        if sites.one_vote_each and sites.max_faulty:
-            likely = sorted(sites.finite.elements(), key=lambda kind: -_likelihood(kind, level))
-            kept = Counter(likely[: sites.n_sites - sites.max_faulty])
-            return counted_cdf(Honest(kept, sites.server_rank - sites.max_faulty), level)
-        return max(counted_cdf(honest, level) for honest in self._tried)
+        if not sites.one_vote_each:
+            every = [sites.honest(choice) for choice in sites.choices]
+            return [honest for honest in every if honest.votes >= honest.needed]
+        likely = {kind: likelihood(kind, level) for kind in (sites.finite if sites.max_faulty else ())}
+        ordered = sorted(sites.finite.elements(), key=lambda kind: -likely.get(kind, 0))
+        kept = Counter(ordered[: sites.n_sites - sites.max_faulty])
+        return [Honest(kept, sites.server_rank - sites.max_faulty)]
 
     # -- in floating point -----------------------------------------------------------------------------
 
@@ -205,9 +206,4 @@ class Recount:
         """Mean and variance of the coverage, the mean to within ``MEAN_ERROR``."""
         if self.certain is not None:
             return float(self.certain), 0.0
-        return moments(self.cdf, self._law.hints)
-
-
-def _likelihood(kind: Kind, level: Fraction) -> Fraction:
-    """P(the only number of a site lies below the level)."""
-    return Fraction(ways_above(kind.n, kind.ranks[0], level), level.denominator**kind.n)
+        return moments(self.cdf, self._law.hints, self._law.look)

@@ -48,7 +48,7 @@ def _thresholds(calibration: Calibration, reports: Sequence[Report], label: str 
             for pair in zip(report.by_label[label].values[i], answer.votes[i], strict=True)
         ]
         largest = max(largest, _reached(ballots, votes))
-        plain = len(ballots) == len(reports) and all(vote == 1 for _, vote in ballots)
+        plain = all(answer.votes[i] in ((), (1,)) for answer in calibration.answers)
         where = f"is report number {votes} in order" if plain else f"is where the votes reach {votes}"
         claim = f"level {level.confidence_level!r}: the threshold {where}"
         findings.append(Finding(claim, f"{largest!r}", largest == level.threshold))

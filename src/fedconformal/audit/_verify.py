@@ -7,7 +7,7 @@ from fedconformal._text import count, quoted
 from fedconformal.audit._coverage import coverage
 from fedconformal.audit._finding import Finding
 from fedconformal.audit._reports import of_groups, of_reports
-from fedconformal.documents import Calibration, Plan, Report, weights_of
+from fedconformal.documents import Calibration, Plan, Report
 
 
 def verify(calibration: Calibration, reports: Sequence[Report] | None = None) -> list[Finding]:
@@ -86,9 +86,11 @@ def _ranks(calibration: Calibration) -> Finding:
         except ValueError as error:
             wrong.append(str(error))
             continue
-        votes = weights_of(plan.part.votes_for(answer.n, site=answer.site))
-        if (expected, votes) != (answer.ranks, answer.weights):
+        votes = plan.part.votes_for(answer.n, site=answer.site)
+        if expected != answer.ranks:
             wrong.append(f"{answer.site}: ranks {list(answer.ranks)} instead of {list(expected)}")
+        elif votes != answer.votes:
+            wrong.append(f"{answer.site}: votes {list(answer.votes)} instead of {list(votes)}")
     found = wrong[0] if wrong else f"{calibration.n_answers} answers"
     return Finding("every answer has the plan's ranks for its size", found, not wrong)
 

@@ -11,13 +11,15 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 
 from fedconformal._typing import Floats, Ints
-from fedconformal.audit._effort import Effort, UncountableError
+from fedconformal.audit._effort import STEP, Effort, UncountableError
 from fedconformal.audit._fourier import Circle, Complexes
 from fedconformal.audit._harm import needless, places_by
+from fedconformal.audit._integral import Look
 from fedconformal.audit._numbers import COST, Numbers
 from fedconformal.audit._sites import Choice, Kind
 
@@ -25,13 +27,13 @@ _EXPONENT = 50.0  # votes whose Bernstein bound is below exp(-50) are left out
 _NEGLIGIBLE = 90.0  # so are frequencies at which |phi|^2 is below exp(-90)
 _FEW = 64  # frequencies that are not worth a choice
 _LONGEST = 2**17  # period that is tried
-_MOST_SUMS = 2**13  # that are listed where the period is longer
+_MOST_SUMS = 2**13  # sums of votes that are listed where they are few, or the period is longer
 _AT_ONCE = 2**21  # values held at a time
 _ROWS = 16  # coverages at a time where choices are compared
 _MOST_ALIKE = 40  # different votes of sites up to which the harm they can do is compared
 _ALIKE = 1e-13  # probabilities that are not told apart
 _TINY = 1e-40  # characteristic functions by which one can still divide
-_GRID, _HALVINGS, _MOST_KINKS = 64, 40, 16
+_GRID, _HALVINGS, _MOST_KINKS = 64, 24, 16
 _NARROW = 0.25  # steps narrower than this share of the window get intervals of their own
 _REACH = 9.0  # standard deviations within which a number makes its step
 
@@ -54,6 +56,9 @@ class VoteLaw:
     choices: Sequence[Choice]
     effort: Effort
 
+    look: ClassVar[Look] = Look(shrinks=0.95, noise=1e-12)
+    """For `moments`: one more look costs less than a wider integral."""
+
     def cdf(self, c: Floats, rest: float = 0.0) -> Floats:
         """P(coverage <= c), at its worst.
 
@@ -71,7 +76,7 @@ class VoteLaw:
         return self._at_worst(c, rest)[0]
 
     def hints(self, low: float, high: float) -> Floats:
-        """Where to break an integral: at the ends of narrow steps, and where another choice is the worst.
+        """Where to break an integral: midway, at the ends of narrow steps, where another choice is the worst.
 
         Parameters
         ----------
@@ -83,7 +88,8 @@ class VoteLaw:
         array
             Strictly between them.
         """
-        ends = np.append(_ends(self._steps, _NARROW * (high - low)), self._kinks(low, high))
+        steps, kinks = _ends(self._steps, _NARROW * (high - low)), self._kinks(low, high)
+        ends = np.concatenate([[(low + high) / 2], steps, kinks])
         return np.unique(ends[(ends > low) & (ends < high)])
 
     @property
@@ -142,11 +148,22 @@ class VoteLaw:
     def _total(self) -> int:
         return sum(count * kind.all_votes for kind, count in self.kinds.items())
 
+    @cached_property
+    def _n_sums(self) -> float:
+        """How many sums of votes can occur, at the most; infinity if that is too many."""
+        found = 1
+        for kind, count in self.kinds.items():
+            found *= math.comb(min(count, _MOST_SUMS) + len(kind.ranks), len(kind.ranks))
+            if found > _MOST_SUMS:
+                return math.inf
+        return found
+
     # -- the votes at some coverages ---------------------------------------------------------------------
 
     def _at_worst(self, c: Floats, rest: float = 0.0) -> tuple[Floats, Ints]:
         """The largest of all choices' P(votes >= votes needed), and which it is; -1 where that is settled."""
-        self.effort.spend(COST * len(self._numbers) * c.size, f"{len(self._numbers):,} different numbers")
+        work = COST * len(self._numbers) * c.size + STEP * (100 + 2 * len(self.kinds) + len(self.choices))
+        self.effort.spend(work, f"{len(self._numbers):,} different numbers")
         cells = self._cells(c, rest)
         mean, reach = self._moments(cells)
         found = (self._needed[:, None] <= mean - reach).any(axis=0).astype(float)
@@ -179,14 +196,15 @@ class VoteLaw:
                 means[i] -= count * mean[place]
                 variances[i] -= count * variance[place]
         single = max(cast[-1] for cast in self._casts) * _EXPONENT / 3
-        return means, single + np.sqrt(single**2 + 2 * _EXPONENT * np.maximum(variances, 0.0))
+        reach: Floats = single + np.sqrt(single**2 + 2 * _EXPONENT * np.maximum(variances, 0.0))
+        return np.asarray(means, dtype=float), reach
 
     def _inverted(self, cells: list[Floats], mean: Floats, reach: float) -> tuple[Floats, Ints]:
         """As `_at_worst`, where that is not settled yet, a few coverages at a time."""
         low, high = mean.min(axis=0), mean.max(axis=0)
         period = min(self._total + 1, 2 * math.ceil(reach) + math.ceil(float((high - low).max())) + 3)
-        is_short = period <= _LONGEST
-        frequencies = self._frequencies(cells, period) if is_short else np.empty(0, dtype=np.int64)
+        listed = period > _LONGEST or self._n_sums <= period // 4
+        frequencies = np.empty(0, dtype=np.int64) if listed else self._frequencies(cells, period)
         first = np.clip(np.floor((low + high) / 2) - period // 2, 0, self._total + 1 - period).astype(
             np.int64
         )
@@ -197,7 +215,7 @@ class VoteLaw:
             parts = [cell[some] for cell in cells]
             chosen = self._candidates(parts)
             circle = Circle(period, frequencies, first[some])
-            tails = self._tails(parts, chosen, circle) if is_short else self._listed(parts, chosen)
+            tails = self._listed(parts, chosen) if listed else self._tails(parts, chosen, circle)
             found[some] = tails.max(axis=0)
             which[some] = chosen[np.argmax(tails >= found[some] - _ALIKE, axis=0)]
         return found, which
@@ -205,9 +223,11 @@ class VoteLaw:
     def _candidates(self, cells: list[Floats]) -> Ints:
         """Choices of which one is the worst at every coverage."""
         every = np.arange(len(self.choices))
-        if every.size == 1 or len(set(self._casts)) > _MOST_ALIKE:
+        n_alike = len(set(self._casts))
+        if every.size == 1 or n_alike > _MOST_ALIKE:
             return every
-        self.effort.spend(len(cells) ** 2 * len(cells[0]), f"{len(cells):,} kinds of sites")
+        work = 300 * len(cells) * len(cells[0]) + STEP * (10 * n_alike**2 + 2 * len(cells))
+        self.effort.spend(work, f"{len(cells):,} kinds of sites")
         faulty = max(sum(out.values()) for out in self._out)
         spared = needless(self._casts, cells, self._counts, faulty)
         return np.array([i for i in every if spared.isdisjoint(self._out[i])])
@@ -219,9 +239,7 @@ class VoteLaw:
             return every
         spans, weights = self._spans(cells)
         self.effort.spend(every.size * spans.size * (3 + len(weights) / 10), f"votes up to {period:,}")
-        faulty = max(
-            sum(out.values()) for out in self._out
-        )  # none of them lowers the exponent by more than 1
+        faulty = max(sum(out.values()) for out in self._out)  # each lowers the exponent by at most 1
         kept = []
         for some in np.array_split(every, 1 + every.size * spans.size // _AT_ONCE):
             sines = np.sin(np.pi / period * (np.outer(spans, some) % period)) ** 2
@@ -243,7 +261,8 @@ class VoteLaw:
         """P(votes >= votes needed): a row for each of the choices."""
         most = max(len(self._out[i]) for i in chosen)
         work = sum(cell.shape[1] + 8 for cell in cells) + len(chosen) * (most + 1)
-        self.effort.spend(work * circle.frequencies.size * len(cells[0]), f"{len(cells):,} kinds of sites")
+        work = work * circle.frequencies.size * len(cells[0]) + STEP * (5 * len(cells) + 5 * len(chosen))
+        self.effort.spend(work, f"{len(cells):,} kinds of sites")
         differ = {place for i in chosen for place in self._out[i]}
         whole, full = np.ones((len(cells[0]), circle.frequencies.size), dtype=np.complex128), {}
         for place, count in enumerate(self._counts.tolist()):
@@ -275,7 +294,8 @@ class VoteLaw:
         for place in np.repeat(np.arange(len(counts)), counts).tolist():
             cast, cell = self._casts[place], cells[place].T
             rest -= cast[-1]
-            self.effort.spend(len(law) * len(cast) * (reached.size + 200), f"{len(law):,} sums of votes")
+            each = 3 * reached.size + STEP / 4
+            self.effort.spend(len(law) * len(cast) * each, f"{len(law):,} sums of votes")
             longer: dict[int, Floats] = {}
             for before, p in law.items():
                 for votes, q in zip(cast, cell, strict=True):

@@ -83,15 +83,32 @@ def counted_cdf(honest: Honest, level: Fraction) -> Fraction:
     return Fraction(enough, level.denominator**honest.n_points)
 
 
+def likelihood(kind: Kind, level: Fraction) -> Fraction:
+    """P(the first number of a site lies below a level).
+
+    Parameters
+    ----------
+    kind : Kind
+        Of the site.
+    level : Fraction
+        Between 0 and 1.
+
+    Returns
+    -------
+    Fraction
+    """
+    return Fraction(_ways_above(kind.n, kind.ranks[0], level), level.denominator**kind.n)
+
+
 def _ways_at(kind: Kind, level: Fraction) -> list[int]:
     """P(none, one, two, ... of a site's numbers lie below the level), times a power of its denominator."""
-    above = [ways_above(kind.n, rank, level) for rank in kind.ranks]
+    above = [_ways_above(kind.n, rank, level) for rank in kind.ranks]
     return [
         more - fewer for more, fewer in zip([level.denominator**kind.n, *above], [*above, 0], strict=True)
     ]
 
 
-def ways_above(n: int, rank: int, level: Fraction) -> int:
+def _ways_above(n: int, rank: int, level: Fraction) -> int:
     """P(at least ``rank`` of n points lie below the level), times the n-th power of its denominator."""
     yes, no = level.numerator, level.denominator - level.numerator
     ways, term = 0, yes**n

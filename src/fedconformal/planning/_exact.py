@@ -112,6 +112,8 @@ def _needed(choice: Choice) -> Bools:
     """For each block, whether its sites can change the threshold."""
     weights = choice.family.weights[choice.vector]
     numbers = (weights > 0).sum(axis=1)
+    if (weights.max(axis=1, keepdims=True) != weights)[weights > 0].any():
+        return np.asarray(numbers > 0)  # votes that differ within a site are not listed
     if int((weights.max(axis=1) * choice.family.counts).max()) == 1 or choice.family.n_sites > _MANY:
         return np.asarray(numbers > 0)
     return matters(np.maximum(weights.max(axis=1), 1), numbers, choice.family.counts, choice.server_rank)
@@ -190,6 +192,8 @@ def _asked(design: Design) -> Design:
     # Whoever may have to stand in for a silent site is asked.
     if design.goal.max_faulty or design.goal.max_missing or (weights == weights[0]).all():
         return design
+    if any(len(set(block.weights)) > 1 for block in design.blocks):
+        return design  # votes that differ within a site are not listed
     needed = matters(weights, numbers, design.counts, design.server_rank or 1)
     blocks = tuple(
         block if here else replace(block, ranks=(), weights=())
