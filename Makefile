@@ -24,7 +24,7 @@ demo: $(DEMO)
 	$(BIN)/fedconformal demo
 
 lint: $(STAMP)
-	$(BIN)/ruff check .
+	$(BIN)/ruff check --no-cache .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
 	$(BIN)/python tools/docstrings.py
@@ -41,7 +41,7 @@ test: lint types
 
 # What a contributor waits for after a change: formatting, import contracts and the fast tests.
 quick: $(STAMP)
-	$(BIN)/ruff check .
+	$(BIN)/ruff check --no-cache .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
 	OPENBLAS_NUM_THREADS=1 $(BIN)/pytest --numprocesses=auto --dist=worksteal --quiet -m "not slow"

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from vote_laws import cases
 
 from fedconformal.laws._adding import added_tails
 from fedconformal.laws._votes import Votes
+from vote_laws import cases
 
 
 @given(st.integers(0, 10**6), st.integers(1, 5), st.integers(1, 3), st.integers(1, 9))

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from vote_laws import GRID, random_votes
 
 from fedconformal.laws._choices import Choices
 from fedconformal.laws._tails import vote_tails
 from fedconformal.laws._votes import Votes
+from vote_laws import GRID, random_votes
 
 
 def one_by_one(choices, ks, p):

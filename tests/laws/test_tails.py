@@ -5,11 +5,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import special
-from vote_laws import cases
 
 from fedconformal.laws import count_tails
 from fedconformal.laws._tails import vote_tails, worth_adding
 from fedconformal.laws._votes import Votes
+from vote_laws import cases
 
 
 @given(st.integers(0, 10**6), st.integers(1, 5), st.integers(1, 3), st.integers(1, 9), st.booleans())
