@@ -14,7 +14,9 @@ from fedconformal.laws import CoverageLaw, coverage_table
 from fedconformal.privacy import Bins, Ledger, Privacy
 from fedconformal.protocol import (
     InfeasibleWarning,
+    PolicyError,
     RefusedReportsError,
+    SitePolicy,
     calibrate,
     calibrate_histogram,
     plan,
@@ -31,10 +33,12 @@ __all__ = [
     "InfeasibleWarning",
     "Ledger",
     "Plan",
+    "PolicyError",
     "Privacy",
     "RefusedReportsError",
     "Report",
     "SigningKey",
+    "SitePolicy",
     "UnknownGroupWarning",
     "__version__",
     "audit",

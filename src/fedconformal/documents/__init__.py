@@ -34,7 +34,14 @@ from fedconformal.documents._plan_parts import (
     fraction_text,
 )
 from fedconformal.documents._report import Report, ReportPart, Sent
-from fedconformal.documents._signing import SigningKey, is_signed_by
+from fedconformal.documents._rounds import expiry_text
+from fedconformal.documents._signing import (
+    PublicKey,
+    SigningKey,
+    check_public_key,
+    is_signature,
+    is_signed_by,
+)
 from fedconformal.documents._views import PerSite, one_or_all, weights_of
 
 __all__ = [
@@ -55,6 +62,7 @@ __all__ = [
     "PlanBlock",
     "PlanPart",
     "PrivacyRule",
+    "PublicKey",
     "Received",
     "Refusal",
     "Report",
@@ -66,9 +74,12 @@ __all__ = [
     "SiteName",
     "Threshold",
     "UnknownGroupWarning",
+    "check_public_key",
     "check_site_name",
+    "expiry_text",
     "first_problem",
     "fraction_text",
+    "is_signature",
     "is_signed_by",
     "kinds",
     "label_text",

@@ -12,10 +12,11 @@ from numpy.typing import ArrayLike
 from pydantic import Field, StringConstraints, model_validator
 
 from fedconformal._typing import Floats
-from fedconformal.documents._base import LARGEST_N, Digest, Document, Extended, Part, SiteName
+from fedconformal.documents._base import LARGEST_N, Digest, Extended, Part, SiteName
 from fedconformal.documents._labels import Label, check_labels, unique_labels, warn_of_unknown
 from fedconformal.documents._plan import Plan
 from fedconformal.documents._plan_parts import Advice, Probability
+from fedconformal.documents._signing import AuthoredDocument, Signature, is_signature
 from fedconformal.documents._views import Ranks, Weights, canonical_weights, one_or_all, votes_of
 from fedconformal.laws import CoverageLaw
 from fedconformal.planning import Advice as PlannedAdvice
@@ -63,6 +64,9 @@ class Received(Part):
 
     site: SiteName
     report: Digest
+    signature: Signature | None = Field(
+        default=None, description="the site's, of the digest; where the plan lists keys"
+    )
 
 
 class Threshold(Part):
@@ -129,7 +133,7 @@ class CalibrationPart(Part):
         return sum(block.count * block.votes for block in self.blocks(level))
 
 
-class Calibration(Document):
+class Calibration(AuthoredDocument):
     """The server's result: prediction sets are {y : score(x, y) <= threshold}.
 
     With groups of points ``threshold``, ``law``, ``missing`` and so on are dictionaries by label, and
@@ -305,8 +309,12 @@ class Calibration(Document):
 
     @cached_property
     def authenticated(self) -> bool:
-        """Whether every report was signed with its site's key: those that were not do not count."""
-        return self.plan.keys is not None
+        """Whether every report that counted carries a valid signature of the key that the plan lists."""
+        keys = {key.site: key.public_key for key in self.plan.keys or ()}
+        return bool(keys) and all(
+            received.site in keys and is_signature(received.signature, received.report, keys[received.site])
+            for received in self.reports
+        )
 
     # -- thresholds and laws ---------------------------------------------------------------------------
 

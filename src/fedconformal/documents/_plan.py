@@ -1,6 +1,7 @@
 """The Plan: which ranks each site sends and how many votes the server needs."""
 
 from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime
 from fractions import Fraction
 from functools import cached_property
 from typing import Any, ClassVar, Literal, Self
@@ -8,7 +9,7 @@ from typing import Any, ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from fedconformal._text import quoted
-from fedconformal.documents._base import Document
+from fedconformal.documents._base import Digest
 from fedconformal.documents._labels import check_labels
 from fedconformal.documents._plan_parts import (
     Level,
@@ -24,6 +25,8 @@ from fedconformal.documents._problems import (
     size_sentences,
     unasked_sentences,
 )
+from fedconformal.documents._rounds import Expiry, RoundId, moment
+from fedconformal.documents._signing import AuthoredDocument
 from fedconformal.documents._views import PerSite, Ranks, one_or_all
 from fedconformal.laws import CoverageLaw
 from fedconformal.planning import (
@@ -43,7 +46,7 @@ from fedconformal.planning import Advice as PlannedAdvice
 from fedconformal.privacy import ANALYSES, MECHANISMS, Bins, PrivateRelease
 
 
-class Plan(Document):
+class Plan(AuthoredDocument):
     """What everybody agrees on before any score is looked at.
 
     A plan holds nothing but the user's wishes and whole numbers, so that the same wishes give the same plan
@@ -64,6 +67,11 @@ class Plan(Document):
         default=None, description="then only reports signed with these keys count"
     )
     privacy: PrivacyRule | None = Field(default=None, description="then reports are private")
+    round: RoundId | None = Field(
+        default=None, description="tells this round from others with the same wishes; random if signed"
+    )
+    model: Digest | None = Field(default=None, description="of the file of the model whose scores are meant")
+    expires: Expiry | None = Field(default=None, description="when sites and server stop to honour it, UTC")
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -72,6 +80,7 @@ class Plan(Document):
             self._check_groups()
         if self.keys is not None and sorted(key.site for key in self.keys) != sorted(self.site_names or ()):
             raise ValueError("keys must name exactly the sites that the plan names")
+        self._check_faulty()
         for part in self.parts:
             if any((self.privacy is None) != (level.quantile is None) for level in part.levels):
                 raise ValueError("every level has a quantile if the plan is private, and none otherwise")
@@ -91,6 +100,15 @@ class Plan(Document):
                 if private and any(block.weights != (1,) for block in design.blocks):
                     raise ValueError("in a private plan every site sends one number, of one vote")
         return self
+
+    def _check_faulty(self) -> None:
+        """How many reports are wrong means nothing where nobody knows how many there may be, or whose."""
+        if not self.max_faulty:
+            return
+        if any(part.n_sites is None for part in self.parts):
+            raise ValueError("max_faulty must be 0 while anybody may answer: name the sites, or count them")
+        if self.privacy is not None and self.privacy.one_hot:
+            raise ValueError("max_faulty must be 0 with one-hot sums, where one site could cast every vote")
 
     def _check_groups(self) -> None:
         if len({tuple(level.confidence_level for level in part.levels) for part in self.parts}) > 1:
@@ -150,6 +168,23 @@ class Plan(Document):
     def _each(self, read: Callable[["Plan"], Any]) -> Any:
         """What a plan without groups says, or what each group's says, by label."""
         return {label: read(plan) for label, plan in self.by_label.items()} if self.is_grouped else read(self)
+
+    # -- which round this is ---------------------------------------------------------------------------
+
+    def has_expired(self, now: datetime | None = None) -> bool:
+        """Whether the plan is past its expiry, if it has one.
+
+        Parameters
+        ----------
+        now : datetime, optional
+            A moment with its time zone; the present one if left out.
+
+        Returns
+        -------
+        bool
+            False for a plan without an expiry.
+        """
+        return self.expires is not None and (now or datetime.now(UTC)) >= moment(self.expires)
 
     # -- who is asked ----------------------------------------------------------------------------------
 

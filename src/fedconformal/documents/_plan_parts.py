@@ -11,13 +11,13 @@ from fedconformal._text import count as counted
 from fedconformal._validation import rank_of
 from fedconformal.documents._base import LARGEST_N, Part, SiteName
 from fedconformal.documents._labels import Label
+from fedconformal.documents._signing import PublicKey
 from fedconformal.documents._views import Ranks, Weights, canonical_weights, votes_of
 from fedconformal.planning import CRITERIA, MOST_NUMBERS, PROMISES, RankRule
 from fedconformal.privacy import ANALYSES, LARGEST_EPSILON, MECHANISMS, SMALLEST_EPSILON
 from fedconformal.scores import SCORES, from_name
 
 Probability = Annotated[float, Field(gt=0, lt=1)]
-PublicKey = Annotated[str, StringConstraints(pattern=r"^ed25519:[0-9a-f]{64}$")]
 Share = Annotated[str, StringConstraints(pattern=r"^[1-9][0-9]{0,39}/[1-9][0-9]{0,39}$")]
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9-]{0,59}$")]
 Epsilon = Annotated[float, Field(ge=SMALLEST_EPSILON, le=LARGEST_EPSILON)]

@@ -3,15 +3,14 @@
 import math
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
-from pydantic import Field, StringConstraints, model_validator
+from pydantic import Field, model_validator
 
-from fedconformal.documents._base import LARGEST_N, Digest, Document, Extended, Part, SiteName
+from fedconformal.documents._base import LARGEST_N, Digest, Extended, Part, SiteName
 from fedconformal.documents._labels import Label, check_labels
+from fedconformal.documents._signing import SignedDocument
 from fedconformal.documents._views import Ranks, one_or_all
-
-Signature = Annotated[str, StringConstraints(pattern=r"^ed25519:[0-9a-f]{128}$")]
 
 
 class Sent(Part):
@@ -62,7 +61,7 @@ class ReportPart(Part):
         return one_or_all([one_or_all(values) for values in self.values])
 
 
-class Report(Document):
+class Report(SignedDocument):
     """One site's answer to a plan: a few numbers for each confidence level, and for each group."""
 
     kind: ClassVar[str] = "report"
@@ -72,16 +71,11 @@ class Report(Document):
     plan: Digest = Field(description="digest of the plan that this answers")
     site: SiteName
     parts: tuple[ReportPart, ...] = Field(min_length=1, description="one, or one for each group by label")
-    signature: Signature | None = Field(default=None, description="of the canonical form without it")
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         check_labels([part.label for part in self.parts])
         return self
-
-    def signed_content(self) -> bytes:
-        """What a signature is made of: the canonical form without the signature."""
-        return self.model_copy(update={"signature": None}).canonical()
 
     @cached_property
     def by_label(self) -> Mapping[str | None, ReportPart]:

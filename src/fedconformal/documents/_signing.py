@@ -1,22 +1,70 @@
-"""Ed25519 keys: who made a report."""
+"""Ed25519 signatures: who made a document.
 
+A signature is made of the document's digest, and the digest leaves signatures out. So signing changes no
+digest, and whoever knows only the digest of a report can check who sent it, without seeing its numbers.
+"""
+
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Annotated, Any, ClassVar, Self, TypeVar
+
+from pydantic import Field, StringConstraints, TypeAdapter, ValidationError
 
 from fedconformal._extras import need
-from fedconformal.documents._report import Report
+from fedconformal.documents._base import Document
+
+Signature = Annotated[str, StringConstraints(pattern=r"^ed25519:[0-9a-f]{128}$")]
+PublicKey = Annotated[str, StringConstraints(pattern=r"^ed25519:[0-9a-f]{64}$")]
 
 _PREFIX = "ed25519:"
 
 
+class SignedDocument(Document):
+    """A document that may carry a signature of its digest."""
+
+    _outside: ClassVar[frozenset[str]] = frozenset({"signature"})
+
+    signature: Signature | None = Field(default=None, description="of the digest, which leaves it out")
+
+    def canonical(self) -> bytes:
+        """The content in its one canonical form, without what was added by signing it."""
+        signed = type(self)._outside & self.model_fields_set
+        plain = self.model_copy(update=dict.fromkeys(signed)) if signed else self
+        return super(SignedDocument, plain).canonical()
+
+    def signing(self, public_key: str, signature: str) -> Mapping[str, str]:
+        """What changes in the document when it is signed."""
+        return {"signature": signature}
+
+
+class AuthoredDocument(SignedDocument):
+    """A document that says itself whose signature it carries: nothing else tells who its author is."""
+
+    _outside: ClassVar[frozenset[str]] = frozenset({"signature", "signer"})
+
+    signer: PublicKey | None = Field(default=None, description="whose signature this is")
+
+    def signing(self, public_key: str, signature: str) -> Mapping[str, str]:
+        """What changes in the document when it is signed."""
+        return {"signature": signature, "signer": public_key}
+
+    @property
+    def is_signed(self) -> bool:
+        """Whether the document carries a valid signature of the key that it names."""
+        return self.signer is not None and is_signed_by(self, self.signer)
+
+
+Signable = TypeVar("Signable", bound=SignedDocument)
+
+
 @dataclass(frozen=True)
 class SigningKey:
-    """A site's private key. Keep it at the site.
+    """A private key, of a site or of the coordinator. Keep it where it was made.
 
     Attributes
     ----------
     public_key : str
-        What the plan lists for this site.
+        What the plan lists for a site, and what a site's policy lists for the coordinator.
 
     Examples
     --------
@@ -55,40 +103,84 @@ class SigningKey:
 
     @property
     def public_key(self) -> str:
-        """What the plan lists for this site."""
+        """What others need to know to check signatures of this key."""
         raw: bytes = self._key.public_key().public_bytes_raw()
         return _PREFIX + raw.hex()
 
-    def sign(self, report: Report) -> Report:
-        """The same report, signed."""
-        signature = _PREFIX + self._key.sign(report.signed_content()).hex()
-        return report.model_copy(update={"signature": signature})
+    def sign(self, document: Signable) -> Signable:
+        """The same plan, report or calibration, signed."""
+        signature = _PREFIX + self._key.sign(document.digest.encode()).hex()
+        return document.model_copy(update=document.signing(self.public_key, signature))
 
 
-def is_signed_by(report: Report, public_key: str) -> bool:
-    """Whether the report carries a valid signature of this key.
+def is_signed_by(document: SignedDocument, public_key: str) -> bool:
+    """Whether the document carries a valid signature of this key.
 
     Parameters
     ----------
-    report : Report
+    document : Plan, Report or Calibration
         Signed or not.
     public_key : str
-        As the plan lists it.
+        As the plan or a policy lists it.
 
     Returns
     -------
     bool
         False also where there is no signature.
     """
-    if report.signature is None:
+    return is_signature(document.signature, document.digest, public_key)
+
+
+def is_signature(signature: str | None, digest: str, public_key: str) -> bool:
+    """Whether this is a signature, made with this key, of the document with this digest.
+
+    Parameters
+    ----------
+    signature : str or None
+        What may be one.
+    digest : str
+        The digest of the document.
+    public_key : str
+        As the plan or a policy lists it.
+
+    Returns
+    -------
+    bool
+        False also for None.
+    """
+    if signature is None:
         return False
     exceptions = need("cryptography.exceptions", extra="cli")
     key = _ed25519().Ed25519PublicKey.from_public_bytes(bytes.fromhex(public_key.removeprefix(_PREFIX)))
     try:
-        key.verify(bytes.fromhex(report.signature.removeprefix(_PREFIX)), report.signed_content())
+        key.verify(bytes.fromhex(signature.removeprefix(_PREFIX)), digest.encode())
     except exceptions.InvalidSignature:
         return False
     return True
+
+
+def check_public_key(name: str, key: Any) -> None:
+    """Refuse what cannot be a public key.
+
+    Parameters
+    ----------
+    name : str
+        The argument that holds it.
+    key : object
+        What is to be used as one.
+
+    Raises
+    ------
+    ValueError
+        In one line.
+    """
+    try:
+        _PUBLIC_KEY.validate_python(key, strict=True)
+    except ValidationError:
+        raise ValueError(f"{name} must be a public key, ed25519: and 64 digits, got {key!r}") from None
+
+
+_PUBLIC_KEY: TypeAdapter[str] = TypeAdapter(PublicKey)
 
 
 def _ed25519() -> Any:

@@ -6,7 +6,7 @@ from fedconformal.privacy._bins import Bins
 from fedconformal.privacy._count import CountNoise, prepare_count
 from fedconformal.privacy._ledger import BudgetExceededError, Ledger, fingerprint
 from fedconformal.privacy._ledger_file import LedgerError
-from fedconformal.privacy._ledger_log import Entry
+from fedconformal.privacy._ledger_log import Entry, exact_text
 from fedconformal.privacy._loss import LARGEST_EPSILON, SMALLEST_EPSILON
 from fedconformal.privacy._privacy import Privacy
 from fedconformal.privacy._private_plan import Cost, expected_cost, one_hot, pmf
@@ -39,6 +39,7 @@ __all__ = [
     "PrivateSearch",
     "Released",
     "amplified_epsilon",
+    "exact_text",
     "expected_cost",
     "fingerprint",
     "one_hot",

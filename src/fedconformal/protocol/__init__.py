@@ -3,23 +3,31 @@
 from fedconformal.protocol._assumptions import assumption_sentences, assumptions_of
 from fedconformal.protocol._calibrate import calibrate, calibrate_histogram
 from fedconformal.protocol._intake import Intake, RefusedReportsError, signature_problem, take_in
+from fedconformal.protocol._models import model_digest
 from fedconformal.protocol._plan import InfeasibleWarning, plan
-from fedconformal.protocol._report import private_bins, report
+from fedconformal.protocol._policy import PolicyError, SitePolicy
+from fedconformal.protocol._report import private_bins, report, request
+from fedconformal.protocol._request import Request
 from fedconformal.protocol._scores import flat_numbers, flat_scores
 
 __all__ = [
     "InfeasibleWarning",
     "Intake",
+    "PolicyError",
     "RefusedReportsError",
+    "Request",
+    "SitePolicy",
     "assumption_sentences",
     "assumptions_of",
     "calibrate",
     "calibrate_histogram",
     "flat_numbers",
     "flat_scores",
+    "model_digest",
     "plan",
     "private_bins",
     "report",
+    "request",
     "signature_problem",
     "take_in",
 ]

@@ -81,6 +81,8 @@ def calibrate(
         raise ValueError(
             "this plan asks for secure aggregation: its answers are summed and calibrated as a histogram"
         )
+    if plan.has_expired():
+        raise ValueError(f"this plan expired at {plan.expires}: nothing is calibrated any more")
     intake = take_in(plan, reports, unreadable=unreadable)
     if on_refused == "raise" and intake.all_refused:
         raise RefusedReportsError(intake.all_refused)
@@ -89,10 +91,16 @@ def calibrate(
     return Calibration(
         plan=plan,
         parts=tuple(parts),
-        reports=tuple(Received(site=report.site, report=report.digest) for report in intake.reports),
+        reports=tuple(_received(plan, report) for report in intake.reports),
         refused=intake.refused,
         assumptions=assumptions_of(plan, max(part.n_missing for part in parts)),
     )
+
+
+def _received(plan: Plan, report: Report) -> Received:
+    """A report that counted: its digest, and the signature of it where the plan lists keys."""
+    signature = None if plan.keys is None else report.signature
+    return Received(site=report.site, report=report.digest, signature=signature)
 
 
 def _check_enough(plan: Plan, intake: Intake) -> None:
@@ -200,6 +208,8 @@ def calibrate_histogram(plan: Plan, histogram: ArrayLike) -> Calibration:
         raise ValueError("a histogram goes with a private plan without groups")
     if plan.keys is not None:
         raise ValueError("this plan asks for signed reports, and nobody signs a sum")
+    if plan.has_expired():
+        raise ValueError(f"this plan expired at {plan.expires}: nothing is calibrated any more")
     sums = _checked_histogram(plan, histogram)
     m, planned = int(sums[0].sum()), plan.n_sites or 0
     if m == planned:

@@ -24,8 +24,8 @@ def by_text(name: str, values: Mapping[Any, Any]) -> dict[str, Any]:
     return found
 
 
-def asked_in_group(sizes: Any, n_sites: int | None, names: list[str] | None) -> Asked:
-    """The sites of one group, without those that have none of its points."""
+def asked_in_group(sizes: Any, n_sites: int | None, names: list[str] | None, fewest: int) -> Asked:
+    """The sites of one group, without those that have too few of its points to send anything."""
     several = isinstance(sizes, Iterable) and not isinstance(sizes, (str, bytes))
     if not several:
         return Asked.of(n_sites, sizes, names)
@@ -37,16 +37,17 @@ def asked_in_group(sizes: Any, n_sites: int | None, names: list[str] | None) -> 
     if isinstance(sizes, Mapping):
         if names is not None and (strange := [name for name in sizes if name not in names]):
             raise ValueError(f"its sizes name {strange[0]!r}, which is none of the sites")
-        sizes = {site: n for site, n in sizes.items() if not _is_zero(n)}
+        sizes = {site: n for site, n in sizes.items() if not _is_below(n, fewest)}
     else:
-        sizes = [n for n in sizes if not _is_zero(n)]
+        sizes = [n for n in sizes if not _is_below(n, fewest)]
     if not sizes:
-        raise ValueError("no site has points of it")
+        few = "" if fewest == 1 else f"; {fewest} are the fewest that are answered for (min_group)"
+        raise ValueError(f"no site has enough points of it{few}")
     return Asked.of(None, sizes, None)
 
 
-def _is_zero(n: Any) -> bool:
-    return isinstance(n, Integral) and n == 0
+def _is_below(n: Any, fewest: int) -> bool:
+    return isinstance(n, Integral) and not isinstance(n, bool) and 0 <= int(n) < fewest
 
 
 def split_epsilon(

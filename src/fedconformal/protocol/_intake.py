@@ -4,7 +4,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from fedconformal._text import quoted
+from fedconformal._text import count, quoted
 from fedconformal.documents import Plan, Refusal, Report, ReportPart, is_signed_by
 
 Numbers = dict[str, ReportPart]
@@ -198,19 +198,32 @@ def _within_plan(plan: Plan, reports: list[Report]) -> tuple[list[Report], list[
 def _without_surplus(
     plan: Plan, parts: list[tuple[str, ReportPart]]
 ) -> tuple[list[tuple[str, ReportPart]], list[Refusal]]:
-    """Without names, no more sites of a size count than the plan has; the first by name do."""
-    if plan.blocks is None or plan.site_names is not None:
+    """Without names, no more sites count than the plan has, of each size if it knows the sizes.
+
+    Nobody can tell which of too many are honest, so none of that size counts.
+    """
+    if plan.site_names is not None or plan.n_sites is None:
         return parts, []
-    room: Counter[int] = Counter()
-    for block in plan.blocks:
+    room: Counter[int | None] = Counter()
+    for block in plan.blocks or ():
         room[block.n] += block.count
-    planned = dict(room)
-    kept, refused = [], []
-    for site, part in parts:
-        room[part.n] -= 1
-        if room[part.n] >= 0:
-            kept.append((site, part))
-        else:
-            reason = f"the plan has {planned[part.n]} sites with {part.n} scores, and this is one more"
-            refused.append(Refusal(source=site, reason=reason))
-    return kept, refused
+    if plan.blocks is None:
+        room[None] = plan.n_sites
+    kinds = [None if plan.blocks is None else part.n for _, part in parts]
+    came = Counter(kinds)
+    surplus = {kind for kind, number in came.items() if number > room[kind]}
+    refused = [
+        Refusal(source=site, reason=_too_many(kind, room[kind], came[kind]))
+        for (site, _), kind in zip(parts, kinds, strict=True)
+        if kind in surplus
+    ]
+    return [part for part, kind in zip(parts, kinds, strict=True) if kind not in surplus], refused
+
+
+def _too_many(n: int | None, planned: int, came: int) -> str:
+    """Why reports do not count of which there are more than the plan expects."""
+    of_size = "" if n is None else f" with {count(n, 'score')}"
+    return (
+        f"{count(came, 'report')} from sites{of_size}, and the plan expects {planned}: nobody knows which "
+        "are honest, so none counts"
+    )

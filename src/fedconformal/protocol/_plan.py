@@ -1,8 +1,10 @@
 """From wishes to a Plan."""
 
+import secrets
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from fractions import Fraction
 from typing import Any, Literal, TypeVar
 
@@ -18,6 +20,7 @@ from fedconformal.documents import (
     PrivacyRule,
     ScoreRule,
     SiteKey,
+    expiry_text,
     first_problem,
     fraction_text,
 )
@@ -37,6 +40,8 @@ from fedconformal.planning import (
 from fedconformal.privacy import ANALYSES, Privacy
 from fedconformal.protocol._federation import Asked, Sizes
 from fedconformal.protocol._groups import asked_in_group, by_text, split_epsilon
+from fedconformal.protocol._models import Model, model_digest
+from fedconformal.protocol._policy import SitePolicy
 
 T = TypeVar("T")
 
@@ -65,6 +70,10 @@ def plan(
     keys: Mapping[str, str] | None = None,
     privacy: Privacy | None = None,
     split: Mapping[Any, float] | None = None,
+    min_group: int = SitePolicy.min_group,
+    round: str | None = None,  # noqa: A002 - the word for it, here and in documents
+    model: Model | None = None,
+    expires: str | datetime | None = None,
     on_infeasible: Literal["warn", "raise", "ignore"] = "warn",
 ) -> Plan:
     """Choose the ranks of a federation.
@@ -121,6 +130,18 @@ def plan(
         of a site's whole answer: levels share it evenly, groups as ``split`` says.
     split : mapping, optional
         How epsilon is split over the groups: a positive weight for each label. Evenly if left out.
+    min_group : int
+        A site that has fewer points of a group counts as absent from it: by their policy, sites send nothing
+        for such a group unless they say otherwise.
+    round : str, optional
+        An id that tells this round from others with the same wishes, so that no report of one counts in
+        another. Random if left out and ``keys`` are given; else there is none, and equal wishes give equal
+        plans.
+    model : str or path-like, optional
+        The file of the model whose scores are meant, or its digest; sites can compare theirs.
+    expires : str or datetime, optional
+        When sites and server stop to honour the plan: a moment in UTC such as ``"2030-01-31T12:00:00Z"``, or
+        a datetime with its time zone.
     on_infeasible : {"warn", "raise", "ignore"}
         What to do when no finite threshold reaches a level: warn (the plan then says so and has an infinite
         threshold), raise a ValueError, or ignore it.
@@ -159,7 +180,8 @@ def plan(
     else:
         if n_points is not None:
             raise ValueError("n_points does not go with groups: each group has its own sizes")
-        parts = _group_parts(groups, n_sites, sites, wishes, privacy, split)
+        fewest = _validation.integer("min_group", min_group, low=1)
+        parts = _group_parts(groups, n_sites, sites, wishes, privacy, split, fewest)
         names = None
     result = _checked(
         "plan",
@@ -168,6 +190,9 @@ def plan(
             score=rule,
             keys=_keys(keys, names if groups is None else _all_names(parts)),
             privacy=None if privacy is None else PrivacyRule(**privacy.fields()),
+            round=secrets.token_hex(16) if round is None and keys is not None else round,
+            model=None if model is None else model_digest(model),
+            expires=_expiry(expires),
         ),
     )
     _warn(result, on_infeasible)
@@ -224,6 +249,11 @@ def _part(asked: Asked, wishes: _Wishes, privacy: Privacy | None, label: str | N
     if m is not None and 2 * wishes.max_faulty >= m:
         raise ValueError(
             f"max_faulty must be below half the number of sites, {m} / 2, got {wishes.max_faulty}"
+        )
+    if m is None and wishes.max_faulty:
+        raise ValueError(
+            f"max_faulty must be 0 while anybody may answer, got {wishes.max_faulty}: say how many sites there "
+            "are, or name them"
         )
     if privacy is not None:
         _check_private_sites(privacy, asked, wishes)
@@ -292,6 +322,7 @@ def _group_parts(
     wishes: _Wishes,
     privacy: Privacy | None,
     split: Mapping[Any, float] | None,
+    fewest: int,
 ) -> list[PlanPart]:
     if not isinstance(groups, Mapping) or not groups:
         raise ValueError(f"groups must map labels to sizes, got {groups!r}")
@@ -304,7 +335,7 @@ def _group_parts(
             if isinstance(sizes[label], Plan):
                 parts.append(_part_of(sizes[label], label, privacy))
                 continue
-            asked = asked_in_group(sizes[label], n_sites, names)
+            asked = asked_in_group(sizes[label], n_sites, names, fewest)
             parts.append(_part(asked, wishes, parts_of_epsilon[label], label))
         except ValidationError as error:
             raise ValueError(f"groups: {first_problem(error)}, got {quoted([label])}") from None
@@ -397,6 +428,14 @@ def _keys(keys: Mapping[str, str] | None, names: tuple[str, ...] | None) -> tupl
     return _checked("keys", lambda: tuple(SiteKey(site=name, public_key=keys[name]) for name in names))
 
 
+def _expiry(expires: Any) -> str | None:
+    if not isinstance(expires, datetime):
+        return None if expires is None else str(expires)
+    if expires.tzinfo is None:
+        raise ValueError(f"expires must have a time zone, got {expires!r}")
+    return expiry_text(expires)
+
+
 def _check_privacy(privacy: Any, score: ScoreRule | None) -> None:
     """Refuse bins that cannot hold the scores."""
     if privacy is None:
@@ -418,6 +457,11 @@ def _check_private_sites(privacy: Privacy, asked: Asked, wishes: _Wishes) -> Non
         raise ValueError("privacy needs n_points: the noise depends on how many scores each site has")
     if any(share is not None for share in wishes.shares):
         raise ValueError("local_ranks does not go with privacy: private sites aim at one common quantile")
+    if privacy.one_hot and wishes.max_faulty:
+        raise ValueError(
+            f"max_faulty must be 0 with one-hot sums, where one site could cast every vote, got "
+            f"{wishes.max_faulty}"
+        )
     release = privacy.release()
     release.analysis.check(
         mechanism=release.mechanism,

@@ -3,21 +3,17 @@
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from fedconformal._text import quoted
-from fedconformal.documents import (
-    Plan,
-    Report,
-    ReportPart,
-    Sent,
-    SigningKey,
-    check_site_name,
-    unique_labels,
-)
+from fedconformal.documents import Plan, Report, ReportPart, Sent, SigningKey, unique_labels
 from fedconformal.privacy import Ledger, fingerprint
+from fedconformal.protocol._models import Model, check_model
+from fedconformal.protocol._policy import SitePolicy
+from fedconformal.protocol._request import Request, of_group, ranks_of, request_of, with_account
 from fedconformal.protocol._scores import Scores, flat_numbers, flat_scores
 
 Parts = Mapping[str | None, Scores]
@@ -31,6 +27,8 @@ def report(
     site: str,
     groups: ArrayLike | None = None,
     key: SigningKey | None = None,
+    policy: SitePolicy | None = None,
+    model: Model | None = None,
     in_place: bool = False,
     ledger: Ledger | None = None,
     dataset: str | None = None,
@@ -39,9 +37,9 @@ def report(
 
     The returned Report is everything that leaves the site: its name, and for all points, or for each group
     that it has points of, their number, the ranks, and for each confidence level the scores of these ranks
-    (Infinity where a rank is above the number of scores). For a group without points nothing is sent, and the
-    site counts as missing there; nor for one that the plan does not ask it for, as no answer of it could
-    change the threshold.
+    (Infinity where a rank is above the number of scores). For a group without points, or with fewer than the
+    site's policy wants, nothing is sent, and the site counts as missing there; nor for one that the plan does
+    not ask it for, as no answer of it could change the threshold.
 
     Parameters
     ----------
@@ -57,12 +55,17 @@ def report(
         plan.
     key : SigningKey, optional
         Signs the report as a whole, where the plan asks for it.
+    policy : SitePolicy, optional
+        What this site lets out, whatever the plan asks for; safe defaults if left out.
+    model : str or path-like, optional
+        The file of the model that made the scores, or its digest: compared with the one the plan is for.
     in_place : bool
         Select inside ``scores`` itself, leaving it shuffled; saves a copy of a very large array.
     ledger, dataset : Ledger and str, optional
         For a private plan, the account that the answer is charged to and what the data are called in it. It
         is charged once, for all groups that are answered for. NaN and scores outside the bins are then
-        clipped, never refused.
+        clipped, never refused. With a plan that is not private they are an error, unless the policy says
+        ``private_only=False``: the exact answer is then recorded there.
 
     Returns
     -------
@@ -72,7 +75,8 @@ def report(
     Raises
     ------
     ValueError
-        If the scores do not fit the plan; nothing has been charged then.
+        If the scores do not fit the plan, or the policy (a PolicyError) or the ledger (a LedgerError) does
+        not allow the answer; nothing has been charged then.
 
     Examples
     --------
@@ -83,31 +87,68 @@ def report(
     """
     if key is not None and not isinstance(key, SigningKey):
         raise TypeError(f"key must be a SigningKey, got {key!r}")
-    check_site_name(site)  # a report that could not be made must not have been charged
+    if plan.privacy is not None and plan.privacy.one_hot:
+        raise ValueError(
+            "this plan is to be answered only as one-hot vectors, to be summed: see private_bins"
+        )
+    answering = _Answering.of(plan, scores, groups, site, policy, ledger, dataset, model)
     if plan.privacy is not None:
-        if plan.privacy.one_hot:
-            raise ValueError(
-                "this plan is to be answered only as one-hot vectors, to be summed: see private_bins"
-            )
-        parts = _by_group(plan, flat_numbers(scores), groups)
-        drawn = _drawn(plan, parts, site=site, ledger=ledger, dataset=dataset)
-        made = [_private_part(plan, label, parts[label].size, bins, site) for label, bins in drawn.items()]
+        drawn = answering.drawn()
+        made = [_private_part(plan, label, answering.parts[label].size, bins, site) for label, bins in drawn]
     else:
-        parts = _asked_for(plan, _by_group(plan, flat_scores(scores), groups), site)
-        asked = {
-            label: values for label, values in parts.items() if any(_ranks(plan, label, values.size, site))
-        }
-        if not asked:
-            raise ValueError(
-                f"the plan does not ask site {site!r}: no answer of it could change the threshold"
-            )
-        made = [_part(plan, label, values, site, in_place=in_place) for label, values in asked.items()]
+        answering.record()
+        made = [_part(plan, label, values, site, in_place=in_place) for label, values in answering.asked()]
     answer = Report(plan=plan.digest, site=site, parts=tuple(made))
     return answer if key is None else key.sign(answer)
 
 
+def request(
+    plan: Plan,
+    scores: ArrayLike,
+    *,
+    site: str,
+    groups: ArrayLike | None = None,
+    policy: SitePolicy | None = None,
+    model: Model | None = None,
+    ledger: Ledger | None = None,
+    dataset: str | None = None,
+) -> Request:
+    """What a plan asks of this site, before anything is selected, drawn, charged or written.
+
+    Parameters
+    ----------
+    plan, scores, site, groups, policy, model, ledger, dataset : as for `report`
+        What would be given to it.
+
+    Returns
+    -------
+    Request
+        How many numbers would leave and what that would cost; its ``sentence`` says it in words.
+
+    Raises
+    ------
+    ValueError
+        Where `report` would refuse.
+
+    Examples
+    --------
+    >>> import fedconformal as fc
+    >>> chosen = fc.plan(n_sites=5, n_points=40, numbers=3)
+    >>> fc.protocol.request(chosen, range(40), site="A").sentence
+    'This plan asks for 3 of your 40 scores.'
+    """
+    return _Answering.of(plan, scores, groups, site, policy, ledger, dataset, model).quoted()
+
+
 def private_bins(
-    plan: Plan, scores: ArrayLike, *, site: str, ledger: Ledger | None, dataset: str | None
+    plan: Plan,
+    scores: ArrayLike,
+    *,
+    site: str,
+    ledger: Ledger | None,
+    dataset: str | None,
+    policy: SitePolicy | None = None,
+    model: Model | None = None,
 ) -> tuple[int, ...]:
     """The bins that a site releases under a private plan without groups, charged to its ledger.
 
@@ -121,6 +162,8 @@ def private_bins(
         The site's name.
     ledger, dataset : Ledger and str
         The account that the answer is charged to and what the data are called in it.
+    policy, model : SitePolicy, and str or path-like, optional
+        As for `report`.
 
     Returns
     -------
@@ -129,12 +172,114 @@ def private_bins(
     """
     if plan.privacy is None:
         raise ValueError("this plan is not private: there are no bins to release")
-    parts: Parts = {None: flat_numbers(scores)}
-    return tuple(_drawn(plan, parts, site=site, ledger=ledger, dataset=dataset)[None])
+    answering = _Answering.of(plan, scores, None, site, policy, ledger, dataset, model)
+    return tuple(dict(answering.drawn())[None])
 
 
-def _of_group(plan: Plan, label: str | None) -> Plan:
-    return plan if label is None else plan[label]
+@dataclass(frozen=True)
+class _Answering:
+    """A site about to answer: its scores, and what the plan asks of it, which the policy allows."""
+
+    plan: Plan
+    parts: Parts
+    site: str
+    policy: SitePolicy
+    request: Request
+    ledger: Ledger | None
+    dataset: str | None
+
+    @classmethod
+    def of(
+        cls,
+        plan: Plan,
+        scores: ArrayLike,
+        groups: ArrayLike | None,
+        site: str,
+        policy: SitePolicy | None,
+        ledger: Ledger | None,
+        dataset: str | None,
+        model: Model | None,
+    ) -> "_Answering":
+        policy = SitePolicy() if policy is None else policy
+        if not isinstance(policy, SitePolicy):
+            raise TypeError(f"policy must be a SitePolicy, got {policy!r}")
+        check_model(plan, model)
+        flat = flat_scores if plan.privacy is None else flat_numbers
+        parts = _by_group(plan, flat(scores), groups)
+        asked = request_of(
+            plan,
+            {label: values.size for label, values in parts.items()},
+            site=site,
+            policy=policy,
+            has_ledger=ledger is not None or dataset is not None,
+        )
+        return cls(plan, parts, site, policy, asked, ledger, dataset)
+
+    def asked(self) -> list[tuple[str | None, Scores]]:
+        """The scores of each group that is answered for."""
+        return [(label, self.parts[label]) for label in self.request.sizes]
+
+    def quoted(self) -> Request:
+        """The request with what the ledger says of it."""
+        if self.plan.privacy is None:
+            return self.request
+        ledger, dataset = self._account()
+        return with_account(
+            self.request,
+            ledger,
+            dataset,
+            plan=self.plan,
+            site=self.site,
+            data_fingerprint=self._fingerprint(),
+        )
+
+    def _account(self) -> tuple[Ledger, str]:
+        if self.ledger is None or self.dataset is None:
+            raise ValueError(
+                "this plan is private: ledger and dataset are needed, so that no budget is overspent"
+            )
+        return self.ledger, self.dataset
+
+    def _fingerprint(self) -> str:
+        return fingerprint(np.concatenate(list(self.parts.values())))
+
+    def record(self) -> None:
+        """Write down that exact numbers leave, where there is a ledger."""
+        if self.ledger is None and self.dataset is None:
+            return
+        if self.ledger is None or self.dataset is None:
+            raise ValueError("ledger and dataset go together: an exact answer is recorded under that name")
+        self.ledger.record_exact(
+            self.dataset,
+            plan_digest=self.plan.digest,
+            site=self.site,
+            numbers=self.request.numbers,
+            data_fingerprint=self._fingerprint(),
+            most=self.policy.max_answers,
+        )
+
+    def drawn(self) -> list[tuple[str | None, list[int]]]:
+        """The bins of all groups, one per level, from one charge, and so one stored answer.
+
+        Scores are clipped into the end bins, NaN into the last one, and never raise: whether an error was
+        raised would be a release of its own.
+        """
+        ledger, dataset = self._account()
+        draws = {label: _prepared(of_group(self.plan, label), values) for label, values in self.asked()}
+        assert self.request.epsilon is not None
+        text = ledger.answer(
+            dataset,
+            plan_digest=self.plan.digest,
+            site=self.site,
+            epsilon=self.request.epsilon,
+            data_fingerprint=self._fingerprint(),
+            by_plan=self.plan.model is not None,
+            sample=lambda: json.dumps([[label, draw()] for label, draw in draws.items()]),
+        )
+        bins = dict(json.loads(text))
+        if bins.keys() != draws.keys():
+            raise ValueError(f"the ledger's answer to this plan is for other groups: {quoted(sorted(bins))}")
+        return list(bins.items())
 
 
 def _by_group(plan: Plan, scores: Scores, groups: ArrayLike | None) -> Parts:
@@ -157,29 +302,11 @@ def _by_group(plan: Plan, scores: Scores, groups: ArrayLike | None) -> Parts:
     return {name: scores[which == i] for i, name in sorted(enumerate(names), key=lambda pair: pair[1])}
 
 
-def _ranks(plan: Plan, label: str | None, n: int, site: str) -> tuple[tuple[int, ...], ...]:
-    """The plan's ranks for this site; refuses a site or a size that the plan does not expect."""
-    try:
-        return _of_group(plan, label).ranks_for(n, site=site)
-    except ValueError as error:
-        if label is None:
-            raise
-        raise ValueError(f"group {quoted([label])}: {error}") from None
-
-
 # -- exact answers -----------------------------------------------------------------------------------------
 
 
-def _asked_for(plan: Plan, parts: Parts, site: str) -> Parts:
-    """The groups that the plan asks this site for; it is not asked where no answer could matter."""
-    asked = {label: values for label, values in parts.items() if any(_ranks(plan, label, values.size, site))}
-    if not asked:
-        raise ValueError(f"the plan does not ask site {site!r}: no answer of it could change the threshold")
-    return asked
-
-
 def _part(plan: Plan, label: str | None, values: Scores, site: str, *, in_place: bool) -> ReportPart:
-    ranks = _ranks(plan, label, values.size, site)
+    ranks = ranks_of(plan, label, values.size, site)
     selected = _selected(values, ranks, in_place=in_place)
     sent = [Sent(ranks=each, values=tuple(selected.get(rank, math.inf) for rank in each)) for each in ranks]
     return ReportPart(label=label, n=values.size, levels=tuple(sent))
@@ -201,52 +328,6 @@ def _selected(values: Scores, ranks: Sequence[Sequence[int]], *, in_place: bool)
 # -- private answers ---------------------------------------------------------------------------------------
 
 
-def _drawn(
-    plan: Plan, parts: Parts, *, site: str, ledger: Ledger | None, dataset: str | None
-) -> dict[str | None, list[int]]:
-    """The bins of all groups, one per level, from one charge, and so one stored answer.
-
-    Scores are clipped into the end bins, NaN into the last one, and never raise: whether an error was raised
-    would be a release of its own.
-    """
-    if ledger is None or dataset is None:
-        raise ValueError(
-            "this plan is private: ledger and dataset are needed, so that no budget is overspent"
-        )
-    answered = _answered(plan, parts)
-    for label in answered:
-        _ranks(plan, label, parts[label].size, site)  # a wrong size or site is refused before it is charged
-    draws = {label: _prepared(_of_group(plan, label), parts[label]) for label in answered}
-    text = ledger.answer(
-        dataset,
-        plan_digest=plan.digest,
-        site=site,
-        epsilon=plan.cost(label for label in answered if label) if plan.is_grouped else plan.epsilon or 0,
-        data_fingerprint=fingerprint(np.concatenate(list(parts.values()))),
-        sample=lambda: json.dumps([[label, draw()] for label, draw in draws.items()]),
-    )
-    bins = dict(json.loads(text))
-    if bins.keys() != draws.keys():
-        raise ValueError(f"the ledger's answer to this plan is for other groups: {quoted(sorted(bins))}")
-    return bins
-
-
-def _answered(plan: Plan, parts: Parts) -> list[str | None]:
-    """The groups that are answered for: an infinite threshold is not worth any epsilon."""
-    if plan.is_grouped:
-        labels: list[str | None] = [label for label in plan.to_answer if label in parts]
-        if labels:
-            return labels
-        raise ValueError(
-            "no group of this site has a finite threshold: answering would spend epsilon for nothing"
-        )
-    if not plan.feasible:
-        raise ValueError(
-            "this private plan has an infinite threshold: answering it would spend epsilon for nothing"
-        )
-    return [None]
-
-
 def _prepared(plan: Plan, scores: Scores) -> Callable[[], list[int]]:
     """Everything short of the draw: calling it draws the bins, one per level, and must be paid for first."""
     assert plan.bins is not None
@@ -259,7 +340,7 @@ def _prepared(plan: Plan, scores: Scores) -> Callable[[], list[int]]:
 def _private_part(plan: Plan, label: str | None, n: int, bins: Sequence[int], site: str) -> ReportPart:
     """The part of a report of a site that has drawn these bins."""
     assert plan.bins is not None
-    ranks = _ranks(plan, label, n, site)
+    ranks = ranks_of(plan, label, n, site)
     sent = [
         Sent(ranks=each, values=(plan.bins.value(chosen),)) for each, chosen in zip(ranks, bins, strict=True)
     ]

@@ -1,0 +1,47 @@
+"""What tells one round from another: an id, and a moment after which nobody answers any more."""
+
+from datetime import UTC, datetime
+from typing import Annotated
+
+from pydantic import AfterValidator, StringConstraints
+
+RoundId = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,63}$")]
+"""Up to 64 letters, digits, dots, colons, dashes and underscores."""
+
+
+def moment(text: str) -> datetime:
+    """The moment that an expiry names."""
+    return datetime.strptime(text, _FORMAT).replace(tzinfo=UTC)
+
+
+def expiry_text(when: datetime) -> str:
+    """A moment as plans hold it, in UTC and whole seconds.
+
+    Parameters
+    ----------
+    when : datetime
+        With its time zone.
+
+    Returns
+    -------
+    str
+        Such as ``2030-01-31T12:00:00Z``.
+    """
+    return when.astimezone(UTC).strftime(_FORMAT)
+
+
+_FORMAT = "%Y-%m-%dT%H:%M:%SZ"
+
+
+def _real(text: str) -> str:
+    try:
+        moment(text)
+    except ValueError:
+        raise ValueError("must be a moment in UTC such as 2030-01-31T12:00:00Z") from None
+    return text
+
+
+Expiry = Annotated[
+    str, StringConstraints(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:]{8}Z$"), AfterValidator(_real)
+]
+"""A moment in UTC, such as ``2030-01-31T12:00:00Z``."""

@@ -1,0 +1,193 @@
+"""What a plan asks of a site: said in words, and allowed by the site, before anything is computed."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+from fedconformal._text import count, quoted
+from fedconformal.documents import Plan, check_site_name
+from fedconformal.privacy import Ledger, exact_text
+from fedconformal.protocol._policy import SitePolicy
+
+Sizes = Mapping[str | None, int]
+"""How many scores a site has in each group, under None where there are no groups."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a plan asks of one site.
+
+    Attributes
+    ----------
+    sizes : mapping
+        The groups that are answered for, each with how many scores the site has there; under None where
+        there are no groups.
+    held_back : tuple of str
+        Groups for which nothing is sent, as the site has too few points of them.
+    numbers : int
+        How many numbers leave.
+    epsilon : Fraction or None
+        What the answer costs, or cost when it was first given; None if it is exact.
+    left : Fraction or None
+        What is left of the budget before it, where a ledger was given for a private plan.
+    is_repeated : bool
+        Whether the ledger holds this answer already: it is then given again, at no cost.
+    """
+
+    sizes: Sizes
+    held_back: tuple[str, ...]
+    numbers: int
+    epsilon: Fraction | None
+    left: Fraction | None = None
+    is_repeated: bool = False
+
+    @property
+    def n(self) -> int:
+        """How many scores the site has in the groups that are answered for."""
+        return sum(self.sizes.values())
+
+    @property
+    def sentence(self) -> str:
+        """All of it in plain words, for the data owner."""
+        groups = "" if None in self.sizes else f", from {count(len(self.sizes), 'group')}"
+        if self.epsilon is None:
+            asked = f"This plan asks for {self.numbers:,} of your {count(self.n, 'score')}{groups}."
+        else:
+            drawn = "one bin" if self.numbers == 1 else f"{self.numbers:,} bins"
+            asked = f"This plan asks for {drawn}{groups}, drawn at random, and {self._cost}."
+        if self.held_back:
+            asked += f" Nothing is sent for {quoted(self.held_back)}: too few of your cases are in it."
+        return asked
+
+    @property
+    def _cost(self) -> str:
+        if self.is_repeated:
+            return "costs nothing: the ledger holds the answer that was given before"
+        cost = f"costs epsilon {exact_text(self.epsilon or Fraction(0))}"
+        return cost if self.left is None else f"{cost} of the {exact_text(self.left)} that are left"
+
+
+def request_of(plan: Plan, sizes: Sizes, *, site: str, policy: SitePolicy, has_ledger: bool) -> Request:
+    """What a plan asks of a site of these sizes; refuses what the site's policy does not allow.
+
+    Parameters
+    ----------
+    plan : Plan
+        The plan to answer.
+    sizes : mapping
+        How many scores the site has in each group, under None where there are no groups.
+    site : str
+        The site's name.
+    policy : SitePolicy
+        What the site lets out.
+    has_ledger : bool
+        Whether a ledger or a data set was given to charge.
+
+    Returns
+    -------
+    Request
+        Without what a ledger knows.
+
+    Raises
+    ------
+    PolicyError
+        If the policy does not allow it.
+    ValueError
+        If the plan has expired, or does not ask this site.
+    """
+    check_site_name(site)
+    if plan.has_expired():
+        raise ValueError(f"this plan expired at {plan.expires}: it is not answered any more")
+    policy.check_plan(plan, has_ledger=has_ledger)
+    held_back = tuple(label for label, n in sizes.items() if label is not None and n < policy.min_group)
+    enough = {label: n for label, n in sizes.items() if label not in held_back}
+    answered = _answered(plan, _expected(plan, enough, site), site)
+    numbers = sum(_n_numbers(plan, label, n, site) for label, n in answered.items())
+    policy.check_numbers("this plan", numbers, sum(sizes.values()))
+    cost = _cost_of(plan, answered)
+    if cost is not None:
+        policy.check_epsilon(cost)
+    return Request(answered, held_back, numbers, cost)
+
+
+def with_account(
+    request: Request, ledger: Ledger, dataset: str, *, plan: Plan, site: str, data_fingerprint: str
+) -> Request:
+    """The same request with what the ledger says of it; refuses what the budget does not allow."""
+    quote = ledger.quote(
+        dataset,
+        plan_digest=plan.digest,
+        site=site,
+        epsilon=request.epsilon or Fraction(0),
+        data_fingerprint=data_fingerprint,
+        by_plan=plan.model is not None,
+    )
+    return replace(request, left=quote.left, is_repeated=quote.is_repeated)
+
+
+def of_group(plan: Plan, label: str | None) -> Plan:
+    """The plan of a group; the plan itself where there are none."""
+    return plan if label is None else plan[label]
+
+
+def ranks_of(plan: Plan, label: str | None, n: int, site: str) -> tuple[tuple[int, ...], ...]:
+    """The plan's ranks for this site; refuses a site or a size that the plan does not expect."""
+    try:
+        return of_group(plan, label).ranks_for(n, site=site)
+    except ValueError as error:
+        if label is None:
+            raise
+        raise ValueError(f"group {quoted([label])}: {error}") from None
+
+
+def _expected(plan: Plan, sizes: Sizes, site: str) -> Sizes:
+    """Without the groups for which the plan expects other sites, but not this one."""
+    names = plan.site_names or ()
+    return {
+        label: n
+        for label, n in sizes.items()
+        if label is None or site not in names or site in (plan[label].site_names or (site,))
+    }
+
+
+def _answered(plan: Plan, sizes: Sizes, site: str) -> Sizes:
+    """The groups that are answered for: an infinite threshold is not worth any epsilon."""
+    if not sizes:
+        raise ValueError("nothing is sent: this site has too few points of every group")
+    if plan.privacy is None:
+        asked = {label: n for label, n in sizes.items() if any(ranks_of(plan, label, n, site))}
+        if not asked:
+            raise ValueError(
+                f"the plan does not ask site {site!r}: no answer of it could change the threshold"
+            )
+        return asked
+    for label, n in sizes.items():
+        if label is None or label in plan.to_answer:
+            ranks_of(plan, label, n, site)  # a wrong size or site is refused before it is charged
+    if plan.is_grouped:
+        served = {label: n for label, n in sizes.items() if label in plan.to_answer}
+        if served:
+            return served
+        raise ValueError(
+            "no group of this site has a finite threshold: answering would spend epsilon for nothing"
+        )
+    if not plan.feasible:
+        raise ValueError(
+            "this private plan has an infinite threshold: answering it would spend epsilon for nothing"
+        )
+    return sizes
+
+
+def _cost_of(plan: Plan, labels: Iterable[str | None]) -> Fraction | None:
+    """What an answer for these groups costs."""
+    if plan.privacy is None or not plan.is_grouped:
+        return plan.epsilon
+    return plan.cost(label for label in labels if label is not None)
+
+
+def _n_numbers(plan: Plan, label: str | None, n: int, site: str) -> int:
+    """How many numbers leave for a group: different scores, as levels may share one; or bins."""
+    ranks = ranks_of(plan, label, n, site)
+    if plan.privacy is not None:
+        return len(ranks)
+    return len({rank for each in ranks for rank in each if rank <= n})
