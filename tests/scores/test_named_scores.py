@@ -45,7 +45,7 @@ def test_kinds():
 
 @pytest.mark.parametrize("name", ["residual", "Absolute", "", None, ["lac"]])
 def test_an_unknown_name_is_refused_with_the_known_ones(name):
-    with pytest.raises(ValueError, match="absolute, normalized, cqr, lac, aps, raps; got"):
+    with pytest.raises(ValueError, match="'absolute', 'normalized', 'cqr', 'lac', 'aps', 'raps', got"):
         scores.from_name(name)
 
 
