@@ -50,8 +50,8 @@ class TestInside:
         ],
     )
     def test_the_same_as_label_by_label(self, data, arguments):
-        plan = fc.plan(groups=GROUPS, **arguments)
-        calibration = fc.calibrate(plan, answered(plan, data))
+        plan, trusting = fc.plan(groups=GROUPS, **arguments), fc.SitePolicy.unlimited()
+        calibration = fc.calibrate(plan, answered(plan, data, policy=trusting))
         for label, by_site in GROUPS.items():
             there = {site: n for site, n in by_site.items() if n}
             alone = fc.plan(n_points=there, **arguments)
@@ -165,12 +165,12 @@ class TestCoverage:
 class TestRefused:
     def test_infeasible_groups_have_an_infinite_threshold_and_advice(self):
         with pytest.warns(fc.InfeasibleWarning, match="Group 'few': No ranks reach the level 0.9"):
-            plan = fc.plan(groups={"few": [2, 2], "many": [60, 60]}, confidence_level=0.9)
+            plan = fc.plan(groups={"few": [5, 5], "many": [60, 60]}, confidence_level=0.9)
         with pytest.raises(ValueError, match="Group 'few'"):
-            fc.plan(groups={"few": [2, 2]}, confidence_level=0.9, on_infeasible="raise")
+            fc.plan(groups={"few": [5, 5]}, confidence_level=0.9, on_infeasible="raise")
         rng = np.random.default_rng(0)
-        labels = ["few"] * 2 + ["many"] * 60
-        found = fc.calibrate(plan, [fc.report(plan, rng.random(62), site=s, groups=labels) for s in "AB"])
+        labels = ["few"] * 5 + ["many"] * 60
+        found = fc.calibrate(plan, [fc.report(plan, rng.random(65), site=s, groups=labels) for s in "AB"])
         assert found.threshold["few"] == math.inf
         assert found["few"].levels[0].advice == plan["few"].levels[0].advice is not None
         assert found.threshold["many"] < 1
@@ -252,8 +252,8 @@ class TestPlan:
         ("arguments", "words"),
         [
             ({"groups": {}}, "must map labels to sizes"),
-            ({"groups": {"a": {"A": 0}}}, "group 'a': no site has points of it"),
-            ({"groups": {"a": [0, 0]}}, "group 'a': no site has points of it"),
+            ({"groups": {"a": {"A": 0}}}, "group 'a': no site has 5 points of it"),
+            ({"groups": {"a": [0, 0]}}, "group 'a': no site has 5 points of it"),
             ({"groups": {"a": [5]}, "sites": ["A", "B"]}, "one size for each of the 2 sites, got 1"),
             ({"groups": {"a": {"Z": 5}}, "sites": ["A"]}, "'Z', which is none of the sites"),
             ({"groups": {1: [5], "1": [5]}}, "each label once"),

@@ -63,8 +63,23 @@ class TestRefusals:
     def test_without_names_no_more_sites_count_than_planned(self):
         plan = fc.plan(n_sites=3, n_points=30, confidence_level=0.8)
         reports = federation(plan, dict.fromkeys("ABCD", 30))
-        with pytest.raises(fc.RefusedReportsError, match="D: the plan has 3 sites with 30 scores"):
+        words = "4 reports from sites with 30 scores, and the plan expects 3: nobody knows which are honest"
+        with pytest.raises(fc.RefusedReportsError, match=words) as refused:
             fc.calibrate(plan, reports[::-1])
+        assert [refusal.source for refusal in refused.value.refused] == list("ABCD")
+
+    def test_sites_of_other_sizes_still_count(self):
+        plan = fc.plan(n_points=[30, 30, 40, 50], confidence_level=0.8)
+        reports = federation(plan, {"A": 30, "B": 30, "C": 30, "D": 40, "E": 50})
+        found = fc.calibrate(plan, reports, on_refused="skip")
+        assert [answer.site for answer in found.answers] == ["D", "E"]
+        assert found.n_missing == 2
+
+    def test_an_open_plan_for_some_sites_takes_no_more(self):
+        plan = fc.plan(n_sites=5, confidence_level=0.8)
+        many = {f"site {i}": 30 + i for i in range(205)}
+        with pytest.raises(ValueError, match="0 sites answered"):
+            fc.calibrate(plan, federation(plan, many), on_refused="skip")
 
     def test_unreadable_reports_are_refusals_too(self, plan, reports):
         broken = Refusal(source="A.json", reason="not a report")
@@ -75,7 +90,7 @@ class TestRefusals:
     def test_groups_and_no_groups_are_told_apart(self, plan, reports):
         """By the digest alone already; here the digest has been changed too."""
         grouped = fc.plan(groups={"a": None})
-        labelled = fc.report(grouped, [1.0], site="A", groups=["a"])
+        labelled = fc.report(grouped, range(5), site="A", groups=["a"] * 5)
         for asked, report, words in [
             (plan, labelled, "has groups, and the plan has none"),
             (grouped, reports[0], "has no groups, as the plan has"),

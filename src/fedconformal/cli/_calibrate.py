@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fedconformal.cli._options import AnsweredPlan, Force, Json, Output, Reports
+from fedconformal.cli._options import AnsweredPlan, Force, Json, Output, Reports, Sign
 from fedconformal.cli._show import working
 
 if TYPE_CHECKING:
@@ -18,13 +18,16 @@ def calibrate(
     plan: AnsweredPlan,
     reports: Reports,
     skip_refused: Annotated[bool, typer.Option(help="Count refused reports as missing.")] = False,
-    histogram: Annotated[bool, typer.Option(help="The files hold summed or single one-hot vectors.")] = False,
+    histogram: Annotated[
+        bool, typer.Option(help="The files hold one-hot vectors, each of one site, or one file their sum.")
+    ] = False,
+    sign: Sign = None,
     output: Output = None,
     force: Force = False,
     json: Json = False,
 ) -> None:
     """Turn reports into a threshold with its guarantee."""
-    from fedconformal.cli._files import check_output, report_files, save
+    from fedconformal.cli._files import check_output, report_files, save, signed
     from fedconformal.cli._show_calibration import show_calibration
     from fedconformal.documents import Plan
 
@@ -35,6 +38,7 @@ def calibrate(
             found = _from_vectors(asked, paths)
         else:
             found = _from_reports(asked, paths, skip_refused=skip_refused)
+    found = signed(found, sign)
     if not json:
         show_calibration(found)
     save(found, output, force=force, as_json=json)
@@ -59,7 +63,12 @@ def _from_vectors(plan: "Plan", paths: list[Path]) -> "Calibration":
     if len({path.resolve() for path in paths}) < len(paths):
         raise ValueError("the same file twice: every site's vector counts once")
     shape = (len(plan.levels), len(plan.privacy.edges))
-    return protocol.calibrate_histogram(plan, sum(_vectors(plan, path, shape) for path in paths))
+    vectors = [_vectors(plan, path, shape) for path in paths]
+    if len(vectors) > 1:
+        for path, each in zip(paths, vectors, strict=True):
+            if (each.sum(axis=1) != 1).any():
+                raise ValueError(f"{path}: not one site's vector: of several files each has one 1 per level")
+    return protocol.calibrate_histogram(plan, sum(vectors))
 
 
 def _vectors(plan: "Plan", path: Path, shape: tuple[int, int]) -> "Ints":

@@ -1,14 +1,26 @@
 """``fedconformal check``."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fedconformal.cli._options import Column, Force, GroupLabel, Json, Prediction, Target, Yes
-from fedconformal.cli._show import number, print_json, table, working
+from fedconformal.cli._options import (
+    Column,
+    Force,
+    GroupColumn,
+    Json,
+    OneLabel,
+    Policy,
+    Prediction,
+    Target,
+    Yes,
+)
+from fedconformal.cli._show import number, print_json, say, table, working
 
 if TYPE_CHECKING:
+    from fedconformal._typing import Floats
+    from fedconformal.documents import Calibration
     from fedconformal.heterogeneity import LocalCheck
 
 
@@ -16,7 +28,8 @@ def check(
     calibration: Annotated[Path, typer.Argument(help="The published calibration.")],
     scores: Annotated[Path, typer.Argument(help="Scores of new cases: CSV, Parquet or .npy.")],
     site: Annotated[str | None, typer.Option(help="This site's name; needed for an answer.")] = None,
-    group: GroupLabel = None,
+    group: GroupColumn = None,
+    label: OneLabel = None,
     column: Column = None,
     target: Target = None,
     prediction: Prediction = None,
@@ -30,6 +43,7 @@ def check(
     dataset: Annotated[
         str | None, typer.Option(help="For a private answer: what the new cases are called in the ledger.")
     ] = None,
+    policy: Policy = None,
     yes: Yes = False,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Where to write an answer for the coordinator.")
@@ -38,50 +52,101 @@ def check(
     json: Json = False,
 ) -> None:
     """Check a calibration on new cases of this site; nothing leaves unless an answer is asked for."""
-    from fedconformal import heterogeneity
+    from fedconformal import heterogeneity, protocol
     from fedconformal.cli._files import check_output
-    from fedconformal.cli._groups import calibration_of
-    from fedconformal.cli._outgoing import send_out
-    from fedconformal.cli._scores import read_scores
+    from fedconformal.cli._groups import check_column
+    from fedconformal.cli._outgoing import confirm, send_out
     from fedconformal.documents import Calibration
     from fedconformal.privacy import Ledger
 
     check_output(output, force=force)
     _check_private(private, ledger, dataset, output)
     _check_answer(site, confidence_level, output)
-    published = calibration_of(Calibration.read(calibration), group, calibration)
+    published = Calibration.read(calibration)
+    check_column(published.plan, group, calibration)
+    if output is not None and published.plan.is_grouped and label is None:
+        raise ValueError("an answer is for one group: say which with --label")
     with working("reading and counting scores"):
-        values = read_scores(
-            published.plan,
+        cases = _cases(
+            published,
+            calibration,
             scores,
+            group=group,
+            label=label,
             column=column,
             target=target,
             prediction=prediction,
             private=private is not None,
         )
-        found = heterogeneity.check(
-            published,
-            values if private is None else heterogeneity.fill_missing(values),
-            site=site,
-            confidence_level=confidence_level,
-        )
-    _show(found, as_json=json)
-    if output is not None and site is not None:
-        account = None if ledger is None else Ledger(ledger)
-        made = heterogeneity.answer(
-            published, values, site=site, epsilon=private, ledger=account, dataset=dataset
-        )
-        send_out(made.to_json(), ask=not yes, output=output, force=force, as_json=False)
+    if private is None:  # else nothing but the release may be seen, not even on this terminal
+        found = {
+            of: heterogeneity.check(alone, values, site=site, confidence_level=confidence_level)
+            for of, (alone, values) in cases.items()
+        }
+        _show(found, as_json=json)
+    if output is None or site is None:
+        return
+    ((alone, values),) = cases.values()
+    account = None if ledger is None else Ledger(ledger)
+    prepared = heterogeneity.prepare_answer(
+        alone,
+        values,
+        site=site,
+        epsilon=private,
+        policy=None if policy is None else protocol.SitePolicy.read(policy),
+        ledger=account,
+        dataset=dataset,
+    )
+    say(prepared.sentence)
+    if account is not None:  # what is charged or recorded is asked for before that happens
+        confirm("Answer it?", ask=not yes)
+    as_json = json and private is not None
+    send_out(
+        prepared.make().to_json(),
+        ask=not yes and account is None,
+        output=output,
+        force=force,
+        as_json=as_json,
+    )
+
+
+def _cases(
+    published: "Calibration",
+    path: Path,
+    scores: Path,
+    *,
+    group: str | None,
+    label: str | None,
+    column: str | None,
+    target: str | None,
+    prediction: list[str] | None,
+    private: bool,
+) -> "dict[str | None, tuple[Calibration, Floats]]":
+    """The calibration and the cases of each group that is asked for; of all, under None, without groups."""
+    from fedconformal.cli._groups import calibration_of, labels_and_column
+    from fedconformal.cli._scores import read_scores
+
+    labels, column = labels_and_column(scores, group, column, target)
+    values = read_scores(
+        published.plan, scores, column=column, target=target, prediction=prediction, private=private
+    )
+    if labels is None:
+        return {None: (calibration_of(published, label, path), values)}
+    wanted = sorted(set(labels) & set(published.plan.labels)) if label is None else [label]
+    mine = {each: [i for i, of in enumerate(labels) if of == each] for each in wanted}
+    if not any(mine.values()):
+        raise ValueError(f"{scores}: no case is in {'any group' if label is None else f'group {label!r}'}")
+    return {each: (calibration_of(published, each, path), values[rows]) for each, rows in mine.items()}
 
 
 def _check_private(
     epsilon: float | None, ledger: Path | None, dataset: str | None, output: Path | None
 ) -> None:
-    """Refuse a private answer that lacks something, and what goes with no other."""
+    """Refuse a private answer that lacks something."""
     if epsilon is not None and (output is None or ledger is None or dataset is None):
         raise ValueError("--private goes with --ledger, --dataset and -o, where the answer is written")
-    if epsilon is None and (ledger is not None or dataset is not None):
-        raise ValueError("--ledger and --dataset go with --private")
+    if output is None and (ledger is not None or dataset is not None):
+        raise ValueError("--ledger and --dataset go with an answer: -o says where it is written")
 
 
 def _check_answer(site: str | None, confidence_level: float | None, output: Path | None) -> None:
@@ -92,19 +157,38 @@ def _check_answer(site: str | None, confidence_level: float | None, output: Path
         raise ValueError("--confidence-level does not go with -o: an answer is for all levels")
 
 
-def _show(found: "LocalCheck", *, as_json: bool) -> None:
-    from fedconformal.cli._coverage import cells, fields
+def _show(found: "dict[str | None, LocalCheck]", *, as_json: bool) -> None:
+    from fedconformal.cli._coverage import cells
 
+    grouped = None not in found
     if as_json:
-        levels = [fields(level) for level in found.levels]
-        print_json({"site": found.site, "n": found.n, "levels": levels, "sentence": found.sentence()})
+        print_json(
+            {"groups": {str(label): _fields(each) for label, each in found.items()}}
+            if grouped
+            else _fields(found[None])
+        )
         return
     table(
-        ["level", "threshold", "covered", "coverage", "95 % interval", "p-value"],
+        [*["group"] * grouped, "level", "threshold", "covered", "coverage", "95 % interval", "p-value"],
         [
-            [f"{level.confidence_level!r}", number(level.threshold), *cells(level), f"{level.p_value:.3g}"]
-            for level in found.levels
+            [
+                *[str(label)] * grouped,
+                f"{level.confidence_level!r}",
+                number(level.threshold),
+                *cells(level),
+                f"{level.p_value:.3g}",
+            ]
+            for label, each in found.items()
+            for level in each.levels
         ],
     )
-    print(found.sentence())
+    for label, each in found.items():
+        print(f"Group {label!r}: {each.sentence()}" if grouped else each.sentence())
     print("This holds for new cases only: none of them may have been used to train or to calibrate.")
+
+
+def _fields(found: "LocalCheck") -> dict[str, Any]:
+    from fedconformal.cli._coverage import fields
+
+    levels = [fields(level) for level in found.levels]
+    return {"site": found.site, "n": found.n, "levels": levels, "sentence": found.sentence()}

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fedconformal.cli._options import GroupLabel, Json
+from fedconformal.cli._options import Json, OneLabel
 from fedconformal.cli._show import print_json, table, working
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def checks(
     calibration: Annotated[Path, typer.Argument(help="The calibration that the sites checked.")],
     answers: Annotated[list[Path], typer.Argument(help="Answer files, or directories of them.")],
-    group: GroupLabel = None,
+    label: OneLabel = None,
     json: Json = False,
 ) -> None:
     """Compare the sites' checks: coverage with intervals, and who falls short."""
@@ -24,7 +24,7 @@ def checks(
     from fedconformal.cli._groups import calibration_of
     from fedconformal.documents import Calibration
 
-    published = calibration_of(Calibration.read(calibration), group, calibration)
+    published = calibration_of(Calibration.read(calibration), label, calibration)
     with working("comparing"):
         result = heterogeneity.assess(published, _read(answers))
     if json:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fedconformal._text import count
-from fedconformal.cli._options import AnsweredPlan, GroupLabel, Json, OneLevel, Reports
+from fedconformal.cli._options import AnsweredPlan, Json, OneLabel, OneLevel, Reports
 from fedconformal.cli._show import number, print_json, say, table, working
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ _MOST_ROWS = 20
 def compare(
     plan: AnsweredPlan,
     reports: Reports,
-    group: GroupLabel = None,
+    label: OneLabel = None,
     reference: Annotated[
         str | None,
         typer.Option(help="Scores of a typical site (a file), or a named distribution as for whatif."),
@@ -39,13 +39,13 @@ def compare(
     from fedconformal.documents import Plan
 
     asked = Plan.read(plan)
-    check_label(asked, group, plan)
+    check_label(asked, label, plan)
     sent, unreadable = read_reports(report_files(reports, plan))
     with working("comparing"):
         found = heterogeneity.compare_sites(
             asked,
             sent,
-            group=group,
+            group=label,
             reference=None if reference is None else reference_from(reference, column),
             confidence_level=confidence_level,
             false_alarm=false_alarm,
@@ -56,7 +56,7 @@ def compare(
     if json:
         print_json(_content(found, refused))
     else:
-        _show(found, several=_sends_several(asked if group is None else asked[group]))
+        _show(found, several=_sends_several(asked if label is None else asked[label]))
 
 
 def _sends_several(plan: "Plan") -> bool:

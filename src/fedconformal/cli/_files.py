@@ -2,10 +2,19 @@
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 from fedconformal._outputs import check_free, write_text
 from fedconformal.cli._show import say
-from fedconformal.documents import Document, DocumentError, Refusal, Report
+from fedconformal.documents import (
+    Calibration,
+    Document,
+    DocumentError,
+    Plan,
+    Refusal,
+    Report,
+    SigningKey,
+)
 
 
 def check_output(output: Path | None, *, force: bool) -> None:
@@ -21,6 +30,22 @@ def save(document: Document, output: Path | None, *, force: bool, as_json: bool)
         say(f"wrote {output}")
     if as_json:
         print(document.to_json())
+
+
+Authored = TypeVar("Authored", Plan, Calibration)
+
+
+def signed(document: Authored, key: Path | None) -> Authored:
+    """The same document, signed if a key was given."""
+    return document if key is None else read_key(key).sign(document)
+
+
+def read_key(path: Path) -> SigningKey:
+    """A private key from its file."""
+    try:
+        return SigningKey.from_pem(path.read_bytes())
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
 
 
 def expand(files: Iterable[Path]) -> list[Path]:

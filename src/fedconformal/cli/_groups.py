@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from fedconformal._tables import read_labels
 from fedconformal._text import quoted
 from fedconformal.documents import Calibration, Plan
 
@@ -17,16 +18,28 @@ def check_column(plan: Plan, column: str | None, path: Path) -> None:
         raise ValueError(f"{path}: has no groups: --group {column} does not go with it")
 
 
+def labels_and_column(
+    path: Path, group: str | None, column: str | None, target: str | None
+) -> tuple[list[str] | None, str | None]:
+    """The group of each case, and the column of scores: the only other one, if none is named."""
+    if group is None:
+        return None, column
+    labels, others = read_labels(path, group)
+    if column is None and target is None and len(others) == 1:
+        column = others[0]
+    return labels, column
+
+
 def check_label(plan: Plan, label: str | None, path: Path) -> None:
     """Refuse a document with groups unless one of them is named, and a name where there are none."""
     if not plan.is_grouped:
         if label is not None:
-            raise ValueError(f"{path}: has no groups: --group {label} does not go with it")
+            raise ValueError(f"{path}: has no groups: --label {label} does not go with it")
         return
     if label is None:
-        raise ValueError(f"{path}: has groups ({quoted(plan.labels)}): say which one with --group")
+        raise ValueError(f"{path}: has groups ({quoted(plan.labels)}): say which one with --label")
     if label not in plan.labels:
-        raise ValueError(f"--group must be a group of {path} ({quoted(plan.labels)}), got {label!r}")
+        raise ValueError(f"--label must be a group of {path} ({quoted(plan.labels)}), got {label!r}")
 
 
 def plan_of(plan: Plan, label: str | None, path: Path) -> Plan:

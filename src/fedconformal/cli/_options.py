@@ -15,9 +15,14 @@ Reports = Annotated[list[Path], typer.Argument(help="Report files, or directorie
 GroupColumn = Annotated[
     str | None, typer.Option("--group", metavar="COLUMN", help="For groups: column with each case's group.")
 ]
-GroupLabel = Annotated[
-    str | None, typer.Option("--group", metavar="LABEL", help="Which group, where there are groups.")
+OneLabel = Annotated[
+    str | None, typer.Option("--label", metavar="LABEL", help="One group, where there are groups.")
 ]
+Policy = Annotated[
+    Path | None, typer.Option(help="What this site lets out, a file as `fedconformal policy new` makes it.")
+]
+Model = Annotated[Path | None, typer.Option(help="File of the model, whose digest the plan holds.")]
+Sign = Annotated[Path | None, typer.Option("--sign", help="Private key of the coordinator, who signs it.")]
 OneLevel = Annotated[float | None, typer.Option(help="One of the plan's levels.")]
 
 Column = Annotated[str | None, typer.Option(help="Column that holds the scores.")]

@@ -22,12 +22,17 @@ def send_out(
             say(sentence)
         say("This is everything that leaves the site:")
         say(content)
-    if ask and sys.stdin.isatty():
-        import typer
-
-        typer.confirm("Send it?", abort=True, err=True)
+    confirm("Send it?", ask=ask)
     if output is not None:
         write_text(output, content + "\n", force=force)
         say(f"wrote {output}")
     if as_json:
         print(content)
+
+
+def confirm(question: str, *, ask: bool) -> None:
+    """Ask a person who is there, and stop if the answer is no."""
+    if ask and sys.stdin.isatty():
+        import typer
+
+        typer.confirm(question, abort=True, err=True)

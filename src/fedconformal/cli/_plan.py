@@ -1,10 +1,11 @@
 """``fedconformal plan``."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fedconformal.cli._options import Force, Json, Output, ScoreOption
+from fedconformal.cli._options import Force, Json, Output, ScoreOption, Sign
 from fedconformal.cli._show import working
 
 if TYPE_CHECKING:
@@ -87,13 +88,29 @@ def plan(
             metavar="LABEL=WEIGHT", help="How epsilon is split over the groups, one for each; else evenly."
         ),
     ] = None,
+    min_group: Annotated[
+        int | None,
+        typer.Option(help="A site with fewer cases of a group counts as absent from it; 5 by default."),
+    ] = None,
+    round_id: Annotated[
+        str | None,
+        typer.Option("--round", metavar="ID", help="Tells this round from others; random with --key."),
+    ] = None,
+    model: Annotated[
+        Path | None, typer.Option(help="File of the model: the plan holds its digest, sites can compare.")
+    ] = None,
+    expires: Annotated[
+        str | None,
+        typer.Option(metavar="MOMENT", help="When it is not answered any more: 2030-01-31T12:00:00Z."),
+    ] = None,
+    sign: Sign = None,
     output: Output = None,
     force: Force = False,
     json: Json = False,
 ) -> None:
     """Choose the ranks of a federation."""
     from fedconformal.cli import _parse, _sizes
-    from fedconformal.cli._files import check_output, save
+    from fedconformal.cli._files import check_output, save, signed
     from fedconformal.cli._show_plan import show_plan
 
     check_output(output, force=force)
@@ -117,7 +134,12 @@ def plan(
             epsilon, bins, bounded=bounded, one_hot=one_hot, mechanism=mechanism, analysis=analysis
         ),
         split=_parse.split(split or []),
+        min_group=min_group,
+        round=round_id,
+        model=model,
+        expires=expires,
     )
+    made = signed(made, sign)
     if not json:
         show_plan(made)
     save(made, output, force=force, as_json=json)

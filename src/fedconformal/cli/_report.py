@@ -11,17 +11,19 @@ from fedconformal.cli._options import (
     Force,
     GroupColumn,
     Json,
+    Model,
     Output,
+    Policy,
     Prediction,
     Target,
     Yes,
 )
-from fedconformal.cli._show import working
+from fedconformal.cli._show import say, working
 
 if TYPE_CHECKING:
-    from fedconformal._typing import Floats
+    from collections.abc import Sequence
+
     from fedconformal.documents import Plan
-    from fedconformal.privacy import Ledger
 
 
 def report(
@@ -40,19 +42,21 @@ def report(
     one_hot: Annotated[
         bool, typer.Option(help="For a private plan: write the one-hot vectors instead.")
     ] = False,
+    policy: Policy = None,
+    model: Model = None,
     yes: Yes = False,
     output: Output = None,
     force: Force = False,
     json: Json = False,
 ) -> None:
-    """Answer a plan with this site's scores: shows exactly what is about to leave."""
+    """Answer a plan with this site's scores: says what it asks for, and shows exactly what leaves."""
     from fedconformal import protocol
-    from fedconformal.cli._files import check_output
-    from fedconformal.cli._groups import check_column
+    from fedconformal.cli._files import check_output, read_key
+    from fedconformal.cli._groups import check_column, labels_and_column
     from fedconformal.cli._leaving import bins_sentence, leaving_sentence
-    from fedconformal.cli._outgoing import send_out
+    from fedconformal.cli._outgoing import confirm, send_out
     from fedconformal.cli._scores import read_scores
-    from fedconformal.documents import Plan, SigningKey
+    from fedconformal.documents import Plan
     from fedconformal.privacy import Ledger
 
     check_output(output, force=force)
@@ -60,29 +64,34 @@ def report(
     check_column(asked, group, plan)
     _check_one_hot(asked, sign_with, wanted=one_hot)
     private = asked.privacy is not None
-    key = None if sign_with is None else SigningKey.from_pem(sign_with.read_bytes())
-    account = None if ledger is None or not private else Ledger(ledger)
-    with working("reading and ranking scores"):
-        labels, column = _labels(scores, group, column, target)
+    key = None if sign_with is None else read_key(sign_with)
+    account = None if ledger is None else Ledger(ledger)
+    with working("reading scores"):
+        labels, column = labels_and_column(scores, group, column, target)
         values = read_scores(
             asked, scores, column=column, target=target, prediction=prediction, private=private
         )
+        prepared = protocol.prepare(
+            asked,
+            values,
+            site=site,
+            groups=labels,
+            policy=None if policy is None else protocol.SitePolicy.read(policy),
+            model=model,
+            ledger=account,
+            dataset=dataset,
+        )
+        if not json:
+            say(prepared.request.sentence)
+    if account is not None:  # what is charged or recorded is asked for before that happens
+        confirm("Answer it?", ask=not yes)
+    with working("ranking scores"):
         if one_hot:
-            content = _vectors(asked, values, site=site, ledger=account, dataset=dataset)
-            sentence = bins_sentence(asked)
+            content, sentence = _vectors(asked, prepared.bins()[None]), bins_sentence(asked)
         else:
-            answer = protocol.report(
-                asked,
-                values,
-                site=site,
-                groups=labels,
-                key=key,
-                in_place=not private,
-                ledger=account,
-                dataset=dataset,
-            )
+            answer = prepared.report(key=key, in_place=not private)
             content, sentence = answer.to_json(), leaving_sentence(asked, answer)
-    send_out(content, sentence, ask=not yes, output=output, force=force, as_json=json)
+    send_out(content, sentence, ask=not yes and account is None, output=output, force=force, as_json=json)
 
 
 def _check_one_hot(plan: "Plan", sign_with: Path | None, *, wanted: bool) -> None:
@@ -93,25 +102,8 @@ def _check_one_hot(plan: "Plan", sign_with: Path | None, *, wanted: bool) -> Non
         raise ValueError("--one-hot does not go with groups")
 
 
-def _labels(
-    path: Path, group: str | None, column: str | None, target: str | None
-) -> tuple[list[str] | None, str | None]:
-    """The group of each case, and the column of scores: the only other one, if none is named."""
-    from fedconformal._tables import read_labels
-
-    if group is None:
-        return None, column
-    labels, others = read_labels(path, group)
-    if column is None and target is None and len(others) == 1:
-        column = others[0]
-    return labels, column
-
-
-def _vectors(
-    plan: "Plan", values: "Floats", *, site: str, ledger: "Ledger | None", dataset: str | None
-) -> str:
+def _vectors(plan: "Plan", bins: "Sequence[int]") -> str:
     """A release as one-hot vectors, to be fed to secure aggregation."""
-    from fedconformal import privacy, protocol
+    from fedconformal import privacy
 
-    bins = protocol.private_bins(plan, values, site=site, ledger=ledger, dataset=dataset)
-    return dumps({"plan": plan.digest, "one_hot": privacy.one_hot(bins, plan).tolist()})
+    return dumps({"plan": plan.digest, "one_hot": privacy.one_hot(tuple(bins), plan).tolist()})

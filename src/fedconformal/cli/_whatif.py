@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fedconformal.cli._options import GroupLabel, Json, OneLevel
+from fedconformal.cli._options import Json, OneLabel, OneLevel
 from fedconformal.cli._show import number, print_json, table, working
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ def whatif(
         list[str],
         typer.Option(help=f"{_SHIFTS}; may be repeated. Sites without names are numbered from 1."),
     ],
-    group: GroupLabel = None,
+    label: OneLabel = None,
     test: Annotated[
         list[str] | None,
         typer.Option(help="Where test points come from: a site, or mixture; by default the shifted ones."),
@@ -48,7 +48,7 @@ def whatif(
 
     with working("computing the laws"):
         asked = heterogeneity.what_if(
-            _document(plan, group),
+            _document(plan, label),
             dict(_parse.pairs("--shift", _SHIFTS, shift, _shift)),
             reference=reference_from(reference),
             mixture=dict(_parse.pairs("--mixture", "SITE=SHARE", mixture or [], float)) or None,

@@ -229,7 +229,7 @@ class Calibration(AuthoredDocument):
             refused=part.refused,
             assumptions=self.assumptions,
         )
-        alone.__dict__.update(label=label, authenticated=self.authenticated, published_digest=self.digest)
+        alone.__dict__.update(label=label, published=self)
         return alone
 
     def __getitem__(self, label: str) -> "Calibration":
@@ -243,9 +243,14 @@ class Calibration(AuthoredDocument):
         return None
 
     @cached_property
+    def published(self) -> "Calibration":
+        """The document that was published: for one group, the whole calibration."""
+        return self
+
+    @property
     def published_digest(self) -> str:
         """The digest of the document that was published: for one group, that of the whole calibration."""
-        return self.digest
+        return self.published.digest
 
     def to_json(self, *, indent: int | None = 2) -> str:
         """JSON for people and machines, with the digest; only of the whole, not of one group of it.
@@ -310,6 +315,8 @@ class Calibration(AuthoredDocument):
     @cached_property
     def authenticated(self) -> bool:
         """Whether every report that counted carries a valid signature of the key that the plan lists."""
+        if self.published is not self:
+            return self.published.authenticated
         keys = {key.site: key.public_key for key in self.plan.keys or ()}
         return bool(keys) and all(
             received.site in keys and is_signature(received.signature, received.report, keys[received.site])

@@ -16,7 +16,7 @@ from fedconformal._typing import Floats
 from fedconformal.documents import Calibration, Plan, Report, ScoreRule
 from fedconformal.estimators._promised import level_places
 from fedconformal.estimators._rows import asked_rows, group_names, group_sizes, rows_by_site
-from fedconformal.protocol import calibrate, plan, report
+from fedconformal.protocol import SitePolicy, calibrate, plan, report
 from fedconformal.scores import Score, from_name, is_registered, names_of
 
 S = TypeVar("S", bound=Score)
@@ -126,9 +126,17 @@ class FederatedConformal(BaseEstimator, Generic[S]):  # type: ignore[misc]
             else {"groups": group_sizes(labels, rows)}
         )
         # A plan names only scores that every site can make from their name.
-        chosen = plan(**sizes, score=score if is_registered(score) else None, **self._wishes())
+        known = score if is_registered(score) else None
+        chosen = plan(**sizes, min_group=1, score=known, **self._wishes())
+        own = SitePolicy.unlimited()  # all scores are the caller's own
         reports: list[Report] = [
-            report(chosen, scores[here], site=site, groups=None if labels is None else labels[here])
+            report(
+                chosen,
+                scores[here],
+                site=site,
+                groups=None if labels is None else labels[here],
+                policy=own,
+            )
             for site, here in asked_rows(chosen, rows, labels).items()
         ]
         places = list(range(len(chosen.confidence_levels)))

@@ -11,7 +11,7 @@ from fedconformal._typing import Floats
 from fedconformal.documents import Plan
 from fedconformal.laws import CoverageLaw
 from fedconformal.privacy import Bins, Privacy, simulate_releases
-from fedconformal.protocol import calibrate, report
+from fedconformal.protocol import SitePolicy, calibrate, report
 from fedconformal.protocol import plan as make_plan
 
 Sites = Sequence[Floats]
@@ -86,7 +86,8 @@ class QuantileOfQuantiles:
     def __call__(self, sites: Sites, level: float, rng: np.random.Generator) -> float:
         """The threshold that the server finds."""
         chosen = self.plan(tuple(len(scores) for scores in sites), level)
-        reports = [report(chosen, scores, site=f"site {j}") for j, scores in enumerate(sites)]
+        own = SitePolicy.unlimited()  # the sites are simulated
+        reports = [report(chosen, scores, site=f"site {j}", policy=own) for j, scores in enumerate(sites)]
         return float(calibrate(chosen, reports).threshold)
 
     def plan(self, sizes: tuple[int, ...], level: float) -> Plan:

@@ -10,7 +10,8 @@ from fedconformal._extras import need
 need("flwr", extra="flower")
 
 from fedconformal.flower._client import add_conformal, sealed, site_name  # noqa: E402
+from fedconformal.flower._messages import model_digest  # noqa: E402
 from fedconformal.flower._server import calibrate  # noqa: E402
 from fedconformal.rounds import Failure  # noqa: E402
 
-__all__ = ["Failure", "add_conformal", "calibrate", "sealed", "site_name"]
+__all__ = ["Failure", "add_conformal", "calibrate", "model_digest", "sealed", "site_name"]

@@ -13,8 +13,9 @@ from numpy.typing import ArrayLike
 
 from fedconformal.documents import Plan, SigningKey
 from fedconformal.flower import _messages
-from fedconformal.flower._messages import ACTION
+from fedconformal.flower._messages import ACTION, model_digest
 from fedconformal.privacy import Ledger
+from fedconformal.protocol import SitePolicy
 from fedconformal.rounds import Failure, Site, answer, keep_inside
 
 log = logging.getLogger("flwr.fedconformal")
@@ -28,6 +29,7 @@ def add_conformal(
     key: Callable[[Context], SigningKey | None] | None = None,
     ledger: Callable[[Context], Ledger | None] | None = None,
     dataset: Callable[[Context], str | None] | None = None,
+    policy: Callable[[Context], SitePolicy | None] | None = None,
 ) -> None:
     """Let a ClientApp answer plans: ``scores_fn`` computes the site's scores, one report leaves.
 
@@ -50,7 +52,11 @@ def add_conformal(
         Signs the report; by default the key in the file ``signing-key`` of the node's configuration.
     ledger, dataset : callable, optional
         For private plans, the site's account and what its data are called in it; by default the file
-        ``ledger`` and the name ``dataset`` of the node's configuration.
+        ``ledger`` and the name ``dataset`` of the node's configuration. A plan that is not private is then
+        refused, unless the policy says ``private_only = false``.
+    policy : callable, optional
+        What the site lets out, whatever the plan asks for; by default the file ``policy`` of the node's
+        configuration, else safe defaults.
     """
     compute = _calling(scores_fn)
 
@@ -63,10 +69,11 @@ def add_conformal(
             lambda plan: Site(
                 (site or site_name)(context),
                 (key or _key)(context),
-                (ledger or _ledger)(context) if plan.privacy is not None else None,
-                (dataset or _dataset)(context) if plan.privacy is not None else None,
+                (ledger or _ledger)(context),
+                (dataset or _dataset)(context),
+                (policy or _policy)(context),
             ),
-            model=model.object_id if model else None,
+            model=model_digest(model) if model else None,
             log=log,
             loudness=_loudness(),
         )
@@ -172,3 +179,8 @@ def _ledger(context: Context) -> Ledger | None:
 def _dataset(context: Context) -> str | None:
     name = context.node_config.get("dataset")
     return None if name is None else str(name)
+
+
+def _policy(context: Context) -> SitePolicy | None:
+    path = context.node_config.get("policy")
+    return None if path is None else SitePolicy.read(str(path))

@@ -31,6 +31,22 @@ def arrays_in(message: Message) -> ArrayRecord:
     return message.content.array_records.get(ARRAYS) or ArrayRecord()
 
 
+def model_digest(arrays: ArrayRecord) -> str:
+    """The digest of a model that travels as arrays, for ``fedconformal.plan(model=...)``.
+
+    Parameters
+    ----------
+    arrays : ArrayRecord
+        The model, as `calibrate` sends it.
+
+    Returns
+    -------
+    str
+        Flower's own SHA-256 of its content.
+    """
+    return f"sha256:{arrays.object_id}"
+
+
 def reply(answer: str | Failure, message: Message) -> Message:
     """A site's reply: its report, or a code."""
     if isinstance(answer, Failure):

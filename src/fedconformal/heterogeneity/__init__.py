@@ -5,7 +5,7 @@ sites in the few numbers that each site sent; ``check`` looks at a site's own co
 and ``assess`` reads the answers of all. Of documents with groups they take one group, ``plan["child"]``.
 """
 
-from fedconformal.heterogeneity._answer import answer, fill_missing
+from fedconformal.heterogeneity._answer import PreparedAnswer, answer, fill_missing, prepare_answer
 from fedconformal.heterogeneity._assess import Assessment, SiteCheck, assess
 from fedconformal.heterogeneity._cases_needed import cases_needed
 from fedconformal.heterogeneity._check import LocalCheck, check
@@ -30,6 +30,7 @@ __all__ = [
     "CoverageCheck",
     "Distribution",
     "LocalCheck",
+    "PreparedAnswer",
     "Shift",
     "SiteCheck",
     "SiteComparison",
@@ -45,6 +46,7 @@ __all__ = [
     "fill_missing",
     "location",
     "power",
+    "prepare_answer",
     "reference",
     "scale",
     "what_if",

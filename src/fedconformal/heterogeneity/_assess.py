@@ -139,11 +139,17 @@ def _refuse_misfits(calibration: Calibration, answers: Sequence[Check]) -> None:
 
 
 def _misfit(calibration: Calibration, answer: Check) -> str | None:
-    if answer.calibration != calibration.digest:
+    if answer.calibration != calibration.published_digest:
         return "checks another calibration"
+    if answer.label != calibration.label:
+        return f"checks {_group(answer.label)}, and this is {_group(calibration.label)}"
     if len(answer.covered) != len(calibration.levels):
         return f"has {len(answer.covered)} counts for {len(calibration.levels)} levels"
     for covered, threshold in zip(answer.covered, calibration.thresholds, strict=True):
         if threshold == math.inf and covered != answer.n:
             return "says that an infinite threshold does not cover all cases"
     return None
+
+
+def _group(label: str | None) -> str:
+    return "a calibration without groups" if label is None else f"group {label!r}"

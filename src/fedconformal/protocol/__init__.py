@@ -6,7 +6,7 @@ from fedconformal.protocol._intake import Intake, RefusedReportsError, signature
 from fedconformal.protocol._models import model_digest
 from fedconformal.protocol._plan import InfeasibleWarning, plan
 from fedconformal.protocol._policy import PolicyError, SitePolicy
-from fedconformal.protocol._report import private_bins, report, request
+from fedconformal.protocol._report import Prepared, prepare, private_bins, report
 from fedconformal.protocol._request import Request
 from fedconformal.protocol._scores import flat_numbers, flat_scores
 
@@ -14,6 +14,7 @@ __all__ = [
     "InfeasibleWarning",
     "Intake",
     "PolicyError",
+    "Prepared",
     "RefusedReportsError",
     "Request",
     "SitePolicy",
@@ -25,9 +26,9 @@ __all__ = [
     "flat_scores",
     "model_digest",
     "plan",
+    "prepare",
     "private_bins",
     "report",
-    "request",
     "signature_problem",
     "take_in",
 ]

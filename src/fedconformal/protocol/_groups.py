@@ -41,13 +41,13 @@ def asked_in_group(sizes: Any, n_sites: int | None, names: list[str] | None, few
     else:
         sizes = [n for n in sizes if not _is_below(n, fewest)]
     if not sizes:
-        few = "" if fewest == 1 else f"; {fewest} are the fewest that are answered for (min_group)"
-        raise ValueError(f"no site has enough points of it{few}")
+        wanted = "" if fewest == 1 else f"{fewest} "
+        raise ValueError(f"no site has {wanted}points of it (min_group = {fewest})")
     return Asked.of(None, sizes, None)
 
 
 def _is_below(n: Any, fewest: int) -> bool:
-    return isinstance(n, Integral) and not isinstance(n, bool) and 0 <= int(n) < fewest
+    return isinstance(n, Integral) and n is not True and 0 <= int(n) < fewest
 
 
 def split_epsilon(

@@ -71,7 +71,7 @@ def plan(
     privacy: Privacy | None = None,
     split: Mapping[Any, float] | None = None,
     min_group: int = SitePolicy.min_group,
-    round: str | None = None,  # noqa: A002 - the word for it, here and in documents
+    round: str | None = None,
     model: Model | None = None,
     expires: str | datetime | None = None,
     on_infeasible: Literal["warn", "raise", "ignore"] = "warn",
@@ -252,8 +252,8 @@ def _part(asked: Asked, wishes: _Wishes, privacy: Privacy | None, label: str | N
         )
     if m is None and wishes.max_faulty:
         raise ValueError(
-            f"max_faulty must be 0 while anybody may answer, got {wishes.max_faulty}: say how many sites there "
-            "are, or name them"
+            f"max_faulty must be 0 while anybody may answer, got {wishes.max_faulty}: name the sites, or say "
+            "how many there are"
         )
     if privacy is not None:
         _check_private_sites(privacy, asked, wishes)

@@ -3,7 +3,9 @@
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,7 +15,7 @@ from fedconformal.documents import Plan, Report, ReportPart, Sent, SigningKey, u
 from fedconformal.privacy import Ledger, fingerprint
 from fedconformal.protocol._models import Model, check_model
 from fedconformal.protocol._policy import SitePolicy
-from fedconformal.protocol._request import Request, of_group, ranks_of, request_of, with_account
+from fedconformal.protocol._request import Request, Sizes, of_group, ranks_of, request_of
 from fedconformal.protocol._scores import Scores, flat_numbers, flat_scores
 
 Parts = Mapping[str | None, Scores]
@@ -32,6 +34,7 @@ def report(
     in_place: bool = False,
     ledger: Ledger | None = None,
     dataset: str | None = None,
+    accept: str | None = None,
 ) -> Report:
     """Answer a plan: find the ranks for this site's number of scores and send the scores of these ranks.
 
@@ -66,6 +69,9 @@ def report(
         is charged once, for all groups that are answered for. NaN and scores outside the bins are then
         clipped, never refused. With a plan that is not private they are an error, unless the policy says
         ``private_only=False``: the exact answer is then recorded there.
+    accept : str, optional
+        For a private plan, why scores that the ledger has not seen are of the same records nonetheless, as
+        under a new model: they are accepted with this reason if the answer is charged.
 
     Returns
     -------
@@ -85,24 +91,21 @@ def report(
     >>> fc.report(chosen, [0.3, 0.1, 0.9, 0.5], site="A").value
     0.5
     """
-    if key is not None and not isinstance(key, SigningKey):
-        raise TypeError(f"key must be a SigningKey, got {key!r}")
-    if plan.privacy is not None and plan.privacy.one_hot:
-        raise ValueError(
-            "this plan is to be answered only as one-hot vectors, to be summed: see private_bins"
-        )
-    answering = _Answering.of(plan, scores, groups, site, policy, ledger, dataset, model)
-    if plan.privacy is not None:
-        drawn = answering.drawn()
-        made = [_private_part(plan, label, answering.parts[label].size, bins, site) for label, bins in drawn]
-    else:
-        answering.record()
-        made = [_part(plan, label, values, site, in_place=in_place) for label, values in answering.asked()]
-    answer = Report(plan=plan.digest, site=site, parts=tuple(made))
-    return answer if key is None else key.sign(answer)
+    prepared = prepare(
+        plan,
+        scores,
+        site=site,
+        groups=groups,
+        policy=policy,
+        model=model,
+        ledger=ledger,
+        dataset=dataset,
+        accept=accept,
+    )
+    return prepared.report(key=key, in_place=in_place)
 
 
-def request(
+def prepare(
     plan: Plan,
     scores: ArrayLike,
     *,
@@ -112,18 +115,19 @@ def request(
     model: Model | None = None,
     ledger: Ledger | None = None,
     dataset: str | None = None,
-) -> Request:
-    """What a plan asks of this site, before anything is selected, drawn, charged or written.
+    accept: str | None = None,
+) -> "Prepared":
+    """Get ready to answer a plan: nothing is selected, drawn, charged or written yet.
 
     Parameters
     ----------
-    plan, scores, site, groups, policy, model, ledger, dataset : as for `report`
+    plan, scores, site, groups, policy, model, ledger, dataset, accept : as for `report`
         What would be given to it.
 
     Returns
     -------
-    Request
-        How many numbers would leave and what that would cost; its ``sentence`` says it in words.
+    Prepared
+        Its ``request`` says what would leave and what that would cost; its ``report`` makes the report.
 
     Raises
     ------
@@ -134,10 +138,23 @@ def request(
     --------
     >>> import fedconformal as fc
     >>> chosen = fc.plan(n_sites=5, n_points=40, numbers=3)
-    >>> fc.protocol.request(chosen, range(40), site="A").sentence
+    >>> fc.protocol.prepare(chosen, range(40), site="A").request.sentence
     'This plan asks for 3 of your 40 scores.'
     """
-    return _Answering.of(plan, scores, groups, site, policy, ledger, dataset, model).quoted()
+    policy = SitePolicy() if policy is None else policy
+    if not isinstance(policy, SitePolicy):
+        raise TypeError(f"policy must be a SitePolicy, got {policy!r}")
+    check_model(plan, model)
+    flat = flat_scores if plan.privacy is None else flat_numbers
+    parts = _by_group(plan, flat(scores), groups)
+    allowed = request_of(
+        plan,
+        {label: values.size for label, values in parts.items()},
+        site=site,
+        policy=policy,
+        has_ledger=ledger is not None or dataset is not None,
+    )
+    return Prepared(plan, site, policy, parts, allowed, ledger, dataset, accept)
 
 
 def private_bins(
@@ -172,114 +189,128 @@ def private_bins(
     """
     if plan.privacy is None:
         raise ValueError("this plan is not private: there are no bins to release")
-    answering = _Answering.of(plan, scores, None, site, policy, ledger, dataset, model)
-    return tuple(dict(answering.drawn())[None])
+    prepared = prepare(plan, scores, site=site, policy=policy, model=model, ledger=ledger, dataset=dataset)
+    return tuple(prepared.bins()[None])
 
 
 @dataclass(frozen=True)
-class _Answering:
-    """A site about to answer: its scores, and what the plan asks of it, which the policy allows."""
+class Prepared:
+    """A site about to answer: what the plan asks of it, which its policy allows."""
 
     plan: Plan
-    parts: Parts
     site: str
     policy: SitePolicy
-    request: Request
-    ledger: Ledger | None
-    dataset: str | None
+    _parts: Parts
+    _allowed: Request
+    _ledger: Ledger | None
+    _dataset: str | None
+    _accept: str | None
 
-    @classmethod
-    def of(
-        cls,
-        plan: Plan,
-        scores: ArrayLike,
-        groups: ArrayLike | None,
-        site: str,
-        policy: SitePolicy | None,
-        ledger: Ledger | None,
-        dataset: str | None,
-        model: Model | None,
-    ) -> "_Answering":
-        policy = SitePolicy() if policy is None else policy
-        if not isinstance(policy, SitePolicy):
-            raise TypeError(f"policy must be a SitePolicy, got {policy!r}")
-        check_model(plan, model)
-        flat = flat_scores if plan.privacy is None else flat_numbers
-        parts = _by_group(plan, flat(scores), groups)
-        asked = request_of(
-            plan,
-            {label: values.size for label, values in parts.items()},
-            site=site,
-            policy=policy,
-            has_ledger=ledger is not None or dataset is not None,
-        )
-        return cls(plan, parts, site, policy, asked, ledger, dataset)
-
-    def asked(self) -> list[tuple[str | None, Scores]]:
-        """The scores of each group that is answered for."""
-        return [(label, self.parts[label]) for label in self.request.sizes]
-
-    def quoted(self) -> Request:
-        """The request with what the ledger says of it."""
+    @cached_property
+    def request(self) -> Request:
+        """What would leave, and what that would cost; refuses what the ledger does not allow."""
         if self.plan.privacy is None:
-            return self.request
+            return self._allowed
         ledger, dataset = self._account()
-        return with_account(
-            self.request,
-            ledger,
-            dataset,
-            plan=self.plan,
-            site=self.site,
-            data_fingerprint=self._fingerprint(),
-        )
+        quote = ledger.quote(dataset, epsilon=self._allowed.epsilon or 0, **self._question)
+        return replace(self._allowed, left=quote.left, is_repeated=quote.is_repeated)
 
-    def _account(self) -> tuple[Ledger, str]:
-        if self.ledger is None or self.dataset is None:
+    def report(self, *, key: SigningKey | None = None, in_place: bool = False) -> Report:
+        """Make the report, charged or recorded where it has to be.
+
+        Parameters
+        ----------
+        key : SigningKey, optional
+            Signs it.
+        in_place : bool
+            Select inside the scores that were given.
+
+        Returns
+        -------
+        Report
+            Everything that leaves the site.
+        """
+        if key is not None and not isinstance(key, SigningKey):
+            raise TypeError(f"key must be a SigningKey, got {key!r}")
+        private = self.plan.privacy
+        if private is None:
+            self._record()
+            made = [_part(self.plan, *asked, self.site, in_place=in_place) for asked in self._asked()]
+        elif private.one_hot:
             raise ValueError(
-                "this plan is private: ledger and dataset are needed, so that no budget is overspent"
+                "this plan is to be answered only as one-hot vectors, to be summed: see private_bins"
             )
-        return self.ledger, self.dataset
+        else:
+            sizes = self._allowed.sizes
+            made = [_private_part(self.plan, *drawn, sizes, self.site) for drawn in self.bins().items()]
+        answer = Report(plan=self.plan.digest, site=self.site, parts=tuple(made))
+        return answer if key is None else key.sign(answer)
 
-    def _fingerprint(self) -> str:
-        return fingerprint(np.concatenate(list(self.parts.values())))
-
-    def record(self) -> None:
-        """Write down that exact numbers leave, where there is a ledger."""
-        if self.ledger is None and self.dataset is None:
-            return
-        if self.ledger is None or self.dataset is None:
-            raise ValueError("ledger and dataset go together: an exact answer is recorded under that name")
-        self.ledger.record_exact(
-            self.dataset,
-            plan_digest=self.plan.digest,
-            site=self.site,
-            numbers=self.request.numbers,
-            data_fingerprint=self._fingerprint(),
-            most=self.policy.max_answers,
-        )
-
-    def drawn(self) -> list[tuple[str | None, list[int]]]:
-        """The bins of all groups, one per level, from one charge, and so one stored answer.
+    def bins(self) -> Mapping[str | None, Sequence[int]]:
+        """Draw the bins of all groups, one per level, from one charge, and so one stored answer.
 
         Scores are clipped into the end bins, NaN into the last one, and never raise: whether an error was
         raised would be a release of its own.
+
+        Returns
+        -------
+        mapping
+            For each group, or None where there are none, a bin for each level.
         """
         ledger, dataset = self._account()
-        draws = {label: _prepared(of_group(self.plan, label), values) for label, values in self.asked()}
-        assert self.request.epsilon is not None
+        draws = {label: _prepared(of_group(self.plan, label), values) for label, values in self._asked()}
         text = ledger.answer(
             dataset,
+            epsilon=self._allowed.epsilon or 0,
+            sample=lambda: json.dumps([[label, draw()] for label, draw in draws.items()]),
+            **self._question,
+        )
+        bins: dict[str | None, Sequence[int]] = dict(json.loads(text))
+        if bins.keys() != draws.keys():
+            others = quoted([str(label) for label in bins])
+            raise ValueError(f"the ledger's answer to this plan is for other groups: {others}")
+        return bins
+
+    def _asked(self) -> list[tuple[str | None, Scores]]:
+        """The scores of each group that is answered for."""
+        return [(label, self._parts[label]) for label in self._allowed.sizes]
+
+    @cached_property
+    def _fingerprint(self) -> str:
+        return fingerprint(np.concatenate(list(self._parts.values())))
+
+    @property
+    def _question(self) -> dict[str, Any]:
+        """How the ledger knows this answer again: by the plan alone if it says for which model it is."""
+        return {
+            "plan_digest": self.plan.digest,
+            "site": self.site,
+            "data_fingerprint": self._fingerprint,
+            "by_plan": self.plan.model is not None,
+            "accept": self._accept,
+        }
+
+    def _account(self) -> tuple[Ledger, str]:
+        if self._ledger is None or self._dataset is None:
+            raise ValueError(
+                "this plan is private: ledger and dataset are needed, so that no budget is overspent"
+            )
+        return self._ledger, self._dataset
+
+    def _record(self) -> None:
+        """Write down that exact numbers leave, where there is a ledger."""
+        if self._ledger is None and self._dataset is None:
+            return
+        if self._ledger is None or self._dataset is None:
+            raise ValueError("ledger and dataset go together: an exact answer is recorded under that name")
+        self._ledger.record_exact(
+            self._dataset,
             plan_digest=self.plan.digest,
             site=self.site,
-            epsilon=self.request.epsilon,
-            data_fingerprint=self._fingerprint(),
-            by_plan=self.plan.model is not None,
-            sample=lambda: json.dumps([[label, draw()] for label, draw in draws.items()]),
+            numbers=self._allowed.numbers,
+            data_fingerprint=self._fingerprint,
+            most=self.policy.max_answers,
         )
-        bins = dict(json.loads(text))
-        if bins.keys() != draws.keys():
-            raise ValueError(f"the ledger's answer to this plan is for other groups: {quoted(sorted(bins))}")
-        return list(bins.items())
 
 
 def _by_group(plan: Plan, scores: Scores, groups: ArrayLike | None) -> Parts:
@@ -337,9 +368,10 @@ def _prepared(plan: Plan, scores: Scores) -> Callable[[], list[int]]:
     return lambda: [draw() for draw in draws]
 
 
-def _private_part(plan: Plan, label: str | None, n: int, bins: Sequence[int], site: str) -> ReportPart:
+def _private_part(plan: Plan, label: str | None, bins: Sequence[int], sizes: Sizes, site: str) -> ReportPart:
     """The part of a report of a site that has drawn these bins."""
     assert plan.bins is not None
+    n = sizes[label]
     ranks = ranks_of(plan, label, n, site)
     sent = [
         Sent(ranks=each, values=(plan.bins.value(chosen),)) for each, chosen in zip(ranks, bins, strict=True)

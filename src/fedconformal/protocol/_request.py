@@ -1,12 +1,12 @@
 """What a plan asks of a site: said in words, and allowed by the site, before anything is computed."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 
 from fedconformal._text import count, quoted
 from fedconformal.documents import Plan, check_site_name
-from fedconformal.privacy import Ledger, exact_text
+from fedconformal.privacy import exact_text
 from fedconformal.protocol._policy import SitePolicy
 
 Sizes = Mapping[str | None, int]
@@ -110,21 +110,6 @@ def request_of(plan: Plan, sizes: Sizes, *, site: str, policy: SitePolicy, has_l
     return Request(answered, held_back, numbers, cost)
 
 
-def with_account(
-    request: Request, ledger: Ledger, dataset: str, *, plan: Plan, site: str, data_fingerprint: str
-) -> Request:
-    """The same request with what the ledger says of it; refuses what the budget does not allow."""
-    quote = ledger.quote(
-        dataset,
-        plan_digest=plan.digest,
-        site=site,
-        epsilon=request.epsilon or Fraction(0),
-        data_fingerprint=data_fingerprint,
-        by_plan=plan.model is not None,
-    )
-    return replace(request, left=quote.left, is_repeated=quote.is_repeated)
-
-
 def of_group(plan: Plan, label: str | None) -> Plan:
     """The plan of a group; the plan itself where there are none."""
     return plan if label is None else plan[label]
@@ -165,7 +150,7 @@ def _answered(plan: Plan, sizes: Sizes, site: str) -> Sizes:
         if label is None or label in plan.to_answer:
             ranks_of(plan, label, n, site)  # a wrong size or site is refused before it is charged
     if plan.is_grouped:
-        served = {label: n for label, n in sizes.items() if label in plan.to_answer}
+        served: Sizes = {label: n for label, n in sizes.items() if label in plan.to_answer}
         if served:
             return served
         raise ValueError(

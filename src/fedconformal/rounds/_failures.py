@@ -11,6 +11,7 @@ class Failure(enum.IntEnum):
     SCORES = 102
     REPORT = 103
     BUDGET = 104
+    POLICY = 105
 
     @property
     def meaning(self) -> str:
@@ -42,4 +43,5 @@ _MEANINGS = {
     Failure.SCORES: "the site could not compute its scores; its own log says why",
     Failure.REPORT: "the site could not answer this plan; its own log says why",
     Failure.BUDGET: "the site's privacy ledger refused an answer; its own log says why",
+    Failure.POLICY: "the site's policy does not allow this answer; its own log says why",
 }

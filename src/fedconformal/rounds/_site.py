@@ -10,7 +10,8 @@ import numpy as np
 
 from fedconformal import protocol
 from fedconformal.documents import Plan, SigningKey
-from fedconformal.privacy import Ledger, LedgerError, fingerprint
+from fedconformal.privacy import Ledger, LedgerError
+from fedconformal.protocol import SitePolicy
 from fedconformal.rounds._failures import Failure
 from fedconformal.rounds._packing import pack_report, unpack_plan
 
@@ -27,12 +28,15 @@ class Site:
         Signs the report.
     ledger, dataset : Ledger and str, optional
         For private plans, the site's account and what its data are called in it.
+    policy : SitePolicy, optional
+        What the site lets out, whatever the plan asks for.
     """
 
     name: str
     key: SigningKey | None = None
     ledger: Ledger | None = None
     dataset: str | None = None
+    policy: SitePolicy | None = None
 
 
 def answer(
@@ -55,8 +59,8 @@ def answer(
     site : callable
         Gives the site's name, key and, for a private plan, its account.
     model : str, optional
-        What the engine calls the model that came with the plan. Scores under a new model are new data to the
-        ledger, which draw on the same budget.
+        Digest of the model that came with the plan. It must be the one that the plan names, if it names one.
+        Else scores under a new model are new data to the ledger, which draw on the same budget.
     log : logging.Logger
         The site's own log: it shows what leaves, and keeps the text of exceptions.
     loudness : int
@@ -74,12 +78,22 @@ def answer(
         values, groups = _scores_and_groups(plan, scores(plan))
         stage = Failure.REPORT
         who = site(plan)
-        made = protocol.report(
-            plan, values, groups=groups, site=who.name, key=who.key, **_account(plan, who, values, model)
+        prepared = protocol.prepare(
+            plan,
+            values,
+            groups=groups,
+            site=who.name,
+            policy=who.policy,
+            ledger=who.ledger,
+            dataset=who.dataset,
+            **_model(plan, model),
         )
-        text = pack_report(made)
+        log.log(loudness, "%s", prepared.request.sentence)
+        text = pack_report(prepared.report(key=who.key))
         log.log(loudness, "this is everything that leaves the site: %s", text)
         return text
+    except protocol.PolicyError:
+        return keep_inside(Failure.POLICY, log)
     except LedgerError:
         return keep_inside(Failure.BUDGET, log)
     except BaseException:
@@ -115,10 +129,8 @@ def _scores_and_groups(plan: Plan, computed: Any) -> tuple[Any, Any]:
     return np.asarray(computed[0]), computed[1]
 
 
-def _account(plan: Plan, who: Site, values: Any, model: str | None) -> dict[str, Any]:
-    """Where a private answer is charged."""
-    if plan.privacy is None:
+def _model(plan: Plan, model: str | None) -> dict[str, str]:
+    """What the model that came with the plan means for the answer."""
+    if model is None:
         return {}
-    if who.ledger is not None and who.dataset is not None and model is not None:
-        who.ledger.accept_data(who.dataset, fingerprint(values), reason=f"scores under the model {model}")
-    return {"ledger": who.ledger, "dataset": who.dataset}
+    return {"accept": f"scores under the model {model}"} if plan.model is None else {"model": model}
