@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from fedconformal._version import __version__
-from fedconformal.cli import _keys, _ledger
+from fedconformal.cli import _keys, _ledger, _policy
 from fedconformal.cli._calibrate import calibrate
 from fedconformal.cli._certificate import certificate
 from fedconformal.cli._check import check
@@ -63,3 +63,4 @@ for _command in _COMMANDS:
     app.command()(_command)
 app.add_typer(_keys.app, name="keys")
 app.add_typer(_ledger.app, name="ledger")
+app.add_typer(_policy.app, name="policy")

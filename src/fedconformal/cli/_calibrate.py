@@ -19,7 +19,7 @@ def calibrate(
     reports: Reports,
     skip_refused: Annotated[bool, typer.Option(help="Count refused reports as missing.")] = False,
     histogram: Annotated[
-        bool, typer.Option(help="The files hold one-hot vectors, each of one site, or one file their sum.")
+        bool, typer.Option(help="The files hold one-hot vectors, one site's each, or one file their sum.")
     ] = False,
     sign: Sign = None,
     output: Output = None,

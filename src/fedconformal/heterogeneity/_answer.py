@@ -227,7 +227,9 @@ def _refuse_used(calibration: Calibration, ledger: Ledger, dataset: str) -> None
         raise ValueError(f"dataset {dataset!r} was used for this calibration: a check needs new cases")
 
 
-def _draws(calibration: Calibration, values: Floats, share: Fraction) -> list[Callable[[], int]]:
+def _draws(
+    calibration: Calibration, values: NDArray[np.floating[Any]], share: Fraction
+) -> list[Callable[[], int]]:
     """For each level what draws its noisy count; without noise where everything is covered."""
     counts = zip(count_covered(calibration, values), calibration.thresholds, strict=True)
     return [

@@ -1,0 +1,75 @@
+"""``fedconformal policy``."""
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fedconformal.cli._options import Force, Json
+from fedconformal.cli._show import print_json, say, table
+
+app = typer.Typer(no_args_is_help=True, help="What a site lets out, whatever a plan asks for.")
+
+_TEMPLATE = """\
+# What this site lets out, whatever a plan asks for. A line that starts with # stands for its default.
+
+# How many numbers one message may hold, over all levels and groups.
+# By default 10, or one in twenty of the site's scores if that is more, at most 100.
+# max_numbers = 10
+
+# How many exact answers one data set may give over its life, as counted in the ledger.
+# Without a ledger each message is judged alone.
+# max_answers = {max_answers}
+
+# true: exact numbers never leave. false: they may leave even where a ledger is given, which records them.
+# By default they may leave where no ledger is given, and are an error where one is.
+# private_only = true
+
+# The largest epsilon that one answer may cost. By default the ledger's budget alone decides.
+# max_epsilon = 1.0
+
+# Nothing is sent for a group of fewer cases: a group of one reveals that one.
+# min_group = {min_group}
+
+# The only scores and promises that a plan may name. By default any.
+# scores = ["absolute"]
+# promises = ["population"]
+
+# The coordinator's public key: then only plans and calibrations signed with it are answered.
+# coordinator = "ed25519:..."
+"""
+
+
+@app.command()
+def new(
+    path: Annotated[Path, typer.Argument(help="Where to write it.")] = Path("site.toml"),
+    force: Force = False,
+) -> None:
+    """Write a policy that says the defaults, with every line explained, to be edited."""
+    from fedconformal._outputs import write_text
+    from fedconformal.protocol import SitePolicy
+
+    write_text(path, _TEMPLATE.format(**asdict(SitePolicy())), force=force)
+    say(f"wrote {path}: edit it, then answer with --policy {path}")
+
+
+@app.command()
+def show(
+    policy: Annotated[Path, typer.Argument(help="A policy file.")],
+    json: Json = False,
+) -> None:
+    """Read a policy and show what holds, defaults included."""
+    from fedconformal.protocol import SitePolicy
+
+    held = asdict(SitePolicy.read(policy))
+    if json:
+        print_json(held)
+    else:
+        table(["what", "allowed"], [[name, _said(value)] for name, value in held.items()])
+
+
+def _said(value: object) -> str:
+    if value is None:
+        return "default"
+    return ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)
