@@ -3,6 +3,7 @@
 import json
 
 import numpy as np
+import polars as pl
 import pytest
 
 import fedconformal as fc
@@ -80,7 +81,7 @@ def test_scores_from_cases(here, run):
     ("options", "words"),
     [
         (["-o", "A.json"], "--site"),
-        (["--ledger", "site.db"], "go with --private"),
+        (["--ledger", "site.db"], "go with an answer"),
         (["--site", "A", "--confidence-level", 0.8, "-o", "A.json"], "for all levels"),
         (["--confidence-level", 0.7], "one of the calibration's"),
         (["--column", "nothing"], "no column"),
@@ -101,15 +102,32 @@ def test_one_group(group_reported, run):
     files = group_reported()
     run("calibrate", "plan.json", *files, "-o", "c.json")
     scores = np.random.default_rng(8).exponential(size=100)
-    np.savetxt("new_scores.csv", scores, header="score", comments="")
-    order = ["c.json", "new_scores.csv", "--group", "old"]
-    found = json.loads(run("check", *order, "--json").out)
+    ages = np.where(np.arange(100) < 60, "old", "young")
+    pl.DataFrame({"score": scores, "age": ages}).write_csv("new_scores.csv")
+    order = ["c.json", "new_scores.csv", "--group", "age", "--label", "old"]
+    found = json.loads(run("check", *order, "--json").out)["groups"]["old"]
     alone = fc.Calibration.read("c.json")["old"]
     assert found["levels"][0]["threshold"] == alone.threshold
-    assert found["levels"][0]["covered"] == check(alone, scores).covered
+    assert found["n"] == 60
+    assert found["levels"][0]["covered"] == check(alone, scores[:60]).covered
     run("check", *order, "--site", "A", "-o", "check_A.json")
-    run("checks", "c.json", "check_A.json", "--group", "old")
-    assert (
-        "checks another calibration"
-        in run("checks", "c.json", "check_A.json", "--group", "young", code=2).err
-    )
+    run("checks", "c.json", "check_A.json", "--label", "old")
+    error = run("checks", "c.json", "check_A.json", "--label", "young", code=2).err
+    assert "checks group 'old', and this is group 'young'" in error
+
+
+def test_every_group_by_its_own_threshold(group_reported, run):
+    files = group_reported()
+    run("calibrate", "plan.json", *files, "-o", "c.json")
+    scores, ages = np.random.default_rng(8).exponential(size=100), ["old", "young"] * 50
+    pl.DataFrame({"score": scores, "age": ages}).write_csv("new_scores.csv")
+    found = json.loads(run("check", "c.json", "new_scores.csv", "--group", "age", "--json").out)["groups"]
+    published = fc.Calibration.read("c.json")
+    for label, mine in {"old": scores[::2], "young": scores[1::2]}.items():
+        assert found[label]["n"] == 50
+        assert found[label]["levels"][0]["covered"] == check(published[label], mine).covered
+    table = run("check", "c.json", "new_scores.csv", "--group", "age").out
+    assert "Group 'old': " in table
+    assert "Group 'young': " in table
+    order = ("check", "c.json", "new_scores.csv", "--group", "age", "--site", "A", "-o", "new_A.json")
+    assert "an answer is for one group: say which with --label" in run(*order, code=2).err

@@ -76,9 +76,9 @@ def test_only_the_first_rows_are_shown(tmp_path, monkeypatch, run):
 def test_one_group(group_reported, run):
     files = group_reported()
     order = ["compare", "plan.json", *files, "--reference", "exponential", "--json"]
-    old = json.loads(run(*order, "--group", "old").out)
+    old = json.loads(run(*order, "--label", "old").out)
     assert [(row["site"], row["n"]) for row in old["sites"]] == [("A", 40), ("B", 70), ("C", 33)]
-    young = json.loads(run(*order, "--group", "young").out)
+    young = json.loads(run(*order, "--label", "young").out)
     assert [row["value"] for row in young["sites"]] == [
         fc.Report.read(f"{site}.json")["young"].value for site in "AB"
     ]

@@ -51,7 +51,7 @@ def test_what_leaves_is_shown(group_desk, group_reported, run):
     group_reported()
     order = ["report", "plan.json", "A.csv", "--group", "age", "--site", "A", "-o", "A.json", "--force"]
     shown = run(*order).err
-    assert shown.startswith("3 of your 155 scores leave, from 3 groups.\nThis is everything that leaves")
+    assert "\n3 of your 155 scores leave, from 3 groups.\nThis is everything that leaves" in shown
     assert (group_desk / "A.json").read_text().strip() in shown
 
 
@@ -74,7 +74,7 @@ def test_a_site_that_one_group_does_not_ask_answers_for_the_others(group_desk, r
     run("report", "p.json", "A.csv", "--group", "age", "--site", "A", "-o", "x.json", code=2)
     (group_desk / "both.csv").write_text("score,age\n" + "1,old\n" * 40 + "2,young\n" * 90)
     shown = run("report", "p.json", "both.csv", "--group", "age", "--site", "A", "-o", "A.json").err
-    assert shown.startswith("1 of your 90 scores leaves, from 1 group.")
+    assert "\n1 of your 90 scores leaves, from 1 group.\n" in shown
     assert [part.label for part in fc.Report.read("A.json").parts] == ["young"]
 
 
@@ -161,8 +161,8 @@ def test_a_group_that_too_few_answer_for(group_desk, run):
     out = run("calibrate", "p.json", "C.json", "-o", "c.json").out
     assert "group 'young': too few answers (0), the threshold is infinite" in out
     assert "1 site answered\n" in out
-    (group_desk / "n.csv").write_text("score\n1\n")
-    error = run("check", "c.json", "n.csv", "--group", "young", code=2).err
+    (group_desk / "n.csv").write_text("score,age\n1,young\n")
+    error = run("check", "c.json", "n.csv", "--group", "age", "--label", "young", code=2).err
     assert "too few sites answered for group 'young'" in error
 
 
@@ -197,7 +197,7 @@ class TestWithOrWithoutGroups:
                 ("predict", "plain_c.json", "new.csv", "--group", "age"),
                 "plain_c.json: has no groups: --group age does not go with it",
             ),
-            (("check", "c.json", "A.csv"), "c.json: has groups ('child', 'old', 'young'): say which one"),
+            (("check", "c.json", "A.csv"), "c.json: has groups ('child', 'old', 'young'): say which column"),
             (("checks", "c.json", "A.json"), "c.json: has groups ('child', 'old', 'young'): say which one"),
             (("compare", "plan.json", "A.json"), "plan.json: has groups ('child', 'old', 'young')"),
             (
@@ -205,13 +205,13 @@ class TestWithOrWithoutGroups:
                 "plan.json: has groups ('child', 'old', 'young')",
             ),
             (("whatif", "c.json", "--shift", "A=scale:2"), "c.json: has groups ('child', 'old', 'young')"),
-            (("check", "c.json", "A.csv", "--group", "x"), "--group must be a group of c.json"),
-            (("compare", "plan.json", "A.json", "--group", "x"), "--group must be a group of plan.json"),
-            (("check", "plain_c.json", "A.csv", "--group", "old"), "plain_c.json: has no groups"),
-            (("compare", "plain.json", "A.json", "--group", "old"), "plain.json: has no groups"),
+            (("check", "c.json", "A.csv", "--group", "age", "--label", "x"), "--label must be a group of c.json"),
+            (("compare", "plan.json", "A.json", "--label", "x"), "--label must be a group of plan.json"),
+            (("check", "plain_c.json", "A.csv", "--group", "age", "--label", "old"), "plain_c.json: has no groups"),
+            (("compare", "plain.json", "A.json", "--label", "old"), "plain.json: has no groups"),
             (
-                ("whatif", "plain.json", "--shift", "A=scale:2", "--group", "old"),
-                "plain.json: has no groups: --group old does not go with it",
+                ("whatif", "plain.json", "--shift", "A=scale:2", "--label", "old"),
+                "plain.json: has no groups: --label old does not go with it",
             ),
         ],
     )

@@ -141,7 +141,7 @@ class TestGroups:
         assert f"{law.mean():.4f}" in rows[1]
 
     def test_a_group_without_a_finite_threshold_says_what_would_do(self, run):
-        out = run("plan", "--group", "adult:160,120,30", "--group", "infant:2,1,0").out
+        out = run("plan", "--group", "adult:160,120,30", "--group", "infant:2,1,0", "--min-group", 1).out
         assert "Group 'infant': No ranks reach" in out
 
     def test_epsilon_is_split(self, run):

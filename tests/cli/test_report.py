@@ -19,23 +19,25 @@ class TestHowMuchLeaves:
     """A line for the data owner, before the report itself."""
 
     def said(self, run, *options, plan="p.json"):
-        return run("report", plan, "A.csv", "--site", "A", *options, "--yes").err.splitlines()[0]
+        return run("report", plan, "A.csv", "--site", "A", *options, "--yes").err.splitlines()[:2]
 
     def test_one_number(self, desk, run):
-        assert self.said(run, plan="plan.json") == "1 of your 40 scores leaves."
+        asked, leaves = self.said(run, plan="plan.json")
+        assert asked == "This plan asks for 1 of your 40 scores."
+        assert leaves == "1 of your 40 scores leaves."
 
     def test_several_numbers_and_levels_that_share_a_rank(self, desk, run):
         run("plan", "--points", "A=40,B=60", "--numbers", 3, "-o", "p.json")
-        assert self.said(run) == "3 of your 40 scores leave."
+        assert self.said(run)[1] == "3 of your 40 scores leave."
         levels = ["--confidence-level", 0.9, "--confidence-level", 0.905, "--local-ranks", 0.9]
         run("plan", "--points", "A=40,B=60", *levels, "-o", "p.json", "--force")
         ranks = {rank for each in fc.Plan.read("p.json").ranks_for(40, site="A") for rank in each}
         assert len(ranks) == 1
-        assert self.said(run) == "1 of your 40 scores leaves."
+        assert self.said(run)[1] == "1 of your 40 scores leaves."
 
     def test_no_score_at_all(self, desk, run):
         run("plan", "--confidence-level", 0.99, "-o", "p.json")
-        assert self.said(run) == "None of your 40 scores leaves: there are too few for the rank asked for."
+        assert self.said(run)[1] == "None of your 40 scores leaves: there are too few for the rank asked for."
 
     def test_private(self, desk, run):
         options = ["--epsilon", 4, "--bins", "uniform:0:8:50", "--confidence-level", 0.8]
@@ -43,8 +45,10 @@ class TestHowMuchLeaves:
         fc.Ledger.create("site.db").set_budget("D", 100)
         account = ("--ledger", "site.db", "--dataset", "D")
         sentence = "One of 50 public bins leaves, drawn at random; no score does."
-        assert self.said(run, *account) == sentence
-        assert self.said(run, *account, "--one-hot") == sentence
+        asked = "This plan asks for one bin, drawn at random, and costs "
+        assert self.said(run, *account) == [f"{asked}epsilon 4 of the 100 that are left.", sentence]
+        again = f"{asked}nothing: the ledger holds the answer that was given before."
+        assert self.said(run, *account, "--one-hot") == [again, sentence]
 
     def test_a_site_that_is_not_asked_is_told_so(self, desk, run):
         run("plan", "--points", "A=40,B=4000", "-o", "p.json")

@@ -57,5 +57,5 @@ def test_one_group_of_a_plan_and_of_a_calibration(group_reported, run):
         ("plan.json", fc.Plan.read("plan.json")["old"]),
         ("c.json", fc.Calibration.read("c.json")["old"]),
     ):
-        order = ["whatif", file, "--shift", "A=scale:2", "--group", "old", "--json"]
+        order = ["whatif", file, "--shift", "A=scale:2", "--label", "old", "--json"]
         assert json.loads(run(*order).out)["promised"]["mean"] == alone.law.mean()

@@ -28,7 +28,7 @@ def terms(ledger):
 
 
 def test_exact():
-    made = answer(calibrated(1.5, math.inf), SCORES, site="A")
+    made = answer(calibrated(1.5, math.inf, levels=[0.5, 0.9]), SCORES, site="A")
     assert (made.n, made.epsilon, made.covered) == (200, None, (151, 200))
     assert Check.from_json(made.to_json()) == made
 
@@ -67,7 +67,8 @@ def test_levels_share_epsilon_and_an_infinite_threshold_needs_none(terms, monkey
         return lambda: count
 
     monkeypatch.setattr(_answer, "prepare_count", prepared)
-    made = answer(calibrated(1.5, math.inf, 0.5), [*SCORES, math.nan], **{**terms, "epsilon": 0.3})
+    calibration = calibrated(1.5, math.inf, 0.5, levels=[0.8, 0.9, 0.5])
+    made = answer(calibration, [*SCORES, math.nan], **{**terms, "epsilon": 0.3})
     assert shares == [(151, 201, Fraction("0.15")), (51, 201, Fraction("0.15"))]
     assert made.covered == (151, 201, 51)
 
@@ -82,7 +83,7 @@ def test_what_cannot_be_answered_costs_nothing(ledger, terms):
         (finite, {"epsilon": 3.0}, "budget"),
         (finite, {"dataset": "unknown"}, "no budget"),
         (finite, {"ledger": None}, "needs ledger and dataset"),
-        (finite, {"epsilon": None}, "go with a private answer"),
+        (finite, {"epsilon": None}, "a ledger or a data set was given"),
     ]:
         with pytest.raises(ValueError, match=words):
             answer(calibration, SCORES, **{**terms, **changes})

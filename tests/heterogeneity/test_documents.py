@@ -52,7 +52,7 @@ def test_one_group_is_checked_answered_and_assessed_like_any_calibration(grouped
     made = answer(child, scores, site="A")
     assert made.covered == (found.covered,)
     assert [row.site for row in assess(child, [made]).short] == ["A"]
-    with pytest.raises(ValueError, match="A: checks another calibration"):
+    with pytest.raises(ValueError, match="A: checks group 'child', and this is group 'adult'"):
         assess(grouped["adult"], [made])
 
 

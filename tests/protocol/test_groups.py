@@ -165,12 +165,13 @@ class TestCoverage:
 class TestRefused:
     def test_infeasible_groups_have_an_infinite_threshold_and_advice(self):
         with pytest.warns(fc.InfeasibleWarning, match="Group 'few': No ranks reach the level 0.9"):
-            plan = fc.plan(groups={"few": [5, 5], "many": [60, 60]}, confidence_level=0.9)
+            plan = fc.plan(groups={"few": [2, 2], "many": [60, 60]}, confidence_level=0.9, min_group=2)
         with pytest.raises(ValueError, match="Group 'few'"):
-            fc.plan(groups={"few": [5, 5]}, confidence_level=0.9, on_infeasible="raise")
+            fc.plan(groups={"few": [2, 2]}, confidence_level=0.9, on_infeasible="raise", min_group=2)
         rng = np.random.default_rng(0)
-        labels = ["few"] * 5 + ["many"] * 60
-        found = fc.calibrate(plan, [fc.report(plan, rng.random(65), site=s, groups=labels) for s in "AB"])
+        labels = ["few"] * 2 + ["many"] * 60
+        sending = {"groups": labels, "policy": fc.SitePolicy(min_group=2)}
+        found = fc.calibrate(plan, [fc.report(plan, rng.random(62), site=s, **sending) for s in "AB"])
         assert found.threshold["few"] == math.inf
         assert found["few"].levels[0].advice == plan["few"].levels[0].advice is not None
         assert found.threshold["many"] < 1

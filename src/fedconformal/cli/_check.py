@@ -123,7 +123,7 @@ def _cases(
     private: bool,
 ) -> "dict[str | None, tuple[Calibration, Floats]]":
     """The calibration and the cases of each group that is asked for; of all, under None, without groups."""
-    from fedconformal.cli._groups import calibration_of, labels_and_column
+    from fedconformal.cli._groups import calibration_of, check_label, labels_and_column
     from fedconformal.cli._scores import read_scores
 
     labels, column = labels_and_column(scores, group, column, target)
@@ -132,6 +132,8 @@ def _cases(
     )
     if labels is None:
         return {None: (calibration_of(published, label, path), values)}
+    if label is not None:
+        check_label(published.plan, label, path)
     wanted = sorted(set(labels) & set(published.plan.labels)) if label is None else [label]
     mine = {each: [i for i, of in enumerate(labels) if of == each] for each in wanted}
     if not any(mine.values()):

@@ -98,6 +98,8 @@ def _check_one_hot(plan: "Plan", sign_with: Path | None, *, wanted: bool) -> Non
     """Refuse one-hot vectors where there can be none."""
     if wanted and sign_with is not None:
         raise ValueError("--sign-with does not go with --one-hot: nobody signs a sum")
+    if wanted and plan.privacy is None:
+        raise ValueError("this plan is not private: there are no bins for --one-hot to release")
     if wanted and plan.is_grouped:
         raise ValueError("--one-hot does not go with groups")
 

@@ -51,7 +51,8 @@ class Request:
         """All of it in plain words, for the data owner."""
         groups = "" if None in self.sizes else f", from {count(len(self.sizes), 'group')}"
         if self.epsilon is None:
-            asked = f"This plan asks for {self.numbers:,} of your {count(self.n, 'score')}{groups}."
+            how_many = f"{self.numbers:,}" if self.numbers else "none"
+            asked = f"This plan asks for {how_many} of your {count(self.n, 'score')}{groups}."
         else:
             drawn = "one bin" if self.numbers == 1 else f"{self.numbers:,} bins"
             asked = f"This plan asks for {drawn}{groups}, drawn at random, and {self._cost}."

@@ -1,0 +1,232 @@
+"""What a site lets out, whoever wrote the plan."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import fedconformal as fc
+from fedconformal.protocol import SitePolicy, prepare
+
+SCORES = np.arange(120.0)
+
+
+def plan_for(n=120, **wishes):
+    return fc.plan(n_sites=4, n_points=n, on_infeasible="ignore", **wishes)
+
+
+@pytest.mark.parametrize(
+    ("n", "most"), [(1, 10), (200, 10), (219, 10), (220, 11), (1_000, 50), (2_000, 100), (10**9, 100)]
+)
+def test_the_default_is_ten_or_one_in_twenty_and_at_most_a_hundred(n, most):
+    assert SitePolicy().numbers_of(n) == most
+
+
+def test_as_many_numbers_as_the_policy_says_and_not_one_more():
+    levels = [0.5 + i / 25 for i in range(11)]
+    assert fc.report(plan_for(confidence_level=levels[:10]), SCORES, site="A").n == 120
+    asked = plan_for(confidence_level=levels)
+    with pytest.raises(fc.PolicyError, match=r"asks for 11 of your 120 .* max_numbers = 11 would allow it"):
+        fc.report(asked, SCORES, site="A")
+    assert fc.report(asked, SCORES, site="A", policy=SitePolicy(max_numbers=11)).n == 120
+
+
+def test_several_numbers_and_groups_are_counted_together():
+    sizes = {label: [60] * 4 for label in "abcd"}
+    asked = fc.plan(groups=sizes, numbers=3, confidence_level=0.8)
+    labels = np.repeat(list("abcd"), 60)
+    with pytest.raises(fc.PolicyError, match="asks for 12 of your 240 scores"):
+        fc.report(asked, np.arange(240.0), site="A", groups=labels, policy=SitePolicy(max_numbers=11))
+    sent = fc.report(asked, np.arange(240.0), site="A", groups=labels, policy=SitePolicy(max_numbers=12))
+    assert sum(len(level.values) for part in sent.parts for level in part.levels) == 12
+
+
+def test_nothing_at_all_may_be_said():
+    with pytest.raises(fc.PolicyError, match="max_numbers = 1 would allow it"):
+        fc.report(plan_for(), SCORES, site="A", policy=SitePolicy(max_numbers=0))
+
+
+def test_a_site_of_one_score_may_answer():
+    asked = fc.plan(n_sites=40, n_points=1)
+    assert fc.report(asked, [1.5], site="A").value == 1.5
+
+
+class TestGroups:
+    """Nothing is sent for a group of a few."""
+
+    SIZES = {"few": {"A": 4, "B": 6, "C": 6}, "many": {"A": 60, "B": 60, "C": 60}}
+    LABELS = ["few"] * 4 + ["many"] * 60
+
+    def test_a_plan_counts_such_sites_as_absent(self):
+        asked = fc.plan(groups=self.SIZES, confidence_level=0.6)
+        assert asked["few"].site_names == ("B", "C")
+        assert fc.plan(groups=self.SIZES, confidence_level=0.6, min_group=4)["few"].site_names == ("A", "B", "C")
+
+    @pytest.mark.parametrize("min_group", [4, 5])
+    def test_and_sites_send_nothing_for_them(self, min_group):
+        asked = fc.plan(groups=self.SIZES, confidence_level=0.6, min_group=min_group)
+        sent = fc.report(asked, range(64), site="A", groups=self.LABELS)
+        assert [part.label for part in sent.parts] == ["many"]
+        request = prepare(asked, range(64), site="A", groups=self.LABELS).request
+        assert request.held_back == ("few",)
+        assert "Nothing is sent for 'few'" in request.sentence
+
+    def test_unless_their_policy_says_so(self):
+        asked = fc.plan(groups=self.SIZES, confidence_level=0.6, min_group=4)
+        sent = fc.report(asked, range(64), site="A", groups=self.LABELS, policy=SitePolicy(min_group=4))
+        assert [part.label for part in sent.parts] == ["few", "many"]
+
+    def test_a_site_with_few_of_everything_sends_nothing(self):
+        asked = fc.plan(groups={"a": None, "b": None})
+        with pytest.raises(ValueError, match="nothing is sent: this site has too few points"):
+            fc.report(asked, range(4), site="A", groups=["a", "a", "b", "b"])
+
+    def test_labels_of_small_groups_leave_with_nothing_else(self):
+        """Not even how many points there are."""
+        asked = fc.plan(groups={"a": None, "b": None}, confidence_level=0.5)
+        text = fc.report(asked, range(14), site="A", groups=["a"] * 4 + ["b"] * 10).to_json()
+        assert '"a"' not in text
+
+
+class TestScoresAndPromises:
+    @pytest.mark.parametrize(
+        ("policy", "words"),
+        [
+            (SitePolicy(scores=["lac"]), "scores by 'absolute', .* scores with 'absolute', 'lac' would"),
+            (SitePolicy(promises=["each-site"]), "makes the promise 'population', .* promises with"),
+        ],
+    )
+    def test_only_those_of_the_policy(self, policy, words):
+        with pytest.raises(fc.PolicyError, match=words):
+            fc.report(plan_for(score="absolute"), SCORES, site="A", policy=policy)
+
+    def test_a_plan_that_names_no_score_is_none_of_them(self):
+        with pytest.raises(fc.PolicyError, match="names none"):
+            fc.report(plan_for(), SCORES, site="A", policy=SitePolicy(scores=["absolute"]))
+
+    def test_those_may_pass(self):
+        policy = SitePolicy(scores=["absolute"], promises=["population"])
+        assert fc.report(plan_for(score="absolute"), SCORES, site="A", policy=policy).n == 120
+
+
+class TestCoordinator:
+    def test_only_plans_signed_by_the_coordinator(self):
+        ours, other = fc.SigningKey.new(), fc.SigningKey.new()
+        policy, asked = SitePolicy(coordinator=ours.public_key), plan_for()
+        assert fc.report(ours.sign(asked), SCORES, site="A", policy=policy).n == 120
+        signed = ours.sign(asked)
+        moved = plan_for(n=121).model_copy(update={"signer": signed.signer, "signature": signed.signature})
+        for wrong in (asked, other.sign(asked), moved):
+            with pytest.raises(fc.PolicyError, match="not signed by the coordinator"):
+                fc.report(wrong, SCORES, site="A", policy=policy)
+
+
+class TestPrivacy:
+    @pytest.fixture
+    def book(self, tmp_path):
+        book = fc.Ledger.create(tmp_path / "ledger")
+        book.set_budget("D", 3)
+        return book
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def private(cls):
+        return fc.plan(
+            n_sites=4, n_points=2000, privacy=fc.Privacy(epsilon=2.0, bins=fc.Bins.uniform(0, 1, 50))
+        )
+
+    def test_a_ledger_with_a_plan_that_is_not_private_is_an_error(self, book):
+        for account in ({"ledger": book}, {"dataset": "D"}, {"ledger": book, "dataset": "D"}):
+            with pytest.raises(fc.PolicyError, match="but a ledger or a data set was given"):
+                fc.report(plan_for(), SCORES, site="A", **account)
+        assert [entry.kind for entry in book.entries()] == ["budget"]
+
+    def test_unless_the_policy_allows_exact_answers_which_are_then_recorded(self, book):
+        policy, asked = SitePolicy(private_only=False, max_answers=2), plan_for()
+        sent = fc.report(asked, SCORES, site="A", ledger=book, dataset="D", policy=policy)
+        assert sent == fc.report(asked, SCORES, site="A")
+        assert book.exact_answers("D") == 1
+        assert book.spent("D") == 0
+        fc.report(asked, SCORES, site="A", ledger=book, dataset="D", policy=policy)
+        assert book.exact_answers("D") == 1
+
+    def test_so_many_exact_answers_and_no_more(self, book):
+        policy = SitePolicy(private_only=False, max_answers=2)
+        for level in (0.6, 0.7):
+            asked = plan_for(confidence_level=level)
+            fc.report(asked, SCORES, site="A", ledger=book, dataset="D", policy=policy)
+        with pytest.raises(ValueError, match="max_answers"):
+            fc.report(plan_for(), SCORES, site="A", ledger=book, dataset="D", policy=policy)
+        assert book.exact_answers("D") == 2
+
+    def test_private_only(self, book, private):
+        policy = SitePolicy(private_only=True)
+        with pytest.raises(fc.PolicyError, match="private_only = true: nothing leaves"):
+            fc.report(plan_for(), SCORES, site="A", policy=policy)
+        scores = np.linspace(0, 1, 2000)
+        assert fc.report(private, scores, site="A", ledger=book, dataset="D", policy=policy).n == 2000
+
+    def test_the_largest_epsilon_of_one_answer(self, book, private):
+        scores, account = np.linspace(0, 1, 2000), {"ledger": book, "dataset": "D"}
+        with pytest.raises(fc.PolicyError, match=r"epsilon 2, .* allows 1.5: max_epsilon = 2 would allow"):
+            fc.report(private, scores, site="A", policy=SitePolicy(max_epsilon=1.5), **account)
+        assert book.spent("D") == 0
+        fc.report(private, scores, site="A", policy=SitePolicy(max_epsilon=2), **account)
+        assert book.spent("D") == 2
+
+    def test_what_it_costs_is_said_before_it_is_charged(self, book, private):
+        scores, account = np.linspace(0, 1, 2000), {"ledger": book, "dataset": "D"}
+        prepared = prepare(private, scores, site="A", **account)
+        assert prepared.request.sentence == (
+            "This plan asks for one bin, drawn at random, and costs epsilon 2 of the 3 that are left."
+        )
+        assert (prepared.request.left, book.spent("D")) == (Fraction(3), 0)
+        first = prepared.report()
+        again = prepare(private, scores, site="A", **account)
+        assert again.request.is_repeated
+        assert "costs nothing" in again.request.sentence
+        assert again.report() == first
+        assert book.spent("D") == 2
+
+
+class TestFiles:
+    def test_what_a_file_says_holds_and_the_rest_has_its_default(self, tmp_path):
+        file = tmp_path / "site.toml"
+        file.write_text('max_numbers = 3\nprivate_only = true\nscores = ["lac", "aps"]\nmax_epsilon = 0.5\n')
+        assert SitePolicy.read(file) == SitePolicy(
+            max_numbers=3, private_only=True, scores=("lac", "aps"), max_epsilon=0.5
+        )
+        file.write_text("")
+        assert SitePolicy.read(file) == SitePolicy()
+
+    @pytest.mark.parametrize(
+        ("text", "words"),
+        [
+            ("max_number = 3", "'max_number' is none of max_numbers, max_answers"),
+            ("max_numbers = 2.5", "max_numbers must be a whole number"),
+            ("max_numbers = -1", "max_numbers must be"),
+            ("private_only = 1", "private_only must be true, false or left out"),
+            ("min_group = 0", "min_group must be"),
+            ('scores = "lac"', "scores must be a list of names"),
+            ('max_epsilon = "1"', "max_epsilon must be a number"),
+            ('coordinator = "me"', "coordinator must be a public key"),
+            ("max_numbers = ", "not a policy"),
+            ("\x00", "not a policy"),
+        ],
+    )
+    def test_mistakes_are_one_line_with_the_file(self, tmp_path, text, words):
+        file = tmp_path / "site.toml"
+        file.write_text(text)
+        with pytest.raises(ValueError, match=words) as error:
+            SitePolicy.read(file)
+        assert str(error.value).startswith(f"{file}: not a policy: ")
+        assert "\n" not in str(error.value)
+
+    def test_a_file_that_is_not_there(self, tmp_path):
+        with pytest.raises(ValueError, match=r"no\.toml: No such file"):
+            SitePolicy.read(tmp_path / "no.toml")
+
+
+def test_only_a_policy_is_one():
+    with pytest.raises(TypeError, match="policy must be a SitePolicy"):
+        fc.report(plan_for(), SCORES, site="A", policy={"max_numbers": 3})
