@@ -54,7 +54,7 @@ def test_a_site_of_one_score_may_answer():
 class TestGroups:
     """Nothing is sent for a group of a few."""
 
-    SIZES = {"few": {"A": 4, "B": 6, "C": 6}, "many": {"A": 60, "B": 60, "C": 60}}
+    SIZES = {"few": {"A": 4, "B": 5, "C": 5}, "many": {"A": 60, "B": 60, "C": 60}}
     LABELS = ["few"] * 4 + ["many"] * 60
 
     def test_a_plan_counts_such_sites_as_absent(self):

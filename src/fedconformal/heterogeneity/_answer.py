@@ -151,8 +151,8 @@ class PreparedAnswer:
         quote = self._ledger.quote(self._dataset, epsilon=self._blank.epsilon, **self._question)
         cost = (
             "costs nothing: the ledger holds the answer that was given before"
-            if quote.is_repeated
-            else f"costs epsilon {self._blank.epsilon:g} of the {exact_text(quote.left)} that are left"
+            if quote.cost == 0
+            else f"costs epsilon {self._blank.epsilon:g} of the {exact_text(quote.remaining)} that are left"
         )
         return f"{told}, with noise, and {cost}."
 

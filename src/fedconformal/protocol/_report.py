@@ -213,7 +213,7 @@ class Prepared:
             return self._allowed
         ledger, dataset = self._account()
         quote = ledger.quote(dataset, epsilon=self._allowed.epsilon or 0, **self._question)
-        return replace(self._allowed, left=quote.left, is_repeated=quote.is_repeated)
+        return replace(self._allowed, left=quote.remaining, is_repeated=quote.cost == 0)
 
     def report(self, *, key: SigningKey | None = None, in_place: bool = False) -> Report:
         """Make the report, charged or recorded where it has to be.
