@@ -34,6 +34,7 @@ def report(
     in_place: bool = False,
     ledger: Ledger | None = None,
     dataset: str | None = None,
+    accept: str | None = None,
 ) -> Report:
     """Answer a plan: find the ranks for this site's number of scores and send the scores of these ranks.
 
@@ -63,6 +64,9 @@ def report(
         For a private plan, the account that the answer is charged to and what the data are called in it. It
         is charged once, for all groups that are answered for. NaN and scores outside the bins are then
         clipped, never refused.
+    accept : str, optional
+        For a private plan, the reason for which scores that have changed are accepted under the old name, in
+        the same step as the charge; without it they are refused.
 
     Returns
     -------
@@ -90,7 +94,7 @@ def report(
                 "this plan is to be answered only as one-hot vectors, to be summed: see private_bins"
             )
         parts = _by_group(plan, flat_numbers(scores), groups)
-        drawn = _drawn(plan, parts, site=site, ledger=ledger, dataset=dataset)
+        drawn = _drawn(plan, parts, site=site, ledger=ledger, dataset=dataset, accept=accept)
         made = [_private_part(plan, label, parts[label].size, bins, site) for label, bins in drawn.items()]
     else:
         parts = _asked_for(plan, _by_group(plan, flat_scores(scores), groups), site)
@@ -202,7 +206,13 @@ def _selected(values: Scores, ranks: Sequence[Sequence[int]], *, in_place: bool)
 
 
 def _drawn(
-    plan: Plan, parts: Parts, *, site: str, ledger: Ledger | None, dataset: str | None
+    plan: Plan,
+    parts: Parts,
+    *,
+    site: str,
+    ledger: Ledger | None,
+    dataset: str | None,
+    accept: str | None = None,
 ) -> dict[str | None, list[int]]:
     """The bins of all groups, one per level, from one charge, and so one stored answer.
 
@@ -224,6 +234,7 @@ def _drawn(
         epsilon=plan.cost(label for label in answered if label) if plan.is_grouped else plan.epsilon or 0,
         data_fingerprint=fingerprint(np.concatenate(list(parts.values()))),
         sample=lambda: json.dumps([[label, draw()] for label, draw in draws.items()]),
+        accept=accept,
     )
     bins = dict(json.loads(text))
     if bins.keys() != draws.keys():

@@ -10,7 +10,7 @@ import numpy as np
 
 from fedconformal import protocol
 from fedconformal.documents import Plan, SigningKey
-from fedconformal.privacy import Ledger, LedgerError, fingerprint
+from fedconformal.privacy import Ledger, LedgerError
 from fedconformal.rounds._failures import Failure
 from fedconformal.rounds._packing import pack_report, unpack_plan
 
@@ -75,7 +75,7 @@ def answer(
         stage = Failure.REPORT
         who = site(plan)
         made = protocol.report(
-            plan, values, groups=groups, site=who.name, key=who.key, **_account(plan, who, values, model)
+            plan, values, groups=groups, site=who.name, key=who.key, **_account(plan, who, model)
         )
         text = pack_report(made)
         log.log(loudness, "this is everything that leaves the site: %s", text)
@@ -115,10 +115,9 @@ def _scores_and_groups(plan: Plan, computed: Any) -> tuple[Any, Any]:
     return np.asarray(computed[0]), computed[1]
 
 
-def _account(plan: Plan, who: Site, values: Any, model: str | None) -> dict[str, Any]:
-    """Where a private answer is charged."""
+def _account(plan: Plan, who: Site, model: str | None) -> dict[str, Any]:
+    """Where a private answer is charged, and why under a new model the old name is still right."""
     if plan.privacy is None:
         return {}
-    if who.ledger is not None and who.dataset is not None and model is not None:
-        who.ledger.accept_data(who.dataset, fingerprint(values), reason=f"scores under the model {model}")
-    return {"ledger": who.ledger, "dataset": who.dataset}
+    reason = None if model is None else f"scores under the model {model}"
+    return {"ledger": who.ledger, "dataset": who.dataset, "accept": reason}
