@@ -24,8 +24,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from fedconformal.privacy import BudgetExceededError, Ledger, LedgerError, fingerprint
 from fedconformal.privacy._ledger_file import LedgerFile
+from privacy.ledgers import DATA, ask, charges, kinds, never, on_disk, put, quote, record
 
-DATA = fingerprint([1.0, 2.0])
 SOURCE = Path(sys.modules[Ledger.__module__].__file__).parents[1]
 linux = pytest.mark.skipif(sys.platform != "linux", reason="kills and traces processes the Linux way")
 
@@ -38,32 +38,6 @@ def path(tmp_path):
 
 def interrupted():
     raise KeyboardInterrupt
-
-
-def ask(
-    ledger, plan="P", *, epsilon=0.1, site="A", data=DATA, dataset="D", sample=lambda: secrets.token_hex(8)
-):
-    return ledger.answer(
-        dataset, plan_digest=plan, site=site, epsilon=epsilon, data_fingerprint=data, sample=sample
-    )
-
-
-def never():
-    raise AssertionError("a sample was drawn")
-
-
-def on_disk(path, column):
-    """What another reader sees in the file."""
-    with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as connection:
-        return [value for (value,) in connection.execute(f"SELECT {column} FROM entries ORDER BY number")]
-
-
-def kinds(path):
-    return on_disk(path, "kind")
-
-
-def charges(ledger):
-    return [entry for entry in ledger.entries() if entry.kind == "charge"]
 
 
 def answers(ledger):
@@ -242,7 +216,7 @@ def test_a_fingerprint_knows_one_nan_and_one_zero():
 def test_the_charge_is_on_disk_before_the_sample_is_drawn(path, tmp_path):
     def sample():
         assert kinds(path) == ["budget", "charge"]
-        shutil.copyfile(path, tmp_path / "after-power-cut")
+        shutil.copy(path, tmp_path / "after-power-cut")
         return "text"
 
     assert ask(Ledger(path), sample=sample) == "text"
@@ -680,7 +654,7 @@ def test_a_truncated_file_is_refused(used, tmp_path):
     content, entries = used.read_bytes(), Ledger(used).entries()
     for length in {*range(0, len(content), 509), *range(0, len(content), 4096), len(content) - 2}:
         file = tmp_path / f"cut-{length}"
-        file.write_bytes(content[:length])
+        put(file, content[:length])
         assert is_refused(file, entries)
 
 
@@ -689,7 +663,7 @@ def test_a_page_of_zeros_is_refused(used, tmp_path):
     assert len(content) >= 6 * 4096
     for start in range(0, len(content), 4096):
         file = tmp_path / f"zeros-{start}"
-        file.write_bytes(content[:start] + bytes(4096) + content[start + 4096 :])
+        put(file, content[:start] + bytes(4096) + content[start + 4096 :])
         assert is_refused(file, entries)
 
 
@@ -701,7 +675,7 @@ def test_a_flipped_bit_is_refused_or_changes_nothing(used, tmp_path):
         file = tmp_path / f"flipped-{place}"
         changed = bytearray(content)
         changed[place] ^= 1 << rng.randrange(8)
-        file.write_bytes(changed)
+        put(file, changed)
         caught += is_refused(file, entries)
     assert caught > 800
 
@@ -876,15 +850,17 @@ class Site(RuleBasedStateMachine):
     """A site that sets and raises budgets, answers, fails, restarts; the model is a few dicts."""
 
     names = st.sampled_from("DE")
-    plans = st.sampled_from([(plan, site) for plan in "PQRS" for site in "AB"])
+    plans = st.sampled_from([(plan, site) for plan in "PQ" for site in "AB"])
     costs = st.sampled_from([0.1, 0.2, 0.7, Fraction(1, 3), 1, 1e-9])
+    versions = st.sampled_from("xxxyz")
 
     @initialize()
     def start(self):
         self.folder = tempfile.TemporaryDirectory(prefix="fcledger_")
         self.path = Path(self.folder.name, "l")
         self.ledger = Ledger.create(self.path)
-        self.budgets, self.paid, self.texts, self.data = {}, {}, {}, {}
+        self.budgets, self.paid, self.texts = {}, {}, {}
+        self.owner, self.accepted, self.exact = {}, {"D": set(), "E": set()}, set()
 
     def teardown(self):
         if hasattr(self, "folder"):
@@ -914,53 +890,90 @@ class Site(RuleBasedStateMachine):
             with pytest.raises(LedgerError, match=r"must be above|no budget"):
                 self.ledger.raise_budget(name, epsilon, reason="more")
 
-    @precondition(lambda self: self.budgets)
-    @rule(name=names, data=st.sampled_from("xy"))
-    def accept_data(self, name, data):
-        if name in self.budgets:
-            self.ledger.accept_data(name, data, reason="corrected")
-            self.data[name] = data
+    def take(self, name, data, *, accept=True):
+        self.owner[data] = name
+        if accept:
+            self.accepted[name].add(data)
 
     @precondition(lambda self: self.budgets)
-    @rule(name=names, plan=plans, epsilon=costs, data=st.sampled_from("xxxy"), fails=st.booleans())
-    def answer(self, name, plan, epsilon, data, fails):
-        key, cost = (name, *plan), Fraction(str(epsilon))
+    @rule(name=names, data=versions)
+    def accept_data(self, name, data):
+        if name in self.budgets and self.owner.get(data, name) == name:
+            self.ledger.accept_data(name, data, reason="corrected")
+            self.take(name, data)
+        else:
+            with pytest.raises(LedgerError, match=r"no budget|under the name"):
+                self.ledger.accept_data(name, data, reason="corrected")
+
+    @rule(name=names, plan=plans, data=versions)
+    def record_exact(self, name, plan, data):
+        key = (name, *plan, data)
+        given = sum(other[0] == name for other in self.exact)
+        mine = self.owner.get(data, name) == name
+        if mine and (key in self.exact or given < 3):
+            record(self.ledger, plan[0], site=plan[1], data=data, dataset=name)
+            self.exact.add(key)
+            self.take(name, data, accept=False)
+        else:
+            with pytest.raises(LedgerError, match=r"max_answers" if mine else "under the name"):
+                record(self.ledger, plan[0], site=plan[1], data=data, dataset=name)
+
+    @precondition(lambda self: self.budgets)
+    @rule(
+        name=names,
+        plan=plans,
+        epsilon=costs,
+        data=versions,
+        fails=st.booleans(),
+        by_plan=st.booleans(),
+        accept=st.sampled_from([None, None, "model 2"]),
+    )
+    def answer(self, name, plan, epsilon, data, fails, by_plan, accept):
+        key, cost = (name, *plan) if by_plan else (name, *plan, data), Fraction(str(epsilon))
         drawn = []
 
         def sample():
             drawn.append(secrets.token_hex(8))
             return drawn[0] if not fails else 1 / 0
 
-        expected = self.expected(key, cost, data)
-        try:
-            text = ask(
-                self.ledger, plan[0], site=plan[1], dataset=name, epsilon=epsilon, data=data, sample=sample
-            )
-        except LedgerError:
-            assert expected == "refuse"
-            assert not drawn
+        expected = self.expected(key, cost, data, by_plan or accept is not None)
+        asked = {"site": plan[1], "dataset": name, "epsilon": epsilon, "data": data}
+        asked |= {"by_plan": by_plan, "accept": accept}
+        if expected == "refuse":
+            for call in (
+                lambda: quote(self.ledger, plan[0], **asked),
+                lambda: ask(self.ledger, plan[0], **asked),
+            ):
+                with pytest.raises(LedgerError):
+                    call()
             return
+        left = self.budgets[name] - self.spent(name)
+        assert quote(self.ledger, plan[0], **asked) == (0 if key in self.paid else cost, left)
+        try:
+            text = ask(self.ledger, plan[0], **asked, sample=sample)
         except ZeroDivisionError:
             text = None
         if expected == "replay":
             assert not drawn
             assert text == self.texts[key]
             return
-        assert expected == "draw"
         assert len(drawn) == 1
+        if key not in self.paid or not fails:
+            self.take(name, data)
         self.paid[key] = cost
-        self.data.setdefault(name, data)
         if not fails:
             assert text == drawn[0]
             self.texts[key] = text
 
-    def expected(self, key, cost, data):
+    def expected(self, key, cost, data, lenient):
         name = key[0]
         if name not in self.budgets or self.paid.get(key, cost) != cost:
             return "refuse"
         if key in self.texts:
             return "replay"
-        if self.data.get(name, data) != data:
+        if self.owner.get(data, name) != name:
+            return "refuse"
+        if not lenient and self.accepted[name] and data not in self.accepted[name]:
             return "refuse"
         return "draw" if key in self.paid or self.spent(name) + cost <= self.budgets[name] else "refuse"
 
@@ -973,6 +986,8 @@ class Site(RuleBasedStateMachine):
             assert self.ledger.datasets() == tuple(sorted(self.budgets))
             for name, budget in self.budgets.items():
                 assert self.ledger.spent(name) == self.spent(name) <= budget == self.ledger.budget(name)
+            for name in "DE":
+                assert self.ledger.exact_answers(name) == sum(key[0] == name for key in self.exact)
 
 
 TestSite = Site.TestCase
