@@ -54,7 +54,8 @@ class Log:
 
     def __init__(self, file: LedgerFile) -> None:
         self._file = file
-        ((self._key, head),) = file.run("SELECT key, seal FROM head") or [("", None)]
+        heads = file.run("SELECT key, seal FROM head")
+        self._key, head = map(str, heads[0]) if len(heads) == 1 else ("", "")
         last = file.run("SELECT * FROM entries ORDER BY number DESC LIMIT 2")
         before = last[1][-1] if len(last) > 1 else self._key
         number, root, seal = (last[0][0], *last[0][-2:]) if last else (0, "", self._key)
