@@ -12,6 +12,7 @@ import sys
 import tempfile
 import threading
 import time
+import warnings
 from contextlib import closing, suppress
 from fractions import Fraction
 from pathlib import Path
@@ -22,7 +23,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from fedconformal.privacy import BudgetExceededError, Ledger, LedgerError, fingerprint
+from fedconformal.privacy import BudgetExceededError, Ledger, LedgerAccessWarning, LedgerError, fingerprint
 from fedconformal.privacy._ledger_file import LedgerFile
 from privacy.ledgers import DATA, ask, charges, kinds, never, on_disk, put, quote, record
 
@@ -762,6 +763,7 @@ def test_read_only_or_unreadable_for_this_user(modes):
         folder.chmod(modes[0])
 
         def attempt():
+            warnings.simplefilter("ignore", LedgerAccessWarning)
             if os.geteuid() == 0:
                 os.setuid(65534)
             with pytest.raises(LedgerError, match=f"^{file}: [^\n]*$"):
@@ -788,6 +790,60 @@ def test_a_read_only_disk(path, monkeypatch, answered):
         ask(ledger, sample=never)
     with pytest.raises(LedgerError, match="read-only"):
         ledger.raise_budget("D", 2, reason="more")
+
+
+def full_disk(monkeypatch, pages):
+    """Let no database have more pages than this."""
+    connect = sqlite3.connect
+
+    def limited(name, **how):
+        connection = connect(name, **how)
+        connection.execute(f"PRAGMA max_page_count = {pages}")
+        return connection
+
+    monkeypatch.setattr(sqlite3, "connect", limited)
+
+
+def test_a_full_disk_is_one_line_and_nothing_is_charged(path, monkeypatch):
+    pages = path.stat().st_size // 4096
+    with monkeypatch.context() as patch:
+        full_disk(patch, pages)
+        ledger = Ledger(path)
+        for call in (
+            lambda: ask(ledger, "P" * 10_000, sample=never),
+            lambda: record(ledger, "P" * 10_000),
+            lambda: ledger.raise_budget("D", 2, reason="more" * 3000),
+        ):
+            with pytest.raises(LedgerError, match=f"^{path}: no room on the disk [^\n]*$"):
+                call()
+    assert kinds(path) == ["budget"]
+    ask(Ledger(path), "P" * 10_000)
+
+
+def test_no_half_a_ledger_is_left_where_there_was_no_room_for_one(tmp_path, monkeypatch):
+    with monkeypatch.context() as patch:
+        full_disk(patch, 2)
+        with pytest.raises(LedgerError, match=r"^[^\n]*: no room on the disk [^\n]*$"):
+            Ledger.create(tmp_path / "l")
+    assert list(tmp_path.iterdir()) == []
+    Ledger.create(tmp_path / "l").check()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="permissions of POSIX files")
+@pytest.mark.parametrize(
+    ("mode", "how"), [(0o640, "read"), (0o604, "read"), (0o620, "change"), (0o666, "change")]
+)
+def test_a_ledger_that_others_can_use_is_warned_of(path, mode, how):
+    path.chmod(mode)
+    with pytest.warns(LedgerAccessWarning) as caught:
+        Ledger(path)
+    (warning,) = caught
+    assert str(warning.message) == f"{path}: others can {how} this ledger: run chmod 600 {path}"
+    assert warning.filename == __file__
+    path.chmod(0o600)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ask(Ledger(path))
 
 
 @linux
