@@ -1,6 +1,8 @@
 """``fedconformal ledger`` and ``keys``: a site's own files."""
 
 import json
+import os
+import sqlite3
 
 import pytest
 
@@ -27,6 +29,60 @@ def test_an_empty_ledger_is_shown(run):
     run("ledger", "new", "site.db")
     assert "dataset" in run("ledger", "show", "site.db").out
     assert "nowhere.db" in run("ledger", "show", "nowhere.db", code=2).err
+
+
+def test_exact_answers_are_shown_in_words(run):
+    run("ledger", "new", "site.db")
+    for plan, numbers in (("1" * 64, 2), ("2" * 64, 1)):
+        fc.Ledger("site.db").record_exact(
+            "trial", plan_digest=plan, site="A", numbers=numbers, data_fingerprint="x", most=5
+        )
+    shown = run("ledger", "show", "site.db").out
+    assert "trial: 2 exact answers given, with 3 exact scores in all\n" in shown
+    assert json.loads(run("ledger", "show", "site.db", "--json").out)["exact"] == [
+        {"dataset": "trial", "answers": 2, "numbers": 3}
+    ]
+
+
+def test_a_whole_ledger_is_checked(run, tmp_path):
+    run("ledger", "new", "site.db")
+    run("ledger", "budget", "site.db", "trial", 1)
+    run("ledger", "budget", "site.db", "trial", 2, "--reason", "more")
+    assert run("ledger", "check", "site.db").err == "site.db: 2 entries, all as they were written\n"
+    content = (tmp_path / "site.db").read_bytes()
+    (tmp_path / "site.db").write_bytes(content.replace(b"first budget", b"other budget"))
+    for command in ("check", "show"):
+        assert (
+            "site.db: corrupt: entry 1 or one before it was changed\n"
+            in run("ledger", command, "site.db", code=2).err
+        )
+
+
+@pytest.mark.skipif(os.name != "posix", reason="permissions of POSIX files")
+def test_a_ledger_that_others_can_read_is_one_more_line(run, tmp_path):
+    run("ledger", "new", "site.db")
+    file = tmp_path / "site.db"
+    file.chmod(0o644)
+    said = run("ledger", "check", "site.db").err
+    assert said.splitlines()[0] == f"fedconformal: {file}: others can read this ledger: run chmod 600 {file}"
+    assert len(said.splitlines()) == 2
+
+
+def test_no_room_or_no_folder_is_one_line(run, tmp_path, monkeypatch):
+    (tmp_path / "file").touch()
+    assert run("ledger", "new", "file/site.db", code=2).err.count("\n") == 1
+    connect = sqlite3.connect
+
+    def full(name, **how):
+        connection = connect(name, **how)
+        connection.execute("PRAGMA max_page_count = 2")
+        return connection
+
+    monkeypatch.setattr(sqlite3, "connect", full)
+    said = run("ledger", "new", "site.db", code=2).err
+    assert "site.db: no room on the disk" in said
+    assert said.count("\n") == 1
+    assert not (tmp_path / "site.db").exists()
 
 
 def test_a_key_is_named_after_its_site_and_never_overwritten(run, tmp_path):

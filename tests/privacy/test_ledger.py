@@ -12,6 +12,7 @@ import sys
 import tempfile
 import threading
 import time
+import warnings
 from contextlib import closing, suppress
 from fractions import Fraction
 from pathlib import Path
@@ -22,10 +23,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from fedconformal.privacy import BudgetExceededError, Ledger, LedgerError, fingerprint
+from fedconformal.privacy import BudgetExceededError, Ledger, LedgerAccessWarning, LedgerError, fingerprint
 from fedconformal.privacy._ledger_file import LedgerFile
+from privacy.ledgers import DATA, ask, charges, kinds, never, on_disk, put, quote, record
 
-DATA = fingerprint([1.0, 2.0])
 SOURCE = Path(sys.modules[Ledger.__module__].__file__).parents[1]
 linux = pytest.mark.skipif(sys.platform != "linux", reason="kills and traces processes the Linux way")
 
@@ -38,32 +39,6 @@ def path(tmp_path):
 
 def interrupted():
     raise KeyboardInterrupt
-
-
-def ask(
-    ledger, plan="P", *, epsilon=0.1, site="A", data=DATA, dataset="D", sample=lambda: secrets.token_hex(8)
-):
-    return ledger.answer(
-        dataset, plan_digest=plan, site=site, epsilon=epsilon, data_fingerprint=data, sample=sample
-    )
-
-
-def never():
-    raise AssertionError("a sample was drawn")
-
-
-def on_disk(path, column):
-    """What another reader sees in the file."""
-    with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as connection:
-        return [value for (value,) in connection.execute(f"SELECT {column} FROM entries ORDER BY number")]
-
-
-def kinds(path):
-    return on_disk(path, "kind")
-
-
-def charges(ledger):
-    return [entry for entry in ledger.entries() if entry.kind == "charge"]
 
 
 def answers(ledger):
@@ -113,7 +88,7 @@ def test_an_answer_on_other_data_is_never_replayed(path):
 def test_another_plan_or_site_costs_and_another_data_set_has_its_own_account(path):
     ledger = Ledger(path)
     ledger.set_budget("E", 0.5)
-    texts = [ask(ledger), ask(ledger, "Q"), ask(ledger, site="B"), ask(ledger, dataset="E")]
+    texts = [ask(ledger), ask(ledger, "Q"), ask(ledger, site="B"), ask(ledger, dataset="E", data="other")]
     assert len(set(texts)) == 4
     assert (ledger.spent("D"), ledger.remaining("D")) == (Fraction(3, 10), Fraction(7, 10))
     assert (ledger.spent("E"), ledger.remaining("E")) == (Fraction(1, 10), Fraction(4, 10))
@@ -204,9 +179,12 @@ def test_changed_data_are_refused_under_the_old_name_unless_accepted(path):
     ledger.accept_data("D", "other", reason="scored by model 2")
     assert ask(ledger, data=DATA, sample=never) == first
     ask(ledger, "Q", data="other")
+    ask(ledger, "R", data=DATA)  # a name stands for all its versions, not for the last one alone
+    ledger.accept_data("D", DATA, reason="nothing new")
     with pytest.raises(LedgerError, match="have changed"):
-        ask(ledger, "R", data=DATA, sample=never)
-    assert ledger.spent("D") == Fraction(3, 10)
+        ask(ledger, "S", data="a third version", sample=never)
+    assert ledger.spent("D") == Fraction(4, 10)
+    assert "nothing new" not in [entry.reason for entry in ledger.entries()]
     assert "scored by model 2" in [entry.reason for entry in ledger.entries()]
     with pytest.raises(LedgerError, match="no budget"):
         ledger.accept_data("F", "other", reason="never set")
@@ -239,7 +217,7 @@ def test_a_fingerprint_knows_one_nan_and_one_zero():
 def test_the_charge_is_on_disk_before_the_sample_is_drawn(path, tmp_path):
     def sample():
         assert kinds(path) == ["budget", "charge"]
-        shutil.copyfile(path, tmp_path / "after-power-cut")
+        shutil.copy(path, tmp_path / "after-power-cut")
         return "text"
 
     assert ask(Ledger(path), sample=sample) == "text"
@@ -283,7 +261,8 @@ import os, secrets, sys, time, types
 for name, folder in (("fedconformal", "."), ("fedconformal.privacy", "privacy")):
     sys.modules[name] = types.ModuleType(name)  # without the package's own imports, which take a second
     sys.modules[name].__path__ = [os.path.join(sys.argv[1], folder)]
-from fedconformal.privacy._ledger import BudgetExceededError, Ledger
+from fedconformal.privacy._ledger import Ledger
+from fedconformal.privacy._ledger_accounts import BudgetExceededError
 path, plan, drawn = sys.argv[2:]
 def sample():
     with open(drawn, "a") as file:
@@ -676,16 +655,16 @@ def test_a_truncated_file_is_refused(used, tmp_path):
     content, entries = used.read_bytes(), Ledger(used).entries()
     for length in {*range(0, len(content), 509), *range(0, len(content), 4096), len(content) - 2}:
         file = tmp_path / f"cut-{length}"
-        file.write_bytes(content[:length])
+        put(file, content[:length])
         assert is_refused(file, entries)
 
 
 def test_a_page_of_zeros_is_refused(used, tmp_path):
     content, entries = used.read_bytes(), Ledger(used).entries()
-    assert len(content) == 4 * 4096
+    assert len(content) >= 6 * 4096
     for start in range(0, len(content), 4096):
         file = tmp_path / f"zeros-{start}"
-        file.write_bytes(content[:start] + bytes(4096) + content[start + 4096 :])
+        put(file, content[:start] + bytes(4096) + content[start + 4096 :])
         assert is_refused(file, entries)
 
 
@@ -697,7 +676,7 @@ def test_a_flipped_bit_is_refused_or_changes_nothing(used, tmp_path):
         file = tmp_path / f"flipped-{place}"
         changed = bytearray(content)
         changed[place] ^= 1 << rng.randrange(8)
-        file.write_bytes(changed)
+        put(file, changed)
         caught += is_refused(file, entries)
     assert caught > 800
 
@@ -714,6 +693,10 @@ def test_a_flipped_bit_is_refused_or_changes_nothing(used, tmp_path):
         "DELETE FROM entries",
         "UPDATE head SET seal = key",
         "UPDATE head SET key = seal",
+        "UPDATE entries SET root = seal WHERE number = 4",
+        "DELETE FROM nodes WHERE path = ''",
+        "UPDATE nodes SET node = replace(node, '0.3', '0.1')",
+        "INSERT INTO nodes VALUES ('0123', '[]')",
         "DELETE FROM head",
         "DROP TABLE head",
     ],
@@ -732,23 +715,25 @@ def test_edits_by_hand_are_stopped_or_found(used, edit):
         for _, sql in triggers:
             other.execute(sql)
     with pytest.raises(LedgerError, match="corrupt"):
-        Ledger(used)
+        Ledger(used).check()
 
 
 @pytest.mark.parametrize(
     "row",
     [
-        "9, '', 'refund', 'D', NULL, NULL, '1', NULL, NULL, 'r'",
-        "9, '', 'budget', 'D', NULL, NULL, NULL, NULL, NULL, 'r'",
-        "9, '', 'budget', 'D', NULL, NULL, '9', NULL, NULL, NULL",
-        "9, '', 'charge', 'D', NULL, 'A', '1', 'f', NULL, NULL",
-        "9, '', 'charge', 'D', 'P', 'A', '1', (SELECT fingerprint FROM entries LIMIT 1 OFFSET 1), NULL, NULL",
-        "9, '', 'answer', 'D', 'P', 'A', NULL, NULL, NULL, NULL",
+        "9, '', 'refund', 'D', NULL, NULL, NULL, '1', NULL, NULL, NULL, 'r'",
+        "9, '', 'budget', 'D', NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'r'",
+        "9, '', 'budget', 'D', NULL, NULL, NULL, '9', NULL, NULL, NULL, NULL",
+        "9, '', 'charge', 'D', NULL, 'A', 0, '1', 'f', NULL, NULL, NULL",
+        "9, '', 'charge', 'D', 'P', 'A', NULL, '1', 'f', NULL, NULL, NULL",
+        "9, '', 'charge', 'D', 'P', 'A', 0, '1', (SELECT max(fingerprint) FROM entries), NULL, NULL, NULL",
+        "9, '', 'answer', 'D', 'P', 'A', 0, NULL, NULL, NULL, NULL, NULL",
+        "9, '', 'exact', 'D', 'P', 'A', NULL, NULL, 'f', NULL, NULL, NULL",
     ],
 )
 def test_rows_that_make_no_sense_are_no_rows(used, row):
     with closing(sqlite3.connect(used)) as other, pytest.raises(sqlite3.IntegrityError):
-        other.execute(f"INSERT INTO entries VALUES ({row}, '{'0' * 64}')")
+        other.execute(f"INSERT INTO entries VALUES ({row}, '{'0' * 64}', '{'0' * 64}')")
 
 
 def test_a_ledger_of_a_newer_version(path):
@@ -778,6 +763,7 @@ def test_read_only_or_unreadable_for_this_user(modes):
         folder.chmod(modes[0])
 
         def attempt():
+            warnings.simplefilter("ignore", LedgerAccessWarning)
             if os.geteuid() == 0:
                 os.setuid(65534)
             with pytest.raises(LedgerError, match=f"^{file}: [^\n]*$"):
@@ -804,6 +790,60 @@ def test_a_read_only_disk(path, monkeypatch, answered):
         ask(ledger, sample=never)
     with pytest.raises(LedgerError, match="read-only"):
         ledger.raise_budget("D", 2, reason="more")
+
+
+def full_disk(monkeypatch, pages):
+    """Let no database have more pages than this."""
+    connect = sqlite3.connect
+
+    def limited(name, **how):
+        connection = connect(name, **how)
+        connection.execute(f"PRAGMA max_page_count = {pages}")
+        return connection
+
+    monkeypatch.setattr(sqlite3, "connect", limited)
+
+
+def test_a_full_disk_is_one_line_and_nothing_is_charged(path, monkeypatch):
+    pages = path.stat().st_size // 4096
+    with monkeypatch.context() as patch:
+        full_disk(patch, pages)
+        ledger = Ledger(path)
+        for call in (
+            lambda: ask(ledger, "P" * 10_000, sample=never),
+            lambda: record(ledger, "P" * 10_000),
+            lambda: ledger.raise_budget("D", 2, reason="more" * 3000),
+        ):
+            with pytest.raises(LedgerError, match=f"^{path}: no room on the disk [^\n]*$"):
+                call()
+    assert kinds(path) == ["budget"]
+    ask(Ledger(path), "P" * 10_000)
+
+
+def test_no_half_a_ledger_is_left_where_there_was_no_room_for_one(tmp_path, monkeypatch):
+    with monkeypatch.context() as patch:
+        full_disk(patch, 2)
+        with pytest.raises(LedgerError, match=r"^[^\n]*: no room on the disk [^\n]*$"):
+            Ledger.create(tmp_path / "l")
+    assert list(tmp_path.iterdir()) == []
+    Ledger.create(tmp_path / "l").check()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="permissions of POSIX files")
+@pytest.mark.parametrize(
+    ("mode", "how"), [(0o640, "read"), (0o604, "read"), (0o620, "change"), (0o666, "change")]
+)
+def test_a_ledger_that_others_can_use_is_warned_of(path, mode, how):
+    path.chmod(mode)
+    with pytest.warns(LedgerAccessWarning) as caught:
+        Ledger(path)
+    (warning,) = caught
+    assert str(warning.message) == f"{path}: others can {how} this ledger: run chmod 600 {path}"
+    assert warning.filename == __file__
+    path.chmod(0o600)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ask(Ledger(path))
 
 
 @linux
@@ -866,15 +906,17 @@ class Site(RuleBasedStateMachine):
     """A site that sets and raises budgets, answers, fails, restarts; the model is a few dicts."""
 
     names = st.sampled_from("DE")
-    plans = st.sampled_from([(plan, site) for plan in "PQRS" for site in "AB"])
+    plans = st.sampled_from([(plan, site) for plan in "PQ" for site in "AB"])
     costs = st.sampled_from([0.1, 0.2, 0.7, Fraction(1, 3), 1, 1e-9])
+    versions = st.sampled_from("xxxyz")
 
     @initialize()
     def start(self):
         self.folder = tempfile.TemporaryDirectory(prefix="fcledger_")
         self.path = Path(self.folder.name, "l")
         self.ledger = Ledger.create(self.path)
-        self.budgets, self.paid, self.texts, self.data = {}, {}, {}, {}
+        self.budgets, self.paid, self.texts = {}, {}, {}
+        self.owner, self.accepted, self.exact = {}, {"D": set(), "E": set()}, set()
 
     def teardown(self):
         if hasattr(self, "folder"):
@@ -904,53 +946,90 @@ class Site(RuleBasedStateMachine):
             with pytest.raises(LedgerError, match=r"must be above|no budget"):
                 self.ledger.raise_budget(name, epsilon, reason="more")
 
-    @precondition(lambda self: self.budgets)
-    @rule(name=names, data=st.sampled_from("xy"))
-    def accept_data(self, name, data):
-        if name in self.budgets:
-            self.ledger.accept_data(name, data, reason="corrected")
-            self.data[name] = data
+    def take(self, name, data, *, accept=True):
+        self.owner[data] = name
+        if accept:
+            self.accepted[name].add(data)
 
     @precondition(lambda self: self.budgets)
-    @rule(name=names, plan=plans, epsilon=costs, data=st.sampled_from("xxxy"), fails=st.booleans())
-    def answer(self, name, plan, epsilon, data, fails):
-        key, cost = (name, *plan), Fraction(str(epsilon))
+    @rule(name=names, data=versions)
+    def accept_data(self, name, data):
+        if name in self.budgets and self.owner.get(data, name) == name:
+            self.ledger.accept_data(name, data, reason="corrected")
+            self.take(name, data)
+        else:
+            with pytest.raises(LedgerError, match=r"no budget|under the name"):
+                self.ledger.accept_data(name, data, reason="corrected")
+
+    @rule(name=names, plan=plans, data=versions)
+    def record_exact(self, name, plan, data):
+        key = (name, *plan, data)
+        given = sum(other[0] == name for other in self.exact)
+        mine = self.owner.get(data, name) == name
+        if mine and (key in self.exact or given < 3):
+            record(self.ledger, plan[0], site=plan[1], data=data, dataset=name)
+            self.exact.add(key)
+            self.take(name, data, accept=False)
+        else:
+            with pytest.raises(LedgerError, match=r"max_answers" if mine else "under the name"):
+                record(self.ledger, plan[0], site=plan[1], data=data, dataset=name)
+
+    @precondition(lambda self: self.budgets)
+    @rule(
+        name=names,
+        plan=plans,
+        epsilon=costs,
+        data=versions,
+        fails=st.booleans(),
+        by_plan=st.booleans(),
+        accept=st.sampled_from([None, None, "model 2"]),
+    )
+    def answer(self, name, plan, epsilon, data, fails, by_plan, accept):
+        key, cost = (name, *plan) if by_plan else (name, *plan, data), Fraction(str(epsilon))
         drawn = []
 
         def sample():
             drawn.append(secrets.token_hex(8))
             return drawn[0] if not fails else 1 / 0
 
-        expected = self.expected(key, cost, data)
-        try:
-            text = ask(
-                self.ledger, plan[0], site=plan[1], dataset=name, epsilon=epsilon, data=data, sample=sample
-            )
-        except LedgerError:
-            assert expected == "refuse"
-            assert not drawn
+        expected = self.expected(key, cost, data, by_plan or accept is not None)
+        asked = {"site": plan[1], "dataset": name, "epsilon": epsilon, "data": data}
+        asked |= {"by_plan": by_plan, "accept": accept}
+        if expected == "refuse":
+            for call in (
+                lambda: quote(self.ledger, plan[0], **asked),
+                lambda: ask(self.ledger, plan[0], **asked),
+            ):
+                with pytest.raises(LedgerError):
+                    call()
             return
+        left = self.budgets[name] - self.spent(name)
+        assert quote(self.ledger, plan[0], **asked) == (0 if key in self.paid else cost, left)
+        try:
+            text = ask(self.ledger, plan[0], **asked, sample=sample)
         except ZeroDivisionError:
             text = None
         if expected == "replay":
             assert not drawn
             assert text == self.texts[key]
             return
-        assert expected == "draw"
         assert len(drawn) == 1
+        if key not in self.paid or not fails:
+            self.take(name, data)
         self.paid[key] = cost
-        self.data.setdefault(name, data)
         if not fails:
             assert text == drawn[0]
             self.texts[key] = text
 
-    def expected(self, key, cost, data):
+    def expected(self, key, cost, data, lenient):
         name = key[0]
         if name not in self.budgets or self.paid.get(key, cost) != cost:
             return "refuse"
         if key in self.texts:
             return "replay"
-        if self.data.get(name, data) != data:
+        if self.owner.get(data, name) != name:
+            return "refuse"
+        if not lenient and self.accepted[name] and data not in self.accepted[name]:
             return "refuse"
         return "draw" if key in self.paid or self.spent(name) + cost <= self.budgets[name] else "refuse"
 
@@ -963,6 +1042,8 @@ class Site(RuleBasedStateMachine):
             assert self.ledger.datasets() == tuple(sorted(self.budgets))
             for name, budget in self.budgets.items():
                 assert self.ledger.spent(name) == self.spent(name) <= budget == self.ledger.budget(name)
+            for name in "DE":
+                assert self.ledger.exact_answers(name) == sum(key[0] == name for key in self.exact)
 
 
 TestSite = Site.TestCase

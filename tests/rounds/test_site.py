@@ -64,5 +64,15 @@ def test_a_private_answer_is_charged_and_an_empty_budget_is_a_code(tmp_path):
     mine = {"packed": rounds.pack_plan(plan), "site": lambda plan: Site("A", None, book, "mine")}
     first = answer(scores=lambda plan: scores, **mine)
     assert answer(scores=lambda plan: scores, **mine) == first
+    before = book.entries()
     assert answer(scores=lambda plan: 2 * scores, model="new", **mine) is Failure.BUDGET
     assert book.spent("mine") == 5
+    assert book.entries() == before  # a question that is refused leaves nothing behind
+    book.raise_budget("mine", 20.0, reason="two more models")
+    assert answer(scores=lambda plan: 2 * scores, **mine) is Failure.BUDGET
+    assert answer(scores=lambda plan: 2 * scores, model="new", **mine) != first
+    assert answer(scores=lambda plan: scores, model="old", **mine) == first
+    assert [entry.reason for entry in book.entries() if entry.kind == "data"] == [
+        "scores under the model new"
+    ]
+    assert book.spent("mine") == 10

@@ -1,7 +1,8 @@
 """``fedconformal ledger``."""
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -9,11 +10,12 @@ from fedconformal.cli._options import Column, Json
 from fedconformal.cli._show import print_json, say, table
 
 if TYPE_CHECKING:
-    from fedconformal.privacy import Ledger
+    from fedconformal.privacy import Entry, Ledger
 
 app = typer.Typer(no_args_is_help=True, help="A site's account of privacy spent.")
 
 LedgerFile = Annotated[Path, typer.Argument(metavar="LEDGER", help="The ledger.")]
+_COLUMNS = ("number", "time", "kind", "dataset", "plan", "site", "epsilon", "answer", "numbers", "reason")
 DataSet = Annotated[str, typer.Argument(help="What the data are called.")]
 
 
@@ -61,20 +63,32 @@ def accept(
 
 
 @app.command()
+def check(path: LedgerFile) -> None:
+    """Check a whole ledger: that nothing was changed or lost, and that all of it adds up."""
+    from fedconformal._text import count
+    from fedconformal.privacy import Ledger
+
+    say(f"{path}: {count(Ledger(path).check(), 'entry', 'entries')}, all as they were written")
+
+
+@app.command()
 def show(path: LedgerFile, json: Json = False) -> None:
-    """Show budgets and what was spent on which plan."""
+    """Show budgets, what was spent on which plan, and how many exact answers were given."""
     from fedconformal.privacy import Ledger
 
     account = Ledger(path)
-    budgets = _budgets(account)
-    entries = [{key: str(value) for key, value in entry._asdict().items()} for entry in account.entries()]
+    budgets, log = _budgets(account), account.entries()
+    exact = _exact(log)
+    entries = [{key: str(value) for key, value in entry._asdict().items()} for entry in log]
     if json:
-        print_json({"accounts": budgets, "entries": entries})
+        print_json({"accounts": budgets, "exact": exact, "entries": entries})
         return
     headers = list(budgets[0]) if budgets else ["dataset"]
     table(headers, [list(row.values()) for row in budgets], title=str(path))
-    if entries:
-        table(list(entries[0]), [[text[:24] for text in row.values()] for row in entries])
+    for row in exact:
+        print(_sentence(**row))
+    if log:
+        table(_COLUMNS, [[str(getattr(entry, name) or "")[:24] for name in _COLUMNS] for entry in log])
 
 
 def _budgets(account: "Ledger") -> list[dict[str, str | float]]:
@@ -88,3 +102,21 @@ def _budgets(account: "Ledger") -> list[dict[str, str | float]]:
         }
         for name in account.datasets()
     ]
+
+
+def _exact(log: Sequence["Entry"]) -> list[dict[str, Any]]:
+    """How many exact answers each data set has given, and how many scores have left with them."""
+    given: dict[str, list[int]] = {}
+    for entry in log:
+        if entry.numbers is not None:
+            given.setdefault(entry.dataset, []).append(entry.numbers)
+    return [
+        {"dataset": name, "answers": len(numbers), "numbers": sum(numbers)}
+        for name, numbers in sorted(given.items())
+    ]
+
+
+def _sentence(dataset: str, answers: int, numbers: int) -> str:
+    from fedconformal._text import count
+
+    return f"{dataset}: {count(answers, 'exact answer')} given, with {count(numbers, 'exact score')} in all"

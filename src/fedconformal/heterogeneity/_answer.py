@@ -223,7 +223,7 @@ def epsilon_per_level(calibration: Calibration, epsilon: float) -> Fraction:
 
 def _refuse_used(calibration: Calibration, ledger: Ledger, dataset: str) -> None:
     """Refuse data that the ledger has charged for the calibration itself."""
-    if calibration.plan.answered_digest in {entry.plan for entry in ledger.entries(dataset)}:
+    if ledger.has_answered(dataset, calibration.plan.answered_digest):
         raise ValueError(f"dataset {dataset!r} was used for this calibration: a check needs new cases")
 
 

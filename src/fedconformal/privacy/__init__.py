@@ -4,9 +4,10 @@ from typing import TYPE_CHECKING, Any
 
 from fedconformal.privacy._bins import Bins
 from fedconformal.privacy._count import CountNoise, prepare_count
-from fedconformal.privacy._ledger import BudgetExceededError, Ledger, fingerprint
-from fedconformal.privacy._ledger_file import LedgerError
-from fedconformal.privacy._ledger_log import Entry, exact_text
+from fedconformal.privacy._ledger import Ledger, Quote, fingerprint
+from fedconformal.privacy._ledger_accounts import BudgetExceededError
+from fedconformal.privacy._ledger_entry import Entry, exact_text
+from fedconformal.privacy._ledger_file import LedgerAccessWarning, LedgerError
 from fedconformal.privacy._loss import LARGEST_EPSILON, SMALLEST_EPSILON
 from fedconformal.privacy._privacy import Privacy
 from fedconformal.privacy._private_plan import Cost, expected_cost, one_hot, pmf
@@ -31,12 +32,14 @@ __all__ = [
     "CountNoise",
     "Entry",
     "Ledger",
+    "LedgerAccessWarning",
     "LedgerError",
     "Mechanism",
     "Privacy",
     "PrivateChoice",
     "PrivateRelease",
     "PrivateSearch",
+    "Quote",
     "Released",
     "amplified_epsilon",
     "exact_text",

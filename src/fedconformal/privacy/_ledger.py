@@ -1,8 +1,9 @@
 """A site's privacy account on disk: what each data set may cost, what it has cost, and every answer given.
 
 Pure differential privacy, basic composition: answers to different plans on one data set add their epsilons,
-and the same answer given again costs nothing. `Ledger.answer` is the only way to spend. It makes two
-transactions in one SQLite file, and the argument rests on their order:
+and the same answer given again costs nothing. Exact answers have no epsilon: they are counted, and their
+number is bounded. `Ledger.answer` is the only way to spend. It makes two transactions in one SQLite file, and
+the argument rests on their order:
 
 1. *Charge.* Under the write lock: give back a stored answer; or refuse; or write the charge and commit. The
    commit returns once the charge is on disk (below), so a sample is never drawn on a charge that can be lost.
@@ -17,7 +18,8 @@ and exactly one answer is released per charge. The operating system drops the lo
 covered: somebody who learns the sample inside the process (or from the time it took) and kills the process
 until they like it; an old copy of the file put back between two runs; disks without working locks.
 
-On disk means in a file (`_ledger_file`) that holds a sealed log (`_ledger_log`).
+On disk means in a file (`_ledger_file`) that holds a sealed log and an index of what it adds up to
+(`_ledger_log`, where it stands what is checked at every call and what by `Ledger.check` alone).
 """
 
 import hashlib
@@ -27,42 +29,41 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from fractions import Fraction
 from pathlib import Path
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedconformal._validation import fraction
-from fedconformal.privacy._ledger_file import LedgerError, LedgerFile
-from fedconformal.privacy._ledger_log import Entry, Log, Question, exact_text
+from fedconformal._text import count
+from fedconformal._validation import fraction, integer
+from fedconformal.privacy._ledger_accounts import Question, exact_text
+from fedconformal.privacy._ledger_entry import Entry
+from fedconformal.privacy._ledger_file import LedgerError, LedgerFile, warn_of_access
+from fedconformal.privacy._ledger_log import End, Log
 
 
-class BudgetExceededError(LedgerError):
-    """An answer would cost more than is left.
+class Quote(NamedTuple):
+    """What an answer would cost.
 
     Parameters
     ----------
-    path : Path
-        The ledger's file.
-    dataset : str
-        The data set that was asked about.
-    spent, asked, budget : Fraction
-        What it has spent, what the answer would cost, and what it may cost in all.
+    cost : Fraction
+        What would be charged now: 0 if it is paid for already.
+    remaining : Fraction
+        What is left of the budget before that.
     """
 
-    def __init__(self, path: Path, dataset: str, spent: Fraction, asked: Fraction, budget: Fraction) -> None:
-        self.dataset, self.spent, self.asked, self.budget = dataset, spent, asked, budget
-        super().__init__(
-            f"{path}: data set {dataset!r} has spent {exact_text(spent)} of its budget {exact_text(budget)}, "
-            f"so epsilon = {exact_text(asked)} is refused"
-        )
+    cost: Fraction
+    remaining: Fraction
 
 
 class Ledger:
     """A site's privacy account in an existing file; ``Ledger.create`` makes a new one.
 
     Safe for any number of processes and threads, each with its own or with a shared Ledger: every call opens
-    the file anew, checks all of it, and refuses if it is no longer the ledger that this object has seen.
+    the file anew, checks what it reads there, and refuses if it is no longer the ledger that this object has
+    seen. What a call costs does not grow with the number of answers given, but for `check`, `datasets` and
+    `entries`, which read and check the whole.
 
     Parameters
     ----------
@@ -75,14 +76,20 @@ class Ledger:
     ------
     LedgerError
         If the file cannot be opened, is not a ledger, or was damaged.
+
+    Warns
+    -----
+    LedgerAccessWarning
+        If others than its owner can read or change the file.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, timeout: float = 10.0) -> None:
         self.path = Path(path).absolute()
         self.timeout = timeout
-        self._seen: str | None = None
+        self._seen: End | None = None
         with self._log():
             pass
+        warn_of_access(self.path)
 
     @classmethod
     def create(cls, path: str | os.PathLike[str], *, timeout: float = 10.0) -> Self:
@@ -109,8 +116,12 @@ class Ledger:
             os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
         except OSError as error:
             raise LedgerError(f"{path}: a ledger cannot be created here ({error.strerror})") from None
-        with closing(LedgerFile(Path(path).absolute(), timeout)) as file:
-            file.initialize(secrets.token_hex(32))
+        try:
+            with closing(LedgerFile(Path(path).absolute(), timeout)) as file:
+                file.initialize(secrets.token_hex(32))
+        except BaseException:
+            os.unlink(path)  # this call has made it, and half a ledger would be in the way of the next one
+            raise
         return cls(path, timeout=timeout)
 
     def set_budget(self, dataset: str, epsilon: float | Fraction) -> None:
@@ -131,11 +142,11 @@ class Ledger:
         _check_lines(dataset=dataset)
         budget = _epsilon(epsilon)
         with self._log(write=True) as log:
-            old = log.budgets.get(dataset)
+            old = log.accounts.known_budget(dataset)
             if old is None:
                 log.append("budget", dataset, epsilon=exact_text(budget), reason="first budget")
             elif old != budget:
-                raise log.refusal(
+                raise log.accounts.refusal(
                     f"the budget of data set {dataset!r} is {exact_text(old)}: see raise_budget"
                 )
 
@@ -159,16 +170,18 @@ class Ledger:
         _check_lines(dataset=dataset, reason=reason)
         budget = _epsilon(epsilon)
         with self._log(write=True) as log:
-            old = log.budget(dataset)
+            old = log.accounts.budget(dataset)
             if budget <= old:
-                raise log.refusal(f"the budget must be above {exact_text(old)}, got {exact_text(budget)}")
+                raise log.accounts.refusal(
+                    f"the budget must be above {exact_text(old)}, got {exact_text(budget)}"
+                )
             log.append("budget", dataset, epsilon=exact_text(budget), reason=reason)
 
     def accept_data(self, dataset: str, data_fingerprint: str, *, reason: str) -> None:
         """Go on with changed data under the old name, its budget and all that was spent of it.
 
         For records that were corrected, added or scored by another model: who is in both versions pays for
-        both, so both draw on one budget.
+        both, so both draw on one budget. The earlier versions stay accepted.
 
         Parameters
         ----------
@@ -182,13 +195,15 @@ class Ledger:
         Raises
         ------
         LedgerError
-            If no budget was set.
+            If no budget was set, or the data are in this ledger under another name.
         """
         _check_lines(dataset=dataset, data_fingerprint=data_fingerprint, reason=reason)
         with self._log(write=True) as log:
-            log.budget(dataset)
-            if not log.holds(dataset, log.keyed(data_fingerprint)):
-                log.append("data", dataset, fingerprint=log.keyed(data_fingerprint), reason=reason)
+            keyed = log.keyed(data_fingerprint)
+            log.accounts.budget(dataset)
+            log.accounts.check_name(dataset, keyed)
+            if not log.accounts.is_accepted(keyed):
+                log.append("data", dataset, fingerprint=keyed, reason=reason)
 
     def answer(
         self,
@@ -199,13 +214,16 @@ class Ledger:
         epsilon: float | Fraction,
         data_fingerprint: str,
         sample: Callable[[], str],
+        by_plan: bool = False,
+        accept: str | None = None,
     ) -> str:
         """The answer of this data set and site to this plan: stored, or drawn on a charge that is on disk.
 
-        The data must be those of the data set's earlier charges: other scores, of another model or of other
-        records, are refused until they are accepted. For the same plan and data the stored answer comes back
-        at no cost; otherwise epsilon must be at most what is left of the budget. A LedgerError means that
-        nothing was given out.
+        The data must be a version that the data set was charged for or that was accepted: other scores, of
+        another model or of other records, are refused. For the same plan and data the stored answer comes
+        back at no cost; otherwise epsilon must be at most what is left of the budget. A LedgerError means
+        that nothing was given out; and nothing was charged or written, unless the charge was on disk and the
+        disk failed afterwards.
 
         Parameters
         ----------
@@ -216,11 +234,19 @@ class Ledger:
         epsilon : float or Fraction
             Its cost, read as the decimal that was written: three times 0.1 is 0.3.
         data_fingerprint : str
-            What `fingerprint` says of the data; stored only as a hash with this ledger's key.
+            What `fingerprint` says of the data; stored only as a hash with this ledger's key. Data that are
+            in this ledger under another name are refused.
         sample : callable
             Draws the answer, a string, with privacy loss at most epsilon. It runs under the ledger's lock and
             must not fail for reasons that lie in the data, because its errors pass through; the charge then
             stays, and the next call draws on it.
+        by_plan : bool
+            Whether the plan alone says which data are meant, as one that names a model does: the stored
+            answer then comes back whatever the fingerprint, and new data need not be accepted. A score that
+            differs in its last bit on another machine must not cost epsilon again.
+        accept : str, optional
+            If the data have changed and the answer is charged, accept them for this reason, as `accept_data`
+            does.
 
         Returns
         -------
@@ -232,40 +258,182 @@ class Ledger:
         BudgetExceededError
             If too little is left of the budget.
         LedgerError
-            If the data have changed, the plan was charged another epsilon, or the file cannot be used.
+            If the data have changed, have another name in this ledger, the plan was charged another epsilon,
+            or the file cannot be used.
         """
-        _check_lines(dataset=dataset, plan_digest=plan_digest, site=site, data_fingerprint=data_fingerprint)
-        question, cost = Question(dataset, plan_digest, site, data_fingerprint), _epsilon(epsilon)
-        stored = self._charge(question, cost)
-        return self._draw(question, cost, sample) if stored is None else stored
+        asked = _question(dataset, plan_digest, site, data_fingerprint, by_plan, accept)
+        cost = _epsilon(epsilon)
+        stored = self._charge(asked, cost, accept)
+        return self._draw(asked, cost, sample) if stored is None else stored
 
-    def _charge(self, question: Question, cost: Fraction) -> str | None:
+    def quote(
+        self,
+        dataset: str,
+        *,
+        plan_digest: str,
+        site: str,
+        epsilon: float | Fraction,
+        data_fingerprint: str,
+        by_plan: bool = False,
+        accept: str | None = None,
+    ) -> Quote:
+        """What `answer` would charge now, with the same refusals; nothing is charged, drawn or written.
+
+        Parameters
+        ----------
+        dataset : str
+            As for `answer`, like all that follow.
+        plan_digest, site : str
+            What would be answered and by whom.
+        epsilon : float or Fraction
+            The cost of the answer.
+        data_fingerprint : str
+            What `fingerprint` says of the data.
+        by_plan : bool
+            Whether the plan alone says which data are meant.
+        accept : str, optional
+            For what reason changed data would be accepted.
+
+        Returns
+        -------
+        Quote
+            What it would cost, and what is left before that.
+
+        Raises
+        ------
+        BudgetExceededError
+            If too little is left of the budget.
+        LedgerError
+            If it would be refused for another reason.
+        """
+        asked = _question(dataset, plan_digest, site, data_fingerprint, by_plan, accept)
+        cost = _epsilon(epsilon)
+        with self._log() as log:
+            due = log.accounts.due(_keyed(asked, log), cost, accept=accept is not None)
+            return Quote(due, log.accounts.budget(dataset) - log.accounts.spent(dataset))
+
+    def _charge(self, question: Question, cost: Fraction, accept: str | None) -> str | None:
         """Give back the stored answer, or else make sure that a charge is on disk."""
-        dataset = question.dataset
         with self._log(write=True) as log:
-            asked = log.keyed_question(question)
-            if not log.is_charged(asked, cost):
-                spent, budget = log.spent(dataset), log.budget(dataset)
-                if spent + cost > budget:
-                    raise BudgetExceededError(self.path, dataset, spent, cost, budget)
+            asked, changed = _keyed(question, log), log.accounts.is_changed
+            if log.accounts.due(asked, cost, accept=accept is not None):
+                if accept is not None and changed(asked.dataset, asked.fingerprint):
+                    log.append("data", asked.dataset, fingerprint=asked.fingerprint, reason=accept)
                 log.append("charge", **asked._asdict(), epsilon=exact_text(cost))
-            return log.answers.get(asked)
+            return log.answer(asked)
 
     def _draw(self, question: Question, cost: Fraction, sample: Callable[[], str]) -> str:
         """Draw on the charge unless somebody else has, store, and return what is stored."""
         with self._log(write=True) as log:
-            asked = log.keyed_question(question)
-            if not log.is_charged(asked, cost):
-                raise log.refusal(f"no charge for plan {asked.plan!r} on data set {asked.dataset!r}")
-            if asked not in log.answers:
+            asked = _keyed(question, log)
+            if log.accounts.due(asked, cost, accept=True):
+                raise log.accounts.refusal(f"no charge for plan {asked.plan!r} on data set {asked.dataset!r}")
+            answer = log.answer(asked)
+            if answer is None:
                 answer = sample()
                 if not isinstance(answer, str):
                     raise TypeError(f"sample must return a string, got {type(answer).__name__}")
                 log.append("answer", **asked._asdict(), answer=answer)
-        return log.answers[asked]
+        return answer
+
+    def record_exact(
+        self,
+        dataset: str,
+        *,
+        plan_digest: str,
+        site: str,
+        numbers: int,
+        data_fingerprint: str,
+        most: int,
+    ) -> None:
+        """Record that exact scores leave, before they do; the data set needs no budget for it.
+
+        The same plan with the same data again is the same answer, and not counted again.
+
+        Parameters
+        ----------
+        dataset : str
+            What the data are called.
+        plan_digest, site : str
+            What is answered and by whom.
+        numbers : int
+            How many scores leave.
+        data_fingerprint : str
+            What `fingerprint` says of the data. Data that are in this ledger under another name are refused.
+        most : int
+            How many different exact answers the data set may give over its life.
+
+        Raises
+        ------
+        LedgerError
+            If it has given that many before; nothing is written then.
+        """
+        question = _question(dataset, plan_digest, site, data_fingerprint)
+        numbers, most = integer("numbers", numbers, low=1), integer("most", most, low=0)
+        with self._log(write=True) as log:
+            asked = _keyed(question, log)
+            log.accounts.check_name(dataset, asked.fingerprint)
+            if log.accounts.is_recorded(asked):
+                return
+            given = log.accounts.exact_answers(dataset)
+            if given >= most:
+                raise log.accounts.refusal(
+                    f"data set {dataset!r} has given {count(given, 'exact answer')} of at most {most}: more "
+                    "need a larger max_answers in the site's policy"
+                )
+            log.append("exact", **asked._asdict() | {"by_plan": None}, numbers=numbers)
+
+    def exact_answers(self, dataset: str) -> int:
+        """How many different exact answers a data set has given over its life.
+
+        Parameters
+        ----------
+        dataset : str
+            What the data are called.
+
+        Returns
+        -------
+        int
+            Their number; 0 for a name that is not in the ledger.
+        """
+        with self._log() as log:
+            return log.accounts.exact_answers(dataset)
+
+    def has_answered(self, dataset: str, plan_digest: str) -> bool:
+        """Whether a data set was charged for a plan, or has answered it exactly.
+
+        Parameters
+        ----------
+        dataset : str
+            What the data are called.
+        plan_digest : str
+            The plan.
+
+        Returns
+        -------
+        bool
+            True for whatever site, and also if the answer was never drawn.
+        """
+        with self._log() as log:
+            return log.accounts.has_answered(dataset, plan_digest)
+
+    def check(self) -> int:
+        """Check the whole file: every page, every seal, and that all entries add up to what is used.
+
+        Returns
+        -------
+        int
+            The number of entries.
+
+        Raises
+        ------
+        LedgerError
+            If anything was changed, added or lost.
+        """
+        return len(self.entries())
 
     def datasets(self) -> tuple[str, ...]:
-        """The data sets that have a budget.
+        """The data sets that have a budget, after a check of the whole ledger.
 
         Returns
         -------
@@ -273,7 +441,8 @@ class Ledger:
             Their names, sorted.
         """
         with self._log() as log:
-            return tuple(sorted(log.budgets))
+            names = {entry.dataset for entry in log.entries()}
+            return tuple(sorted(name for name in names if log.accounts.known_budget(name) is not None))
 
     def budget(self, dataset: str) -> Fraction:
         """The total epsilon of a data set.
@@ -289,7 +458,7 @@ class Ledger:
             What all its answers together may cost.
         """
         with self._log() as log:
-            return log.budget(dataset)
+            return log.accounts.budget(dataset)
 
     def spent(self, dataset: str) -> Fraction:
         """The sum of a data set's charges, answered or not.
@@ -305,7 +474,7 @@ class Ledger:
             The exact sum.
         """
         with self._log() as log:
-            return log.spent(dataset)
+            return log.accounts.spent(dataset)
 
     def remaining(self, dataset: str) -> Fraction:
         """What is left of a data set's budget.
@@ -321,10 +490,10 @@ class Ledger:
             The budget minus what was spent, exactly.
         """
         with self._log() as log:
-            return log.budget(dataset) - log.spent(dataset)
+            return log.accounts.budget(dataset) - log.accounts.spent(dataset)
 
     def entries(self, dataset: str | None = None) -> tuple[Entry, ...]:
-        """The log: budgets with their reasons, charges, answers.
+        """The log: budgets with their reasons, charges, answers; after a check of the whole ledger.
 
         Parameters
         ----------
@@ -337,23 +506,23 @@ class Ledger:
             Oldest first.
         """
         with self._log() as log:
-            return tuple(entry for entry in log.entries if dataset in (None, entry.dataset))
+            return tuple(entry for entry in log.entries() if dataset in (None, entry.dataset))
 
     @contextmanager
     def _log(self, *, write: bool = False) -> Iterator[Log]:
-        """The checked log in a transaction that is committed at the end, and undone by any exception."""
+        """The log in a transaction that is committed at the end, and undone by any exception."""
         with closing(LedgerFile(self.path, self.timeout)) as file:
             file.check()
             file.run("BEGIN IMMEDIATE" if write else "BEGIN")
             log = Log(file)
-            if self._seen is not None and self._seen not in log.seals:
-                raise log.refusal("not the ledger that was opened, or an older copy of it")
+            if self._seen is not None and not log.goes_on_from(self._seen):
+                raise log.accounts.refusal("not the ledger that was opened, or an older copy of it")
             if write:
                 # A write lock is granted even if the file is read-only or was moved; only writing tells.
                 file.run("UPDATE head SET writes = writes + 1")
             yield log
             file.run("COMMIT")
-            self._seen = log.seals[-1]
+            self._seen = log.end
 
 
 def fingerprint(scores: ArrayLike) -> str:
@@ -376,6 +545,25 @@ def fingerprint(scores: ArrayLike) -> str:
     values += 0.0
     values[np.isnan(values)] = np.nan
     return hashlib.sha256(values.data).hexdigest()
+
+
+def _question(
+    dataset: str,
+    plan_digest: str,
+    site: str,
+    data_fingerprint: str,
+    by_plan: bool = False,
+    accept: str | None = None,
+) -> Question:
+    _check_lines(dataset=dataset, plan_digest=plan_digest, site=site, data_fingerprint=data_fingerprint)
+    if accept is not None:
+        _check_lines(accept=accept)
+    return Question(dataset, plan_digest, site, data_fingerprint, int(by_plan))
+
+
+def _keyed(question: Question, log: Log) -> Question:
+    """The same question as it is stored: without the fingerprint itself."""
+    return question._replace(fingerprint=log.keyed(question.fingerprint))
 
 
 def _check_lines(**values: object) -> None:

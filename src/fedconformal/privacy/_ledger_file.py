@@ -6,8 +6,11 @@ answer had left. A write-ahead log would be durable too, but then the last charg
 a copy or a tidy-up leaves behind; with a rollback journal one file is the whole ledger between transactions.
 """
 
+import os
+import shlex
 import sqlite3
 import stat
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -17,17 +20,23 @@ _SCHEMA = (
     """CREATE TABLE entries (
     number INTEGER PRIMARY KEY CHECK (number > 0),
     time TEXT NOT NULL,
-    kind TEXT NOT NULL CHECK (kind IN ('budget', 'data', 'charge', 'answer')),
+    kind TEXT NOT NULL CHECK (kind IN ('budget', 'data', 'charge', 'answer', 'exact')),
     dataset TEXT NOT NULL CHECK (dataset <> ''),
     plan TEXT CHECK ((plan IS NULL) = (kind IN ('budget', 'data'))),
     site TEXT CHECK ((site IS NULL) = (kind IN ('budget', 'data'))),
-    epsilon TEXT CHECK ((epsilon IS NULL) = (kind IN ('data', 'answer'))),
+    by_plan INTEGER CHECK ((by_plan IS NULL) = (kind NOT IN ('charge', 'answer'))),
+    epsilon TEXT CHECK ((epsilon IS NULL) = (kind NOT IN ('budget', 'charge'))),
     fingerprint TEXT CHECK ((fingerprint IS NULL) = (kind = 'budget')),
     answer TEXT CHECK ((answer IS NULL) = (kind <> 'answer')),
-    reason TEXT CHECK ((reason IS NULL) = (kind IN ('charge', 'answer'))),
-    seal TEXT NOT NULL CHECK (length(seal) = 64),
-    UNIQUE (dataset, plan, site, fingerprint, kind)
+    numbers INTEGER CHECK ((numbers IS NULL) = (kind <> 'exact')),
+    reason TEXT CHECK ((reason IS NULL) = (kind NOT IN ('budget', 'data'))),
+    root TEXT NOT NULL CHECK (length(root) = 64),
+    seal TEXT NOT NULL CHECK (length(seal) = 64)
 )""",
+    """CREATE UNIQUE INDEX once_by_data ON entries (dataset, plan, site, fingerprint, kind)
+    WHERE plan IS NOT NULL AND by_plan IS NOT 1""",
+    "CREATE UNIQUE INDEX once_by_plan ON entries (dataset, plan, site, kind) WHERE by_plan = 1",
+    "CREATE TABLE nodes (path TEXT PRIMARY KEY, node TEXT NOT NULL) WITHOUT ROWID",
     """CREATE TABLE head (
     one INTEGER PRIMARY KEY CHECK (one = 1),
     key TEXT NOT NULL CHECK (length(key) = 64),
@@ -50,6 +59,19 @@ _REASONS = {
 
 class LedgerError(ValueError):
     """The ledger refuses or cannot be used, and gives nothing out."""
+
+
+class LedgerAccessWarning(UserWarning):
+    """Others than the owner can read or change a ledger."""
+
+
+def warn_of_access(path: Path) -> None:
+    """Warn if others can read the answers and names in a file, or change it."""
+    mode = stat.S_IMODE(path.stat().st_mode)
+    if mode & 0o077 and os.name == "posix":
+        how = "change" if mode & 0o022 else "read"
+        text = f"{path}: others can {how} this ledger: run chmod 600 {shlex.quote(str(path))}"
+        warnings.warn(text, LedgerAccessWarning, stacklevel=3)
 
 
 class LedgerFile:
@@ -82,7 +104,7 @@ class LedgerFile:
         self.run("COMMIT")
 
     def check(self) -> None:
-        """Refuse what is not a ledger of this version and intact; a database of others stays untouched."""
+        """Refuse what is not a ledger of this version; a database of others stays untouched."""
         if self.run("PRAGMA application_id") != [(_APPLICATION,)]:
             raise LedgerError(f"{self.path}: not a ledger")
         ((version,),) = self.run("PRAGMA user_version")
@@ -93,7 +115,12 @@ class LedgerFile:
         if self.run("PRAGMA journal_mode = DELETE") != [("delete",)]:
             raise LedgerError(f"{self.path}: its journal mode was changed and cannot be set back")
         schema = {sql for (sql,) in self.run("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")}
-        if schema != set(_SCHEMA) or self.run("PRAGMA integrity_check") != [("ok",)]:
+        if schema != set(_SCHEMA):
+            raise LedgerError(f"{self.path}: corrupt, or changed by hand")
+
+    def check_pages(self) -> None:
+        """Refuse a file of which any page is damaged, which takes longer the larger it is."""
+        if self.run("PRAGMA integrity_check") != [("ok",)]:
             raise LedgerError(f"{self.path}: corrupt, or changed by hand")
 
     def run(self, statement: str, *values: object) -> list[tuple[Any, ...]]:

@@ -1,157 +1,137 @@
-"""The log of a ledger: every budget, charge and answer, sealed, and what they add up to.
+"""The log of a ledger: every budget, charge and answer, sealed, with an index of what they add up to.
 
-The file holds one append-only log. Each entry is sealed by a hash over itself and the seal before it, and all
-are checked each time, so a flipped bit, an edit or a missing line is an error and not a larger budget. The
-hash has no secret: it is no defence against an owner who wants to deceive themselves.
+The file holds one append-only log and an index of its sums (`_ledger_accounts`, `_ledger_index`). Each entry
+states the hash of the index as it is after this entry, and is sealed by a hash over the file's key, the seal
+before it and itself. The last seal also stands in the file's head. The hashes have no secret: they are no
+defence against an owner who wants to deceive themselves.
+
+*Every transaction* checks the head, the last entry, and each node of the index that it reads; and the text of
+an answer that it gives back. Whatever happened to the file, these are as they were written, or it is refused:
+
+* what a data set may cost and has cost, how many exact answers it gave, whether a plan was charged or
+  answered, which data a name stands for. A bit, a node, a row that was changed, removed or added there is an
+  error and not a larger budget, because no sum is ever taken over rows that could be missing;
+* the end of the log: lost entries at the end are an error;
+* for an open `Ledger`, that the last entry which it has seen is still there: an older copy of the file that
+  was put back meanwhile, or another ledger, is an error. Between two runs an older copy is not noticed.
+
+*Only a check of the whole* (`Log.entries`: when the ledger is checked, listed or shown) finds what no present
+answer depends on: an earlier entry that was changed or removed. It reads every page, follows the seals from
+the first entry to the last, adds everything up anew and compares with the index node by node.
+
+So a transaction costs as many reads as the index is deep, which grows with the logarithm of the number of
+entries, and a check of the whole is the only thing that grows with the log itself.
 """
 
 import hashlib
 import hmac
 import json
 from datetime import UTC, datetime
-from decimal import Decimal
-from fractions import Fraction
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from fedconformal.privacy._ledger_file import LedgerError, LedgerFile
+from fedconformal.privacy._ledger_accounts import Accounts, Question, text_hash
+from fedconformal.privacy._ledger_entry import Entry
+from fedconformal.privacy._ledger_file import LedgerFile
+from fedconformal.privacy._ledger_index import Index
 
 
-class Entry(NamedTuple):
-    """One line of the log.
+class End(NamedTuple):
+    """Where a log ends: which ledger, how many entries, the last seal."""
 
-    Parameters
-    ----------
-    number : int
-        Which line; 1 is the first.
-    time : str
-        When it was written, in UTC.
-    kind : str
-        ``"budget"`` (set or raised), ``"data"`` (accepted), ``"charge"`` or ``"answer"``.
-    dataset : str
-        The data set that it is about.
-    plan, site : str or None
-        What was answered and by whom, of charges and answers.
-    epsilon : str or None
-        The number, of budgets and charges.
-    fingerprint : str or None
-        A hash of the data with this ledger's key.
-    answer : str or None
-        What was given out, of answers.
-    reason : str or None
-        Why, of budgets and accepted data.
-    """
-
+    key: str
     number: int
-    time: str
-    kind: str
-    dataset: str
-    plan: str | None = None
-    site: str | None = None
-    epsilon: str | None = None
-    fingerprint: str | None = None
-    answer: str | None = None
-    reason: str | None = None
-
-
-class Question(NamedTuple):
-    """What an answer is stored under: a plan, put to a site's data."""
-
-    dataset: str
-    plan: str
-    site: str
-    fingerprint: str
+    seal: str
 
 
 class Log:
-    """All entries, checked, and what they add up to; lives in one transaction."""
+    """The end of the log, checked, and what all of it adds up to; lives in one transaction.
+
+    Parameters
+    ----------
+    file : LedgerFile
+        The file, in a transaction.
+    """
 
     def __init__(self, file: LedgerFile) -> None:
         self._file = file
-        self.entries: list[Entry] = []
-        self.budgets: dict[str, Fraction] = {}
-        self.answers: dict[Question, str] = {}
-        self._charges: dict[Question, Fraction] = {}
-        self._data: dict[str, str] = {}
-        ((self._key, head),) = file.run("SELECT key, seal FROM head") or [("", None)]
-        self.seals = [self._key]
-        for *values, seal in file.run("SELECT * FROM entries ORDER BY number"):
-            entry = Entry(*values)
-            if entry.number != len(self.seals) or seal != self._seal(entry):
-                raise self.refusal(f"corrupt: entry {entry.number} or one before it was changed")
-            self._add(entry, seal)
-        if head != self.seals[-1]:
-            raise self.refusal("corrupt: the log does not end where it should")
+        heads = file.run("SELECT key, seal FROM head")
+        self._key, head = map(str, heads[0]) if len(heads) == 1 else ("", "")
+        last = file.run("SELECT * FROM entries ORDER BY number DESC LIMIT 2")
+        before = last[1][-1] if len(last) > 1 else self._key
+        number, root, seal = (last[0][0], *last[0][-2:]) if last else (0, "", self._key)
+        self.accounts = Accounts(Index(_FileNodes(file), root), self._key, file.path)
+        if seal != head or (last and seal != self._seal(before, last[0][:-1])):
+            raise self.accounts.refusal("corrupt: the log does not end where it should")
+        self.end = End(self._key, number, seal)
 
-    def append(self, kind: str, dataset: str, **fields: str) -> None:
+    def append(self, kind: str, dataset: str, **fields: Any) -> None:
         """Write an entry at the end of the log; it lasts if the transaction does."""
         time = datetime.now(UTC).isoformat(timespec="seconds")
-        entry = Entry(len(self.seals), time, kind, dataset, **fields)
-        seal = self._seal(entry)
-        self._file.run(f"INSERT INTO entries VALUES (?{', ?' * len(entry)})", *entry, seal)
+        entry = Entry(self.end.number + 1, time, kind, dataset, **fields)
+        self.accounts.add(entry)
+        row = (*entry, self.accounts.index.root)
+        seal = self._seal(self.end.seal, row)
+        self._file.run(f"INSERT INTO entries VALUES (?{', ?' * len(row)})", *row, seal)
         self._file.run("UPDATE head SET seal = ?", seal)
-        self._add(entry, seal)
+        self.end = End(self._key, entry.number, seal)
 
-    def _seal(self, entry: Entry) -> str:
-        return hashlib.sha256(json.dumps([self.seals[-1], *entry], default=repr).encode()).hexdigest()
+    def entries(self) -> list[Entry]:
+        """All entries, after a check of the whole file."""
+        self._file.check_pages()
+        found, nodes, seal = list[Entry](), dict[str, str](), self._key
+        accounts = Accounts(Index(nodes), self._key, self._file.path)
+        for *row, sealed in self._file.run("SELECT * FROM entries ORDER BY number"):
+            entry, seal = Entry(*row[:-1]), self._seal(seal, row)
+            if seal != sealed or entry.number != len(found) + 1:
+                raise accounts.refusal(f"corrupt: entry {entry.number} or one before it was changed")
+            accounts.add(entry)
+            if accounts.index.root != row[-1]:
+                raise accounts.refusal(f"corrupt: entry {entry.number} does not add up")
+            found.append(entry)
+        if self.end != (self._key, len(found), seal):
+            raise accounts.refusal("corrupt: the log does not end where it should")
+        if nodes != dict(self._file.run("SELECT path, node FROM nodes")):
+            raise accounts.refusal("corrupt: its index is not what the log adds up to")
+        return found
 
-    def _add(self, entry: Entry, seal: str) -> None:
-        self.entries.append(entry)
-        self.seals.append(seal)
-        asked = Question(entry.dataset, str(entry.plan), str(entry.site), str(entry.fingerprint))
-        if entry.kind == "budget":
-            self.budgets[entry.dataset] = Fraction(str(entry.epsilon))
-        if entry.kind == "charge":
-            self._charges[asked] = Fraction(str(entry.epsilon))
-        if entry.fingerprint is not None:
-            self._data[entry.dataset] = entry.fingerprint
-        if entry.answer is not None:
-            self.answers[asked] = entry.answer
+    def goes_on_from(self, end: End) -> bool:
+        """Whether this log has the entry with which another one ended."""
+        found = self._file.run("SELECT seal FROM entries WHERE number = ?", end.number) or [(self._key,)]
+        return (end.key, end.seal) == (self._key, found[0][0])
 
-    def holds(self, dataset: str, fingerprint: str) -> bool:
-        """Whether these are the data that the data set's name stands for."""
-        return self._data.get(dataset) == fingerprint
-
-    def is_charged(self, asked: Question, cost: Fraction) -> bool:
-        """Whether this answer is paid for; refuses where it may neither be replayed nor drawn."""
-        self.budget(asked.dataset)
-        other = asked.dataset in self._data and not self.holds(asked.dataset, asked.fingerprint)
-        if other and asked not in self.answers:
-            raise self.refusal(
-                f"the data under the name {asked.dataset!r} have changed: new data need their own name and "
-                "budget, a new version of the old ones keeps both (ledger accept)"
-            )
-        paid = self._charges.get(asked)
-        if paid not in (None, cost):
-            raise self.refusal(
-                f"plan {asked.plan!r} was charged another epsilon before, got {exact_text(cost)}"
-            )
-        return paid is not None
-
-    def budget(self, dataset: str) -> Fraction:
-        """What all answers on a data set together may cost; refuses one without a budget."""
-        if dataset not in self.budgets:
-            raise self.refusal(f"no budget was set for data set {dataset!r}")
-        return self.budgets[dataset]
-
-    def spent(self, dataset: str) -> Fraction:
-        """The sum of a data set's charges."""
-        self.budget(dataset)
-        return sum((paid for asked, paid in self._charges.items() if asked.dataset == dataset), Fraction(0))
-
-    def keyed_question(self, question: Question) -> Question:
-        """The same question as it is stored: without the fingerprint itself."""
-        return question._replace(fingerprint=self.keyed(question.fingerprint))
+    def answer(self, asked: Question) -> str | None:
+        """The stored answer to a question."""
+        place = self.accounts.answer(asked)
+        if place is None:
+            return None
+        rows = self._file.run("SELECT answer FROM entries WHERE number = ?", place[0])
+        if not rows or not isinstance(rows[0][0], str) or text_hash(rows[0][0]) != place[1]:
+            raise self.accounts.refusal(f"corrupt: entry {place[0]} was changed")
+        return rows[0][0]
 
     def keyed(self, data_fingerprint: str) -> str:
         """A hash of a fingerprint that nobody can make without this file."""
         return hmac.new(self._key.encode(), data_fingerprint.encode(), hashlib.sha256).hexdigest()
 
-    def refusal(self, reason: str) -> LedgerError:
-        """An error that names the file."""
-        return LedgerError(f"{self._file.path}: {reason}")
+    def _seal(self, before: str, row: Any) -> str:
+        text = json.dumps([self._key, before, *row], default=repr)
+        return hashlib.sha256(text.encode()).hexdigest()
 
 
-def exact_text(value: Fraction) -> str:
-    """Write a decimal as it was written, or a ratio."""
-    decimal = Decimal(value.numerator) / Decimal(value.denominator)
-    return format(decimal, "f") if Fraction(decimal) == value else str(value)
+class _FileNodes:
+    """The nodes of the index that is in the file, each read once in a transaction."""
+
+    def __init__(self, file: LedgerFile) -> None:
+        self._file = file
+        self._read: dict[str, str | None] = {}
+
+    def get(self, path: str) -> str | None:
+        """The text of a node, which need not be trusted."""
+        if path not in self._read:
+            rows = self._file.run("SELECT node FROM nodes WHERE path = ?", path)
+            self._read[path] = rows[0][0] if rows else None
+        return self._read[path]
+
+    def __setitem__(self, path: str, text: str) -> None:
+        self._file.run("INSERT OR REPLACE INTO nodes VALUES (?, ?)", path, text)
+        self._read[path] = text

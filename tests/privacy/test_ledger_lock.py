@@ -1,0 +1,60 @@
+"""What happens under a ledger's lock is the draw, and nothing that could have been done before."""
+
+import numpy as np
+import pytest
+
+import fedconformal as fc
+from fedconformal.heterogeneity import answer
+from fedconformal.privacy import CountNoise, Ledger, PrivateRelease, _count, _quantile
+from fedconformal.privacy.mechanisms import MECHANISMS
+
+LEVELS = [0.5 + i / 40 for i in range(16)]
+
+
+class Prepared(Ledger):
+    """A ledger that must be asked when everything but the draw is done."""
+
+    def answer(self, *args, sample, **how):
+        self.calls = []
+
+        def draw():
+            with pytest.MonkeyPatch.context() as patch:
+                for owner, name in (
+                    (fc.Bins, "place"),
+                    (PrivateRelease, "prepare"),
+                    (_quantile, "rank_errors"),
+                    (_quantile, "scale"),
+                    (_count, "_measurement"),
+                    (CountNoise, "of"),
+                    (np, "sort"),
+                    (np, "cumsum"),
+                    *((kind, "measurement") for kind in map(MECHANISMS.__getitem__, MECHANISMS)),
+                ):
+                    patch.setattr(owner, name, lambda *_, name=name, **__: self.calls.append(name))
+                return sample()
+
+        return super().answer(*args, sample=draw, **how)
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    book = Prepared.create(tmp_path / "ledger.db")
+    book.set_budget("D", 200)
+    return book
+
+
+@pytest.mark.parametrize("mechanism", list(MECHANISMS))
+def test_a_report_of_many_levels_and_bins_is_prepared_before(ledger, mechanism):
+    privacy = fc.Privacy(epsilon=80.0, bins=fc.Bins.uniform(0, 1, 2000), mechanism=mechanism)
+    plan = fc.plan(n_sites=3, n_points=500, confidence_level=LEVELS, privacy=privacy)
+    sent = fc.report(plan, np.linspace(0, 1, 500), site="A", ledger=ledger, dataset="D")
+    assert len(sent.parts[0].levels) == len(LEVELS)
+    assert ledger.calls == []
+
+
+def test_a_private_check_is_prepared_before(ledger):
+    scores = np.linspace(0, 1, 200)
+    plan = fc.plan(n_sites=1, n_points=200, confidence_level=LEVELS[:8])
+    calibration = fc.calibrate(plan, [fc.report(plan, scores, site="A")])
+    answer(calibration, scores, site="A", epsilon=4.0, ledger=ledger, dataset="D")
+    assert ledger.calls == []
