@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 from fedconformal.privacy._bins import Bins
 from fedconformal.privacy._count import CountNoise, prepare_count
 from fedconformal.privacy._ledger import Ledger, Quote, fingerprint
-from fedconformal.privacy._ledger_accounts import BudgetExceededError
-from fedconformal.privacy._ledger_entry import Entry, exact_text
+from fedconformal.privacy._ledger_accounts import BudgetExceededError, exact_text
+from fedconformal.privacy._ledger_entry import Entry
 from fedconformal.privacy._ledger_file import LedgerAccessWarning, LedgerError
 from fedconformal.privacy._loss import LARGEST_EPSILON, SMALLEST_EPSILON
 from fedconformal.privacy._privacy import Privacy
