@@ -205,9 +205,15 @@ class TestWithOrWithoutGroups:
                 "plan.json: has groups ('child', 'old', 'young')",
             ),
             (("whatif", "c.json", "--shift", "A=scale:2"), "c.json: has groups ('child', 'old', 'young')"),
-            (("check", "c.json", "A.csv", "--group", "age", "--label", "x"), "--label must be a group of c.json"),
+            (
+                ("check", "c.json", "A.csv", "--group", "age", "--label", "x"),
+                "--label must be a group of c.json",
+            ),
             (("compare", "plan.json", "A.json", "--label", "x"), "--label must be a group of plan.json"),
-            (("check", "plain_c.json", "A.csv", "--group", "age", "--label", "old"), "plain_c.json: has no groups"),
+            (
+                ("check", "plain_c.json", "A.csv", "--group", "age", "--label", "old"),
+                "plain_c.json: has no groups",
+            ),
             (("compare", "plain.json", "A.json", "--label", "old"), "plain.json: has no groups"),
             (
                 ("whatif", "plain.json", "--shift", "A=scale:2", "--label", "old"),

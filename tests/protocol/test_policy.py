@@ -60,7 +60,11 @@ class TestGroups:
     def test_a_plan_counts_such_sites_as_absent(self):
         asked = fc.plan(groups=self.SIZES, confidence_level=0.6)
         assert asked["few"].site_names == ("B", "C")
-        assert fc.plan(groups=self.SIZES, confidence_level=0.6, min_group=4)["few"].site_names == ("A", "B", "C")
+        assert fc.plan(groups=self.SIZES, confidence_level=0.6, min_group=4)["few"].site_names == (
+            "A",
+            "B",
+            "C",
+        )
 
     @pytest.mark.parametrize("min_group", [4, 5])
     def test_and_sites_send_nothing_for_them(self, min_group):

@@ -240,13 +240,13 @@ class TestPrivateGroups:
         assert sent["a"].value < 2.5 < sent["b"].value
 
     def test_what_is_answered_is_what_is_paid_for(self, book):
-        plan = grouped_plan(3.0, groups={"a": [2000] * 4, "b": [2000] * 4, "few": [3] * 4})
+        plan = grouped_plan(3.0, groups={"a": [2000] * 4, "b": [2000] * 4, "few": [5] * 4})
         assert not plan["few"].feasible
         assert plan.problems[0].startswith("Group 'few', with its part of epsilon: No ranks reach")
         assert plan.to_answer == ("a", "b")
         assert plan.epsilon == 2
-        labels = np.repeat(["a", "b", "few"], [2000, 2000, 3])
-        scores = np.concatenate([self.scores(), np.ones(3)])
+        labels = np.repeat(["a", "b", "few"], [2000, 2000, 5])
+        scores = np.concatenate([self.scores(), np.ones(5)])
         sent = self.send(plan, scores, labels, book)
         assert set(sent.by_label) == {"a", "b"}
         assert book.spent("D") == 2
@@ -255,7 +255,7 @@ class TestPrivateGroups:
         assert set(half.by_label) == {"b"}
         assert other.spent("D") == 1
         with pytest.raises(ValueError, match="spend epsilon for nothing"):
-            self.send(plan, np.ones(3), ["few"] * 3, book, site="C")
+            self.send(plan, np.ones(5), ["few"] * 5, book, site="C")
 
     def test_a_wrong_size_or_no_ledger_costs_nothing(self, four, book):
         with pytest.raises(ValueError, match="group 'b': the plan expects"):

@@ -1,0 +1,243 @@
+"""A plan, a calibration or a message from somebody who wants more than the site means to give."""
+
+import json
+import logging
+
+import numpy as np
+import pytest
+
+pytest.importorskip("flwr", reason="the extra [flower] is not installed")
+
+from flower_grid import LocalGrid
+from flwr.app import ArrayRecord
+from flwr.clientapp import ClientApp
+
+import fedconformal as fc
+from fedconformal import heterogeneity, rounds
+from fedconformal.cli import main
+from fedconformal.documents import Check
+from fedconformal.rounds import Failure, Site
+
+LOG = logging.getLogger("fedconformal.test")
+SCORES = np.random.default_rng(0).exponential(size=500)
+
+
+def greedy(n_levels, n=500, **wishes):
+    """A plan that asks for as many different scores as it has levels."""
+    levels = [0.5 + 0.49 * i / n_levels for i in range(n_levels)]
+    return fc.plan(n_sites=5, n_points=n, confidence_level=levels, on_infeasible="ignore", **wishes)
+
+
+@pytest.fixture
+def book(tmp_path):
+    ledger = fc.Ledger.create(tmp_path / "ledger.db")
+    ledger.set_budget("D", 1)
+    return ledger
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch, capsys):
+    """The command as a site would run it, in a directory with its scores and its ledger."""
+    monkeypatch.chdir(tmp_path)
+    np.savetxt("scores.csv", SCORES, header="score", comments="")
+
+    def run(*arguments, code=0):
+        capsys.readouterr()
+        assert main([str(argument) for argument in arguments]) == code
+        return capsys.readouterr()
+
+    return run
+
+
+class TestSilentDowngrade:
+    """A site that has set up its privacy is never made to answer exactly."""
+
+    def test_in_python(self, book):
+        with pytest.raises(fc.PolicyError, match="exact numbers, which no epsilon can pay for"):
+            fc.report(greedy(3), SCORES, site="A", ledger=book, dataset="D")
+
+    def test_on_the_command_line(self, book, run, tmp_path):
+        (tmp_path / "plan.json").write_text(greedy(1).to_json())
+        order = ["report", "plan.json", "scores.csv", "--site", "A", "-o", "A.json"]
+        error = run(*order, "--ledger", "ledger.db", "--dataset", "D", code=2).err
+        assert "private_only = false in the site's policy" in error
+        assert not (tmp_path / "A.json").exists()
+
+    def test_over_flower(self, book):
+        app = ClientApp()
+        fc.flower.add_conformal(app, lambda context: SCORES)
+        grid = LocalGrid([(app, {"site": "A", "ledger": str(book.path), "dataset": "D"})])
+        with pytest.raises(ValueError, match="0 sites answered"):
+            fc.flower.calibrate(grid, greedy(1), timeout=5, wait=0)
+        (reply,) = grid.replies
+        assert reply.error.code == Failure.POLICY
+
+    def test_in_a_check(self, book):
+        plan = fc.plan(n_sites=3, n_points=100)
+        calibration = fc.calibrate(plan, [fc.report(plan, SCORES[:100], site=site) for site in "ABC"])
+        with pytest.raises(fc.PolicyError, match="a ledger or a data set was given"):
+            heterogeneity.answer(calibration, SCORES, site="A", ledger=book, dataset="D")
+
+
+class TestMoreThanOneNumber:
+    """What one message holds is bounded by the site, through every door."""
+
+    def test_in_python(self):
+        with pytest.raises(fc.PolicyError, match="max_numbers"):
+            fc.report(greedy(50), SCORES, site="A")
+
+    def test_on_the_command_line(self, run, tmp_path):
+        (tmp_path / "plan.json").write_text(greedy(50).to_json())
+        order = ["report", "plan.json", "scores.csv", "--site", "A", "-o", "A.json"]
+        error = run(*order, code=2).err
+        assert "lets 25 out: max_numbers = " in error
+        (tmp_path / "site.toml").write_text("max_numbers = 50\n")
+        run(*order, "--policy", "site.toml")
+
+    def test_in_a_round(self):
+        packed = rounds.pack_plan(greedy(50))
+        made = rounds.answer(packed, lambda plan: SCORES, lambda plan: Site("A"), log=LOG)
+        assert made is Failure.POLICY
+
+    def test_over_flower_with_a_policy_in_the_node_configuration(self, tmp_path):
+        (tmp_path / "site.toml").write_text("max_numbers = 2\n")
+        app = ClientApp()
+        fc.flower.add_conformal(app, lambda context: SCORES)
+        grid = LocalGrid([(app, {"site": "A", "policy": str(tmp_path / "site.toml")})])
+        with pytest.raises(ValueError, match="0 sites answered"):
+            fc.flower.calibrate(grid, greedy(3), timeout=5, wait=0)
+        assert [reply.error.code for reply in grid.replies] == [Failure.POLICY]
+        assert fc.flower.calibrate(grid, greedy(2), timeout=5, wait=0).n_answers == 1
+
+    def test_many_plans_in_a_row_are_counted_where_there_is_a_ledger(self, book):
+        policy = fc.SitePolicy(private_only=False)
+        account = {"ledger": book, "dataset": "D", "policy": policy}
+        sent = 0
+        with pytest.raises(ValueError, match="20 exact answers"):
+            for i in range(500):
+                plan = fc.plan(n_sites=5, n_points=500, local_ranks=(i + 1) / 501, confidence_level=0.5)
+                fc.report(plan, SCORES, site="A", **account)
+                sent += 1
+        assert sent == book.exact_answers("D") == policy.max_answers
+
+    def test_made_up_thresholds_are_not_answered(self):
+        """A calibration whose claim does not hold may be a question in disguise."""
+        plan = fc.plan(n_sites=3, n_points=100, confidence_level=[0.5, 0.6, 0.7])
+        real = fc.calibrate(plan, [fc.report(plan, SCORES[:100], site=site) for site in "ABC"])
+        levels = tuple(
+            level.model_copy(update={"threshold": 3.0 - i, "server_rank": 1})
+            for i, level in enumerate(real.levels)
+        )
+        part = real.part.model_copy(update={"levels": levels})
+        forged = fc.Calibration.from_json(real.model_copy(update={"parts": (part,)}).to_json())
+        with pytest.raises(ValueError, match="this calibration does not verify"):
+            heterogeneity.answer(forged, SCORES, site="A")
+
+    def test_nor_are_many_levels(self):
+        plan = greedy(40, n=200)
+        unlimited = fc.SitePolicy.unlimited()
+        reports = [fc.report(plan, SCORES[:200], site=site, policy=unlimited) for site in "ABCDE"]
+        with pytest.raises(fc.PolicyError, match=r"asks for 40 of your 500 scores, .* lets 25 out"):
+            heterogeneity.answer(fc.calibrate(plan, reports), SCORES, site="A")
+
+
+class TestChargedBeforeAsked:
+    """A person who says no has spent nothing."""
+
+    @pytest.fixture
+    def asked(self, monkeypatch, run, tmp_path, book):
+        book.set_budget("private", 5)
+        plan = fc.plan(
+            n_sites=4, n_points=500, privacy=fc.Privacy(epsilon=2.0, bins=fc.Bins.uniform(0, 10, 40))
+        )
+        (tmp_path / "plan.json").write_text(plan.to_json())
+        monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
+        return ["report", "plan.json", "scores.csv", "--site", "A", "--ledger", "ledger.db", "-o", "A.json"]
+
+    def test_no(self, asked, run, book, monkeypatch, tmp_path):
+        monkeypatch.setattr("typer.confirm", self.says(no=True))
+        run(*asked, "--dataset", "private", code=1)
+        assert book.spent("private") == 0
+        assert [entry.kind for entry in book.entries("private")] == ["budget"]
+        assert not (tmp_path / "A.json").exists()
+
+    def test_yes(self, asked, run, book, monkeypatch, tmp_path):
+        monkeypatch.setattr("typer.confirm", self.says(no=False))
+        shown = run(*asked, "--dataset", "private").err
+        assert "costs epsilon 2 of the 5 that are left" in shown
+        assert book.spent("private") == 2
+        assert (tmp_path / "A.json").exists()
+
+    def says(self, *, no):
+        import typer
+
+        def confirm(*_, **__):
+            if no:
+                raise typer.Abort
+
+        return confirm
+
+
+class TestSameQuestionSameAnswer:
+    """Noise is drawn once per question, whatever a GPU does to the last bit of a score."""
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def wishes(cls):
+        return {"n_sites": 4, "n_points": 500, "privacy": fc.Privacy(0.5, fc.Bins.uniform(0, 10, 40))}
+
+    def test_a_plan_that_names_its_model_is_answered_once(self, book, wishes):
+        plan = fc.plan(**wishes, model="sha256:" + "0" * 64)
+        first = fc.report(plan, SCORES, site="A", ledger=book, dataset="D")
+        for scores in (np.nextafter(SCORES, 9), SCORES[::-1] * (1 + 1e-15), np.zeros(500)):
+            assert fc.report(plan, scores, site="A", ledger=book, dataset="D") == first
+        assert book.spent("D") == 0.5
+
+    def test_over_flower_too(self, book, wishes):
+        arrays = ArrayRecord([np.arange(3.0)])
+        plan = fc.plan(**wishes, model=fc.flower.model_digest(arrays))
+        drift = iter([SCORES, np.nextafter(SCORES, 9)])
+        app = ClientApp()
+        fc.flower.add_conformal(app, lambda context: next(drift))
+        grid = LocalGrid([(app, {"site": "A", "ledger": str(book.path), "dataset": "D"})])
+        first, second = (fc.flower.calibrate(grid, plan, arrays, timeout=5, wait=0) for _ in range(2))
+        assert first == second
+        assert book.spent("D") == 0.5
+
+    def test_another_model_than_the_plan_says_is_not_answered(self, book, wishes):
+        plan = fc.plan(**wishes, model="sha256:" + "0" * 64)
+        app = ClientApp()
+        fc.flower.add_conformal(app, lambda context: SCORES)
+        grid = LocalGrid([(app, {"site": "A", "ledger": str(book.path), "dataset": "D"})])
+        with pytest.raises(ValueError, match="0 sites answered"):
+            fc.flower.calibrate(grid, plan, ArrayRecord([np.arange(3.0)]), timeout=5, wait=0)
+        assert book.spent("D") == 0
+
+    def test_refused_questions_leave_nothing_behind(self, book, wishes):
+        """After many of them the original scores are answered as if nothing had been."""
+        costly = fc.plan(**{**wishes, "privacy": fc.Privacy(4.0, fc.Bins.uniform(0, 10, 40))})
+        before = book.entries()
+        for i in range(5):
+            made = rounds.answer(
+                rounds.pack_plan(costly),
+                lambda plan, i=i: SCORES * (1 + i),
+                lambda plan: Site("A", None, book, "D"),
+                model=f"sha256:{i:064}",
+                log=LOG,
+            )
+            assert made is Failure.BUDGET
+        assert book.entries() == before
+        fc.report(fc.plan(**wishes), SCORES, site="A", ledger=book, dataset="D")
+
+
+def test_only_the_release_of_a_private_check_is_printed(run, book, tmp_path):
+    plan = fc.plan(n_sites=3, n_points=100)
+    calibration = fc.calibrate(plan, [fc.report(plan, SCORES[:100], site=site) for site in "ABC"])
+    (tmp_path / "c.json").write_text(calibration.to_json())
+    order = ["check", "c.json", "scores.csv", "--site", "A", "--private", 0.05, "-o", "check.json"]
+    printed = run(*order, "--ledger", "ledger.db", "--dataset", "D", "--json")
+    made = Check.read(tmp_path / "check.json")
+    assert json.loads(printed.out) == json.loads(made.to_json())
+    assert made.epsilon == 0.05
+    for word in ("coverage", "interval", "p_value"):
+        assert word not in printed.out + printed.err
