@@ -438,7 +438,6 @@ def test_unreadable_replies_are_refused(content):
 
 @given(st.text(max_size=200))
 def test_whatever_text_a_site_sends_nothing_breaks(text):
-    TaskIdentity.run_id, TaskIdentity.node_id, TaskIdentity.task_id = 1, 1, 1
     content = RecordDict({"conformal": ConfigRecord({"report": text})})
     grid = named_grid(tamper=lambda replies: [Message(content, reply_to=grid.sent[0]), *replies[:-1]])
     assert calibrate(grid, fc.plan(confidence_level=0.8), timeout=5).n_answers == 2

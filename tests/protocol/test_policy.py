@@ -51,16 +51,17 @@ def test_a_site_of_one_score_may_answer():
     assert fc.report(asked, [1.5], site="A").value == 1.5
 
 
+SIZES = {"few": {"A": 4, "B": 5, "C": 5}, "many": {"A": 60, "B": 60, "C": 60}}
+LABELS = ["few"] * 4 + ["many"] * 60
+
+
 class TestGroups:
     """Nothing is sent for a group of a few."""
 
-    SIZES = {"few": {"A": 4, "B": 5, "C": 5}, "many": {"A": 60, "B": 60, "C": 60}}
-    LABELS = ["few"] * 4 + ["many"] * 60
-
     def test_a_plan_counts_such_sites_as_absent(self):
-        asked = fc.plan(groups=self.SIZES, confidence_level=0.6)
+        asked = fc.plan(groups=SIZES, confidence_level=0.6)
         assert asked["few"].site_names == ("B", "C")
-        assert fc.plan(groups=self.SIZES, confidence_level=0.6, min_group=4)["few"].site_names == (
+        assert fc.plan(groups=SIZES, confidence_level=0.6, min_group=4)["few"].site_names == (
             "A",
             "B",
             "C",
@@ -68,16 +69,16 @@ class TestGroups:
 
     @pytest.mark.parametrize("min_group", [4, 5])
     def test_and_sites_send_nothing_for_them(self, min_group):
-        asked = fc.plan(groups=self.SIZES, confidence_level=0.6, min_group=min_group)
-        sent = fc.report(asked, range(64), site="A", groups=self.LABELS)
+        asked = fc.plan(groups=SIZES, confidence_level=0.6, min_group=min_group)
+        sent = fc.report(asked, range(64), site="A", groups=LABELS)
         assert [part.label for part in sent.parts] == ["many"]
-        request = prepare(asked, range(64), site="A", groups=self.LABELS).request
+        request = prepare(asked, range(64), site="A", groups=LABELS).request
         assert request.held_back == ("few",)
         assert "Nothing is sent for 'few'" in request.sentence
 
     def test_unless_their_policy_says_so(self):
-        asked = fc.plan(groups=self.SIZES, confidence_level=0.6, min_group=4)
-        sent = fc.report(asked, range(64), site="A", groups=self.LABELS, policy=SitePolicy(min_group=4))
+        asked = fc.plan(groups=SIZES, confidence_level=0.6, min_group=4)
+        sent = fc.report(asked, range(64), site="A", groups=LABELS, policy=SitePolicy(min_group=4))
         assert [part.label for part in sent.parts] == ["few", "many"]
 
     def test_a_site_with_few_of_everything_sends_nothing(self):
