@@ -343,8 +343,8 @@ def test_threads_may_share_a_ledger(path):
 class Witness:
     """Asks in a child process and keeps, outside the ledger, what was drawn and what came out."""
 
-    def __init__(self, path, plan="P"):
-        self.path, self.plan = path, plan
+    def __init__(self, path, plan="P", **how):
+        self.path, self.plan, self.how = path, plan, how
         self.drawn, self.released = (path.with_name(f"{what}-{plan}") for what in ("drawn", "released"))
 
     def sample(self):
@@ -356,7 +356,7 @@ class Witness:
         return text
 
     def ask(self):
-        text = ask(Ledger(self.path), self.plan, sample=self.sample)
+        text = ask(Ledger(self.path), self.plan, sample=self.sample, **self.how)
         with open(self.released, "a") as file:
             print(text, file=file, flush=True)
 
@@ -368,7 +368,7 @@ class Witness:
         before = [entry.plan for entry in charges(ledger)].count(self.plan)
         assert before == 1 or (before, drawn, released) == (0, [], [])
         assert len(set(released)) <= 1
-        final = ask(ledger, self.plan, sample=self.sample)
+        final = ask(ledger, self.plan, sample=self.sample, **self.how)
         assert set(released) <= {final}
         assert [entry.plan for entry in charges(ledger)].count(self.plan) == 1
         assert ledger.spent("D") <= ledger.budget("D")
@@ -391,8 +391,15 @@ def test_killed_in_the_sample(path):
 
 
 @linux
-def test_killed_before_every_statement(path, monkeypatch):
-    run, stages = LedgerFile.run, []
+@pytest.mark.parametrize(
+    ("how", "charge"),
+    [({}, ["charge"]), ({"by_plan": True}, ["charge"]), ({"accept": "model 2"}, ["data", "charge"])],
+)
+def test_killed_before_every_statement(path, monkeypatch, how, charge):
+    """Changed data are accepted with the charge, or not at all."""
+    if "accept" in how:
+        ask(Ledger(path), "earlier", data="model 1")
+    run, stages, before = LedgerFile.run, [], kinds(path)
     for last in range(1000):
         count = iter(range(10**6))
         monkeypatch.setattr(
@@ -400,7 +407,7 @@ def test_killed_before_every_statement(path, monkeypatch):
             "run",
             lambda *args, last=last, count=count: os._exit(77) if next(count) == last else run(*args),
         )
-        witness = Witness(fresh(path, last))
+        witness = Witness(fresh(path, last), **how)
         code = exit_code(in_child(witness.ask))
         monkeypatch.undo()
         stages.append(tuple(entry.kind for entry in Ledger(witness.path).entries()))
@@ -408,7 +415,8 @@ def test_killed_before_every_statement(path, monkeypatch):
         if code == 0:
             break
         assert code == 77
-    assert list(dict.fromkeys(stages)) == [("budget",), ("budget", "charge"), ("budget", "charge", "answer")]
+    expected = [before, before + charge, [*before, *charge, "answer"]]
+    assert list(dict.fromkeys(stages)) == [tuple(stage) for stage in expected]
     assert len(stages) > 20
 
 

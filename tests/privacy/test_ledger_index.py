@@ -15,7 +15,7 @@ def filled(items):
     nodes = {}
     index = Index(nodes)
     for key, value in items:
-        index.put(key, value)
+        index[key] = value
     return index, nodes
 
 
@@ -58,7 +58,7 @@ def test_a_node_that_was_changed_lost_or_moved_is_noticed_or_not_needed(items, o
         with pytest.raises(BrokenIndexError):
             index.get(needed)
         with pytest.raises(BrokenIndexError):
-            index.put(needed, "new")
+            index[needed] = "new"
 
 
 def test_its_depth_is_the_logarithm_of_its_size():

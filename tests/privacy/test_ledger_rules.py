@@ -1,5 +1,6 @@
 """Which answers are the same, which data are, and what is counted without an epsilon."""
 
+import threading
 from fractions import Fraction
 
 import pytest
@@ -178,6 +179,24 @@ def test_exact_answers_are_recorded_counted_once_and_bounded(ledger):
     record(ledger, "P", dataset="new", most=1)  # given before
     record(ledger, "R", dataset="new", most=4)
     assert ledger.exact_answers("new") == 4
+
+
+def test_threads_that_record_at_once_do_not_pass_the_bound(ledger):
+    refused = []
+
+    def attempt(plan):
+        try:
+            record(ledger, plan, most=3)
+        except LedgerError as error:
+            refused.append(error)
+
+    threads = [threading.Thread(target=attempt, args=(plan,)) for plan in "PQRSTUVW"]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (len(refused), ledger.exact_answers("D")) == (5, 3)
+    assert kinds(ledger.path) == ["budget", "exact", "exact", "exact"]
 
 
 def test_exact_answers_need_no_budget_and_give_none(ledger):

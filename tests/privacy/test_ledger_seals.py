@@ -65,6 +65,7 @@ def edits(path):
 def meddle(path, edit):
     """Edit like somebody who knows SQLite, and who tidies up; whether anything has changed."""
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("PRAGMA synchronous = OFF")
         before = list(other.iterdump())
         triggers = other.execute("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'").fetchall()
         for name, _ in triggers:

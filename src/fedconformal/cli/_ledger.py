@@ -77,8 +77,8 @@ def show(path: LedgerFile, json: Json = False) -> None:
     from fedconformal.privacy import Ledger
 
     account = Ledger(path)
-    budgets, log = _budgets(account), account.entries()
-    exact = _exact(log)
+    log = account.entries()
+    budgets, exact = _budgets(account, log), _exact(log)
     entries = [{key: str(value) for key, value in entry._asdict().items()} for entry in log]
     if json:
         print_json({"accounts": budgets, "exact": exact, "entries": entries})
@@ -91,8 +91,8 @@ def show(path: LedgerFile, json: Json = False) -> None:
         table(_COLUMNS, [[str(getattr(entry, name) or "")[:24] for name in _COLUMNS] for entry in log])
 
 
-def _budgets(account: "Ledger") -> list[dict[str, str | float]]:
-    """What was allowed, spent and is left of each data set."""
+def _budgets(account: "Ledger", log: Sequence["Entry"]) -> list[dict[str, str | float]]:
+    """What was allowed, spent and is left of each data set that has a budget."""
     return [
         {
             "dataset": name,
@@ -100,7 +100,7 @@ def _budgets(account: "Ledger") -> list[dict[str, str | float]]:
             "spent": float(account.spent(name)),
             "remaining": float(account.remaining(name)),
         }
-        for name in account.datasets()
+        for name in sorted({entry.dataset for entry in log if entry.kind == "budget"})
     ]
 
 

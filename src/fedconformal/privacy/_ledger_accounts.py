@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from fedconformal.privacy._ledger_entry import Entry
 from fedconformal.privacy._ledger_file import LedgerError
-from fedconformal.privacy._ledger_index import BrokenIndexError, Index
+from fedconformal.privacy._ledger_index import BrokenIndexError, Texts
 
 
 class BudgetExceededError(LedgerError):
@@ -61,7 +61,7 @@ class Accounts:
 
     Parameters
     ----------
-    index : Index
+    records : Texts
         Where the records are.
     key : str
         The ledger's key.
@@ -69,8 +69,8 @@ class Accounts:
         The ledger's file, for errors.
     """
 
-    def __init__(self, index: Index, key: str, path: Path) -> None:
-        self.index, self._key, self._path = index, key, path
+    def __init__(self, records: Texts, key: str, path: Path) -> None:
+        self._records, self._key, self._path = records, key, path
 
     # -- the rules ------------------------------------------------------------------------------------------
 
@@ -182,7 +182,7 @@ class Accounts:
 
     def _get(self, *name: str) -> dict[str, Any]:
         try:
-            text = self.index.get(self._place(name))
+            text = self._records.get(self._place(name))
         except BrokenIndexError:
             raise self._broken() from None
         return {} if text is None else dict(json.loads(text))
@@ -192,7 +192,7 @@ class Accounts:
         new = old | values
         if new != old:
             try:
-                self.index.put(self._place(name), json.dumps(new, sort_keys=True))
+                self._records[self._place(name)] = json.dumps(new, sort_keys=True)
             except BrokenIndexError:
                 raise self._broken() from None
 

@@ -15,14 +15,14 @@ import json
 from typing import Any, Protocol
 
 
-class Nodes(Protocol):
-    """The text of each node, by the digits that lead to it, such as a dict."""
+class Texts(Protocol):
+    """Texts by their names, such as a dict; an `Index` is one, and keeps its nodes in another."""
 
-    def get(self, path: str, /) -> str | None:
-        """The text of a node, which need not be trusted."""
+    def get(self, name: str, /) -> str | None:
+        """The text of this name, or None."""
 
-    def __setitem__(self, path: str, text: str, /) -> None:
-        """Write a node."""
+    def __setitem__(self, name: str, text: str, /) -> None:
+        """Write a text."""
 
 
 class BrokenIndexError(Exception):
@@ -34,13 +34,13 @@ class Index:
 
     Parameters
     ----------
-    nodes : Nodes
-        Where the nodes are.
+    nodes : Texts
+        The nodes, by the digits that lead to them.
     root : str
         The hash of the first node; "" if there is none yet.
     """
 
-    def __init__(self, nodes: Nodes, root: str = "") -> None:
+    def __init__(self, nodes: Texts, root: str = "") -> None:
         self._nodes = nodes
         self.root = root
 
@@ -55,7 +55,7 @@ class Index:
             expected = node.get(path[-1], "")
         return None
 
-    def put(self, key: str, value: str) -> None:
+    def __setitem__(self, key: str, value: str) -> None:
         """Set the value of a key; all keys must have the same number of digits."""
         path, expected, trail = "", self.root, []
         while expected:

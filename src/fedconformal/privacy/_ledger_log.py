@@ -55,11 +55,12 @@ class Log:
     def __init__(self, file: LedgerFile) -> None:
         self._file = file
         heads = file.run("SELECT key, seal FROM head")
-        self._key, head = map(str, heads[0]) if len(heads) == 1 else ("", "")
+        self._key, head = map(str, heads[0]) if len(heads) == 1 else ("", "none")
         last = file.run("SELECT * FROM entries ORDER BY number DESC LIMIT 2")
         before = last[1][-1] if len(last) > 1 else self._key
         number, root, seal = (last[0][0], *last[0][-2:]) if last else (0, "", self._key)
-        self.accounts = Accounts(Index(_FileNodes(file), root), self._key, file.path)
+        self._index = Index(_FileNodes(file), root)
+        self.accounts = Accounts(self._index, self._key, file.path)
         if seal != head or (last and seal != self._seal(before, last[0][:-1])):
             raise self.accounts.refusal("corrupt: the log does not end where it should")
         self.end = End(self._key, number, seal)
@@ -69,7 +70,7 @@ class Log:
         time = datetime.now(UTC).isoformat(timespec="seconds")
         entry = Entry(self.end.number + 1, time, kind, dataset, **fields)
         self.accounts.add(entry)
-        row = (*entry, self.accounts.index.root)
+        row = (*entry, self._index.root)
         seal = self._seal(self.end.seal, row)
         self._file.run(f"INSERT INTO entries VALUES (?{', ?' * len(row)})", *row, seal)
         self._file.run("UPDATE head SET seal = ?", seal)
@@ -78,21 +79,27 @@ class Log:
     def entries(self) -> list[Entry]:
         """All entries, after a check of the whole file."""
         self._file.check_pages()
-        found, nodes, seal = list[Entry](), dict[str, str](), self._key
-        accounts = Accounts(Index(nodes), self._key, self._file.path)
+        found, records, seal = list[Entry](), dict[str, str](), self._key
+        accounts = Accounts(records, self._key, self._file.path)
         for *row, sealed in self._file.run("SELECT * FROM entries ORDER BY number"):
             entry, seal = Entry(*row[:-1]), self._seal(seal, row)
             if seal != sealed or entry.number != len(found) + 1:
                 raise accounts.refusal(f"corrupt: entry {entry.number} or one before it was changed")
             accounts.add(entry)
-            if accounts.index.root != row[-1]:
-                raise accounts.refusal(f"corrupt: entry {entry.number} does not add up")
             found.append(entry)
         if self.end != (self._key, len(found), seal):
             raise accounts.refusal("corrupt: the log does not end where it should")
-        if nodes != dict(self._file.run("SELECT path, node FROM nodes")):
-            raise accounts.refusal("corrupt: its index is not what the log adds up to")
+        self._check_index(records)
         return found
+
+    def _check_index(self, records: dict[str, str]) -> None:
+        """Compare with an index that is made anew."""
+        nodes = dict[str, str]()
+        index = Index(nodes)
+        for name, text in records.items():
+            index[name] = text
+        if index.root != self._index.root or nodes != dict(self._file.run("SELECT path, node FROM nodes")):
+            raise self.accounts.refusal("corrupt: its index is not what the log adds up to")
 
     def goes_on_from(self, end: End) -> bool:
         """Whether this log has the entry with which another one ended."""
