@@ -44,7 +44,7 @@ def test_from_a_signed_plan_to_a_signed_calibration(desk, run):
     (desk / "other.bin").write_bytes(b"other")
     run("keys", "new", "-o", "c.key")
     coordinator = run("keys", "show", "c.key").out.strip()
-    wishes = ["--points", "A=40,B=60,C=100", "--model", "model.bin", "--round", "may", "--expires"]
+    wishes = ["--points", "A=40,B=60,C=50", "--model", "model.bin", "--round", "may", "--expires"]
     run("plan", *wishes, "9999-01-01T00:00:00Z", "--sign", "c.key", "-o", "p.json")
     plan = fc.Plan.read("p.json")
     assert (plan.round, plan.signer, plan.is_signed) == ("may", coordinator, True)
