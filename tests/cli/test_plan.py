@@ -78,7 +78,7 @@ class TestWhatIsShown:
     def test_sites_that_are_not_asked_and_silence_are_said(self, run):
         out = run("plan", "--points", "A=12000,B=40").out
         assert re.search(r"B +40 +not asked +0 +0\.0 %", out)
-        assert "1 site is not asked, as no answer of theirs could change a threshold: B." in out
+        assert "1 site is not asked, as its answer could not change any threshold: B." in out
         assert "one site that stays silent can make the threshold infinite" in out
         borne = run("plan", "--points", "A=120,B=100,C=80", "--max-missing", 1).out
         assert borne.startswith("3 sites, 80 to 120 points; criterion stable, bears 1 silent site\n")

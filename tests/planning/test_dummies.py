@@ -89,7 +89,7 @@ class TestInARound:
         assert plan.blocks[0].ranks == ((),)
         assert plan.part.asked_names == ("large",)
         assert (plan.part.n_asked, plan.n_sites) == (1, 2)
-        assert "1 site is not asked, as no answer of theirs could change a threshold: small." in plan.notes
+        assert "1 site is not asked, as its answer could not change any threshold: small." in plan.notes
         assert fc.Plan.from_json(plan.to_json()) == plan
 
     def test_a_report_is_refused_in_one_line(self, plan):

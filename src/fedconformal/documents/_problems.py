@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from fedconformal._text import count
 from fedconformal.documents._plan_parts import Advice, Level, PlanPart, PrivacyRule
 
 
@@ -11,11 +12,12 @@ def problem_sentences(part: PlanPart, rule: PrivacyRule | None) -> Iterator[str]
     for level in part.levels:
         if level.advice is None or not sizes:
             continue
-        points = f"{min(sizes)}" if len(set(sizes)) == 1 else f"{min(sizes)} to {max(sizes)}"
+        several = len(set(sizes)) > 1
+        points = f"{min(sizes):,} to {max(sizes):,} points" if several else count(sizes[0], "point")
         private = "" if rule is None else f", epsilon {rule.epsilon:g} and {len(rule.edges)} bins"
         yield (
             f"{_nothing(level)} the level {level.confidence_level!r} ({part.criterion}) with "
-            f"{part.n_sites} sites of {points} points{private}: the threshold is infinite. "
+            f"{count(part.n_sites or 0, 'site')} of {points}{private}: the threshold is infinite. "
             f"It would take {_either(_ways(level.advice, part, min(sizes)))}."
         )
 
@@ -28,10 +30,11 @@ def size_sentences(part: PlanPart) -> Iterator[str]:
             continue
         names = [name for block in small for name in block.names or ()]
         label = ", ".join(names[:10] or sorted({f"n = {block.n}" for block in small})[:10])
-        count = sum(block.count for block in small)
+        how_many = sum(block.count for block in small)
+        few = "has too few points" if how_many == 1 else "have too few points"
         yield (
-            f"At the level {level.confidence_level!r}, {count} sites have too few points for their "
-            f"rank and send Infinity: {label}."
+            f"At the level {level.confidence_level!r}, {count(how_many, 'site')} {few} for the rank asked for, "
+            f"which counts as Infinity: {label}."
         )
 
 
@@ -41,8 +44,9 @@ def unasked_sentences(part: PlanPart) -> Iterator[str]:
     if idle:
         names = [name for block in idle for name in block.names or ()]
         label = ", ".join(names[:10] or sorted({f"n = {block.n}" for block in idle})[:10])
-        who = _sites(sum(block.count for block in idle))
-        yield f"{who} not asked, as no answer of theirs could change a threshold: {label}."
+        how_many = sum(block.count for block in idle)
+        whose = "is not asked, as its answer" if how_many == 1 else "are not asked, as their answers"
+        yield f"{count(how_many, 'site')} {whose} could not change any threshold: {label}."
 
 
 def silence_sentence(label: str | None, level: float) -> str:
@@ -54,10 +58,6 @@ def silence_sentence(label: str | None, level: float) -> str:
     )
 
 
-def _sites(count: int) -> str:
-    return "1 site is" if count == 1 else f"{count} sites are"
-
-
 def _nothing(level: Level) -> str:
     return "No ranks reach" if level.share is None else "No server rank and these local ranks reach"
 
@@ -65,9 +65,10 @@ def _nothing(level: Level) -> str:
 def _ways(advice: Advice, part: PlanPart, smallest: int) -> list[str]:
     ways = []
     if advice.n_points is not None:
-        ways.append(f"{advice.n_points} points at each of {part.n_sites} sites")
+        where = "at the site" if part.n_sites == 1 else f"at each of {part.n_sites:,} sites"
+        ways.append(f"{count(advice.n_points, 'point')} {where}")
     if advice.n_sites is not None:
-        ways.append(f"{advice.n_sites} sites of {smallest} points")
+        ways.append(f"{count(advice.n_sites, 'site')} of {count(smallest, 'point')}")
     if advice.epsilon is not None:
         ways.append(f"an epsilon of {advice.epsilon:g}")
     return ways
