@@ -389,7 +389,7 @@ class TestViews:
     def test_sites_that_are_too_small_are_named(self):
         small = fc.plan(n_points={"A": 5, "B": 30, "C": 40}, confidence_level=0.9, local_ranks="paper")
         assert list(small.local_ranks) == [6, 28, 37]
-        assert "send Infinity: A" in small.notes[0]
+        assert "which counts as Infinity: A" in small.notes[0]
         assert small.problems == ()
 
     def test_local_ranks_of_a_million_sites_is_a_view(self):
