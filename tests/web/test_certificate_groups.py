@@ -20,7 +20,7 @@ LABELS = ("adult", "child", "infant")
 
 def group_plan(**options):
     sizes = {label: {site: n[i] for site, n in MIX.items()} for i, label in enumerate(LABELS)}
-    return fc.plan(groups=sizes, on_infeasible="ignore", **options)
+    return fc.plan(groups=sizes, min_group=1, on_infeasible="ignore", **options)
 
 
 def calibrated(plan, *, without=(), seed=3):
@@ -30,7 +30,8 @@ def calibrated(plan, *, without=(), seed=3):
     for site, sizes in MIX.items():
         labels = np.repeat(LABELS, sizes)
         labels = labels[[(site, label) not in without for label in labels]]
-        reports.append(fc.report(plan, rng.gamma(2.0, size=labels.size), groups=labels, site=site))
+        scores, policy = rng.gamma(2.0, size=labels.size), fc.SitePolicy(min_group=1)
+        reports.append(fc.report(plan, scores, groups=labels, site=site, policy=policy))
     return fc.calibrate(plan, reports, on_refused="skip")
 
 
