@@ -132,7 +132,21 @@ def _refuse_unverified(calibration: Calibration) -> None:
 
 @dataclass(frozen=True)
 class PreparedAnswer:
-    """A site about to answer a calibration, as its policy allows."""
+    """A site about to answer a calibration, as its policy allows; `prepare_answer` makes it.
+
+    Parameters
+    ----------
+    calibration : Calibration
+        What is answered.
+    _blank : Check
+        The answer without its counts.
+    _values : array of float
+        The scores of the new cases.
+    _policy : SitePolicy
+        What the site lets out.
+    _ledger, _dataset : Ledger and str, optional
+        The account, and what the new cases are called in it.
+    """
 
     calibration: Calibration
     _blank: Check

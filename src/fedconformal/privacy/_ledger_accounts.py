@@ -229,6 +229,17 @@ def text_hash(text: str) -> str:
 
 
 def exact_text(value: Fraction) -> str:
-    """Write a decimal as it was written, or a ratio."""
+    """Write a decimal as it was written, or a ratio.
+
+    Parameters
+    ----------
+    value : Fraction
+        An exact number.
+
+    Returns
+    -------
+    str
+        All its digits, or numerator and denominator.
+    """
     decimal = Decimal(value.numerator) / Decimal(value.denominator)
     return format(decimal, "f") if Fraction(decimal) == value else str(value)

@@ -195,7 +195,23 @@ def private_bins(
 
 @dataclass(frozen=True)
 class Prepared:
-    """A site about to answer: what the plan asks of it, which its policy allows."""
+    """A site about to answer: what the plan asks of it, which its policy allows; `prepare` makes it.
+
+    Parameters
+    ----------
+    plan : Plan
+        What is answered.
+    site : str
+        The site's name.
+    policy : SitePolicy
+        What the site lets out.
+    _parts : mapping
+        Its scores by group.
+    _allowed : Request
+        What leaves, without what the ledger says of it.
+    _ledger, _dataset, _accept : Ledger, str and str, optional
+        The account, what the data are called in it, and why changed data are accepted.
+    """
 
     plan: Plan
     site: str
