@@ -74,10 +74,21 @@ def _fits_part(plan: Plan, site: str, part: ReportPart) -> bool:
         return False
     if not any(ranks) or part.ranks != ranks:
         return False
-    return plan.privacy is None or {value for values in part.values for value in values} <= _releases(plan)
+    return plan.privacy is None or {value for values in part.values for value in values} <= releases(plan)
 
 
-def _releases(plan: Plan) -> set[float]:
+def releases(plan: Plan) -> set[float]:
+    """What a private site can send: the right edges of the bins; Infinity for the last, if not bounded.
+
+    Parameters
+    ----------
+    plan : Plan
+        A private one.
+
+    Returns
+    -------
+    set of float
+    """
     assert plan.privacy is not None
     *edges, last = plan.privacy.edges
     return {*edges, last if plan.privacy.bounded else math.inf}

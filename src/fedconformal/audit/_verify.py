@@ -7,10 +7,12 @@ from dataclasses import replace
 from pydantic import ValidationError
 
 from fedconformal._text import count, quoted
+from fedconformal.audit._advice import of_advice
 from fedconformal.audit._answers import of_answers, of_received
 from fedconformal.audit._assumptions import of_assumptions
 from fedconformal.audit._claim import Claim
 from fedconformal.audit._coverage import coverage
+from fedconformal.audit._due import releases
 from fedconformal.audit._effort import Effort
 from fedconformal.audit._election import of_votes
 from fedconformal.audit._finding import Finding
@@ -104,11 +106,21 @@ def _alone(calibration: Calibration, reports: Sequence[Report] | None, effort: E
     if calibration.is_calibrated:
         for i in range(len(calibration.levels)):
             claim = Claim(calibration, i, effort)
-            findings += [coverage(claim), *of_votes(claim)]
-        findings.append(_monotone(calibration))
+            findings += [coverage(claim), *of_votes(claim), *of_advice(claim)]
+        findings += [_monotone(calibration), *_released(calibration)]
     else:
         findings.append(_too_few(calibration))
     return findings if reports is None else findings + of_reports(calibration, reports)
+
+
+def _released(calibration: Calibration) -> list[Finding]:
+    """What private sites send is an edge of the plan's bins, and so is a threshold."""
+    if calibration.plan.privacy is None:
+        return []
+    allowed = {*releases(calibration.plan), math.inf}
+    strange = [found.threshold for found in calibration.levels if found.threshold not in allowed]
+    found = f"not {strange[0]!r}" if strange else count(len(calibration.levels), "level")
+    return [Finding("every threshold is something that a site can release", found, not strange)]
 
 
 def _too_few(calibration: Calibration) -> Finding:
