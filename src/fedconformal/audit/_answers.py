@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
+from fedconformal._text import count
 from fedconformal.audit._finding import Finding
 from fedconformal.documents import Calibration, Plan
 
@@ -54,7 +55,7 @@ def _ranks(calibration: Calibration) -> Finding:
             wrong.append(f"{answer.site}: ranks {_few(answer.ranks)} instead of {_few(expected)}")
         elif votes != answer.votes:
             wrong.append(f"{answer.site}: votes {_few(answer.votes)} instead of {_few(votes)}")
-    found = wrong[0] if wrong else f"{calibration.n_answers} answers"
+    found = wrong[0] if wrong else count(calibration.n_answers, "answer")
     return Finding("every answer has the plan's ranks for its size", found, not wrong)
 
 
@@ -114,8 +115,8 @@ def _surplus(calibration: Calibration) -> str:
     room, came = Counter[int](), Counter[int]()
     for block in plan.blocks:
         room[block.n] += block.count
-    for (n, _), count in calibration.part.kinds.items():
-        came[n] += count
+    for (n, _), number in calibration.part.kinds.items():
+        came[n] += number
     over = [n for n in came if came[n] > room[n]]
     return f"the plan has {room[over[0]]:,} of {over[0]:,} points, and {came[over[0]]:,} came" if over else ""
 
@@ -149,5 +150,5 @@ def of_received(calibration: Calibration) -> Finding:
     strange = sorted(answered ^ received if not allowed else (answered | partly) ^ received)
     if not calibration.plan.is_grouped and partly:
         strange = sorted(partly)
-    found = f"not {named(strange)}" if strange else f"{len(received)} reports"
+    found = f"not {named(strange)}" if strange else count(len(received), "report")
     return Finding("the reports that counted are of the sites that answered", found, not strange)

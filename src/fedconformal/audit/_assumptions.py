@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from fedconformal._text import count
 from fedconformal.audit._answers import named, who_is_missing
 from fedconformal.audit._finding import Finding
 from fedconformal.documents import Calibration, Plan
@@ -44,7 +45,7 @@ def of_assumptions(calibration: Calibration) -> Finding:
         *([f"without {named(left_out)}"] if left_out else []),
     ]
     holds = given == expected
-    found = "; ".join(words) or (f"{len(given)} assumptions" if holds else "in another order, or twice")
+    found = "; ".join(words) or (count(len(given), "assumption") if holds else "in another order, or twice")
     return Finding("the assumptions are those that the plan and the answers imply", found, holds)
 
 

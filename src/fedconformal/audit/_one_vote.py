@@ -169,8 +169,23 @@ def _characteristic(p: Floats, q: Floats, counts: Ints, period: int) -> NDArray[
     product = np.ones((len(p), turn.size), dtype=np.complex128)
     for g in range(p.shape[1]):
         factor = q[:, g, None] + p[:, g, None] * turn
-        product *= factor if np.all(counts[:, g] == 1) else factor ** counts[:, g, None]
+        fewest = int(counts[:, g].min())
+        product *= _power(factor, fewest)
+        if (more := counts[:, g] - fewest).any():
+            product *= factor ** more[:, None]
     return product
+
+
+def _power(factor: NDArray[np.complex128], exponent: int) -> NDArray[np.complex128]:
+    """By squaring, which is faster than logarithms."""
+    found = np.ones_like(factor)
+    while exponent:
+        if exponent % 2:
+            found *= factor
+        exponent //= 2
+        if exponent:
+            factor = factor * factor
+    return found
 
 
 def _without(max_faulty: int, p: Floats, counts: Ints) -> Ints:

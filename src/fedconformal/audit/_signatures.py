@@ -6,6 +6,9 @@ from fedconformal.audit._answers import named
 from fedconformal.audit._finding import Finding
 from fedconformal.documents import Calibration, Plan, is_signature
 
+SIGNED_REPORTS = "every report is signed with its site's key"
+"""The claim of a finding, by which it is found among others."""
+
 
 def of_sites(calibration: Calibration) -> list[Finding]:
     """Whether every report that counted is signed with its site's key, where the plan lists keys.
@@ -28,7 +31,7 @@ def of_sites(calibration: Calibration) -> list[Finding]:
         signed = [each.site for each in received if each.signature is not None]
         claim = "no report is signed, as the plan lists no keys"
         return [Finding(claim, f"not {named(signed)}", False)] if signed else []
-    claim = "every report is signed with its site's key"
+    claim = SIGNED_REPORTS
     try:
         unsigned = [
             each.site
