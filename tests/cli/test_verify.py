@@ -72,15 +72,15 @@ def test_findings_for_machines(run, calibrated):
     ("verdicts", "last", "code"),
     [
         ((True, True), "verified", 0),
-        ((True, None), "not verified: this auditor does not know how to count 1 claim", 1),
-        ((None, True, None), "not verified: this auditor does not know how to count 2 claims", 1),
+        ((True, None), "not verified: this auditor could not count 1 claim", 1),
+        ((None, True, None), "not verified: this auditor could not count 2 claims", 1),
         ((True, None, False), "not verified", 1),
-        ((None,), "not verified: this auditor does not know how to count 1 claim", 1),
+        ((None,), "not verified: this auditor could not count 1 claim", 1),
     ],
 )
 def test_what_was_not_counted_is_said(run, calibrated, monkeypatch, verdicts, last, code):
     findings = [Finding("a claim", "something", verdict) for verdict in verdicts]
-    monkeypatch.setattr(audit, "verify", lambda *_: findings)
+    monkeypatch.setattr(audit, "verify", lambda *_, **__: findings)
     out = run("verify", "c.json", code=code).out
     assert out.splitlines()[-1] == last
     assert out.count("not counted") == verdicts.count(None)

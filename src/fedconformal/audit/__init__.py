@@ -5,6 +5,7 @@ Nothing here is imported from ``laws``, ``planning`` or ``privacy``: a mistake t
 
 from fedconformal.audit._finding import Finding
 from fedconformal.audit._recount import MEAN_ERROR, Recount
+from fedconformal.audit._signatures import SIGNED_REPORTS
 from fedconformal.audit._verify import verify
 
-__all__ = ["MEAN_ERROR", "Finding", "Recount", "verify"]
+__all__ = ["MEAN_ERROR", "SIGNED_REPORTS", "Finding", "Recount", "verify"]

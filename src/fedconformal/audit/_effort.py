@@ -1,9 +1,12 @@
 """How much a recount may cost: whoever writes a hostile file must not keep an auditor busy for a day."""
 
+from time import thread_time
+
 STEP = 3000
 """Work of any step, however little it computes."""
 
-_MOST_WORK = 3e9  # operations on numbers, of a few nanoseconds each
+_MOST_WORK = 1e9  # about as many nanoseconds
+_MOST_SECONDS = 1.0  # of the processor, in case that work was underestimated
 
 
 class UncountableError(ValueError):
@@ -11,10 +14,31 @@ class UncountableError(ValueError):
 
 
 class Effort:
-    """Adds up what a recount costs, and stops it where that is too much."""
+    """Adds up what all recounts of an audit cost, and stops them where that is too much.
 
-    def __init__(self) -> None:
-        self._left = _MOST_WORK
+    Parameters
+    ----------
+    times : float
+        How many times the usual work may be done, which takes about a second.
+    """
+
+    def __init__(self, times: float = 1.0) -> None:
+        self._left = times * _MOST_WORK
+        self._end = thread_time() + times * _MOST_SECONDS
+
+    def allows(self, work: float) -> bool:
+        """Whether so much work can still be done.
+
+        Parameters
+        ----------
+        work : float
+            In nanoseconds, roughly.
+
+        Returns
+        -------
+        bool
+        """
+        return work <= self._left and thread_time() < self._end
 
     def spend(self, work: float, what: str) -> None:
         """Count so much work more, before it is done.
@@ -22,15 +46,15 @@ class Effort:
         Parameters
         ----------
         work : float
-            How many operations on numbers.
+            In nanoseconds, roughly.
         what : str
             What there is so much of, for the error.
 
         Raises
         ------
         UncountableError
-            If that is too much for a few seconds.
+            If that is too much.
         """
-        self._left -= work
-        if self._left < 0:
+        if not self.allows(work):
             raise UncountableError(f"{what}: more than can be recounted within seconds")
+        self._left -= work

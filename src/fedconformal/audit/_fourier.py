@@ -59,7 +59,9 @@ class Circle:
             A row for each coverage, a column for each frequency.
         """
         places = np.outer(np.array(cast[1:]) % self.period, self.frequencies) % self.period
-        less_one: Complexes = np.asarray(cell[:, 1:] @ self._turns[places])
+        less_one = np.zeros((len(cell), self.frequencies.size), dtype=np.complex128)
+        for likely, place in zip(cell.T[1:], places, strict=True):  # a product this small is no work for BLAS
+            less_one += likely[:, None] * self._turns[place]
         return 1 + less_one if count == 1 else np.exp(count * _log1p(less_one))
 
     def tail(self, phi: Complexes, needed: int) -> Floats:

@@ -19,6 +19,8 @@ _NOTHING = 1e-26  # terms of a binomial sum below this share of the largest are 
 _BLOCK = 4096  # such terms added at a time, at the most
 _EXPONENT = 50.0  # counts whose Bernstein bound is below exp(-50) are left out
 _AFFORDABLE = 3e5  # terms to be added up for each coverage: a few seconds in all
+_FEW = 2e4  # such terms that take no longer than an integral
+_EACH = 12  # work of one such term
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +54,12 @@ class OneVoteEach:
     @property
     def is_long(self) -> bool:
         """Whether adding up binomial probabilities takes too long."""
-        return sum(64 + 11 * math.sqrt(kind.n) for kind in self.kinds) + self._inversion > _AFFORDABLE
+        return self._terms + self._inversion > _AFFORDABLE
+
+    @property
+    def _terms(self) -> float:
+        """Binomial probabilities to be added up for each coverage."""
+        return sum(64 + 11 * math.sqrt(kind.n) for kind in self.kinds)
 
     @property
     def _inversion(self) -> float:
@@ -74,7 +81,9 @@ class OneVoteEach:
         -------
         array
         """
-        p, q = self._integrated(c, rest) if self.is_long else self._summed(c)
+        work = min(_EACH * self._terms, COST * len(self.kinds)) + 5 * self._inversion
+        self.effort.spend(work * c.size, f"{len(self.kinds):,} kinds of sites")
+        p, q = self._summed(c) if self._terms <= _FEW else self._integrated(c, rest)
         counts = np.array(list(self.kinds.values()))
         return at_least(self.needed, p, q, _without(self.max_faulty, p, counts))
 
@@ -84,8 +93,6 @@ class OneVoteEach:
         return p, q
 
     def _integrated(self, c: Floats, rest: float) -> tuple[Floats, Floats]:
-        work = COST * len(self.kinds) + 5 * self._inversion
-        self.effort.spend(work * c.size, f"{len(self.kinds):,} kinds of sites")
         p = np.zeros((c.size, len(self.kinds)))
         p[:, self._finite] = self._numbers.below(c, rest).T
         return p, 1 - p
@@ -162,8 +169,23 @@ def _characteristic(p: Floats, q: Floats, counts: Ints, period: int) -> NDArray[
     product = np.ones((len(p), turn.size), dtype=np.complex128)
     for g in range(p.shape[1]):
         factor = q[:, g, None] + p[:, g, None] * turn
-        product *= factor if np.all(counts[:, g] == 1) else factor ** counts[:, g, None]
+        fewest = int(counts[:, g].min())
+        product *= _power(factor, fewest)
+        if (more := counts[:, g] - fewest).any():
+            product *= factor ** more[:, None]
     return product
+
+
+def _power(factor: NDArray[np.complex128], exponent: int) -> NDArray[np.complex128]:
+    """By squaring, which is faster than logarithms."""
+    found = np.ones_like(factor)
+    while exponent:
+        if exponent % 2:
+            found *= factor
+        exponent //= 2
+        if exponent:
+            factor = factor * factor
+    return found
 
 
 def _without(max_faulty: int, p: Floats, counts: Ints) -> Ints:

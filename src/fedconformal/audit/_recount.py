@@ -5,10 +5,11 @@ neighbours' ratios, or integrals of their own; votes of unequal sites by Fourier
 the double-exponential rule: no special function and no law of the package is used a second time.
 """
 
+import math
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 
@@ -48,6 +49,10 @@ class Recount:
         How many sites may be arbitrary.
     weights : sequence of int, or of sequences of int, optional
         Votes of every number of a site, or of each; one by default.
+    counts : sequence of int, optional
+        How many sites each entry stands for; one by default.
+    effort : Effort, optional
+        Where the cost is added up; several recounts may share one.
     tick : callable
         Called now and then while this works.
 
@@ -68,15 +73,14 @@ class Recount:
     server_rank: int
     max_faulty: int = 0
     weights: Sequence[Entry] | None = None
+    counts: Sequence[int] | None = None
+    effort: Effort = field(default_factory=Effort)
     tick: Tick = lambda: None
 
     @cached_property
     def _sites(self) -> Sites:
-        return Sites.of(self.sizes, self.ranks, self.weights, self.server_rank, self.max_faulty)
-
-    @cached_property
-    def _effort(self) -> Effort:
-        return Effort()
+        given = (self.sizes, self.ranks, self.weights, self.counts)
+        return Sites.of(*given, self.server_rank, self.max_faulty)
 
     @cached_property
     def certain(self) -> Fraction | None:
@@ -107,7 +111,12 @@ class Recount:
         """Whether mean and variance can be had in whole numbers within seconds."""
         if self.certain is not None or self._beta is not None:
             return True
-        return self.honest is not None and cost(self.honest, bits=self.honest.n_points) < AFFORDABLE
+        return self._moments_cost < AFFORDABLE and self.effort.allows(self._moments_cost)
+
+    @cached_property
+    def _moments_cost(self) -> float:
+        honest = self.honest
+        return math.inf if honest is None else cost(honest, bits=honest.n_points, all_points=True)
 
     @property
     def _beta(self) -> tuple[int, int] | None:
@@ -150,21 +159,27 @@ class Recount:
             return Fraction(rank, n + 1), Fraction(rank * (n - rank + 1), (n + 1) ** 2 * (n + 2))
         if self.honest is None:
             raise ValueError("the worst choice of faulty sites is not the same at every coverage")
+        self.effort.spend(self._moments_cost, f"{self.honest.n_sites:,} sites")
         return counted_moments(self.honest)
 
     def countable_at(self, level: Fraction) -> bool:
         """Whether the cdf at this level can be had in whole numbers within seconds."""
         if self.certain is not None:
             return True
+        work = self._cdf_cost(level)
+        return work < AFFORDABLE and self.effort.allows(work)
+
+    def _cdf_cost(self, level: Fraction) -> float:
         sites = self._sites
         whole = Honest(sites.finite, sites.server_rank - sites.max_faulty)
         tried = 1 if sites.one_vote_each else len(sites.choices)
-        return tried * cost(whole, bits=level.denominator.bit_length()) < AFFORDABLE
+        return tried * cost(whole, bits=level.denominator.bit_length())
 
     def exact_cdf(self, level: Fraction) -> Fraction:
         """P(coverage <= level) as a fraction."""
         if self.certain is not None:
             return 1 - self.certain
+        self.effort.spend(self._cdf_cost(level), f"{self._sites.n_sites:,} sites")
         return max(counted_cdf(honest, level) for honest in self._tried(level))
 
     def _tried(self, level: Fraction) -> list[Honest]:
@@ -185,10 +200,10 @@ class Recount:
         sites = self._sites
         if sites.one_vote_each:
             needed = sites.server_rank - sites.max_faulty
-            law = OneVoteEach(sites.kinds, needed, sites.max_faulty, self._effort)
+            law = OneVoteEach(sites.kinds, needed, sites.max_faulty, self.effort)
             if not law.is_long or sites.n_choices > MOST_CHOICES:
                 return law
-        return VoteLaw(sites.finite, sites.choices, self._effort)
+        return VoteLaw(sites.finite, sites.choices, self.effort)
 
     def cdf(self, c: Floats, rest: float = 0.0) -> Floats:
         """P(coverage <= c) for coverages strictly between 0 and 1."""

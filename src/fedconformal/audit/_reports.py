@@ -4,8 +4,10 @@ import math
 from collections.abc import Sequence
 
 from fedconformal._text import quoted
+from fedconformal.audit._answers import named
+from fedconformal.audit._due import due, fitting
 from fedconformal.audit._finding import Finding
-from fedconformal.documents import Calibration, Report, is_signed_by
+from fedconformal.documents import Calibration, Report
 
 
 def of_reports(calibration: Calibration, reports: Sequence[Report]) -> list[Finding]:
@@ -15,14 +17,14 @@ def of_reports(calibration: Calibration, reports: Sequence[Report]) -> list[Find
     digests = {received.site: received.report for received in calibration.reports}
     used = [by_digest.get(digests.get(answer.site, "")) for answer in calibration.answers]
     there = [report for report in used if report is not None]
-    complete = len(there) == len(used) > 0
+    complete = len(there) == len(used)
     found = [Finding("the reports are those that were calibrated", f"{len(there)} of {len(used)}", complete)]
     if not complete:
         return found
     found.append(_fitting(calibration, there, label))
     if found[-1].holds:
         found += _thresholds(calibration, there, label)
-    return found + (_signed(calibration, there) if label is None else [])
+    return found
 
 
 def _fitting(calibration: Calibration, reports: Sequence[Report], label: str | None) -> Finding:
@@ -32,7 +34,7 @@ def _fitting(calibration: Calibration, reports: Sequence[Report], label: str | N
         said = None if part is None else (report.plan, report.site, part.n, part.ranks)
         if said != (calibration.plan.answered_digest, answer.site, answer.n, answer.ranks):
             differ.append(answer.site)
-    found = f"not {', '.join(differ[:5])}" if differ else "all of them"
+    found = f"not {named(differ)}" if differ else "all of them"
     return Finding("the reports say what the answers say", found, not differ)
 
 
@@ -65,50 +67,46 @@ def _reached(ballots: Sequence[tuple[float, int]], votes: int) -> float:
     return math.inf
 
 
-def _signed(calibration: Calibration, reports: Sequence[Report]) -> list[Finding]:
-    keys = {key.site: key.public_key for key in calibration.plan.keys or ()}
-    if not keys:
-        return []
-    signed = sum(is_signed_by(report, keys[report.site]) for report in reports if report.site in keys)
-    claim = "every report is signed with its site's key"
-    return [Finding(claim, f"{signed} of {len(reports)}", signed == len(reports))]
-
-
-def of_groups(calibration: Calibration, reports: Sequence[Report]) -> tuple[list[Finding], list[Report]]:
-    """Whether the reports are those that were calibrated, whole, from these sites, for this plan, signed."""
+def of_whole(calibration: Calibration, reports: Sequence[Report]) -> list[Finding]:
+    """Whether the reports at hand are those that counted, of their sites and for this plan."""
     by_digest = {report.digest: report for report in reports}
     there = [(received, by_digest.get(received.report)) for received in calibration.reports]
     found = [(received, report) for received, report in there if report is not None]
-    plan = calibration.plan
-    fitting = [
-        report for received, report in found if (report.site, report.plan) == (received.site, plan.digest)
+    digest = calibration.plan.answered_digest
+    fitting_ones = [
+        report for received, report in found if (report.site, report.plan) == (received.site, digest)
     ]
-    findings = [
+    return [
         Finding(
             "the reports are those that counted", f"{len(found)} of {len(there)}", len(found) == len(there)
         ),
         Finding(
             "every report is of its site and for this plan",
-            f"{len(fitting)} of {len(found)}",
-            len(fitting) == len(found),
+            f"{len(fitting_ones)} of {len(found)}",
+            len(fitting_ones) == len(found),
         ),
-        _accounted(calibration, fitting),
-        *_signed(calibration, [report for _, report in found]),
     ]
-    return findings, [report for _, report in found]
 
 
-def _accounted(calibration: Calibration, reports: Sequence[Report]) -> Finding:
-    """Whether a number was left out of its group after the fact."""
-    accounted = {
-        part.label: {*(answer.site for answer in part.answers), *(refusal.source for refusal in part.refused)}
-        for part in calibration.parts
-    }
-    dropped = [
-        f"{report.site} in {quoted([label])}"
-        for report in reports
-        for label in report.by_label
-        if label is not None and report.site not in accounted.get(label, ())
+def of_left_out(calibration: Calibration, reports: Sequence[Report]) -> Finding:
+    """Whether something at hand was left out after the fact, or refused although it fits the plan."""
+    claim = "everything at hand that fits the plan was counted"
+    try:
+        whole = fitting(calibration, reports)
+    except ImportError as error:
+        return Finding(claim, str(error), None)
+    groups = calibration.by_label if calibration.plan.is_grouped else {calibration.label: calibration}
+    left_out = [
+        _place(site, label, calibration)
+        for label, found in groups.items()
+        for site in sorted(due(found.plan, label, whole).keys() - {answer.site for answer in found.answers})
     ]
-    found = f"not {', '.join(dropped[:5])}" if dropped else "all of them"
-    return Finding("every number in them was counted or refused", found, not dropped)
+    return Finding(claim, f"not {named(left_out)}" if left_out else "all of it", not left_out)
+
+
+def _place(site: str, label: str | None, calibration: Calibration) -> str:
+    """Which number was left out, and why if that is said."""
+    refusals = calibration.refused if label is None else calibration.by_label[label].refused
+    reasons = [refusal.reason for refusal in refusals if refusal.source == site]
+    where = site if label is None else f"{site} in {quoted([label])}"
+    return f"{where}, refused as {quoted(reasons[:1])}" if reasons else where

@@ -104,13 +104,18 @@ class Sites:
         sizes: Sequence[int],
         ranks: Sequence[Entry],
         weights: Sequence[Entry] | None,
+        counts: Sequence[int] | None,
         server_rank: int,
         max_faulty: int,
     ) -> "Sites":
-        """From one entry for each site; votes are counted in the largest unit that all are multiples of."""
+        """From one entry for each site, or for so many alike; votes are counted in their largest unit."""
         each = [1] * len(sizes) if weights is None else map(_hashable, weights)
+        alike = [1] * len(sizes) if counts is None else counts
+        rows = Counter[tuple[int, int | tuple[int, ...], int | tuple[int, ...]]]()
+        for *row, count in zip(sizes, map(_hashable, ranks), each, alike, strict=True):
+            rows[row[0], row[1], row[2]] += count
         given = Counter[Kind]()
-        for row, count in Counter(zip(sizes, map(_hashable, ranks), each, strict=True)).items():
+        for row, count in rows.items():
             given[_kind(*row)] += count
         asked = {kind: count for kind, count in given.items() if kind.votes}
         unit = math.gcd(*(vote for kind in asked for vote in kind.votes)) or 1

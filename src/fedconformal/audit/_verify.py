@@ -1,29 +1,52 @@
 """Every claim of a calibration, one after the other."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 
+from pydantic import ValidationError
+
 from fedconformal._text import count, quoted
+from fedconformal.audit._advice import of_advice
+from fedconformal.audit._answers import of_answers, of_received
+from fedconformal.audit._assumptions import of_assumptions
+from fedconformal.audit._claim import Claim
 from fedconformal.audit._coverage import coverage
+from fedconformal.audit._due import releases
+from fedconformal.audit._effort import Effort
+from fedconformal.audit._election import of_votes
 from fedconformal.audit._finding import Finding
-from fedconformal.audit._reports import of_groups, of_reports
-from fedconformal.documents import Calibration, Plan, Report
+from fedconformal.audit._reports import of_left_out, of_reports, of_whole
+from fedconformal.audit._signatures import of_coordinator, of_sites
+from fedconformal.documents import Calibration, Report, check_public_key, first_problem
 
 
-def verify(calibration: Calibration, reports: Sequence[Report] | None = None) -> list[Finding]:
-    """Check the coverage that a calibration promises, and whether it fits its plan and its reports.
+def verify(
+    calibration: Calibration,
+    reports: Sequence[Report] | None = None,
+    *,
+    signers: Sequence[str] = (),
+    effort: float = 1.0,
+) -> list[Finding]:
+    """Check everything that a calibration says, as far as it can be recomputed.
 
     The law is counted anew with code that shares nothing with the one that made the plan: in whole numbers
     where the federation is small enough, else by sums of binomial probabilities and double-exponential
-    integration. With the reports at hand their digests and signatures are checked, and the thresholds are
-    recomputed from them.
+    integration. Answers, missing sites, assumptions and signatures are compared with the plan. With the
+    reports at hand, the thresholds are recomputed from them, and nothing that fits may have been left out.
 
     Parameters
     ----------
     calibration : Calibration
-        Whose claim is to be recounted.
+        Whose claim is to be recounted. Of one group taken out of a calibration, what concerns the whole,
+        such as its assumptions and signatures, is not looked at.
     reports : sequence of Report, optional
         What the sites sent.
+    signers : sequence of str, optional
+        Public keys, of which one must have signed the calibration.
+    effort : float
+        A recount that would take longer than about a second is given up, and the claim is not counted;
+        this is by how much longer it may take.
 
     Returns
     -------
@@ -38,87 +61,76 @@ def verify(calibration: Calibration, reports: Sequence[Report] | None = None) ->
     >>> all(finding.holds for finding in fc.audit.verify(fc.calibrate(chosen, reports), reports))
     True
     """
-    if calibration.plan.is_grouped:
-        return _verify_groups(calibration, reports)
-    findings = _verify_alone(calibration)
+    for key in signers:
+        check_public_key("signers", key)
+    if calibration.label is None and (broken := _broken(calibration)) is not None:
+        return [broken]
+    findings = _groups(calibration, reports, Effort(effort))
+    if calibration.label is not None:
+        return findings
+    return [
+        *findings,
+        of_received(calibration),
+        of_assumptions(calibration),
+        *of_coordinator(calibration, signers),
+        *of_sites(calibration),
+    ]
+
+
+def _broken(calibration: Calibration) -> Finding | None:
+    """What makes this no calibration at all; one that was read from a file is one."""
+    content = calibration.model_dump_json(exclude_defaults=True, warnings=False)
+    try:
+        Calibration.model_validate_json(content)
+    except ValidationError as error:
+        return Finding("the parts of the calibration fit together", first_problem(error), False)
+    return None
+
+
+def _groups(calibration: Calibration, reports: Sequence[Report] | None, effort: Effort) -> list[Finding]:
+    """What is claimed for all points, or group by group."""
+    if not calibration.plan.is_grouped:
+        findings = _alone(calibration, reports, effort)
+        return findings if reports is None else [*findings, of_left_out(calibration, reports)]
+    findings = []
     if reports is not None:
-        findings += of_reports(calibration, reports)
-    return findings
-
-
-def _verify_alone(calibration: Calibration) -> list[Finding]:
-    findings = [_ranks(calibration), _missing(calibration)]
-    for i in range(len(calibration.levels)):
-        findings.append(coverage(calibration, i))
-        findings += _planned_rank(calibration, i)
-    findings.append(_monotone(calibration))
-    return findings
-
-
-def _verify_groups(calibration: Calibration, reports: Sequence[Report] | None) -> list[Finding]:
-    findings, counted = ([], None) if reports is None else of_groups(calibration, reports)
+        findings += [*of_whole(calibration, reports), of_left_out(calibration, reports)]
     for label, found in calibration.by_label.items():
-        if not found.is_calibrated:
-            inside = [_too_few(found)]
-        else:
-            inside = _verify_alone(found)
-            if counted is not None:
-                inside += of_reports(found, counted)
+        inside = _alone(found, reports, effort)
         findings += [replace(each, claim=f"{quoted([label])}: {each.claim}") for each in inside]
     return findings
 
 
+def _alone(calibration: Calibration, reports: Sequence[Report] | None, effort: Effort) -> list[Finding]:
+    findings = of_answers(calibration)
+    if calibration.is_calibrated:
+        for i in range(len(calibration.levels)):
+            claim = Claim(calibration, i, effort)
+            findings += [coverage(claim), *of_votes(claim), *of_advice(claim)]
+        findings += [_monotone(calibration), *_released(calibration)]
+    else:
+        findings.append(_too_few(calibration))
+    return findings if reports is None else findings + of_reports(calibration, reports)
+
+
+def _released(calibration: Calibration) -> list[Finding]:
+    """What private sites send is an edge of the plan's bins, and so is a threshold."""
+    if calibration.plan.privacy is None:
+        return []
+    allowed = {*releases(calibration.plan), math.inf}
+    strange = [found.threshold for found in calibration.levels if found.threshold not in allowed]
+    found = f"not {strange[0]!r}" if strange else count(len(calibration.levels), "level")
+    return [Finding("every threshold is something that a site can release", found, not strange)]
+
+
 def _too_few(calibration: Calibration) -> Finding:
-    fewest = calibration.plan.fewest_answers
+    fewest, levels = calibration.plan.fewest_answers, calibration.levels
+    bare = all(found.threshold == math.inf and found.advice is None for found in levels)
     return Finding(
         "too few answers, so the whole space",
         f"{calibration.n_answers} answered, {fewest} needed",
-        calibration.n_answers < fewest,
+        calibration.n_answers < fewest and bare,
     )
-
-
-def _ranks(calibration: Calibration) -> Finding:
-    plan = calibration.plan
-    wrong = []
-    for answer in calibration.answers:
-        try:
-            expected = plan.ranks_for(answer.n, site=answer.site)
-        except ValueError as error:
-            wrong.append(str(error))
-            continue
-        votes = plan.part.votes_for(answer.n, site=answer.site)
-        if expected != answer.ranks:
-            wrong.append(f"{answer.site}: ranks {list(answer.ranks)} instead of {list(expected)}")
-        elif votes != answer.votes:
-            wrong.append(f"{answer.site}: votes {list(answer.votes)} instead of {list(votes)}")
-    found = wrong[0] if wrong else f"{calibration.n_answers} answers"
-    return Finding("every answer has the plan's ranks for its size", found, not wrong)
-
-
-def _missing(calibration: Calibration) -> Finding:
-    plan = calibration.plan
-    found = f"{calibration.n_answers} answered, {calibration.n_missing} missing"
-    return Finding("answers and missing sites make up the plan", found, _makes_up(plan, calibration))
-
-
-def _makes_up(plan: Plan, calibration: Calibration) -> bool:
-    names = plan.part.asked_names
-    if names is not None and calibration.part.aggregated is None:
-        there, missing = {answer.site for answer in calibration.answers}, set(calibration.missing)
-        whole = there | missing == set(names) and not there & missing
-        return whole and calibration.n_missing == len(calibration.missing)
-    if plan.n_sites is not None and not plan.is_open:
-        return bool(calibration.n_answers + calibration.n_missing == plan.part.n_asked)
-    return bool(calibration.n_missing == max(0, (plan.n_sites or 0) - calibration.n_answers))
-
-
-def _planned_rank(calibration: Calibration, i: int) -> list[Finding]:
-    """When everybody answered, the server needs the votes that the plan fixed before."""
-    planned, level = calibration.plan.levels[i].server_rank, calibration.levels[i]
-    if planned is None or calibration.n_answers != calibration.plan.part.n_asked:
-        return []
-    claim = f"level {level.confidence_level!r}: the server kept the plan's rank"
-    return [Finding(claim, f"{level.server_rank}, planned {planned}", level.server_rank == planned)]
 
 
 def _monotone(calibration: Calibration) -> Finding:

@@ -6,12 +6,16 @@ from fractions import Fraction
 
 from fedconformal.audit._sites import Honest, Kind
 
-AFFORDABLE = 6e9
-"""Digit operations that counting in whole numbers may cost: a second or two."""
+AFFORDABLE = 4e8
+"""Work that counting in whole numbers may cost, in the units of `Effort`: a fraction of a second."""
+
+_MOST_SITES = 20_000  # that are added one after the other
+_STEP = 600  # work of adding one site to one sum, whatever its size
+_SHORT = 70  # digits up to which long numbers are multiplied in the plain way
 
 
-def cost(honest: Honest, *, bits: int) -> float:
-    """Digit operations of a count in whole numbers, when a point takes so many bits.
+def cost(honest: Honest, *, bits: int, all_points: bool = False) -> float:
+    """The work of a count in whole numbers, when a point takes so many bits.
 
     Parameters
     ----------
@@ -19,6 +23,8 @@ def cost(honest: Honest, *, bits: int) -> float:
         The sites that are counted, and the votes they must reach.
     bits : int
         Bits that a point adds to a number.
+    all_points : bool
+        Whether the ways are told apart by how many points are chosen, as for moments.
 
     Returns
     -------
@@ -26,10 +32,18 @@ def cost(honest: Honest, *, bits: int) -> float:
         To be compared with ``AFFORDABLE``.
     """
     m, total = honest.n_sites, honest.n_points
+    if m > _MOST_SITES:
+        return math.inf
     numbers, largest = max(len(kind.ranks) for kind in honest.kinds), max(kind.n for kind in honest.kinds)
-    sums = min(honest.votes, honest.needed, (numbers + 1) ** min(m, 64))
-    single, whole = total / m * bits / 30, total * bits / 30
-    return float(m * sums * numbers * (100 + single * whole) + numbers * largest * (largest * bits / 30))
+    most, single = max(1, min(honest.votes, honest.needed)), total / m * bits / 30
+    product = single * min(1.0, (_SHORT / max(single, 1.0)) ** 0.42) + 2
+    reducing = 2 * (total * bits / 30) ** 2  # the fraction to its lowest terms
+    work = total * (_STEP + 0.02 * total**2) if all_points else reducing
+    work += numbers * largest * (_STEP + largest * bits / 30)
+    for i in range(m):
+        sums = min(most, (numbers + 1) ** min(i, 64))
+        work += sums * (numbers + 1) * (_STEP + product * single * i)
+    return work
 
 
 def counted_moments(honest: Honest) -> tuple[Fraction, Fraction]:

@@ -20,6 +20,13 @@ def verify(
     reports: Annotated[
         list[Path] | None, typer.Option(help="Report files or directories: verifies the thresholds too.")
     ] = None,
+    signer: Annotated[
+        list[str] | None,
+        typer.Option(help="Public key that must have signed the calibration; of several, one of them."),
+    ] = None,
+    effort: Annotated[
+        float, typer.Option(min=1.0, max=1e6, help="How many seconds a recount may take, about.")
+    ] = 1.0,
     json: Json = False,
 ) -> None:
     """Recompute the claim of a calibration by an independent path."""
@@ -28,7 +35,7 @@ def verify(
 
     claimed, given = Calibration.read(calibration), _given(reports)
     with working("recounting"):
-        findings = audit.verify(claimed, given)
+        findings = audit.verify(claimed, given, signers=signer or (), effort=effort)
     verified = _is_verified(findings)
     if json:
         print_json({"verified": verified, "findings": [finding.as_dict() for finding in findings]})
@@ -63,6 +70,6 @@ def _show(findings: Sequence["Finding"], *, can_do_more: bool) -> None:
     if _is_verified(findings):
         print("verified")
     elif left and not any(finding.holds is False for finding in findings):
-        print(f"not verified: this auditor does not know how to count {count(left, 'claim')}")
+        print(f"not verified: this auditor could not count {count(left, 'claim')}")
     else:
         print("not verified")

@@ -3,20 +3,27 @@
 from collections.abc import Iterator
 
 from fedconformal._text import listed
-from fedconformal.protocol import assumption_sentences
+from fedconformal.documents import Calibration
+from fedconformal.protocol import assumption_sentences, assumptions_of
 from fedconformal.web._html import Markup, listing, section, tag
 from fedconformal.web.certificates._claim import Certified
 
 
 def assumptions(it: Certified) -> Markup:
-    """Return the assumptions of a calibration, as the protocol says them, and what remains to trust."""
+    """Return what follows from the plan and from who answered, as the protocol says it, and what is left."""
     return section(
         "What it rests on",
         tag("p", "The promise holds if all of the following is true."),
-        listing("ol", assumption_sentences(it.calibration)),
+        listing("ol", assumption_sentences(_recomputed(it))),
         tag("h3", "What no software can see"),
         listing("ul", _unseen(it)),
     )
+
+
+def _recomputed(it: Certified) -> Calibration:
+    """The calibration with the codes that follow from its plan, whatever it says itself."""
+    missing = max(claim.calibration.n_missing for claim in it.claims)
+    return it.calibration.model_copy(update={"assumptions": assumptions_of(it.plan, missing)})
 
 
 def _unseen(it: Certified) -> Iterator[str]:

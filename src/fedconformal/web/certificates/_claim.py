@@ -185,5 +185,5 @@ class Certified:
 
     @property
     def not_counted(self) -> int:
-        """How many claims the auditor does not know how to count again."""
+        """How many claims the auditor could not count again."""
         return sum(finding.holds is None for finding in self.findings)

@@ -4,7 +4,8 @@ import base64
 from collections.abc import Iterator
 
 from fedconformal._text import count
-from fedconformal.web._html import Markup, section, table, tag
+from fedconformal.documents import Calibration, Plan
+from fedconformal.web._html import Markup, join, section, table, tag
 from fedconformal.web.certificates._claim import Certified
 
 _COMMANDS = "pip install 'fedconformal[cli]'\nfedconformal verify calibration.json"
@@ -16,8 +17,9 @@ def findings(it: Certified) -> Markup:
         "How to check it",
         tag(
             "p",
-            "When this page was made, the claim was counted again by code that shares nothing with the code "
-            "that made it:",
+            "When this page was made, the calibration was checked against its plan, and the coverage was "
+            "counted again by code of its own: it uses none of the laws, searches and bounds that the plan "
+            "was made with. What the two have in common is how a file is read, and libraries of others.",
         ),
         _table(it),
         *_not_counted(it),
@@ -50,7 +52,8 @@ def _not_counted(it: Certified) -> Iterator[Markup]:
         yield tag(
             "p",
             f"{count(it.not_counted, 'claim')} could not be counted again, because this code does not know "
-            "how. Ask whoever made the calibration for a check of your own.",
+            "how, or would take too long: the table says which. “fedconformal verify --effort 60” takes "
+            "longer; for what it does not know, ask whoever made the calibration for a check of your own.",
             class_="warning",
         )
 
@@ -62,5 +65,20 @@ def _link(it: Certified) -> Markup:
 
 
 def _digests(it: Certified) -> Markup:
-    rows = [("calibration", it.calibration.digest), ("plan", it.plan.digest)]
-    return table(("document", "SHA-256 digest"), rows, caption="Digests")
+    documents = (("calibration", it.calibration), ("plan", it.plan))
+    rows = [(name, document.digest, _signer(document)) for name, document in documents]
+    headers = ("document", "SHA-256 digest", "signed with the key")
+    return join([table(headers, rows, caption="Digests"), table(("", ""), _round(it), caption="The round")])
+
+
+def _signer(document: Plan | Calibration) -> str:
+    """Whose signature was found; one that is not valid would have stopped this page."""
+    return document.signer or "not signed"
+
+
+def _round(it: Certified) -> Iterator[tuple[str, str]]:
+    """What tells this round from others."""
+    plan = it.plan
+    yield "round", plan.round or "the plan has no id of its own: another round with the same wishes is alike"
+    yield "model, by the digest of its file", plan.model or "the plan does not say"
+    yield "reports were taken until", plan.expires or "the plan does not end"

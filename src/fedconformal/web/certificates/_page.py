@@ -41,8 +41,7 @@ def certificate(calibration: Calibration) -> str:
     Raises
     ------
     NotVerifiedError
-        If a claim does not hold. A claim that the auditor does not know how to count is no reason; the page
-        says so.
+        If a claim does not hold. A claim that the auditor could not count is no reason; the page says so.
 
     Examples
     --------

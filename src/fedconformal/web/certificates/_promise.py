@@ -72,8 +72,8 @@ def _not_counted(it: Certified) -> Iterator[Markup]:
     if it.not_counted:
         yield tag(
             "p",
-            f"{count(it.not_counted, 'claim')} of this calibration could not be counted again, because the "
-            "auditor’s code does not know how: see “How to check it”.",
+            f"{count(it.not_counted, 'claim')} of this calibration could not be counted again: see “How to "
+            "check it”.",
             class_="warning",
         )
 
@@ -159,8 +159,8 @@ def _why_endless(level: LevelClaim) -> str:
         return "The report that the server had to keep was itself infinite."
     advice = level.found.advice
     ways = [
-        *([f"{advice.n_points:,} points at every site"] if advice.n_points else []),
-        *([f"{advice.n_sites:,} sites of the smallest size"] if advice.n_sites else []),
+        *([f"{count(advice.n_points, 'point')} at every site"] if advice.n_points else []),
+        *([f"{count(advice.n_sites, 'site')} of the smallest size"] if advice.n_sites else []),
         *([f"a privacy loss ε of {advice.epsilon:g}"] if advice.epsilon else []),
     ]
     what = f"It would take {' or '.join(ways)}." if ways else "The search found no size that would do."

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from fedconformal._text import count, listed
+from fedconformal.audit import SIGNED_REPORTS
 from fedconformal.documents import Answer
 from fedconformal.web._html import Markup, section, table, tag
 from fedconformal.web.certificates._claim import Certified, Claim
@@ -39,11 +40,7 @@ def _who(it: Certified) -> Iterator[str]:
     else:
         yield _answered_and_missing(it.claims[0])
     yield from _allowed_wrong(it)
-    yield (
-        "Every report was signed with its site’s key."
-        if it.calibration.authenticated
-        else "The reports were not signed."
-    )
+    yield _signed(it)
     if any(claim.has_votes for claim in it.claims):
         yield (
             "Votes were counted: the threshold is the smallest number sent at which the votes of all numbers "
@@ -51,6 +48,18 @@ def _who(it: Certified) -> Iterator[str]:
         )
     yield from _not_asked(it)
     yield from _silence(it)
+
+
+def _signed(it: Certified) -> str:
+    """What the auditor found of the sites' signatures; a wrong one would have stopped this page."""
+    if any(claim.calibration.part.aggregated is not None for claim in it.claims):
+        return "The answers came as a sum, which nobody signs."
+    if it.plan.keys is None:
+        return "The reports were not signed."
+    found = {finding.claim: finding for finding in it.findings}.get(SIGNED_REPORTS)
+    if found is None or not found.holds:
+        return "The plan asks for signed reports; whether they were signed could not be checked here."
+    return "Every report was signed with its site’s key."
 
 
 def _answered_and_missing(claim: Claim) -> str:
@@ -175,7 +184,7 @@ def _ranks(ranks: Sequence[Sequence[int]]) -> str:
 def _aggregated(it: Certified) -> Iterator[Markup]:
     for claim in it.claims:
         for part in claim.calibration.part.aggregated or ():
-            who = f"{count(part.count, 'site')} of {part.n:,} cases"
+            who = f"{count(part.count, 'site')} of {count(part.n, 'case')}"
             yield tag("p", f"{who}, rank aimed at {_ranks(part.ranks)}")
 
 

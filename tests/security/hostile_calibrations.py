@@ -1,0 +1,159 @@
+"""Calibrations that are as expensive to recount as a document of a few megabytes can be.
+
+As a program, ``hostile_calibrations.py NAME verify|certificate`` answers one of them within limits that the
+operating system enforces, and prints what it found.
+"""
+
+import math
+import sys
+
+import fedconformal as fc
+from fedconformal.documents import (
+    Aggregate,
+    Answer,
+    Calibration,
+    CalibrationPart,
+    Level,
+    Plan,
+    PlanBlock,
+    PlanPart,
+    PrivacyRule,
+    Received,
+    Threshold,
+)
+
+N = 2**40
+
+
+def ranks_at(n, level, numbers=1):
+    """A few ranks round the level, a standard deviation apart."""
+    middle, step = math.ceil(level * (n + 1)), max(1, math.isqrt(int(n * level * (1 - level))))
+    found = {min(max(middle + (i - numbers // 2) * step, 1), n) for i in range(numbers)}
+    return tuple(sorted(found))
+
+
+def calibration(sizes, *, levels=(0.9,), numbers=1, weights=None, part=0.5, **options):
+    """A calibration of sites of these sizes, all of which answered, that nobody has planned."""
+    names = [f"site {i:07}" for i in range(len(sizes))]
+    ranks = [tuple(ranks_at(n, level, numbers) for level in levels) for n in sizes]
+    votes = [None if weights is None else tuple((weights[i],) for _ in levels) for i in range(len(sizes))]
+    totals = [
+        sum(len(each[i]) * (1 if weights is None else weights[j]) for j, each in enumerate(ranks))
+        for i in range(len(levels))
+    ]
+    needed = [max(1, int(part * total)) for total in totals]
+    blocks = tuple(
+        PlanBlock(count=1, n=n, ranks=each, weights=vote, names=(name,))
+        for name, n, each, vote in zip(names, sizes, ranks, votes, strict=True)
+    )
+    planned = tuple(
+        Level(confidence_level=level, server_rank=votes)
+        for level, votes in zip(levels, needed, strict=True)
+    )
+    criterion = options.pop("criterion", "marginal")
+    plan = Plan(parts=(PlanPart(promise=options.pop("promise", "population"), criterion=criterion,
+                                levels=planned, blocks=blocks, **options),))
+    found = tuple(
+        Threshold(confidence_level=level, server_rank=votes, threshold=1.0)
+        for level, votes in zip(levels, needed, strict=True)
+    )
+    answers = tuple(
+        Answer(site=name, n=n, ranks=each, weights=vote)
+        for name, n, each, vote in zip(names, sizes, ranks, votes, strict=True)
+    )
+    return _whole(plan, CalibrationPart(levels=found, answers=answers), names)
+
+
+def summed(count, n, *, levels=(0.9,), edges=100, epsilon=1.0):
+    """Private sites whose answers were added up: the file does not grow with their number."""
+    aimed = tuple(ranks_at(n, level) for level in levels)
+    privacy = PrivacyRule(
+        epsilon=epsilon,
+        mechanism="permute-and-flip",
+        analysis="tight",
+        edges=tuple(float(i) for i in range(1, edges + 1)),
+        one_hot=True,
+    )
+    planned = tuple(
+        Level(confidence_level=level, server_rank=count // 2, quantile="19/20") for level in levels
+    )
+    block = PlanBlock(count=count, n=n, ranks=aimed)
+    plan = Plan(
+        parts=(PlanPart(promise="population", criterion="marginal", levels=planned, blocks=(block,)),),
+        privacy=privacy,
+    )
+    found = tuple(
+        Threshold(confidence_level=level, server_rank=count // 2, threshold=5.0) for level in levels
+    )
+    together = (Aggregate(count=count, n=n, ranks=aimed),)
+    return _whole(plan, CalibrationPart(levels=found, aggregated=together), [])
+
+
+def _whole(plan, part, names):
+    received = tuple(
+        Received(site=name, report=f"sha256:{i:064x}") for i, name in enumerate(names)
+    )
+    return Calibration(
+        plan=plan, parts=(part,), reports=received, assumptions=fc.protocol.assumptions_of(plan, 0)
+    )
+
+
+LEVELS = tuple(round(0.5 + i / 250, 4) for i in range(100))
+
+CASES = {
+    "one huge site": lambda: calibration([N]),
+    "five huge sites": lambda: calibration([N] * 5),
+    "huge sites of different sizes": lambda: calibration([N - i for i in range(1000)]),
+    "sizes of every order": lambda: calibration([int(1.3**i) + 20 for i in range(100)], numbers=5),
+    "huge sites with a delta": lambda: calibration(
+        [N - i for i in range(1000)], criterion="conditional", delta=0.1
+    ),
+    "many sites": lambda: calibration([100 + i % 50 for i in range(5000)]),
+    "many sites of twenty numbers": lambda: calibration([10**6 + i for i in range(1000)], numbers=20),
+    "large weights": lambda: calibration(
+        [10**6 + i for i in range(500)], weights=[2**20 - 3 * i for i in range(500)]
+    ),
+    "large weights of twenty numbers": lambda: calibration(
+        [10**9 + i for i in range(300)], numbers=20, weights=[2**20 - 7 * i for i in range(300)]
+    ),
+    "a hundred levels": lambda: calibration([500 + i for i in range(40)], levels=LEVELS),
+    "a hundred levels of small sites": lambda: calibration([30] * 20, levels=LEVELS),
+    "a hundred levels of twenty numbers": lambda: calibration([N - i for i in range(20)], levels=LEVELS, numbers=20),
+    "many faulty sites": lambda: calibration([1000 + i for i in range(300)], max_faulty=100, part=0.7),
+    "a few faulty sites with weights": lambda: calibration(
+        [1000 + i for i in range(60)], weights=[100 + i for i in range(60)], max_faulty=5, part=0.6
+    ),
+    "tiny sites": lambda: calibration([1 + i % 3 for i in range(3000)], criterion="conditional", delta=0.1),
+    "each of many sites": lambda: calibration(
+        [N - i for i in range(3000)], promise="each-site", criterion="conditional", delta=0.1, part=1.0
+    ),
+    "ten million sites in a sum": lambda: summed(10**7, 300),
+    "huge sites in a sum": lambda: summed(50, N),
+    "ten million huge sites in a sum": lambda: summed(10**7, N),
+    "a hundred levels of a sum": lambda: summed(20, 300, levels=LEVELS, epsilon=100.0),
+}
+
+
+def main(name, what):
+    """Answer one of them; the operating system ends whoever takes more than its share."""
+    import resource
+
+    from fedconformal.web import NotVerifiedError, certificate
+
+    text = CASES[name]().to_json()
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    seconds = math.ceil(used.ru_utime + used.ru_stime + 2)
+    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
+    resource.setrlimit(resource.RLIMIT_DATA, (500 * 2**20, 500 * 2**20))
+    found = Calibration.from_json(text)
+    if what == "verify":
+        print([finding.verdict for finding in fc.audit.verify(found)][:5])
+        return
+    try:
+        print(len(certificate(found)))
+    except NotVerifiedError as error:
+        print(error)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
