@@ -9,7 +9,9 @@ from pydantic import Field, model_validator
 
 from fedconformal._text import quoted
 from fedconformal.documents._base import Document
+from fedconformal.documents._ceilings import MOST_DRAWS, MOST_GROUPS, PLAN, Ceiling
 from fedconformal.documents._labels import check_labels
+from fedconformal.documents._names import check_looks
 from fedconformal.documents._plan_parts import (
     Level,
     PlanBlock,
@@ -24,7 +26,7 @@ from fedconformal.documents._problems import (
     size_sentences,
     unasked_sentences,
 )
-from fedconformal.documents._views import PerSite, Ranks, one_or_all
+from fedconformal.documents._views import Many, PerSite, Ranks, one_or_all
 from fedconformal.laws import CoverageLaw
 from fedconformal.planning import (
     CRITERIA,
@@ -53,14 +55,17 @@ class Plan(Document):
     """
 
     kind: ClassVar[str] = "plan"
+    ceiling: ClassVar[Ceiling] = PLAN
 
     format: Literal["fedconformal/plan"] = "fedconformal/plan"
     version: Literal[1] = 1
-    parts: tuple[PlanPart, ...] = Field(min_length=1, description="one, or one for each group by label")
+    parts: Many[PlanPart] = Field(
+        min_length=1, max_length=MOST_GROUPS, description="one, or one for each group by label"
+    )
     score: ScoreRule | None = Field(
         default=None, description="how all sites compute their scores, where the plan fixes it"
     )
-    keys: tuple[SiteKey, ...] | None = Field(
+    keys: Many[SiteKey] | None = Field(
         default=None, description="then only reports signed with these keys count"
     )
     privacy: PrivacyRule | None = Field(default=None, description="then reports are private")
@@ -68,6 +73,8 @@ class Plan(Document):
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         check_labels([part.label for part in self.parts])
+        check_looks({name for part in self.parts for name in part.site_names or ()})
+        self._check_draws()
         if self.is_grouped:
             self._check_groups()
         if self.keys is not None and sorted(key.site for key in self.keys) != sorted(self.site_names or ()):
@@ -91,6 +98,16 @@ class Plan(Document):
                 if private and any(block.weights != (1,) for block in design.blocks):
                     raise ValueError("in a private plan every site sends one number, of one vote")
         return self
+
+    def _check_draws(self) -> None:
+        """A private answer weighs every bin for each level and group, while it holds the ledger's lock."""
+        edges = 0 if self.privacy is None else len(self.privacy.edges)
+        draws = edges * sum(len(part.levels) for part in self.parts)
+        if draws > MOST_DRAWS:
+            raise ValueError(
+                f"bins times levels times groups must be at most {MOST_DRAWS:,} where reports are private, "
+                f"got {draws:,}"
+            )
 
     def _check_groups(self) -> None:
         if len({tuple(level.confidence_level for level in part.levels) for part in self.parts}) > 1:

@@ -3,10 +3,10 @@
 import zlib
 from functools import lru_cache
 
-from fedconformal.documents import MAX_BYTES, DocumentError, Plan, Report
+from fedconformal.documents import DocumentError, Plan, Report
 
-_LENGTH, _LENGTH_OF_A_NUMBER = 2**16, 2**10
-"""Characters that a report may have, and more for each number that a plan with many groups asks for."""
+_LENGTH_OF_A_LEVEL = 2**10
+"""Characters that a report may take for each level of a group, where a plan has many groups."""
 
 
 def pack_plan(plan: Plan) -> bytes:
@@ -52,7 +52,7 @@ def unpack_plan(packed: object) -> Plan:
 def _unpacked(packed: bytes) -> Plan:
     """Read a plan; simulated sites share a process and get the same one."""
     unpacking = zlib.decompressobj()
-    text = unpacking.decompress(packed, MAX_BYTES)
+    text = unpacking.decompress(packed, Plan.ceiling.largest)
     if not unpacking.eof or unpacking.unused_data:
         raise DocumentError("the plan in the message is cut short, too large, or not alone")
     return Plan.from_json(text)
@@ -87,10 +87,11 @@ def longest_report(plan: Plan) -> int:
     int
         Characters.
     """
-    return max(_LENGTH, _LENGTH_OF_A_NUMBER * len(plan.parts) * len(plan.confidence_levels))
+    wanted = _LENGTH_OF_A_LEVEL * len(plan.parts) * len(plan.confidence_levels)
+    return min(max(Report.ceiling.size, wanted), Report.ceiling.largest)
 
 
-def unpack_report(packed: object, *, longest: int = _LENGTH) -> Report:
+def unpack_report(packed: object, *, longest: int = Report.ceiling.size) -> Report:
     """The report that a reply carries.
 
     Parameters
