@@ -269,11 +269,11 @@ class TestPrivate:
 class TestScore:
     @given(
         st.dictionaries(
-            st.text("abc_", min_size=1, max_size=5),
+            st.text("abc_", min_size=1, max_size=5).filter(str.isprintable),
             st.booleans()
             | st.integers(-10, 10)
             | st.floats(allow_nan=False, allow_infinity=False)
-            | st.text(),
+            | st.text().filter(str.isprintable),
             max_size=3,
         )
     )

@@ -101,14 +101,15 @@ def _told(value: Any, info: ValidationInfo) -> Any:
     return one_line(value, LONGEST_REASON) if info.mode == "python" and isinstance(value, str) else value
 
 
-def _printable(text: str) -> str:
+def printable(text: str) -> str:
+    """Refuse what cannot be shown on one line."""
     if not text.isprintable():
         raise ValueError("must be printable, on one line")
     return text
 
 
 Sentence = Annotated[
-    str, StringConstraints(max_length=LONGEST_REASON), BeforeValidator(_told), AfterValidator(_printable)
+    str, StringConstraints(max_length=LONGEST_REASON), BeforeValidator(_told), AfterValidator(printable)
 ]
 """Words for people, about what somebody else sent: printable, on one line, and not long."""
 

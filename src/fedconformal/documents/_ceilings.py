@@ -7,10 +7,13 @@ what follows from a document, such as its law, as affordable as reading it.
 
 from dataclasses import dataclass
 
-LARGEST_N = 2**40
+LARGEST_N = 2**30
 """No site has more scores than this."""
 
-MOST_SITES = 10**8
+LARGEST_ADVICE = 2**40
+"""No advice, and no denominator of a private quantile, is larger than this."""
+
+MOST_SITES = 10**7
 """No plan has more sites than this; they may have names only as far as these fit into a plan."""
 
 MOST_LEVELS = 100
@@ -24,6 +27,12 @@ MOST_EDGES = 10_000
 
 MOST_DRAWS = 100_000
 """Bins times levels times groups of a private plan: what a site weighs up to draw its answer."""
+
+MOST_LEVELS_OF_GROUPS = 10_000
+"""Levels times groups of a plan."""
+
+MOST_NAMED = 50_000
+"""Names of sites in one list."""
 
 MOST_SENT = 500
 """Numbers that a plan may ask a site for, over all levels, in each group."""

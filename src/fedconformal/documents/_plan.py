@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 
 from fedconformal._text import quoted
 from fedconformal.documents._base import Document
-from fedconformal.documents._ceilings import MOST_DRAWS, MOST_GROUPS, PLAN, Ceiling
+from fedconformal.documents._ceilings import MOST_DRAWS, MOST_GROUPS, MOST_LEVELS_OF_GROUPS, PLAN, Ceiling
 from fedconformal.documents._labels import check_labels
 from fedconformal.documents._names import check_looks
 from fedconformal.documents._plan_parts import (
@@ -74,7 +74,7 @@ class Plan(Document):
     def _consistent(self) -> Self:
         check_labels([part.label for part in self.parts])
         check_looks({name for part in self.parts for name in part.site_names or ()})
-        self._check_draws()
+        self._check_size()
         if self.is_grouped:
             self._check_groups()
         if self.keys is not None and sorted(key.site for key in self.keys) != sorted(self.site_names or ()):
@@ -99,10 +99,12 @@ class Plan(Document):
                     raise ValueError("in a private plan every site sends one number, of one vote")
         return self
 
-    def _check_draws(self) -> None:
+    def _check_size(self) -> None:
         """A private answer weighs every bin for each level and group, while it holds the ledger's lock."""
-        edges = 0 if self.privacy is None else len(self.privacy.edges)
-        draws = edges * sum(len(part.levels) for part in self.parts)
+        levels = sum(len(part.levels) for part in self.parts)
+        if levels > MOST_LEVELS_OF_GROUPS:
+            raise ValueError(f"levels times groups must be at most {MOST_LEVELS_OF_GROUPS:,}, got {levels:,}")
+        draws = levels * (0 if self.privacy is None else len(self.privacy.edges))
         if draws > MOST_DRAWS:
             raise ValueError(
                 f"bins times levels times groups must be at most {MOST_DRAWS:,} where reports are private, "

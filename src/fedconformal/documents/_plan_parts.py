@@ -9,8 +9,17 @@ from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
 from fedconformal._text import count as counted
 from fedconformal._validation import rank_of
-from fedconformal.documents._base import Part, SiteName
-from fedconformal.documents._ceilings import LARGEST_N, MOST_EDGES, MOST_LEVELS, MOST_SENT, MOST_SITES
+from fedconformal.documents._base import Part, SiteName, printable
+from fedconformal.documents._ceilings import (
+    LARGEST_ADVICE,
+    LARGEST_N,
+    MOST_EDGES,
+    MOST_FIELDS,
+    MOST_LEVELS,
+    MOST_NAMED,
+    MOST_SENT,
+    MOST_SITES,
+)
 from fedconformal.documents._labels import Label
 from fedconformal.documents._torsion import has_small_order
 from fedconformal.documents._views import Many, Ranks, Weights, canonical_weights, votes_of
@@ -29,6 +38,7 @@ def _owned(key: str) -> str:
 
 PublicKey = Annotated[str, StringConstraints(pattern=r"^ed25519:[0-9a-f]{64}$"), AfterValidator(_owned)]
 Share = Annotated[str, StringConstraints(pattern=r"^[1-9][0-9]{0,39}/[1-9][0-9]{0,39}$")]
+Word = Annotated[str, StringConstraints(max_length=200), AfterValidator(printable)]
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9-]{0,59}$")]
 Epsilon = Annotated[float, Field(ge=SMALLEST_EPSILON, le=LARGEST_EPSILON)]
 
@@ -37,12 +47,12 @@ class Advice(Part):
     """What would make an infeasible level feasible."""
 
     n_points: int | None = Field(
-        default=None, ge=1, le=LARGEST_N, description="smallest size that would do if every site had it"
+        default=None, ge=1, le=LARGEST_ADVICE, description="smallest size that would do if every site had it"
     )
     n_sites: int | None = Field(
         default=None,
         ge=1,
-        le=LARGEST_N,
+        le=LARGEST_ADVICE,
         description="smallest number of sites of the present (smallest) size that would do",
     )
     epsilon: float | None = Field(default=None, gt=0, description="smallest privacy loss that would do")
@@ -81,7 +91,7 @@ class Level(Part):
         if (self.spacing is None) != (self.numbers == 1):
             raise ValueError("spacing goes with several numbers, and only with them")
         quantile = self.exact_quantile
-        if quantile is not None and (2 * quantile < 1 or quantile.denominator > LARGEST_N):
+        if quantile is not None and (2 * quantile < 1 or quantile.denominator > LARGEST_ADVICE):
             raise ValueError("a quantile must lie in [1/2, 1), with a denominator of at most 2^40")
         return self
 
@@ -110,8 +120,8 @@ class ScoreRule(Part):
 
     name: Name
     parameters: Annotated[
-        dict[str, bool | int | float | str], AfterValidator(lambda given: dict(sorted(given.items())))
-    ] = Field(default={})
+        dict[Word, bool | int | float | Word], AfterValidator(lambda given: dict(sorted(given.items())))
+    ] = Field(default={}, max_length=MOST_FIELDS)
 
     @model_validator(mode="after")
     def _known_parameters(self) -> Self:
@@ -162,7 +172,7 @@ class PlanBlock(Part):
     weights: Weights = Field(
         default=None, description="votes, for each level: of every number, or of each; left out for one each"
     )
-    names: Many[SiteName] | None = None
+    names: Many[SiteName] | None = Field(default=None, max_length=MOST_NAMED)
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -202,7 +212,9 @@ class PlanPart(Part):
     blocks: Many[PlanBlock] | None = Field(
         default=None, description="sites in order; left out while sizes are unknown"
     )
-    names: Many[SiteName] | None = Field(default=None, description="the only sites that an open plan expects")
+    names: Many[SiteName] | None = Field(
+        default=None, max_length=MOST_NAMED, description="the only sites that an open plan expects"
+    )
     expected: int | None = Field(
         default=None, ge=1, le=MOST_SITES, description="how many sites an open plan without names expects"
     )
