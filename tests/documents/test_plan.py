@@ -269,7 +269,7 @@ class TestPrivate:
 class TestScore:
     @given(
         st.dictionaries(
-            st.text("abc_", min_size=1, max_size=5).filter(str.isprintable),
+            st.text("abc_", min_size=1, max_size=5),
             st.booleans()
             | st.integers(-10, 10)
             | st.floats(allow_nan=False, allow_infinity=False)

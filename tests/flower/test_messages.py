@@ -170,6 +170,7 @@ def test_signed_plans_read_the_key_from_the_node_configuration(tmp_path):
     nodes = []
     for name, key in keys.items():
         (tmp_path / name).write_bytes(key.to_pem())
+        (tmp_path / name).chmod(0o600)
         app, config = site(DATA[name], name=name)
         nodes.append((app, {**config, "signing-key": str(tmp_path / name)}))
     expected = fc.calibrate(plan, [fc.report(plan, DATA[name], site=name, key=keys[name]) for name in DATA])
