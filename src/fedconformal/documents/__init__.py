@@ -18,7 +18,7 @@ from fedconformal.documents._calibration import (
     Refusal,
     Threshold,
 )
-from fedconformal.documents._ceilings import LARGEST_N, MOST_SITES, Ceiling
+from fedconformal.documents._ceilings import LARGEST_N, MOST_LEVELS, MOST_SITES, Ceiling
 from fedconformal.documents._check import Check
 from fedconformal.documents._labels import Label, UnknownGroupWarning, label_text, unique_labels
 from fedconformal.documents._plan import Plan
@@ -38,6 +38,7 @@ from fedconformal.documents._views import PerSite, one_or_all, weights_of
 
 __all__ = [
     "LARGEST_N",
+    "MOST_LEVELS",
     "MOST_SITES",
     "Advice",
     "Aggregate",
