@@ -122,7 +122,7 @@ def test_a_half_written_fit_is_never_seen(tmp_path, monkeypatch):
         raise OSError("disk full")
 
     monkeypatch.setattr(np, "savez", broken)
-    with pytest.raises(ValueError, match="one.npz: cannot be written: disk full"):
+    with pytest.raises(ValueError, match=r"one.npz: cannot be written: disk full"):
         fit.save(path)
     assert list(path.parent.iterdir()) == []
     monkeypatch.undo()
