@@ -30,8 +30,8 @@ def proper_form(name: str) -> str:
     """
     if name.isascii() and name.isprintable():
         return name.strip()
-    composed = unicodedata.normalize("NFC", name)
-    return "".join(c for c in composed if c.isprintable() and c not in _INVISIBLE).strip()
+    shown = "".join(c for c in name if c.isprintable() and c not in _INVISIBLE)
+    return unicodedata.normalize("NFC", shown).strip()
 
 
 def look(name: str) -> str:
