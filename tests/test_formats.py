@@ -1,5 +1,6 @@
 """docs/formats.md says what the documents say: every code of an assumption, in its own words."""
 
+import json
 import re
 from itertools import pairwise
 from pathlib import Path
@@ -8,6 +9,8 @@ import numpy as np
 import pytest
 
 import fedconformal as fc
+from documents import fuzz_documents
+from documents.samples import with_digest
 from fedconformal.documents import kinds
 
 PAGE = (Path(__file__).parent.parent / "docs" / "formats.md").read_text()
@@ -91,3 +94,140 @@ def test_the_tables_name_every_field(kind):
     ]
     for field in {name for part in parts for name in part["properties"]} - {"format", "version", "digest"}:
         assert re.search(rf'[`"]{field}["`]', section), field
+
+
+DOCUMENTS = fuzz_documents.originals()
+SAMPLES = [next(each for each in DOCUMENTS if each.kind == kind) for kind in kinds()]
+
+
+def places(content, path=()):
+    """All places in a document, from the outside in."""
+    for key in content if isinstance(content, dict) else range(len(content)):
+        yield (*path, key)
+        if isinstance(content[key], dict | list):
+            yield from places(content[key], (*path, key))
+
+
+def changed(content, path, change):
+    """A copy in which the change was made to what holds the last step of the path; with its digest."""
+    copy = json.loads(json.dumps(content))
+    holder = copy
+    for step in path[:-1]:
+        holder = holder[step]
+    change(holder, path[-1])
+    return json.dumps(with_digest(copy))
+
+
+def refusal(kind, text):
+    with pytest.raises(fc.DocumentError) as caught:
+        kind.from_json(text)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+class TestStrict:
+    """Unknown fields, missing fields, fields that occur twice, NaN, overflow, wrong types: refused."""
+
+    @pytest.mark.parametrize("document", SAMPLES, ids=kinds())
+    @pytest.mark.parametrize("field", ["format", "version"])
+    def test_a_file_without_format_or_version_is_no_document(self, document, field):
+        content, kind = json.loads(document.to_json()), type(document)
+        assert list(content)[:2] == ["format", "version"]
+        right = content[field]
+        assert (
+            refusal(kind, changed(content, (field,), dict.pop)) == f"not a {kind.kind}: {field}: is missing"
+        )
+        for wrong in (None, True, 2, 1.0, "1", [right], {"is": right}, f"{right} ", "fedconformal/other"):
+            said = refusal(
+                kind, changed(content, (field,), lambda holder, key, w=wrong: holder.update({key: w}))
+            )
+            assert said == f"not a {kind.kind}: {field}: must be {right!r}, got {wrong!r}"
+
+    def test_nor_is_a_calibration_whose_plan_has_none(self):
+        found = next(each for each in DOCUMENTS if each.kind == "calibration")
+        content = json.loads(found.to_json())
+        for field in ("format", "version"):
+            said = refusal(fc.Calibration, changed(content, ("plan", field), dict.pop))
+            assert said == f"not a plan: {field}: is missing"
+
+    @pytest.mark.parametrize("document", SAMPLES, ids=kinds())
+    def test_a_document_of_one_kind_is_none_of_another(self, document):
+        for other in {type(each) for each in SAMPLES} - {type(document)}:
+            assert "format: must be" in refusal(other, document.to_json())
+
+    @pytest.mark.parametrize("document", SAMPLES, ids=kinds())
+    @pytest.mark.parametrize("digest", [None, 1, "", [], "sha256:" + "0" * 64])
+    def test_the_digest_must_be_right(self, document, digest):
+        content = json.loads(document.to_json())
+        assert with_digest(content)["digest"] == content["digest"] == document.digest
+        assert "digest" in refusal(type(document), json.dumps({**content, "digest": digest}))
+        del content["digest"]
+        assert "has no digest" in refusal(type(document), json.dumps(content))
+
+    @pytest.mark.parametrize("document", SAMPLES, ids=kinds())
+    @pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999", "9" * 5000])
+    def test_no_number_is_nan_or_overflows(self, document, number):
+        text = document.to_json(indent=None).replace('"version": 1', f'"version": 1, "x": {number}')
+        assert number in text
+        assert "x: Extra inputs" not in refusal(type(document), text)
+
+    @pytest.mark.parametrize("document", SAMPLES, ids=kinds())
+    def test_no_field_occurs_twice(self, document):
+        text = document.to_json(indent=None).replace('"version": 1', '"version": 1, "version": 1')
+        assert refusal(type(document), text) == f"not a {document.kind}: a field occurs twice"
+
+    def test_no_field_is_unknown_anywhere(self):
+        for document in DOCUMENTS:
+            content = json.loads(document.to_json())
+            objects = {path[:-1] for path in places(content) if isinstance(path[-1], str)}
+            for path in objects:
+                if path[-1:] != ("parameters",):
+                    text = changed(
+                        content, (*path, "colour"), lambda holder, key: holder.update({key: "red"})
+                    )
+                    assert "Extra inputs are not permitted" in refusal(type(document), text)
+
+    def test_a_missing_field_is_refused_or_has_its_default(self):
+        """Nothing is guessed: what is read says what was written, and no more."""
+        missed = 0
+        for document in DOCUMENTS:
+            content = json.loads(document.to_json())
+            for path in places(content):
+                text = changed(content, path, lambda holder, key: holder.pop(key))
+                try:
+                    again = type(document).from_json(text)
+                except fc.DocumentError as error:
+                    missed += "Field required" in str(error) or "is missing" in str(error)
+                else:
+                    assert json.loads(again.to_json()) == json.loads(text)
+        assert missed > 100
+
+    def test_a_value_of_another_type_is_refused(self):
+        """Whole numbers pass for floats in JSON; null is the default of what may be left out."""
+        others = {"bool": True, "number": 1.5, "text": "x", "list": [], "object": {}}
+        types = {bool: "bool", int: "number", float: "number", str: "text", list: "list", dict: "object"}
+        for document in DOCUMENTS:
+            content = json.loads(document.to_json())
+            for path in places(content):
+                if "parameters" in path or path[-1] == "digest":
+                    continue
+                found = content
+                for step in path:
+                    found = found[step]
+                for name, other in others.items():
+                    if found not in (None, "Infinity") and name != types[type(found)]:
+                        wrong = changed(content, path, lambda held, key, other=other: _put(held, key, other))
+                        refusal(type(document), wrong)
+
+    @pytest.mark.parametrize(
+        "path",
+        [("parts", 0, "levels", 0, "confidence_level"), ("privacy", "epsilon"), ("privacy", "edges", 0)],
+    )
+    def test_infinity_is_for_values_and_thresholds_only(self, path):
+        found = next(each for each in DOCUMENTS if each.kind == "plan" and each.privacy is not None)
+        text = changed(json.loads(found.to_json()), path, lambda holder, key: _put(holder, key, "Infinity"))
+        assert "valid number" in refusal(fc.Plan, text)
+
+
+def _put(holder, key, value):
+    holder[key] = value

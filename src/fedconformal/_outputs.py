@@ -1,9 +1,12 @@
-"""Files that appear whole or not at all."""
+"""Files that appear whole or not at all, and files that nobody else should be able to read."""
 
 import os
-import tempfile
+import secrets
+import warnings
 from collections.abc import Callable
 from pathlib import Path
+
+from fedconformal._text import one_line
 
 
 def check_free(path: Path, *, force: bool) -> None:
@@ -43,7 +46,7 @@ def write_atomically(path: Path, write: Callable[[Path], object], *, force: bool
     force : bool
         Whether a regular file there may be overwritten.
     mode : int
-        Permissions of the file.
+        Permissions of the file, as far as the umask allows them.
 
     Raises
     ------
@@ -51,20 +54,25 @@ def write_atomically(path: Path, write: Callable[[Path], object], *, force: bool
         If the output may not be written there; nothing is left behind.
     """
     check_free(path, force=force)
+    temporary = path.with_name(f".{path.stem[:40]}.{secrets.token_hex(8)}{path.suffix}")
     try:
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=path.suffix)
-    except OSError as error:
-        raise ValueError(f"{path}: cannot be written: {error.strerror}") from None
-    os.close(handle)
-    temporary = Path(name)
-    try:
+        # The operating system takes off what the umask forbids, as for any other new file.
+        os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, mode))
         write(temporary)
         with temporary.open("rb") as file:
             os.fsync(file.fileno())
-        temporary.chmod(mode)
         _publish(temporary, path, force=force)
+    except (ValueError, TypeError):
+        raise
+    except Exception as error:  # every library has an error of its own for a full disk
+        raise ValueError(f"{path}: cannot be written: {_words(error)}") from None
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def _words(error: Exception) -> str:
+    said = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    return one_line(said or type(error).__name__, 200)
 
 
 def _publish(temporary: Path, path: Path, *, force: bool) -> None:
@@ -91,7 +99,7 @@ def write_text(path: Path, text: str, *, force: bool, mode: int = 0o644) -> None
     force : bool
         Whether a regular file there may be overwritten.
     mode : int
-        Permissions of the file.
+        Permissions of the file, as far as the umask allows them.
 
     Raises
     ------
@@ -101,3 +109,27 @@ def write_text(path: Path, text: str, *, force: bool, mode: int = 0o644) -> None
     write_atomically(
         path, lambda temporary: temporary.write_text(text, encoding="utf-8"), force=force, mode=mode
     )
+
+
+def read_secret(path: Path) -> bytes:
+    """What is in a file that only its owner should be able to read, such as a private key.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+
+    Returns
+    -------
+    bytes
+        Its content, up to 64 KB.
+
+    Warns
+    -----
+    UserWarning
+        If others may read it.
+    """
+    with path.open("rb") as file:
+        if os.name == "posix" and os.fstat(file.fileno()).st_mode & 0o077:
+            warnings.warn(f"{path}: others may read this private key; chmod 600 keeps it yours", stacklevel=2)
+        return file.read(2**16)

@@ -1,5 +1,6 @@
 """Numbers from files: CSV, Parquet or .npy, by column."""
 
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,8 @@ def read_column(path: Path, column: str | None = None, *, nan: bool = False) -> 
     column : str
         The name of the column; a file with one column needs none.
     nan : bool
-        Whether NaN and empty cells are allowed, and become NaN.
+        Whether NaN, empty cells and cells that hold no number are allowed, and become NaN: of private scores
+        no error may tell.
 
     Returns
     -------
@@ -36,17 +38,20 @@ def read_column(path: Path, column: str | None = None, *, nan: bool = False) -> 
     ValueError
         If the file cannot be read, or the column is missing or holds something else.
     """
-    kind = _kind(path)
+    kind, named = _kind(path), True
     if kind == ".npy":
         values = _npy(path, column)
     elif kind == ".parquet":
-        values = _parquet_column(path, column)
+        values = _parquet_column(path, column, nan=nan)
     else:
-        frame = _csv(path)
-        values = _numeric(path, frame, _only(path, frame.columns, column))
+        frame, named = _csv(path, text=nan, ragged=nan)
+        values = _numeric(path, frame, _only(path, frame.columns, column), nan=nan)
     if values.size == 0:
         raise ValueError(f"{path}: no scores in it")
-    return values if nan else _without_nan(path, values)
+    found = values if nan else _without_nan(path, values)
+    if not named:
+        _say_unnamed(path)
+    return found
 
 
 def read_table(path: Path) -> Any:
@@ -78,9 +83,11 @@ def read_table(path: Path) -> Any:
             )
         names = [f"column_{i + 1}" for i in range(array.shape[1])]
         return _polars().DataFrame({name: array[:, i] for i, name in enumerate(names)})
-    frame = _read_parquet(path) if kind == ".parquet" else _csv(path, text=True)
+    frame, named = (_read_parquet(path), True) if kind == ".parquet" else _csv(path, text=True)
     if frame.height == 0:
         raise ValueError(f"{path}: no rows in it")
+    if not named:
+        _say_unnamed(path)
     return frame
 
 
@@ -169,35 +176,49 @@ def _polars() -> Any:
     return need("polars", extra="cli")
 
 
-def _csv(path: Path, *, text: bool = False) -> Any:
-    """A CSV with or without a header line: without, if its first line is all numbers."""
+def _csv(path: Path, *, text: bool = False, ragged: bool = False) -> tuple[Any, bool]:
+    """A CSV, and whether it has a line of names: it has none if its first line is all numbers."""
     separator = "\t" if path.suffix.lower() == ".tsv" else ","
     with path.open("rb") as file:
-        first, second = file.readline(10_000_000), file.readline(10_000_000)
+        first = file.readline(10_000_000)
     try:
-        cells, below = (line.decode("utf-8-sig").strip().split(separator) for line in (first, second))
+        cells = first.decode("utf-8-sig").strip().split(separator)
     except UnicodeDecodeError:
         raise ValueError(f"{path}: is not text in UTF-8") from None
-    header = _is_header(path, cells, below)
+    named = not all(_is_number(cell) for cell in cells)
     types = {"infer_schema": False} if text else {"infer_schema_length": None}
+    encoding = {"truncate_ragged_lines": True, "encoding": "utf8-lossy"} if ragged else {}
     try:
         frame = _polars().read_csv(
-            path, has_header=header, separator=separator, raise_if_empty=False, **types
+            path, has_header=named, separator=separator, raise_if_empty=False, **types, **encoding
         )
     except Exception as error:
         raise ValueError(f"{path}: cannot be read as CSV: {_first_line(error)}") from None
-    return frame if frame.width != 1 else frame.head(frame.height - _blank_end(path, frame))
+    if not named:
+        _check_unnamed(path, cells, frame)
+    return frame if frame.width != 1 else frame.head(frame.height - _blank_end(path, frame)), named
 
 
-def _is_header(path: Path, cells: Sequence[str], below: Sequence[str]) -> bool:
-    """Whether the first line holds names: numbers are none, but pandas may have written 0, 1, 2, ..."""
-    if not all(_is_number(cell) for cell in cells):
-        return True
-    counted = [cell.strip() for cell in cells] == [str(i) for i in range(len(cells))]
-    if counted and any(below) and not all(cell.strip().lstrip("+-").isdigit() for cell in below):
-        shown = ",".join(cells[:5])
-        raise ValueError(f"{path}: is the first line, {shown!r}, names or numbers? Give the columns names")
-    return False
+def _check_unnamed(path: Path, cells: Sequence[str], frame: Any) -> None:
+    """Refuse a first line of numbers that may well be names.
+
+    It may be if its numbers are whole, as those that pandas numbers columns by or as years, and others are
+    not; or if they are in quotes.
+    """
+    whole = all(cell.strip().strip('"').lstrip("+-").isdigit() for cell in cells)
+    if any('"' in cell for cell in cells) or (whole and not all(map(_is_whole, frame))):
+        raise ValueError(f"{path}: does the first line hold names or numbers? Give the columns names")
+
+
+def _say_unnamed(path: Path) -> None:
+    warnings.warn(f"{path}: the first line holds numbers, so it is read as the first row", stacklevel=3)
+
+
+def _is_whole(series: Any) -> bool:
+    """Whether a column holds whole numbers alone; blanks do not count."""
+    if series.dtype != _polars().String:
+        return bool(series.dtype.is_integer() or series.dtype == _polars().Null)
+    return bool(series.drop_nulls().str.contains(r"^\s*[+-]?[0-9]+\s*$").all())
 
 
 def _blank_end(path: Path, frame: Any) -> int:
@@ -225,7 +246,7 @@ def _read_parquet(path: Path) -> Any:
         raise ValueError(f"{path}: cannot be read as Parquet: {_first_line(error)}") from None
 
 
-def _parquet_column(path: Path, column: str | None) -> Floats:
+def _parquet_column(path: Path, column: str | None, *, nan: bool) -> Floats:
     polars = _polars()
     try:
         lazy = polars.scan_parquet(path)
@@ -234,12 +255,13 @@ def _parquet_column(path: Path, column: str | None) -> Floats:
     except Exception as error:
         raise ValueError(f"{path}: cannot be read as Parquet: {_first_line(error)}") from None
     name = _only(path, schema.names(), column)
-    _check_type(path, name, schema[name])
+    if not (nan and schema[name] == polars.String):
+        _check_type(path, name, schema[name])
     values = np.empty(height)
     for start in range(0, height, _BATCH):
         part = lazy.select(name).slice(start, _BATCH).collect()
         values[start : start + part.height] = (
-            part[name].cast(polars.Float64).fill_null(float("nan")).to_numpy()
+            part[name].cast(polars.Float64, strict=not nan).fill_null(float("nan")).to_numpy()
         )
     return values
 
@@ -280,13 +302,13 @@ def _check_type(path: Path, name: str, kind: Any) -> None:
         raise ValueError(f"{path}: column {name!r} must hold numbers, got {kind}")
 
 
-def _numeric(path: Path, frame: Any, name: str) -> Floats:
+def _numeric(path: Path, frame: Any, name: str, *, nan: bool = False) -> Floats:
     polars = _polars()
     series = frame[name]
     if series.dtype == polars.String:
         converted = series.str.strip_chars().cast(polars.Float64, strict=False)
         wrong = converted.is_null() & series.is_not_null()
-        if wrong.any():
+        if wrong.any() and not nan:
             row = wrong.arg_max()
             text = str(series[row])[:40]
             raise ValueError(f"{path}: column {name!r} must hold numbers, got {text!r} in row {row + 1}")

@@ -39,6 +39,34 @@ def plain_spaces(text: str) -> str:
     return text.replace(_SPACE, " ")
 
 
+def visible(text: str, *, keep: str = _SPACE) -> str:
+    """Text that somebody else may have written, with every control character spelled out.
+
+    So no name, label, file name or reason moves a cursor, changes a colour or turns the direction of a line.
+
+    Parameters
+    ----------
+    text : str
+        Whatever it is.
+    keep : str
+        Characters that stay as they are although they do not print, such as the end of a line.
+
+    Returns
+    -------
+    str
+        Printable, but for what is kept.
+    """
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() or c in keep else c.encode("unicode_escape").decode() for c in text)
+
+
+def one_line(text: str, longest: int) -> str:
+    """Text that somebody else may have written, on one line of printable characters, cut if it is long."""
+    line = visible(" ".join(text[: 10 * longest].split()), keep="")
+    return line if len(line) <= longest else line[: longest - 3] + "..."
+
+
 def threshold_text(value: float) -> str:
     """A threshold with all its digits, so that nobody uses a rounded one."""
     return "infinite" if value == math.inf else repr(value)

@@ -113,6 +113,7 @@ def test_a_strange_label_among_new_points(group_desk, group_reported, run):
 def test_signed_and_private(group_desk, run):
     key = fc.SigningKey.new()
     (group_desk / "A.key").write_bytes(key.to_pem())
+    (group_desk / "A.key").chmod(0o600)
     printed = run(
         *("plan", "--group", "old:A=4000", "--group", "young:A=2000", "--key", f"A={key.public_key}"),
         *("--epsilon", 4, "--bins", "uniform:0:10:50", "--split", "old=1", "--split", "young=3"),

@@ -122,7 +122,7 @@ def test_a_half_written_fit_is_never_seen(tmp_path, monkeypatch):
         raise OSError("disk full")
 
     monkeypatch.setattr(np, "savez", broken)
-    with pytest.raises(OSError, match="disk full"):
+    with pytest.raises(ValueError, match=r"one.npz: cannot be written: disk full"):
         fit.save(path)
     assert list(path.parent.iterdir()) == []
     monkeypatch.undo()
@@ -130,6 +130,33 @@ def test_a_half_written_fit_is_never_seen(tmp_path, monkeypatch):
     again = Fit.read(path)
     assert np.array_equal(again.test, fit.test)
     assert (again.n_train, again.seconds) == (fit.n_train, fit.seconds)
+
+
+@pytest.mark.parametrize("damage", [b"", b"junk", b"PK\x03\x04junk", "cut", "another"])
+def test_a_damaged_fit_is_made_anew_with_one_line(damage, spy, tmp_path):
+    store, notes = Store(tmp_path), tmp_path / "notes"
+    rows = run([DATA], [spy], store=store, n_splits=2, jobs=1)
+    path = store.fit_path(DATA, spy, 1)
+    if damage == "cut":
+        path.write_bytes(path.read_bytes()[:-50])
+    elif damage == "another":
+        np.savez(path, x=1)
+    else:
+        path.write_bytes(damage)
+    with pytest.warns(UserWarning, match=rf"^{path}: not a whole fit: .*; it is made anew$") as told:
+        again = run([DATA], [spy], store=store, n_splits=2, jobs=1)
+    assert len(told) == 1
+    assert timeless(again) == timeless(rows)
+    assert trained(notes) == [0, 1, 1]
+
+
+def test_a_damaged_table_of_results_is_refused_in_one_line(tmp_path):
+    store = Store(tmp_path)
+    store.save_results("study", [{"a": 1}])
+    assert store.read_results("study") == [{"a": 1}]
+    store.results_path("study").write_bytes(b"PAR1junk")
+    with pytest.raises(ValueError, match=r"study.parquet: cannot be read: .+; run the study 'study' again$"):
+        store.read_results("study")
 
 
 def test_dask_workers_find_the_same_as_one_process(tmp_path):

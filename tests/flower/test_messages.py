@@ -124,6 +124,7 @@ def test_signed_plans_read_the_key_from_the_node_configuration(tmp_path):
     nodes = []
     for name, key in keys.items():
         (tmp_path / name).write_bytes(key.to_pem())
+        (tmp_path / name).chmod(0o600)
         app, config = site(DATA[name], name=name)
         nodes.append((app, {**config, "signing-key": str(tmp_path / name)}))
     expected = fc.calibrate(plan, [fc.report(plan, DATA[name], site=name, key=keys[name]) for name in DATA])
@@ -434,6 +435,33 @@ def test_unreadable_replies_are_refused(content):
     found = calibrate(grid, fc.plan(confidence_level=0.8), timeout=5)
     assert found.n_answers == 2
     assert found.refused[0].source == "node 100"
+
+
+def test_a_report_that_does_not_come_alone_is_refused_with_a_reason():
+    def load(replies):
+        replies[-1].content["junk"] = ArrayRecord([np.zeros(100_000)])
+        return replies
+
+    found = calibrate(named_grid(tamper=load), fc.plan(confidence_level=0.8), timeout=5)
+    assert found.n_answers == 2
+    assert [(r.source, r.reason) for r in found.refused] == [
+        ("node 100", "the message carries 'junk' beside the report")
+    ]
+
+
+def test_a_site_answers_no_plan_that_does_not_come_alone(caplog):
+    class LoadingGrid(LocalGrid):
+        def send_and_receive(self, messages, *, timeout=None):
+            for message in messages:
+                message.content["junk"] = ConfigRecord({"more": b"x" * 1000})
+            return super().send_and_receive(messages, timeout=timeout)
+
+    seen = []
+    grid = LoadingGrid([site(draws(1), name="A")], tamper=lambda replies: seen.extend(replies) or [])
+    with pytest.raises(ValueError, match="0 sites answered"):
+        calibrate(grid, fc.plan(confidence_level=0.8), timeout=5, wait=0)
+    assert seen[0].error == sent(Failure.PLAN)
+    assert "carries 'junk' beside the plan" in caplog.text
 
 
 @given(st.text(max_size=200))

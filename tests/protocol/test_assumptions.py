@@ -12,7 +12,7 @@ from fedconformal.protocol import _assumptions, assumption_sentences, assumption
 from protocol.sending import SIZES, federation
 
 PRIVATE = fc.Privacy(epsilon=2.0, bins=fc.Bins.uniform(0, 1, 100))
-KEYS = {"A": "ed25519:" + "0" * 64, "B": "ed25519:" + "1" * 64}
+KEYS = {"A": "ed25519:" + "2" * 64, "B": "ed25519:" + "1" * 64}
 
 
 @pytest.fixture(scope="module")

@@ -109,7 +109,7 @@ class TestArguments:
     @pytest.mark.parametrize(
         ("arguments", "error", "words"),
         [
-            ({"n_sites": 0, "n_points": 5}, ValueError, "n_sites must be >= 1, got 0"),
+            ({"n_sites": 0, "n_points": 5}, ValueError, "n_sites must be between 1 and 10000000, got 0"),
             ({"confidence_level": 90}, ValueError, r"confidence_level must be a number in \(0, 1\), got 90"),
             ({"confidence_level": "0.9"}, TypeError, "confidence_level must be .* got '0.9'"),
             ({"confidence_level": math.nan}, ValueError, "confidence_level must be .* got nan"),

@@ -23,6 +23,7 @@ from schemathesis.specs.openapi.checks import (
 from fedconformal.web import ASSETS, create_app, openapi
 from fedconformal.web.planner import MOST_BYTES
 from fedconformal.web.server._hosts import host_name
+from fedconformal.web.server._serve import background
 
 ROOT = Path(__file__).parents[2]
 
@@ -196,3 +197,35 @@ def test_no_request_breaks_the_api(case):
         response_schema_conformance,
     ]
     case.call_and_validate(checks=checks)
+
+
+@pytest.fixture(scope="module")
+def hasty():
+    with background(seconds=0.2) as address:
+        yield urlsplit(address)
+
+
+class TestPatience:
+    """Half a question keeps no connection open."""
+
+    def ask(self, where, *pieces):
+        """Send some bytes, then listen until the server closes."""
+        with socket.create_connection((where.hostname, where.port), timeout=30) as connection:
+            for piece in pieces:
+                connection.sendall(piece)
+            received = b""
+            while more := connection.recv(65_536):
+                received += more
+            return received
+
+    @pytest.mark.parametrize("sent", [b"", b"GET / HT", b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nX: "])
+    def test_the_head_of_a_request_must_arrive_in_time(self, hasty, sent):
+        assert self.ask(hasty, sent) == b""
+
+    def test_so_must_that_of_a_second_one(self, hasty):
+        whole = f"GET / HTTP/1.1\r\nHost: {hasty.netloc}\r\n\r\n".encode()
+        assert self.ask(hasty, whole, b"GET / HT").startswith(b"HTTP/1.1 200 OK")
+
+    def test_a_whole_request_is_answered_however_long_that_takes(self, hasty):
+        body = {"sites": 200, "points": 500, "criterion": "conditional"}
+        assert post(hasty.netloc, "/api/plan", body)[0] == 200

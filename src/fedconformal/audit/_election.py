@@ -111,9 +111,7 @@ def _fewest_private_reached(claim: Claim) -> int | None:
     at = np.array([claim.confidence_level])
     if law is None:
         return None
-    return _fewer(
-        claim, lambda votes: float(replace(law, votes=votes).cdf(at)[0]) < delta - _PRIVATELY_CLEAR
-    )
+    return _fewer(claim, lambda votes: float(replace(law, votes=votes).cdf(at)[0]) < delta - _PRIVATELY_CLEAR)
 
 
 _CRITERIA: dict[str, dict[str, Count]] = {

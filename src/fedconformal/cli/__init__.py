@@ -5,6 +5,8 @@ import sys
 import warnings
 from collections.abc import Sequence
 
+from fedconformal._text import visible
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; every failure that a user can cause is one line and exit code 2.
@@ -65,12 +67,12 @@ def _sentence(error: BaseException) -> str:
 
 
 def _fail(message: str, *, code: int = 2) -> int:
-    print("fedconformal: " + " ".join(message.split()), file=sys.stderr)
+    _one_line(message)
     return code
 
 
 def _one_line(message: Warning | str, *_: object) -> None:
-    print("fedconformal: " + " ".join(str(message).split()), file=sys.stderr)
+    print("fedconformal: " + visible(" ".join(str(message).split())), file=sys.stderr)
 
 
 def run() -> None:

@@ -7,10 +7,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from fedconformal._text import visible
+
 
 def say(text: str = "") -> None:
     """A line for people: on stderr, so that stdout stays for data."""
-    print(text, file=sys.stderr)
+    print(visible(text, keep="\n"), file=sys.stderr)
 
 
 @contextmanager
@@ -37,7 +39,8 @@ def working(what: str) -> Iterator[None]:
 
 def print_json(content: dict[str, Any] | list[Any]) -> None:
     """A result for machines, on stdout."""
-    print(json.dumps(content, indent=2, allow_nan=False))
+    # JSON spells out what is not ASCII, and all controls but this one.
+    print(json.dumps(content, indent=2, allow_nan=False).replace("\x7f", "\\u007f"))
 
 
 def table(headers: Sequence[str], rows: Sequence[Sequence[object]], *, title: str | None = None) -> None:
@@ -49,7 +52,7 @@ def table(headers: Sequence[str], rows: Sequence[Sequence[object]], *, title: st
 
     grid = Table(*headers, title=title, box=box.SIMPLE_HEAD, title_justify="left", title_style="bold")
     for row in rows:
-        grid.add_row(*(Text(str(cell)) for cell in row))
+        grid.add_row(*(Text(visible(str(cell), keep="\n")) for cell in row))
     width = None if sys.stdout.isatty() else 110
     Console(file=sys.stdout, highlight=False, markup=False, width=width).print(grid)
 

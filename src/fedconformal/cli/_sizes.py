@@ -8,8 +8,7 @@ import numpy as np
 
 from fedconformal._tables import numbers, read_labels, read_table
 from fedconformal.cli._parse import by_name
-
-_LARGEST = 2**40
+from fedconformal.documents import LARGEST_N
 
 Sizes = int | list[int] | dict[str, int] | None
 
@@ -91,7 +90,7 @@ def _groups_file(path: Path) -> list[tuple[str, dict[str, int]]]:
 
 def _counts(path: Path) -> list[int]:
     found = numbers(path, read_table(path), ["n"])[:, 0]
-    if not ((found >= 0) & (found < _LARGEST) & (found == np.floor(found))).all():
+    if not ((found >= 0) & (found < LARGEST_N) & (found == np.floor(found))).all():
         raise ValueError(f"{path}: column 'n' must hold whole numbers")
     counts: list[int] = found.astype(int).tolist()
     return counts

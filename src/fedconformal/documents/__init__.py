@@ -3,8 +3,6 @@
 from typing import Any
 
 from fedconformal.documents._base import (
-    LARGEST_N,
-    MAX_BYTES,
     Document,
     DocumentError,
     SiteName,
@@ -20,6 +18,7 @@ from fedconformal.documents._calibration import (
     Refusal,
     Threshold,
 )
+from fedconformal.documents._ceilings import LARGEST_N, MOST_LEVELS, MOST_SITES, Ceiling
 from fedconformal.documents._check import Check
 from fedconformal.documents._labels import Label, UnknownGroupWarning, label_text, unique_labels
 from fedconformal.documents._plan import Plan
@@ -46,12 +45,14 @@ from fedconformal.documents._views import PerSite, one_or_all, weights_of
 
 __all__ = [
     "LARGEST_N",
-    "MAX_BYTES",
+    "MOST_LEVELS",
+    "MOST_SITES",
     "Advice",
     "Aggregate",
     "Answer",
     "Calibration",
     "CalibrationPart",
+    "Ceiling",
     "Check",
     "Document",
     "DocumentError",

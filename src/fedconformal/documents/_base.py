@@ -19,16 +19,14 @@ from pydantic import (
     StringConstraints,
     TypeAdapter,
     ValidationError,
+    ValidationInfo,
     WithJsonSchema,
     model_serializer,
 )
 
-MAX_BYTES = 64 * 2**20
-"""Larger files are refused unread; a plan that names 10,000 sites takes about 1 MB."""
-
-
-LARGEST_N = 2**40
-"""No site has more scores than this."""
+from fedconformal._text import one_line
+from fedconformal.documents._ceilings import LONGEST_REASON, MOST_FIELDS, Ceiling
+from fedconformal.documents._names import proper_form
 
 
 class DocumentError(ValueError):
@@ -59,14 +57,18 @@ Extended = Annotated[
 """A float64 that may be +inf, which JSON spells as the word "Infinity"; never NaN, never -inf."""
 
 
-def _printable(name: str) -> str:
-    if not name.isprintable():
-        raise ValueError("a site's name must be printable, on one line")
+def _proper(name: str) -> str:
+    form = proper_form(name)
+    if name != form:
+        would = f": {form!r} would do" if form else ""
+        raise ValueError(
+            f"a site's name must be visible, in one line, composed (NFC), no spaces around{would}"
+        )
     return name
 
 
-SiteName = Annotated[str, StringConstraints(min_length=1, max_length=200), AfterValidator(_printable)]
-"""What a site is called: printable, on one line."""
+SiteName = Annotated[str, StringConstraints(min_length=1, max_length=200), AfterValidator(_proper)]
+"""What a site is called: visible, on one line, in Unicode's composed form, without spaces around it."""
 
 _SITE_NAME: TypeAdapter[str] = TypeAdapter(SiteName)
 
@@ -87,10 +89,29 @@ def check_site_name(name: Any) -> None:
     try:
         _SITE_NAME.validate_python(name, strict=True)
     except ValidationError:
+        form = proper_form(name)[:200] if isinstance(name, str) else ""
         raise ValueError(
-            f"site must be a name of 1 to 200 printable characters on one line, got {_short(repr(name))}"
+            f"site must be a name of 1 to 200 visible characters on one line, composed (NFC), got "
+            f"{_short(repr(name))}" + (f": {form!r} would do" if form else "")
         ) from None
 
+
+def _told(value: Any, info: ValidationInfo) -> Any:
+    """Where it is made, a sentence is put into the form in which it may be read."""
+    return one_line(value, LONGEST_REASON) if info.mode == "python" and isinstance(value, str) else value
+
+
+def printable(text: str) -> str:
+    """Refuse what cannot be shown on one line."""
+    if not text.isprintable():
+        raise ValueError("must be printable, on one line")
+    return text
+
+
+Sentence = Annotated[
+    str, StringConstraints(max_length=LONGEST_REASON), BeforeValidator(_told), AfterValidator(printable)
+]
+"""Words for people, about what somebody else sent: printable, on one line, and not long."""
 
 Digest = Annotated[str, StringConstraints(pattern=r"^sha256:[0-9a-f]{64}$")]
 
@@ -117,6 +138,7 @@ class Document(Part):
     """
 
     kind: ClassVar[str]
+    ceiling: ClassVar[Ceiling]
     format: str
     version: int
 
@@ -178,11 +200,12 @@ class Document(Part):
         DocumentError
             With the reason in one line.
         """
-        fields = _load(cls.kind, text)
+        fields = _load(cls.kind, text, cls.ceiling)
         digest = fields.pop("digest", None)
         cls.check_format(fields)
+        text = _rewritten(cls.kind, fields)
         try:
-            document = cls.model_validate_json(_canonical(fields))
+            document = cls.model_validate_json(text)
         except ValidationError as error:
             raise DocumentError(f"not a {cls.kind}: {first_problem(error)}") from None
         if digest != document.digest:
@@ -233,7 +256,7 @@ class Document(Part):
         """
         try:
             with Path(path).open("rb") as file:
-                content = file.read(MAX_BYTES + 1)
+                content = file.read(cls.ceiling.largest + 1)
         except OSError as error:
             raise DocumentError(f"{path}: {error.strerror or error}") from None
         try:
@@ -248,22 +271,33 @@ def _canonical(content: Any) -> bytes:
     ).encode()
 
 
-def _load(kind: str, text: str | bytes) -> dict[str, Any]:
-    """Parse strict JSON: no NaN, no overflowing numbers, no field twice."""
-    if len(text) > MAX_BYTES:
-        raise DocumentError(f"not a {kind}: larger than {MAX_BYTES // 2**20} MB")
+def _load(kind: str, text: str | bytes, ceiling: Ceiling) -> dict[str, Any]:
+    """Parse strict JSON: not too large, no NaN, no overflowing numbers, no field twice."""
+    too_large = ceiling.problem(text)
+    if too_large is not None:
+        raise DocumentError(f"not a {kind}: {too_large}")
     try:
         decoded = text.decode("utf-8") if isinstance(text, bytes) else text
         content = json.loads(
             decoded, parse_constant=_no_constant, parse_float=_finite, object_pairs_hook=_no_duplicates
         )
-        _canonical(content)
     except (ValueError, RecursionError) as error:
-        reason = "nested too deeply" if isinstance(error, RecursionError) else str(error).splitlines()[0]
-        raise DocumentError(f"not a {kind}: {_short(reason)}") from None
+        raise DocumentError(f"not a {kind}: {_problem(error)}") from None
     if not isinstance(content, dict):
         raise DocumentError(f"not a {kind}: a JSON object was expected, got {type(content).__name__}")
     return content
+
+
+def _rewritten(kind: str, fields: dict[str, Any]) -> bytes:
+    """The canonical form of fields that nobody has checked yet."""
+    try:
+        return _canonical(fields)
+    except (ValueError, RecursionError) as error:
+        raise DocumentError(f"not a {kind}: {_problem(error)}") from None
+
+
+def _problem(error: Exception) -> str:
+    return "nested too deeply" if isinstance(error, RecursionError) else _short(str(error).splitlines()[0])
 
 
 def _no_constant(name: str) -> NoReturn:
@@ -278,6 +312,8 @@ def _finite(text: str) -> float:
 
 
 def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    if len(pairs) > MOST_FIELDS:
+        raise ValueError(f"an object has {len(pairs):,} fields, more than {MOST_FIELDS}")
     fields = dict(pairs)
     if len(fields) != len(pairs):
         raise ValueError("a field occurs twice")
@@ -304,5 +340,4 @@ def first_problem(error: ValidationError) -> str:
 
 
 def _short(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= 200 else line[:197] + "..."
+    return one_line(text, 200)

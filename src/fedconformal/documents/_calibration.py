@@ -12,12 +12,20 @@ from numpy.typing import ArrayLike
 from pydantic import Field, StringConstraints, model_validator
 
 from fedconformal._typing import Floats
-from fedconformal.documents._base import LARGEST_N, Digest, Extended, Part, SiteName
+from fedconformal.documents._base import Digest, Extended, Part, Sentence, SiteName
+from fedconformal.documents._ceilings import (
+    CALIBRATION,
+    LARGEST_N,
+    MOST_GROUPS,
+    MOST_LEVELS,
+    MOST_SITES,
+    Ceiling,
+)
 from fedconformal.documents._labels import Label, check_labels, unique_labels, warn_of_unknown
 from fedconformal.documents._plan import Plan
 from fedconformal.documents._plan_parts import Advice, Probability
 from fedconformal.documents._signing import AuthoredDocument, Signature, is_signature
-from fedconformal.documents._views import Ranks, Weights, canonical_weights, one_or_all, votes_of
+from fedconformal.documents._views import Many, Ranks, Weights, canonical_weights, one_or_all, votes_of
 from fedconformal.laws import CoverageLaw
 from fedconformal.planning import Advice as PlannedAdvice
 from fedconformal.planning import Block, Design, merged
@@ -30,7 +38,7 @@ class Answer(Part):
 
     site: SiteName
     n: int = Field(ge=1, le=LARGEST_N)
-    ranks: tuple[Ranks, ...] = Field(description="ranks that it sent, for each level")
+    ranks: Many[Ranks] = Field(max_length=MOST_LEVELS, description="ranks that it sent, for each level")
     weights: Weights = Field(default=None, description="votes of its numbers, as in the plan")
 
     @model_validator(mode="after")
@@ -38,7 +46,7 @@ class Answer(Part):
         self.__dict__["weights"] = canonical_weights(self.ranks, self.weights)
         return self
 
-    @property
+    @cached_property
     def votes(self) -> tuple[tuple[int, ...], ...]:
         """The votes of each number, for each level."""
         return votes_of(self.ranks, self.weights)
@@ -47,16 +55,16 @@ class Answer(Part):
 class Aggregate(Part):
     """Sites that answered through secure aggregation: how many, not which."""
 
-    count: int = Field(ge=1)
+    count: int = Field(ge=1, le=MOST_SITES)
     n: int = Field(ge=1, le=LARGEST_N)
-    ranks: tuple[Ranks, ...]
+    ranks: Many[Ranks] = Field(max_length=MOST_LEVELS)
 
 
 class Refusal(Part):
     """A report that did not count."""
 
-    source: str = Field(description="site or file that it came from")
-    reason: str
+    source: Sentence = Field(description="site or file that it came from")
+    reason: Sentence
 
 
 class Received(Part):
@@ -87,14 +95,14 @@ class CalibrationPart(Part):
     """What was found for all points together, or for one group of them."""
 
     label: Label | None = Field(default=None, description="the group; left out where there are none")
-    levels: tuple[Threshold, ...] = Field(min_length=1)
-    answers: tuple[Answer, ...] = Field(default=(), description="sites that answered; none if aggregated")
-    aggregated: tuple[Aggregate, ...] | None = None
-    missing: tuple[SiteName, ...] = Field(
-        default=(), description="sites of the plan that did not answer, by name"
+    levels: Many[Threshold] = Field(min_length=1, max_length=MOST_LEVELS)
+    answers: Many[Answer] = Field(default=(), description="sites that answered; none if aggregated")
+    aggregated: Many[Aggregate] | None = None
+    missing: Many[SiteName] = Field(default=(), description="sites of the plan that did not answer, by name")
+    n_missing: int = Field(
+        default=0, ge=0, le=MOST_SITES, description="how many sites did not answer, named or not"
     )
-    n_missing: int = Field(default=0, ge=0, description="how many sites did not answer, named or not")
-    refused: tuple[Refusal, ...] = Field(
+    refused: Many[Refusal] = Field(
         default=(), description="numbers for this group that did not count although their report did"
     )
 
@@ -141,14 +149,17 @@ class Calibration(AuthoredDocument):
     """
 
     kind: ClassVar[str] = "calibration"
+    ceiling: ClassVar[Ceiling] = CALIBRATION
 
     format: Literal["fedconformal/calibration"] = "fedconformal/calibration"
     version: Literal[1] = 1
     plan: Plan
-    parts: tuple[CalibrationPart, ...] = Field(min_length=1, description="in the order of the plan's parts")
-    reports: tuple[Received, ...] = Field(default=(), description="reports that counted, by site")
-    refused: tuple[Refusal, ...] = Field(default=(), description="reports that did not count")
-    assumptions: tuple[Code, ...] = Field(description="codes of what the guarantee rests on")
+    parts: Many[CalibrationPart] = Field(
+        min_length=1, max_length=MOST_GROUPS, description="in the order of the plan's parts"
+    )
+    reports: Many[Received] = Field(default=(), description="reports that counted, by site")
+    refused: Many[Refusal] = Field(default=(), description="reports that did not count")
+    assumptions: Many[Code] = Field(max_length=20, description="codes of what the guarantee rests on")
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -217,6 +228,10 @@ class Calibration(AuthoredDocument):
         """The calibration of each group."""
         return {label: self._alone(i, label) for i, label in enumerate(self.plan.labels)}
 
+    @cached_property
+    def _received(self) -> dict[str, Received]:
+        return {received.site: received for received in self.reports}
+
     def _alone(self, i: int, label: str) -> "Calibration":
         """One group as a calibration of its own; one that nobody answered for is no whole document."""
         part, there = self.parts[i], {answer.site for answer in self.parts[i].answers}
@@ -225,7 +240,7 @@ class Calibration(AuthoredDocument):
             version=self.version,
             plan=self.plan[label],
             parts=(part.model_copy(update={"label": None, "refused": ()}),),
-            reports=tuple(received for received in self.reports if received.site in there),
+            reports=tuple(self._received[site] for site in sorted(there)),
             refused=part.refused,
             assumptions=self.assumptions,
         )

@@ -5,7 +5,9 @@ from typing import ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from fedconformal.documents._base import Digest, Document, SiteName
+from fedconformal.documents._ceilings import CHECK, MOST_LEVELS, Ceiling
 from fedconformal.documents._labels import Label
+from fedconformal.documents._views import Many
 
 LARGEST_CHECK = 10**7
 """No site checks more new cases than this."""
@@ -15,6 +17,7 @@ class Check(Document):
     """One site's answer to a calibration: of n new cases, how many are covered at each level."""
 
     kind: ClassVar[str] = "check"
+    ceiling: ClassVar[Ceiling] = CHECK
 
     format: Literal["fedconformal/check"] = "fedconformal/check"
     version: Literal[1] = 1
@@ -27,8 +30,10 @@ class Check(Document):
         le=100,
         description="privacy loss, shared evenly by the levels with a finite threshold; null if exact",
     )
-    covered: tuple[int, ...] = Field(
-        min_length=1, description="covered cases for each level; with noise if epsilon is not null"
+    covered: Many[int] = Field(
+        min_length=1,
+        max_length=MOST_LEVELS,
+        description="covered cases for each level; with noise if epsilon is not null",
     )
 
     @model_validator(mode="after")

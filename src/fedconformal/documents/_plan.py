@@ -10,7 +10,9 @@ from pydantic import Field, model_validator
 
 from fedconformal._text import quoted
 from fedconformal.documents._base import Digest
+from fedconformal.documents._ceilings import MOST_DRAWS, MOST_GROUPS, MOST_LEVELS_OF_GROUPS, PLAN, Ceiling
 from fedconformal.documents._labels import check_labels
+from fedconformal.documents._names import check_looks
 from fedconformal.documents._plan_parts import (
     Level,
     PlanBlock,
@@ -27,7 +29,7 @@ from fedconformal.documents._problems import (
 )
 from fedconformal.documents._rounds import Expiry, RoundId, moment
 from fedconformal.documents._signing import AuthoredDocument
-from fedconformal.documents._views import PerSite, Ranks, one_or_all
+from fedconformal.documents._views import Many, PerSite, Ranks, one_or_all
 from fedconformal.laws import CoverageLaw
 from fedconformal.planning import (
     CRITERIA,
@@ -56,14 +58,17 @@ class Plan(AuthoredDocument):
     """
 
     kind: ClassVar[str] = "plan"
+    ceiling: ClassVar[Ceiling] = PLAN
 
     format: Literal["fedconformal/plan"] = "fedconformal/plan"
     version: Literal[1] = 1
-    parts: tuple[PlanPart, ...] = Field(min_length=1, description="one, or one for each group by label")
+    parts: Many[PlanPart] = Field(
+        min_length=1, max_length=MOST_GROUPS, description="one, or one for each group by label"
+    )
     score: ScoreRule | None = Field(
         default=None, description="how all sites compute their scores, where the plan fixes it"
     )
-    keys: tuple[SiteKey, ...] | None = Field(
+    keys: Many[SiteKey] | None = Field(
         default=None, description="then only reports signed with these keys count"
     )
     privacy: PrivacyRule | None = Field(default=None, description="then reports are private")
@@ -76,6 +81,8 @@ class Plan(AuthoredDocument):
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         check_labels([part.label for part in self.parts])
+        check_looks({name for part in self.parts for name in part.site_names or ()})
+        self._check_size()
         if self.is_grouped:
             self._check_groups()
         if self.keys is not None and sorted(key.site for key in self.keys) != sorted(self.site_names or ()):
@@ -109,6 +116,18 @@ class Plan(AuthoredDocument):
             raise ValueError("max_faulty must be 0 while anybody may answer: name the sites, or count them")
         if self.privacy is not None and self.privacy.one_hot:
             raise ValueError("max_faulty must be 0 with one-hot sums, where one site could cast every vote")
+
+    def _check_size(self) -> None:
+        """A private answer weighs every bin for each level and group, while it holds the ledger's lock."""
+        levels = sum(len(part.levels) for part in self.parts)
+        if levels > MOST_LEVELS_OF_GROUPS:
+            raise ValueError(f"levels times groups must be at most {MOST_LEVELS_OF_GROUPS:,}, got {levels:,}")
+        draws = levels * (0 if self.privacy is None else len(self.privacy.edges))
+        if draws > MOST_DRAWS:
+            raise ValueError(
+                f"bins times levels times groups must be at most {MOST_DRAWS:,} where reports are private, "
+                f"got {draws:,}"
+            )
 
     def _check_groups(self) -> None:
         if len({tuple(level.confidence_level for level in part.levels) for part in self.parts}) > 1:

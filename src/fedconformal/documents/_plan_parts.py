@@ -9,16 +9,27 @@ from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
 from fedconformal._text import count as counted
 from fedconformal._validation import rank_of
-from fedconformal.documents._base import LARGEST_N, Part, SiteName
+from fedconformal.documents._base import Part, SiteName, printable
+from fedconformal.documents._ceilings import (
+    LARGEST_ADVICE,
+    LARGEST_N,
+    MOST_EDGES,
+    MOST_FIELDS,
+    MOST_LEVELS,
+    MOST_NAMED,
+    MOST_SENT,
+    MOST_SITES,
+)
 from fedconformal.documents._labels import Label
 from fedconformal.documents._signing import PublicKey
-from fedconformal.documents._views import Ranks, Weights, canonical_weights, votes_of
+from fedconformal.documents._views import Many, Ranks, Weights, canonical_weights, votes_of
 from fedconformal.planning import CRITERIA, MOST_NUMBERS, PROMISES, RankRule
 from fedconformal.privacy import ANALYSES, LARGEST_EPSILON, MECHANISMS, SMALLEST_EPSILON
 from fedconformal.scores import SCORES, from_name
 
 Probability = Annotated[float, Field(gt=0, lt=1)]
 Share = Annotated[str, StringConstraints(pattern=r"^[1-9][0-9]{0,39}/[1-9][0-9]{0,39}$")]
+Word = Annotated[str, StringConstraints(max_length=200), AfterValidator(printable)]
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9-]{0,59}$")]
 Epsilon = Annotated[float, Field(ge=SMALLEST_EPSILON, le=LARGEST_EPSILON)]
 
@@ -27,11 +38,12 @@ class Advice(Part):
     """What would make an infeasible level feasible."""
 
     n_points: int | None = Field(
-        default=None, ge=1, description="smallest size that would do if every site had it"
+        default=None, ge=1, le=LARGEST_ADVICE, description="smallest size that would do if every site had it"
     )
     n_sites: int | None = Field(
         default=None,
         ge=1,
+        le=LARGEST_ADVICE,
         description="smallest number of sites of the present (smallest) size that would do",
     )
     epsilon: float | None = Field(default=None, gt=0, description="smallest privacy loss that would do")
@@ -70,7 +82,7 @@ class Level(Part):
         if (self.spacing is None) != (self.numbers == 1):
             raise ValueError("spacing goes with several numbers, and only with them")
         quantile = self.exact_quantile
-        if quantile is not None and (2 * quantile < 1 or quantile.denominator > LARGEST_N):
+        if quantile is not None and (2 * quantile < 1 or quantile.denominator > LARGEST_ADVICE):
             raise ValueError("a quantile must lie in [1/2, 1), with a denominator of at most 2^40")
         return self
 
@@ -99,8 +111,8 @@ class ScoreRule(Part):
 
     name: Name
     parameters: Annotated[
-        dict[str, bool | int | float | str], AfterValidator(lambda given: dict(sorted(given.items())))
-    ] = Field(default={})
+        dict[Word, bool | int | float | Word], AfterValidator(lambda given: dict(sorted(given.items())))
+    ] = Field(default={}, max_length=MOST_FIELDS)
 
     @model_validator(mode="after")
     def _known_parameters(self) -> Self:
@@ -116,7 +128,7 @@ class PrivacyRule(Part):
     epsilon: Epsilon = Field(description="privacy loss of a site's whole answer, shared by groups and levels")
     mechanism: Name
     analysis: Name
-    edges: tuple[float, ...] = Field(min_length=2, description="right edges of the bins")
+    edges: Many[float] = Field(min_length=2, max_length=MOST_EDGES, description="right edges of the bins")
     bounded: bool = Field(
         default=False, description="no score can be above the last edge; else the last bin means Infinity"
     )
@@ -142,15 +154,16 @@ class SiteKey(Part):
 class PlanBlock(Part):
     """Consecutive sites of one size."""
 
-    count: int = Field(ge=1)
+    count: int = Field(ge=1, le=MOST_SITES)
     n: int = Field(ge=1, le=LARGEST_N, description="calibration scores at each site")
-    ranks: tuple[Ranks, ...] = Field(
-        description="ranks to send, for each level; n + 1 for +inf, none where the sites are not asked"
+    ranks: Many[Ranks] = Field(
+        max_length=MOST_LEVELS,
+        description="ranks to send, for each level; n + 1 for +inf, none where the sites are not asked",
     )
     weights: Weights = Field(
         default=None, description="votes, for each level: of every number, or of each; left out for one each"
     )
-    names: tuple[SiteName, ...] | None = None
+    names: Many[SiteName] | None = Field(default=None, max_length=MOST_NAMED)
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -158,12 +171,12 @@ class PlanBlock(Part):
             raise ValueError("count and the number of names differ")
         if any(not 1 <= rank <= self.n + 1 for ranks in self.ranks for rank in ranks):
             raise ValueError(f"a rank must lie between 1 and n + 1 = {self.n + 1}")
-        if any(len(ranks) > MOST_NUMBERS for ranks in self.ranks):
-            raise ValueError(f"a site sends at most {MOST_NUMBERS} numbers for each level")
+        if sum(map(len, self.ranks)) > MOST_SENT:
+            raise ValueError(f"a site sends at most {MOST_SENT} numbers over all levels")
         self.__dict__["weights"] = canonical_weights(self.ranks, self.weights)
         return self
 
-    @property
+    @cached_property
     def votes(self) -> tuple[Ranks, ...]:
         """The votes of each number, for each level."""
         return votes_of(self.ranks, self.weights)
@@ -178,20 +191,23 @@ class PlanPart(Part):
     delta: Annotated[float, Field(gt=0, le=0.5)] | None = Field(
         default=None, description="for criteria that take it"
     )
-    max_faulty: int = Field(default=0, ge=0, description="how many reports may be arbitrary")
+    max_faulty: int = Field(default=0, ge=0, le=MOST_SITES, description="how many reports may be arbitrary")
     max_missing: int | None = Field(
-        default=None, ge=0, description="how many sites may stay silent without an infinite threshold"
+        default=None,
+        ge=0,
+        le=MOST_SITES,
+        description="how many sites may stay silent without an infinite threshold",
     )
     epsilon: Epsilon | None = Field(default=None, description="this group's part of the privacy loss")
-    levels: tuple[Level, ...] = Field(min_length=1)
-    blocks: tuple[PlanBlock, ...] | None = Field(
+    levels: Many[Level] = Field(min_length=1, max_length=MOST_LEVELS)
+    blocks: Many[PlanBlock] | None = Field(
         default=None, description="sites in order; left out while sizes are unknown"
     )
-    names: tuple[SiteName, ...] | None = Field(
-        default=None, description="the only sites that an open plan expects"
+    names: Many[SiteName] | None = Field(
+        default=None, max_length=MOST_NAMED, description="the only sites that an open plan expects"
     )
     expected: int | None = Field(
-        default=None, ge=1, description="how many sites an open plan without names expects"
+        default=None, ge=1, le=MOST_SITES, description="how many sites an open plan without names expects"
     )
 
     @model_validator(mode="after")
@@ -207,6 +223,8 @@ class PlanPart(Part):
             raise ValueError("a site occurs twice")
         if self.n_sites is not None and self.blocks != () and 2 * self.max_faulty >= self.n_sites:
             raise ValueError("max_faulty must be below half the number of sites")
+        if (self.n_sites or 0) > MOST_SITES:
+            raise ValueError(f"a plan has at most {MOST_SITES:,} sites")
         if self.blocks is None:
             self._check_open()
         else:
@@ -220,6 +238,8 @@ class PlanPart(Part):
             raise ValueError("an open plan has no advice: nobody knows yet what would be enough")
         if self.names is not None and self.expected is not None:
             raise ValueError("an open plan has names or an expected number of sites, not both")
+        if sum(level.numbers for level in self.levels) > MOST_SENT:
+            raise ValueError(f"a site sends at most {MOST_SENT} numbers over all levels")
 
     def _check_closed(self, blocks: tuple[PlanBlock, ...]) -> None:
         if not blocks or self.names is not None or self.expected is not None:

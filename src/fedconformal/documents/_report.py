@@ -7,10 +7,12 @@ from typing import Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from fedconformal.documents._base import LARGEST_N, Digest, Extended, Part, SiteName
+from fedconformal.documents._base import Digest, Extended, Part, SiteName
+from fedconformal.documents._ceilings import LARGEST_N, MOST_GROUPS, MOST_LEVELS, REPORT, Ceiling
 from fedconformal.documents._labels import Label, check_labels
 from fedconformal.documents._signing import SignedDocument
-from fedconformal.documents._views import Ranks, one_or_all
+from fedconformal.documents._views import Many, Ranks, one_or_all
+from fedconformal.planning import MOST_NUMBERS
 
 
 class Sent(Part):
@@ -19,7 +21,7 @@ class Sent(Part):
     ranks: Ranks = Field(
         description="ranks that were sent, in increasing order; none where none was asked for"
     )
-    values: tuple[Extended, ...] = Field(description="the scores of these ranks")
+    values: Many[Extended] = Field(max_length=MOST_NUMBERS, description="the scores of these ranks")
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -33,7 +35,9 @@ class ReportPart(Part):
 
     label: Label | None = Field(default=None, description="the group; left out where there are none")
     n: int = Field(ge=1, le=LARGEST_N, description="how many scores the site has here")
-    levels: tuple[Sent, ...] = Field(min_length=1, description="one entry for each confidence level")
+    levels: Many[Sent] = Field(
+        min_length=1, max_length=MOST_LEVELS, description="one entry for each confidence level"
+    )
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -65,12 +69,15 @@ class Report(SignedDocument):
     """One site's answer to a plan: a few numbers for each confidence level, and for each group."""
 
     kind: ClassVar[str] = "report"
+    ceiling: ClassVar[Ceiling] = REPORT
 
     format: Literal["fedconformal/report"] = "fedconformal/report"
     version: Literal[1] = 1
     plan: Digest = Field(description="digest of the plan that this answers")
     site: SiteName
-    parts: tuple[ReportPart, ...] = Field(min_length=1, description="one, or one for each group by label")
+    parts: Many[ReportPart] = Field(
+        min_length=1, max_length=MOST_GROUPS, description="one, or one for each group by label"
+    )
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:

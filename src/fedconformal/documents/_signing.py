@@ -8,15 +8,23 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar, Self, TypeVar
 
-from pydantic import Field, StringConstraints, TypeAdapter, ValidationError
+from pydantic import AfterValidator, Field, StringConstraints, TypeAdapter, ValidationError
 
 from fedconformal._extras import need
 from fedconformal.documents._base import Document
+from fedconformal.documents._torsion import has_small_order
 
 Signature = Annotated[str, StringConstraints(pattern=r"^ed25519:[0-9a-f]{128}$")]
-PublicKey = Annotated[str, StringConstraints(pattern=r"^ed25519:[0-9a-f]{64}$")]
-
 _PREFIX = "ed25519:"
+
+
+def _owned(key: str) -> str:
+    if has_small_order(bytes.fromhex(key.removeprefix(_PREFIX))):
+        raise ValueError("a public key of small order is nobody's: anyone can sign for it")
+    return key
+
+
+PublicKey = Annotated[str, StringConstraints(pattern=r"^ed25519:[0-9a-f]{64}$"), AfterValidator(_owned)]
 
 
 class SignedDocument(Document):

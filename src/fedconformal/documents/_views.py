@@ -6,9 +6,20 @@ from itertools import accumulate, pairwise
 from typing import Annotated, Any, Generic, TypeVar, overload
 
 import numpy as np
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, FailFast, Field
+
+from fedconformal.documents._ceilings import MOST_LEVELS
+from fedconformal.planning import MOST_NUMBERS
 
 T = TypeVar("T")
+
+
+class _FirstWrong(FailFast):
+    __hash__ = object.__hash__  # so that it may stand in a union
+
+
+Many = Annotated[tuple[T, ...], _FirstWrong()]
+"""A list of which the first wrong entry is enough: nobody needs a hundred thousand reasons."""
 
 
 def _increasing(ranks: tuple[int, ...]) -> tuple[int, ...]:
@@ -17,10 +28,11 @@ def _increasing(ranks: tuple[int, ...]) -> tuple[int, ...]:
     return ranks
 
 
-Ranks = Annotated[tuple[int, ...], AfterValidator(_increasing)]
+Ranks = Annotated[Many[int], Field(max_length=MOST_NUMBERS), AfterValidator(_increasing)]
 """The ranks of one site at one level, in increasing order."""
 
-Weights = tuple[tuple[Annotated[int, Field(ge=1, le=2**20)], ...], ...] | None
+_Votes = Annotated[Many[Annotated[int, Field(ge=1, le=2**20)]], Field(max_length=MOST_NUMBERS)]
+Weights = Annotated[Many[_Votes], Field(max_length=MOST_LEVELS)] | None
 """Votes for each level: one entry for all numbers of a site, or one for each; None for one vote each."""
 
 

@@ -150,7 +150,7 @@ def run(
     """
     pairs = [(dataset, model) for dataset in datasets for model in models if wanted(dataset, model)]
     work = [(*pair, split) for pair in pairs for split in range(n_splits)]
-    missing = [one for one in work if not store.fit_path(*one).exists()]
+    missing = [one for one in work if not store.has_fit(store.fit_path(*one))]
     progress(len(work) - len(missing), len(work))
     for done, (one, fit) in enumerate(_fits(missing, jobs), start=1):
         fit.save(store.fit_path(*one))

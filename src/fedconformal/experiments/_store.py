@@ -2,6 +2,9 @@
 
 import hashlib
 import json
+import warnings
+import zipfile
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +14,7 @@ import numpy as np
 
 from fedconformal._extras import need
 from fedconformal._outputs import write_atomically
+from fedconformal._text import one_line
 from fedconformal._typing import Floats
 from fedconformal.experiments._data import DataSet
 from fedconformal.experiments._models import Model, settings
@@ -49,11 +53,14 @@ class Fit:
 
     @classmethod
     def read(cls, path: Path) -> "Fit":
-        """Read it."""
-        with np.load(path) as content:
-            arrays = {name: content[name] for name in content.files}
-        n_train, seconds = int(arrays.pop("n_train")), float(arrays.pop("seconds"))
-        return cls(**arrays, n_train=n_train, seconds=seconds)
+        """Read it; ValueError if the file is not a whole fit."""
+        try:
+            with path.open("rb") as file, np.load(file, allow_pickle=False) as content:
+                arrays = {name: content[name] for name in content.files}
+            n_train, seconds = int(arrays.pop("n_train")), float(arrays.pop("seconds"))
+            return cls(**arrays, n_train=n_train, seconds=seconds)
+        except (OSError, ValueError, TypeError, KeyError, EOFError, zlib.error, zipfile.BadZipFile) as error:
+            raise ValueError(f"{path}: not a whole fit: {one_line(str(error), 200)}") from None
 
 
 class Store:
@@ -88,6 +95,29 @@ class Store:
         depends = {"data": dataset.digest, "parts": dataset.parts, "model": model.name, **settings(model)}
         key = hashlib.sha256(json.dumps(depends, sort_keys=True).encode()).hexdigest()[:16]
         return self.folder / "fits" / f"{dataset.name}-{model.name}-{key}-{split:02}.npz"
+
+    def has_fit(self, path: Path) -> bool:
+        """Whether a fit lies there; one that is damaged is removed with a warning, to be made anew.
+
+        Parameters
+        ----------
+        path : Path
+            Of a fit, as `fit_path` says.
+
+        Returns
+        -------
+        bool
+            False also after it was removed.
+        """
+        if not path.exists():
+            return False
+        try:
+            Fit.read(path)
+        except ValueError as error:
+            path.unlink()
+            warnings.warn(f"{error}; it is made anew", stacklevel=2)
+            return False
+        return True
 
     def results_path(self, study: str, kind: str = "parquet") -> Path:
         """Where the table of a study lies.
@@ -138,7 +168,12 @@ class Store:
         path = self.results_path(study)
         if not path.exists():
             return []
-        rows: Rows = need("polars", extra="experiments").read_parquet(path).to_dicts()
+        polars = need("polars", extra="experiments")
+        try:
+            rows: Rows = polars.read_parquet(path).to_dicts()
+        except (OSError, polars.exceptions.PolarsError) as error:
+            words = one_line(str(error), 200)
+            raise ValueError(f"{path}: cannot be read: {words}; run the study {study!r} again") from None
         return rows
 
 

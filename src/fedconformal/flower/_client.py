@@ -11,6 +11,7 @@ from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
 from numpy.typing import ArrayLike
 
+from fedconformal._outputs import read_secret
 from fedconformal.documents import Plan, SigningKey
 from fedconformal.flower import _messages
 from fedconformal.flower._messages import ACTION, model_digest
@@ -168,7 +169,7 @@ def site_name(context: Context) -> str:
 
 def _key(context: Context) -> SigningKey | None:
     path = context.node_config.get("signing-key")
-    return None if path is None else SigningKey.from_pem(Path(str(path)).read_bytes())
+    return None if path is None else SigningKey.from_pem(read_secret(Path(str(path))))
 
 
 def _ledger(context: Context) -> Ledger | None:

@@ -2,8 +2,9 @@
 
 from flwr.app import ArrayRecord, ConfigRecord, Error, Message, RecordDict
 
+from fedconformal._text import quoted
 from fedconformal.documents import Plan
-from fedconformal.rounds import Failure, pack_plan
+from fedconformal.rounds import Failure, Unexpected, pack_plan
 
 ACTION = "conformal"
 """The action of the query: messages are of type ``query.conformal``."""
@@ -21,9 +22,8 @@ def question(plan: Plan, arrays: ArrayRecord | None) -> RecordDict:
 
 
 def plan_in(message: Message) -> object:
-    """The packed plan that a site is asked to answer, whatever it is."""
-    record = message.content.config_records.get(RECORD)
-    return None if record is None else record.get("plan")
+    """The packed plan that a site is asked to answer, whatever it is; only a model may come with it."""
+    return _alone(message.content, "plan", beside=ARRAYS)
 
 
 def arrays_in(message: Message) -> ArrayRecord:
@@ -55,6 +55,19 @@ def reply(answer: str | Failure, message: Message) -> Message:
 
 
 def report_in(message: Message) -> object:
-    """The packed report that a reply carries, whatever it is."""
-    record = message.content.config_records.get(RECORD)
-    return None if record is None else record.get("report")
+    """The packed report that a reply carries, whatever it is; nothing may come with it."""
+    return _alone(message.content, "report")
+
+
+def _alone(content: RecordDict, field: str, *, beside: str | None = None) -> object:
+    """The one field of our record, unless anything came with it that nobody asked for."""
+    record = content.config_records.get(RECORD)
+    if record is None:
+        return None
+    strange = [
+        *(key for key in record if key != field),
+        *(key for key in content if key not in (RECORD, beside)),
+    ]
+    if strange:
+        return Unexpected(f"the message carries {quoted(strange)} beside the {field}")
+    return record.get(field)

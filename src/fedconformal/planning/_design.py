@@ -315,7 +315,7 @@ def merged(blocks: Iterable[Block]) -> tuple[Block, ...]:
     tuple of Block
         One for each size and ranks.
     """
-    counts: Counter[Block] = Counter()
+    counts: Counter[tuple[int, tuple[int, ...], tuple[int, ...]]] = Counter()
     for block in blocks:
-        counts[replace(block, count=1)] += block.count
-    return tuple(replace(block, count=count) for block, count in counts.items())
+        counts[block.n, block.ranks, block.weights] += block.count
+    return tuple(Block(count, *alike) for alike, count in counts.items())

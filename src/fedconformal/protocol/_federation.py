@@ -9,7 +9,7 @@ import numpy as np
 
 from fedconformal import _validation
 from fedconformal._typing import Ints
-from fedconformal.documents import LARGEST_N, PlanBlock, weights_of
+from fedconformal.documents import LARGEST_N, MOST_SITES, PlanBlock, check_site_name, weights_of
 from fedconformal.planning import Design, Sites
 
 _MOST_RUNS = 10_000  # beyond that, sites without names are kept by size, not in order
@@ -37,7 +37,7 @@ class Asked:
                 raise ValueError("sites and the names in n_points must be the same")
             names = names or _names(n_points)
             n_points = [n_points[name] for name in names]
-        m = None if n_sites is None else _validation.integer("n_sites", n_sites, low=1)
+        m = None if n_sites is None else _validation.integer("n_sites", n_sites, low=1, high=MOST_SITES)
         if m is not None and names is not None and m != len(names):
             raise ValueError(f"n_sites must be the number of site names, {len(names)}, got {m}")
         m = m if names is None else len(names)
@@ -102,6 +102,6 @@ def _names(sites: Iterable[str]) -> tuple[str, ...]:
         raise ValueError(f"sites must be a list of names, got {sites!r}")
     if len(set(names)) < len(names):
         raise ValueError("sites must be different, got one twice")
-    if wrong := [name for name in names if not name.isprintable() or len(name) > 200]:
-        raise ValueError(f"sites must be printable names of up to 200 characters, got {wrong[0]!r}")
+    for name in names:
+        check_site_name(name)
     return names

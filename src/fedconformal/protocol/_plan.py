@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from fedconformal import _validation, scores
 from fedconformal._text import quoted
 from fedconformal.documents import (
+    MOST_LEVELS,
     Advice,
     Level,
     Plan,
@@ -270,18 +271,21 @@ def _part(asked: Asked, wishes: _Wishes, privacy: Privacy | None, label: str | N
         for level, share in zip(wishes.levels, wishes.shares, strict=True)
     ]
     named = asked.names if asked.is_open else None
-    return PlanPart(
-        label=label,
-        promise=wishes.promise.name,
-        criterion=wishes.criterion.name,
-        delta=float(wishes.delta) if wishes.criterion.takes_delta else None,
-        max_faulty=wishes.max_faulty,
-        max_missing=wishes.max_missing,
-        epsilon=None if privacy is None or label is None else privacy.epsilon,
-        levels=tuple(_level(design, wishes.numbers) for design in designs),
-        blocks=None if asked.is_open else asked.blocks(designs),
-        names=named,
-        expected=m if asked.is_open and named is None else None,
+    return _checked(
+        "plan",
+        lambda: PlanPart(
+            label=label,
+            promise=wishes.promise.name,
+            criterion=wishes.criterion.name,
+            delta=float(wishes.delta) if wishes.criterion.takes_delta else None,
+            max_faulty=wishes.max_faulty,
+            max_missing=wishes.max_missing,
+            epsilon=None if privacy is None or label is None else privacy.epsilon,
+            levels=tuple(_level(design, wishes.numbers) for design in designs),
+            blocks=None if asked.is_open else asked.blocks(designs),
+            names=named,
+            expected=m if asked.is_open and named is None else None,
+        ),
     )
 
 
@@ -377,6 +381,8 @@ def _all_names(parts: list[PlanPart]) -> tuple[str, ...] | None:
 def _levels(confidence_level: Any) -> tuple[Fraction, ...]:
     if isinstance(confidence_level, Iterable) and not isinstance(confidence_level, (str, bytes)):
         given = list(confidence_level)
+        if len(given) > MOST_LEVELS:
+            raise ValueError(f"confidence_level must hold at most {MOST_LEVELS} levels, got {len(given)}")
         levels = tuple(_validation.fraction("confidence_level", level) for level in given)
         if not levels or len(set(levels)) < len(levels):
             raise ValueError(f"confidence_level must hold different levels, got {given!r}")

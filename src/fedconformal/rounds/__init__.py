@@ -7,6 +7,7 @@ An engine's adapter calls `pack_plan` and `answer` at its ends of the wire, and 
 from fedconformal.rounds._collection import Collection
 from fedconformal.rounds._failures import Failure
 from fedconformal.rounds._packing import (
+    Unexpected,
     longest_report,
     pack_plan,
     pack_report,
@@ -19,6 +20,7 @@ __all__ = [
     "Collection",
     "Failure",
     "Site",
+    "Unexpected",
     "answer",
     "keep_inside",
     "longest_report",

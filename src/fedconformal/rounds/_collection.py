@@ -5,6 +5,7 @@ from collections.abc import Hashable, Mapping
 from typing import Generic, Literal, TypeVar
 
 from fedconformal import protocol
+from fedconformal._text import one_line
 from fedconformal.documents import Calibration, DocumentError, Plan, Refusal, Report
 from fedconformal.rounds._failures import Failure
 from fedconformal.rounds._packing import longest_report, unpack_report
@@ -109,7 +110,7 @@ class Collection(Generic[Node]):
         str
             The name that the engine knows it by, else its number.
         """
-        return self.nodes[node] or f"node {node}"
+        return one_line(self.nodes[node] or f"node {node}", 200)
 
     def _stray(self) -> None:
         self._refused.append(Refusal(source="unknown node", reason="answers no open question of this round"))

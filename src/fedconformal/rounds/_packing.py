@@ -1,12 +1,26 @@
 """What travels: a compressed plan one way, a report as text the other; each is read with suspicion."""
 
 import zlib
+from dataclasses import dataclass
 from functools import lru_cache
 
-from fedconformal.documents import MAX_BYTES, DocumentError, Plan, Report
+from fedconformal.documents import DocumentError, Plan, Report
 
-_LENGTH, _LENGTH_OF_A_NUMBER = 2**16, 2**10
-"""Characters that a report may have, and more for each number that a plan with many groups asks for."""
+_LENGTH_OF_A_LEVEL = 2**10
+"""Characters that a report may take for each level of a group, where a plan has many groups."""
+
+
+@dataclass(frozen=True)
+class Unexpected:
+    """What an engine's adapter found in place of a plan or a report that came alone.
+
+    Parameters
+    ----------
+    reason : str
+        Why it is not looked at.
+    """
+
+    reason: str
 
 
 def pack_plan(plan: Plan) -> bytes:
@@ -43,6 +57,8 @@ def unpack_plan(packed: object) -> Plan:
     DocumentError
         If there is none in it.
     """
+    if isinstance(packed, Unexpected):
+        raise DocumentError(packed.reason)
     if not isinstance(packed, bytes):
         raise DocumentError("the message carries no plan")
     return _unpacked(packed)
@@ -52,7 +68,10 @@ def unpack_plan(packed: object) -> Plan:
 def _unpacked(packed: bytes) -> Plan:
     """Read a plan; simulated sites share a process and get the same one."""
     unpacking = zlib.decompressobj()
-    text = unpacking.decompress(packed, MAX_BYTES)
+    try:
+        text = unpacking.decompress(packed, Plan.ceiling.largest)
+    except zlib.error:
+        raise DocumentError("the plan in the message is not compressed as plans are") from None
     if not unpacking.eof or unpacking.unused_data:
         raise DocumentError("the plan in the message is cut short, too large, or not alone")
     return Plan.from_json(text)
@@ -87,10 +106,11 @@ def longest_report(plan: Plan) -> int:
     int
         Characters.
     """
-    return max(_LENGTH, _LENGTH_OF_A_NUMBER * len(plan.parts) * len(plan.confidence_levels))
+    wanted = _LENGTH_OF_A_LEVEL * len(plan.parts) * len(plan.confidence_levels)
+    return min(max(Report.ceiling.size, wanted), Report.ceiling.largest)
 
 
-def unpack_report(packed: object, *, longest: int = _LENGTH) -> Report:
+def unpack_report(packed: object, *, longest: int = Report.ceiling.size) -> Report:
     """The report that a reply carries.
 
     Parameters
@@ -110,6 +130,8 @@ def unpack_report(packed: object, *, longest: int = _LENGTH) -> Report:
     DocumentError
         If there is none in it, or it is too long.
     """
+    if isinstance(packed, Unexpected):
+        raise DocumentError(packed.reason)
     if not isinstance(packed, str):
         raise DocumentError("the reply carries no report")
     if len(packed) > longest:

@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Sequence
 from html import escape
 
+from fedconformal._text import visible
+
 
 class Markup(str):
     """Text that is HTML already."""
@@ -31,7 +33,7 @@ def tag(name: str, /, *children: str, **attributes: str) -> Markup:
         HTML.
     """
     written = "".join(
-        f' {key.rstrip("_").replace("_", "-")}="{escape(value)}"' for key, value in attributes.items()
+        f' {key.rstrip("_").replace("_", "-")}="{_escaped(value)}"' for key, value in attributes.items()
     )
     if name in _VOID:
         return Markup(f"<{name}{written}>")
@@ -40,7 +42,12 @@ def tag(name: str, /, *children: str, **attributes: str) -> Markup:
 
 def join(children: Iterable[str]) -> Markup:
     """Return pieces one after the other; strings that are not `Markup` are escaped."""
-    return Markup("".join(child if isinstance(child, Markup) else escape(child) for child in children))
+    return Markup("".join(child if isinstance(child, Markup) else _escaped(child) for child in children))
+
+
+def _escaped(text: str) -> str:
+    """Text in which nothing is markup, and nothing turns the direction of a line."""
+    return escape(visible(text, keep="\n\N{NO-BREAK SPACE}"))
 
 
 def section(title: str, *children: Markup) -> Markup:

@@ -11,6 +11,7 @@ from starlette.applications import Starlette
 
 from fedconformal.web.server._app import create_app
 from fedconformal.web.server._hosts import LOOPBACK
+from fedconformal.web.server._patience import Patience, patience
 
 _MOST_CONNECTIONS = 1024
 
@@ -57,8 +58,13 @@ def serve(
 
 
 @contextmanager
-def background() -> Iterator[str]:
+def background(*, seconds: float = Patience.seconds) -> Iterator[str]:
     """Serve the planner in a thread of this process, on a free port of this machine.
+
+    Parameters
+    ----------
+    seconds : float
+        How long the head of a request may take to arrive.
 
     Yields
     ------
@@ -66,7 +72,7 @@ def background() -> Iterator[str]:
         The address of the page.
     """
     listening = _listen("127.0.0.1", 0)
-    server = _server(create_app())
+    server = _server(create_app(), seconds)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
     thread.start()
     try:
@@ -77,9 +83,10 @@ def background() -> Iterator[str]:
         listening.close()
 
 
-def _server(app: Starlette) -> uvicorn.Server:
+def _server(app: Starlette, seconds: float = Patience.seconds) -> uvicorn.Server:
     config = uvicorn.Config(
         app,
+        http=patience(seconds),
         log_level="warning",
         limit_concurrency=_MOST_CONNECTIONS,
         server_header=False,

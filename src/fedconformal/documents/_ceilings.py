@@ -1,0 +1,107 @@
+"""How large a document may be: every ceiling and every limit in one place.
+
+A reader looks at the bytes first: how many there are, and how many items they can hold. So nobody's file
+costs more than a second or so and some hundred megabytes, whatever is in it. The limits on content keep
+what follows from a document, such as its law, as affordable as reading it.
+"""
+
+from dataclasses import dataclass
+
+LARGEST_N = 2**30
+"""No site has more scores than this."""
+
+LARGEST_ADVICE = 2**40
+"""No advice, and no denominator of a private quantile, is larger than this."""
+
+MOST_SITES = 10**7
+"""No plan has more sites than this; they may have names only as far as these fit into a plan."""
+
+MOST_LEVELS = 100
+"""No plan has more confidence levels than this."""
+
+MOST_GROUPS = 1000
+"""No plan has more groups of points than this."""
+
+MOST_EDGES = 10_000
+"""No private plan has more bins than this."""
+
+MOST_DRAWS = 100_000
+"""Bins times levels times groups of a private plan: what a site weighs up to draw its answer."""
+
+MOST_LEVELS_OF_GROUPS = 10_000
+"""Levels times groups of a plan."""
+
+MOST_NAMED = 50_000
+"""Names of sites in one list."""
+
+MOST_SENT = 500
+"""Numbers that a plan may ask a site for, over all levels, in each group."""
+
+MOST_FIELDS = 100
+"""No object in a document has more fields than this."""
+
+LONGEST_REASON = 400
+"""Characters of the source of a refusal, or of its reason."""
+
+
+@dataclass(frozen=True)
+class Ceiling:
+    """How large one kind of document may be.
+
+    Parameters
+    ----------
+    size : int
+        Bytes of an ordinary one.
+    items : int
+        Values, lists, objects and fields.
+    listing : str, optional
+        The field that a larger one has: it lists the names of sites, or groups.
+    listing_size : int
+        Bytes of such a one.
+    """
+
+    size: int
+    items: int
+    listing: str | None = None
+    listing_size: int = 0
+
+    @property
+    def largest(self) -> int:
+        """Bytes that any document of this kind may have."""
+        return max(self.size, self.listing_size)
+
+    def problem(self, text: str | bytes) -> str | None:
+        """What speaks against parsing a text; None if nothing does.
+
+        Parameters
+        ----------
+        text : str or bytes
+            What claims to be such a document.
+
+        Returns
+        -------
+        str or None
+            In words.
+        """
+        if len(text) > self.largest:
+            return f"larger than {_size(self.largest)}"
+        raw = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
+        listing = self.listing is not None and f'"{self.listing}"'.encode() in raw
+        size = self.largest if listing else self.size
+        if len(raw) > size:
+            return f"larger than {_size(size)}" + (
+                "" if listing or self.listing is None else f", without {self.listing!r} in it"
+            )
+        if sum(raw.count(mark) for mark in (b",", b":", b"[", b"{")) > self.items:
+            return f"more than {self.items:,} items in it"
+        return None
+
+
+def _size(count: int) -> str:
+    return f"{count // 2**20} MB" if count >= 2**20 else f"{count // 2**10} KB"
+
+
+PLAN = Ceiling(2 * 2**20, 250_000, listing="names", listing_size=16 * 2**20)
+REPORT = Ceiling(64 * 2**10, 100_000, listing="label", listing_size=4 * 2**20)
+CALIBRATION = Ceiling(4 * 2**20, 400_000, listing="site", listing_size=32 * 2**20)
+CHECK = Ceiling(64 * 2**10, 2_000)

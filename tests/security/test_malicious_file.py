@@ -1,0 +1,567 @@
+"""Whatever bytes somebody sends, a reader answers or refuses, soon and with little memory, in plain words."""
+
+import json
+import logging
+import os
+import resource
+import stat
+import subprocess
+import sys
+import unicodedata
+import zlib
+from pathlib import Path
+
+import hostile_files
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import fedconformal as fc
+from documents.samples import with_digest
+from fedconformal import _outputs, documents, rounds, web
+from fedconformal._text import one_line, visible
+from fedconformal.cli import main
+from fedconformal.cli._show import print_json, say, table
+from fedconformal.documents import Check, Refusal
+
+RED = "\x1b[31mred\x1b[0m"
+"""What would be red on a terminal."""
+
+HIDDEN = ["\x1b[2J", "\x9b31m", "\x07", "\x7f", "\u202e", "\u2066", "\u200b", "\ufeff", "\u2028", "\ud800"]
+"""Controls of a terminal or of the direction of text, no width, the end of a line, half a character."""
+
+SIZES = {"A": 30, "B": 30, "C": 50}
+PLAN = fc.plan(n_points=SIZES, confidence_level=0.8)
+
+
+def content(document):
+    return json.loads(document.to_json())
+
+
+def text(fields):
+    return json.dumps(with_digest(fields))
+
+
+def closed(**block):
+    """A plan of one block of sites, as text."""
+    part = {
+        "promise": "population",
+        "criterion": "marginal",
+        "levels": [{"confidence_level": 0.9, "server_rank": 1}],
+    }
+    blocks = [{"count": 1, "n": 9, "ranks": [[9]], **block}]
+    return text({"format": "fedconformal/plan", "version": 1, "parts": [{**part, "blocks": blocks}]})
+
+
+class TestSize:
+    @pytest.mark.slow
+    @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="needs to know how large it is")
+    def test_every_file_is_read_or_refused_with_two_seconds_and_500_megabytes(self, tmp_path):
+        """Processor time, and memory beyond what the interpreter has with everything imported."""
+        files = hostile_files.files()
+        for name, written in files.items():
+            (tmp_path / f"{name}.json").write_bytes(written)
+        command = [sys.executable, hostile_files.__file__, *map(str, sorted(tmp_path.iterdir()))]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        outcomes = json.loads(done.stdout)
+        assert outcomes == {name: name.split("-")[-1] for name in files}
+
+    @pytest.mark.parametrize(
+        ("kind", "size", "largest"),
+        [
+            (fc.Plan, 2 * 2**20, 16 * 2**20),
+            (fc.Report, 64 * 2**10, 4 * 2**20),
+            (fc.Calibration, 4 * 2**20, 32 * 2**20),
+            (Check, 64 * 2**10, 64 * 2**10),
+        ],
+    )
+    def test_each_kind_has_a_ceiling_that_is_checked_before_parsing(self, kind, size, largest, monkeypatch):
+        assert (kind.ceiling.size, kind.ceiling.largest) == (size, largest)
+        monkeypatch.setattr(json, "loads", lambda *_, **__: pytest.fail("it was parsed"))
+        for sent in (b" " * (size + 1), " " * (largest + 1), b"[" * (kind.ceiling.items + 1)):
+            with pytest.raises(fc.DocumentError, match=rf"not a {kind.kind}: (larger than|more than)"):
+                kind.from_json(sent)
+
+    def test_a_plan_that_names_sites_and_a_report_on_groups_may_be_larger(self):
+        for kind, field in ((fc.Plan, "names"), (fc.Report, "label")):
+            longer = b'{"%s": 1}' % field.encode() + b" " * kind.ceiling.size
+            with pytest.raises(fc.DocumentError, match="format: is missing"):
+                kind.from_json(longer)
+
+    def test_bytes_are_counted_not_characters(self):
+        with pytest.raises(fc.DocumentError, match="larger than 64 KB"):
+            fc.Report.from_json(json.dumps({"site": "é" * 40_000}, ensure_ascii=False))
+
+    def test_a_small_message_does_not_unpack_to_a_large_plan(self):
+        bomb = zlib.compress(b'{"names":[' + b"[]," * 10**7 + b"[]]}", 9)
+        assert len(bomb) < 61_000
+        with pytest.raises(fc.DocumentError, match="cut short, too large, or not alone"):
+            rounds.unpack_plan(bomb)
+        for junk in (b"", b"junk", zlib.compress(b"{}")[:-3]):
+            with pytest.raises(fc.DocumentError, match="the plan in the message"):
+                rounds.unpack_plan(junk)
+
+    def test_no_plan_allows_a_longer_report_than_can_be_read(self):
+        grouped = fc.plan(
+            groups=dict.fromkeys(f"{i:04}" for i in range(1000)), confidence_level=[0.5, 0.6, 0.7, 0.8, 0.9]
+        )
+        assert rounds.longest_report(PLAN) == fc.Report.ceiling.size
+        assert rounds.longest_report(grouped) == fc.Report.ceiling.largest
+
+    def test_the_longest_report_without_groups_fits(self):
+        """25 levels of 20 numbers with as many digits as they can have, written for people."""
+        values = tuple(-np.nextafter(1e-300, 1) * (1 + i) for i in range(20))
+        sent = documents.Sent(ranks=tuple(range(2**30 - 20, 2**30)), values=values)
+        part = documents.ReportPart(n=2**30, levels=(sent,) * 25)
+        report = fc.Report(plan=PLAN.digest, site="n" * 200, parts=(part,), signature="ed25519:" + "0" * 128)
+        assert fc.Report.from_json(report.to_json()) == report
+
+
+class TestContent:
+    @pytest.mark.parametrize(
+        ("block", "words"),
+        [
+            ({"count": 10**7 + 1}, "less than or equal to 10000000"),
+            ({"n": 2**30 + 1}, "less than or equal to 1073741824"),
+            ({"ranks": [list(range(1, 10)) * 3]}, "at most 20 items"),
+            ({"ranks": [[1]] * 101}, "at most 100 items"),
+            ({"weights": [[2**20 + 1]]}, "less than or equal to 1048576"),
+        ],
+    )
+    def test_what_a_plan_counts_is_limited(self, block, words):
+        with pytest.raises(fc.DocumentError, match=words):
+            fc.Plan.from_json(closed(**block))
+
+    def test_sites_of_all_blocks_together_are_limited(self):
+        fields = json.loads(closed())
+        fields["parts"][0]["blocks"] = [{"count": 10**7, "n": n, "ranks": [[9]]} for n in (9, 10)]
+        with pytest.raises(fc.DocumentError, match="at most 10,000,000 sites"):
+            fc.Plan.from_json(text(fields))
+
+    @pytest.mark.parametrize("sizes", [None, 20])
+    def test_a_wish_for_more_gets_one_line(self, sizes):
+        with pytest.raises(ValueError, match=r"^n_sites must be .* 10000000, got 10000001$"):
+            fc.plan(n_sites=10**7 + 1, n_points=sizes)
+
+    def test_ten_million_equal_sites_can_be_planned_and_read(self):
+        large = fc.plan(n_sites=10**7, n_points=20, confidence_level=0.9)
+        again = fc.Plan.from_json(large.to_json())
+        assert again == large
+        assert again.law.mean() >= 0.9
+
+    def test_levels_groups_and_bins_are_limited(self):
+        grouped = fc.plan(groups=dict.fromkeys(f"{i:04}" for i in range(1000)), confidence_level=0.5)
+        fields = content(grouped)
+        fields["parts"].append({**fields["parts"][0], "label": "more"})
+        with pytest.raises(fc.DocumentError, match="at most 1000 items"):
+            fc.Plan.from_json(text(fields))
+        with pytest.raises(ValueError, match="levels times groups must be at most 10,000, got 11,000"):
+            fc.plan(groups=dict.fromkeys(grouped.labels), confidence_level=[0.5 + i / 100 for i in range(11)])
+        with pytest.raises(ValueError, match="confidence_level must hold at most 100 levels, got 101"):
+            fc.plan(confidence_level=[0.5 + i / 1000 for i in range(101)])
+
+    def test_a_private_answer_never_weighs_more_than_100000_bins(self):
+        options = {"n_sites": 5, "n_points": 400, "on_infeasible": "ignore"}
+        levels = [0.5 + i / 100 for i in range(11)]
+        with pytest.raises(
+            ValueError, match="must be at most 100,000 where reports are private, got 110,000"
+        ):
+            fc.plan(
+                **options,
+                confidence_level=levels,
+                privacy=fc.Privacy(epsilon=1.0, bins=fc.Bins.uniform(0, 1, 10_000)),
+            )
+
+    def test_a_site_sends_no_more_than_500_numbers(self):
+        with pytest.raises(ValueError, match="at most 500 numbers"):
+            fc.plan(confidence_level=[0.5 + i / 100 for i in range(26)], numbers=20)
+
+    @pytest.mark.parametrize("field", ["count", "n"])
+    def test_what_a_calibration_counts_is_limited(self, field):
+        fields = json.loads(hostile_files._aggregated(10**6))
+        fields["parts"][0]["aggregated"][0][field] = 10**12
+        with pytest.raises(fc.DocumentError, match=rf"{field}: Input should be less than or equal to"):
+            fc.Calibration.from_json(text(fields))
+
+    def test_many_faults_get_one_line(self):
+        fields = content(PLAN)
+        fields["parts"][0]["blocks"] = [{"x": 1}] * 1000
+        with pytest.raises(fc.DocumentError, match=r"blocks.0.count: Field required \(and \d more\)"):
+            fc.Plan.from_json(text(fields))
+
+    def test_an_object_of_many_fields_is_refused_by_their_number(self):
+        fields = content(PLAN) | {f"x{i}": 1 for i in range(200)}
+        with pytest.raises(fc.DocumentError, match="an object has 204 fields, more than 100"):
+            fc.Plan.from_json(text(fields))
+
+
+class TestNames:
+    @pytest.mark.parametrize(
+        ("name", "form"),
+        [
+            (" north", "north"),
+            ("north ", "north"),
+            ("no\u200brth", "north"),
+            ("no\u202erth", "north"),
+            ("nor\u3164th", "north"),
+            ("north\ufe0f", "north"),
+            ("nor\x1bth", "north"),
+            (unicodedata.normalize("NFD", "Žďár"), "Žďár"),
+        ],
+    )
+    def test_a_name_has_one_form_and_another_is_told_which(self, name, form):
+        with pytest.raises(ValueError, match=f"'{form}' would do"):
+            fc.plan(sites=[name, "south"], confidence_level=0.8)
+        with pytest.raises(ValueError, match=f"'{form}' would do"):
+            fc.report(fc.plan(confidence_level=0.8), range(30), site=name)
+        assert fc.plan(sites=[form, "south"], confidence_level=0.8).site_names == (form, "south")
+
+    @pytest.mark.parametrize(
+        ("one", "other"),
+        [
+            ("Paris", "Раris"),  # the first two letters of the second are Cyrillic
+            ("Oslo", "Οslo"),  # its first letter is Greek
+            ("north", "North"),
+            ("north", "ｎorth"),
+            ("St Mary", "St  Mary"),
+        ],
+    )
+    def test_names_that_look_alike_are_refused(self, one, other):
+        assert one != other
+        with pytest.raises(ValueError, match="look alike: give one of them another name"):
+            fc.plan(sites=[one, other], confidence_level=0.8)
+        with pytest.raises(ValueError, match="look alike"):
+            fc.plan(groups={"a": {one: 30}, "b": {other: 30}}, confidence_level=0.5)
+
+    def test_names_in_other_alphabets_are_names(self):
+        names = ("Минск", "Αθήνα", "東京", "القاهرة", "São Paulo", "Kyiv")
+        assert fc.plan(sites=names, confidence_level=0.8).site_names == names
+
+
+class TestWords:
+    @given(st.text())
+    def test_whatever_is_shown_is_printable(self, words):
+        assert visible(words, keep="").isprintable()
+        assert one_line(words, 50).isprintable()
+        assert len(one_line(words, 50)) <= 50
+
+    def test_printable_words_are_shown_as_they_are(self):
+        assert visible("São Paulo, 東京: 90\N{NO-BREAK SPACE}%") == "São Paulo, 東京: 90\N{NO-BREAK SPACE}%"
+        assert visible(RED) == "\\x1b[31mred\\x1b[0m"
+
+    @pytest.mark.parametrize("control", HIDDEN)
+    def test_nothing_on_a_terminal_is_anybody_elses_control(self, control, capsys):
+        say(f"wrote {control}file")
+        table(["site"], [[f"{control}north"]])
+        print_json({"site": control})
+        assert main(["report", f"{control}.json", "none.csv", "--site", "A"]) == 2
+        main(["plan", "--sites", f"{control}A,B", "--confidence-level", f"{control}"])
+        printed = capsys.readouterr()
+        assert (printed.out + printed.err).replace("\n", "").isprintable()
+
+    def test_a_terminal_shows_no_control_of_a_files_name_or_content(self, tmp_path, monkeypatch, capsys):
+        monkeypatch.chdir(tmp_path)
+        fields = content(PLAN)
+        fields["parts"][0]["promise"] = RED
+        Path(f"{RED}.json").write_text(text(fields))
+        assert main(["report", f"{RED}.json", "none.csv", "--site", "A"]) == 2
+        error = capsys.readouterr().err
+        assert "\\x1b[31mred" in error
+        assert "\x1b" not in error
+
+    def test_a_refusal_is_printable_and_short_where_it_is_made(self):
+        made = Refusal(source=f"{RED}.json", reason="x\n" * 1000 + RED)
+        assert made.source == "\\x1b[31mred\\x1b[0m.json"
+        assert made.reason.startswith("x x x")
+        assert len(made.reason) == 400
+
+    @pytest.mark.parametrize("field", ["source", "reason"])
+    @pytest.mark.parametrize("words", [RED, "two\nlines", "x" * 401])
+    def test_a_calibration_with_other_refusals_is_refused(self, field, words):
+        reports = [fc.report(PLAN, range(n), site=name) for name, n in SIZES.items()]
+        unreadable = [Refusal(source="a file", reason="no report")]
+        fields = content(fc.calibrate(PLAN, reports, on_refused="skip", unreadable=unreadable))
+        fields["refused"][0][field] = words
+        with pytest.raises(fc.DocumentError, match=rf"refused.0.{field}: "):
+            fc.Calibration.from_json(text(fields))
+
+    def test_a_servers_log_shows_no_control_of_a_nodes_name(self, caplog):
+        log = logging.getLogger("fedconformal.tests")
+        collection = rounds.Collection(PLAN, {1: RED, 2: "B"}, engine="Flower", log=log)
+        collection.receive(1, "{}")
+        collection.receive(2, rounds.pack_report(fc.report(PLAN, range(30), site="B")))
+        with caplog.at_level(logging.WARNING, log.name):
+            collection.calibrate(timeout=1, on_refused="skip")
+        assert "\\x1b[31mred" in caplog.text
+        assert "\x1b" not in caplog.text
+
+    def test_a_page_shows_no_control(self):
+        shown = web._html.tag("p", f"{RED} \u202e <b>", title="\u2066")
+        assert shown == '<p title="\\u2066">\\x1b[31mred\\x1b[0m \\u202e &lt;b&gt;</p>'
+
+    def test_parameters_of_a_score_are_printable(self):
+        fields = content(PLAN)
+        fields["score"] = {"name": "mine", "parameters": {"kind": RED}}
+        with pytest.raises(fc.DocumentError, match=r"score.parameters.kind"):
+            fc.Plan.from_json(text(fields))
+
+
+class TestFlower:
+    """A message that carries anything but what was asked for is refused, with a reason."""
+
+    @pytest.fixture(autouse=True)
+    def identity(self):
+        pytest.importorskip("flwr", reason="the extra [flower] is not installed")
+        from flwr.supercore.task_identity import TaskIdentity
+
+        TaskIdentity.run_id, TaskIdentity.node_id, TaskIdentity.task_id = 1, 1, 1
+
+    def extras(self):
+        from flwr.app import ArrayRecord, ConfigRecord, MetricRecord
+
+        return {
+            "junk": ArrayRecord([np.zeros(10**5)]),
+            "more": ConfigRecord({"bytes": b"x" * 10**5}),
+            "sums": MetricRecord({"a": 1.0}),
+        }
+
+    def test_a_reply(self):
+        from flwr.app import ConfigRecord, RecordDict
+
+        from fedconformal.flower import _messages
+
+        packed = rounds.pack_report(fc.report(PLAN, range(30), site="A"))
+
+        class Reply:
+            content = RecordDict({"conformal": ConfigRecord({"report": packed})})
+
+        assert _messages.report_in(Reply) == packed
+        for name, record in self.extras().items():
+            Reply.content = RecordDict({"conformal": ConfigRecord({"report": packed}), name: record})
+            with pytest.raises(fc.DocumentError, match=f"carries '{name}' beside the report"):
+                rounds.unpack_report(_messages.report_in(Reply))
+        Reply.content = RecordDict({"conformal": ConfigRecord({"report": packed, "model": b"x"})})
+        with pytest.raises(fc.DocumentError, match="carries 'model' beside the report"):
+            rounds.unpack_report(_messages.report_in(Reply))
+
+    def test_a_question(self):
+        from flwr.app import ArrayRecord
+
+        from fedconformal.flower import _messages
+
+        class Question:
+            content = _messages.question(PLAN, ArrayRecord([np.zeros(3)]))
+
+        assert rounds.unpack_plan(_messages.plan_in(Question)) == PLAN
+        for name, record in self.extras().items():
+            Question.content = _messages.question(PLAN, None)
+            Question.content[name] = record
+            with pytest.raises(fc.DocumentError, match=f"carries '{name}' beside the plan"):
+                rounds.unpack_plan(_messages.plan_in(Question))
+
+    def test_a_site_answers_it_with_a_code(self, caplog):
+        failure = rounds.answer(
+            rounds.Unexpected("the message carries 'junk' beside the plan"),
+            lambda plan: range(30),
+            lambda plan: rounds.Site("A"),
+            log=logging.getLogger("fedconformal.tests"),
+        )
+        assert failure is rounds.Failure.PLAN
+        assert "carries 'junk' beside the plan" in caplog.text
+
+
+class TestOutputs:
+    @pytest.fixture
+    def mask(self):
+        before = os.umask(0)
+        yield os.umask
+        os.umask(before)
+
+    @pytest.mark.parametrize(
+        ("mask_bits", "mode"), [(0o022, 0o644), (0o077, 0o600), (0o027, 0o640), (0, 0o644)]
+    )
+    def test_an_output_has_the_permissions_that_the_umask_leaves(self, tmp_path, mask, mask_bits, mode):
+        mask(mask_bits)
+        _outputs.write_text(tmp_path / "plan.json", "{}", force=False)
+        _outputs.write_text(tmp_path / "secret", "key", force=False, mode=0o600)
+        assert stat.S_IMODE((tmp_path / "plan.json").stat().st_mode) == mode
+        assert stat.S_IMODE((tmp_path / "secret").stat().st_mode) == 0o600
+
+    def test_a_new_key_is_its_owners_and_one_that_others_may_read_gets_a_warning(
+        self, tmp_path, monkeypatch, mask, capsys
+    ):
+        mask(0)
+        monkeypatch.chdir(tmp_path)
+        assert main(["keys", "new", "A"]) == 0
+        assert stat.S_IMODE(Path("A.key").stat().st_mode) == 0o600
+        capsys.readouterr()
+        assert main(["keys", "show", "A.key"]) == 0
+        assert capsys.readouterr().err == ""
+        Path("A.key").chmod(0o640)
+        assert main(["keys", "show", "A.key"]) == 0
+        said = "fedconformal: A.key: others may read this private key; chmod 600 keeps it yours\n"
+        assert capsys.readouterr().err == said
+
+    @pytest.mark.parametrize("suffix", ["csv", "parquet", "npy", "npz", "json"])
+    def test_a_full_disk_is_one_line_in_every_format(self, tmp_path, suffix):
+        frame = pl.DataFrame({"a": np.random.default_rng(0).random(20_000)})
+        writers = {
+            "csv": frame.write_csv,
+            "parquet": frame.write_parquet,
+            "npy": lambda path: np.save(path, frame.to_numpy()),
+            "npz": lambda path: np.savez(path, a=frame.to_numpy()),
+            "json": lambda path: path.write_text("x" * 100_000),
+        }
+        path, limits = tmp_path / f"out.{suffix}", resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (4096, limits[1]))
+        try:
+            with pytest.raises(ValueError, match=rf"out.{suffix}: cannot be written: .+") as caught:
+                _outputs.write_atomically(path, writers[suffix], force=False)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        assert "\n" not in str(caught.value)
+        assert list(tmp_path.iterdir()) == []
+
+
+class TestTables:
+    """What is in a file of scores."""
+
+    @pytest.fixture
+    def reported(self, tmp_path, monkeypatch, capsys):
+        monkeypatch.chdir(tmp_path)
+        Path("plan.json").write_text(fc.plan(confidence_level=0.5).to_json())
+
+        def reported(written, code=0):
+            Path("scores.csv").write_text(written)
+            assert (
+                main(["report", "plan.json", "scores.csv", "--site", "A", "-o", "r.json", "--force"]) == code
+            )
+            return capsys.readouterr().err
+
+        return reported
+
+    @pytest.mark.parametrize(
+        "written",
+        ["2024\n0.25\n1.5\n", "2024\n1\n0.5\n", "0\n0.25\n", '"7"\n1\n2\n', "7\n0.5\n\n"],
+    )
+    def test_a_number_that_may_be_a_name_is_neither_lost_nor_taken_for_a_score(self, reported, written):
+        assert "names or numbers? Give the columns names" in reported(written, code=2)
+        assert not Path("r.json").exists()
+
+    @pytest.mark.parametrize(
+        ("written", "n"), [("0.5\n0.25\n1.5\n", 3), ("3\n1\n2\n", 3), ("-1e3\n0.5\n", 2), ("7\n", 1)]
+    )
+    def test_a_file_without_names_is_read_whole_and_says_so(self, reported, written, n):
+        assert "scores.csv: the first line holds numbers, so it is read as the first row" in reported(written)
+        assert fc.Report.read("r.json").n == n
+
+    def test_a_file_with_a_name_is_read_without_a_word(self, reported):
+        assert "first line" not in reported("score\n0.5\n0.25\n")
+        assert fc.Report.read("r.json").n == 2
+
+    @pytest.fixture
+    def private(self, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        privacy = fc.Privacy(epsilon=10.0, bins=fc.Bins.uniform(0, 1, 20))
+        chosen = fc.plan(n_sites=5, n_points=60, confidence_level=0.5, privacy=privacy, score="absolute")
+        Path("plan.json").write_text(chosen.to_json())
+        fc.Ledger.create("site.db").set_budget("D", 100)
+        return ["report", "plan.json", "--site", "A", "--ledger", "site.db", "--dataset", "D", "--yes"]
+
+    @pytest.mark.parametrize("cell", ["SECRET", "SECRET,and,more", "true", '"SECRET"', "1,5", "\xff"])
+    def test_a_private_score_that_is_no_number_is_clipped_and_never_quoted(self, private, cell, capsys):
+        Path("scores.csv").write_bytes(("score\n" + "0.25\n" * 59 + cell + "\n").encode("latin-1"))
+        assert main([*private, "scores.csv"]) == 0
+        printed = capsys.readouterr()
+        assert "SECRET" not in printed.out + printed.err
+        assert "row" not in printed.err
+
+    def test_a_private_column_of_text_is_read_from_parquet_too(self, private, capsys):
+        pl.DataFrame({"score": ["0.25"] * 59 + ["SECRET"]}).write_parquet("scores.parquet")
+        assert main([*private, "scores.parquet"]) == 0
+        printed = capsys.readouterr()
+        assert "SECRET" not in printed.out + printed.err
+
+    def test_so_are_private_cases(self, private, capsys):
+        Path("cases.csv").write_text("y,guess\n" + "1.0,0.75\n" * 58 + "SECRET,1\n1,SECRET\n")
+        assert main([*private, "cases.csv", "--target", "y", "--prediction", "guess"]) == 0
+        printed = capsys.readouterr()
+        assert "SECRET" not in printed.out + printed.err
+
+
+class TestKeys:
+    """Points of small order, from the curve itself: -x^2 + y^2 = 1 + d x^2 y^2 modulo p."""
+
+    P = 2**255 - 19
+    D = -121665 * pow(121666, -1, 2**255 - 19) % (2**255 - 19)
+    ORDER = 2**252 + 27742317777372353535851937790883648493
+
+    def add(self, one, other):
+        (a, b), (c, d), p = one, other, self.P
+        product = self.D * a * b * c * d
+        x = (a * d + b * c) * pow(1 + product, -1, p)
+        return x % p, (b * d + a * c) * pow(1 - product, -1, p) % p
+
+    def times(self, n, point):
+        found = (0, 1)
+        for bit in bin(n)[2:]:
+            found = self.add(found, found)
+            if bit == "1":
+                found = self.add(found, point)
+        return found
+
+    def root(self, square):
+        """A square root modulo p, or None."""
+        p = self.P
+        for factor in (1, pow(2, (p - 1) // 4, p)):
+            x = pow(square, (p + 3) // 8, p) * factor % p
+            if x * x % p == square % p:
+                return x
+        return None
+
+    def torsion(self):
+        """The eight points that the order of the curve's base point takes to nothing."""
+        found, y = set(), 2
+        while len(found) < 8:
+            x = self.root((y * y - 1) * pow(self.D * y * y + 1, -1, self.P))
+            if x is not None:
+                point = self.times(self.ORDER, (x, y))
+                found |= {self.times(k, point) for k in range(8)}
+            y += 1
+        return found
+
+    def encodings(self):
+        """All ways to write these points: y need not be below p, and the sign of x = 0 may be any."""
+        for x, y in self.torsion():
+            for written in (y, y + self.P):
+                for sign in {x & 1} if x else {0, 1}:
+                    if written < 2**255:
+                        yield (written | sign << 255).to_bytes(32, "little")
+
+    def test_keys_of_small_order_are_refused_however_they_are_written(self):
+        keys = set(self.encodings())
+        assert len(self.torsion()) == 8
+        assert len(keys) == 14
+        for key in keys:
+            with pytest.raises(ValueError, match="small order"):
+                fc.plan(sites=["A"], keys={"A": f"ed25519:{key.hex()}"}, confidence_level=0.8)
+
+    def test_a_signature_that_anyone_can_make_for_one_is_not_accepted(self):
+        """Nothing times the base point is nothing plus any multiple of the point of order 1."""
+        nothing = (1).to_bytes(32, "little")
+        signed = fc.plan(sites=["A"], keys={"A": fc.SigningKey.new().public_key}, confidence_level=0.8)
+        fields = content(signed)
+        fields["keys"][0]["public_key"] = f"ed25519:{nothing.hex()}"
+        report = fc.report(signed, range(30), site="A").model_copy(
+            update={"signature": f"ed25519:{(nothing + bytes(32)).hex()}"}
+        )
+        with pytest.raises(fc.DocumentError, match="small order"):
+            fc.calibrate(fc.Plan.from_json(text(fields)), [report])
+
+    def test_other_keys_are_taken(self):
+        for _ in range(20):
+            key = fc.SigningKey.new().public_key
+            assert fc.plan(sites=["A"], keys={"A": key}, confidence_level=0.8).keys[0].public_key == key
