@@ -75,7 +75,7 @@ class TestEqualSites:
         paper = fc.plan(10, 200, criterion="marginal")
         assert (paper.local_ranks[0], paper.server_rank) == (174, 10)
         assert not paper.designs[0].survives()
-        assert "one site that stays silent can make the threshold infinite" in paper.notes[-1]
+        assert "one silent site could make the threshold infinite" in paper.notes[-1]
 
 
 def best_common_share(sizes, level, criterion):

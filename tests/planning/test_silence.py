@@ -98,7 +98,7 @@ def test_a_site_that_could_stand_in_for_a_silent_one_is_asked(sizes):
     assert plan.part.n_asked > 1
     assert left_finite(plan.designs[0], 1)
     assert plan.designs[0].survives()
-    assert not any("stays silent" in note for note in plan.notes)
+    assert not any("silent site" in note for note in plan.notes)
 
 
 def test_nobody_else_may_be_silent_than_was_asked_for():
@@ -107,8 +107,8 @@ def test_nobody_else_may_be_silent_than_was_asked_for():
     assert not plan.designs[0].survives()
     (note,) = plan.notes
     assert note == (
-        "At the level 0.9, one site that stays silent can make the threshold infinite; max_missing=1 asks "
-        "for a plan that bears it."
+        "At the level 0.9, one silent site could make the threshold infinite; max_missing=1 "
+        "(--max-missing 1) plans for that."
     )
     bearing = fc.plan(n_sites=10, n_points=200, criterion="marginal", max_missing=1)
     assert bearing.notes == ()
@@ -138,7 +138,7 @@ def test_notes_agree_with_what_silence_does():
             continue
         broken = not left_finite(plan.designs[0], 1)
         said.add(broken)
-        assert any("stays silent" in note for note in plan.notes) == broken, (sizes, criterion, plan.notes)
+        assert any("silent site" in note for note in plan.notes) == broken, (sizes, criterion, plan.notes)
     assert said == {True, False}
 
 
@@ -146,12 +146,12 @@ def test_each_group_and_level_has_its_own_note():
     sizes = {"young": [200] * 10, "old": [9] * 3}
     plan = fc.plan(groups=sizes, confidence_level=[0.8, 0.9], criterion="marginal", on_infeasible="ignore")
     expected = [
-        f"Group {label!r}: At the level {level}, one site"
+        f"Group {label!r}: At the level {level}, one silent site"
         for label in ("old", "young")
         for level, design in zip((0.8, 0.9), plan[label].designs, strict=True)
         if design.is_finite and not left_finite(design, 1)
     ]
-    notes = [note for note in plan.notes if "stays silent" in note]
+    notes = [note for note in plan.notes if "silent site" in note]
     assert expected
     assert len(notes) == len(expected)
     assert all(note.startswith(start) for note, start in zip(notes, expected, strict=True))
@@ -178,7 +178,7 @@ def test_a_private_plan_that_rests_on_all_sites_says_so():
     design = plan.designs[0]
     assert plan.feasible
     assert design.survives() == left_finite(design, 1)
-    assert any("stays silent" in note for note in plan.notes) == (not design.survives())
+    assert any("silent site" in note for note in plan.notes) == (not design.survives())
 
 
 @pytest.mark.parametrize(

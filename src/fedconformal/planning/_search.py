@@ -33,17 +33,28 @@ class Choice:
     server_rank: int
     mean: float
     variance: float
+    is_rough: bool = False
 
 
-def search(*families: Family, goal: Goal) -> list[Choice]:
+def search(*families: Family, goal: Goal, rough: bool = False) -> list[Choice]:
     """The valid choices that were found, the best among them; none when no finite threshold is valid.
 
     Of several families only those vectors are checked that may be as good as the most promising of all.
+    Choices that are ``rough`` are to be `confirmed` before they are used.
     """
-    searches = [(_PlainSearch if family.is_plain else _VoteSearch)(family, goal) for family in families]
+    searches = [_search_of(family, goal, rough=rough) for family in families]
     lowest = min((float(each.promising.min()) for each in searches), default=math.inf)
     lowest = lowest if len(searches) > 1 else math.inf
     return [choice for each in searches for choice in each.tried(lowest)]
+
+
+def _search_of(family: Family, goal: Goal, *, rough: bool = False) -> "_PlainSearch | _VoteSearch":
+    return _PlainSearch(family, goal) if family.is_plain else _VoteSearch(family, goal, rough=rough)
+
+
+def confirmed(choice: Choice, goal: Goal) -> list[Choice]:
+    """The valid choices next to a rough one, with the exact law; none if it keeps no promise."""
+    return _VoteSearch(choice.family, goal).near(choice)
 
 
 def best(choices: list[Choice], goal: Goal) -> Choice | None:
@@ -253,8 +264,14 @@ def _next_ranks(low: Ints, high: Ints, found: Ints, below: Bools, stride: int) -
 class _VoteSearch(_Search):
     """The vectors that look best, each with several numbers of votes from one look at its law."""
 
+    def __init__(self, family: Family, goal: Goal, *, rough: bool = False) -> None:
+        super().__init__(family, goal)
+        self.rough = rough
+
     def moments(self, vectors: Ints, ks: Ints) -> tuple[Floats, Floats]:
-        rows = [self._federation(int(v)).moments(k) for v, k in zip(vectors, ks, strict=True)]
+        rows = [
+            self._federation(int(v)).moments(k, rough=self.rough) for v, k in zip(vectors, ks, strict=True)
+        ]
         means, variances = (np.array([row[i] for row in rows]).reshape(ks.shape) for i in (0, 1))
         return means, variances
 
@@ -279,7 +296,23 @@ class _VoteSearch(_Search):
         budget = max(fewest, min(_MOST, _WORK // family.n_points.size))
         order = [int(v) for v in np.argsort(promise, kind="stable")[:budget]]
         chosen = [v for v in order if promise[v] < np.inf and self.last[v] >= self.first[v]]
+        if self.goal.max_faulty and not self.rough:  # an exact law has many kinks then, so it is asked little
+            rough = _VoteSearch(family, self.goal, rough=True)
+            return [choice for vector in chosen for choice in self._located(vector, rough)]
         return [choice for vector in chosen for choice in self._choices(vector)]
+
+    def _located(self, vector: int, rough: "_VoteSearch") -> list[Choice]:
+        """The choices next to the one that a rough look takes for the best, or the largest threshold."""
+        seen = best(rough._choices(vector), self.goal)
+        return self._around(vector, int(self.last[vector]) if seen is None else seen.server_rank)
+
+    def near(self, choice: Choice) -> list[Choice]:
+        """The valid choices of the same vector and about as many votes."""
+        return self._around(choice.vector, choice.server_rank)
+
+    def _around(self, vector: int, votes: int) -> list[Choice]:
+        low, high = max(int(self.first[vector]), votes - 1), min(int(self.last[vector]), votes + 1)
+        return self._from(vector, low, high, is_best=self.goal.criterion.trades_up)
 
     def _prefer_paper(self, promise: Floats) -> None:
         """Whatever else the budget allows, the paper's own choice of ranks is looked at."""
@@ -290,14 +323,19 @@ class _VoteSearch(_Search):
 
     def _choices(self, vector: int) -> list[Choice]:
         """The smallest valid number of votes, and a few above it where these may be better."""
+        first, last = int(self.first[vector]), int(self.last[vector])
+        guess = min(max(math.ceil(float(self.guesses(np.array([vector]))[0])), first), last)
+        return self._from(vector, max(first, guess - _BELOW), min(last, guess + _ABOVE))
+
+    def _from(self, vector: int, low: int, high: int, *, is_best: bool = False) -> list[Choice]:
+        """The same from a range of votes on, to the smallest valid unless the range holds the best."""
         one, first, last = np.array([vector]), int(self.first[vector]), int(self.last[vector])
-        guess = min(max(math.ceil(float(self.guesses(one)[0])), first), last)
-        low, high, reach = max(first, guess - _BELOW), min(last, guess + _ABOVE), 1
+        reach = 1
         while True:
             ks = np.arange(low, high + 1)
             valid, batch = self.valid(one, ks[None, :])
             found = np.flatnonzero(valid[0])
-            if found.size and (found[0] > 0 or low == first):
+            if found.size and (found[0] > 0 or low == first or is_best):
                 return self._read(vector, ks, int(found[0]), batch)
             if not found.size and high == last:
                 return []
@@ -313,7 +351,7 @@ class _VoteSearch(_Search):
         else:
             means, variances = (part[0, place:stop] for part in batch.known)
         rows = zip(votes.tolist(), means.tolist(), variances.tolist(), strict=True)
-        return [Choice(self.family, vector, *row) for row in rows]
+        return [Choice(self.family, vector, *row, is_rough=self.rough) for row in rows]
 
 
 @dataclass(eq=False)

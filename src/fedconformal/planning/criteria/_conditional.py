@@ -76,7 +76,7 @@ class Conditional(Criterion):
         return np.asarray(at + (enough - second.rank) * second.step)
 
     def _deviations(self, goal: Wanted) -> float:
-        return float(special.ndtri(1 - float(goal.delta)))
+        return -float(special.ndtri(float(goal.delta)))
 
     def options(self, delta: float | None) -> str:
         """The criterion and its delta."""
