@@ -9,7 +9,7 @@ import pytest
 
 import fedconformal as fc
 from fedconformal.planning import CRITERIA, PROMISES, Exact, Goal, Private, Sites
-from fedconformal.planning._silence import left_over
+from fedconformal.planning._silence import Reports, bear_silence, left_over
 from planning.plans import quiet
 
 POPULATION = PROMISES["population"]()
@@ -197,3 +197,29 @@ def test_every_choice_of_silent_sites_is_listed_once(counts, silent):
 
 def test_too_many_choices_are_not_listed():
     assert left_over(np.ones(60, dtype=int), 4) is None
+
+
+@pytest.mark.parametrize("criterion", ["marginal", "conditional"])
+@pytest.mark.parametrize("silent", [1, 2])
+def test_what_larger_ranks_settle_is_what_each_would_find_by_itself(criterion, silent):
+    rng, goal = np.random.default_rng(5), Goal(Fraction(4, 5), CRITERIA[criterion]())
+    sizes, counts, votes = np.array([8, 20, 45]), np.array([2, 1, 1]), np.ones((3, 2), dtype=int)
+    ranks = np.sort(sizes[:, None] - rng.integers(-1, 8, size=(60, 3, 2)), axis=2)
+    reports = [Reports(sizes, counts, row, votes) for row in ranks]
+    alone = [report.survive(goal, silent) for report in reports]
+    assert bear_silence(reports, goal, silent).tolist() == alone
+    assert set(alone) == {True, False}
+
+
+def test_the_bound_for_whoever_is_silent_says_nothing_that_trying_all_does_not():
+    """One silent site and one faulty one of six: where the bound says yes, so does every choice."""
+    goal, sure = Goal(Fraction(1, 2), max_faulty=1), 0
+    sizes, counts = np.array([9, 20, 31, 40, 52, 60]), np.ones(6, dtype=int)
+    for rank in range(1, 10):
+        ranks = np.minimum(sizes, sizes * (rank + 1) // 10)[:, None]
+        for weights in (np.ones((6, 1), dtype=int), np.array([[1], [2], [2], [2], [3], [3]])):
+            reports = Reports(sizes, counts, ranks, weights)
+            if reports._reach_whoever(goal, counts, 1):
+                sure += 1
+                assert all(reports._reach(goal, left) for left in left_over(counts, 1))
+    assert sure

@@ -9,6 +9,7 @@ from bisect import bisect_left
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from itertools import islice
 
 import numpy as np
 
@@ -20,6 +21,7 @@ from fedconformal.planning._screen import Screen, screen
 
 _REFEREE_BITS = 5_000_000  # size of the integers up to which a tie with the level is settled exactly
 _FEWEST, _MOST, _WORK = 8, 24, 160  # vectors that are checked with the exact law: _WORK over the blocks
+_PATIENCE = 2  # so many times as many are looked at if some are not valid
 _FEW = 12  # sizes up to which all families are checked, whatever they promise
 _BELOW, _ABOVE = 4, 8  # votes that are looked at on either side of the first guess
 
@@ -127,7 +129,9 @@ class _Search:
         cost = self.goal.criterion.glance_cost(look, excess, error, self.goal)
         if not plain and (at := self.goal.criterion.second_glance(look, self.goal)) is not None:
             again = screen(self.family, at, self.goal.max_faulty)
-            cost = self.goal.criterion.second_cost(look, again, at, self.goal)
+            votes = np.maximum(self.first, np.ceil(self.goal.criterion.enough(look, self.goal)))
+            cost = self.goal.criterion.second_cost(votes, again, at, self.goal)
+            cost = cost + (votes > self.last)  # those that seem to need more votes than there are come last
         return np.where(hopeless | (self.last < self.first), np.inf, cost)
 
     def guesses(self, vectors: Ints) -> Floats:
@@ -288,22 +292,40 @@ class _VoteSearch(_Search):
         """The valid choices among the vectors that look best."""
         family, promise = self.family, self.promising.copy()
         if family.n_points.size > _FEW and math.isfinite(lowest_of_all):
-            hopeful = self.goal.criterion.rivals(promise, lowest_of_all, self.goal)
-            promise = np.where(hopeful, promise, np.inf)
+            rivals = self.goal.criterion.rivals(promise, lowest_of_all, self.goal)
+            promise = np.where(rivals, promise, np.inf)
         if len(family) > 1:
             self._prefer_paper(promise)
         fewest = _FEWEST if family.numbers == 1 else _FEWEST // 2
         budget = max(fewest, min(_MOST, _WORK // family.n_points.size))
-        order = [int(v) for v in np.argsort(promise, kind="stable")[:budget]]
-        chosen = [v for v in order if promise[v] < np.inf and self.last[v] >= self.first[v]]
-        if self.goal.max_faulty and not self.rough:  # an exact law has many kinks then, so it is asked little
-            rough = _VoteSearch(family, self.goal, rough=True)
-            return [choice for vector in chosen for choice in self._located(vector, rough)]
-        return [choice for vector in chosen for choice in self._choices(vector)]
+        order = [int(v) for v in np.argsort(promise, kind="stable")[: _PATIENCE * budget]]
+        hopeful = [v for v in order if promise[v] < np.inf and self.last[v] >= self.first[v]]
+        tried = (self._looked_at(vector) for vector in hopeful)
+        found = [choice for choices in islice(filter(None, tried), budget) for choice in choices]
+        if found and not (self.goal.max_faulty and self.goal.criterion.takes_delta):
+            return found
+        # Far in the tails, and with few honest sites, the look at the level misleads.
+        return found + [v for vector in self._first_valid(fewest) for v in self._looked_at(vector)]
 
-    def _located(self, vector: int, rough: "_VoteSearch") -> list[Choice]:
+    def _first_valid(self, count: int) -> list[int]:
+        """The smallest shares that are valid: with larger ones all ranks are larger, so by bisection."""
+        rising = [i for i, share in enumerate(self.family.shares) if share is not None]
+        rising = [i for i in rising if self.last[i] >= self.first[i]]
+        start = bisect_left(rising, True, key=self._valid_at_last)
+        return rising[start : start + count]
+
+    def _valid_at_last(self, vector: int) -> bool:
+        return bool(self.valid(np.array([vector]), self.last[[vector], None])[0].all())
+
+    def _looked_at(self, vector: int) -> list[Choice]:
+        """The valid choices of a vector; exact laws with faulty sites have many kinks, and are asked less."""
+        if self.goal.max_faulty and not self.rough:
+            return self._located(vector)
+        return self._choices(vector)
+
+    def _located(self, vector: int) -> list[Choice]:
         """The choices next to the one that a rough look takes for the best, or the largest threshold."""
-        seen = best(rough._choices(vector), self.goal)
+        seen = best(_VoteSearch(self.family, self.goal, rough=True)._choices(vector), self.goal)
         return self._around(vector, int(self.last[vector]) if seen is None else seen.server_rank)
 
     def near(self, choice: Choice) -> list[Choice]:
