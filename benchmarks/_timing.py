@@ -21,6 +21,9 @@ else:
 """
 
 
+Clock = Callable[[], float]
+
+
 @dataclass(frozen=True)
 class Row:
     """One figure beside its anchor. `required` makes the whole run fail if it is not met."""
@@ -43,17 +46,19 @@ class Comparison:
     ratio: float
 
 
-def seconds(action: Callable[[], object]) -> float:
+def seconds(action: Callable[[], object], clock: Clock = perf_counter) -> float:
     """How long one call takes; what it returns is thrown away before the next."""
     gc.collect()
-    start = perf_counter()
+    start = clock()
     action()
-    return perf_counter() - start
+    return clock() - start
 
 
-def compare(ours: Sequence[Callable[[], object]], anchor: Callable[[], object]) -> Comparison:
+def compare(
+    ours: Sequence[Callable[[], object]], anchor: Callable[[], object], clock: Clock = perf_counter
+) -> Comparison:
     """Time each of our calls right next to one call of the anchor."""
-    return summarise([(seconds(ours_once), seconds(anchor)) for ours_once in ours])
+    return summarise([(seconds(ours_once, clock), seconds(anchor, clock)) for ours_once in ours])
 
 
 def summarise(pairs: Sequence[tuple[float, float]]) -> Comparison:

@@ -1,7 +1,11 @@
-"""What weighted votes and several numbers cost to plan, against sorting and against the plain case."""
+"""What weighted votes and several numbers cost to plan, against sorting and against the plain case.
 
-from collections.abc import Iterator, Sequence
+Planning and sorting wait for nothing, so the time of the processor is taken: others may use the machine.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
+from time import process_time
 
 import numpy as np
 
@@ -11,6 +15,8 @@ from benchmarks._timing import Comparison, Row, compare, duration, seconds, sort
 EQUAL = ((10, 100), (100, 1000))
 # How many sites of different sizes, how many floats are sorted beside, and the ratio to stay below.
 UNEVEN = ((20, 10**7, 0.5), (100, 10**7, 1.5))
+# Few sites of different sizes, so that every choice of faulty ones is looked at, and how many numbers.
+FEW = ((8, 1), (8, 3))
 CRITERIA = ("stable", "marginal", "conditional")
 SMALLEST = 50
 LONGER = 5.0  # with faulty sites, or with five numbers instead of one
@@ -24,6 +30,7 @@ def run(
     *,
     equal: Sequence[tuple[int, int]] = EQUAL,
     uneven: Sequence[tuple[int, int, float]] = UNEVEN,
+    few: Sequence[tuple[int, int]] = FEW,
     many: int = 1000,
     count: int = 10**8,
     repetitions: int = 3,
@@ -34,23 +41,27 @@ def run(
         yield _base(m, n, repetitions)
     for sites, floats, goal in uneven:
         anchor = sorting(floats)
-        result = compare([_planning(sites, shift) for shift in range(repetitions)], anchor)
+        result = compare([_planning(sites, shift) for shift in range(repetitions)], anchor, process_time)
         yield _row(f"{sites} sites of different sizes", result, f"numpy.sort of {floats:,} floats", goal)
     anchor = sorting(count)
     for criterion in CRITERIA:
         ours = [_planning(many, shift, criterion=criterion) for shift in range(repetitions)]
         what = f"{many:,} sites of different sizes, {criterion}"
-        yield _row(what, compare(ours, anchor), f"numpy.sort of {count:,} floats", 1.0)
-    for criterion in CRITERIA:
-        yield _longer(many, repetitions, criterion=criterion, max_faulty=FAULTY)
+        yield _row(what, compare(ours, anchor, process_time), f"numpy.sort of {count:,} floats", 1.0)
+    for sites, numbers in few:
+        yield _longer(sites, repetitions, numbers=numbers, wishes={"max_faulty": FAULTY})
+    for sites in (*(sites for sites, _, _ in uneven), many):
+        for criterion in CRITERIA:
+            yield _longer(sites, repetitions, criterion=criterion, wishes={"max_faulty": FAULTY})
     for sites, _, _ in uneven:
-        yield _longer(sites, repetitions, numbers=NUMBERS)
+        yield _longer(sites, repetitions, wishes={"numbers": NUMBERS})
 
 
 def _base(m: int, n: int, repetitions: int) -> Row:
     """Equal sites that send one number: the paper's setting, searched exhaustively."""
     one = [partial(fc.plan, m, n, confidence_level=level) for level in LEVELS[:repetitions]]
-    result = summarise([(seconds(partial(each, numbers=NUMBERS)), seconds(each)) for each in one])
+    pairs = [(_seconds(partial(each, numbers=NUMBERS)), _seconds(each)) for each in one]
+    result = summarise(pairs)
     return Row(
         what=f"{m} equal sites of {n:,}, {NUMBERS} numbers",
         ours=duration(result.ours),
@@ -59,17 +70,24 @@ def _base(m: int, n: int, repetitions: int) -> Row:
     )
 
 
-def _longer(sites: int, repetitions: int, *, criterion: str = "stable", **wishes: int) -> Row:
+def _longer(
+    sites: int, repetitions: int, *, criterion: str = "stable", numbers: int = 1, wishes: Mapping[str, int]
+) -> Row:
     """The same federations with a further wish and without, next to each other."""
-    plain = [_planning(sites, shift, criterion=criterion) for shift in range(repetitions)]
-    pairs = [(seconds(partial(each, **wishes)), seconds(each)) for each in plain]
+    plain = [_planning(sites, shift, criterion=criterion, numbers=numbers) for shift in range(repetitions)]
+    pairs = [(_seconds(partial(each, **wishes)), _seconds(each)) for each in plain]
     words = ", ".join(f"{name}={value}" for name, value in wishes.items())
-    return _row(f"{sites:,} sites, {criterion}, {words}", summarise(pairs), "without", LONGER)
+    sent = "" if numbers == 1 else f" with {numbers} numbers"
+    return _row(f"{sites:,} sites{sent}, {criterion}, {words}", summarise(pairs), "without", LONGER)
 
 
-def _planning(sites: int, shift: int, *, criterion: str = "stable") -> Planning:
+def _planning(sites: int, shift: int, *, criterion: str = "stable", numbers: int = 1) -> Planning:
     """The federations of the repetitions differ by one point per site: no cache answers for us."""
-    return partial(fc.plan, n_points=_sizes(sites, shift), criterion=criterion)
+    return partial(fc.plan, n_points=_sizes(sites, shift), criterion=criterion, numbers=numbers)
+
+
+def _seconds(plan: Planning) -> float:
+    return seconds(plan, process_time)
 
 
 def _row(what: str, result: Comparison, anchor: str, goal: float) -> Row:

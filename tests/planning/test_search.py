@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 
 import fedconformal as fc
 from fedconformal.laws import equal_cdf, equal_moments, exact_cdf, exact_mean
+from fedconformal.planning import PROMISES, Block, Design, Exact, Goal
+from fedconformal.planning._exact import _in_lowest_terms
 from planning.plans import is_valid, quiet
 
 levels = st.sampled_from([0.1, 0.5, 0.75, 0.8, 0.9, 0.95, 0.99])
@@ -75,7 +77,7 @@ class TestEqualSites:
         paper = fc.plan(10, 200, criterion="marginal")
         assert (paper.local_ranks[0], paper.server_rank) == (174, 10)
         assert not paper.designs[0].survives()
-        assert "one site that stays silent can make the threshold infinite" in paper.notes[-1]
+        assert "one silent site could make the threshold infinite" in paper.notes[-1]
 
 
 def best_common_share(sizes, level, criterion):
@@ -242,3 +244,42 @@ class TestTheLevelIsWhatWasTyped:
         options = {"confidence_level": level, "criterion": criterion}
         assert fc.plan(n_sites=m, n_points=n, **options).feasible
         assert not quiet(n_sites=m, n_points=n - 1, **options).feasible
+
+
+class TestFaultySites:
+    """With faulty sites a rough look orders the choices; what is chosen has been confirmed."""
+
+    @pytest.mark.parametrize("criterion", ["stable", "marginal", "conditional"])
+    @pytest.mark.parametrize(
+        ("sizes", "faulty", "numbers"), [([30, 50, 80, 90, 200], 1, 2), ([60, 61, 70], 1, 1)]
+    )
+    def test_the_promise_is_kept_by_the_exact_law(self, criterion, sizes, faulty, numbers):
+        plan = fc.plan(n_points=sizes, max_faulty=faulty, numbers=numbers, criterion=criterion)
+        law = fc.CoverageLaw(
+            n_points=sizes,
+            local_rank=[ranks if isinstance(ranks, tuple) else (ranks,) for ranks in plan.local_ranks],
+            weights=list(plan.weights),
+            server_rank=plan.server_rank,
+            max_faulty=faulty,
+        )
+        assert plan.feasible
+        assert law.cdf(0.9) <= 0.1 if criterion == "conditional" else law.mean() >= 0.9
+
+    @pytest.mark.parametrize(("n", "m", "faulty"), [(543, 7, 3), (5000, 5, 1), (100, 12, 2)])
+    @pytest.mark.parametrize("delta", [0.1, 1e-4])
+    def test_sizes_that_hardly_differ_cost_hardly_more_than_equal_ones(self, n, m, faulty, delta):
+        """The mean coverage above the level; equal sites are searched exhaustively."""
+        options = {"criterion": "conditional", "delta": delta, "max_faulty": faulty}
+        equal = fc.plan(m, n, **options).law.mean() - 0.9
+        uneven = fc.plan(n_points=[n + j - m // 2 for j in range(m)], **options).law.mean() - 0.9
+        assert uneven <= 1.3 * equal
+
+    def test_more_votes_than_any_site_needs_are_in_lowest_terms(self):
+        """Leaving a site out may leave a common divisor."""
+        block, left = Block(1, 50, (46,), (6,)), Block(2, 20, (18,), (4,))
+        design = Design(Goal(Fraction(9, 10)), PROMISES["population"](), Exact(), (block, left), 7)
+        lower = _in_lowest_terms(design)
+        assert [b.weights for b in lower.blocks] == [(3,), (2,)]
+        assert lower.server_rank == 4
+        grid = np.linspace(0.01, 0.99, 50)
+        assert lower.law().cdf(grid) == pytest.approx(design.law().cdf(grid), abs=1e-14)

@@ -9,7 +9,7 @@ import pytest
 
 import fedconformal as fc
 from fedconformal.planning import CRITERIA, PROMISES, Exact, Goal, Private, Sites
-from fedconformal.planning._silence import left_over
+from fedconformal.planning._silence import Reports, bear_silence, left_over
 from planning.plans import quiet
 
 POPULATION = PROMISES["population"]()
@@ -98,7 +98,7 @@ def test_a_site_that_could_stand_in_for_a_silent_one_is_asked(sizes):
     assert plan.part.n_asked > 1
     assert left_finite(plan.designs[0], 1)
     assert plan.designs[0].survives()
-    assert not any("stays silent" in note for note in plan.notes)
+    assert not any("silent site" in note for note in plan.notes)
 
 
 def test_nobody_else_may_be_silent_than_was_asked_for():
@@ -107,8 +107,8 @@ def test_nobody_else_may_be_silent_than_was_asked_for():
     assert not plan.designs[0].survives()
     (note,) = plan.notes
     assert note == (
-        "At the level 0.9, one site that stays silent can make the threshold infinite; max_missing=1 asks "
-        "for a plan that bears it."
+        "At the level 0.9, one silent site could make the threshold infinite; max_missing=1 "
+        "(--max-missing 1) plans for that."
     )
     bearing = fc.plan(n_sites=10, n_points=200, criterion="marginal", max_missing=1)
     assert bearing.notes == ()
@@ -138,7 +138,7 @@ def test_notes_agree_with_what_silence_does():
             continue
         broken = not left_finite(plan.designs[0], 1)
         said.add(broken)
-        assert any("stays silent" in note for note in plan.notes) == broken, (sizes, criterion, plan.notes)
+        assert any("silent site" in note for note in plan.notes) == broken, (sizes, criterion, plan.notes)
     assert said == {True, False}
 
 
@@ -146,12 +146,12 @@ def test_each_group_and_level_has_its_own_note():
     sizes = {"young": [200] * 10, "old": [9] * 3}
     plan = fc.plan(groups=sizes, confidence_level=[0.8, 0.9], criterion="marginal", on_infeasible="ignore")
     expected = [
-        f"Group {label!r}: At the level {level}, one site"
+        f"Group {label!r}: At the level {level}, one silent site"
         for label in ("old", "young")
         for level, design in zip((0.8, 0.9), plan[label].designs, strict=True)
         if design.is_finite and not left_finite(design, 1)
     ]
-    notes = [note for note in plan.notes if "stays silent" in note]
+    notes = [note for note in plan.notes if "silent site" in note]
     assert expected
     assert len(notes) == len(expected)
     assert all(note.startswith(start) for note, start in zip(notes, expected, strict=True))
@@ -178,7 +178,7 @@ def test_a_private_plan_that_rests_on_all_sites_says_so():
     design = plan.designs[0]
     assert plan.feasible
     assert design.survives() == left_finite(design, 1)
-    assert any("stays silent" in note for note in plan.notes) == (not design.survives())
+    assert any("silent site" in note for note in plan.notes) == (not design.survives())
 
 
 @pytest.mark.parametrize(
@@ -197,3 +197,29 @@ def test_every_choice_of_silent_sites_is_listed_once(counts, silent):
 
 def test_too_many_choices_are_not_listed():
     assert left_over(np.ones(60, dtype=int), 4) is None
+
+
+@pytest.mark.parametrize("criterion", ["marginal", "conditional"])
+@pytest.mark.parametrize("silent", [1, 2])
+def test_what_larger_ranks_settle_is_what_each_would_find_by_itself(criterion, silent):
+    rng, goal = np.random.default_rng(5), Goal(Fraction(4, 5), CRITERIA[criterion]())
+    sizes, counts, votes = np.array([8, 20, 45]), np.array([2, 1, 1]), np.ones((3, 2), dtype=int)
+    ranks = np.sort(sizes[:, None] - rng.integers(-1, 8, size=(60, 3, 2)), axis=2)
+    reports = [Reports(sizes, counts, row, votes) for row in ranks]
+    alone = [report.survive(goal, silent) for report in reports]
+    assert bear_silence(reports, goal, silent).tolist() == alone
+    assert set(alone) == {True, False}
+
+
+def test_the_bound_for_whoever_is_silent_says_nothing_that_trying_all_does_not():
+    """One silent site and one faulty one of six: where the bound says yes, so does every choice."""
+    goal, sure = Goal(Fraction(1, 2), max_faulty=1), 0
+    sizes, counts = np.array([9, 20, 31, 40, 52, 60]), np.ones(6, dtype=int)
+    for rank in range(1, 10):
+        ranks = np.minimum(sizes, sizes * (rank + 1) // 10)[:, None]
+        for weights in (np.ones((6, 1), dtype=int), np.array([[1], [2], [2], [2], [3], [3]])):
+            reports = Reports(sizes, counts, ranks, weights)
+            if reports._reach_whoever(goal, counts, 1):
+                sure += 1
+                assert all(reports._reach(goal, left) for left in left_over(counts, 1))
+    assert sure

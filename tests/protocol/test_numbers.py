@@ -325,3 +325,12 @@ class TestArguments:
         assert fc.plan(n_sites=2, n_points=9, **options).feasible
         assert not fc.plan(n_sites=2, n_points=8, **options).feasible
         assert fc.plan(n_sites=3, n_points=5, **options).feasible
+
+
+def test_a_report_of_five_numbers_stays_below_two_kilobytes():
+    """One level, a long name, and scores with as many digits as a float can have."""
+    name = "the regional hospital of the north, cardiology"
+    plan = fc.plan(n_points={name: 12_345, "B": 9_876}, numbers=5)
+    report = fc.report(plan, 1e-300 * np.random.default_rng(3).exponential(size=12_345), site=name)
+    assert len(report.parts[0].values[0]) == 5
+    assert len(report.to_json().encode()) < 2048

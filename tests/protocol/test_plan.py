@@ -131,6 +131,16 @@ class TestArguments:
                 r"delta must be a number in \(0, 0.5\], got 0.6",
             ),
             ({"n_sites": 4, "n_points": 5, "delta": 0}, ValueError, "delta"),
+            (
+                {"n_sites": 4, "n_points": 5, "delta": 1e-301},
+                ValueError,
+                "delta must be between 1e-300 and 0.5, got 1e-301",
+            ),
+            (
+                {"n_sites": 4, "n_points": 5, "delta": 1e-7, "max_faulty": 1},
+                ValueError,
+                "delta must be between 1e-06 and 0.5 with max_faulty, got 1e-07",
+            ),
             ({"n_sites": 4, "n_points": 5, "max_faulty": 2}, ValueError, "max_faulty must be below half"),
             ({"n_sites": 4, "n_points": 5, "max_faulty": -1}, ValueError, "max_faulty"),
             ({"n_sites": 4, "n_points": 5, "criterion": "best"}, ValueError, "criterion must be one of"),

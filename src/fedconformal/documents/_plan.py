@@ -344,13 +344,14 @@ class Plan(AuthoredDocument):
     def weights(self) -> Any:
         """Votes of each number that a site sends, in the order of the sites; None while the plan is open.
 
-        One whole number per site, or a tuple where its numbers have different ones.
+        One whole number per site, or a tuple where its numbers have different ones; 0 for a site that is not
+        asked.
         """
         return self._each(lambda plan: one_or_all(plan._weights()))
 
     def _weights(self) -> list[PerSite[Any] | None]:
         blocks = self.blocks or ()
-        votes = [[sorted(set(block.votes[i])) or [1] for block in blocks] for i in range(len(self.levels))]
+        votes = [[sorted(set(block.votes[i])) or [0] for block in blocks] for i in range(len(self.levels))]
         return [
             self._per_site(
                 [

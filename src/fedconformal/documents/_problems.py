@@ -53,8 +53,8 @@ def silence_sentence(label: str | None, level: float) -> str:
     """What silence would do."""
     where = "" if label is None else f"Group {label!r}: "
     return (
-        f"{where}At the level {level!r}, one site that stays silent can make the threshold infinite; "
-        "max_missing=1 asks for a plan that bears it."
+        f"{where}At the level {level!r}, one silent site could make the threshold infinite; "
+        "max_missing=1 (--max-missing 1) plans for that."
     )
 
 

@@ -1,7 +1,7 @@
 """Exact reports: every site sends the scores of one or a few ranks."""
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 import numpy as np
@@ -14,8 +14,8 @@ from fedconformal.planning._design import Advice, Block, Design, Promise, Sendin
 from fedconformal.planning._dummies import matters
 from fedconformal.planning._family import Family
 from fedconformal.planning._goal import Goal
-from fedconformal.planning._search import Choice, best, cost, search
-from fedconformal.planning._silence import Reports
+from fedconformal.planning._search import Choice, best, confirmed, cost, search
+from fedconformal.planning._silence import Reports, bear_silence
 
 _MANY = 200  # sites among which each is taken to matter
 _ALONE = 24  # ranks of the largest site that are tried by itself
@@ -39,8 +39,7 @@ class Exact(Sending):
 
     def choose(self, sites: Sites, goal: Goal, share: Fraction | None, promise: Promise) -> Design:
         """Search ranks, weights and votes, unless the share is given that fixes ranks of one vote each."""
-        found = _found(sites, goal, share, self.numbers)
-        chosen = _picked(found, goal, sites)
+        chosen = _Choosing(sites, goal).chosen(_found(sites, goal, share, self.numbers))
         if chosen is None:
             last = families.maxima(sites.n_points, sites.counts)
             if share is not None:
@@ -51,7 +50,7 @@ class Exact(Sending):
         rule = chosen.family.shares[chosen.vector]
         blocks = _blocks(chosen.family, chosen.vector, keep_infinite=rule is not None)
         design = Design(goal, promise, self, blocks, chosen.server_rank, rule)
-        return design if rule is not None else _asked(design)
+        return design if rule is not None else _in_lowest_terms(_asked(design))
 
     def votes(self, design: Design) -> tuple[int, Advice | None]:
         """The best valid number of votes; advice keeps to the share that the ranks follow."""
@@ -74,33 +73,38 @@ def _found(sites: Sites, goal: Goal, share: Fraction | None, numbers: int) -> li
     """All valid choices that were looked at."""
     n, counts = sites.n_points, sites.counts
     if share is not None:
-        given: Family | None = families.with_share(n, counts, share)
-        if goal.max_missing and not goal.max_faulty and given is not None:
-            given = _bearing_family(given, goal)
-        return [] if given is None else search(given, goal=goal)
+        given = [families.with_share(n, counts, share)]
+        if goal.max_missing and not goal.max_faulty:
+            given = _bearing_families(given, goal)
+        return search(*given, goal=goal)
     largest = families.maxima(n, counts)
-    if not search(largest, goal=goal):
+    last_resort = search(largest, goal=goal)
+    if not last_resort:
         return []
     shares = families.common_shares(n, counts, goal.level, miss=goal.criterion.rarity(goal))
     several = [families.spaced(n, counts, goal.level, r) for r in range(2, numbers + 1)]
     single = shares if n.size == 1 else families.joined([shares, families.weighted(n, counts, goal.level)])
     if goal.max_missing and not goal.max_faulty:
-        bearing = [_bearing_family(family, goal) for family in (single, *several, largest)]
-        return search(*(family for family in bearing if family is not None), goal=goal)
-    tried = search(single, *several, goal=goal)
+        return search(*_bearing_families([single, *several, largest], goal), goal=goal)
+    tried = search(single, *several, goal=goal, rough=goal.max_faulty > 0)
     if n.size > 1:
         tried = tried + _alone(sites, goal) if goal.criterion.heeds_spread else _with_all(tried)
-    return tried + search(largest, goal=goal)  # which bears most lies, where nothing better does
+    return tried + last_resort  # which bears most lies, where nothing better does
 
 
-def _bearing_family(family: Family, goal: Goal) -> Family | None:
+def _bearing_families(given: list[Family], goal: Goal) -> list[Family]:
     """The vectors that bear as many silent sites as were asked for: the ranks they send decide."""
-    rows = family.ranks.reshape(len(family), -1)
-    different, which = np.unique(rows, axis=0, return_inverse=True)
-    ones = np.ones_like(family.ranks[0])
-    reports = [Reports(family.n_points, family.counts, row.reshape(ones.shape), ones) for row in different]
-    bears = np.array([report.survive(goal, goal.max_missing or 0) for report in reports])
-    return families.chosen(family, bears[which.ravel()])
+    reports = [_reports(family, v) for family in given for v in range(len(family))]
+    bears = np.split(
+        bear_silence(reports, goal, goal.max_missing or 0), np.cumsum([len(family) for family in given])[:-1]
+    )
+    kept = [families.chosen(family, which) for family, which in zip(given, bears, strict=True)]
+    return [family for family in kept if family is not None]
+
+
+def _reports(family: Family, vector: int) -> Reports:
+    """What the sites send."""
+    return Reports(family.n_points, family.counts, family.ranks[vector], family.weights[vector])
 
 
 def _with_all(tried: list[Choice]) -> list[Choice]:
@@ -130,34 +134,58 @@ def _alone(sites: Sites, goal: Goal) -> list[Choice]:
     return search(families.alone(sites.n_points, sites.counts, largest, own), goal=goal) if own.size else []
 
 
-def _picked(tried: list[Choice], goal: Goal, sites: Sites) -> Choice | None:
-    """The best choice that bears as much silence as was asked for, or some where that costs little.
+@dataclass(frozen=True, eq=False)
+class _Choosing:
+    """The best choice of those that were tried, with regard to silence."""
 
-    It never costs more than fewer numbers, or the largest site alone, would.
-    """
-    if goal.max_missing and goal.max_faulty:  # what lies can do depends on the weights too
-        ordered = sorted(tried, key=lambda choice: cost(choice, goal))
-        return next((choice for choice in ordered if _survives(choice, goal, goal.max_missing)), None)
-    if goal.max_missing is not None:
-        return best(tried, goal)
-    chosen, limit = None, _cost_alone(sites, goal)
-    for numbers in sorted({choice.family.numbers for choice in tried}):
-        chosen = _bearing([choice for choice in tried if choice.family.numbers <= numbers], goal, limit)
-        limit = min(limit, cost(chosen, goal))
-    return chosen
+    sites: Sites
+    goal: Goal
+    known: dict[tuple[Family, int, int], bool] = field(default_factory=dict)
 
+    def chosen(self, tried: list[Choice]) -> Choice | None:
+        """The choice that is picked, once its law is exact."""
+        while (choice := self._picked(tried)) is not None and choice.is_rough:
+            others = [c for c in tried if c.family is not choice.family or c.vector != choice.vector]
+            tried = others + confirmed(choice, self.goal)
+        return choice
 
-def _bearing(tried: list[Choice], goal: Goal, limit: float) -> Choice:
-    """The best choice, or the next best within a limit that bears one silent site where the best does not."""
-    first = best(tried, goal)
-    assert first is not None
-    lowest = cost(first, goal)
-    limit = min(limit, goal.criterion.near(lowest, goal))
-    near = [choice for choice in tried if lowest < cost(choice, goal) <= limit]
-    if not near or _survives(first, goal, 1):
-        return first
-    ordered = sorted(near, key=lambda choice: cost(choice, goal))
-    return next((choice for choice in ordered if _survives(choice, goal, 1)), first)
+    def _picked(self, tried: list[Choice]) -> Choice | None:
+        """The best choice that bears as much silence as was asked for, or some where that costs little.
+
+        It never costs more than fewer numbers, or the largest site alone, would.
+        """
+        goal = self.goal
+        if goal.max_missing and goal.max_faulty:  # what lies can do depends on the weights too
+            ordered = sorted(tried, key=self._cost)
+            return next((choice for choice in ordered if self._survives(choice, goal.max_missing)), None)
+        if goal.max_missing is not None:
+            return best(tried, goal)
+        chosen, limit = None, _cost_alone(self.sites, goal)
+        for numbers in sorted({choice.family.numbers for choice in tried}):
+            chosen = self._bearing([choice for choice in tried if choice.family.numbers <= numbers], limit)
+            limit = min(limit, self._cost(chosen))
+        return chosen
+
+    def _bearing(self, tried: list[Choice], limit: float) -> Choice:
+        """The best choice, or the next best in a limit that bears one silent site where the best does not."""
+        first = best(tried, self.goal)
+        assert first is not None
+        lowest = self._cost(first)
+        limit = min(limit, self.goal.criterion.near(lowest, self.goal))
+        near = [choice for choice in tried if lowest < self._cost(choice) <= limit]
+        if not near or self._survives(first, 1):
+            return first
+        return next((choice for choice in sorted(near, key=self._cost) if self._survives(choice, 1)), first)
+
+    def _cost(self, choice: Choice) -> float:
+        return cost(choice, self.goal)
+
+    def _survives(self, choice: Choice, n_silent: int) -> bool:
+        """Ranks and weights decide, whatever the votes."""
+        key = (choice.family, choice.vector, n_silent)
+        if key not in self.known:
+            self.known[key] = _reports(choice.family, choice.vector).survive(self.goal, n_silent)
+        return self.known[key]
 
 
 def _cost_alone(sites: Sites, goal: Goal) -> float:
@@ -167,12 +195,6 @@ def _cost_alone(sites: Sites, goal: Goal) -> float:
     means = np.arange(first, min(first + _ALONE, n + 1)) / (n + 1)
     costs = [goal.criterion.cost(mean, mean * (1 - mean) / (n + 2), goal) for mean in means.tolist()]
     return min(costs, default=math.inf)
-
-
-def _survives(choice: Choice, goal: Goal, n_silent: int) -> bool:
-    family = choice.family
-    ranks, weights = family.ranks[choice.vector], family.weights[choice.vector]
-    return Reports(family.n_points, family.counts, ranks, weights).survive(goal, n_silent)
 
 
 def _blocks(family: Family, vector: int, *, keep_infinite: bool) -> tuple[Block, ...]:
@@ -200,6 +222,20 @@ def _asked(design: Design) -> Design:
         for block, here in zip(design.blocks, needed.tolist(), strict=True)
     )
     return replace(design, blocks=blocks)
+
+
+def _in_lowest_terms(design: Design) -> Design:
+    """The same design, its votes divided by whatever divides them all.
+
+    Votes come in multiples of that, so as many are reached exactly if the next multiple is.
+    """
+    unit = math.gcd(*(weight for block in design.blocks for weight in block.weights))
+    if unit <= 1 or design.server_rank is None:
+        return design
+    blocks = tuple(
+        replace(block, weights=tuple(weight // unit for weight in block.weights)) for block in design.blocks
+    )
+    return replace(design, blocks=blocks, server_rank=-(-design.server_rank // unit))
 
 
 def _unreachable(sites: Sites, goal: Goal, share: Fraction | None) -> tuple[int, Advice]:

@@ -9,6 +9,7 @@ from bisect import bisect_left
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from itertools import islice
 
 import numpy as np
 
@@ -20,6 +21,7 @@ from fedconformal.planning._screen import Screen, screen
 
 _REFEREE_BITS = 5_000_000  # size of the integers up to which a tie with the level is settled exactly
 _FEWEST, _MOST, _WORK = 8, 24, 160  # vectors that are checked with the exact law: _WORK over the blocks
+_PATIENCE = 2  # so many times as many are looked at if some are not valid
 _FEW = 12  # sizes up to which all families are checked, whatever they promise
 _BELOW, _ABOVE = 4, 8  # votes that are looked at on either side of the first guess
 
@@ -33,17 +35,28 @@ class Choice:
     server_rank: int
     mean: float
     variance: float
+    is_rough: bool = False
 
 
-def search(*families: Family, goal: Goal) -> list[Choice]:
+def search(*families: Family, goal: Goal, rough: bool = False) -> list[Choice]:
     """The valid choices that were found, the best among them; none when no finite threshold is valid.
 
     Of several families only those vectors are checked that may be as good as the most promising of all.
+    Choices that are ``rough`` are to be `confirmed` before they are used.
     """
-    searches = [(_PlainSearch if family.is_plain else _VoteSearch)(family, goal) for family in families]
+    searches = [_search_of(family, goal, rough=rough) for family in families]
     lowest = min((float(each.promising.min()) for each in searches), default=math.inf)
     lowest = lowest if len(searches) > 1 else math.inf
     return [choice for each in searches for choice in each.tried(lowest)]
+
+
+def _search_of(family: Family, goal: Goal, *, rough: bool = False) -> "_PlainSearch | _VoteSearch":
+    return _PlainSearch(family, goal) if family.is_plain else _VoteSearch(family, goal, rough=rough)
+
+
+def confirmed(choice: Choice, goal: Goal) -> list[Choice]:
+    """The valid choices next to a rough one, with the exact law; none if it keeps no promise."""
+    return _VoteSearch(choice.family, goal).near(choice)
 
 
 def best(choices: list[Choice], goal: Goal) -> Choice | None:
@@ -116,7 +129,9 @@ class _Search:
         cost = self.goal.criterion.glance_cost(look, excess, error, self.goal)
         if not plain and (at := self.goal.criterion.second_glance(look, self.goal)) is not None:
             again = screen(self.family, at, self.goal.max_faulty)
-            cost = self.goal.criterion.second_cost(look, again, at, self.goal)
+            votes = np.maximum(self.first, np.ceil(self.goal.criterion.enough(look, self.goal)))
+            cost = self.goal.criterion.second_cost(votes, again, at, self.goal)
+            cost = cost + (votes > self.last)  # those that seem to need more votes than there are come last
         return np.where(hopeless | (self.last < self.first), np.inf, cost)
 
     def guesses(self, vectors: Ints) -> Floats:
@@ -253,8 +268,14 @@ def _next_ranks(low: Ints, high: Ints, found: Ints, below: Bools, stride: int) -
 class _VoteSearch(_Search):
     """The vectors that look best, each with several numbers of votes from one look at its law."""
 
+    def __init__(self, family: Family, goal: Goal, *, rough: bool = False) -> None:
+        super().__init__(family, goal)
+        self.rough = rough
+
     def moments(self, vectors: Ints, ks: Ints) -> tuple[Floats, Floats]:
-        rows = [self._federation(int(v)).moments(k) for v, k in zip(vectors, ks, strict=True)]
+        rows = [
+            self._federation(int(v)).moments(k, rough=self.rough) for v, k in zip(vectors, ks, strict=True)
+        ]
         means, variances = (np.array([row[i] for row in rows]).reshape(ks.shape) for i in (0, 1))
         return means, variances
 
@@ -271,15 +292,49 @@ class _VoteSearch(_Search):
         """The valid choices among the vectors that look best."""
         family, promise = self.family, self.promising.copy()
         if family.n_points.size > _FEW and math.isfinite(lowest_of_all):
-            hopeful = self.goal.criterion.rivals(promise, lowest_of_all, self.goal)
-            promise = np.where(hopeful, promise, np.inf)
+            rivals = self.goal.criterion.rivals(promise, lowest_of_all, self.goal)
+            promise = np.where(rivals, promise, np.inf)
         if len(family) > 1:
             self._prefer_paper(promise)
         fewest = _FEWEST if family.numbers == 1 else _FEWEST // 2
         budget = max(fewest, min(_MOST, _WORK // family.n_points.size))
-        order = [int(v) for v in np.argsort(promise, kind="stable")[:budget]]
-        chosen = [v for v in order if promise[v] < np.inf and self.last[v] >= self.first[v]]
-        return [choice for vector in chosen for choice in self._choices(vector)]
+        order = [int(v) for v in np.argsort(promise, kind="stable")[: _PATIENCE * budget]]
+        hopeful = [v for v in order if promise[v] < np.inf and self.last[v] >= self.first[v]]
+        tried = (self._looked_at(vector) for vector in hopeful)
+        found = [choice for choices in islice(filter(None, tried), budget) for choice in choices]
+        if found and not (self.goal.max_faulty and self.goal.criterion.takes_delta):
+            return found
+        # Far in the tails, and with few honest sites, the look at the level misleads.
+        return found + [v for vector in self._first_valid(fewest) for v in self._looked_at(vector)]
+
+    def _first_valid(self, count: int) -> list[int]:
+        """The smallest shares that are valid: with larger ones all ranks are larger, so by bisection."""
+        rising = [i for i, share in enumerate(self.family.shares) if share is not None]
+        rising = [i for i in rising if self.last[i] >= self.first[i]]
+        start = bisect_left(rising, True, key=self._valid_at_last)
+        return rising[start : start + count]
+
+    def _valid_at_last(self, vector: int) -> bool:
+        return bool(self.valid(np.array([vector]), self.last[[vector], None])[0].all())
+
+    def _looked_at(self, vector: int) -> list[Choice]:
+        """The valid choices of a vector; exact laws with faulty sites have many kinks, and are asked less."""
+        if self.goal.max_faulty and not self.rough:
+            return self._located(vector)
+        return self._choices(vector)
+
+    def _located(self, vector: int) -> list[Choice]:
+        """The choices next to the one that a rough look takes for the best, or the largest threshold."""
+        seen = best(_VoteSearch(self.family, self.goal, rough=True)._choices(vector), self.goal)
+        return self._around(vector, int(self.last[vector]) if seen is None else seen.server_rank)
+
+    def near(self, choice: Choice) -> list[Choice]:
+        """The valid choices of the same vector and about as many votes."""
+        return self._around(choice.vector, choice.server_rank)
+
+    def _around(self, vector: int, votes: int) -> list[Choice]:
+        low, high = max(int(self.first[vector]), votes - 1), min(int(self.last[vector]), votes + 1)
+        return self._from(vector, low, high, is_best=self.goal.criterion.trades_up)
 
     def _prefer_paper(self, promise: Floats) -> None:
         """Whatever else the budget allows, the paper's own choice of ranks is looked at."""
@@ -290,14 +345,19 @@ class _VoteSearch(_Search):
 
     def _choices(self, vector: int) -> list[Choice]:
         """The smallest valid number of votes, and a few above it where these may be better."""
+        first, last = int(self.first[vector]), int(self.last[vector])
+        guess = min(max(math.ceil(float(self.guesses(np.array([vector]))[0])), first), last)
+        return self._from(vector, max(first, guess - _BELOW), min(last, guess + _ABOVE))
+
+    def _from(self, vector: int, low: int, high: int, *, is_best: bool = False) -> list[Choice]:
+        """The same from a range of votes on, to the smallest valid unless the range holds the best."""
         one, first, last = np.array([vector]), int(self.first[vector]), int(self.last[vector])
-        guess = min(max(math.ceil(float(self.guesses(one)[0])), first), last)
-        low, high, reach = max(first, guess - _BELOW), min(last, guess + _ABOVE), 1
+        reach = 1
         while True:
             ks = np.arange(low, high + 1)
             valid, batch = self.valid(one, ks[None, :])
             found = np.flatnonzero(valid[0])
-            if found.size and (found[0] > 0 or low == first):
+            if found.size and (found[0] > 0 or low == first or is_best):
                 return self._read(vector, ks, int(found[0]), batch)
             if not found.size and high == last:
                 return []
@@ -313,7 +373,7 @@ class _VoteSearch(_Search):
         else:
             means, variances = (part[0, place:stop] for part in batch.known)
         rows = zip(votes.tolist(), means.tolist(), variances.tolist(), strict=True)
-        return [Choice(self.family, vector, *row) for row in rows]
+        return [Choice(self.family, vector, *row, is_rough=self.rough) for row in rows]
 
 
 @dataclass(eq=False)

@@ -15,6 +15,7 @@ from fedconformal.laws import Federation, OrderStatistics, integrate
 from fedconformal.planning._goal import Goal
 
 _PANELS = 33
+_DOUBT = 0.05  # standard deviations: a rough mean is far closer than that
 _MOST_CHOICES = 1000
 _MOST_POINTS = 10_000
 
@@ -39,31 +40,82 @@ class Reports:
     def survive(self, goal: Goal, n_silent: int) -> bool:
         """Whether some finite threshold keeps the promise, whichever sites stay silent.
 
-        With faulty sites the largest number cannot be the threshold, and every choice of silent sites is
-        tried; False where there are too many of them.
+        With faulty sites the largest number cannot be the threshold. One law bounds what any choice of
+        silent sites does; where that is too little every choice is tried. False where there are too many.
         """
-        asked: Bools = np.any(self.ranks <= self.n_points[:, None], axis=1)
+        asked: Bools = np.any(self._finite, axis=1)
         if n_silent >= int(self.counts[asked].sum()):
             return False
         if goal.max_faulty:
             # Sites too small for their rank send +inf, unless they lie.
-            left = left_over(np.where(self.weights.any(axis=1), self.counts, 0), n_silent)
-            return left is not None and all(self._reach(goal, counts) for counts in left)
+            there = np.where(self.weights.any(axis=1), self.counts, 0)
+            if self._reach_whoever(goal, there, n_silent):
+                return True
+            left = left_over(there, n_silent)
+            # The silence of large sites does most harm, so it is tried first.
+            return left is not None and all(
+                self._reach(goal, counts) for counts in sorted(left, key=lambda c: int(c @ self.n_points))
+            )
         law = _Largest(self, asked, n_silent)
         return _keeps(law, goal) or goal.criterion.settles(_LargestOfAll.of(law), goal)
 
+    @property
+    def tops(self) -> Ints:
+        """The largest finite rank of each block's sites; 0 if there is none."""
+        return np.asarray(np.where(self.ranks <= self.n_points[:, None], self.ranks, 0).max(axis=1))
+
+    @property
+    def _finite(self) -> Ints:
+        """Votes of each number that is finite."""
+        return np.asarray(self.weights * (self.ranks <= self.n_points[:, None]))
+
+    def _reach_whoever(self, goal: Goal, counts: Ints, n_silent: int) -> bool:
+        """Whether the promise is kept whoever is silent, by a bound.
+
+        Let U be the finite votes above the coverage. Whoever is silent and whoever lies, the threshold can
+        be below only if U is at most twice the most votes that faulty sites have, and what silent ones have.
+        """
+        by_site, finite = (np.repeat(votes.sum(axis=1), counts) for votes in (self.weights, self._finite))
+        lies, silent = (_heaviest(votes, f) for votes, f in ((by_site, goal.max_faulty), (finite, n_silent)))
+        votes = int(finite.sum()) - 2 * lies - silent
+        if votes < 1 or int(counts.sum()) - n_silent <= 2 * goal.max_faulty:
+            return False
+        return _reaches(self._federation(counts, 0), votes, goal)
+
     def _reach(self, goal: Goal, counts: Ints) -> bool:
         """Whether the most votes that faulty sites cannot withhold keep the promise for so many sites."""
-        by_site = np.repeat(self.weights.sum(axis=1), counts)
-        lies = int(np.sort(by_site)[::-1][: goal.max_faulty].sum())
-        finite = self.weights * (self.ranks <= self.n_points[:, None])
-        votes = int((finite.sum(axis=1) * counts).sum()) - lies
+        lies = _heaviest(np.repeat(self.weights.sum(axis=1), counts), goal.max_faulty)
+        votes = int((self._finite.sum(axis=1) * counts).sum()) - lies
         if votes <= lies or int(counts.sum()) <= 2 * goal.max_faulty:
             return False
+        return _reaches(self._federation(counts, goal.max_faulty), votes, goal)
+
+    def _federation(self, counts: Ints, max_faulty: int) -> Federation:
         there = counts > 0
         sites = OrderStatistics(self.n_points[there], self.ranks[there])
-        law = Federation(sites, counts[there], goal.max_faulty, self.weights[there])
-        return _keeps(_AtMost(law, votes), goal)
+        return Federation(sites, counts[there], max_faulty, self.weights[there])
+
+
+def bear_silence(reports: list[Reports], goal: Goal, n_silent: int) -> Bools:
+    """Which of several choices for the same sites survive, all sites being honest.
+
+    Larger ranks give larger numbers, so one answer settles many others: few choices are looked at.
+    """
+    tops = np.array([report.tops for report in reports])
+    order = np.argsort(tops.sum(axis=1), kind="stable")
+    bears, unknown = np.zeros(len(reports), dtype=bool), np.ones(len(reports), dtype=bool)
+    while unknown.any():
+        left = order[unknown[order]]
+        here = int(left[left.size // 2])
+        bears_here = reports[here].survive(goal, n_silent)
+        settled = unknown & np.all(tops >= tops[here] if bears_here else tops <= tops[here], axis=1)
+        bears[settled], unknown[settled] = bears_here, False
+    return bears
+
+
+def _heaviest(votes: Ints, f: int) -> int:
+    """The votes of the f sites that have most."""
+    return int(np.sort(votes)[::-1][:f].sum())
 
 
 def left_over(counts: Ints, n_silent: int) -> list[Ints] | None:
@@ -78,6 +130,12 @@ def left_over(counts: Ints, n_silent: int) -> list[Ints] | None:
         if len(left) > _MOST_CHOICES:
             return None
     return [rest for rest, gone in left if gone == n_silent]
+
+
+def _reaches(federation: Federation, votes: int, goal: Goal) -> bool:
+    """Whether so many votes keep the promise: by a rough look where that tells."""
+    low, high = (_Roughly(federation, votes, doubt) for doubt in (-_DOUBT, _DOUBT))
+    return _keeps(low, goal) or (_keeps(high, goal) and _keeps(_AtMost(federation, votes), goal))
 
 
 def _keeps(law: "_Largest | _AtMost", goal: Goal) -> bool:
@@ -95,8 +153,7 @@ class _Largest:
     def _cdf(self, c: Floats) -> Floats:
         reports, asked = self.reports, self.asked
         n, counts = reports.n_points[asked].astype(float), reports.counts[asked]
-        finite = reports.ranks[asked] <= reports.n_points[asked, None]
-        top = np.where(finite, reports.ranks[asked], 0).max(axis=1).astype(float)
+        top = reports.tops[asked].astype(float)
         with np.errstate(divide="ignore"):
             logs = np.log(special.betainc(top, n - top + 1, c[:, None]))
         # Silence of those least likely to lie below does most harm: it takes the smallest factors away.
@@ -128,8 +185,7 @@ class _LargestOfAll:
     def of(cls, law: _Largest) -> "_LargestOfAll":
         """The points that are left if the largest sites are silent; None where some send other ranks."""
         reports, asked = law.reports, law.asked
-        top = np.where(reports.ranks <= reports.n_points[:, None], reports.ranks, 0).max(axis=1)
-        if (top != reports.n_points)[asked].any():
+        if (reports.tops != reports.n_points)[asked].any():
             return cls(None)
         sizes = np.sort(np.repeat(reports.n_points[asked], np.minimum(reports.counts[asked], _MOST_CHOICES)))
         whole = int((reports.n_points[asked] * reports.counts[asked]).sum())
@@ -156,3 +212,15 @@ class _AtMost:
     def cdf(self, c: float) -> Floats:
         found: Floats = self.federation.cdf(np.array([c]), np.array([self.votes]))[0]
         return found
+
+
+@dataclass(frozen=True, eq=False)
+class _Roughly(_AtMost):
+    """The same from a rough look, its mean moved by some doubt, in standard deviations."""
+
+    doubt: float
+
+    @property
+    def moments(self) -> tuple[Floats, Floats]:
+        mean, variance = self.federation.moments(np.array([self.votes]), rough=True)
+        return mean + self.doubt * np.sqrt(variance), variance

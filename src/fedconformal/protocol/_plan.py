@@ -47,6 +47,7 @@ from fedconformal.protocol._policy import SitePolicy
 T = TypeVar("T")
 
 _SEARCHED, _PAPER = "common", "paper"
+_SMALLEST_DELTA, _SMALLEST_DELTA_IF_FAULTY = Fraction("1e-300"), Fraction("1e-6")
 
 
 class InfeasibleWarning(UserWarning):
@@ -95,7 +96,8 @@ def plan(
         coverage given the data at least the level with probability 1 - ``delta``. Left out, the promise's own
         default: stable for the population, marginal for each site and for the paper's private analysis.
     delta : float
-        For the conditional criterion, in (0, 0.5].
+        For the conditional criterion, from 1e-300 (with ``max_faulty`` from 1e-6) to 0.5: smaller
+        probabilities are not computed precisely enough to promise anything.
     max_faulty : int
         The promise holds even if this many sites send anything at all; below half of the sites. Which sites
         these are must not depend on the scores of the others.
@@ -231,7 +233,7 @@ class _Wishes:
         return cls(
             levels,
             CRITERIA[(usual or promised.default_criterion) if criterion is None else criterion](),
-            _validation.fraction("delta", delta, high=0.5, closed=True),
+            _delta(delta, max_faulty),
             _validation.integer("max_faulty", max_faulty, low=0),
             promised,
             tuple(_share(local_ranks, level) for level in levels),
@@ -393,6 +395,16 @@ def _share(local_ranks: Any, level: Fraction) -> Fraction | None:
         words: dict[str, Fraction | None] = {_SEARCHED: None, _PAPER: level}
         return words[_validation.choice("local_ranks", local_ranks, words)]
     return _validation.fraction("local_ranks", local_ranks)
+
+
+def _delta(delta: Any, max_faulty: Any) -> Fraction:
+    """A probability that the laws tell precisely; those of the worst faulty sites have fewer digits."""
+    value = _validation.fraction("delta", delta, high=0.5, closed=True)
+    least = _SMALLEST_DELTA_IF_FAULTY if max_faulty else _SMALLEST_DELTA
+    if value < least:
+        where = " with max_faulty" if max_faulty else ""
+        raise ValueError(f"delta must be between {float(least):g} and 0.5{where}, got {delta}")
+    return value
 
 
 def _numbers(numbers: Any, local_ranks: Any, privacy: Privacy | None) -> int:

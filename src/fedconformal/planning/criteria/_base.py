@@ -171,6 +171,10 @@ class Criterion(ABC):
         """A server rank to start from, for each rank vector."""
         return np.asarray(glance.rank)
 
+    def enough(self, glance: Glance, goal: Wanted) -> Floats:
+        """About how many votes each rank vector needs, not whole numbers."""
+        return np.asarray(glance.rank)
+
     def glance_cost(self, glance: Glance, excess: Floats, error: Floats, goal: Wanted) -> Floats:
         """What each rank vector should cost, from its mean excess over the level and its spread."""
         return float(goal.level) + excess
@@ -179,8 +183,8 @@ class Criterion(ABC):
         """A coverage, away from the level, at which a second look tells more; None if none does."""
         return None
 
-    def second_cost(self, first: Glance, second: Glance, at: float, goal: Wanted) -> Floats:
-        """What each rank vector should cost, after a second look."""
+    def second_cost(self, votes: Floats, second: Glance, at: float, goal: Wanted) -> Floats:
+        """What each rank vector should cost with so many votes, after a second look."""
         raise NotImplementedError
 
     def rivals(self, costs: Floats, lowest: float, goal: Wanted) -> Bools:

@@ -62,6 +62,10 @@ class Conditional(Criterion):
         z = math.sqrt(2 * math.log(1 / float(goal.delta)))
         return np.asarray(glance.rank + 0.8 * z * glance.count_std)
 
+    def enough(self, glance: Glance, goal: Wanted) -> Floats:
+        """The votes that are reached at the level with probability delta, if they were normal."""
+        return np.asarray(glance.rank - 0.5 + self._deviations(goal) * glance.count_std)
+
     def glance_cost(self, glance: Glance, excess: Floats, error: Floats, goal: Wanted) -> Floats:
         """The level and as many standard deviations as it takes."""
         return float(goal.level) + self._deviations(goal) * np.asarray(glance.std)
@@ -70,13 +74,12 @@ class Conditional(Criterion):
         """Where the mean coverage will be about."""
         return min(float(goal.level) + self._deviations(goal) * float(np.min(glance.std)), 1 - 1e-9)
 
-    def second_cost(self, first: Glance, second: Glance, at: float, goal: Wanted) -> Floats:
-        """The mean coverage at the first whole number of votes that is enough, if votes were normal."""
-        enough = np.maximum(1, np.ceil(first.rank - 0.5 + self._deviations(goal) * first.count_std))
-        return np.asarray(at + (enough - second.rank) * second.step)
+    def second_cost(self, votes: Floats, second: Glance, at: float, goal: Wanted) -> Floats:
+        """The mean coverage."""
+        return np.asarray(at + (votes - second.rank) * second.step)
 
     def _deviations(self, goal: Wanted) -> float:
-        return float(special.ndtri(1 - float(goal.delta)))
+        return -float(special.ndtri(float(goal.delta)))
 
     def options(self, delta: float | None) -> str:
         """The criterion and its delta."""
