@@ -47,7 +47,7 @@ def report(
 ) -> None:
     """Answer a plan with this site's scores: shows exactly what is about to leave."""
     from fedconformal import protocol
-    from fedconformal._outputs import read_secret
+    from fedconformal._outputs import warn_if_shared
     from fedconformal.cli._files import check_output
     from fedconformal.cli._groups import check_column
     from fedconformal.cli._leaving import bins_sentence, leaving_sentence
@@ -61,7 +61,9 @@ def report(
     check_column(asked, group, plan)
     _check_one_hot(asked, sign_with, wanted=one_hot)
     private = asked.privacy is not None
-    key = None if sign_with is None else SigningKey.from_pem(read_secret(sign_with))
+    key = None if sign_with is None else SigningKey.from_pem(sign_with.read_bytes())
+    if sign_with is not None:
+        warn_if_shared(sign_with)
     account = None if ledger is None or not private else Ledger(ledger)
     with working("reading and ranking scores"):
         labels, column = _labels(scores, group, column, target)

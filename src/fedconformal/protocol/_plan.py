@@ -156,7 +156,7 @@ def plan(
         if split is not None:
             raise ValueError("split goes with groups: it says how epsilon is split over them")
         asked = Asked.of(n_sites, n_points, sites)
-        parts, names = [_part(asked, wishes, privacy)], asked.names
+        parts, names = [_checked("plan", lambda: _part(asked, wishes, privacy))], asked.names
     else:
         if n_points is not None:
             raise ValueError("n_points does not go with groups: each group has its own sizes")
@@ -241,21 +241,18 @@ def _part(asked: Asked, wishes: _Wishes, privacy: Privacy | None, label: str | N
         for level, share in zip(wishes.levels, wishes.shares, strict=True)
     ]
     named = asked.names if asked.is_open else None
-    return _checked(
-        "plan",
-        lambda: PlanPart(
-            label=label,
-            promise=wishes.promise.name,
-            criterion=wishes.criterion.name,
-            delta=float(wishes.delta) if wishes.criterion.takes_delta else None,
-            max_faulty=wishes.max_faulty,
-            max_missing=wishes.max_missing,
-            epsilon=None if privacy is None or label is None else privacy.epsilon,
-            levels=tuple(_level(design, wishes.numbers) for design in designs),
-            blocks=None if asked.is_open else asked.blocks(designs),
-            names=named,
-            expected=m if asked.is_open and named is None else None,
-        ),
+    return PlanPart(
+        label=label,
+        promise=wishes.promise.name,
+        criterion=wishes.criterion.name,
+        delta=float(wishes.delta) if wishes.criterion.takes_delta else None,
+        max_faulty=wishes.max_faulty,
+        max_missing=wishes.max_missing,
+        epsilon=None if privacy is None or label is None else privacy.epsilon,
+        levels=tuple(_level(design, wishes.numbers) for design in designs),
+        blocks=None if asked.is_open else asked.blocks(designs),
+        names=named,
+        expected=m if asked.is_open and named is None else None,
     )
 
 
