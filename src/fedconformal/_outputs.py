@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all, and files that nobody else should be able to read."""
+"""Files that appear whole or not at all, and those that nobody else should read."""
 
 import os
 import secrets
@@ -111,25 +111,18 @@ def write_text(path: Path, text: str, *, force: bool, mode: int = 0o644) -> None
     )
 
 
-def read_secret(path: Path) -> bytes:
-    """What is in a file that only its owner should be able to read, such as a private key.
+def warn_if_shared(path: Path) -> None:
+    """Say so if others may read a file that is its owner's alone, such as a private key.
 
     Parameters
     ----------
     path : Path
         The file.
 
-    Returns
-    -------
-    bytes
-        Its content, up to 64 KB.
-
     Warns
     -----
     UserWarning
-        If others may read it.
+        With what to do about it.
     """
-    with path.open("rb") as file:
-        if os.name == "posix" and os.fstat(file.fileno()).st_mode & 0o077:
-            warnings.warn(f"{path}: others may read this private key; chmod 600 keeps it yours", stacklevel=2)
-        return file.read(2**16)
+    if os.name == "posix" and path.stat().st_mode & 0o077:
+        warnings.warn(f"{path}: others may read this private key; chmod 600 keeps it yours", stacklevel=2)

@@ -40,7 +40,7 @@ def test_on_what_the_guarantee_rests(reported, run):
         (lambda text: text.replace('"values": [', '"values": [NaN, '), "NaN is not allowed"),
         (lambda text: text.replace('"values": [', '"values": [1e999, '), "too large"),
         (lambda text: "[]", "object was expected"),
-        (lambda text: "x" * 100_000_000, "larger than 64 MB"),
+        (lambda text: "x" * 10_000_000, "larger than 4 MB"),
     ],
 )
 def test_broken_reports_are_all_named(desk, reported, run, change, words):

@@ -77,7 +77,7 @@ def test_what_cannot_be_answered_costs_nothing(ledger, terms):
     finite = calibrated(1.5)
     for calibration, changes, words in [
         (calibrated(math.inf), {}, "every threshold is infinite"),
-        (finite, {"site": "a\nb"}, "printable"),
+        (finite, {"site": "a\nb"}, "must be visible"),
         (finite, {"epsilon": 1e-7}, "epsilon"),
         (finite, {"epsilon": 101.0}, "epsilon"),
         (finite, {"epsilon": 3.0}, "budget"),

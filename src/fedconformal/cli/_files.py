@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from fedconformal._outputs import check_free, read_secret, write_text
+from fedconformal._outputs import check_free, warn_if_shared, write_text
 from fedconformal.cli._show import say
 from fedconformal.documents import (
     Calibration,
@@ -43,9 +43,11 @@ def signed(document: Authored, key: Path | None) -> Authored:
 def read_key(path: Path) -> SigningKey:
     """A private key from its file."""
     try:
-        return SigningKey.from_pem(read_secret(path))
+        key = SigningKey.from_pem(path.read_bytes())
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
+    warn_if_shared(path)
+    return key
 
 
 def expand(files: Iterable[Path]) -> list[Path]:

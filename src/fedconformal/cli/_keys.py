@@ -32,7 +32,8 @@ def new(
 @app.command()
 def show(key: Annotated[Path, typer.Argument(help="A private key file.")]) -> None:
     """Print the public part of a key."""
-    from fedconformal._outputs import read_secret
+    from fedconformal._outputs import warn_if_shared
     from fedconformal.documents import SigningKey
 
-    print(SigningKey.from_pem(read_secret(key)).public_key)
+    print(SigningKey.from_pem(key.read_bytes()).public_key)
+    warn_if_shared(key)
