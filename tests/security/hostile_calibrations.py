@@ -1,7 +1,7 @@
 """Calibrations that are as expensive to recount as a document of a few megabytes can be.
 
-As a program, ``hostile_calibrations.py NAME verify|certificate`` answers one of them within limits that the
-operating system enforces, and prints what it found.
+As a program, ``hostile_calibrations.py NAME`` certifies one of them within limits that the operating system
+enforces, and prints what it found.
 """
 
 import math
@@ -32,7 +32,7 @@ def ranks_at(n, level, numbers=1):
     return tuple(sorted(found))
 
 
-def calibration(sizes, *, levels=(0.9,), numbers=1, weights=None, part=0.5, **options):
+def calibration(sizes, *, levels=(0.9,), numbers=1, weights=None, part=0.6, **options):
     """A calibration of sites of these sizes, all of which answered, that nobody has planned."""
     names = [f"site {i:07}" for i in range(len(sizes))]
     ranks = [tuple(ranks_at(n, level, numbers) for level in levels) for n in sizes]
@@ -142,8 +142,8 @@ CASES = {
 }
 
 
-def main(name, what):
-    """Answer one of them; the operating system ends whoever takes more than its share."""
+def main(name):
+    """Certify one of them; the operating system ends whoever takes more than its share."""
     import resource
 
     from fedconformal.web import NotVerifiedError, certificate
@@ -153,12 +153,8 @@ def main(name, what):
     seconds = math.ceil(used.ru_utime + used.ru_stime + 2)
     resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
     resource.setrlimit(resource.RLIMIT_DATA, (500 * 2**20, 500 * 2**20))
-    found = Calibration.from_json(text)
-    if what == "verify":
-        print([finding.verdict for finding in fc.audit.verify(found)][:5])
-        return
     try:
-        print(len(certificate(found)))
+        print(len(certificate(Calibration.from_json(text))), "characters")
     except NotVerifiedError as error:
         print(error)
 

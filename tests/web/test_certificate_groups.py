@@ -16,11 +16,12 @@ from fedconformal.web.certificates import _page
 
 MIX = {"north": (160, 20, 1), "south": (120, 40, 1), "west": (70, 90, 0)}
 LABELS = ("adult", "child", "infant")
+POLICY = fc.SitePolicy(min_group=1)
 
 
 def group_plan(**options):
     sizes = {label: {site: n[i] for site, n in MIX.items()} for i, label in enumerate(LABELS)}
-    return fc.plan(groups=sizes, min_group=1, on_infeasible="ignore", **options)
+    return fc.plan(groups=sizes, on_infeasible="ignore", min_group=1, **options)
 
 
 def calibrated(plan, *, without=(), seed=3):
@@ -30,8 +31,9 @@ def calibrated(plan, *, without=(), seed=3):
     for site, sizes in MIX.items():
         labels = np.repeat(LABELS, sizes)
         labels = labels[[(site, label) not in without for label in labels]]
-        scores, policy = rng.gamma(2.0, size=labels.size), fc.SitePolicy(min_group=1)
-        reports.append(fc.report(plan, scores, groups=labels, site=site, policy=policy))
+        reports.append(
+            fc.report(plan, rng.gamma(2.0, size=labels.size), groups=labels, site=site, policy=POLICY)
+        )
     return fc.calibrate(plan, reports, on_refused="skip")
 
 
@@ -192,7 +194,7 @@ def test_a_claim_of_one_group_that_does_not_hold_gets_no_certificate(grouped):
 
 
 def test_a_claim_that_the_auditor_does_not_know_is_no_secret(grouped, monkeypatch):
-    monkeypatch.setattr(_page, "verify", lambda found: [Finding("it is kept", "nobody knows", None)])
+    monkeypatch.setattr(_page, "verify", lambda found, **_: [Finding("it is kept", "nobody knows", None)])
     text = Reader(certificate(grouped)).text
     assert "it is kept nobody knows not counted" in text
     assert "1 claim of this calibration could not be counted again" in text

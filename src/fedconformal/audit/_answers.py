@@ -5,7 +5,8 @@ from collections.abc import Iterable, Sequence
 
 from fedconformal._text import count
 from fedconformal.audit._finding import Finding
-from fedconformal.documents import Calibration, Plan
+from fedconformal.audit._planned import planned_ranks
+from fedconformal.documents import Answer, Calibration, Plan
 
 
 def named(names: Iterable[str]) -> str:
@@ -44,11 +45,11 @@ def _ranks(calibration: Calibration) -> Finding:
     plan, wrong = calibration.plan, []
     for answer in calibration.answers:
         try:
-            expected = plan.ranks_for(answer.n, site=answer.site)
+            expected = planned_ranks(plan, answer.n, answer.site)
         except ValueError as error:
             wrong.append(str(error))
             continue
-        votes = plan.part.votes_for(answer.n, site=answer.site)
+        votes = _votes(plan, answer, expected)
         if not any(expected):
             wrong.append(f"{answer.site}: the plan does not ask this site")
         elif expected != answer.ranks:
@@ -57,6 +58,13 @@ def _ranks(calibration: Calibration) -> Finding:
             wrong.append(f"{answer.site}: votes {_few(answer.votes)} instead of {_few(votes)}")
     found = wrong[0] if wrong else count(calibration.n_answers, "answer")
     return Finding("every answer has the plan's ranks for its size", found, not wrong)
+
+
+def _votes(plan: Plan, answer: Answer, ranks: Sequence[Sequence[int]]) -> Sequence[tuple[int, ...]]:
+    """The votes of a site's numbers: one each in an open plan."""
+    if plan.blocks is None:
+        return tuple((1,) * len(each) for each in ranks)
+    return plan.part.votes_for(answer.n, site=answer.site)
 
 
 def _few(each: Sequence[Sequence[int]]) -> str:

@@ -4,6 +4,7 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
+from fedconformal.audit._planned import planned_ranks
 from fedconformal.documents import Calibration, Plan, Report, ReportPart, is_signed_by
 
 Fitting = Mapping[str, Report]
@@ -69,7 +70,7 @@ def due(plan: Plan, label: str | None, reports: Fitting) -> dict[str, ReportPart
 
 def _fits_part(plan: Plan, site: str, part: ReportPart) -> bool:
     try:
-        ranks = plan.ranks_for(part.n, site=site)
+        ranks = planned_ranks(plan, part.n, site)
     except ValueError:
         return False
     if not any(ranks) or part.ranks != ranks:

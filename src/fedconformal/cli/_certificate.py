@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from fedconformal.cli._options import Force
+from fedconformal.cli._options import Effort, Force
 from fedconformal.cli._show import say, working
 
 
@@ -14,6 +14,7 @@ def certificate(
     output: Annotated[Path, typer.Option("--output", "-o", help="The HTML page to write.")] = Path(
         "certificate.html"
     ),
+    effort: Effort = 1.0,
     force: Force = False,
 ) -> None:
     """Turn a calibration into a page for people: what is promised, on what it rests, what it cost."""
@@ -25,6 +26,6 @@ def certificate(
     check_output(output, force=force)
     found = Calibration.read(calibration)
     with working("recounting"):
-        page = web.certificate(found)
+        page = web.certificate(found, effort=effort)
     write_text(output, page, force=force)
     say(f"wrote {output}")

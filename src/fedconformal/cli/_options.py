@@ -8,6 +8,9 @@ import typer
 Output = Annotated[Path | None, typer.Option("--output", "-o", help="Where to write the result.")]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite an existing output.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON, and nothing else.")]
+Effort = Annotated[
+    float, typer.Option(min=1.0, max=1e6, help="How many seconds a recount may take before it is given up.")
+]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
 AnsweredPlan = Annotated[Path, typer.Argument(metavar="PLAN", help="The plan that was answered.")]

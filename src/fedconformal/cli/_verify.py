@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fedconformal._text import count
-from fedconformal.cli._options import Json
+from fedconformal.cli._options import Effort, Json
 from fedconformal.cli._show import print_json, table, working
 
 if TYPE_CHECKING:
@@ -24,9 +24,7 @@ def verify(
         list[str] | None,
         typer.Option(help="Public key that must have signed the calibration; of several, one of them."),
     ] = None,
-    effort: Annotated[
-        float, typer.Option(min=1.0, max=1e6, help="How many seconds a recount may take, about.")
-    ] = 1.0,
+    effort: Effort = 1.0,
     json: Json = False,
 ) -> None:
     """Recompute the claim of a calibration by an independent path."""

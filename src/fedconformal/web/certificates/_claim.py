@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from fedconformal import baselines
@@ -11,6 +11,10 @@ from fedconformal.audit import Finding
 from fedconformal.documents import Calibration, Plan, Threshold
 from fedconformal.laws import Summary
 from fedconformal.planning import Criterion, Promise
+from fedconformal.web.certificates._budget import Budget
+
+_POINTS = 50  # of a private site take as long as one number
+_BOUNDED = 5  # as long takes a law that is the worst of many
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,10 +27,13 @@ class Claim:
         Without groups.
     label : str or None
         The group; None where there are no groups.
+    budget : Budget
+        Which laws there is time for.
     """
 
     calibration: Calibration
     label: str | None = None
+    budget: Budget = field(default_factory=Budget)
 
     @property
     def plan(self) -> Plan:
@@ -112,12 +119,38 @@ class LevelClaim:
         """Whether the threshold is finite, so that sets say something."""
         return self.found.threshold < math.inf
 
+    @property
+    def is_answered(self) -> bool:
+        """Whether enough sites answered for any threshold, be it infinite."""
+        return self.found.server_rank is not None
+
     @cached_property
     def law(self) -> Summary | None:
-        """The law of the coverage, or a bound of it; None where too few sites answered for any."""
-        if self.found.server_rank is None:
+        """The law of the coverage, or a bound of it; None where too few answered, or it takes too long."""
+        if not self.is_answered or not self.claim.budget.allows(self._n_numbers):
             return None
-        return Summary(self.claim.calibration.laws[self.index], self.level)
+        law = Summary(self.claim.calibration.designs[self.index].law(), self.level)
+        try:
+            return law if law.is_certain or law.low <= 1 else None
+        except ValueError:  # more votes than can be counted
+            return None
+
+    @property
+    def _n_numbers(self) -> int:
+        """How many different numbers the law is of, times what makes each of them take longer."""
+        blocks, plan = self.claim.calibration.part.blocks(self.index), self.claim.plan
+        if plan.privacy is not None:
+            return sum(block.n for block in blocks) // _POINTS
+        choices = (1 + plan.max_faulty) ** 2
+        return sum(len(block.ranks) for block in blocks) * choices * (_BOUNDED if self.claim.is_bound else 1)
+
+    @property
+    def is_silence_fatal(self) -> bool:
+        """Whether one site less could have made the threshold infinite, where there is time to tell."""
+        design = self.claim.calibration.designs[self.index]
+        if not self.is_finite or self.law is None or not self.claim.budget.allows(self._n_numbers):
+            return False
+        return design.n_sites > 1 and not design.survives()
 
     @cached_property
     def pooled(self) -> Summary | None:
@@ -151,10 +184,13 @@ class Certified:
         With groups or without.
     findings : sequence of Finding
         What `audit.verify` said.
+    budget : Budget
+        Which laws there is time for.
     """
 
     calibration: Calibration
     findings: Sequence[Finding]
+    budget: Budget = field(default_factory=Budget)
 
     @property
     def plan(self) -> Plan:
@@ -165,8 +201,10 @@ class Certified:
     def claims(self) -> tuple[Claim, ...]:
         """One claim, or one for each group."""
         if not self.plan.is_grouped:
-            return (Claim(self.calibration),)
-        return tuple(Claim(found, label) for label, found in self.calibration.by_label.items())
+            return (Claim(self.calibration, None, self.budget),)
+        return tuple(
+            Claim(found, label, self.budget) for label, found in self.calibration.by_label.items()
+        )
 
     @property
     def levels(self) -> Iterator[LevelClaim]:

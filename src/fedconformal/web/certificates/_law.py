@@ -27,6 +27,7 @@ def law(it: Certified) -> Markup:
         *_figures(it),
         _table(it),
         *_bound_note(it),
+        *_not_shown(it),
     )
 
 
@@ -45,6 +46,14 @@ def _bound_note(it: Certified) -> Iterator[Markup]:
             "Mean, 5 % quantile and probability are lower bounds; std is the spread of the bound itself.",
             class_="note",
         )
+
+
+def _not_shown(it: Certified) -> Iterator[Markup]:
+    """That some laws would take too long."""
+    left = sum(level.is_answered and level.law is None for level in it.levels)
+    if left:
+        laws = "The law of 1 level is" if left == 1 else f"The laws of {left:,} levels are"
+        yield tag("p", f"{laws} not shown: that would take too long for this page.", class_="note")
 
 
 def _figure(level: LevelClaim, name: str) -> Markup:
@@ -79,8 +88,10 @@ def _place(level: LevelClaim) -> tuple[str, str]:
 
 
 def _figures_of(level: LevelClaim) -> list[str]:
-    if level.law is None:
+    if not level.is_answered:
         return ["too few answers", *["–"] * 4]
+    if level.law is None:
+        return [level.votes, *["–"] * 4]
     law = level.law
     return [
         level.votes,

@@ -6,6 +6,7 @@ from fedconformal.documents import Calibration
 from fedconformal.web._assets import read_asset
 from fedconformal.web._html import Markup, tag
 from fedconformal.web.certificates._assumptions import assumptions
+from fedconformal.web.certificates._budget import Budget
 from fedconformal.web.certificates._claim import Certified
 from fedconformal.web.certificates._cost import cost
 from fedconformal.web.certificates._findings import findings
@@ -22,7 +23,7 @@ class NotVerifiedError(ValueError):
     """A calibration whose claim does not hold when it is counted again: it gets no certificate."""
 
 
-def certificate(calibration: Calibration) -> str:
+def certificate(calibration: Calibration, *, effort: float = 1.0) -> str:
     """Return a page that says what a calibration promises.
 
     The claim is recounted first, with the auditor's own code. The page carries the calibration itself, so
@@ -32,6 +33,9 @@ def certificate(calibration: Calibration) -> str:
     ----------
     calibration : Calibration
         With groups of points or without.
+    effort : float
+        What would take longer than about a second is not recounted, and its law is not shown; this is by how
+        much longer it may take.
 
     Returns
     -------
@@ -51,13 +55,13 @@ def certificate(calibration: Calibration) -> str:
     >>> fc.web.certificate(fc.calibrate(chosen, reports)).splitlines()[0]
     '<!doctype html>'
     """
-    found = verify(calibration)
+    found = verify(calibration, effort=effort)
     if wrong := [finding for finding in found if finding.holds is False]:
         first = wrong[0]
         raise NotVerifiedError(
             f"this calibration gets no certificate, its claim does not hold: {first.claim}: {first.found}"
         )
-    certified = Certified(calibration, found)
+    certified = Certified(calibration, found, Budget(effort))
     main = tag("main", *(make(certified) for make in _SECTIONS))
     return f"<!doctype html>\n{tag('html', _head(calibration), tag('body', main), lang='en')}\n"
 

@@ -153,7 +153,7 @@ def _endless(level: LevelClaim) -> Iterator[Markup]:
 
 
 def _why_endless(level: LevelClaim) -> str:
-    if level.law is None:
+    if not level.is_answered:
         return _too_few(level)
     if level.found.advice is None:
         return "The report that the server had to keep was itself infinite."

@@ -117,8 +117,7 @@ def _not_asked(it: Certified) -> Iterator[str]:
 def _silence(it: Certified) -> Iterator[str]:
     """Where the answer of every site was needed."""
     for level in it.levels:
-        design = level.claim.calibration.designs[level.index]
-        if level.is_finite and design.n_sites > 1 and not design.survives():
+        if level.is_silence_fatal:
             yield f"{level.where}Had one site more been silent, the threshold could have been infinite."
 
 

@@ -1,0 +1,56 @@
+"""The ranks that a plan asks of a site: looked up, or by the plan's rule where sizes come with the reports."""
+
+import math
+from fractions import Fraction
+
+from fedconformal.documents import Level, Plan
+
+
+def planned_ranks(plan: Plan, n: int, site: str) -> tuple[tuple[int, ...], ...]:
+    """The ranks of a site of n scores, for each level.
+
+    Parameters
+    ----------
+    plan : Plan
+        Without groups.
+    n : int
+        How many scores the site has.
+    site : str
+        Its name.
+
+    Returns
+    -------
+    tuple of tuple of int
+
+    Raises
+    ------
+    ValueError
+        If the plan expects no such site.
+    """
+    if plan.blocks is not None:
+        return plan.ranks_for(n, site=site)
+    names = plan.site_names
+    if names is not None and site not in names:
+        raise ValueError(f"{site} is none of the {len(names)} sites of the plan")
+    return tuple(_ranks(level, n) for level in plan.levels)
+
+
+def _ranks(level: Level, n: int) -> tuple[int, ...]:
+    """One rank, the share of n + 1 rounded up; or several round it, as far apart as the plan says."""
+    middle = math.ceil(Fraction(level.share or 0) * (n + 1))
+    if level.spacing is None:
+        return (middle,)
+    numbers = min(level.numbers, n)
+    gaps = numbers - 1
+    step = max(1, min(_apart(level, n), (n - 1) // gaps if gaps else 0))
+    first = max(1, middle - gaps * step // 2)
+    first = min(first, n - gaps * step)
+    return tuple(range(first, first + gaps * step + 1, step))
+
+
+def _apart(level: Level, n: int) -> int:
+    """So many standard deviations of a Binomial(n, level) variable, to the nearest whole number."""
+    p = Fraction(str(level.confidence_level))
+    square = Fraction(level.spacing or 0) ** 2 * n * p * (1 - p)
+    doubled = math.isqrt(math.floor(4 * square))
+    return (doubled + 1) // 2
