@@ -93,3 +93,29 @@ def test_odd_labels_are_not_told_apart_either(desk, run):
     order = ["report", "private.json", "cases.csv", "--site", "X", *cases, *account(run, "X")]
     run(*order, "-o", "X.json")
     assert fc.Report.read("X.json").n == 300
+
+
+def test_randomized_scores_are_answered_once(desk, run):
+    """Fresh randomness in the scores must not make the same question a new one."""
+    rng = np.random.default_rng(0)
+    chances = rng.dirichlet([1, 1, 1], size=400)
+    frame = {"y": rng.integers(3, size=400), **{f"p{i}": chances[:, i] for i in range(3)}}
+    pl.DataFrame(frame).write_csv("cases.csv")
+    options = ("--score", "aps", "--score-option", "randomized=true", "--confidence-level", 0.8)
+    bins = ("--epsilon", 4, "--bins", "uniform:0:1:50", "--bounded")
+    run("plan", "--sites", 3, "--points", 400, *options, *bins, "-o", "p.json")
+    columns = [word for i in range(3) for word in ("--prediction", f"p{i}")]
+    order = ["report", "p.json", "cases.csv", "--site", "A", "--target", "y", *columns, *account(run, "A")]
+    first = run(*order, "--json").out
+    assert [run(*order, "--json").out for _ in range(3)] == [first] * 3
+    assert fc.Ledger("A.db").spent("trial") == 4
+
+
+def test_randomness_of_scores_is_the_ledgers_own(desk, run):
+    fc.Ledger.create("other.db")
+    ledger = fc.Ledger.create("one.db")
+    first = ledger.generator("plan", "A").random(5)
+    assert (ledger.generator("plan", "A").random(5) == first).all()
+    for other in (ledger.generator("plan 2", "A"), ledger.generator("plan", "B")):
+        assert (other.random(5) != first).all()
+    assert (fc.Ledger("other.db").generator("plan", "A").random(5) != first).all()

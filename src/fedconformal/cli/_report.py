@@ -69,7 +69,13 @@ def report(
     with working("reading scores"):
         labels, column = labels_and_column(scores, group, column, target)
         values = read_scores(
-            asked, scores, column=column, target=target, prediction=prediction, private=private
+            asked,
+            scores,
+            column=column,
+            target=target,
+            prediction=prediction,
+            private=private,
+            rng=None if account is None else account.generator(asked.digest, site),
         )
         prepared = protocol.prepare(
             asked,

@@ -432,6 +432,26 @@ class Ledger:
         """
         return len(self.entries())
 
+    def generator(self, plan_digest: str, site: str) -> np.random.Generator:
+        """Random numbers for randomized scores that are the same whenever this question is asked again.
+
+        So an answer to it can be given again although its scores are random. They depend on this ledger's
+        secret key, the plan and the site, and not on the data: one record changes no other's score.
+
+        Parameters
+        ----------
+        plan_digest, site : str
+            The question.
+
+        Returns
+        -------
+        numpy Generator
+            In its first state.
+        """
+        _check_lines(plan_digest=plan_digest, site=site)
+        with self._log() as log:
+            return np.random.default_rng(int(log.keyed(f"draws {plan_digest} {site}"), 16))
+
     def datasets(self) -> tuple[str, ...]:
         """The data sets that have a budget, after a check of the whole ledger.
 
