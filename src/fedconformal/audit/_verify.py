@@ -30,8 +30,8 @@ def verify(
 ) -> list[Finding]:
     """Check everything that a calibration says, as far as it can be recomputed.
 
-    The law is counted anew with code that shares nothing with the one that made the plan: in whole numbers
-    where the federation is small enough, else by sums of binomial probabilities and double-exponential
+    The law is counted anew with code that uses nothing of what made the plan: in whole numbers where the
+    federation is small enough, else by sums of binomial probabilities and double-exponential
     integration. Answers, missing sites, assumptions and signatures are compared with the plan. With the
     reports at hand, the thresholds are recomputed from them, and nothing that fits may have been left out.
 
