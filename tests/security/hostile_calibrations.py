@@ -47,12 +47,20 @@ def calibration(sizes, *, levels=(0.9,), numbers=1, weights=None, part=0.6, **op
         for name, n, each, vote in zip(names, sizes, ranks, votes, strict=True)
     )
     planned = tuple(
-        Level(confidence_level=level, server_rank=votes)
-        for level, votes in zip(levels, needed, strict=True)
+        Level(confidence_level=level, server_rank=votes) for level, votes in zip(levels, needed, strict=True)
     )
     criterion = options.pop("criterion", "marginal")
-    plan = Plan(parts=(PlanPart(promise=options.pop("promise", "population"), criterion=criterion,
-                                levels=planned, blocks=blocks, **options),))
+    plan = Plan(
+        parts=(
+            PlanPart(
+                promise=options.pop("promise", "population"),
+                criterion=criterion,
+                levels=planned,
+                blocks=blocks,
+                **options,
+            ),
+        )
+    )
     found = tuple(
         Threshold(confidence_level=level, server_rank=votes, threshold=1.0)
         for level, votes in zip(levels, needed, strict=True)
@@ -90,9 +98,7 @@ def summed(count, n, *, levels=(0.9,), edges=100, epsilon=1.0):
 
 
 def _whole(plan, part, names):
-    received = tuple(
-        Received(site=name, report=f"sha256:{i:064x}") for i, name in enumerate(names)
-    )
+    received = tuple(Received(site=name, report=f"sha256:{i:064x}") for i, name in enumerate(names))
     return Calibration(
         plan=plan, parts=(part,), reports=received, assumptions=fc.protocol.assumptions_of(plan, 0)
     )

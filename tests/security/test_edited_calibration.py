@@ -255,7 +255,9 @@ class TestSignatures:
     def test_invented_reports_are_not_signed(self):
         calibration, _ = with_keys()
         assert calibration.authenticated
-        invented = tuple(each.model_copy(update={"report": f"sha256:{7:064x}"}) for each in calibration.reports)
+        invented = tuple(
+            each.model_copy(update={"report": f"sha256:{7:064x}"}) for each in calibration.reports
+        )
         for received in (
             invented,
             tuple(each.model_copy(update={"signature": None}) for each in calibration.reports),
@@ -396,9 +398,7 @@ class TestGroupsWithoutAnswers:
         assert all(finding.holds for finding in verify(calibration["c"], reports))
         part = calibration.parts[2]
         for changes in ({"missing": (), "n_missing": 0}, {"n_missing": 5}):
-            edited = changed(
-                calibration, parts=(*calibration.parts[:2], part.model_copy(update=changes))
-            )
+            edited = changed(calibration, parts=(*calibration.parts[:2], part.model_copy(update=changes)))
             assert failed(verify(edited)) == [f"'c': {MAKE_UP}"]
             assert failed(verify(edited["c"])) == [MAKE_UP]
 

@@ -52,9 +52,7 @@ def of_assumptions(calibration: Calibration) -> Finding:
 def _expected(calibration: Calibration) -> tuple[str, ...]:
     plan = calibration.plan
     promises = dict.fromkeys(part.promise for part in plan.parts)
-    first = [
-        _PROMISED.get(promise) or _unknown(calibration, place) for place, promise in enumerate(promises)
-    ]
+    first = [_PROMISED.get(promise) or _unknown(calibration, place) for place, promise in enumerate(promises)]
     return (*dict.fromkeys(first), *_implied(plan, silent=_is_silent(calibration)))
 
 

@@ -12,8 +12,8 @@ import numpy as np
 from fedconformal.audit._claim import Claim
 from fedconformal.audit._effort import UncountableError
 from fedconformal.audit._finding import Finding
-from fedconformal.audit._private import PRIVATE_ERROR, PrivateRecount
 from fedconformal.audit._numbers import COST, Numbers
+from fedconformal.audit._private import PRIVATE_ERROR, PrivateRecount
 from fedconformal.audit._recount import MEAN_ERROR
 
 

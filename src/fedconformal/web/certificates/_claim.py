@@ -205,9 +205,7 @@ class Certified:
         """One claim, or one for each group."""
         if not self.plan.is_grouped:
             return (Claim(self.calibration, None, self.budget),)
-        return tuple(
-            Claim(found, label, self.budget) for label, found in self.calibration.by_label.items()
-        )
+        return tuple(Claim(found, label, self.budget) for label, found in self.calibration.by_label.items())
 
     @property
     def levels(self) -> Iterator[LevelClaim]:

@@ -55,7 +55,10 @@ def _by_sites(claim: Claim, *, private: bool) -> Iterator[tuple[str, str]]:
     yield _COVERAGE
     yield "law", claim.promise.law_formula(_site_law(private=private), is_bound=claim.is_bound)
     if faulty := claim.plan.max_faulty:
-        yield "wrong reports", f"the same with k − {faulty} for k and without {count(faulty, 'site')}: the worst choice"
+        yield (
+            "wrong reports",
+            f"the same with k − {faulty} for k and without {count(faulty, 'site')}: the worst choice",
+        )
 
 
 def _by_votes(claim: Claim) -> Iterator[tuple[str, str]]:
