@@ -402,8 +402,23 @@ class TestGroupsWithoutAnswers:
             assert failed(verify(edited)) == [f"'c': {MAKE_UP}"]
             assert failed(verify(edited["c"])) == [MAKE_UP]
 
+    def test_so_are_those_that_too_few_answered_for(self):
+        plan = fc.plan(groups={"a": [40] * 5, "b": [40] * 5}, confidence_level=0.8, max_faulty=1)
+        rng, reports = np.random.default_rng(2), []
+        for j in range(5):
+            labels = ["a"] * 40 + ["b"] * 40 * (j < 2)
+            reports.append(fc.report(plan, rng.random(len(labels)), site=f"{j}", groups=labels))
+        calibration = fc.calibrate(plan, reports)
+        assert calibration["b"].n_answers == 2
+        assert not calibration["b"].is_calibrated
+        assert all(finding.holds for finding in verify(calibration, reports))
+        assert all(finding.holds for finding in verify(calibration["b"], reports))
+
 
 class TestThresholds:
+    def test_reports_beside_a_sum_are_not_compared(self):
+        assert [finding.holds for finding in verify(summed()[0], [])].count(None) == 1
+
     def test_a_value_needs_the_reports(self):
         calibration, reports = one_missing()
         edited = with_level(calibration, threshold=0.1)

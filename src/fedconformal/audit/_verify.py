@@ -90,8 +90,8 @@ def _broken(calibration: Calibration) -> Finding | None:
 def _groups(calibration: Calibration, reports: Sequence[Report] | None, effort: Effort) -> list[Finding]:
     """What is claimed for all points, or group by group."""
     if not calibration.plan.is_grouped:
-        findings = _alone(calibration, reports, effort)
-        return findings if reports is None else [*findings, of_left_out(calibration, reports)]
+        findings, together = _alone(calibration, reports, effort), calibration.part.aggregated is not None
+        return findings if reports is None or together else [*findings, of_left_out(calibration, reports)]
     findings = []
     if reports is not None:
         findings += [*of_whole(calibration, reports), of_left_out(calibration, reports)]
