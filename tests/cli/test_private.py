@@ -102,7 +102,7 @@ def test_randomized_scores_are_answered_once(desk, run):
     frame = {"y": rng.integers(3, size=400), **{f"p{i}": chances[:, i] for i in range(3)}}
     pl.DataFrame(frame).write_csv("cases.csv")
     options = ("--score", "aps", "--score-option", "randomized=true", "--confidence-level", 0.8)
-    bins = ("--epsilon", 4, "--bins", "uniform:0:1:50", "--bounded")
+    bins = ("--epsilon", 4, "--bins", "uniform:0:1:50")
     run("plan", "--sites", 3, "--points", 400, *options, *bins, "-o", "p.json")
     columns = [word for i in range(3) for word in ("--prediction", f"p{i}")]
     order = ["report", "p.json", "cases.csv", "--site", "A", "--target", "y", *columns, *account(run, "A")]

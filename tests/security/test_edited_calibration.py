@@ -203,3 +203,255 @@ def test_every_edit_is_noticed(case):
         elif reports is not None:
             assert failed(verify(edited, reports)), (path, content)
     assert tried > 20
+
+
+# -- edits that mean something -----------------------------------------------------------------------------
+
+
+def changed(calibration, **changes):
+    return calibration.model_copy(update=changes)
+
+
+def with_part(calibration, **changes):
+    part = calibration.parts[0].model_copy(update=changes)
+    return changed(calibration, parts=(part, *calibration.parts[1:]))
+
+
+def with_level(calibration, **changes):
+    first, *others = calibration.parts[0].levels
+    return with_part(calibration, levels=(first.model_copy(update=changes), *others))
+
+
+ASSUMED = "the assumptions are those that the plan and the answers imply"
+MAKE_UP = "answers and missing sites make up the plan"
+SIGNED = "every report is signed with its site's key"
+
+
+class TestAssumptions:
+    @pytest.mark.parametrize(
+        "codes",
+        [
+            ("none-holds-unconditionally",),
+            ("alike", "ties", "silence", "as-planned", "not-authenticated", "unconditional"),
+            ("alike", "ties", "as-planned", "not-authenticated"),
+            ("each-site-alike", "ties", "silence", "as-planned", "not-authenticated"),
+            ("alike", "ties", "silence", "faulty", "not-authenticated"),
+            ("alike", "alike", "ties", "silence", "as-planned", "not-authenticated"),
+        ],
+    )
+    def test_codes_are_recomputed(self, codes):
+        calibration, reports = one_missing()
+        assert calibration.assumptions == ("alike", "ties", "silence", "as-planned", "not-authenticated")
+        edited = changed(calibration, assumptions=codes)
+        assert failed(verify(edited)) == failed(verify(edited, reports)) == [ASSUMED]
+        with pytest.raises(fc.web.NotVerifiedError, match="assumptions"):
+            fc.web.certificate(edited)
+
+
+class TestSignatures:
+    def test_invented_reports_are_not_signed(self):
+        calibration, _ = with_keys()
+        assert calibration.authenticated
+        invented = tuple(
+            each.model_copy(update={"report": f"sha256:{7:064x}"}) for each in calibration.reports
+        )
+        for received in (
+            invented,
+            tuple(each.model_copy(update={"signature": None}) for each in calibration.reports),
+        ):
+            edited = changed(calibration, reports=received)
+            assert not edited.authenticated
+            assert failed(verify(edited)) == [SIGNED]
+            with pytest.raises(fc.web.NotVerifiedError, match="signed"):
+                fc.web.certificate(edited)
+
+    def test_what_the_certificate_says_of_them(self):
+        assert "Every report was signed with its site’s key." in fc.web.certificate(with_keys()[0])
+        assert "The reports were not signed." in fc.web.certificate(one_missing()[0])
+        assert "The answers came as a sum, which nobody signs." in fc.web.certificate(summed()[0])
+
+    def test_a_signature_where_nobody_was_asked_for_one(self):
+        calibration, _ = one_missing()
+        signature = COORDINATOR.sign(calibration).signature
+        first, *others = calibration.reports
+        edited = changed(calibration, reports=(first.model_copy(update={"signature": signature}), *others))
+        assert failed(verify(edited)) == ["no report is signed, as the plan lists no keys"]
+
+    def test_the_coordinators_signature_is_checked_wherever_it_is(self):
+        calibration, reports = one_missing()
+        stranger = fc.SigningKey.new()
+        signed_plan = COORDINATOR.sign(calibration.plan)
+        whole = COORDINATOR.sign(changed(calibration, plan=signed_plan))
+        assert all(finding.holds for finding in verify(whole, reports, signers=[COORDINATOR.public_key]))
+        both = [stranger.public_key, COORDINATOR.public_key]
+        assert all(finding.holds for finding in verify(whole, reports, signers=both))
+        assert failed(verify(whole, signers=[stranger.public_key])) == [
+            f"the calibration is signed with {stranger.public_key}",
+            f"the plan is signed with {stranger.public_key}",
+        ]
+        page = fc.web.certificate(whole)
+        assert page.count(COORDINATOR.public_key) >= 2
+        assert fc.web.certificate(calibration).count("<td>not signed</td>") == 2
+        broken = changed(whole, signer=stranger.public_key)
+        assert failed(verify(broken)) == ["the calibration is signed with the key that it names"]
+        of_plan = changed(calibration, plan=signed_plan.model_copy(update={"signer": stranger.public_key}))
+        assert failed(verify(of_plan)) == ["the plan is signed with the key that it names"]
+
+    def test_a_signature_that_was_taken_off_is_missed(self):
+        """Only whoever knows that there must be one notices."""
+        calibration, _ = one_missing()
+        assert failed(verify(calibration)) == []
+        assert failed(verify(calibration, signers=[COORDINATOR.public_key])) != []
+
+    def test_on_the_terminal(self, tmp_path, monkeypatch, capsys):
+        monkeypatch.chdir(tmp_path)
+        calibration, _ = one_missing()
+        (tmp_path / "c.json").write_text(COORDINATOR.sign(calibration).to_json())
+        assert main(["verify", "c.json", "--signer", COORDINATOR.public_key]) == 0
+        assert main(["verify", "c.json", "--signer", fc.SigningKey.new().public_key]) == 1
+        assert main(["verify", "c.json", "--signer", "nobody"]) == 2
+        assert "signers must be a public key" in capsys.readouterr().err
+
+
+class TestWhoAnswered:
+    def test_a_missing_site_that_nobody_mentions(self):
+        calibration, _ = one_missing()
+        assert calibration.missing == ("E",)
+        for changes in ({"missing": (), "n_missing": 0}, {"n_missing": 2}, {"missing": ("D",)}):
+            assert MAKE_UP in failed(verify(with_part(calibration, **changes)))
+
+    def test_more_sites_than_an_unnamed_plan_has(self):
+        """205 answers to a plan for 5 sites."""
+        plan = fc.plan(n_sites=5, n_points=60, confidence_level=0.8)
+        five = fc.calibrate(plan, federation(plan, dict.fromkeys("ABCDE", 60)))
+        names = [f"sybil {i:03}" for i in range(205)]
+        answers = tuple(five.answers[0].model_copy(update={"site": name}) for name in names)
+        received = tuple(Received(site=name, report=f"sha256:{i:064x}") for i, name in enumerate(names))
+        edited = changed(with_part(five, answers=answers), reports=received)
+        assert MAKE_UP in failed(verify(edited))
+
+    def test_a_report_that_counted_for_nobody(self):
+        calibration, _ = one_missing()
+        extra = Received(site="Z", report=f"sha256:{1:064x}")
+        edited = changed(calibration, reports=(*calibration.reports, extra))
+        assert failed(verify(edited)) == ["the reports that counted are of the sites that answered"]
+
+    def test_a_larger_site_of_an_open_plan_needs_the_reports(self):
+        calibration, reports = of_open_plan()
+        first, *others = calibration.answers
+        larger = first.model_copy(update={"n": 999, "ranks": calibration.plan.ranks_for(999)})
+        edited = with_part(calibration, answers=(larger, *others))
+        assert "the reports say what the answers say" in failed(verify(edited, reports))
+
+
+class TestRefusals:
+    LEFT_OUT = "everything at hand that fits the plan was counted"
+
+    def test_a_made_up_refusal_of_a_report_that_is_at_hand(self):
+        plan = fc.plan(n_points=SIZES, confidence_level=0.8)
+        reports = federation(plan, SIZES)
+        without = fc.calibrate(plan, reports[:4])
+        lie = changed(without, refused=(Refusal(source="E", reason="cannot be read"),))
+        assert failed(verify(lie)) == []
+        (finding,) = [each for each in verify(lie, reports) if not each.holds]
+        assert (finding.claim, finding.found) == (self.LEFT_OUT, "not E, refused as 'cannot be read'")
+        assert failed(verify(without, reports)) == [self.LEFT_OUT]
+
+    def test_refusals_that_are_right(self):
+        plan = fc.plan(n_sites=3, n_points=60, confidence_level=0.8)
+        too_many = federation(plan, dict.fromkeys("ABCD", 60))
+        with pytest.raises(ValueError, match="at least 1 is needed"):
+            fc.calibrate(plan, too_many, on_refused="skip")
+        named = fc.plan(n_points=SIZES, confidence_level=0.8)
+        first = federation(named, SIZES)
+        second = federation(named, SIZES, seed=1)[:1]  # another report of the same site: neither counts
+        found = fc.calibrate(named, [*first, *second], on_refused="skip")
+        assert found.missing == ("A",)
+        assert failed(verify(found, [*first, *second])) == []
+
+    def test_a_number_that_counted_and_was_refused_in_its_group(self):
+        calibration, _ = with_groups()
+        edited = with_part(calibration, refused=(Refusal(source="A", reason="of no use"),))
+        assert failed(verify(edited)) == ["'a': no number was both counted and refused"]
+
+    def test_a_number_of_a_group_that_was_refused_for_no_reason(self):
+        calibration, reports = with_groups()
+        plan = calibration.plan
+        without = reports[0].model_copy(
+            update={"parts": tuple(part for part in reports[0].parts if part.label != "a")}
+        )
+        fewer = fc.calibrate(plan, [KEYS["A"].sign(without), reports[1]])
+        part = fewer.parts[0].model_copy(update={"refused": (Refusal(source="A", reason="late"),)})
+        edited = changed(calibration, parts=(part, *calibration.parts[1:]))
+        assert failed(verify(edited)) == []
+        assert failed(verify(edited, reports)) == [self.LEFT_OUT]
+
+
+class TestGroupsWithoutAnswers:
+    def test_they_are_audited_too(self):
+        calibration, reports = with_groups()
+        assert not calibration["c"].is_calibrated
+        assert all(finding.holds for finding in verify(calibration["c"]))
+        assert all(finding.holds for finding in verify(calibration["c"], reports))
+        part = calibration.parts[2]
+        for changes in ({"missing": (), "n_missing": 0}, {"n_missing": 5}):
+            edited = changed(calibration, parts=(*calibration.parts[:2], part.model_copy(update=changes)))
+            assert failed(verify(edited)) == [f"'c': {MAKE_UP}"]
+            assert failed(verify(edited["c"])) == [MAKE_UP]
+
+    def test_so_are_those_that_too_few_answered_for(self):
+        plan = fc.plan(groups={"a": [40] * 5, "b": [40] * 5}, confidence_level=0.8, max_faulty=1)
+        rng, reports = np.random.default_rng(2), []
+        for j in range(5):
+            labels = ["a"] * 40 + ["b"] * 40 * (j < 2)
+            reports.append(fc.report(plan, rng.random(len(labels)), site=f"{j}", groups=labels))
+        calibration = fc.calibrate(plan, reports)
+        assert calibration["b"].n_answers == 2
+        assert not calibration["b"].is_calibrated
+        assert all(finding.holds for finding in verify(calibration, reports))
+        assert all(finding.holds for finding in verify(calibration["b"], reports))
+
+
+class TestThresholds:
+    def test_reports_beside_a_sum_are_not_compared(self):
+        assert [finding.holds for finding in verify(summed()[0], [])].count(None) == 1
+
+    def test_a_value_needs_the_reports(self):
+        calibration, reports = one_missing()
+        edited = with_level(calibration, threshold=0.1)
+        assert failed(verify(edited)) == []
+        assert failed(verify(edited, reports)) != []
+
+    def test_a_private_one_is_an_edge(self):
+        edited = with_level(summed()[0], threshold=0.1234)
+        assert failed(verify(edited)) == ["every threshold is something that a site can release"]
+
+    @pytest.mark.parametrize("make", [one_missing, with_keys, of_open_plan], ids=lambda case: case.__name__)
+    def test_votes_are_those_of_a_new_search(self, make):
+        calibration, _ = make()
+        votes = calibration.levels[0].server_rank
+        for other in (votes - 1, votes + 1):
+            assert failed(verify(with_level(calibration, server_rank=other))) != []
+
+    def test_an_infinite_one_where_there_is_a_finite_one(self):
+        calibration, _ = one_missing()
+        total = calibration.part.n_votes(0)
+        advice = fc.documents.Advice(n_points=500)
+        edited = with_level(calibration, server_rank=total + 1, threshold=np.inf, advice=advice)
+        assert failed(verify(edited)) != []
+
+
+class TestRounds:
+    def test_the_certificate_says_which_round_it_was(self):
+        plan = fc.plan(n_points={"A": 40, "B": 60}, round="2030-winter", model=f"sha256:{5:064x}")
+        page = fc.web.certificate(fc.calibrate(plan, federation(plan, {"A": 40, "B": 60})))
+        assert "2030-winter" in page
+        assert f"sha256:{5:064x}" in page
+        assert "the plan does not end" in page
+        assert "the plan does not say" in fc.web.certificate(one_missing()[0])
+
+
+def test_no_finding_says_one_sites():
+    plan = fc.plan(n_points={"A": 90}, confidence_level=0.8)
+    page = fc.web.certificate(fc.calibrate(plan, federation(plan, {"A": 90})))
+    assert re.search(r"(?<![\d,.])1 (sites|answers|reports|points|cases|levels|assumptions)\b", page) is None

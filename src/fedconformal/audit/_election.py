@@ -65,7 +65,7 @@ def _fewer(claim: Claim, is_valid: Callable[[int], bool]) -> int | None:
 
 def _fewest_mean(claim: Claim) -> int | None:
     goal = float(claim.goal)
-    return _fewer(claim, lambda votes: _mean(claim, votes)[0] > goal + _CLEAR)
+    return _fewer(claim, lambda votes: claim.recount(votes).moments()[0] > goal + _CLEAR)
 
 
 def _fewest_reached(claim: Claim) -> int | None:
@@ -74,24 +74,19 @@ def _fewest_reached(claim: Claim) -> int | None:
 
 
 def _closest(claim: Claim) -> int | None:
-    """A neighbour whose coverage is clearly closer to the level, or keeps the promise where none is said to."""
+    """A neighbour whose coverage is clearly closer to the level, or some votes where none are said to do."""
     first, last = _allowed(claim)
     if claim.votes > last:
         return _fewest_mean(claim)
     goal = float(claim.goal)
 
     def error(votes: int) -> float:
-        mean, variance = _mean(claim, votes)
+        mean, variance = claim.recount(votes).moments()
         return variance + (mean - goal) ** 2 if mean > goal + _CLEAR else float("inf")
 
     here = error(claim.votes)
     neighbours = [votes for votes in (claim.votes - 1, claim.votes + 1) if first <= votes <= last]
     return next((votes for votes in neighbours if error(votes) < here * (1 - _BETTER)), None)
-
-
-def _mean(claim: Claim, votes: int) -> tuple[float, float]:
-    mean, variance = claim.recount(votes).moments()
-    return mean, variance
 
 
 def _all_of_them(claim: Claim) -> int | None:

@@ -14,7 +14,7 @@ class Finding:
     found : str
         What was found instead, or in support of it.
     holds : bool or None
-        Whether the claim holds; None if this auditor does not know how to count it again.
+        Whether the claim holds; None if this auditor does not know how to count it, or it takes too long.
     """
 
     claim: str

@@ -1,4 +1,4 @@
-"""The ranks that a plan asks of a site: looked up, or by the plan's rule where sizes come with the reports."""
+"""The ranks that a plan asks of a site: looked up, or by its rule where sizes come with the reports."""
 
 import math
 from fractions import Fraction

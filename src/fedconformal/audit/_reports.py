@@ -13,6 +13,8 @@ from fedconformal.documents import Calibration, Report
 def of_reports(calibration: Calibration, reports: Sequence[Report]) -> list[Finding]:
     """The threshold from the reports; for the calibration of one group, from what they say of it."""
     label = calibration.label
+    if calibration.part.aggregated is not None:
+        return [Finding("the reports are those that were calibrated", "the answers came as a sum", None)]
     by_digest = {report.digest: report for report in reports}
     digests = {received.site: received.report for received in calibration.reports}
     used = [by_digest.get(digests.get(answer.site, "")) for answer in calibration.answers]
@@ -22,7 +24,7 @@ def of_reports(calibration: Calibration, reports: Sequence[Report]) -> list[Find
     if not complete:
         return found
     found.append(_fitting(calibration, there, label))
-    if found[-1].holds:
+    if found[-1].holds and calibration.is_calibrated:
         found += _thresholds(calibration, there, label)
     return found
 

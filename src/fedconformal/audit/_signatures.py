@@ -63,12 +63,10 @@ def of_coordinator(calibration: Calibration, signers: Sequence[str]) -> list[Fin
     findings = _valid("plan", calibration.plan) + _valid("calibration", calibration)
     if not signers:
         return findings
-    documents = [("calibration", calibration), ("plan", calibration.plan)]
-    return findings + [
-        _of_one("the " + name, document.signer, signers)
-        for name, document in documents
-        if name == "calibration" or _has_signature(document)
-    ]
+    findings.append(_of_one("the calibration", calibration.signer, signers))
+    if _has_signature(calibration.plan):
+        findings.append(_of_one("the plan", calibration.plan.signer, signers))
+    return findings
 
 
 def _has_signature(document: Plan | Calibration) -> bool:

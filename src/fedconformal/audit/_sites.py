@@ -112,8 +112,8 @@ class Sites:
         each = [1] * len(sizes) if weights is None else map(_hashable, weights)
         alike = [1] * len(sizes) if counts is None else counts
         rows = Counter[tuple[int, int | tuple[int, ...], int | tuple[int, ...]]]()
-        for *row, count in zip(sizes, map(_hashable, ranks), each, alike, strict=True):
-            rows[row[0], row[1], row[2]] += count
+        for n, sent, votes, count in zip(sizes, map(_hashable, ranks), each, alike, strict=True):
+            rows[n, sent, votes] += count
         given = Counter[Kind]()
         for row, count in rows.items():
             given[_kind(*row)] += count

@@ -30,8 +30,8 @@ def verify(
 ) -> list[Finding]:
     """Check everything that a calibration says, as far as it can be recomputed.
 
-    The law is counted anew with code that shares nothing with the one that made the plan: in whole numbers
-    where the federation is small enough, else by sums of binomial probabilities and double-exponential
+    The law is counted anew with code that uses nothing of what made the plan: in whole numbers where the
+    federation is small enough, else by sums of binomial probabilities and double-exponential
     integration. Answers, missing sites, assumptions and signatures are compared with the plan. With the
     reports at hand, the thresholds are recomputed from them, and nothing that fits may have been left out.
 
@@ -90,8 +90,8 @@ def _broken(calibration: Calibration) -> Finding | None:
 def _groups(calibration: Calibration, reports: Sequence[Report] | None, effort: Effort) -> list[Finding]:
     """What is claimed for all points, or group by group."""
     if not calibration.plan.is_grouped:
-        findings = _alone(calibration, reports, effort)
-        return findings if reports is None else [*findings, of_left_out(calibration, reports)]
+        findings, together = _alone(calibration, reports, effort), calibration.part.aggregated is not None
+        return findings if reports is None or together else [*findings, of_left_out(calibration, reports)]
     findings = []
     if reports is not None:
         findings += [*of_whole(calibration, reports), of_left_out(calibration, reports)]

@@ -33,7 +33,7 @@ def size_sentences(part: PlanPart) -> Iterator[str]:
         how_many = sum(block.count for block in small)
         few = "has too few points" if how_many == 1 else "have too few points"
         yield (
-            f"At the level {level.confidence_level!r}, {count(how_many, 'site')} {few} for the rank that is asked "
+            f"At the level {level.confidence_level!r}, {count(how_many, 'site')} {few} for the rank asked "
             f"for, which counts as Infinity: {label}."
         )
 

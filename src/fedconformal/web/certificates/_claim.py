@@ -14,6 +14,7 @@ from fedconformal.planning import Criterion, Promise
 from fedconformal.web.certificates._budget import Budget
 
 _POINTS = 50  # of a private site take as long as one number
+_LARGE = 10**8  # points from which on the numbers of uneven sites take longer
 _BOUNDED = 5  # as long takes a law that is the worst of many
 
 
@@ -141,8 +142,10 @@ class LevelClaim:
         blocks, plan = self.claim.calibration.part.blocks(self.index), self.claim.plan
         if plan.privacy is not None:
             return sum(block.n for block in blocks) // _POINTS
-        choices = (1 + plan.max_faulty) ** 2
-        return sum(len(block.ranks) for block in blocks) * choices * (_BOUNDED if self.claim.is_bound else 1)
+        if len(blocks) == 1 and len(blocks[0].ranks) == 1:
+            return 1
+        numbers = sum(len(block.ranks) ** 2 * (1 + block.n // _LARGE) for block in blocks)
+        return numbers * (1 + plan.max_faulty) ** 2 * (_BOUNDED if self.claim.is_bound else 1)
 
     @property
     def is_silence_fatal(self) -> bool:
@@ -202,9 +205,7 @@ class Certified:
         """One claim, or one for each group."""
         if not self.plan.is_grouped:
             return (Claim(self.calibration, None, self.budget),)
-        return tuple(
-            Claim(found, label, self.budget) for label, found in self.calibration.by_label.items()
-        )
+        return tuple(Claim(found, label, self.budget) for label, found in self.calibration.by_label.items())
 
     @property
     def levels(self) -> Iterator[LevelClaim]:
