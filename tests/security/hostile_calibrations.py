@@ -22,7 +22,7 @@ from fedconformal.documents import (
     Threshold,
 )
 
-N = 2**40
+N = 2**30
 
 
 def ranks_at(n, level, numbers=1):
@@ -110,7 +110,7 @@ CASES = {
     "one huge site": lambda: calibration([N]),
     "five huge sites": lambda: calibration([N] * 5),
     "huge sites of different sizes": lambda: calibration([N - i for i in range(1000)]),
-    "sizes of every order": lambda: calibration([int(1.3**i) + 20 for i in range(100)], numbers=5),
+    "sizes of every order": lambda: calibration([int(1.2**i) + 20 for i in range(100)], numbers=5),
     "huge sites with a delta": lambda: calibration(
         [N - i for i in range(1000)], criterion="conditional", delta=0.1
     ),
@@ -124,8 +124,8 @@ CASES = {
     ),
     "a hundred levels": lambda: calibration([500 + i for i in range(40)], levels=LEVELS),
     "a hundred levels of small sites": lambda: calibration([30] * 20, levels=LEVELS),
-    "a hundred levels of twenty numbers": lambda: calibration(
-        [N - i for i in range(20)], levels=LEVELS, numbers=20
+    "as many levels of twenty numbers as there may be": lambda: calibration(
+        [N - i for i in range(20)], levels=LEVELS[:25], numbers=20
     ),
     "many faulty sites": lambda: calibration([1000 + i for i in range(300)], max_faulty=100, part=0.7),
     "a few faulty sites with weights": lambda: calibration(

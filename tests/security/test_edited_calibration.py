@@ -6,6 +6,7 @@ coordinator's signature. Every other edit is found in the file alone.
 
 import copy
 import json
+import re
 
 import numpy as np
 import pytest
@@ -14,6 +15,8 @@ from sending import federation
 
 import fedconformal as fc
 from fedconformal.audit import verify
+from fedconformal.cli import main
+from fedconformal.documents import Received, Refusal
 
 SIZES = {"A": 40, "B": 60, "C": 25, "D": 90, "E": 60}
 KEYS = {site: fc.SigningKey.new() for site in SIZES}

@@ -333,9 +333,14 @@ class Calibration(AuthoredDocument):
         if self.published is not self:
             return self.published.authenticated
         keys = {key.site: key.public_key for key in self.plan.keys or ()}
-        return bool(keys) and all(
-            received.site in keys and is_signature(received.signature, received.report, keys[received.site])
-            for received in self.reports
+        return (
+            bool(keys)
+            and bool(self.reports)
+            and all(
+                received.site in keys
+                and is_signature(received.signature, received.report, keys[received.site])
+                for received in self.reports
+            )
         )
 
     # -- thresholds and laws ---------------------------------------------------------------------------
