@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import fedconformal as fc
 from fedconformal.audit import verify
-from fedconformal.audit._private import PRIVATE_ERROR, PrivateRecount, rank_bound
+from fedconformal.audit._private import PRIVATE_ERROR, PrivateRecount, free_slopes, papers_errors, rank_bound
 
 BINS = fc.Bins.uniform(0, 1, 30)
 
@@ -73,16 +73,26 @@ def test_one_vote_less_is_found(sizes, options):
     assert finding.holds is False
 
 
+shares = st.fractions(Fraction(1, 100), Fraction(99, 100), max_denominator=100)
+noises = {
+    "epsilon": st.sampled_from([0.1, 1.0, 5.0]),
+    "mechanism": st.sampled_from(["permute-and-flip", "exponential"]),
+}
+
+
 @settings(max_examples=60)
-@given(
-    st.integers(1, 60),
-    st.integers(2, 40),
-    st.fractions(Fraction(1, 2), Fraction(99, 100), max_denominator=100),
-    st.sampled_from([0.1, 1.0, 5.0]),
-    st.sampled_from(["permute-and-flip", "exponential"]),
-)
-def test_bounds_on_the_rank_are_those_of_the_release(n, n_bins, quantile, epsilon, mechanism):
+@given(n=st.integers(1, 60), n_bins=st.integers(2, 40), quantile=shares, slope=shares, **noises)
+def test_bounds_on_the_rank_are_those_of_the_release(n, n_bins, quantile, slope, epsilon, mechanism):
     privacy = fc.Privacy(epsilon=epsilon, bins=fc.Bins.uniform(0, 1, n_bins), mechanism=mechanism)
+    release = privacy.release().aiming_at(quantile, slope)
+    found = rank_bound(free_slopes(n, quantile, slope), n_bins, release.epsilon, mechanism)
+    np.testing.assert_allclose(found, release.tail(n)[1:], rtol=1e-8, atol=PRIVATE_ERROR)
+
+
+@settings(max_examples=60)
+@given(st.integers(1, 60), st.integers(2, 40), shares.filter(lambda q: q >= 0.5), noises["epsilon"])
+def test_so_are_the_papers(n, n_bins, quantile, epsilon):
+    privacy = fc.Privacy(epsilon=epsilon, bins=fc.Bins.uniform(0, 1, n_bins), analysis="paper")
     release = privacy.release().aiming_at(quantile)
-    found = rank_bound(n, *quantile.as_integer_ratio(), n_bins, release.scale, mechanism)
+    found = rank_bound(papers_errors(n, quantile), n_bins, release.epsilon, "exponential")
     np.testing.assert_allclose(found, release.tail(n)[1:], rtol=1e-8, atol=PRIVATE_ERROR)

@@ -121,7 +121,7 @@ class TestPapersPlan:
         m, n, epsilon = 10, 500, 1.0
         plan = planned(m, n, epsilon, analysis="paper")
         best = None
-        for gamma in [i / 100 for i in (*range(1, 10), *range(10, 100, 5))]:
+        for gamma in [10 ** (-i / 60) for i in range(1, 361)]:
             level = 0.9 / (1 - gamma * 0.1)
             pair = fc.plan(
                 n_sites=m, n_points=n, confidence_level=level, criterion="marginal", on_infeasible="ignore"

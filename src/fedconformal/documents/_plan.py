@@ -435,11 +435,13 @@ def _design(part: PlanPart, i: int, sending: Sending) -> Design:
 def _sending(level: Level, rule: PrivacyRule | None, n_levels: int) -> Sending:
     if rule is None:
         return Exact()
+    assert level.exact_quantile is not None
+    analysis = ANALYSES[rule.analysis]()
     release = PrivateRelease(
         Fraction(str(rule.epsilon)) / n_levels,
         len(rule.edges),
         MECHANISMS[rule.mechanism](),
-        ANALYSES[rule.analysis](),
-        level.exact_quantile,
+        analysis,
+        analysis.aim(level.exact_quantile, level.exact_slope),
     )
     return Private(release, n_levels)

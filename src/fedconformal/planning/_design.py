@@ -12,7 +12,7 @@ from typing import ClassVar, Protocol
 
 import numpy as np
 
-from fedconformal._typing import Ints
+from fedconformal._typing import Floats, Ints
 from fedconformal.laws import CoverageLaw, SiteLaw
 from fedconformal.planning._goal import Goal
 from fedconformal.privacy import PrivateRelease
@@ -91,6 +91,18 @@ class Sites:
         return int(self.counts.sum())
 
 
+class Expected(Protocol):
+    """What to expect of the coverage, as far as it matters here."""
+
+    def mean(self) -> float:
+        """Mean coverage."""
+        ...
+
+    def std(self) -> float:
+        """Standard deviation of the coverage."""
+        ...
+
+
 class Sending(ABC):
     """What sites send: scores of some ranks, or private draws."""
 
@@ -103,9 +115,9 @@ class Sending(ABC):
     def site_law(self, blocks: tuple[Block, ...]) -> SiteLaw:
         """The law of what the sites of each block send."""
 
-    def expected_site_law(self, blocks: tuple[Block, ...]) -> SiteLaw:
-        """What to expect of it where the law is only a bound."""
-        return self.site_law(blocks)
+    def expected_law(self, design: Design, masses: Floats | None) -> Expected:
+        """What to expect of a design where its law is only a bound; of scores with these masses in bins."""
+        return design.law()
 
     @abstractmethod
     def choose(self, sites: Sites, goal: Goal, share: Fraction | None, promise: Promise) -> Design:
@@ -239,17 +251,24 @@ class Design:
             raise ValueError("this design is open: its law depends on the sites' sizes")
         return self.promise.law(self)
 
-    def expected_law(self) -> CoverageLaw:
-        """What to expect: for private reports, if scores lie evenly over the bins; else the law itself."""
-        return self._expected_law
+    def expected_law(self, masses: Floats | None = None) -> Expected:
+        """What to expect: for private reports, the mechanism's own law over the counts; else the law itself.
+
+        Parameters
+        ----------
+        masses : array of float, optional
+            The share of scores in each bin of private reports; the same in all if left out.
+
+        Returns
+        -------
+        Expected
+            A law with mean and standard deviation.
+        """
+        return self._usually_expected if masses is None else self.sending.expected_law(self, masses)
 
     @cached_property
-    def _expected_law(self) -> CoverageLaw:
-        if not self.sending.is_bound or self.server_rank is None:
-            return self.law()
-        return CoverageLaw.of_sites(
-            self.sending.expected_site_law(self.blocks), self.counts, server_rank=self.server_rank
-        )
+    def _usually_expected(self) -> Expected:
+        return self.sending.expected_law(self, None)
 
     def for_answers(self, answered: Iterable[Block]) -> Design:
         """The design for the sites that answered: ranks are as planned, the votes are solved anew.

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import ClassVar
 
 import numpy as np
@@ -12,18 +13,21 @@ import numpy as np
 from fedconformal._typing import Floats, Ints
 from fedconformal.laws import Federation, SiteLaw, equal_moments
 from fedconformal.planning._advice import smallest
-from fedconformal.planning._design import Advice, Block, Design, Promise, Sending, Sites
+from fedconformal.planning._design import Advice, Block, Design, Expected, Promise, Sending, Sites
 from fedconformal.planning._exact import Exact
 from fedconformal.planning._family import common_shares
 from fedconformal.planning._goal import Goal
+from fedconformal.planning._grid import QuickLaws
 from fedconformal.planning._search import best, search
 from fedconformal.planning._silence import left_over
-from fedconformal.planning.criteria import Marginal
-from fedconformal.privacy import PrivateRelease
+from fedconformal.planning.criteria import Marginal, Outcomes
+from fedconformal.privacy import Aim, PrivateRelease, Releases, even, expected_coverage
 
-_FINEST = 1000  # quantiles are multiples of one over this, or over the largest site if that is larger
+_FINEST = 500  # sites of different sizes aim at no coarser steps than one over this
 _LARGEST_N = 100_000  # of an advice
-_NO_PLAN = Fraction(999, 1000)  # what sites would aim at if there were a finite threshold
+
+NO_PLAN = Fraction(999, 1000)
+"""What sites would aim at if there were a finite threshold."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +37,7 @@ class Private(Sending):
     Parameters
     ----------
     release : PrivateRelease
-        One private release, and the quantile that it aims at once that is chosen.
+        One private release, and where it aims once that is chosen.
     n_levels : int
         How many levels share a site's epsilon.
     """
@@ -46,43 +50,45 @@ class Private(Sending):
         """The bound on what a release may be, for every data set."""
         return self.release.sites(_sizes(blocks))
 
-    def expected_site_law(self, blocks: tuple[Block, ...]) -> SiteLaw:
-        """What to expect if scores lie evenly over the bins."""
-        return self.release.expected_sites(_sizes(blocks))
+    def expected_law(self, design: Design, masses: Floats | None) -> Expected:
+        """The mechanism's own law over the counts of scores with these masses, or of evenly spread ones."""
+        assert design.server_rank is not None
+        spread = even(self.release.n_bins) if masses is None else masses
+        releases = [Releases(block.n, spread, self.release) for block in design.blocks]
+        return expected_coverage(releases, self.release, design.counts, design.server_rank)
 
     def choose(self, sites: Sites, goal: Goal, share: Fraction | None, promise: Promise) -> Design:
-        """Search the quantile that sites aim at together with the votes."""
+        """Search the aim of the sites together with the votes."""
         best = self.release.analysis.choose(PrivateSearch(sites, goal, self.release))
         if best is None:
-            return self.aiming_at(
-                _NO_PLAN, sites, goal, promise, sites.n_sites + 1, self._advice(sites, goal)
-            )
-        return self.aiming_at(best.quantile, sites, goal, promise, best.server_rank)
+            none = self.release.analysis.usual_aim(NO_PLAN)
+            return self.aiming(none, sites, goal, promise, sites.n_sites + 1, self._advice(sites, goal))
+        return self.aiming(best.aim, sites, goal, promise, best.server_rank)
 
-    def aiming_at(
+    def aiming(
         self,
-        quantile: Fraction,
+        aim: Aim,
         sites: Sites,
         goal: Goal,
         promise: Promise,
         server_rank: int,
         advice: Advice | None = None,
     ) -> Design:
-        """The design in which all sites aim at this quantile."""
-        release = self.release.aiming_at(quantile)
+        """The design in which all sites aim there."""
+        release = self.release.aimed(aim)
         rows = zip(sites.counts.tolist(), sites.n_points.tolist(), strict=True)
-        blocks = tuple(Block(count, n, (release.aim(n),)) for count, n in rows)
+        blocks = tuple(Block(count, n, (release.rank(n),)) for count, n in rows)
         return Design(goal, promise, replace(self, release=release), blocks, server_rank, None, advice)
 
     def votes(self, design: Design) -> tuple[int, Advice | None]:
-        """The smallest valid number of votes when the quantile is given."""
+        """The smallest valid number of votes when the aim is given."""
         sites = Sites(_sizes(design.blocks), design.counts)
         goal = replace(design.goal, max_missing=0)  # who answered has answered: no further silence is borne
         found = PrivateSearch(sites, goal, self.release).smallest_rank()
         return (sites.n_sites + 1, design.advice or Advice()) if found is None else (found, None)
 
     def survives(self, design: Design, n_silent: int) -> bool:
-        """Whether the sites that are left, the smallest ones, have a finite threshold at this quantile."""
+        """Whether the sites that are left, the smallest ones, have a finite threshold with this aim."""
         sites = Sites(_sizes(design.blocks), design.counts)
         return PrivateSearch(sites, design.goal, self.release).bears(n_silent)
 
@@ -145,66 +151,99 @@ class PrivateSearch:
 
     @property
     def finest(self) -> int:
-        """Quantiles are multiples of one over this."""
-        return max(_FINEST, int(self.sizes.max()))
+        """Quantiles are odd multiples of one over twice this: one for each rank of sites that are alike."""
+        largest = int(self.sizes.max())
+        return largest if self.sizes.size == 1 else max(_FINEST, largest)
 
     def bears(self, n_silent: int) -> bool:
-        """Whether a finite threshold is left whichever sites stay silent, for the quantile of the release."""
-        if self.n_sites - n_silent <= 2 * self.goal.max_faulty:
+        """Whether a finite threshold is left whichever sites stay silent, for the aim of the release."""
+        return self._all_left(n_silent, PrivateSearch._keeps)
+
+    def _all_left(self, n_silent: int, keeps: Callable[[PrivateSearch, PrivateRelease, int], bool]) -> bool:
+        """Whether the most votes that faulty sites cannot withhold keep the promise, whoever is left."""
+        if self.n_sites - n_silent <= 2 * self.goal.max_faulty or self.release.aim is None:
             return False
         left = left_over(self.sites.counts, n_silent)
         return left is not None and all(
-            replace(self, sites=Sites(self.sizes[counts > 0], counts[counts > 0]))._is_reachable()
-            for counts in left
+            keeps(each, self.release, each.ranks.stop - 1)
+            for each in (
+                replace(self, sites=Sites(self.sizes[counts > 0], counts[counts > 0])) for counts in left
+            )
         )
 
-    def _is_reachable(self) -> bool:
-        """Whether the most votes that faulty sites cannot withhold keep the promise."""
-        quantile, most = self.release.quantile, self.ranks.stop - 1
-        return quantile is not None and most >= self.ranks.start and self._holds(quantile, most)
-
-    def is_valid(self, quantile: Fraction, k: int) -> bool:
+    def is_valid(self, aim: Aim, k: int) -> bool:
         """Whether the promise holds for all data, also if as many sites stay silent as are allowed to."""
-        if self.goal.max_missing:
-            aiming = replace(self, release=self.release.aiming_at(quantile))
-            if not aiming.bears(self.goal.max_missing):
-                return False
-        return self._holds(quantile, k)
+        return self._holds(aim, k, PrivateSearch._keeps)
 
-    def _holds(self, quantile: Fraction, k: int) -> bool:
-        sites = self.release.aiming_at(quantile).sites(self.sizes)
-        law = _Bound(Federation(sites, self.sites.counts, self.goal.max_faulty), k)
-        margin = self.goal.criterion.margin(law, self.goal)
-        return float(margin[0]) > self.goal.criterion.margin_error(self.goal)
+    def seems_valid(self, aim: Aim, k: int) -> bool:
+        """The same by a quick quadrature, whose error is far below what a rank is worth."""
+        return self._holds(aim, k, PrivateSearch._seems_to_keep)
 
-    def expected(self, quantile: Fraction, k: int) -> tuple[float, float]:
-        """Mean coverage to expect, and the cost under the criterion."""
-        sites = self.release.aiming_at(quantile).expected_sites(self.sizes)
-        moments = Federation(sites, self.sites.counts).moments(np.array([k]))
-        mean, variance = (float(moment[0]) for moment in moments)
-        return mean, self.goal.criterion.cost(mean, variance, self.goal)
+    def _holds(self, aim: Aim, k: int, keeps: Callable[[PrivateSearch, PrivateRelease, int], bool]) -> bool:
+        release = self.release.aimed(aim)
+        missing = self.goal.max_missing
+        if missing and not replace(self, release=release)._all_left(missing, keeps):
+            return False
+        return keeps(self, release, k)
+
+    def _keeps(self, release: PrivateRelease, k: int) -> bool:
+        law = _Bound(Federation(release.sites(self.sizes), self.sites.counts, self.goal.max_faulty), k)
+        return self._is_enough(law)
+
+    def _seems_to_keep(self, release: PrivateRelease, k: int) -> bool:
+        return self._is_enough(self._quick.law(release, k, self.sites.counts, self.goal.max_faulty))
+
+    def _is_enough(self, law: Outcomes) -> bool:
+        margin = float(self.goal.criterion.margin(law, self.goal)[0])
+        return margin > self.goal.criterion.margin_error(self.goal)
+
+    @cached_property
+    def _quick(self) -> QuickLaws:
+        return QuickLaws.around(self.sizes, self.n_sites, self.goal, self.release)
+
+    @cached_property
+    def _releases(self) -> list[Releases]:
+        spread = even(self.release.n_bins)
+        return [Releases(n, spread, self.release) for n in self.sizes.tolist()]
+
+    def expected(self, aim: Aim, k: int) -> tuple[float, float]:
+        """Mean coverage to expect of evenly spread scores, and the cost under the criterion."""
+        release = self.release.aimed(aim)
+        law = expected_coverage(self._releases, release, self.sites.counts, k)
+        return law.mean(), self.goal.criterion.cost(law.mean(), law.std() ** 2, self.goal)
 
     def smallest_rank(self) -> int | None:
-        """The smallest valid server rank for the quantile of the release."""
-        quantile = self.release.quantile
+        """The smallest valid server rank for the aim of the release."""
+        aim = self.release.aim
         low, high = self.ranks.start - 1, self.ranks.stop - 1
-        if quantile is None or high <= low or not self.is_valid(quantile, high):
+        if aim is None or high <= low or not self.is_valid(aim, high):
             return None
         while high - low > 1:
             middle = (low + high) // 2
-            low, high = (low, middle) if self.is_valid(quantile, middle) else (middle, high)
+            low, high = (low, middle) if self.is_valid(aim, middle) else (middle, high)
         return high
 
     def exact_ranks(self, level: Fraction) -> tuple[int, int] | None:
         """Local and server rank of the plan without privacy at another level, on average."""
-        family = common_shares(self.sizes, self.sites.counts, level)
-        goal = Goal(level, Marginal(), max_missing=0)
-        found = best(search(family, goal=goal), goal)
-        return None if found is None else (int(family.ranks[found.vector, 0, 0]), found.server_rank)
+        return _exact_ranks(self.n_sites, int(self.sizes[0]), level)
 
     def exact_mean(self, local_rank: int, server_rank: int) -> float:
         """Mean coverage of these ranks without privacy, for sites of one size."""
-        return float(equal_moments(self.n_sites, int(self.sizes[0]), local_rank, server_rank)[0])
+        return _exact_mean(self.n_sites, int(self.sizes[0]), local_rank, server_rank)
+
+
+# While an epsilon that would do is sought, the same sites are asked again and again.
+@lru_cache(maxsize=4096)
+def _exact_ranks(m: int, n: int, level: Fraction) -> tuple[int, int] | None:
+    family = common_shares(np.array([n]), np.array([m]), level)
+    goal = Goal(level, Marginal(), max_missing=0)
+    found = best(search(family, goal=goal), goal)
+    return None if found is None else (int(family.ranks[found.vector, 0, 0]), found.server_rank)
+
+
+@lru_cache(maxsize=65_536)
+def _exact_mean(m: int, n: int, local_rank: int, server_rank: int) -> float:
+    return float(equal_moments(m, n, local_rank, server_rank)[0])
 
 
 @dataclass(frozen=True, eq=False)

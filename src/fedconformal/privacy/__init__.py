@@ -2,8 +2,10 @@
 
 from typing import TYPE_CHECKING, Any
 
+from fedconformal.privacy._aims import Aim, Balanced, Slopes
 from fedconformal.privacy._bins import Bins
 from fedconformal.privacy._count import CountNoise, prepare_count
+from fedconformal.privacy._expected import ExpectedCoverage, Releases, even, expected_coverage
 from fedconformal.privacy._ledger import BudgetExceededError, Ledger, fingerprint
 from fedconformal.privacy._ledger_file import LedgerError
 from fedconformal.privacy._ledger_log import Entry
@@ -13,6 +15,7 @@ from fedconformal.privacy._private_plan import Cost, expected_cost, one_hot, pmf
 from fedconformal.privacy._release import PrivateRelease
 from fedconformal.privacy._released import Released
 from fedconformal.privacy._shuffling import amplified_epsilon
+from fedconformal.privacy._tabulated import Tabulated
 from fedconformal.privacy.analyses import ANALYSES, Analysis, PrivateChoice, PrivateSearch
 from fedconformal.privacy.mechanisms import MECHANISMS, Mechanism
 
@@ -24,12 +27,15 @@ __all__ = [
     "LARGEST_EPSILON",
     "MECHANISMS",
     "SMALLEST_EPSILON",
+    "Aim",
     "Analysis",
+    "Balanced",
     "Bins",
     "BudgetExceededError",
     "Cost",
     "CountNoise",
     "Entry",
+    "ExpectedCoverage",
     "Ledger",
     "LedgerError",
     "Mechanism",
@@ -38,8 +44,13 @@ __all__ = [
     "PrivateRelease",
     "PrivateSearch",
     "Released",
+    "Releases",
+    "Slopes",
+    "Tabulated",
     "amplified_epsilon",
+    "even",
     "expected_cost",
+    "expected_coverage",
     "fingerprint",
     "one_hot",
     "pmf",

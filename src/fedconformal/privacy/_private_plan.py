@@ -48,8 +48,8 @@ class PrivateDesign(Protocol):
         """What it must achieve."""
         ...
 
-    def expected_law(self) -> HasMean:
-        """What to expect if scores lie evenly over the bins."""
+    def expected_law(self, masses: Floats | None = None) -> HasMean:
+        """What to expect if scores have these masses in the bins, or lie evenly over them."""
         ...
 
     def without_privacy(self) -> HasLaw:
