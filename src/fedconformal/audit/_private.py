@@ -2,9 +2,9 @@
 
 The bound on the rank of a release is derived anew from the plan's whole numbers. A bin with fewer than r
 scores up to its edge is bad. There are at most B - 1 of them; each has at least a certain error, and the bin
-that holds the r'-th smallest score, r' >= r, is none of them and has at most a certain error. With free slopes
-u and v these are max(v (t - r + 1), 0) and max(u (r' - t), v (t - r'), 0) for the rank t that is aimed at. With
-the paper's errors and the quantile a/d they are a (n - r + 1) and max((r' - 1)(d - a), (n - r') a).
+that holds the r'-th smallest score, r' >= r, is none of them and has at most a certain error. With free
+slopes u and v these are max(v (t - r + 1), 0) and max(u (r' - t), v (t - r'), 0) for the rank t that is aimed
+at. With the paper's errors and the quantile a/d they are a (n - r + 1) and max((r' - 1)(d - a), (n - r') a).
 """
 
 import math

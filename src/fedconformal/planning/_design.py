@@ -102,6 +102,35 @@ class Expected(Protocol):
         """Standard deviation of the coverage."""
         ...
 
+    @property
+    def error(self) -> float:
+        """Standard error of the mean, where it is simulated."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class AsPromised:
+    """What to expect is the law itself.
+
+    Parameters
+    ----------
+    law : CoverageLaw
+        The law.
+    error : float
+        Nothing is simulated.
+    """
+
+    law: CoverageLaw
+    error: float = 0.0
+
+    def mean(self) -> float:
+        """Mean coverage."""
+        return self.law.mean()
+
+    def std(self) -> float:
+        """Standard deviation of the coverage."""
+        return self.law.std()
+
 
 class Sending(ABC):
     """What sites send: scores of some ranks, or private draws."""
@@ -117,7 +146,7 @@ class Sending(ABC):
 
     def expected_law(self, design: Design, masses: Floats | None) -> Expected:
         """What to expect of a design where its law is only a bound; of scores with these masses in bins."""
-        return design.law()
+        return AsPromised(design.law())
 
     @abstractmethod
     def choose(self, sites: Sites, goal: Goal, share: Fraction | None, promise: Promise) -> Design:

@@ -54,8 +54,9 @@ class Private(Sending):
         """The mechanism's own law over the counts of scores with these masses, or of evenly spread ones."""
         assert design.server_rank is not None
         spread = even(self.release.n_bins) if masses is None else masses
-        releases = [Releases(block.n, spread, self.release) for block in design.blocks]
-        return expected_coverage(releases, self.release, design.counts, design.server_rank)
+        release = replace(self.release, n_bins=spread.size)
+        releases = [Releases(block.n, spread, release) for block in design.blocks]
+        return expected_coverage(releases, release, design.counts, design.server_rank)
 
     def choose(self, sites: Sites, goal: Goal, share: Fraction | None, promise: Promise) -> Design:
         """Search the aim of the sites together with the votes."""

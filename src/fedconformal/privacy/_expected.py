@@ -1,8 +1,8 @@
 """What to expect of private reports if the scores' distribution over the bins were known: no bound.
 
 A site's counts are multinomial, and its release follows from the counts by the mechanism's own law. Where
-there are few histograms all of them are gone through; else some are drawn, with a fixed seed, and the error is
-stated.
+there are few histograms all of them are gone through; else some are drawn, with a fixed seed, and the error
+is stated.
 """
 
 import math
@@ -20,9 +20,9 @@ from fedconformal.privacy._release import PrivateRelease
 from fedconformal.privacy._tabulated import Tabulated
 
 _MOST_CELLS = 4_000  # bins of all histograms up to which every histogram is gone through
-_DRAWN_CELLS = 1_000_000  # bins of all histograms that are drawn, at the most
+_DRAWN_CELLS = 2_000_000  # bins of all histograms that are drawn, at the most
 _BLOCK = 16_384  # bins of histograms that stay in the processor's cache
-_ERROR = 0.0004  # the standard error of a site's coverage that is aimed at
+_ERROR = 0.0005  # the standard error of a site's coverage that is aimed at
 _FEWEST, _MOST = 128, 8192
 _SEED = 20230711
 _STEP = 1e-4  # of a numerical derivative
@@ -102,9 +102,9 @@ class Releases:
 
     @property
     def _rows(self) -> int:
-        """How many histograms are drawn: more where a site's release spreads more."""
+        """How many histograms are drawn: more where the coverage of a site's release spreads more."""
         noise = (math.log(self.masses.size) + 2) / float(self.release.epsilon) / self.n
-        wanted = ((0.3 / math.sqrt(self.n) + noise) / _ERROR) ** 2
+        wanted = ((0.3 / math.sqrt(self.n) + noise + float(self.masses.max()) / 2) / _ERROR) ** 2
         most = min(_MOST, max(_DRAWN_CELLS // self.masses.size, _FEWEST))
         return int(min(max(wanted, _FEWEST), most))
 

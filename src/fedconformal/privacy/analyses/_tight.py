@@ -13,9 +13,7 @@ from fedconformal.privacy.analyses._base import ANALYSES, Analysis
 from fedconformal.privacy.analyses._search import PrivateChoice, PrivateSearch
 from fedconformal.privacy.mechanisms import Mechanism
 
-_SLOPES = tuple(Fraction(i, 20) for i in range(7, 20))
 _USUAL = Fraction(7, 10)
-_FIRST = (3, 6, 9)  # of these are tried first: 1/2, 13/20, 4/5
 _RANKS = 8  # server ranks that are tried first
 
 
@@ -30,6 +28,8 @@ class Tight(Analysis):
 
     name: ClassVar[str] = "tight"
     default_mechanism: ClassVar[str] = "permute-and-flip"
+    slopes: ClassVar[tuple[Fraction | None, ...]] = tuple(Fraction(i, 20) for i in range(7, 20))
+    """Slopes that are tried, the steepest below last."""
 
     def aim(self, quantile: Fraction, slope: Fraction | None = None) -> Aim:
         """A rank with a slope on either side."""
@@ -62,7 +62,8 @@ class Tight(Analysis):
         over all, then around the best.
         """
         tried = _Tried(self, search)
-        tried.add(product(_FIRST, _spread(search.ranks, _RANKS)))
+        quarters = {i * len(self.slopes) // 4 for i in (1, 2, 3)}
+        tried.add(product(sorted(quarters), _spread(search.ranks, _RANKS)))
         step = max(1, len(search.ranks) // _RANKS)
         while tried.found:
             slope, k = tried.best
@@ -79,7 +80,7 @@ class Tight(Analysis):
 
     def _last(self, search: PrivateSearch) -> Aim:
         """The aim with the largest threshold: the steeper below, the less can go wrong there."""
-        return self.aim(_quantile(search, search.finest), _SLOPES[-1])
+        return self.aim(_quantile(search, search.finest), self.slopes[-1])
 
 
 @dataclass
@@ -100,7 +101,9 @@ class _Tried:
         new = [
             (slope, k)
             for slope, k in places
-            if (slope, k) not in self.asked and slope in range(len(_SLOPES)) and k in self.search.ranks
+            if (slope, k) not in self.asked
+            and slope in range(len(self.analysis.slopes))
+            and k in self.search.ranks
         ]
         self.asked.update(new)
         for place in new:
@@ -122,7 +125,7 @@ class _Tried:
         return None
 
     def _aim(self, step: int, slope: int) -> Aim:
-        return self.analysis.aim(_quantile(self.search, step), _SLOPES[slope])
+        return self.analysis.aim(_quantile(self.search, step), self.analysis.slopes[slope])
 
     def _cost(self, step: int, slope: int, k: int) -> float:
         return self.search.expected(self._aim(step, slope), k)[1]
