@@ -9,7 +9,7 @@ at. With the paper's errors and the quantile a/d they are a (n - r + 1) and max(
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Self
@@ -159,6 +159,11 @@ class PrivateRecount:
             for n, count in sizes.items()
         )
         return cls(kinds, votes, plan.max_faulty)
+
+    @property
+    def alone(self) -> list[tuple[Self, int]]:
+        """The law of a site's own report, for each size, and how many sites have it."""
+        return [(replace(self, kinds=((tail, 1),), votes=1), count) for tail, count in self.kinds]
 
     @cached_property
     def _choose(self) -> list[Floats]:

@@ -90,6 +90,9 @@ class Plan(Document):
                 promise.check_design(design)
                 if private and any(block.weights != (1,) for block in design.blocks):
                     raise ValueError("in a private plan every site sends one number, of one vote")
+                release = design.sending.release
+                if release is not None and any(b.ranks[0] != release.rank(b.n) for b in design.blocks):
+                    raise ValueError("the ranks of private sites do not follow from the quantile")
         return self
 
     def _check_groups(self) -> None:

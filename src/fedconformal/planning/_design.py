@@ -156,6 +156,18 @@ class Sending(ABC):
     def votes(self, design: Design) -> tuple[int, Advice | None]:
         """The votes that are needed when the ranks are given; and what would help where none will do."""
 
+    def choose_for_each(self, sites: Sites, goal: Goal, own: Goal, promise: Promise) -> Design | None:
+        """The best aims where no rank says by itself what a site's own report keeps; None for exact ones."""
+        return None
+
+    def keeps_each(self, design: Design, own: Goal) -> bool:
+        """Whether the own report of every site, finite as it is, keeps a goal by itself."""
+        return all(block.ranks[0] <= block.n for block in design.blocks)
+
+    def own_laws(self, blocks: tuple[Block, ...]) -> list[CoverageLaw]:
+        """The law of the coverage of a site's own report, for each block."""
+        return [CoverageLaw(1, block.n, block.ranks[0], 1) for block in blocks]
+
     @abstractmethod
     def survives(self, design: Design, n_silent: int) -> bool:
         """Whether a finite threshold is left, whichever sites stay silent."""

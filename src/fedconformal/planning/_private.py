@@ -11,7 +11,7 @@ from typing import ClassVar
 import numpy as np
 
 from fedconformal._typing import Floats, Ints
-from fedconformal.laws import Federation, SiteLaw, equal_moments
+from fedconformal.laws import CoverageLaw, Federation, SiteLaw, equal_moments
 from fedconformal.planning._advice import smallest
 from fedconformal.planning._design import Advice, Block, Design, Expected, Promise, Sending, Sites
 from fedconformal.planning._exact import Exact
@@ -25,6 +25,7 @@ from fedconformal.privacy import Aim, PrivateRelease, Releases, even, expected_c
 
 _FINEST = 500  # sites of different sizes aim at no coarser steps than one over this
 _LARGEST_N = 100_000  # of an advice
+_SEARCHED = 1  # the seed of draws by which aims are chosen, which are not those by which they are judged
 
 NO_PLAN = Fraction(999, 1000)
 """What sites would aim at if there were a finite threshold."""
@@ -60,10 +61,22 @@ class Private(Sending):
 
     def choose(self, sites: Sites, goal: Goal, share: Fraction | None, promise: Promise) -> Design:
         """Search the aim of the sites together with the votes."""
-        best = self.release.analysis.choose(PrivateSearch(sites, goal, self.release))
+        return self._chosen(PrivateSearch(sites, goal, self.release), promise)
+
+    def choose_for_each(self, sites: Sites, goal: Goal, own: Goal, promise: Promise) -> Design:
+        """Search the aim with which every site's own release keeps the promise; the largest is kept."""
+        if not self.release.analysis.allows_each_site:
+            raise ValueError(
+                f"promise 'each-site' does not go with the {self.release.analysis.name} analysis"
+            )
+        return self._chosen(PrivateSearch(sites, goal, self.release, own), promise)
+
+    def _chosen(self, search: PrivateSearch, promise: Promise) -> Design:
+        sites, goal = search.sites, search.goal
+        best = self.release.analysis.choose(search)
         if best is None:
             none = self.release.analysis.usual_aim(NO_PLAN)
-            return self.aiming(none, sites, goal, promise, sites.n_sites + 1, self._advice(sites, goal))
+            return self.aiming(none, sites, goal, promise, sites.n_sites + 1, self._advice(search))
         return self.aiming(best.aim, sites, goal, promise, best.server_rank)
 
     def aiming(
@@ -88,6 +101,19 @@ class Private(Sending):
         found = PrivateSearch(sites, goal, self.release).smallest_rank()
         return (sites.n_sites + 1, design.advice or Advice()) if found is None else (found, None)
 
+    def keeps_each(self, design: Design, own: Goal) -> bool:
+        """Whether every site's own release keeps the promise by itself."""
+        sites, aim = Sites(_sizes(design.blocks), design.counts), self.release.aim
+        return aim is not None and PrivateSearch(sites, own, self.release, own).is_valid(aim, sites.n_sites)
+
+    def own_laws(self, blocks: tuple[Block, ...]) -> list[CoverageLaw]:
+        """The bound on the coverage of each block's own release at its own site."""
+        one = np.array([1])
+        return [
+            CoverageLaw.of_sites(self.release.sites(np.array([block.n])), one, server_rank=1)
+            for block in blocks
+        ]
+
     def survives(self, design: Design, n_silent: int) -> bool:
         """Whether the sites that are left, the smallest ones, have a finite threshold with this aim."""
         sites = Sites(_sizes(design.blocks), design.counts)
@@ -97,37 +123,40 @@ class Private(Sending):
         """Exact reports."""
         return Exact()
 
-    def _advice(self, sites: Sites, goal: Goal) -> Advice:
-        return Advice(n_points=self._smallest_n(sites, goal), epsilon=self._smallest_epsilon(sites, goal))
+    def _advice(self, search: PrivateSearch) -> Advice:
+        return Advice(n_points=self._smallest_n(search), epsilon=self._smallest_epsilon(search))
 
-    def _smallest_epsilon(self, sites: Sites, goal: Goal) -> float | None:
+    def _smallest_epsilon(self, search: PrivateSearch) -> float | None:
         """Smallest epsilon that has a plan, for all levels together, to three digits; None above 100."""
 
         def enough(step: int) -> bool:
             release = replace(self.release, epsilon=_three_digits(step) / self.n_levels)
-            return release.analysis.has_plan(PrivateSearch(sites, goal, release))
+            return release.analysis.has_plan(replace(search, release=release))
 
         found = smallest(enough, start=1, stop=4 * 900)
         return None if found is None else float(_three_digits(found))
 
-    def _smallest_n(self, sites: Sites, goal: Goal) -> int | None:
+    def _smallest_n(self, search: PrivateSearch) -> int | None:
         """Smallest number of points that would do if every site had it; None above 100,000."""
-        m = np.array([sites.n_sites])
+        m = np.array([search.n_sites])
 
         def enough(n: int) -> bool:
-            alike = Sites(np.array([n]), m)
-            return self.release.analysis.has_plan(PrivateSearch(alike, goal, self.release))
+            return self.release.analysis.has_plan(replace(search, sites=Sites(np.array([n]), m)))
 
         return smallest(enough, start=1, stop=_LARGEST_N)
 
 
 @dataclass(frozen=True, eq=False)
 class PrivateSearch:
-    """What an analysis may ask while it looks for a private plan."""
+    """What an analysis may ask while it looks for a private plan.
+
+    Where ``own`` is given, every site's own release must keep that goal by itself, and the largest is kept.
+    """
 
     sites: Sites
     goal: Goal
     release: PrivateRelease
+    own: Goal | None = None
 
     @property
     def n_sites(self) -> int:
@@ -147,6 +176,8 @@ class PrivateSearch:
     @property
     def ranks(self) -> range:
         """Server ranks that faulty sites can neither undercut nor make infinite."""
+        if self.own is not None:
+            return range(self.n_sites, self.n_sites + 1)
         f = self.goal.max_faulty
         return range(f + 1, self.n_sites - f + 1)
 
@@ -160,7 +191,7 @@ class PrivateSearch:
         """Whether a finite threshold is left whichever sites stay silent, for the aim of the release."""
         return self._all_left(n_silent, PrivateSearch._keeps)
 
-    def _all_left(self, n_silent: int, keeps: Callable[[PrivateSearch, PrivateRelease, int], bool]) -> bool:
+    def _all_left(self, n_silent: int, keeps: _Keeps) -> bool:
         """Whether the most votes that faulty sites cannot withhold keep the promise, whoever is left."""
         if self.n_sites - n_silent <= 2 * self.goal.max_faulty or self.release.aim is None:
             return False
@@ -180,12 +211,20 @@ class PrivateSearch:
         """The same by a quick quadrature, whose error is far below what a rank is worth."""
         return self._holds(aim, k, PrivateSearch._seems_to_keep)
 
-    def _holds(self, aim: Aim, k: int, keeps: Callable[[PrivateSearch, PrivateRelease, int], bool]) -> bool:
+    def _holds(self, aim: Aim, k: int, keeps: _Keeps) -> bool:
         release = self.release.aimed(aim)
+        if self.own is not None:
+            return all(keeps(alone, release, 1) for alone in self._alone)
         missing = self.goal.max_missing
         if missing and not replace(self, release=release)._all_left(missing, keeps):
             return False
         return keeps(self, release, k)
+
+    @cached_property
+    def _alone(self) -> list[PrivateSearch]:
+        """A site of each size by itself."""
+        goal, one = self.own or self.goal, np.array([1])
+        return [PrivateSearch(Sites(np.array([n]), one), goal, self.release) for n in self.sizes.tolist()]
 
     def _keeps(self, release: PrivateRelease, k: int) -> bool:
         law = _Bound(Federation(release.sites(self.sizes), self.sites.counts, self.goal.max_faulty), k)
@@ -205,7 +244,7 @@ class PrivateSearch:
     @cached_property
     def _releases(self) -> list[Releases]:
         spread = even(self.release.n_bins)
-        return [Releases(n, spread, self.release) for n in self.sizes.tolist()]
+        return [Releases(n, spread, self.release, _SEARCHED) for n in self.sizes.tolist()]
 
     def expected(self, aim: Aim, k: int) -> tuple[float, float]:
         """Mean coverage to expect of evenly spread scores, and the cost under the criterion."""
@@ -245,6 +284,9 @@ def _exact_ranks(m: int, n: int, level: Fraction) -> tuple[int, int] | None:
 @lru_cache(maxsize=65_536)
 def _exact_mean(m: int, n: int, local_rank: int, server_rank: int) -> float:
     return float(equal_moments(m, n, local_rank, server_rank)[0])
+
+
+_Keeps = Callable[[PrivateSearch, PrivateRelease, int], bool]
 
 
 @dataclass(frozen=True, eq=False)

@@ -79,11 +79,14 @@ class Releases:
         The share of scores in each bin.
     release : PrivateRelease
         What the site does; its aim may still be open.
+    seed : int
+        Of the draws. What was chosen by some draws must be judged by others.
     """
 
     n: int
     masses: Floats
     release: PrivateRelease
+    seed: int = 0
 
     @cached_property
     def is_exact(self) -> bool:
@@ -94,7 +97,7 @@ class Releases:
     @cached_property
     def _counts(self) -> Ints:
         if not self.is_exact:
-            return np.random.default_rng(_SEED).multinomial(self.n, self.masses, size=self._rows)
+            return self._rng(0).multinomial(self.n, self.masses, size=self._rows)
         used = np.flatnonzero(self.masses)
         counts = np.zeros((math.comb(self.n + used.size - 1, used.size - 1), self.masses.size), np.int64)
         counts[:, used] = _histograms(self.n, used.size)
@@ -125,7 +128,10 @@ class Releases:
     @cached_property
     def _noise(self) -> Floats:
         # The same noise for every aim: what differs between two aims is then not luck.
-        return self.release.mechanism.noise(np.random.default_rng(_SEED + 1), self._counts.shape)
+        return self.release.mechanism.noise(self._rng(1), self._counts.shape)
+
+    def _rng(self, stream: int) -> np.random.Generator:
+        return np.random.default_rng([_SEED, self.seed, stream])
 
     def law(self, release: PrivateRelease) -> Floats:
         """How likely each bin is released: shape (bins,)."""

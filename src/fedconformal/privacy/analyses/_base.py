@@ -26,6 +26,9 @@ class Analysis(ABC):
     default_criterion: ClassVar[str | None] = None
     """The name of the criterion that is used unless another is asked for; None for the promise's own."""
 
+    allows_each_site: ClassVar[bool] = True
+    """Whether it can serve a promise to every site by itself."""
+
     def __eq__(self, other: object) -> bool:
         """Two analyses of one class are the same."""
         return type(self) is type(other)

@@ -25,6 +25,7 @@ class Paper(Analysis):
     name: ClassVar[str] = "paper"
     default_mechanism: ClassVar[str] = "exponential"
     default_criterion: ClassVar[str | None] = "marginal"
+    allows_each_site: ClassVar[bool] = False
 
     def aim(self, quantile: Fraction, slope: Fraction | None = None) -> Aim:
         """The errors of Algorithm 2, whose slopes follow from the quantile."""

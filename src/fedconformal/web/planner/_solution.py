@@ -128,8 +128,10 @@ def is_quick(question: PlanQuestion) -> bool:
     bool
         False where the search may take seconds.
     """
-    if question.privacy is not None or question.numbers > 1:
+    if question.numbers > 1:
         return False
+    if question.privacy is not None:
+        return not question.promised.pools  # of the largest report there are no votes to search
     if not goes_together(question.promised, question.goal, searched=False):
         return True  # ranks that cannot be given are not searched either
     return question.is_alike and max(question.sizes) <= _QUICK_POINTS
