@@ -92,6 +92,21 @@ class TestEdges:
             make()
 
 
+class TestBoundedReference:
+    def test_ends_at_the_bound_and_needs_no_trick(self):
+        scores = np.random.default_rng(0).random(200)
+        plain, bounded = Bins.from_reference(scores, 10), Bins.from_reference(scores, 10, bound=1.0)
+        assert bounded.edges == (*plain.edges[:-1], 1.0)
+        assert (plain.bounded, bounded.bounded) == (False, True)
+        assert bounded.value(9) == 1.0
+
+    def test_the_sample_obeys_the_bound(self):
+        with pytest.raises(ValueError, match=r"public_scores must not exceed bound=1.0, got 1.5"):
+            Bins.from_reference([0.1, 0.2, 1.5], 3, bound=1.0)
+        with pytest.raises(ValueError, match="bound must be a finite number, got inf"):
+            Bins.from_reference([0.1, 0.2], 2, bound=np.inf)
+
+
 class TestPlace:
     @given(edge_lists, st.lists(any_float, max_size=40))
     def test_every_score_goes_up_to_its_right_edge(self, edges, scores):

@@ -10,7 +10,6 @@ PEERS = {
     "uniform": stats.uniform(0, 10),
     "half-normal": stats.halfnorm(),
     "gamma": stats.gamma(2),
-    "exponential": stats.expon(),
 }
 
 

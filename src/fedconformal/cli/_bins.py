@@ -27,7 +27,7 @@ def bins(
     shape: Annotated[
         list[str] | None,
         typer.Option(
-            help="How scores may be spread: uniform, half-normal, gamma or exponential; may be repeated, and "
+            help="How scores may be spread: uniform, half-normal or gamma; may be repeated, and "
             "the bins that are best under the worst of them are suggested."
         ),
     ] = None,

@@ -177,8 +177,8 @@ class Bins:
             A private plan; how many bins there are and where they end is taken from its own, which are
             compared too.
         scores : str, sequence of str, or array of float, optional
-            Shapes that scores may have ("uniform", "half-normal", "gamma" or "exponential", whose scale is a
-            tenth of the last edge), or **public** scores, such as the model's residuals on a public set or on
+            Shapes that scores may have ("uniform", "half-normal" or "gamma", whose scale is a tenth of the
+            last edge), or **public** scores, such as the model's residuals on a public set or on
             its training data. Half-normal and gamma if left out.
         low : float, optional
             Where bins of equal width begin.

@@ -200,8 +200,8 @@ def expected_cost(plan: PrivatePlan, scores: str | ArrayLike | None = None) -> t
     plan : Plan
         A private plan.
     scores : str or array of float, optional
-        How scores are spread: a shape ("uniform", "half-normal", "gamma" or "exponential", whose scale is a
-        tenth of the last edge), or **public** scores. If left out, evenly over the bins.
+        How scores are spread: a shape ("uniform", "half-normal" or "gamma", whose scale is a tenth of the
+        last edge), or **public** scores. If left out, evenly over the bins.
 
     Returns
     -------

@@ -41,7 +41,7 @@ class PrivateRelease:
     >>> release.scale, release.rank(20)
     (10.0, 18)
     >>> release.pmf([2, 4, 10, 4]).round(3).tolist()
-    [0.0, 0.0, 0.128, 0.872]
+    [0.0, 0.0, 0.123, 0.877]
     """
 
     epsilon: Fraction

@@ -15,7 +15,6 @@ _CDFS: dict[str, Callable[[Floats], Floats]] = {
     "uniform": lambda x: x / 10,
     "half-normal": lambda x: special.erf(x / math.sqrt(2)),
     "gamma": lambda x: special.gammainc(2.0, x),
-    "exponential": lambda x: -np.expm1(-x),
 }
 SHAPES = tuple(_CDFS)
 """Names of shapes: scores from 0 on, whose scale is a tenth of the last edge."""
