@@ -21,7 +21,7 @@ from fedconformal.planning._grid import QuickLaws
 from fedconformal.planning._search import best, search
 from fedconformal.planning._silence import left_over
 from fedconformal.planning.criteria import Marginal, Outcomes
-from fedconformal.privacy import Aim, PrivateRelease, Releases, even, expected_coverage
+from fedconformal.privacy import MOST_DRAWS, Aim, PrivateRelease, Releases, even, expected_coverage
 
 _FINEST = 500  # sites of different sizes aim at no coarser steps than one over this
 _LARGEST_N = 100_000  # of an advice
@@ -41,10 +41,13 @@ class Private(Sending):
         One private release, and where it aims once that is chosen.
     n_levels : int
         How many levels share a site's epsilon.
+    draws : int
+        How many histograms are drawn at the most, for all sizes together, to see what to expect.
     """
 
     release: PrivateRelease
     n_levels: int = 1
+    draws: int = MOST_DRAWS
     is_bound: ClassVar[bool] = True
 
     def site_law(self, blocks: tuple[Block, ...]) -> SiteLaw:
@@ -56,12 +59,13 @@ class Private(Sending):
         assert design.server_rank is not None
         spread = even(self.release.n_bins) if masses is None else masses
         release = replace(self.release, n_bins=spread.size)
-        releases = [Releases(block.n, spread, release) for block in design.blocks]
+        most = self.draws // max(len(design.blocks), 1)
+        releases = [Releases(block.n, spread, release, most=most) for block in design.blocks]
         return expected_coverage(releases, release, design.counts, design.server_rank)
 
     def choose(self, sites: Sites, goal: Goal, share: Fraction | None, promise: Promise) -> Design:
         """Search the aim of the sites together with the votes."""
-        return self._chosen(PrivateSearch(sites, goal, self.release), promise)
+        return self._chosen(PrivateSearch(sites, goal, self.release, draws=self.draws), promise)
 
     def choose_for_each(self, sites: Sites, goal: Goal, own: Goal, promise: Promise) -> Design:
         """Search the aim with which every site's own release keeps the promise; the largest is kept."""
@@ -69,7 +73,7 @@ class Private(Sending):
             raise ValueError(
                 f"promise 'each-site' does not go with the {self.release.analysis.name} analysis"
             )
-        return self._chosen(PrivateSearch(sites, goal, self.release, own), promise)
+        return self._chosen(PrivateSearch(sites, goal, self.release, own, self.draws), promise)
 
     def _chosen(self, search: PrivateSearch, promise: Promise) -> Design:
         sites, goal = search.sites, search.goal
@@ -157,6 +161,7 @@ class PrivateSearch:
     goal: Goal
     release: PrivateRelease
     own: Goal | None = None
+    draws: int = MOST_DRAWS
 
     @property
     def n_sites(self) -> int:
@@ -243,8 +248,8 @@ class PrivateSearch:
 
     @cached_property
     def _releases(self) -> list[Releases]:
-        spread = even(self.release.n_bins)
-        return [Releases(n, spread, self.release, _SEARCHED) for n in self.sizes.tolist()]
+        spread, most = even(self.release.n_bins), self.draws // self.sizes.size
+        return [Releases(n, spread, self.release, _SEARCHED, most) for n in self.sizes.tolist()]
 
     def expected(self, aim: Aim, k: int) -> tuple[float, float]:
         """Mean coverage to expect of evenly spread scores, and the cost under the criterion."""

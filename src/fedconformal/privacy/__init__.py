@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 from fedconformal.privacy._aims import Aim, Balanced, Slopes
 from fedconformal.privacy._bins import Bins
 from fedconformal.privacy._count import CountNoise, prepare_count
-from fedconformal.privacy._expected import ExpectedCoverage, Releases, even, expected_coverage
+from fedconformal.privacy._expected import MOST_DRAWS, ExpectedCoverage, Releases, even, expected_coverage
 from fedconformal.privacy._ledger import BudgetExceededError, Ledger, fingerprint
 from fedconformal.privacy._ledger_file import LedgerError
 from fedconformal.privacy._ledger_log import Entry
@@ -28,6 +28,7 @@ __all__ = [
     "ANALYSES",
     "LARGEST_EPSILON",
     "MECHANISMS",
+    "MOST_DRAWS",
     "SHAPES",
     "SMALLEST_EPSILON",
     "Aim",

@@ -23,9 +23,12 @@ _MOST_CELLS = 4_000  # bins of all histograms up to which every histogram is gon
 _DRAWN_CELLS = 2_000_000  # bins of all histograms that are drawn, at the most
 _BLOCK = 16_384  # bins of histograms that stay in the processor's cache
 _ERROR = 0.0005  # the standard error of a site's coverage that is aimed at
-_FEWEST, _MOST = 128, 8192
+_FEWEST = 128
 _SEED = 20230711
 _STEP = 1e-4  # of a numerical derivative
+
+MOST_DRAWS = 8192
+"""Histograms that are drawn at the most, for each size of site."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,12 +84,15 @@ class Releases:
         What the site does; its aim may still be open.
     seed : int
         Of the draws. What was chosen by some draws must be judged by others.
+    most : int
+        How many histograms are drawn at the most.
     """
 
     n: int
     masses: Floats
     release: PrivateRelease
     seed: int = 0
+    most: int = MOST_DRAWS
 
     @cached_property
     def is_exact(self) -> bool:
@@ -108,7 +114,7 @@ class Releases:
         """How many histograms are drawn: more where the coverage of a site's release spreads more."""
         noise = (math.log(self.masses.size) + 2) / float(self.release.epsilon) / self.n
         wanted = ((0.3 / math.sqrt(self.n) + noise + float(self.masses.max()) / 2) / _ERROR) ** 2
-        most = min(_MOST, max(_DRAWN_CELLS // self.masses.size, _FEWEST))
+        most = min(self.most, max(_DRAWN_CELLS // self.masses.size, _FEWEST))
         return int(min(max(wanted, _FEWEST), most))
 
     @cached_property

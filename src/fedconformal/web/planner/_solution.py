@@ -16,6 +16,7 @@ from fedconformal.web.planner._question import PlanQuestion
 _REMEMBERED = 512
 _QUICK_POINTS = 2000
 _A_FEW = 3
+_DRAFT_DRAWS = 512
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,10 +129,8 @@ def is_quick(question: PlanQuestion) -> bool:
     bool
         False where the search may take seconds.
     """
-    if question.numbers > 1:
+    if question.privacy is not None or question.numbers > 1:
         return False
-    if question.privacy is not None:
-        return not question.promised.pools  # of the largest report there are no votes to search
     if not goes_together(question.promised, question.goal, searched=False):
         return True  # ranks that cannot be given are not searched either
     return question.is_alike and max(question.sizes) <= _QUICK_POINTS
@@ -156,8 +155,10 @@ def _draft(question: PlanQuestion) -> Design:
         return make_plan(one).designs[0]
     if question.privacy is None:
         return _plan(question.model_copy(update={"max_missing": None}), local_ranks="paper").designs[0]
-    sending = Private(question.privacy.privacy.release())
-    return draft_private(_by_size(question), question.goal, sending, question.promised)
+    sending = Private(question.privacy.privacy.release(), draws=_DRAFT_DRAWS)
+    if question.promised.pools:
+        return draft_private(_by_size(question), question.goal, sending, question.promised)
+    return question.promised.choose(_by_size(question), question.goal, sending, None)
 
 
 def _solution(question: PlanQuestion, planned: Design, notes: tuple[str, ...], *, is_draft: bool) -> Solution:
