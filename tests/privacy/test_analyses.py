@@ -54,6 +54,10 @@ class Search:
     def ranks(self):
         return range(self.max_faulty + 1, self.n_sites - self.max_faulty + 1)
 
+    @property
+    def judged(self):
+        return self.ranks
+
     def is_valid(self, aim, k):
         sites = self.release.aimed(aim).sites(self.sizes)
         law = Federation(sites, np.array([self.n_sites]), self.max_faulty)

@@ -159,9 +159,33 @@ class TestPlace:
         with pytest.raises(error, match="scores must be"):
             Bins([0.0, 1.0]).place(scores)
 
-    def test_a_million_scores_are_sorted_in_small_parts(self, monkeypatch):
-        scores, sizes, sort = np.random.default_rng(0).exponential(size=10**6), [], np.sort
-        monkeypatch.setattr(_bins.np, "sort", lambda part: (sizes.append(part.size), sort(part))[1])
+    @pytest.mark.parametrize(
+        "edges",
+        [
+            np.geomspace(1e-300, 1e300, 50),
+            [-1e308, 0.0, 1e308],
+            [0.0, 5e-324, 1e-323, 1.0],
+            [*np.linspace(0.5, 0.5 + 1e-9, 40), 1.0, 1e9],
+            [3.0, 4.0],
+        ],
+        ids=["log", "huge", "tiny", "dense", "two"],
+    )
+    def test_a_wrong_guess_is_made_good(self, edges):
+        rng = np.random.default_rng(0)
+        scores = [
+            rng.normal(size=300),
+            10.0 ** rng.uniform(-305, 305, 300),
+            edges,
+            np.nextafter(edges, -np.inf),
+        ]
+        scores = np.concatenate([*scores, np.nextafter(edges, np.inf), [np.nan, np.inf, -np.inf, 0.0]])
+        assert Bins(edges).place(scores).tolist() == place_one_by_one([*edges], scores.tolist())
+
+    def test_a_million_scores_are_placed_in_small_parts(self, monkeypatch):
+        scores, sizes, count = np.random.default_rng(0).exponential(size=10**6), [], np.bincount
+        monkeypatch.setattr(
+            _bins.np, "bincount", lambda part, **options: (sizes.append(part.size), count(part, **options))[1]
+        )
         assert Bins.uniform(0, 5, 1000).place(scores).sum() == 10**6
         assert sum(sizes) == 10**6
         assert max(sizes) <= 65_536

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -21,7 +22,7 @@ from fedconformal.planning._grid import QuickLaws
 from fedconformal.planning._search import best, search
 from fedconformal.planning._silence import left_over
 from fedconformal.planning.criteria import Marginal, Outcomes
-from fedconformal.privacy import MOST_DRAWS, Aim, PrivateRelease, Releases, even, expected_coverage
+from fedconformal.privacy import MOST_DRAWS, Aim, PrivateRelease, Releases, draws_for, even, expected_coverage
 
 _FINEST = 500  # sites of different sizes aim at no coarser steps than one over this
 _LARGEST_N = 100_000  # of an advice
@@ -60,7 +61,8 @@ class Private(Sending):
         spread = even(self.release.n_bins) if masses is None else masses
         release = replace(self.release, n_bins=spread.size)
         most = self.draws // max(len(design.blocks), 1)
-        releases = [Releases(block.n, spread, release, most=most) for block in design.blocks]
+        fewest = draws_for(design.server_rank, design.n_sites)
+        releases = [Releases(block.n, spread, release, most=most, fewest=fewest) for block in design.blocks]
         return expected_coverage(releases, release, design.counts, design.server_rank)
 
     def choose(self, sites: Sites, goal: Goal, share: Fraction | None, promise: Promise) -> Design:
@@ -185,6 +187,13 @@ class PrivateSearch:
             return range(self.n_sites, self.n_sites + 1)
         f = self.goal.max_faulty
         return range(f + 1, self.n_sites - f + 1)
+
+    @cached_property
+    def judged(self) -> range:
+        """Server ranks of which enough draws can tell what to expect: the outermost of very many cannot."""
+        draws = min(math.inf if each.is_exact else each.n_draws for each in self._releases)
+        seen = [k for k in self.ranks if draws_for(k, self.n_sites) <= draws]
+        return range(seen[0], seen[-1] + 1) if seen else self.ranks
 
     @property
     def finest(self) -> int:

@@ -5,7 +5,14 @@ from typing import TYPE_CHECKING, Any
 from fedconformal.privacy._aims import Aim, Balanced, Slopes
 from fedconformal.privacy._bins import Bins
 from fedconformal.privacy._count import CountNoise, prepare_count
-from fedconformal.privacy._expected import MOST_DRAWS, ExpectedCoverage, Releases, even, expected_coverage
+from fedconformal.privacy._expected import (
+    MOST_DRAWS,
+    ExpectedCoverage,
+    Releases,
+    draws_for,
+    even,
+    expected_coverage,
+)
 from fedconformal.privacy._ledger import BudgetExceededError, Ledger, fingerprint
 from fedconformal.privacy._ledger_file import LedgerError
 from fedconformal.privacy._ledger_log import Entry
@@ -53,6 +60,7 @@ __all__ = [
     "SuggestedBins",
     "Tabulated",
     "amplified_epsilon",
+    "draws_for",
     "even",
     "expected_cost",
     "expected_coverage",

@@ -23,12 +23,33 @@ _MOST_CELLS = 4_000  # bins of all histograms up to which every histogram is gon
 _DRAWN_CELLS = 2_000_000  # bins of all histograms that are drawn, at the most
 _BLOCK = 16_384  # bins of histograms that stay in the processor's cache
 _ERROR = 0.0005  # the standard error of a site's coverage that is aimed at
-_FEWEST = 128
 _SEED = 20230711
 _STEP = 1e-4  # of a numerical derivative
 
+FEWEST_DRAWS = 512
+"""Histograms that are drawn at the least, for each size of site."""
 MOST_DRAWS = 8192
-"""Histograms that are drawn at the most, for each size of site."""
+"""Histograms that are drawn at the most."""
+
+_IN_TAIL = 16  # draws that should lie beyond the release that is kept
+
+
+def draws_for(k: int, m: int) -> int:
+    """How many draws it takes to see the k-th smallest of m releases.
+
+    Parameters
+    ----------
+    k : int
+        The rank that is kept.
+    m : int
+        How many releases there are.
+
+    Returns
+    -------
+    int
+        So many that a few lie beyond it on either side.
+    """
+    return -(-_IN_TAIL * m // max(min(k, m - k + 1), 1))
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,6 +107,8 @@ class Releases:
         Of the draws. What was chosen by some draws must be judged by others.
     most : int
         How many histograms are drawn at the most.
+    fewest : int
+        How many are drawn at the least, unless that is more than at the most.
     """
 
     n: int
@@ -93,6 +116,7 @@ class Releases:
     release: PrivateRelease
     seed: int = 0
     most: int = MOST_DRAWS
+    fewest: int = FEWEST_DRAWS
 
     @cached_property
     def is_exact(self) -> bool:
@@ -103,19 +127,19 @@ class Releases:
     @cached_property
     def _counts(self) -> Ints:
         if not self.is_exact:
-            return self._rng(0).multinomial(self.n, self.masses, size=self._rows)
+            return self._rng(0).multinomial(self.n, self.masses, size=self.n_draws)
         used = np.flatnonzero(self.masses)
         counts = np.zeros((math.comb(self.n + used.size - 1, used.size - 1), self.masses.size), np.int64)
         counts[:, used] = _histograms(self.n, used.size)
         return counts
 
     @property
-    def _rows(self) -> int:
+    def n_draws(self) -> int:
         """How many histograms are drawn: more where the coverage of a site's release spreads more."""
         noise = (math.log(self.masses.size) + 2) / float(self.release.epsilon) / self.n
         wanted = ((0.3 / math.sqrt(self.n) + noise + float(self.masses.max()) / 2) / _ERROR) ** 2
-        most = min(self.most, max(_DRAWN_CELLS // self.masses.size, _FEWEST))
-        return int(min(max(wanted, _FEWEST), most))
+        most = min(self.most, max(_DRAWN_CELLS // self.masses.size, FEWEST_DRAWS))
+        return int(min(max(wanted, self.fewest), most))
 
     @cached_property
     def _chances(self) -> Floats:

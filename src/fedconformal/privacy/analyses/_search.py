@@ -70,6 +70,11 @@ class PrivateSearch(Protocol):
         ...
 
     @property
+    def judged(self) -> range:
+        """Those among them of which it can be told what to expect."""
+        ...
+
+    @property
     def finest(self) -> int:
         """Quantiles are odd multiples of one over twice this."""
         ...

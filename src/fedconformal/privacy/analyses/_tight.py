@@ -61,10 +61,10 @@ class Tight(Analysis):
         For each slope and server rank the smallest valid quantile is found; first for a few of them spread
         over all, then around the best.
         """
-        tried = _Tried(self, search)
+        tried, ranks = _Tried(self, search), search.judged
         quarters = {i * len(self.slopes) // 4 for i in (1, 2, 3)}
-        tried.add(product(sorted(quarters), _spread(search.ranks, _RANKS)))
-        step = max(1, len(search.ranks) // _RANKS)
+        tried.add(product(sorted(quarters), _spread(ranks, _RANKS)))
+        step = max(1, len(ranks) // _RANKS)
         while tried.found:
             slope, k = tried.best
             around = product((slope - 1, slope, slope + 1), (k - step, k, k + step))
@@ -103,7 +103,7 @@ class _Tried:
             for slope, k in places
             if (slope, k) not in self.asked
             and slope in range(len(self.analysis.slopes))
-            and k in self.search.ranks
+            and k in self.search.judged
         ]
         self.asked.update(new)
         for place in new:
