@@ -172,13 +172,9 @@ class TestPlace:
     )
     def test_a_wrong_guess_is_made_good(self, edges):
         rng = np.random.default_rng(0)
-        scores = [
-            rng.normal(size=300),
-            10.0 ** rng.uniform(-305, 305, 300),
-            edges,
-            np.nextafter(edges, -np.inf),
-        ]
-        scores = np.concatenate([*scores, np.nextafter(edges, np.inf), [np.nan, np.inf, -np.inf, 0.0]])
+        close = [edges, np.nextafter(edges, -np.inf), np.nextafter(edges, np.inf)]
+        spread = [rng.normal(size=300), 10.0 ** rng.uniform(-305, 305, 300)]
+        scores = np.concatenate([*close, *spread, [np.nan, np.inf, -np.inf, 0.0]])
         assert Bins(edges).place(scores).tolist() == place_one_by_one([*edges], scores.tolist())
 
     def test_a_million_scores_are_placed_in_small_parts(self, monkeypatch):

@@ -288,6 +288,8 @@ def _edges(value: Any) -> tuple[float, ...]:
 
 
 def _number(name: str, value: Any) -> float:
+    if type(value) is float and math.isfinite(value):
+        return value + 0.0  # as below; a plan has a thousand of them
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, Real):
         raise TypeError(f"{name} must be a finite number, got {value!r}")
     try:
