@@ -14,8 +14,10 @@ from fedconformal.privacy import (
     PrivateRelease,
     Releases,
     Slopes,
+    draws_for,
     even,
     expected_coverage,
+    ranks_seen,
     simulate_releases,
 )
 from fedconformal.privacy._shapes import spread_of
@@ -128,3 +130,14 @@ def test_the_number_of_histograms_is_what_decides():
     assert Releases(3, even(5), release).is_exact
     assert comb(3 + 4, 4) * 5 <= 4000
     assert not Releases(300, even(5), release).is_exact
+
+
+@pytest.mark.parametrize(("draws", "m"), [(512, 1), (512, 100), (4000, 100), (600, 10_000), (17, 3)])
+def test_ranks_that_are_seen_are_those_for_which_the_draws_are_enough(draws, m):
+    assert [k for k in range(1, m + 1) if draws_for(k, m) <= draws] == [*ranks_seen(draws, m)]
+
+
+def test_the_largest_of_very_many_releases_is_not_judged():
+    """8,192 draws say nothing of the largest of 10,000 releases, so that it is not preferred by mistake."""
+    plan = fc.plan(10_000, 1000, privacy=fc.Privacy(epsilon=1.0, bins=fc.Bins.uniform(0, 1, 100)))
+    assert 20 < plan.server_rank < 9_980

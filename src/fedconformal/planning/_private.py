@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -22,7 +21,16 @@ from fedconformal.planning._grid import QuickLaws
 from fedconformal.planning._search import best, search
 from fedconformal.planning._silence import left_over
 from fedconformal.planning.criteria import Marginal, Outcomes
-from fedconformal.privacy import MOST_DRAWS, Aim, PrivateRelease, Releases, draws_for, even, expected_coverage
+from fedconformal.privacy import (
+    MOST_DRAWS,
+    Aim,
+    PrivateRelease,
+    Releases,
+    draws_for,
+    even,
+    expected_coverage,
+    ranks_seen,
+)
 
 _FINEST = 500  # sites of different sizes aim at no coarser steps than one over this
 _LARGEST_N = 100_000  # of an advice
@@ -191,9 +199,10 @@ class PrivateSearch:
     @cached_property
     def judged(self) -> range:
         """Server ranks of which enough draws can tell what to expect: the outermost of very many cannot."""
-        draws = min(math.inf if each.is_exact else each.n_draws for each in self._releases)
-        seen = [k for k in self.ranks if draws_for(k, self.n_sites) <= draws]
-        return range(seen[0], seen[-1] + 1) if seen else self.ranks
+        draws = [each.n_draws for each in self._releases if not each.is_exact]
+        seen = ranks_seen(min(draws), self.n_sites) if draws else self.ranks
+        both = range(max(seen.start, self.ranks.start), min(seen.stop, self.ranks.stop))
+        return both or self.ranks
 
     @property
     def finest(self) -> int:

@@ -12,6 +12,7 @@ from fedconformal.privacy._expected import (
     draws_for,
     even,
     expected_coverage,
+    ranks_seen,
 )
 from fedconformal.privacy._ledger import BudgetExceededError, Ledger, fingerprint
 from fedconformal.privacy._ledger_file import LedgerError
@@ -68,6 +69,7 @@ __all__ = [
     "one_hot",
     "pmf",
     "prepare_count",
+    "ranks_seen",
     "simulate_releases",
 ]
 

@@ -52,6 +52,25 @@ def draws_for(k: int, m: int) -> int:
     return -(-_IN_TAIL * m // max(min(k, m - k + 1), 1))
 
 
+def ranks_seen(draws: int, m: int) -> range:
+    """The ranks for which so many draws are enough, in the sense of `draws_for`.
+
+    Parameters
+    ----------
+    draws : int
+        How many histograms are drawn.
+    m : int
+        How many releases there are.
+
+    Returns
+    -------
+    range
+        From some rank to the same from above; empty if there are none.
+    """
+    first = max(-(-_IN_TAIL * m // draws), 1)
+    return range(first, m - first + 2)
+
+
 @dataclass(frozen=True, eq=False)
 class ExpectedCoverage:
     """The law of the coverage to expect, over the bins.
