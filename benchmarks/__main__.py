@@ -27,6 +27,7 @@ SECTIONS = {
     "selection": "benchmarks.selection",
     "sets": "benchmarks.sets",
     "start": "benchmarks.start",
+    "slopes": "benchmarks.slopes",
     "private": "benchmarks.private",
     "flower": "benchmarks.flower",
     "planner": "benchmarks.planner",

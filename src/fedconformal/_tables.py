@@ -11,7 +11,8 @@ from fedconformal._extras import need
 from fedconformal._typing import Floats
 
 _BATCH = 4_000_000  # rows of a Parquet file read at once
-_SUFFIXES = (".csv", ".tsv", ".txt", ".parquet", ".npy")
+SUFFIXES = (".csv", ".tsv", ".txt", ".parquet", ".npy")
+"""Of files that can be read."""
 
 
 def read_column(path: Path, column: str | None = None, *, nan: bool = False) -> Floats:
@@ -165,8 +166,8 @@ def _kind(path: Path) -> str:
         raise ValueError(f"{path}: is a directory, a file is needed")
     if not path.exists():
         raise ValueError(f"{path}: no such file")
-    if path.suffix.lower() not in _SUFFIXES:
-        raise ValueError(f"{path}: the name must end with one of {', '.join(_SUFFIXES)}")
+    if path.suffix.lower() not in SUFFIXES:
+        raise ValueError(f"{path}: the name must end with one of {', '.join(SUFFIXES)}")
     if path.stat().st_size == 0:
         raise ValueError(f"{path}: is empty")
     return path.suffix.lower()

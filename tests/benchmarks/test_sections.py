@@ -30,16 +30,17 @@ TINY = {
     "selection": {"in_memory": 1000, "in_file": 2000, "part": 1000, "repetitions": 1},
     "sets": {"rows": 1000, "classes": 3, "calibration": 100, "repetitions": (1, 1)},
     "start": {"repetitions": 1},
+    "slopes": {"settings": [(5, 200, 10, "even", 0.912), (5, 200, 1, "half-normal", 1.0)], "runs": 20},
     "private": {
-        "settings": [(5, 200, 10, 0.912)],
-        "runs": 20,
+        "expected": [(3, 20, 5, 10)],
+        "expected_runs": 20,
         "hostile_settings": [(5, 200, 10)],
         "n_masses": 4,
         "hostile_runs": 5,
         "fresh_runs": 20,
         "report_size": (200, 20),
         "n_reports": 1,
-        "planning": [(5, 100, 10, 10)],
+        "planning": [(5, 100, 10, 1000, 2)],
     },
     "planner": {
         "drags": {"5 sites of 20": {"sites": 5, "points": 20}},
@@ -62,7 +63,7 @@ ROWS = {
     "sets": 3,
     "start": 1,
 }
-ROWS |= {"private": 5, "planner": 7}
+ROWS |= {"slopes": 2, "private": 5, "planner": 7}
 
 
 def test_every_section_has_a_test():

@@ -229,6 +229,10 @@ class TestPrivate:
         ("path", "value"),
         [
             (("parts", 0, "levels", 0, "quantile"), "1/4"),
+            (("parts", 0, "levels", 0, "quantile"), "5/4"),
+            (("parts", 0, "levels", 0, "slope"), None),
+            (("parts", 0, "levels", 0, "slope"), "5/4"),
+            (("parts", 0, "levels", 0, "slope"), "14/20"),
             (("parts", 0, "levels", 0, "quantile"), f"{2**60 - 1}/{2**60}"),
             (("parts", 0, "levels", 0, "quantile"), None),
             (("privacy", "epsilon"), 150.0),

@@ -132,7 +132,6 @@ class TestEachSite:
             ({"max_faulty": 1}, "max_faulty does not go"),
             ({"local_ranks": "paper"}, "local_ranks does not go"),
             ({"n_points": None, "criterion": "conditional"}, "needs n_points"),
-            ({"privacy": fc.Privacy(epsilon=1.0, bins=fc.Bins.uniform(0, 1, 10))}, "privacy does not go"),
         ],
     )
     def test_what_does_not_go_with_it(self, options, words):

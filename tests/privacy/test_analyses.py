@@ -4,6 +4,7 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
+from itertools import product
 
 import numpy as np
 import pytest
@@ -12,18 +13,23 @@ from fedconformal.laws import MEAN_ERROR, CoverageLaw, Federation, coverage_tabl
 from fedconformal.privacy import (
     ANALYSES,
     Analysis,
+    Balanced,
     Bins,
     Privacy,
     PrivateChoice,
     PrivateRelease,
     PrivateSearch,
+    Releases,
+    Slopes,
+    even,
+    expected_coverage,
 )
 from fedconformal.privacy.analyses import Paper, Tight
 from fedconformal.privacy.mechanisms import Exponential, PermuteAndFlip
 
 BINS = Bins.uniform(0, 1, 100)
 LEVEL = Fraction(9, 10)
-GAMMAS = [i / 100 for i in (*range(1, 10), *range(10, 100, 5))]
+GAMMAS = [10 ** (-i / 60) for i in range(1, 361)]
 
 
 table_of = cache(coverage_table)
@@ -38,7 +44,7 @@ class Search:
     release: PrivateRelease
     max_faulty: int = 0
     level: Fraction = LEVEL
-    finest: int = 1000
+    finest: int = 500
 
     @property
     def sizes(self):
@@ -48,15 +54,22 @@ class Search:
     def ranks(self):
         return range(self.max_faulty + 1, self.n_sites - self.max_faulty + 1)
 
-    def is_valid(self, quantile, k):
-        sites = self.release.aiming_at(quantile).sites(self.sizes)
+    @property
+    def judged(self):
+        return self.ranks
+
+    def is_valid(self, aim, k):
+        sites = self.release.aimed(aim).sites(self.sizes)
         law = Federation(sites, np.array([self.n_sites]), self.max_faulty)
         return bool(law.moments(np.array([k]))[0][0] > float(self.level) + MEAN_ERROR)
 
-    def expected(self, quantile, k):
-        sites = self.release.aiming_at(quantile).expected_sites(self.sizes)
-        mean = Federation(sites, np.array([self.n_sites])).moments(np.array([k]))[0][0]
-        return float(mean), float(mean)
+    def seems_valid(self, aim, k):
+        return self.is_valid(aim, k)
+
+    def expected(self, aim, k):
+        releases = [Releases(self.n, even(self.release.n_bins), self.release)]
+        law = expected_coverage(releases, self.release.aimed(aim), np.array([self.n_sites]), k)
+        return law.mean(), law.mean()
 
     def exact_ranks(self, level):
         table = table_of(self.n_sites, self.n)
@@ -95,11 +108,12 @@ class TestRegistry:
         class Wasteful(Tight):
             name = "wasteful"
 
-            def width(self, quantile):
-                return 3 * quantile.denominator
+            def width(self, aim):
+                return 3 * aim.change
 
         try:
-            release = Privacy(epsilon=1, bins=BINS, analysis="wasteful").release().aiming_at(LEVEL)
+            release = Privacy(epsilon=1, bins=BINS, analysis="wasteful").release()
+            release = release.aiming_at(LEVEL, Fraction(7, 10))
             assert (release.scale, release.analysis) == (30.0, Wasteful())
             assert release.pmf(np.full(100, 5)).sum() == pytest.approx(1)
             assert release.prepare(np.full(100, 5))() in range(100)
@@ -116,8 +130,20 @@ class TestWidth:
     @pytest.mark.parametrize("quantile", [Fraction(1, 2), Fraction(9, 10), Fraction(997, 1000)])
     def test_formulas(self, quantile):
         a, d = quantile.as_integer_ratio()
-        assert Tight().width(quantile) == d
-        assert Paper().width(quantile) == 2 * max(a, d - a) >= d
+        assert Tight().width(Slopes(quantile, Fraction(2, 7))) == 7
+        assert Paper().width(Balanced(quantile)) == 2 * max(a, d - a) >= d
+
+
+class TestAim:
+    def test_slopes_are_free_or_follow_from_the_quantile(self):
+        quantile, slope = Fraction(9, 10), Fraction(3, 4)
+        assert Tight().aim(quantile, slope) == Slopes(quantile, slope)
+        assert Paper().aim(quantile) == Balanced(quantile)
+        assert Tight().usual_aim(quantile).quantile == Paper().usual_aim(quantile).quantile == quantile
+        with pytest.raises(ValueError, match=r"slope must be a fraction in .* the tight analysis, got None"):
+            Tight().aim(quantile)
+        with pytest.raises(ValueError, match="slope must be left out with the paper's analysis, got 3/4"):
+            Paper().aim(quantile, slope)
 
 
 class TestCheck:
@@ -145,35 +171,62 @@ class TestCheck:
 
 
 class TestTight:
-    def test_finds_the_least_expected_coverage_of_all_valid_choices(self):
-        """Every server rank with its smallest valid quantile, one by one, on a coarse grid."""
-        search = search_of(5, 200, 2.0, finest=40)
-        valid = {}
-        for k in search.ranks:
-            steps = [i for i in range(20, 40) if search.is_valid(Fraction(i, 40), k)]
-            if steps:
-                valid[k] = search.expected(Fraction(min(steps), 40), k)[1], Fraction(min(steps), 40)
-        best = min(valid, key=lambda k: (valid[k][0], k))
-        cost, quantile = valid[best]
-        assert Tight().choose(search) == PrivateChoice(quantile, best, cost)
+    def test_finds_about_the_least_expected_coverage_of_all_valid_choices(self):
+        """Every slope and server rank with its smallest valid quantile, one by one, on a coarse grid."""
+        search = search_of(3, 200, 2.0, finest=40)
+        costs = []
+        for slope, k in product([Fraction(i, 20) for i in range(7, 20)], search.ranks):
+            aims = [Slopes(Fraction(2 * i - 1, 80), slope) for i in range(1, 41)]
+            costs += [search.expected(aim, k)[1] for aim in aims if search.is_valid(aim, k)][:1]
+        choice = Tight().choose(search)
+        assert search.is_valid(choice.aim, choice.server_rank)
+        assert choice.expected_coverage == search.expected(choice.aim, choice.server_rank)[0]
+        assert choice.expected_coverage <= min(costs) + 0.0005
 
     def test_with_many_sites_looks_around_the_best_of_a_few_ranks(self):
         asked = set()
 
         @dataclass(frozen=True)
         class Toy(Search):
-            """Valid from a half on; the cost is least at rank 700."""
+            """Valid from a half on; the cost is least at rank 700 and slope 3/5."""
 
-            def is_valid(self, quantile, k):
+            def is_valid(self, aim, k):
                 asked.add(k)
-                return True
+                return aim.quantile >= 0.5
 
-            def expected(self, quantile, k):
-                return 0.9, abs(k - 700.0)
+            def expected(self, aim, k):
+                return 0.9, abs(k - 700.0) + abs(aim.slope - Fraction(3, 5))
 
         choice = Tight().choose(Toy(1000, 200, search_of(1, 1, 1.0).release))
-        assert choice == PrivateChoice(Fraction(1, 2), 700, 0.9)
+        assert choice == PrivateChoice(Slopes(Fraction(501, 1000), Fraction(3, 5)), 700, 0.9)
         assert len(asked) < 60
+
+    def test_only_what_is_valid_beyond_doubt_is_chosen(self):
+        @dataclass(frozen=True)
+        class Hasty(Search):
+            """A quick look takes everything for valid."""
+
+            def seems_valid(self, aim, k):
+                return True
+
+        search = Hasty(3, 200, search_of(1, 1, 2.0).release, finest=40)
+        choice = Tight().choose(search)
+        assert search.is_valid(choice.aim, choice.server_rank)
+        hopeless = Hasty(3, 20, search_of(1, 1, 0.1).release, finest=40)
+        assert Tight().choose(hopeless) is None
+
+    def test_a_plan_that_a_quick_look_misses_is_found(self):
+        @dataclass(frozen=True)
+        class Blind(Search):
+            """A quick look takes nothing for valid."""
+
+            def seems_valid(self, aim, k):
+                return False
+
+        search = Blind(5, 200, search_of(1, 1, 1.0).release)
+        choice = Tight().choose(search)
+        assert (choice.server_rank, choice.aim.rank(200)) == (5, 200)
+        assert search.is_valid(choice.aim, choice.server_rank)
 
     def test_stays_within_the_ranks_that_faulty_sites_leave(self):
         choice = Tight().choose(search_of(9, 300, 1.0, max_faulty=2))
@@ -200,12 +253,18 @@ class TestPaper:
             if rank < n:
                 best = min(best, (CoverageLaw(m, n, rank, server).mean(), rank, server))
         choice = Paper().choose(search)
-        assert (choice.quantile, choice.server_rank) == (Fraction(best[1], n), best[2])
-        assert choice.expected_coverage == search.expected(choice.quantile, choice.server_rank)[0]
+        assert (choice.aim, choice.server_rank) == (Balanced(Fraction(best[1], n)), best[2])
+        assert choice.expected_coverage == search.expected(choice.aim, choice.server_rank)[0]
+
+    def test_its_grid_is_fine_enough_not_to_handicap_it(self):
+        """27 values from .01 on would give .9167."""
+        choice = Paper().choose(search_of(10, 200, 10.0, "paper"))
+        rank = choice.aim.rank(200)
+        assert CoverageLaw(10, 200, rank, choice.server_rank).mean() == pytest.approx(0.9134, abs=5e-5)
 
     def test_aims_at_a_half_at_least(self):
         search = search_of(3, 400, 100.0, "paper", level=Fraction(1, 5))
-        assert Paper().choose(search).quantile == Fraction(1, 2)
+        assert Paper().choose(search).aim == Balanced(Fraction(1, 2))
 
     @pytest.mark.parametrize(
         ("m", "n", "epsilon", "found"),

@@ -92,6 +92,21 @@ class TestEdges:
             make()
 
 
+class TestBoundedReference:
+    def test_ends_at_the_bound_and_needs_no_trick(self):
+        scores = np.random.default_rng(0).random(200)
+        plain, bounded = Bins.from_reference(scores, 10), Bins.from_reference(scores, 10, bound=1.0)
+        assert bounded.edges == (*plain.edges[:-1], 1.0)
+        assert (plain.bounded, bounded.bounded) == (False, True)
+        assert bounded.value(9) == 1.0
+
+    def test_the_sample_obeys_the_bound(self):
+        with pytest.raises(ValueError, match=r"public_scores must not exceed bound=1.0, got 1.5"):
+            Bins.from_reference([0.1, 0.2, 1.5], 3, bound=1.0)
+        with pytest.raises(ValueError, match="bound must be a finite number, got inf"):
+            Bins.from_reference([0.1, 0.2], 2, bound=np.inf)
+
+
 class TestPlace:
     @given(edge_lists, st.lists(any_float, max_size=40))
     def test_every_score_goes_up_to_its_right_edge(self, edges, scores):
@@ -144,9 +159,29 @@ class TestPlace:
         with pytest.raises(error, match="scores must be"):
             Bins([0.0, 1.0]).place(scores)
 
-    def test_a_million_scores_are_sorted_in_small_parts(self, monkeypatch):
-        scores, sizes, sort = np.random.default_rng(0).exponential(size=10**6), [], np.sort
-        monkeypatch.setattr(_bins.np, "sort", lambda part: (sizes.append(part.size), sort(part))[1])
+    @pytest.mark.parametrize(
+        "edges",
+        [
+            np.geomspace(1e-300, 1e300, 50),
+            [-1e308, 0.0, 1e308],
+            [0.0, 5e-324, 1e-323, 1.0],
+            [*np.linspace(0.5, 0.5 + 1e-9, 40), 1.0, 1e9],
+            [3.0, 4.0],
+        ],
+        ids=["log", "huge", "tiny", "dense", "two"],
+    )
+    def test_a_wrong_guess_is_made_good(self, edges):
+        rng = np.random.default_rng(0)
+        close = [edges, np.nextafter(edges, -np.inf), np.nextafter(edges, np.inf)]
+        spread = [rng.normal(size=300), 10.0 ** rng.uniform(-305, 305, 300)]
+        scores = np.concatenate([*close, *spread, [np.nan, np.inf, -np.inf, 0.0]])
+        assert Bins(edges).place(scores).tolist() == place_one_by_one([*edges], scores.tolist())
+
+    def test_a_million_scores_are_placed_in_small_parts(self, monkeypatch):
+        scores, sizes, count = np.random.default_rng(0).exponential(size=10**6), [], np.bincount
+        monkeypatch.setattr(
+            _bins.np, "bincount", lambda part, **options: (sizes.append(part.size), count(part, **options))[1]
+        )
         assert Bins.uniform(0, 5, 1000).place(scores).sum() == 10**6
         assert sum(sizes) == 10**6
         assert max(sizes) <= 65_536

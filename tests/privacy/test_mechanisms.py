@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from fedconformal import privacy
-from fedconformal.privacy import MECHANISMS, Bins, Mechanism, Privacy, simulate_releases
+from fedconformal.privacy import MECHANISMS, Balanced, Bins, Mechanism, Privacy, Slopes, simulate_releases
 from fedconformal.privacy.mechanisms import Exponential, PermuteAndFlip
 from privacy.histograms import all_counts, chi_square_alarm, neighbours
 
-NINE = Fraction(9, 10)
+NINE = Balanced(Fraction(9, 10))
 OURS = (PermuteAndFlip(), Exponential())
 each_mechanism = pytest.mark.parametrize("mechanism", OURS, ids=repr)
 
@@ -49,7 +49,7 @@ def names_used(tree):
 @pytest.fixture
 def timid():
     MECHANISMS.register(Timid)
-    yield Privacy(epsilon=2.0, bins=Bins.uniform(0, 1, 4), mechanism="timid").release().aiming_at(NINE)
+    yield Privacy(epsilon=2.0, bins=Bins.uniform(0, 1, 4), mechanism="timid").release().aimed(NINE)
     MECHANISMS.unregister("timid")
 
 
@@ -126,7 +126,7 @@ class TestSecurity:
         assert len(mechanisms) >= 4
         for file in (
             *mechanisms,
-            *(room / f"_{name}.py" for name in ("quantile", "release", "loss", "count")),
+            *(room / f"_{name}.py" for name in ("quantile", "aims", "release", "loss", "count")),
         ):
             tree = ast.parse(file.read_text(encoding="utf-8"))
             for kind in (node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)):
@@ -147,7 +147,8 @@ class TestSecurity:
 
         monkeypatch.setattr(type(mechanism), "noise", refuse)
         release = Privacy(epsilon=1, bins=Bins([0, 1, 2]), mechanism=mechanism.name).release()
-        assert release.aiming_at(NINE).prepare([3, 2, 4])() in (0, 1, 2)
+        for aim in (NINE, Slopes(Fraction(9, 10), Fraction(7, 10))):
+            assert release.aimed(aim).prepare([3, 2, 4])() in (0, 1, 2)
 
     @each_mechanism
     def test_a_sampler_is_made_once(self, mechanism):

@@ -39,7 +39,7 @@ class TestArguments:
 class TestRelease:
     def test_defaults(self):
         release = Privacy(epsilon=1.5, bins=BINS).release()
-        assert (release.epsilon, release.n_bins, release.quantile) == (Fraction(3, 2), 100, None)
+        assert (release.epsilon, release.n_bins, release.aim) == (Fraction(3, 2), 100, None)
         assert (release.mechanism, release.analysis) == (PermuteAndFlip(), Tight())
 
     def test_an_analysis_has_its_own_default_mechanism(self):

@@ -7,7 +7,7 @@ import pytest
 
 from fedconformal import privacy
 from fedconformal.laws import CoverageLaw
-from fedconformal.privacy import Bins, Cost, Privacy, PrivateRelease
+from fedconformal.privacy import Bins, Cost, Privacy, PrivateRelease, Releases, even, expected_coverage
 
 BINS = Bins.uniform(0, 1, 10)
 
@@ -26,10 +26,10 @@ class Design:
     def law(self):
         return CoverageLaw(5, 100, 92, 3)
 
-    def expected_law(self):
-        return CoverageLaw.of_sites(
-            self.release.expected_sites(np.array([100])), np.array([5]), server_rank=3
-        )
+    def expected_law(self, masses=None):
+        masses = even(10) if masses is None else masses
+        releases = [Releases(100, masses, self.release)]
+        return expected_coverage(releases, self.release, np.array([5]), 3)
 
     def without_privacy(self):
         return Design(self.level, None)
@@ -37,7 +37,7 @@ class Design:
 
 def plan_of(*levels):
     release = Privacy(epsilon=2.0, bins=BINS).release(len(levels))
-    releases = tuple(release.aiming_at(level) for level in levels)
+    releases = tuple(release.aiming_at(level, Fraction(7, 10)) for level in levels)
     designs = tuple(Design(*pair) for pair in zip(levels, releases, strict=True))
     return SimpleNamespace(bins=BINS, releases=releases, designs=designs)
 

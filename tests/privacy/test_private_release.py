@@ -1,4 +1,3 @@
-import math
 from fractions import Fraction
 from itertools import product
 
@@ -14,11 +13,12 @@ from support import hoeffding_limit
 
 HALF, NINE = Fraction(1, 2), Fraction(9, 10)
 RELEASES = [
-    PrivateRelease(Fraction(3, 2), 5, mechanism, analysis, quantile)
+    PrivateRelease(Fraction(3, 2), 5, mechanism, analysis, analysis.usual_aim(quantile))
     for mechanism, analysis, quantile in product(
         (PermuteAndFlip(), Exponential()), (Tight(), Paper()), (HALF, NINE)
     )
 ]
+STEEP = Fraction(3, 4)
 
 
 def noise_of(release):
@@ -27,39 +27,43 @@ def noise_of(release):
 
 class TestValues:
     def test_releases_are_values(self):
-        first, second = (Privacy(epsilon=1, bins=Bins([0, 1])).release().aiming_at(NINE) for _ in range(2))
+        first, second = (
+            Privacy(epsilon=1, bins=Bins([0, 1])).release().aiming_at(NINE, STEEP) for _ in range(2)
+        )
         assert first == second
         assert hash(first) == hash(second)
-        assert first != first.aiming_at(HALF)
+        assert first != first.aiming_at(HALF, STEEP)
+        assert first != first.aiming_at(NINE, HALF)
+        assert (first.quantile, first.slope) == (NINE, STEEP)
         with pytest.raises(AttributeError):
-            first.quantile = HALF
+            first.aim = None
 
-    def test_aiming_elsewhere_changes_the_quantile_alone(self):
-        first = RELEASES[0]
-        assert first.aiming_at(Fraction(3, 4)).aiming_at(first.quantile) == first
+    def test_aiming_elsewhere_changes_the_aim_alone(self):
+        for first in RELEASES:
+            elsewhere = first.aimed(first.analysis.usual_aim(Fraction(3, 4)))
+            assert elsewhere.aiming_at(first.quantile, first.slope) == first
 
-    @pytest.mark.parametrize("quantile", [Fraction(1, 3), Fraction(1)])
+    @pytest.mark.parametrize("quantile", [Fraction(0), Fraction(1)])
     def test_aims_are_quantiles(self, quantile):
-        with pytest.raises(ValueError, match=r"quantile must be in \[1/2, 1\)"):
-            RELEASES[0].aiming_at(quantile)
+        with pytest.raises(ValueError, match=r"quantile must be in \(0, 1\)"):
+            RELEASES[0].aiming_at(quantile, STEEP)
 
     def test_a_release_without_an_aim_draws_nothing(self):
         release = Privacy(epsilon=1, bins=Bins([0, 1])).release()
         for use in (
             lambda: release.scale,
-            lambda: release.aim(5),
+            lambda: release.rank(5),
             lambda: release.tail(5),
             lambda: release.pmf([1, 2]),
             lambda: release.prepare([1, 2]),
-            lambda: release.expected_sites(np.array([5])),
             lambda: simulate_releases([1, 2], release, rng=np.random.default_rng(0)),
         ):
-            with pytest.raises(ValueError, match="no quantile yet: see aiming_at"):
+            with pytest.raises(ValueError, match="no aim yet: see aiming_at"):
                 use()
 
     def test_the_rank_that_is_aimed_at(self):
-        assert [RELEASES[1].aim(n) for n in (1, 9, 10, 11, 100)] == [1, 9, 9, 10, 90]
-        assert [RELEASES[0].aim(n) for n in (1, 2, 3)] == [1, 1, 2]
+        assert [RELEASES[1].rank(n) for n in (1, 9, 10, 11, 100)] == [1, 9, 9, 10, 90]
+        assert [RELEASES[0].rank(n) for n in (1, 2, 3)] == [1, 1, 2]
 
     @pytest.mark.parametrize("counts", [[1, 2], np.ones((5, 4), int), 7])
     def test_counts_must_be_of_its_bins(self, counts):
@@ -72,11 +76,12 @@ class TestNumbers:
     @pytest.mark.parametrize("release", RELEASES, ids=str)
     def test_are_those_of_the_quantile(self, release):
         counts = np.array([[3, 0, 2, 7, 1], [0, 0, 9, 0, 0]])
-        quantile = release.quantile
-        assert release.scale == scale(quantile, epsilon=release.epsilon, analysis=release.analysis)
-        assert np.array_equal(release.rank_errors(counts), rank_errors(counts, quantile))
-        assert np.array_equal(release.pmf(counts), pmf(counts, quantile, **noise_of(release)))
-        assert np.array_equal(release.tail(30), tail(30, quantile, 5, **noise_of(release)))
+        aim = release.aim
+        assert release.scale == scale(aim, epsilon=release.epsilon, analysis=release.analysis)
+        assert np.array_equal(release.rank_errors(counts), rank_errors(counts, aim))
+        assert np.array_equal(release.pmf(counts), pmf(counts, aim, **noise_of(release)))
+        assert np.array_equal(release.tail(30), tail(30, aim, 5, **noise_of(release)))
+        assert np.array_equal(release.bounds(30, np.arange(1, 31)), release.tail(30)[1:-1])
 
     def test_what_can_be_refused_is_refused_before_the_draw(self):
         with pytest.raises(ValueError, match=r"a flat array, got shape \(2, 5\)"):
@@ -101,20 +106,3 @@ class TestSites:
             bins = np.sort(simulate_releases(counts, release, rng=rng), axis=1)[:, k - 1]
             coverage = np.minimum(np.cumsum(masses), 1.0)[bins]
             assert coverage.mean() > law.mean() - hoeffding_limit(runs)
-
-    @pytest.mark.parametrize("analysis", [Tight(), Paper()], ids=repr)
-    def test_what_to_expect_is_the_exponential_mechanism_on_even_scores(self, analysis):
-        release = PrivateRelease(Fraction(1), 10, Exponential(), analysis, NINE)
-        (expected,) = release.expected_sites(np.array([50])).tails
-        p = release.pmf(np.full(10, 5))
-        exact = [sum(p[b] for b in range(10) if 5 * (b + 1) < r) for r in range(52)]
-        assert expected == pytest.approx(np.array(exact), abs=1e-12)
-
-    def test_to_expect_is_more_than_is_sure(self):
-        release = PrivateRelease(Fraction(1), 100, PermuteAndFlip(), Tight(), NINE)
-        sure, expected = (
-            CoverageLaw.of_sites(sites, np.array([5]), server_rank=3).mean()
-            for sites in (release.sites(np.array([300])), release.expected_sites(np.array([300])))
-        )
-        assert sure < expected < 1
-        assert math.isclose(expected, 0.9, abs_tol=0.05)

@@ -7,11 +7,13 @@ from math import comb, exp
 import numpy as np
 import pytest
 
-from fedconformal.privacy import amplified_epsilon
+from fedconformal.privacy import Balanced, Slopes, amplified_epsilon
 from fedconformal.privacy._quantile import pmf
 from fedconformal.privacy._shuffling import divergence
 from fedconformal.privacy.analyses import Paper, Tight
 from fedconformal.privacy.mechanisms import Exponential, PermuteAndFlip
+
+QUANTILES = [Fraction(1, 2), Fraction(9, 10), Fraction(99, 100)]
 
 
 def count_laws(m, local):
@@ -87,10 +89,10 @@ class TestAmplifiedEpsilon:
         assert amplified_epsilon(1000, 1, 1.0, 0.5) == 0.0
 
     @pytest.mark.parametrize("mechanism", [PermuteAndFlip(), Exponential()], ids=repr)
-    @pytest.mark.parametrize("quantile", [Fraction(1, 2), Fraction(9, 10), Fraction(99, 100)])
-    def test_holds_for_shuffled_releases_whatever_the_other_sites_hold(self, mechanism, quantile):
+    @pytest.mark.parametrize("aim", [*map(Balanced, QUANTILES), *map(Tight().usual_aim, QUANTILES)], ids=str)
+    def test_holds_for_shuffled_releases_whatever_the_other_sites_hold(self, mechanism, aim):
         epsilon, B = 1.5, 3
-        rows = pmf(np.eye(B, dtype=int), quantile, epsilon=epsilon, analysis=Tight(), mechanism=mechanism)
+        rows = pmf(np.eye(B, dtype=int), aim, epsilon=epsilon, analysis=Tight(), mechanism=mechanism)
         for m, delta in product((2, 3, 5), (0.01, 0.1)):
             amplified = amplified_epsilon(m, 1, epsilon, delta)
             for others in combinations_with_replacement(range(B), m - 1):
@@ -101,20 +103,20 @@ class TestAmplifiedEpsilon:
     def test_a_private_quantile_is_outside_the_class_of_the_sharper_bound(self):
         """The erratum of 2022 asks for R_x >= (R_0 + R_1) / (e^epsilon + 1) in every bin."""
         terms = {"epsilon": 1.0, "analysis": Tight(), "mechanism": Exponential()}
-        rows = pmf(np.eye(100, dtype=int), Fraction(9, 10), **terms)
+        rows = pmf(np.eye(100, dtype=int), Balanced(Fraction(9, 10)), **terms)
         assert rows[51, 50] < 0.9 * (rows[48, 50] + rows[49, 50]) / (math.e + 1)
 
 
 class TestMoreRecords:
-    def visible_loss(self, quantile, *, n=50, m=1000, epsilon=1.0, delta=1e-6):
+    def visible_loss(self, aim, analysis, *, n=50, m=1000, epsilon=1.0, delta=1e-6):
         """A loss that shuffling cannot hide: all other sites are in the last bin, site 1 reports the first.
 
         The event is that somebody reports the first bin; site 1 moves one record from there to the last.
         """
-        terms = {"epsilon": epsilon, "analysis": Paper(), "mechanism": Exponential()}
+        terms = {"epsilon": epsilon, "analysis": analysis, "mechanism": Exponential()}
 
         def happens(counts):
-            site, other = pmf([counts, [0, 0, n]], quantile, **terms)[:, 0]
+            site, other = pmf([counts, [0, 0, n]], aim, **terms)[:, 0]
             return 1 - (1 - site) * (1 - other) ** (m - 1)
 
         pairs = [([k, n - k, 0], [k - 1, n - k, 1]) for k in range(1, n)]
@@ -123,8 +125,9 @@ class TestMoreRecords:
 
     def test_amplification_fails_with_fifty_records(self):
         claimed = amplified_epsilon(1000, 1, 1.0, 1e-6)
-        assert self.visible_loss(Fraction(9, 10)) >= 0.54 > claimed
-        assert self.visible_loss(Fraction(1, 2)) >= 0.998 > claimed
+        assert self.visible_loss(Balanced(Fraction(9, 10)), Paper()) >= 0.54 > claimed
+        assert self.visible_loss(Balanced(Fraction(1, 2)), Paper()) >= 0.998 > claimed
+        assert self.visible_loss(Slopes(Fraction(9, 10), Fraction(7, 10)), Tight()) >= 0.69 > claimed
 
     def test_so_it_is_refused_and_says_why(self):
         with pytest.raises(

@@ -18,7 +18,7 @@ NINE = Fraction(9, 10)
 def test_draws_follow_the_pmf(mechanism, analysis):
     """10^5 draws for each of three sites; a right program fails with probability 1e-7 for each."""
     table = np.array([[1, 6, 2, 3, 0, 4], [0, 0, 0, 0, 0, 9], [5, 5, 5, 5, 5, 5]])
-    release = PrivateRelease(Fraction(13, 10), 6, mechanism, analysis, NINE)
+    release = PrivateRelease(Fraction(13, 10), 6, mechanism, analysis, analysis.usual_aim(NINE))
     rng = np.random.default_rng(0)
     drawn = simulate_releases(np.broadcast_to(table, (100_000, 3, 6)), release, rng=rng)
     assert drawn.shape == (100_000, 3)
@@ -27,7 +27,7 @@ def test_draws_follow_the_pmf(mechanism, analysis):
 
 
 def test_the_same_seed_gives_the_same_draws():
-    release = PrivateRelease(Fraction(1), 4, Exponential(), Tight(), NINE)
+    release = PrivateRelease(Fraction(1), 4, Exponential(), Tight(), Tight().usual_aim(NINE))
     first, second = (
         simulate_releases(np.full((50, 4), 3), release, rng=np.random.default_rng(7)) for _ in range(2)
     )
@@ -35,7 +35,7 @@ def test_the_same_seed_gives_the_same_draws():
 
 
 def test_bad_input():
-    release = PrivateRelease(Fraction(1), 2, Exponential(), Tight(), NINE)
+    release = PrivateRelease(Fraction(1), 2, Exponential(), Tight(), Tight().usual_aim(NINE))
     with pytest.raises(TypeError, match=r"rng must be a numpy.random.Generator, got 7"):
         simulate_releases([1, 2], release, rng=7)
     with pytest.raises(ValueError, match=r"counts must be of 2 bins, got shape \(3,\)"):

@@ -232,7 +232,7 @@ class TestControls:
             (each_site, "marginal conditional", "no"),
         ):
             assert f'data-criteria="{criteria}" data-faulty="{others}" data-numbers' in control
-            assert f'data-numbers="{others}" data-privacy="{others}"' in control
+            assert f'data-numbers="{others}" data-privacy="yes"' in control
 
     def test_ones_own_criterion_is_offered_and_planned_with(self, own_criterion):
         answer = answer_plan(PlanRequest(sites=7, points=60, criterion="generous"))

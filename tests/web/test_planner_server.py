@@ -65,7 +65,6 @@ LIMITS = [
     ({"sites": 3, "points": 5, "criterion": "best"}, "criterion must be one of"),
     ({"sites": 9, "points": 5, "promise": "each-site", "criterion": "stable"}, "criterion must be"),
     ({"sites": 9, "points": 5, "promise": "each-site", "max_faulty": 1}, "max_faulty does not go with"),
-    ({"sites": 9, "points": 5, "promise": "each-site", "privacy": {"epsilon": 1}}, "privacy does not go"),
     ({"sites": 9, "points": 5, "promise": "each-site", "numbers": 2}, "numbers must be 1 with promise"),
     ({"sites": 9, "points": 5, "numbers": 2, "privacy": {"epsilon": 1}}, "numbers must be 1 with privacy"),
     ({"sites": 9, "points": 5, "numbers": 21}, "less than or equal to 20"),

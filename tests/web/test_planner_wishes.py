@@ -25,11 +25,11 @@ def test_epsilons_have_two_digits(epsilon):
 
 
 def test_a_private_wish_names_an_epsilon():
-    asked = {"sites": 3, "points": 100, "privacy": PrivacyWish(epsilon=5.0, bins=10)}
+    asked = {"sites": 3, "points": 100, "privacy": PrivacyWish(epsilon=5.0, bins=50)}
     answer = answer_wish(WishRequest(**asked, wish="mean", value=0.93))
     assert answer.epsilon is not None
     for epsilon, enough in ((answer.epsilon, True), (two_digits(step_of(answer.epsilon) - 1), False)):
-        plan = fc.plan(3, 100, privacy=fc.Privacy(epsilon=epsilon, bins=fc.Bins.uniform(0, 1, 10)))
+        plan = fc.plan(3, 100, privacy=fc.Privacy(epsilon=epsilon, bins=fc.Bins.uniform(0, 1, 50)))
         assert (fc.privacy.expected_cost(plan)[0].expected <= 0.93) == enough
 
 

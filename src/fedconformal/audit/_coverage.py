@@ -129,6 +129,22 @@ def _private_reached(claim: Claim, law: PrivateRecount) -> Finding:
     return Finding(name, f"missed with at most {missed:.9f}", missed <= float(claim.delta) + PRIVATE_ERROR)
 
 
+def _private_mean_of_each(claim: Claim, law: PrivateRecount) -> Finding:
+    least = min(alone.mean() for alone, _ in law.alone)
+    name = f"{claim.name}: mean coverage is at least the level for every site, whatever the data"
+    holds = claim.votes == claim.total and least >= claim.confidence_level - PRIVATE_ERROR
+    return Finding(name, f"at least {least:.9f}, the largest report kept", holds)
+
+
+def _private_all_reached(claim: Claim, law: PrivateRecount) -> Finding:
+    at, delta = np.array([claim.confidence_level]), float(claim.delta)
+    missed = sum(count * float(alone.cdf(at)[0]) for alone, count in law.alone)
+    name = f"{claim.name}: all sites reach it at once with probability 1 - {delta:g}, whatever the data"
+    holds = claim.votes == claim.total and missed <= delta + PRIVATE_ERROR
+    return Finding(name, f"missed with at most {missed:.9f}, the largest report kept", holds)
+
+
 _PRIVATE_PROMISES: dict[str, dict[str, Callable[[Claim, PrivateRecount], Finding]]] = {
     "population": {"marginal": _private_mean, "stable": _private_mean, "conditional": _private_reached},
+    "each-site": {"marginal": _private_mean_of_each, "conditional": _private_all_reached},
 }

@@ -1,13 +1,15 @@
 """The bound on the law of a private threshold, a second time: plain sums over ranks and counts.
 
-The bound on the rank of a release is derived anew from the plan's whole numbers: for a quantile a/d the rank
-error of a bin with R < r scores at most its edge is at least a (n - r + 1), that of the bin which holds the
-r'-th smallest score at most max((r' - 1)(d - a), (n - r') a), r' >= r, and there are at most B - 1 bad bins.
+The bound on the rank of a release is derived anew from the plan's whole numbers. A bin with fewer than r
+scores up to its edge is bad. There are at most B - 1 of them; each has at least a certain error, and the bin
+that holds the r'-th smallest score, r' >= r, is none of them and has at most a certain error. With free
+slopes u and v these are max(v (t - r + 1), 0) and max(u (r' - t), v (t - r'), 0) for the rank t that is aimed
+at. With the paper's errors and the quantile a/d they are a (n - r + 1) and max((r' - 1)(d - a), (n - r') a).
 """
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Self
@@ -16,7 +18,7 @@ import numpy as np
 
 from fedconformal._typing import Floats
 from fedconformal.audit._effort import UncountableError
-from fedconformal.documents import Calibration
+from fedconformal.documents import Calibration, Level
 
 PRIVATE_ERROR = 1e-9
 """Of the recount of a private law."""
@@ -24,11 +26,53 @@ PRIVATE_ERROR = 1e-9
 _MOST_POINTS = 2_000_000  # at sites of different sizes
 _MOST_STEPS = 30_000_000  # sites times votes
 
-_WIDTHS: dict[str, Callable[[int, int], int]] = {
-    "tight": lambda a, d: d,
-    "paper": lambda a, d: 2 * max(a, d - a),
-}
-"""Scale of the noise times epsilon, for the quantile a/d."""
+
+@dataclass(frozen=True)
+class Errors:
+    """What is known of the errors of bins for every data set, and how much noise they get.
+
+    Attributes
+    ----------
+    bad : list of int
+        The least error of a bin with fewer than r scores up to its edge, r = 1..n.
+    good : list of int
+        The largest error of the bin that holds the r-th smallest score, r = 1..n.
+    width : int
+        Scale of the noise times epsilon.
+    """
+
+    bad: list[int]
+    good: list[int]
+    width: int
+
+
+def free_slopes(n: int, quantile: Fraction, slope: Fraction) -> Errors:
+    """A slope of u above the rank that is aimed at, of v below it: slope is v / (u + v)."""
+    t = math.ceil(quantile * n)
+    v = slope.numerator
+    u = slope.denominator - v
+    bad = [max(v * (t - r + 1), 0) for r in range(1, n + 1)]
+    return Errors(bad, [max(u * (r - t), v * (t - r), 0) for r in range(1, n + 1)], u + v)
+
+
+def papers_errors(n: int, quantile: Fraction) -> Errors:
+    """Algorithm 2, with its own scale."""
+    a, d = quantile.numerator, quantile.denominator
+    bad = [a * (n - r + 1) for r in range(1, n + 1)]
+    good = [max((r - 1) * (d - a), (n - r) * a) for r in range(1, n + 1)]
+    return Errors(bad, good, 2 * max(a, d - a))
+
+
+def _errors(analysis: str, level: Level) -> Callable[[int], Errors] | None:
+    """The errors of a site of n scores; None where this auditor does not know the analysis."""
+    quantile, slope = level.exact_quantile, level.exact_slope
+    if quantile is None or analysis not in _ANALYSES or _ANALYSES[analysis] != (slope is not None):
+        return None
+    return lambda n: papers_errors(n, quantile) if slope is None else free_slopes(n, quantile, slope)
+
+
+_ANALYSES = {"tight": True, "paper": False}
+"""Which analyses are known here, and whether their slopes are free."""
 
 
 def _exponential(odds: Floats, n_bins: int) -> Floats:
@@ -61,15 +105,11 @@ _MECHANISMS: dict[str, Callable[[Floats, int], Floats]] = {
 }
 
 
-def rank_bound(n: int, a: int, d: int, n_bins: int, scale: float, mechanism: str) -> Floats:
+def rank_bound(errors: Errors, n_bins: int, epsilon: Fraction, mechanism: str) -> Floats:
     """P(fewer than r scores are at most what is released), r = 1..n+1, at most, for every data set."""
-    best, gaps = None, []
-    for r in range(n, 0, -1):
-        here = max((r - 1) * (d - a), (n - r) * a)
-        best = here if best is None else min(best, here)
-        gaps.append(a * (n - r + 1) - best)
+    least = np.minimum.accumulate(np.array(errors.good[::-1], dtype=float))[::-1]
     with np.errstate(over="ignore"):
-        odds = np.exp(-np.array(gaps[::-1], dtype=float) / scale)
+        odds = np.exp((least - np.array(errors.bad, dtype=float)) * float(epsilon / errors.width))
     bound = np.minimum(_MECHANISMS[mechanism](odds, n_bins) * (1 + 1e-11), 1.0)
     return np.append(np.maximum.accumulate(bound), 1.0)
 
@@ -100,17 +140,13 @@ class PrivateRecount:
             If there are more points or sites than can be recounted within seconds.
         """
         plan, part = calibration.plan, calibration.part
-        rule, quantile = plan.privacy, plan.levels[level].exact_quantile
-        if (
-            rule is None
-            or quantile is None
-            or rule.mechanism not in _MECHANISMS
-            or rule.analysis not in _WIDTHS
-        ):
+        rule = plan.privacy
+        if rule is None or rule.mechanism not in _MECHANISMS:
             return None
-        a, d = quantile.numerator, quantile.denominator
+        errors = _errors(rule.analysis, plan.levels[level])
+        if errors is None:
+            return None
         epsilon = Fraction(str(rule.epsilon)) / len(plan.levels)
-        scale = float(_WIDTHS[rule.analysis](a, d) / epsilon)
         sizes: dict[int, int] = {}
         for (n, _), count in part.kinds.items():
             sizes[n] = sizes.get(n, 0) + count
@@ -119,9 +155,15 @@ class PrivateRecount:
             m = sum(sizes.values())
             raise UncountableError(f"{m:,} private sites: more than can be recounted within seconds")
         kinds = tuple(
-            (rank_bound(n, a, d, len(rule.edges), scale, rule.mechanism), count) for n, count in sizes.items()
+            (rank_bound(errors(n), len(rule.edges), epsilon, rule.mechanism), count)
+            for n, count in sizes.items()
         )
         return cls(kinds, votes, plan.max_faulty)
+
+    @property
+    def alone(self) -> list[tuple[Self, int]]:
+        """The law of a site's own report, for each size, and how many sites have it."""
+        return [(replace(self, kinds=((tail, 1),), votes=1), count) for tail, count in self.kinds]
 
     @cached_property
     def _choose(self) -> list[Floats]:

@@ -7,6 +7,7 @@ import typer
 
 from fedconformal._version import __version__
 from fedconformal.cli import _keys, _ledger, _policy
+from fedconformal.cli._bins import bins
 from fedconformal.cli._calibrate import calibrate
 from fedconformal.cli._certificate import certificate
 from fedconformal.cli._check import check
@@ -46,6 +47,7 @@ def _common(
 
 _COMMANDS: tuple[Callable[..., None], ...] = (
     plan,
+    bins,
     report,
     calibrate,
     predict,

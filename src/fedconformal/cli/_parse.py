@@ -3,17 +3,21 @@
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from fedconformal._tables import read_column
+from fedconformal._tables import SUFFIXES, read_column
 from fedconformal.privacy import Bins, Privacy
 from fedconformal.scores import Score, from_name
 
 T = TypeVar("T")
 
-_EVEN: dict[str, Callable[[float, float, int], Bins]] = {"uniform": Bins.uniform, "log": Bins.log}
-_REFERENCE = "reference"
+BINS_FORMS = (
+    "uniform:LOW:HIGH:COUNT, log:LOW:HIGH:COUNT, reference:FILE:COUNT (public scores; :BOUND if none can "
+    "exceed it), edges:FILE or edges:0.1,0.2,0.5"
+)
+"""How bins are typed."""
 
 
 def pairs(option: str, form: str, texts: Iterable[str], read: Callable[[str], T]) -> list[tuple[str, T]]:
@@ -96,14 +100,44 @@ def privacy(
 
 
 def _bins(text: str, *, bounded: bool) -> Bins:
-    kind, *rest = text.split(":")
+    kind, _, rest = text.partition(":")
     try:
-        if kind in _EVEN and len(rest) == 3:
-            made = _EVEN[kind](float(rest[0]), float(rest[1]), int(rest[2]))
-        elif kind == _REFERENCE and len(rest) >= 2:
-            made = Bins.from_reference(read_column(Path(":".join(rest[:-1]))), int(rest[-1]))
-        else:
-            raise ValueError("must be uniform:LOW:HIGH:COUNT, log:LOW:HIGH:COUNT or reference:FILE:COUNT")
+        if kind not in _BINS:
+            raise ValueError(f"must be {BINS_FORMS}")
+        made = _BINS[kind](rest)
     except ValueError as error:
         raise ValueError(f"--bins {text!r}: {error}") from None
-    return Bins(made.edges, bounded=bounded)
+    return Bins(made.edges, bounded=bounded or made.bounded)
+
+
+def _range(make: Callable[[float, float, int], Bins], rest: str) -> Bins:
+    parts = rest.split(":")
+    if len(parts) != 3:
+        raise ValueError(f"must be {BINS_FORMS}")
+    return make(float(parts[0]), float(parts[1]), int(parts[2]))
+
+
+def _reference(rest: str) -> Bins:
+    """FILE:COUNT, or FILE:COUNT:BOUND for scores that cannot exceed a bound; a FILE may have colons."""
+    file, _, last = rest.rpartition(":")
+    inner, _, count = file.rpartition(":")
+    if inner and count.isdigit() and Path(inner).exists():
+        return Bins.from_reference(read_column(Path(inner)), int(count), bound=float(last))
+    if not file:
+        raise ValueError(f"must be {BINS_FORMS}")
+    return Bins.from_reference(read_column(Path(file)), int(last))
+
+
+def _edges(rest: str) -> Bins:
+    """Numbers with commas between them, or a file of them."""
+    if Path(rest).suffix in SUFFIXES:
+        return Bins(tuple(read_column(Path(rest)).tolist()))
+    return Bins(tuple(float(edge) for edge in rest.split(",")))
+
+
+_BINS: dict[str, Callable[[str], Bins]] = {
+    "uniform": partial(_range, Bins.uniform),
+    "log": partial(_range, Bins.log),
+    "reference": _reference,
+    "edges": _edges,
+}

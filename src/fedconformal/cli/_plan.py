@@ -75,7 +75,8 @@ def plan(
     bins: Annotated[
         str | None,
         typer.Option(
-            help="uniform:LOW:HIGH:COUNT, log:LOW:HIGH:COUNT, or reference:FILE:COUNT (public scores)."
+            help="uniform:LOW:HIGH:COUNT, log:LOW:HIGH:COUNT, reference:FILE:COUNT (public scores; :BOUND if "
+            "none can exceed it), edges:FILE or edges:0.1,0.2,0.5; fedconformal bins compares some."
         ),
     ] = None,
     bounded: Annotated[bool, typer.Option(help="No score can be above the last bin.")] = False,

@@ -22,7 +22,7 @@ from fedconformal.documents._ceilings import (
     Ceiling,
 )
 from fedconformal.documents._labels import Label, check_labels, unique_labels, warn_of_unknown
-from fedconformal.documents._plan import Plan
+from fedconformal.documents._plan import ONE_SUM, Plan
 from fedconformal.documents._plan_parts import Advice, Probability
 from fedconformal.documents._signing import AuthoredDocument, Signature, is_signature
 from fedconformal.documents._views import Many, Ranks, Weights, canonical_weights, one_or_all, votes_of
@@ -205,6 +205,8 @@ class Calibration(AuthoredDocument):
         planned: Counter[tuple[int, tuple[Ranks, ...]]] = Counter()
         for block in plan.blocks or ():
             planned[(block.n, block.ranks)] += block.count
+        if plan.max_faulty:
+            raise ValueError(f"max_faulty must be 0 with aggregated answers: {ONE_SUM}")
         if plan.privacy is None or any(planned[kind] < count for kind, count in part.kinds.items()):
             raise ValueError("aggregated answers must be those of a private plan's sites")
 

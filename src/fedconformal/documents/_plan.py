@@ -47,6 +47,9 @@ from fedconformal.planning import (
 from fedconformal.planning import Advice as PlannedAdvice
 from fedconformal.privacy import ANALYSES, MECHANISMS, Bins, PrivateRelease
 
+ONE_SUM = "in a sum of vectors one site can cast every vote"
+"""Why faulty sites cannot be borne in a sum."""
+
 
 class Plan(AuthoredDocument):
     """What everybody agrees on before any score is looked at.
@@ -91,6 +94,8 @@ class Plan(AuthoredDocument):
         for part in self.parts:
             if any((self.privacy is None) != (level.quantile is None) for level in part.levels):
                 raise ValueError("every level has a quantile if the plan is private, and none otherwise")
+            if self.privacy is not None and self.privacy.one_hot and part.max_faulty:
+                raise ValueError(f"max_faulty must be 0 with one-hot vectors: {ONE_SUM}")
             if part.blocks is None and self.privacy is not None:
                 raise ValueError("a private plan needs the sizes of the sites")
             if self.privacy is not None:
@@ -106,6 +111,9 @@ class Plan(AuthoredDocument):
                 promise.check_design(design)
                 if private and any(block.weights != (1,) for block in design.blocks):
                     raise ValueError("in a private plan every site sends one number, of one vote")
+                release = design.sending.release
+                if release is not None and any(b.ranks[0] != release.rank(b.n) for b in design.blocks):
+                    raise ValueError("the ranks of private sites do not follow from the quantile")
         return self
 
     def _check_faulty(self) -> None:
@@ -490,11 +498,13 @@ def _design(part: PlanPart, i: int, sending: Sending) -> Design:
 def _sending(level: Level, rule: PrivacyRule | None, n_levels: int) -> Sending:
     if rule is None:
         return Exact()
+    assert level.exact_quantile is not None
+    analysis = ANALYSES[rule.analysis]()
     release = PrivateRelease(
         Fraction(str(rule.epsilon)) / n_levels,
         len(rule.edges),
         MECHANISMS[rule.mechanism](),
-        ANALYSES[rule.analysis](),
-        level.exact_quantile,
+        analysis,
+        analysis.aim(level.exact_quantile, level.exact_slope),
     )
     return Private(release, n_levels)

@@ -64,6 +64,11 @@ class Level(Part):
     )
     advice: Advice | None = Field(default=None, description="present when no ranks reach the level")
     quantile: Share | None = Field(default=None, description="quantile that private sites aim at")
+    slope: Share | None = Field(
+        default=None,
+        description="how fast errors of private sites rise below their aim, as a share of both sides "
+        "together; left out where it follows from the quantile",
+    )
     numbers: int = Field(
         default=1, ge=1, le=MOST_NUMBERS, description="how many numbers a site of an open plan sends"
     )
@@ -74,16 +79,18 @@ class Level(Part):
 
     @model_validator(mode="after")
     def _proper_fractions(self) -> Self:
-        for text in (self.share, self.quantile):
+        for text in (self.share, self.quantile, self.slope):
             if text is not None and (Fraction(text) >= 1 or text != fraction_text(Fraction(text))):
-                raise ValueError("share and quantile must be fractions below 1 in lowest terms")
+                raise ValueError("share, quantile and slope must be fractions below 1 in lowest terms")
         if self.spacing is not None and self.spacing != fraction_text(Fraction(self.spacing)):
             raise ValueError("spacing must be a fraction in lowest terms")
         if (self.spacing is None) != (self.numbers == 1):
             raise ValueError("spacing goes with several numbers, and only with them")
-        quantile = self.exact_quantile
-        if quantile is not None and (2 * quantile < 1 or quantile.denominator > LARGEST_ADVICE):
-            raise ValueError("a quantile must lie in [1/2, 1), with a denominator of at most 2^40")
+        for exact in (self.exact_quantile, self.exact_slope):
+            if exact is not None and exact.denominator > 2 * LARGEST_ADVICE:
+                raise ValueError("quantile and slope must have a denominator of at most 2^41")
+        if self.slope is not None and self.quantile is None:
+            raise ValueError("a slope goes with a quantile")
         return self
 
     @property
@@ -104,6 +111,11 @@ class Level(Part):
     def exact_quantile(self) -> Fraction | None:
         """The quantile as a fraction."""
         return None if self.quantile is None else Fraction(self.quantile)
+
+    @property
+    def exact_slope(self) -> Fraction | None:
+        """The slope as a fraction."""
+        return None if self.slope is None else Fraction(self.slope)
 
 
 class ScoreRule(Part):

@@ -1,6 +1,6 @@
 """What holds for the coverage of every site when each is promised its own."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,13 +23,16 @@ class EachSiteLaw(CoverageLaw):
     ----------
     kinds : iterable of (int, int)
         Size and rank of the sites.
+    laws : sequence of CoverageLaw, optional
+        Bounds on the coverage of the sites' own reports, where these are not scores of that rank.
     """
 
-    def __init__(self, kinds: Iterable[tuple[int, int]]) -> None:
+    def __init__(self, kinds: Iterable[tuple[int, int]], laws: Sequence[CoverageLaw] | None = None) -> None:
         self.kinds = sorted(set(kinds))
         sizes, ranks = np.array(self.kinds).T
         self._set(Federation(OrderStatistics(sizes, ranks), np.ones(len(sizes), dtype=np.int64)), 1)
-        self._laws = [CoverageLaw(1, n, rank, 1) for n, rank in self.kinds]
+        exact = (CoverageLaw(1, n, rank, 1) for n, rank in self.kinds)
+        self._laws = list(exact if laws is None else laws)
 
     def __repr__(self) -> str:
         """Size and rank of each kind of site."""

@@ -12,7 +12,7 @@ from typing import ClassVar, Protocol
 
 import numpy as np
 
-from fedconformal._typing import Ints
+from fedconformal._typing import Floats, Ints
 from fedconformal.laws import CoverageLaw, SiteLaw
 from fedconformal.planning._goal import Goal
 from fedconformal.privacy import PrivateRelease
@@ -91,6 +91,47 @@ class Sites:
         return int(self.counts.sum())
 
 
+class Expected(Protocol):
+    """What to expect of the coverage, as far as it matters here."""
+
+    def mean(self) -> float:
+        """Mean coverage."""
+        ...
+
+    def std(self) -> float:
+        """Standard deviation of the coverage."""
+        ...
+
+    @property
+    def error(self) -> float:
+        """Standard error of the mean, where it is simulated."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class AsPromised:
+    """What to expect is the law itself.
+
+    Parameters
+    ----------
+    law : CoverageLaw
+        The law.
+    error : float
+        Nothing is simulated.
+    """
+
+    law: CoverageLaw
+    error: float = 0.0
+
+    def mean(self) -> float:
+        """Mean coverage."""
+        return self.law.mean()
+
+    def std(self) -> float:
+        """Standard deviation of the coverage."""
+        return self.law.std()
+
+
 class Sending(ABC):
     """What sites send: scores of some ranks, or private draws."""
 
@@ -103,9 +144,9 @@ class Sending(ABC):
     def site_law(self, blocks: tuple[Block, ...]) -> SiteLaw:
         """The law of what the sites of each block send."""
 
-    def expected_site_law(self, blocks: tuple[Block, ...]) -> SiteLaw:
-        """What to expect of it where the law is only a bound."""
-        return self.site_law(blocks)
+    def expected_law(self, design: Design, masses: Floats | None) -> Expected:
+        """What to expect of a design where its law is only a bound; of scores with these masses in bins."""
+        return AsPromised(design.law())
 
     @abstractmethod
     def choose(self, sites: Sites, goal: Goal, share: Fraction | None, promise: Promise) -> Design:
@@ -114,6 +155,18 @@ class Sending(ABC):
     @abstractmethod
     def votes(self, design: Design) -> tuple[int, Advice | None]:
         """The votes that are needed when the ranks are given; and what would help where none will do."""
+
+    def choose_for_each(self, sites: Sites, goal: Goal, own: Goal, promise: Promise) -> Design | None:
+        """The best aims where no rank says by itself what a site's own report keeps; None for exact ones."""
+        return None
+
+    def keeps_each(self, design: Design, own: Goal) -> bool:
+        """Whether the own report of every site, finite as it is, keeps a goal by itself."""
+        return all(block.ranks[0] <= block.n for block in design.blocks)
+
+    def own_laws(self, blocks: tuple[Block, ...]) -> list[CoverageLaw]:
+        """The law of the coverage of a site's own report, for each block."""
+        return [CoverageLaw(1, block.n, block.ranks[0], 1) for block in blocks]
 
     @abstractmethod
     def survives(self, design: Design, n_silent: int) -> bool:
@@ -239,17 +292,24 @@ class Design:
             raise ValueError("this design is open: its law depends on the sites' sizes")
         return self.promise.law(self)
 
-    def expected_law(self) -> CoverageLaw:
-        """What to expect: for private reports, if scores lie evenly over the bins; else the law itself."""
-        return self._expected_law
+    def expected_law(self, masses: Floats | None = None) -> Expected:
+        """What to expect: for private reports, the mechanism's own law over the counts; else the law itself.
+
+        Parameters
+        ----------
+        masses : array of float, optional
+            The share of scores in each bin of private reports; the same in all if left out.
+
+        Returns
+        -------
+        Expected
+            A law with mean and standard deviation.
+        """
+        return self._usually_expected if masses is None else self.sending.expected_law(self, masses)
 
     @cached_property
-    def _expected_law(self) -> CoverageLaw:
-        if not self.sending.is_bound or self.server_rank is None:
-            return self.law()
-        return CoverageLaw.of_sites(
-            self.sending.expected_site_law(self.blocks), self.counts, server_rank=self.server_rank
-        )
+    def _usually_expected(self) -> Expected:
+        return self.sending.expected_law(self, None)
 
     def for_answers(self, answered: Iterable[Block]) -> Design:
         """The design for the sites that answered: ranks are as planned, the votes are solved anew.

@@ -2,8 +2,18 @@
 
 from typing import TYPE_CHECKING, Any
 
+from fedconformal.privacy._aims import Aim, Balanced, Slopes
 from fedconformal.privacy._bins import Bins
 from fedconformal.privacy._count import CountNoise, prepare_count
+from fedconformal.privacy._expected import (
+    MOST_DRAWS,
+    ExpectedCoverage,
+    Releases,
+    draws_for,
+    even,
+    expected_coverage,
+    ranks_seen,
+)
 from fedconformal.privacy._ledger import Ledger, Quote, fingerprint
 from fedconformal.privacy._ledger_accounts import BudgetExceededError, exact_text
 from fedconformal.privacy._ledger_entry import Entry
@@ -13,7 +23,10 @@ from fedconformal.privacy._privacy import Privacy
 from fedconformal.privacy._private_plan import Cost, expected_cost, one_hot, pmf
 from fedconformal.privacy._release import PrivateRelease
 from fedconformal.privacy._released import Released
+from fedconformal.privacy._shapes import SHAPES
 from fedconformal.privacy._shuffling import amplified_epsilon
+from fedconformal.privacy._suggested import SuggestedBins
+from fedconformal.privacy._tabulated import Tabulated
 from fedconformal.privacy.analyses import ANALYSES, Analysis, PrivateChoice, PrivateSearch
 from fedconformal.privacy.mechanisms import MECHANISMS, Mechanism
 
@@ -24,13 +37,18 @@ __all__ = [
     "ANALYSES",
     "LARGEST_EPSILON",
     "MECHANISMS",
+    "MOST_DRAWS",
+    "SHAPES",
     "SMALLEST_EPSILON",
+    "Aim",
     "Analysis",
+    "Balanced",
     "Bins",
     "BudgetExceededError",
     "Cost",
     "CountNoise",
     "Entry",
+    "ExpectedCoverage",
     "Ledger",
     "LedgerAccessWarning",
     "LedgerError",
@@ -41,13 +59,21 @@ __all__ = [
     "PrivateSearch",
     "Quote",
     "Released",
+    "Releases",
+    "Slopes",
+    "SuggestedBins",
+    "Tabulated",
     "amplified_epsilon",
+    "draws_for",
+    "even",
     "exact_text",
     "expected_cost",
+    "expected_coverage",
     "fingerprint",
     "one_hot",
     "pmf",
     "prepare_count",
+    "ranks_seen",
     "simulate_releases",
 ]
 

@@ -4,7 +4,7 @@ Edges are part of the plan, so nothing here takes the site's own calibration sco
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from numbers import Real
@@ -15,9 +15,12 @@ from numpy.typing import ArrayLike
 
 from fedconformal._typing import Floats, Ints
 from fedconformal._validation import integer
+from fedconformal.privacy._private_plan import PrivatePlan
+from fedconformal.privacy._suggested import SuggestedBins, suggest_bins
 
 _BLOCK = 65_536
-"""Scores sorted at a time: small enough to stay in the processor's cache."""
+"""Scores placed at a time: small enough to stay in the processor's cache."""
+_CELLS = 4  # of a finder, for each bin
 
 
 @dataclass(frozen=True)
@@ -112,7 +115,7 @@ class Bins:
         return cls(tuple(np.geomspace(low, high, count).tolist()))
 
     @classmethod
-    def from_reference(cls, public_scores: ArrayLike, count: int) -> "Bins":
+    def from_reference(cls, public_scores: ArrayLike, count: int, *, bound: float | None = None) -> "Bins":
         """Bins that hold equal shares of a **public** sample: right edges are its i/count quantiles.
 
         The sample is published with the plan in all but name, so it must be scores that nobody needs to
@@ -125,6 +128,9 @@ class Bins:
             At least two scores, all finite.
         count : int
             How many bins, at least 2; ties in the sample give fewer.
+        bound : float, optional
+            What no score can exceed by construction, as one minus a probability cannot exceed 1: it becomes
+            the last edge, and the bins are ``bounded``.
 
         Returns
         -------
@@ -134,7 +140,7 @@ class Bins:
         Raises
         ------
         ValueError
-            If the sample is too small, not finite, or has a single quantile.
+            If the sample is too small, not finite, has a single quantile, or exceeds the bound.
         """
         count = integer("count", count, low=2)
         sample = _flat("public_scores", public_scores)
@@ -143,10 +149,60 @@ class Bins:
                 f"public_scores must hold at least two scores, all finite, got {sample.size} of which "
                 f"{int(np.isfinite(sample).sum())} are finite"
             )
+        if bound is not None and sample.max() > _number("bound", bound):
+            raise ValueError(f"public_scores must not exceed bound={bound}, got {sample.max()}")
         edges = np.unique(np.quantile(sample, np.arange(1, count + 1) / count))
+        if bound is not None:
+            edges = np.append(edges[:-1], bound)
         if edges.size < 2:
             raise ValueError(f"public_scores must have at least two distinct quantiles, all are {edges[0]}")
-        return cls(tuple(edges.tolist()))
+        return cls(tuple(edges.tolist()), bounded=bound is not None)
+
+    @classmethod
+    def suggest(
+        cls,
+        plan: PrivatePlan,
+        scores: str | Sequence[str] | ArrayLike | None = None,
+        *,
+        low: float | None = None,
+    ) -> "list[SuggestedBins[Bins]]":
+        """Compare a few kinds of bins for a private plan, and say what each would cost.
+
+        Compared are equal widths, a constant factor from edge to edge, equal shares of the scores, and bins
+        that are fine above the median or around the threshold and coarse elsewhere. The plan is as valid with
+        any of them, as its promise depends on nothing of the bins but how many there are.
+
+        Parameters
+        ----------
+        plan : Plan
+            A private plan; how many bins there are and where they end is taken from its own, which are
+            compared too.
+        scores : str, sequence of str, or array of float, optional
+            Shapes that scores may have ("uniform", "half-normal" or "gamma", whose scale is a tenth of the
+            last edge), or **public** scores, such as the model's residuals on a public set or on
+            its training data. Half-normal and gamma if left out.
+        low : float, optional
+            Where bins of equal width begin.
+
+        Returns
+        -------
+        list of SuggestedBins
+            The best first: that with the smallest coverage to expect, under the worst of the shapes.
+
+        Raises
+        ------
+        ValueError
+            If the plan is not private, or there is no such shape.
+
+        Examples
+        --------
+        >>> import fedconformal as fc
+        >>> privacy = fc.Privacy(epsilon=1.0, bins=fc.Bins.uniform(0, 10, 100))
+        >>> plan = fc.plan(n_sites=10, n_points=500, privacy=privacy)
+        >>> fc.Bins.suggest(plan, "half-normal")[0].kind
+        'fine around the threshold of half-normal scores'
+        """
+        return suggest_bins(cls, plan, scores, low)
 
     def place(self, scores: ArrayLike) -> Ints:
         """How many scores fall into each bin, the scores read as float64.
@@ -171,13 +227,11 @@ class Bins:
         ValueError
             If it is not flat.
         """
-        values, n_below = _flat("scores", scores), np.zeros(len(self.edges) - 1, np.int64)
-        inner = np.array(self.edges[:-1])
+        values, finder = _flat("scores", scores), _Finder(np.array(self.edges[:-1]))
+        counts = np.zeros(len(self.edges), np.int64)
         for start in range(0, values.size, _BLOCK):
-            # Sorting puts NaN behind everything: above the last edge, where it belongs.
-            block = np.sort(values[start : start + _BLOCK])
-            n_below += np.searchsorted(block, inner, side="right")
-        return np.diff(n_below, prepend=0, append=values.size)
+            counts += np.bincount(finder.find(values[start : start + _BLOCK]), minlength=counts.size)
+        return counts
 
     def value(self, bin_index: int) -> float:
         """What a release of this bin means as a score.
@@ -196,6 +250,31 @@ class Bins:
         return self.edges[index] if self.bounded or index < len(self.edges) - 1 else math.inf
 
 
+class _Finder:
+    """Finds bins by a guess from a table of narrow cells, and by bisection where the guess is wrong."""
+
+    def __init__(self, inner: Floats) -> None:
+        self._inner = inner
+        self._lower, self._upper = np.append(-np.inf, inner), np.append(inner, np.inf)
+        self._cells = _CELLS * (inner.size + 1)
+        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+            width = (inner[-1] - inner[0]) / self._cells
+            self._per_cell = 1 / width
+            starts = inner[0] + np.arange(self._cells) * width
+        self._table = np.searchsorted(inner, starts)
+
+    def find(self, values: Floats) -> Ints:
+        """The bin of each value; NaN is above the last edge."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            # These two put NaN into the first cell, so that every cell is one.
+            cell = np.fmin(np.fmax((values - self._inner[0]) * self._per_cell, 0), self._cells - 1)
+        found: Ints = self._table[cell.astype(np.int64)]
+        found = found + (values > self._upper[found])
+        wrong = np.flatnonzero(~((values > self._lower[found]) & (values <= self._upper[found])))
+        found[wrong] = np.searchsorted(self._inner, values[wrong])
+        return found
+
+
 def _edges(value: Any) -> tuple[float, ...]:
     if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
         raise TypeError(f"edges must be a list of numbers, got {value!r}")
@@ -209,6 +288,8 @@ def _edges(value: Any) -> tuple[float, ...]:
 
 
 def _number(name: str, value: Any) -> float:
+    if type(value) is float and math.isfinite(value):
+        return value + 0.0  # as below; a plan has a thousand of them
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, Real):
         raise TypeError(f"{name} must be a finite number, got {value!r}")
     try:

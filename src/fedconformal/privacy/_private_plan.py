@@ -9,10 +9,28 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedconformal._typing import Floats, Ints
-from fedconformal.privacy._bins import Bins
 from fedconformal.privacy._release import PrivateRelease
+from fedconformal.privacy._shapes import spread_of
 
 T = TypeVar("T")
+
+
+class Grid(Protocol):
+    """Bins, as far as they matter here."""
+
+    @property
+    def edges(self) -> tuple[float, ...]:
+        """Right edges."""
+        ...
+
+    @property
+    def bounded(self) -> bool:
+        """Whether no score can be above the last edge."""
+        ...
+
+    def place(self, scores: ArrayLike) -> Ints:
+        """How many scores fall into each bin."""
+        ...
 
 
 class HasMean(Protocol):
@@ -23,12 +41,30 @@ class HasMean(Protocol):
         ...
 
 
+class HasError(HasMean, Protocol):
+    """A law of coverage that is known with a stated error."""
+
+    @property
+    def error(self) -> float:
+        """Standard error of the mean."""
+        ...
+
+
 class HasLevel(Protocol):
     """A goal, as far as it matters here."""
 
     @property
     def level(self) -> Fraction:
         """The coverage that was asked for."""
+        ...
+
+
+class HasSize(Protocol):
+    """Sites that are alike, as far as it matters here."""
+
+    @property
+    def n(self) -> int:
+        """Scores at each."""
         ...
 
 
@@ -48,8 +84,13 @@ class PrivateDesign(Protocol):
         """What it must achieve."""
         ...
 
-    def expected_law(self) -> HasMean:
-        """What to expect if scores lie evenly over the bins."""
+    @property
+    def blocks(self) -> Sequence[HasSize]:
+        """The sites."""
+        ...
+
+    def expected_law(self, masses: Floats | None = None) -> HasError:
+        """What to expect if scores have these masses in the bins, or lie evenly over them."""
         ...
 
     def without_privacy(self) -> HasLaw:
@@ -61,7 +102,7 @@ class PrivatePlan(Protocol):
     """A plan, as far as it matters here: ``bins`` and ``releases`` are None unless it is private."""
 
     @property
-    def bins(self) -> Bins | None:
+    def bins(self) -> Grid | None:
         """Where releases may fall."""
         ...
 
@@ -88,11 +129,14 @@ class Cost:
         Mean coverage without privacy.
     expected : float
         Mean coverage to expect with it.
+    error : float
+        Standard error of ``expected``; 0 where nothing was simulated.
     """
 
     confidence_level: float
     without: float
     expected: float
+    error: float = 0.0
 
 
 def pmf(scores: ArrayLike, plan: PrivatePlan) -> Floats:
@@ -115,8 +159,8 @@ def pmf(scores: ArrayLike, plan: PrivatePlan) -> Floats:
     ValueError
         If the plan is not private.
     """
-    counts = _private(plan.bins).place(scores)
-    rows = [release.pmf(counts) for release in _private(plan.releases)]
+    counts = of_private(plan.bins).place(scores)
+    rows = [release.pmf(counts) for release in of_private(plan.releases)]
     return rows[0] if len(rows) == 1 else np.stack(rows)
 
 
@@ -140,18 +184,24 @@ def one_hot(bins: Sequence[int], plan: PrivatePlan) -> Ints:
     ValueError
         If the plan is not private.
     """
-    vectors = np.zeros((len(bins), len(_private(plan.bins).edges)), dtype=np.int64)
+    vectors = np.zeros((len(bins), len(of_private(plan.bins).edges)), dtype=np.int64)
     vectors[np.arange(len(bins)), list(bins)] = 1
     return vectors
 
 
-def expected_cost(plan: PrivatePlan) -> tuple[Cost, ...]:
-    """Expected coverage with and without privacy, if scores lie evenly over the bins and all sites answer.
+def expected_cost(plan: PrivatePlan, scores: str | ArrayLike | None = None) -> tuple[Cost, ...]:
+    """Expected coverage with and without privacy, if all sites answer.
+
+    What to expect follows from the mechanism's own law over the counts of a site's scores: exactly where
+    there are few, else from draws with a fixed seed.
 
     Parameters
     ----------
     plan : Plan
         A private plan.
+    scores : str or array of float, optional
+        How scores are spread: a shape ("uniform", "half-normal" or "gamma", whose scale is a tenth of the
+        last edge), or **public** scores. If left out, evenly over the bins.
 
     Returns
     -------
@@ -161,20 +211,23 @@ def expected_cost(plan: PrivatePlan) -> tuple[Cost, ...]:
     Raises
     ------
     ValueError
-        If the plan is not private.
+        If the plan is not private, or ``scores`` is neither a shape nor a sample.
     """
-    _private(plan.releases)
-    return tuple(
-        Cost(
-            confidence_level=float(design.goal.level),
-            without=design.without_privacy().law().mean(),
-            expected=design.expected_law().mean(),
-        )
-        for design in plan.designs
+    edges = of_private(plan.bins).edges
+    masses = None if scores is None else spread_of(scores, edges[-1]).masses(edges)
+    return tuple(_cost(design, design.expected_law(masses)) for design in plan.designs)
+
+
+def _cost(design: PrivateDesign, expected: HasError) -> Cost:
+    return Cost(
+        confidence_level=float(design.goal.level),
+        without=design.without_privacy().law().mean(),
+        expected=expected.mean(),
+        error=expected.error,
     )
 
 
-def _private(part: T | None) -> T:
+def of_private(part: T | None) -> T:
     """A part that private plans alone have."""
     if part is None:
         raise ValueError("this plan is not private: make it with privacy=Privacy(...)")

@@ -19,7 +19,7 @@ def simulate_releases(counts: ArrayLike, release: PrivateRelease, *, rng: np.ran
     counts : array of int
         Scores in each bin, along the last axis.
     release : PrivateRelease
-        What each site does; its quantile must be known.
+        What each site does; its aim must be known.
     rng : numpy.random.Generator
         Where the randomness comes from.
 

@@ -210,6 +210,11 @@ def calibrate_histogram(plan: Plan, histogram: ArrayLike) -> Calibration:
         raise ValueError("this plan asks for signed reports, and nobody signs a sum")
     if plan.has_expired():
         raise ValueError(f"this plan expired at {plan.expires}: nothing is calibrated any more")
+    if plan.max_faulty:
+        raise ValueError(
+            f"a histogram goes with max_faulty = 0, got {plan.max_faulty}: in a sum of vectors one site can "
+            "cast every vote"
+        )
     sums = _checked_histogram(plan, histogram)
     m, planned = int(sums[0].sum()), plan.n_sites or 0
     if m == planned:

@@ -302,7 +302,7 @@ def _design(
 
 def _level(design: Design, numbers: int) -> Level:
     release = design.sending.release
-    quantile = None if release is None else release.quantile
+    quantile, slope = (None, None) if release is None else (release.quantile, release.slope)
     spacing = usual_spacing(numbers) if design.is_open else None
     return Level(
         confidence_level=float(design.goal.level),
@@ -310,6 +310,7 @@ def _level(design: Design, numbers: int) -> Level:
         server_rank=design.server_rank,
         advice=None if design.advice is None else Advice(**vars(design.advice)),
         quantile=None if quantile is None else fraction_text(quantile),
+        slope=None if slope is None else fraction_text(slope),
         numbers=numbers if design.is_open else 1,
         spacing=None if spacing is None else fraction_text(spacing),
     )

@@ -58,8 +58,6 @@ class EachSite(Promise):
                 f"numbers must be 1 with promise 'each-site', got {numbers}: the largest report is kept, and "
                 "a site's other numbers could never matter"
             )
-        if private:
-            raise ValueError("privacy does not go with promise 'each-site'")
         if is_open and goal.criterion.takes_delta:
             raise ValueError(
                 f"the {goal.criterion.name} criterion with promise 'each-site' needs n_points: how often one "
@@ -74,7 +72,10 @@ class EachSite(Promise):
             raise ValueError("for a promise to each site the server keeps the largest report")
 
     def choose(self, sites: Sites, goal: Goal, sending: Sending, share: Fraction | None) -> Design:
-        """Every site's own rank, and all votes."""
+        """Every site's own rank, or a private aim that does as much, and all votes."""
+        aimed = sending.choose_for_each(sites, goal, _own_goal(goal, sites.n_sites), self)
+        if aimed is not None:
+            return aimed
         ranks = own_ranks(sites.n_points, goal, sites.n_sites)
         rows = zip(sites.counts.tolist(), sites.n_points.tolist(), ranks.tolist(), strict=True)
         blocks = tuple(Block(count, n, (rank,)) for count, n, rank in rows)
@@ -86,14 +87,17 @@ class EachSite(Promise):
     def votes(self, design: Design) -> tuple[int, Advice | None]:
         """All of them; one more where a site is too small, and the size that would do."""
         m = design.n_sites
-        if all(block.ranks[0] <= block.n for block in design.blocks):
+        if design.sending.keeps_each(design, _own_goal(design.goal, m)):
             return m, None
-        return m + 1, Advice(n_points=_smallest(design.goal, m))
+        return m + 1, design.advice or Advice(n_points=_smallest(design.goal, m))
 
     def law(self, design: Design) -> CoverageLaw:
         """The worst of all sites' own laws."""
-        infinite = (design.server_rank or 0) > design.n_sites
-        return EachSiteLaw((block.n, block.n + 1 if infinite else block.ranks[0]) for block in design.blocks)
+        if (design.server_rank or 0) > design.n_sites:
+            return EachSiteLaw((block.n, block.n + 1) for block in design.blocks)
+        return EachSiteLaw(
+            ((block.n, block.ranks[0]) for block in design.blocks), design.sending.own_laws(design.blocks)
+        )
 
     def options(self) -> str:
         """For each site."""

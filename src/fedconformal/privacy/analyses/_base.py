@@ -5,6 +5,7 @@ from fractions import Fraction
 from typing import ClassVar
 
 from fedconformal._registry import Registry
+from fedconformal.privacy._aims import Aim
 from fedconformal.privacy.analyses._search import PrivateChoice, PrivateSearch
 from fedconformal.privacy.mechanisms import Mechanism
 
@@ -25,6 +26,9 @@ class Analysis(ABC):
     default_criterion: ClassVar[str | None] = None
     """The name of the criterion that is used unless another is asked for; None for the promise's own."""
 
+    allows_each_site: ClassVar[bool] = True
+    """Whether it can serve a promise to every site by itself."""
+
     def __eq__(self, other: object) -> bool:
         """Two analyses of one class are the same."""
         return type(self) is type(other)
@@ -38,18 +42,55 @@ class Analysis(ABC):
         return f"{type(self).__name__}()"
 
     @abstractmethod
-    def width(self, quantile: Fraction) -> int:
-        """The scale of the noise times epsilon.
+    def aim(self, quantile: Fraction, slope: Fraction | None = None) -> Aim:
+        """The errors of bins that miss a quantile.
 
         Parameters
         ----------
         quantile : Fraction
-            The quantile a/d at which a site aims, in [1/2, 1).
+            The quantile at which sites aim.
+        slope : Fraction or None
+            How the errors rise below it, where that is free to choose.
+
+        Returns
+        -------
+        Aim
+            For `PrivateRelease`.
+
+        Raises
+        ------
+        ValueError
+            If the quantile is out of range, or a slope is missing or not wanted.
+        """
+
+    @abstractmethod
+    def usual_aim(self, quantile: Fraction) -> Aim:
+        """A good aim at a quantile before any search.
+
+        Parameters
+        ----------
+        quantile : Fraction
+            The quantile at which sites aim, in [1/2, 1).
+
+        Returns
+        -------
+        Aim
+            With a slope of its own choice.
+        """
+
+    @abstractmethod
+    def width(self, aim: Aim) -> int:
+        """The scale of the noise times epsilon.
+
+        Parameters
+        ----------
+        aim : Aim
+            Where a site aims.
 
         Returns
         -------
         int
-            At least d; a release with less noise would not be private, and is refused.
+            At least ``aim.change``; a release with less noise would not be private, and is refused.
         """
 
     @abstractmethod
@@ -82,7 +123,7 @@ class Analysis(ABC):
 
     @abstractmethod
     def choose(self, search: PrivateSearch) -> PrivateChoice | None:
-        """The best quantile and server rank.
+        """The best aim and server rank.
 
         Parameters
         ----------

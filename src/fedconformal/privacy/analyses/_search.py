@@ -5,23 +5,24 @@ from fractions import Fraction
 from typing import Protocol
 
 from fedconformal._typing import Ints
+from fedconformal.privacy._aims import Aim
 
 
 @dataclass(frozen=True)
 class PrivateChoice:
-    """A quantile for the sites, a rank for the server, and the coverage to expect.
+    """An aim for the sites, a rank for the server, and the coverage to expect.
 
     Parameters
     ----------
-    quantile : Fraction
-        The quantile at which every site aims.
+    aim : Aim
+        Where every site aims.
     server_rank : int
         The rank that the server keeps.
     expected_coverage : float
         Mean coverage to expect if scores lie evenly over the bins.
     """
 
-    quantile: Fraction
+    aim: Aim
     server_rank: int
     expected_coverage: float
 
@@ -60,7 +61,7 @@ class PrivateSearch(Protocol):
 
     @property
     def release(self) -> Noise:
-        """What each site does, but for the quantile."""
+        """What each site does, but for the aim."""
         ...
 
     @property
@@ -69,15 +70,24 @@ class PrivateSearch(Protocol):
         ...
 
     @property
-    def finest(self) -> int:
-        """Quantiles are multiples of one over this."""
+    def judged(self) -> range:
+        """Those among them of which it can be told what to expect."""
         ...
 
-    def is_valid(self, quantile: Fraction, k: int) -> bool:
+    @property
+    def finest(self) -> int:
+        """Quantiles are odd multiples of one over twice this."""
+        ...
+
+    def seems_valid(self, aim: Aim, k: int) -> bool:
+        """What ``is_valid`` says, but for choices on the edge: much faster."""
+        ...
+
+    def is_valid(self, aim: Aim, k: int) -> bool:
         """Whether the promise holds for every distribution if sites aim there and the server keeps rank k."""
         ...
 
-    def expected(self, quantile: Fraction, k: int) -> tuple[float, float]:
+    def expected(self, aim: Aim, k: int) -> tuple[float, float]:
         """Mean coverage to expect, and the cost under the criterion."""
         ...
 

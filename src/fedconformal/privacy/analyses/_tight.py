@@ -1,34 +1,49 @@
-"""Our own analysis: the law of the private threshold itself, and no more noise than it takes."""
+"""Our own analysis: free slopes, the law of the private threshold itself, and no more noise than it takes."""
 
-import math
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 from fractions import Fraction
+from itertools import product
 from typing import ClassVar
 
 import numpy as np
 
+from fedconformal.privacy._aims import Aim, Slopes
 from fedconformal.privacy.analyses._base import ANALYSES, Analysis
 from fedconformal.privacy.analyses._search import PrivateChoice, PrivateSearch
 from fedconformal.privacy.mechanisms import Mechanism
 
-_RANKS = 12  # server ranks that are tried first
-_BETWEEN = 8  # and that are tried again around the best of them
+_USUAL = Fraction(7, 10)
+_RANKS = 8  # server ranks that are tried first
 
 
 @ANALYSES.register
 class Tight(Analysis):
     """The promise follows from a bound on the rank of every release, with no union bound over the sites.
 
-    The noise is as small as the mechanism's privacy allows: neighbours change the errors by amounts in an
-    interval of width d (see `fedconformal.privacy.MECHANISMS`), and so the scale is d / epsilon.
+    Sites aim at a rank, and bins that miss it are worse by a slope of their own on either side (see
+    `Slopes`). The noise is as small as the mechanism's privacy allows: neighbours change the errors by
+    amounts in an interval of width u + v, and so the scale is (u + v) / epsilon.
     """
 
     name: ClassVar[str] = "tight"
     default_mechanism: ClassVar[str] = "permute-and-flip"
+    slopes: ClassVar[tuple[Fraction | None, ...]] = tuple(Fraction(i, 20) for i in range(7, 20))
+    """Slopes that are tried, the steepest below last."""
 
-    def width(self, quantile: Fraction) -> int:
-        """The denominator d."""
-        return quantile.denominator
+    def aim(self, quantile: Fraction, slope: Fraction | None = None) -> Aim:
+        """A rank with a slope on either side."""
+        if slope is None:
+            raise ValueError(f"slope must be a fraction in (0, 1) with the {self.name} analysis, got None")
+        return Slopes(quantile, slope)
+
+    def usual_aim(self, quantile: Fraction) -> Aim:
+        """A bin below is worse than one above as 7 to 3."""
+        return self.aim(quantile, _USUAL)
+
+    def width(self, aim: Aim) -> int:
+        """No more than the errors change."""
+        return aim.change
 
     def check(
         self,
@@ -43,51 +58,108 @@ class Tight(Analysis):
     def choose(self, search: PrivateSearch) -> PrivateChoice | None:
         """The choice whose expected coverage costs least among those whose promise holds for all data.
 
-        For each server rank the smallest valid quantile is found by bisection; with many sites, first for a
-        few ranks spread over all, then for those around the best.
+        For each slope and server rank the smallest valid quantile is found; first for a few of them spread
+        over all, then around the best.
         """
-        ranks = _spread(search.ranks.start, search.ranks.stop - 1, _RANKS)
-        found = _best_of(search, ranks)
-        if not found:
-            return None
-        while True:
-            best = min(found, key=lambda k: (found[k][0], k))
-            place = ranks.index(best)
-            low, high = ranks[max(place - 1, 0)], ranks[min(place + 1, len(ranks) - 1)]
-            between = [k for k in _spread(low, high, _BETWEEN) if k not in ranks]
-            if not between:
-                return found[best][1]
-            found |= _best_of(search, between)
-            ranks = sorted({*ranks, *between})
+        tried, ranks = _Tried(self, search), search.judged
+        quarters = {i * len(self.slopes) // 4 for i in (1, 2, 3)}
+        tried.add(product(sorted(quarters), _spread(ranks, _RANKS)))
+        step = max(1, len(ranks) // _RANKS)
+        while tried.found:
+            slope, k = tried.best
+            around = product((slope - 1, slope, slope + 1), (k - step, k, k + step))
+            if not tried.add(around) or tried.best == (slope, k):
+                if step == 1:
+                    break
+                step //= 2
+        return tried.confirmed()
 
     def has_plan(self, search: PrivateSearch) -> bool:
         """Whether the largest threshold of all keeps the promise."""
-        return search.is_valid(Fraction(search.finest - 1, search.finest), search.ranks.stop - 1)
+        return search.is_valid(self._last(search), search.ranks.stop - 1)
+
+    def _last(self, search: PrivateSearch) -> Aim:
+        """The aim with the largest threshold: the steeper below, the less can go wrong there."""
+        return self.aim(_quantile(search, search.finest), self.slopes[-1])
 
 
-def _best_of(search: PrivateSearch, ranks: Iterable[int]) -> dict[int, tuple[float, PrivateChoice]]:
-    """For each rank that has a valid quantile, the smallest one and what it costs."""
-    found = {}
-    for k in ranks:
-        quantile = _smallest_quantile(search, k)
-        if quantile is not None:
-            mean, cost = search.expected(quantile, k)
-            found[k] = (cost, PrivateChoice(quantile, k, mean))
-    return found
+@dataclass
+class _Tried:
+    """Slopes and server ranks that were tried: the step of the smallest valid quantile, and what it costs."""
 
+    analysis: Tight
+    search: PrivateSearch
+    found: dict[tuple[int, int], tuple[float, int]] = field(default_factory=dict)
+    asked: set[tuple[int, int]] = field(default_factory=set)
 
-def _smallest_quantile(search: PrivateSearch, k: int) -> Fraction | None:
-    """Smallest multiple of 1/finest from one half on that is valid with this server rank."""
-    d = search.finest
-    low, high = math.ceil(d / 2) - 1, d - 1
-    if not search.is_valid(Fraction(high, d), k):
+    @property
+    def best(self) -> tuple[int, int]:
+        return min(self.found, key=lambda place: (self.found[place][0], place))
+
+    def add(self, places: Iterable[tuple[int, int]]) -> bool:
+        """Try those that are new; whether there were any."""
+        new = [
+            (slope, k)
+            for slope, k in places
+            if (slope, k) not in self.asked
+            and slope in range(len(self.analysis.slopes))
+            and k in self.search.judged
+        ]
+        self.asked.update(new)
+        for place in new:
+            step = self._smallest_step(*place)
+            if step is not None:
+                self.found[place] = self._cost(step, *place), step
+        return bool(new)
+
+    def confirmed(self) -> PrivateChoice | None:
+        """The cheapest choice that is valid beyond doubt."""
+        for slope, k in sorted(self.found, key=lambda place: (self.found[place][0], place)):
+            for step in range(self.found[slope, k][1], self.search.finest + 1):
+                aim = self._aim(step, slope)
+                if self.search.is_valid(aim, k):
+                    return PrivateChoice(aim, k, self.search.expected(aim, k)[0])
+        last, k = self.analysis._last(self.search), self.search.ranks.stop - 1
+        if self.search.ranks and self.search.is_valid(last, k):
+            return PrivateChoice(last, k, self.search.expected(last, k)[0])
         return None
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if search.is_valid(Fraction(middle, d), k) else (middle, high)
-    return Fraction(high, d)
+
+    def _aim(self, step: int, slope: int) -> Aim:
+        return self.analysis.aim(_quantile(self.search, step), self.analysis.slopes[slope])
+
+    def _cost(self, step: int, slope: int, k: int) -> float:
+        return self.search.expected(self._aim(step, slope), k)[1]
+
+    def _smallest_step(self, slope: int, k: int) -> int | None:
+        """The smallest quantile that seems valid, looked for around that of the nearest place."""
+        low, high = 0, self.search.finest + 1
+        at, reach = self._near(slope, k), 1
+        while high - low > 1:
+            if self.search.seems_valid(self._aim(at, slope), k):
+                high, at = at, max(at - reach, low + 1) if low == 0 else (low + at) // 2
+            else:
+                low, at = at, min(at + reach, high - 1) if high > self.search.finest else (at + high) // 2
+            reach *= 2
+        return high if high <= self.search.finest else None
+
+    def _near(self, slope: int, k: int) -> int:
+        """Where to look first."""
+        m = self.search.n_sites
+        near = min(
+            self.found, key=lambda place: abs(place[0] - slope) / 10 + abs(place[1] - k) / m, default=None
+        )
+        guess = float(self.search.level) * self.search.finest if near is None else self.found[near][1]
+        return min(max(round(guess), 1), self.search.finest)
 
 
-def _spread(low: int, high: int, most: int) -> list[int]:
-    """All whole numbers in a range, or an even choice of them."""
-    return sorted(set(np.linspace(low, high, min(most, high - low + 1)).round().astype(int).tolist()))
+def _quantile(search: PrivateSearch, step: int) -> Fraction:
+    """The middle of a step, so that sites of as many scores as there are steps aim at its rank."""
+    return Fraction(2 * step - 1, 2 * search.finest)
+
+
+def _spread(ranks: range, most: int) -> list[int]:
+    """All of these whole numbers, or an even choice of them."""
+    if not ranks:
+        return []
+    chosen = np.linspace(ranks.start, ranks.stop - 1, min(most, len(ranks)))
+    return sorted(set(chosen.round().astype(int).tolist()))

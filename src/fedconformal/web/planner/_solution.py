@@ -16,6 +16,7 @@ from fedconformal.web.planner._question import PlanQuestion
 _REMEMBERED = 512
 _QUICK_POINTS = 2000
 _A_FEW = 3
+_DRAFT_DRAWS = 512
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,8 +155,10 @@ def _draft(question: PlanQuestion) -> Design:
         return make_plan(one).designs[0]
     if question.privacy is None:
         return _plan(question.model_copy(update={"max_missing": None}), local_ranks="paper").designs[0]
-    sending = Private(question.privacy.privacy.release())
-    return draft_private(_by_size(question), question.goal, sending, question.promised)
+    sending = Private(question.privacy.privacy.release(), draws=_DRAFT_DRAWS)
+    if question.promised.pools:
+        return draft_private(_by_size(question), question.goal, sending, question.promised)
+    return question.promised.choose(_by_size(question), question.goal, sending, None)
 
 
 def _solution(question: PlanQuestion, planned: Design, notes: tuple[str, ...], *, is_draft: bool) -> Solution:

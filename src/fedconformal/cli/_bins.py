@@ -1,0 +1,118 @@
+"""``fedconformal bins``."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from fedconformal.cli._options import Column, Force, Json, Output
+from fedconformal.cli._show import print_json, say, table, working
+
+if TYPE_CHECKING:
+    from fedconformal.documents import Plan
+    from fedconformal.privacy import Bins, SuggestedBins
+
+
+def bins(
+    points: Annotated[str, typer.Option(help="Scores per site: 79, or 120,40,377.")],
+    epsilon: Annotated[float, typer.Option(help="Privacy loss of a site's whole answer.")],
+    bins: Annotated[
+        str,
+        typer.Option(help="Bins to begin with, for their number and range: uniform:LOW:HIGH:COUNT, ..."),
+    ],
+    sites: Annotated[str | None, typer.Option(help="Number of sites.")] = None,
+    confidence_level: Annotated[float, typer.Option(help="Coverage wanted.")] = 0.9,
+    criterion: Annotated[str | None, typer.Option(help="stable, marginal or conditional.")] = None,
+    bounded: Annotated[bool, typer.Option(help="No score can be above the last bin.")] = False,
+    shape: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="How scores may be spread: uniform, half-normal or gamma; may be repeated, and "
+            "the bins that are best under the worst of them are suggested."
+        ),
+    ] = None,
+    scores: Annotated[
+        Path | None,
+        typer.Option(help="Public scores instead of shapes. Never a site's own calibration scores."),
+    ] = None,
+    column: Column = None,
+    output: Output = None,
+    force: Force = False,
+    json: Json = False,
+) -> None:
+    """Compare kinds of bins for private reports, and say which to take."""
+    from fedconformal.cli._files import check_output
+    from fedconformal.privacy import Bins
+
+    check_output(output, force=force)
+    if shape and scores is not None:
+        raise ValueError("--shape and --scores do not go together: name shapes, or give public scores")
+    with working("comparing bins"):
+        made = _plan(sites, points, epsilon, bins, bounded, confidence_level, criterion)
+        found = Bins.suggest(made, shape if scores is None else _read(scores, column))
+    _show(found, as_json=json)
+    if output is not None:
+        _write(found[0].bins, output, force=force)
+
+
+def _plan(
+    sites: str | None,
+    points: str,
+    epsilon: float,
+    bins: str,
+    bounded: bool,
+    level: float,
+    criterion: str | None,
+) -> "Plan":
+    """The plan that the bins are for; one without a finite threshold says so, as all bins are alike then."""
+    from fedconformal.cli import _parse, _sizes
+    from fedconformal.protocol import plan
+
+    n_sites, names = _sizes.sites(sites)
+    made = plan(
+        n_sites=n_sites,
+        sites=names,
+        **_sizes.sizes(points, []),
+        confidence_level=level,
+        criterion=criterion,
+        privacy=_parse.privacy(epsilon, bins, bounded=bounded, one_hot=False),
+        on_infeasible="ignore",
+    )
+    if not made.feasible:
+        raise ValueError(made.problems[0])
+    return made
+
+
+def _read(path: Path, column: str | None) -> Any:
+    from fedconformal._tables import read_column
+
+    return read_column(path, column)
+
+
+def _show(found: "list[SuggestedBins[Bins]]", *, as_json: bool) -> None:
+    names = list(found[0].expected)
+    if as_json:
+        print_json(
+            [
+                {"kind": each.kind, "expected": each.expected, "error": each.error, "edges": each.bins.edges}
+                for each in found
+            ]
+        )
+        return
+    table(
+        ["bins", "count", *(f"expected, {name}" for name in names)],
+        [
+            [each.kind, len(each.bins.edges), *(f"{each.expected[name]:.4f}" for name in names)]
+            for each in found
+        ],
+    )
+    error = max(each.error for each in found)
+    print(f"take: {found[0].kind}, coverage {found[0].worst:.4f} (standard error at most {error:.4f})")
+
+
+def _write(best: "Bins", output: Path, *, force: bool) -> None:
+    """The edges as a table, which ``--bins edges:FILE`` reads."""
+    from fedconformal._outputs import write_text
+
+    write_text(output, "\n".join(["edge", *map(repr, best.edges)]) + "\n", force=force)
+    say(f"wrote {output}; use it as --bins edges:{output}")
