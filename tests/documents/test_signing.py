@@ -5,7 +5,7 @@ import pytest
 
 import fedconformal as fc
 from documents.samples import changed, report
-from fedconformal.documents import is_signature, is_signed_by
+from fedconformal.documents import is_signature, is_signed_by, signed_text
 
 
 @pytest.fixture(scope="module")
@@ -32,11 +32,13 @@ def test_it_survives_a_file_and_changes_no_digest(key):
     assert signed.canonical() == report().canonical()
 
 
-def test_who_knows_the_digest_alone_can_check_a_signature(key):
+def test_who_knows_the_digests_alone_can_check_a_signature(key):
     signed = key.sign(report())
-    assert is_signature(signed.signature, report().digest, key.public_key)
-    assert not is_signature(signed.signature, report(2.5).digest, key.public_key)
-    assert not is_signature(None, report().digest, key.public_key)
+    text = signed_text(report().plan, report().digest)
+    assert is_signature(signed.signature, text, key.public_key)
+    assert not is_signature(signed.signature, signed_text(report().plan, report(2.5).digest), key.public_key)
+    assert not is_signature(signed.signature, signed_text("sha256:other", report().digest), key.public_key)
+    assert not is_signature(None, text, key.public_key)
 
 
 class TestAuthors:

@@ -83,7 +83,10 @@ class TestGroups:
 
     def test_a_site_with_few_of_everything_sends_nothing(self):
         asked = fc.plan(groups={"a": None, "b": None})
-        with pytest.raises(ValueError, match="nothing is sent: this site has too few points"):
+        with pytest.raises(
+            ValueError,
+            match="nothing is sent: this site has fewer than 5 points of every group; min_group = 2",
+        ):
             fc.report(asked, range(4), site="A", groups=["a", "a", "b", "b"])
 
     def test_labels_of_small_groups_leave_with_nothing_else(self):
@@ -97,8 +100,11 @@ class TestScoresAndPromises:
     @pytest.mark.parametrize(
         ("policy", "words"),
         [
-            (SitePolicy(scores=["lac"]), "scores by 'absolute', .* scores with 'absolute', 'lac' would"),
-            (SitePolicy(promises=["each-site"]), "makes the promise 'population', .* promises with"),
+            (SitePolicy(scores=["lac"]), "scores by 'absolute', .* scores = \\['lac', 'absolute'\\] would"),
+            (
+                SitePolicy(promises=["each-site"]),
+                "makes the promise 'population', .* promises = \\['each-site', 'population'\\]",
+            ),
         ],
     )
     def test_only_those_of_the_policy(self, policy, words):
@@ -121,9 +127,11 @@ class TestCoordinator:
         assert fc.report(ours.sign(asked), SCORES, site="A", policy=policy).n == 120
         signed = ours.sign(asked)
         moved = plan_for(n=121).model_copy(update={"signer": signed.signer, "signature": signed.signature})
-        for wrong in (asked, other.sign(asked), moved):
+        for wrong in (asked, other.sign(asked)):
             with pytest.raises(fc.PolicyError, match="not signed by the coordinator"):
                 fc.report(wrong, SCORES, site="A", policy=policy)
+        with pytest.raises(ValueError, match="the signature of this plan is not that of the key it names"):
+            fc.report(moved, SCORES, site="A")
 
 
 class TestPrivacy:

@@ -16,6 +16,7 @@ import fedconformal as fc
 from fedconformal import heterogeneity, rounds
 from fedconformal.cli import main
 from fedconformal.documents import Check
+from fedconformal.protocol import prepare
 from fedconformal.rounds import Failure, Site
 
 LOG = logging.getLogger("fedconformal.test")
@@ -140,8 +141,65 @@ class TestMoreThanOneNumber:
         plan = greedy(40, n=200)
         unlimited = fc.SitePolicy.unlimited()
         reports = [fc.report(plan, SCORES[:200], site=site, policy=unlimited) for site in "ABCDE"]
-        with pytest.raises(fc.PolicyError, match=r"asks for 40 of your 500 scores, .* lets 25 out"):
+        with pytest.raises(fc.PolicyError, match=r"asks for 40 counts of your 500 cases, .* lets 25 out"):
             heterogeneity.answer(fc.calibrate(plan, reports), SCORES, site="A")
+
+
+class TestBeforeAnythingIsComputed:
+    """What can be refused without looking at a score is."""
+
+    @pytest.mark.parametrize(
+        ("plan", "policy"),
+        [
+            (fc.plan(n_sites=5, n_points=500, expires="2001-01-01T00:00:00Z"), None),
+            (fc.plan(n_sites=5, n_points=500), fc.SitePolicy(private_only=True)),
+            (fc.plan(n_sites=5, n_points=500), fc.SitePolicy(scores=["lac"])),
+            (fc.plan(n_sites=5, n_points=500), fc.SitePolicy(coordinator=fc.SigningKey.new().public_key)),
+        ],
+    )
+    def test_no_score_is_computed(self, plan, policy):
+        computed = []
+        site = Site("A", policy=policy)
+        made = rounds.answer(rounds.pack_plan(plan), computed.append, lambda plan: site, log=LOG)
+        assert isinstance(made, Failure)
+        assert computed == []
+
+    def test_one_group_of_a_plan_is_no_plan(self):
+        whole = fc.plan(groups={"a": [50] * 4}, expires="2001-01-01T00:00:00Z")
+        with pytest.raises(ValueError, match="one group of a plan"):
+            fc.report(whole["a"], SCORES[:50], site="A")
+        with pytest.raises(ValueError, match="one group of a plan"):
+            fc.calibrate(whole["a"], [])
+
+    def test_an_answer_that_was_prepared_in_time_may_come_too_late(self, monkeypatch):
+        plan = fc.plan(n_sites=5, n_points=500, expires="9999-01-01T00:00:00Z")
+        prepared = prepare(plan, SCORES, site="A")
+        monkeypatch.setattr(fc.Plan, "has_expired", lambda self, now=None: True)
+        with pytest.raises(ValueError, match="expired"):
+            prepared.report()
+
+
+def test_how_many_points_a_group_has_is_a_number_too():
+    """Ranks that no site reaches would tell every group's size for nothing."""
+    labels = np.repeat([f"g{i:03}" for i in range(50)], 10)
+    plan = fc.plan(
+        groups=dict.fromkeys(sorted(set(labels))),
+        n_sites=5,
+        confidence_level=0.999,
+        local_ranks="paper",
+        on_infeasible="ignore",
+    )
+    with pytest.raises(fc.PolicyError, match="asks for 50 of your 500 scores, .* lets 25 out"):
+        fc.report(plan, SCORES, site="A", groups=labels)
+
+
+def test_only_the_groups_that_are_answered_count_for_one_in_twenty():
+    sizes = {"big": {"B": 1900}, "x": {"A": 100, "B": 100}}
+    levels = [0.5 + 0.004 * i for i in range(100)]
+    plan = fc.plan(groups=sizes, confidence_level=levels, on_infeasible="ignore")
+    labels = ["big"] * 1900 + ["x"] * 100
+    with pytest.raises(fc.PolicyError, match="of your 100 scores, and the site's policy lets 10 out"):
+        fc.report(plan, np.arange(2000.0), site="A", groups=labels)
 
 
 class TestChargedBeforeAsked:

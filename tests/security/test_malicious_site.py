@@ -41,6 +41,18 @@ class TestReplay:
         with pytest.raises(fc.RefusedReportsError, match="answers another plan"):
             fc.calibrate(other, answers(plan))
 
+    def test_signatures_of_one_round_certify_no_other(self):
+        """A forged calibration with real signatures, but of another plan, is not authenticated."""
+        keys = {site: fc.SigningKey.new() for site in SITES}
+        listed = {site: key.public_key for site, key in keys.items()}
+        old = fc.plan(n_points=SITES, keys=listed, round="january")
+        new = fc.plan(n_points=SITES, keys=listed, round="february", model="sha256:" + "0" * 64)
+        real = fc.calibrate(old, answers(old, keys=keys))
+        assert real.authenticated
+        forged = fc.Calibration.from_json(real.model_copy(update={"plan": new}).to_json())
+        assert not forged.authenticated
+        assert not all(finding.holds for finding in fc.audit.verify(forged))
+
 
 class TestSybils:
     """Nobody counts more than once by taking many names."""
@@ -95,6 +107,22 @@ class TestHistograms:
         with pytest.raises(fc.DocumentError, match="max_faulty"):
             fc.Plan.from_json(plan.model_copy(update={"parts": (part,)}).to_json())
 
+    def test_nor_where_a_sum_is_only_possible(self):
+        """Whether or not the plan demands sums: a sum counts for it, and one site could have made all of it."""
+        privacy = fc.Privacy(epsilon=4.0, bins=fc.Bins.uniform(0, 1, 20))
+        plan = fc.plan(n_sites=7, n_points=200, privacy=privacy, max_faulty=1)
+        votes = np.zeros(20, dtype=int)
+        votes[0] = 7
+        with pytest.raises(ValueError, match="max_faulty"):
+            fc.calibrate_histogram(plan, votes)
+
+    def test_a_sum_for_named_sites_verifies(self):
+        privacy = fc.Privacy(epsilon=4.0, bins=fc.Bins.uniform(0, 1, 20))
+        plan = fc.plan(n_points=dict.fromkeys(SITES, 200), privacy=privacy)
+        votes = np.zeros(20, dtype=int)
+        votes[17] = 5
+        assert all(finding.holds for finding in fc.audit.verify(fc.calibrate_histogram(plan, votes)))
+
     def test_a_single_site_has_one_vote(self, tmp_path, monkeypatch, capsys):
         monkeypatch.chdir(tmp_path)
         plan = fc.plan(n_sites=5, n_points=200, privacy=self.PRIVACY)
@@ -106,3 +134,9 @@ class TestHistograms:
             (tmp_path / f"{name}.json").write_text(json.dumps(content))
         assert main(["calibrate", "plan.json", "A.json", "B.json", "--histogram"]) == 2
         assert "B.json: not one site's vector" in capsys.readouterr().err
+        assert main(["calibrate", "plan.json", "B.json", "--histogram"]) == 2
+        assert "--sum if it is the sum of all" in capsys.readouterr().err
+        assert main(["calibrate", "plan.json", "B.json", "--histogram", "--sum"]) == 0
+        (tmp_path / "C.json").write_text("[" + "[]," * 10**6 + "[]]")
+        assert main(["calibrate", "plan.json", "C.json", "--histogram"]) == 2
+        assert "larger than any of this shape" in capsys.readouterr().err

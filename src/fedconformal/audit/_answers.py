@@ -105,10 +105,10 @@ def who_is_missing(plan: Plan, there: Iterable[str], n_answers: int) -> tuple[tu
     n_missing : int
         How many there are.
     """
-    names = plan.part.asked_names
-    together = plan.privacy is not None and plan.privacy.one_hot
+    names, answered = plan.part.asked_names, set(there)
+    together = plan.privacy is not None and (plan.privacy.one_hot or (n_answers > 0 and not answered))
     if names is not None and not together:
-        left = tuple(sorted(set(names) - set(there)))
+        left = tuple(sorted(set(names) - answered))
         return left, len(left)
     return (), max(0, (plan.part.n_asked or 0) - n_answers)
 

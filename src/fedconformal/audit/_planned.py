@@ -49,8 +49,8 @@ def _ranks(level: Level, n: int) -> tuple[int, ...]:
 
 
 def _apart(level: Level, n: int) -> int:
-    """So many standard deviations of a Binomial(n, level) variable, to the nearest whole number."""
+    """So many standard deviations of a Binomial(n, level) variable, rounded up if the rest is .4 or more."""
     p = Fraction(str(level.confidence_level))
     square = Fraction(level.spacing or 0) ** 2 * n * p * (1 - p)
-    doubled = math.isqrt(math.floor(4 * square))
-    return (doubled + 1) // 2
+    below = math.isqrt(math.floor(square))
+    return below + ((below + Fraction(2, 5)) ** 2 <= square)

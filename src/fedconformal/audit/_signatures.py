@@ -1,10 +1,11 @@
 """Whose signatures there are: of the sites on their reports, of the coordinator on plan and calibration."""
 
 from collections.abc import Sequence
+from functools import partial
 
 from fedconformal.audit._answers import named
 from fedconformal.audit._finding import Finding
-from fedconformal.documents import Calibration, Plan, is_signature
+from fedconformal.documents import Calibration, Plan, is_signature, signed_text
 
 SIGNED_REPORTS = "every report is signed with its site's key"
 """The claim of a finding, by which it is found among others."""
@@ -13,7 +14,7 @@ SIGNED_REPORTS = "every report is signed with its site's key"
 def of_sites(calibration: Calibration) -> list[Finding]:
     """Whether every report that counted is signed with its site's key, where the plan lists keys.
 
-    Signatures are of the reports' digests, so that no report need be at hand.
+    Signatures are of the digests of plan and report, so that no report need be at hand.
 
     Parameters
     ----------
@@ -31,12 +32,12 @@ def of_sites(calibration: Calibration) -> list[Finding]:
         signed = [each.site for each in received if each.signature is not None]
         claim = "no report is signed, as the plan lists no keys"
         return [Finding(claim, f"not {named(signed)}", False)] if signed else []
-    claim = SIGNED_REPORTS
+    claim, text = SIGNED_REPORTS, partial(signed_text, calibration.plan.digest)
     try:
         unsigned = [
             each.site
             for each in received
-            if each.site not in keys or not is_signature(each.signature, each.report, keys[each.site])
+            if each.site not in keys or not is_signature(each.signature, text(each.report), keys[each.site])
         ]
     except ImportError as error:
         return [Finding(claim, str(error), None)]

@@ -14,12 +14,18 @@ if TYPE_CHECKING:
     from fedconformal.documents import Calibration, Plan
 
 
+_BYTES_EACH, _BYTES_AROUND = 32, 2**12
+"""How large a file of vectors may be: for each number, and around them."""
+
+
 def calibrate(
     plan: AnsweredPlan,
     reports: Reports,
     skip_refused: Annotated[bool, typer.Option(help="Count refused reports as missing.")] = False,
-    histogram: Annotated[
-        bool, typer.Option(help="The files hold one-hot vectors, one site's each, or one file their sum.")
+    histogram: Annotated[bool, typer.Option(help="The files hold one-hot vectors, one site's each.")] = False,
+    is_sum: Annotated[
+        bool,
+        typer.Option("--sum", help="With --histogram: the one file holds the sum of all sites' vectors."),
     ] = False,
     sign: Sign = None,
     output: Output = None,
@@ -35,7 +41,7 @@ def calibrate(
     with working("calibrating"):
         asked, paths = Plan.read(plan), report_files(reports, plan)
         if histogram:
-            found = _from_vectors(asked, paths)
+            found = _from_vectors(asked, paths, is_sum=is_sum)
         else:
             found = _from_reports(asked, paths, skip_refused=skip_refused)
     found = signed(found, sign)
@@ -54,7 +60,7 @@ def _from_reports(plan: "Plan", paths: list[Path], *, skip_refused: bool) -> "Ca
     return protocol.calibrate(plan, sent, on_refused=on_refused, unreadable=unreadable)
 
 
-def _from_vectors(plan: "Plan", paths: list[Path]) -> "Calibration":
+def _from_vectors(plan: "Plan", paths: list[Path], *, is_sum: bool) -> "Calibration":
     """The sum of one-hot vectors in files, each for this plan."""
     from fedconformal import protocol
 
@@ -64,10 +70,14 @@ def _from_vectors(plan: "Plan", paths: list[Path]) -> "Calibration":
         raise ValueError("the same file twice: every site's vector counts once")
     shape = (len(plan.levels), len(plan.privacy.edges))
     vectors = [_vectors(plan, path, shape) for path in paths]
-    if len(vectors) > 1:
+    if is_sum and len(paths) > 1:
+        raise ValueError(f"--sum goes with one file, got {len(paths)}")
+    if not is_sum:
         for path, each in zip(paths, vectors, strict=True):
             if (each.sum(axis=1) != 1).any():
-                raise ValueError(f"{path}: not one site's vector: of several files each has one 1 per level")
+                raise ValueError(
+                    f"{path}: not one site's vector, which has one 1 per level; --sum if it is the sum of all"
+                )
     return protocol.calibrate_histogram(plan, sum(vectors))
 
 
@@ -75,6 +85,8 @@ def _vectors(plan: "Plan", path: Path, shape: tuple[int, int]) -> "Ints":
     import numpy as np
 
     try:
+        if path.stat().st_size > _BYTES_AROUND + _BYTES_EACH * shape[0] * shape[1]:
+            raise ValueError("larger than any of this shape")
         content = loads(path.read_bytes())
         vectors = np.array(content["one_hot"])
         if content["plan"] != plan.digest:

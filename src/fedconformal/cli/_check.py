@@ -19,6 +19,8 @@ from fedconformal.cli._options import (
 from fedconformal.cli._show import number, print_json, say, table, working
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from fedconformal._typing import Floats
     from fedconformal.documents import Calibration
     from fedconformal.heterogeneity import LocalCheck
@@ -66,6 +68,7 @@ def check(
     check_column(published.plan, group, calibration)
     if output is not None and published.plan.is_grouped and label is None:
         raise ValueError("an answer is for one group: say which with --label")
+    account = None if ledger is None else Ledger(ledger)
     with working("reading and counting scores"):
         cases = _cases(
             published,
@@ -77,6 +80,7 @@ def check(
             target=target,
             prediction=prediction,
             private=private is not None,
+            rng=None if account is None else account.generator(published.digest, site or ""),
         )
     if private is None:  # else nothing but the release may be seen, not even on this terminal
         found = {
@@ -87,7 +91,6 @@ def check(
     if output is None or site is None:
         return
     ((alone, values),) = cases.values()
-    account = None if ledger is None else Ledger(ledger)
     prepared = heterogeneity.prepare_answer(
         alone,
         values,
@@ -121,6 +124,7 @@ def _cases(
     target: str | None,
     prediction: list[str] | None,
     private: bool,
+    rng: "np.random.Generator | None",
 ) -> "dict[str | None, tuple[Calibration, Floats]]":
     """The calibration and the cases of each group that is asked for; of all, under None, without groups."""
     from fedconformal.cli._groups import calibration_of, check_label, labels_and_column
@@ -128,7 +132,7 @@ def _cases(
 
     labels, column = labels_and_column(scores, group, column, target)
     values = read_scores(
-        published.plan, scores, column=column, target=target, prediction=prediction, private=private
+        published.plan, scores, column=column, target=target, prediction=prediction, private=private, rng=rng
     )
     if labels is None:
         return {None: (calibration_of(published, label, path), values)}

@@ -64,6 +64,8 @@ def report(
     check_column(asked, group, plan)
     _check_one_hot(asked, sign_with, wanted=one_hot)
     private = asked.privacy is not None
+    allowed = protocol.SitePolicy() if policy is None else protocol.SitePolicy.read(policy)
+    protocol.admit(asked, policy=allowed, has_ledger=ledger is not None or dataset is not None)
     key = None if sign_with is None else read_key(sign_with)
     account = None if ledger is None else Ledger(ledger)
     with working("reading scores"):
@@ -82,13 +84,12 @@ def report(
             values,
             site=site,
             groups=labels,
-            policy=None if policy is None else protocol.SitePolicy.read(policy),
+            policy=allowed,
             model=model,
             ledger=account,
             dataset=dataset,
         )
-        if not json:
-            say(prepared.request.sentence)
+        say(prepared.request.sentence)
     if account is not None:  # what is charged or recorded is asked for before that happens
         confirm("Answer it?", ask=not yes)
     with working("ranking scores"):

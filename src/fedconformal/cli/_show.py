@@ -50,7 +50,13 @@ def table(headers: Sequence[str], rows: Sequence[Sequence[object]], *, title: st
     from rich.table import Table
     from rich.text import Text
 
-    grid = Table(*headers, title=title, box=box.SIMPLE_HEAD, title_justify="left", title_style="bold")
+    grid = Table(
+        *headers,
+        title=None if title is None else visible(title),
+        box=box.SIMPLE_HEAD,
+        title_justify="left",
+        title_style="bold",
+    )
     for row in rows:
         grid.add_row(*(Text(visible(str(cell), keep="\n")) for cell in row))
     width = None if sys.stdout.isatty() else 110

@@ -32,7 +32,7 @@ from fedconformal.documents._plan_parts import (
     SiteKey,
     fraction_text,
 )
-from fedconformal.documents._report import Report, ReportPart, Sent
+from fedconformal.documents._report import Report, ReportPart, Sent, signed_text
 from fedconformal.documents._rounds import expiry_text
 from fedconformal.documents._signing import (
     PublicKey,
@@ -86,6 +86,7 @@ __all__ = [
     "label_text",
     "one_or_all",
     "schema",
+    "signed_text",
     "unique_labels",
     "weights_of",
 ]

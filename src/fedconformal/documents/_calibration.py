@@ -24,6 +24,7 @@ from fedconformal.documents._ceilings import (
 from fedconformal.documents._labels import Label, check_labels, unique_labels, warn_of_unknown
 from fedconformal.documents._plan import ONE_SUM, Plan
 from fedconformal.documents._plan_parts import Advice, Probability
+from fedconformal.documents._report import signed_text
 from fedconformal.documents._signing import AuthoredDocument, Signature, is_signature
 from fedconformal.documents._views import Many, Ranks, Weights, canonical_weights, one_or_all, votes_of
 from fedconformal.laws import CoverageLaw
@@ -202,6 +203,8 @@ class Calibration(AuthoredDocument):
             if plan.privacy is not None and plan.privacy.one_hot:
                 raise ValueError("the plan asks for aggregated answers")
             return
+        if plan.max_faulty:
+            raise ValueError("aggregated answers do not go with max_faulty: one site could cast every vote")
         planned: Counter[tuple[int, tuple[Ranks, ...]]] = Counter()
         for block in plan.blocks or ():
             planned[(block.n, block.ranks)] += block.count
@@ -340,7 +343,9 @@ class Calibration(AuthoredDocument):
             and bool(self.reports)
             and all(
                 received.site in keys
-                and is_signature(received.signature, received.report, keys[received.site])
+                and is_signature(
+                    received.signature, signed_text(self.plan.digest, received.report), keys[received.site]
+                )
                 for received in self.reports
             )
         )

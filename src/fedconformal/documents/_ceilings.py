@@ -28,7 +28,7 @@ MOST_EDGES = 10_000
 MOST_DRAWS = 100_000
 """Bins times levels times groups of a private plan: what a site weighs up to draw its answer."""
 
-MOST_LEVELS_OF_GROUPS = 10_000
+MOST_LEVELS_OF_GROUPS = 2_000
 """Levels times groups of a plan."""
 
 MOST_NAMED = 50_000

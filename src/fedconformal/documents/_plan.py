@@ -398,7 +398,7 @@ class Plan(AuthoredDocument):
         found = tuple(design.sending.release for design in self.designs)
         return tuple(release for release in found if release is not None) or None
 
-    @property
+    @cached_property
     def to_answer(self) -> tuple[str, ...]:
         """The groups that sites answer for: with privacy, only those that their part of epsilon can serve."""
         private = self.privacy is not None

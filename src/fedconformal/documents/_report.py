@@ -15,6 +15,22 @@ from fedconformal.documents._views import Many, Ranks, one_or_all
 from fedconformal.planning import MOST_NUMBERS
 
 
+def signed_text(plan_digest: str, report_digest: str) -> str:
+    """What a site signs, from digests alone.
+
+    Parameters
+    ----------
+    plan_digest, report_digest : str
+        Of the plan that is answered, and of the report.
+
+    Returns
+    -------
+    str
+        For `is_signature`.
+    """
+    return f"{plan_digest} {report_digest}"
+
+
 class Sent(Part):
     """What a site sends for one confidence level."""
 
@@ -83,6 +99,11 @@ class Report(SignedDocument):
     def _consistent(self) -> Self:
         check_labels([part.label for part in self.parts])
         return self
+
+    @property
+    def signed_text(self) -> str:
+        """What a signature is made of: which plan is answered, and by which report."""
+        return signed_text(self.plan, self.digest)
 
     @cached_property
     def by_label(self) -> Mapping[str | None, ReportPart]:

@@ -1,7 +1,8 @@
 """Ed25519 signatures: who made a document.
 
-A signature is made of the document's digest, and the digest leaves signatures out. So signing changes no
-digest, and whoever knows only the digest of a report can check who sent it, without seeing its numbers.
+A signature is made of the document's digest, and the digest leaves signatures out, so that signing changes no
+digest. That of a report is made of the digests of the plan that it answers and of the report: whoever knows
+these two can check who answered which plan, without seeing any number.
 """
 
 from collections.abc import Mapping
@@ -39,6 +40,11 @@ class SignedDocument(Document):
         signed = type(self)._outside & self.model_fields_set
         plain = self.model_copy(update=dict.fromkeys(signed)) if signed else self
         return super(SignedDocument, plain).canonical()
+
+    @property
+    def signed_text(self) -> str:
+        """What a signature is made of."""
+        return self.digest
 
     def signing(self, public_key: str, signature: str) -> Mapping[str, str]:
         """What changes in the document when it is signed."""
@@ -117,7 +123,7 @@ class SigningKey:
 
     def sign(self, document: Signable) -> Signable:
         """The same plan, report or calibration, signed."""
-        signature = _PREFIX + self._key.sign(document.digest.encode()).hex()
+        signature = _PREFIX + self._key.sign(document.signed_text.encode()).hex()
         return document.model_copy(update=document.signing(self.public_key, signature))
 
 
@@ -136,18 +142,18 @@ def is_signed_by(document: SignedDocument, public_key: str) -> bool:
     bool
         False also where there is no signature.
     """
-    return is_signature(document.signature, document.digest, public_key)
+    return is_signature(document.signature, document.signed_text, public_key)
 
 
-def is_signature(signature: str | None, digest: str, public_key: str) -> bool:
-    """Whether this is a signature, made with this key, of the document with this digest.
+def is_signature(signature: str | None, text: str, public_key: str) -> bool:
+    """Whether this is a signature of this text, made with this key.
 
     Parameters
     ----------
     signature : str or None
         What may be one.
-    digest : str
-        The digest of the document.
+    text : str
+        What was signed: a document's ``signed_text``.
     public_key : str
         As the plan or a policy lists it.
 
@@ -161,7 +167,7 @@ def is_signature(signature: str | None, digest: str, public_key: str) -> bool:
     exceptions = need("cryptography.exceptions", extra="cli")
     key = _ed25519().Ed25519PublicKey.from_public_bytes(bytes.fromhex(public_key.removeprefix(_PREFIX)))
     try:
-        key.verify(bytes.fromhex(signature.removeprefix(_PREFIX)), digest.encode())
+        key.verify(bytes.fromhex(signature.removeprefix(_PREFIX)), text.encode())
     except exceptions.InvalidSignature:
         return False
     return True

@@ -104,14 +104,19 @@ def prepare_answer(
             "a private answer needs ledger and dataset, so that no budget is overspent: give both"
         )
     policy = SitePolicy() if policy is None else policy
+    if not isinstance(policy, SitePolicy):
+        raise TypeError(f"policy must be a SitePolicy, got {policy!r}")
     policy.check_exact(is_exact=epsilon is None, has_ledger=ledger is not None)
     policy.check_author("calibration", calibration.published)
+    policy.check_names(calibration.plan)
     values = flat_scores(scores) if epsilon is None else fill_missing(scores)
-    policy.check_numbers("this calibration", len(calibration.levels), values.size)
+    n_levels = len(calibration.levels)
+    asked = f"this calibration asks for {count(n_levels, 'count')} of your {count(values.size, 'case')}"
+    policy.check_numbers(asked, n_levels, values.size)
     if calibration.label is not None and values.size < policy.min_group:
         raise PolicyError(
             f"{count(values.size, 'case')} of group {calibration.label!r}, and the site's policy says "
-            f"min_group = {policy.min_group}: nothing leaves"
+            f"min_group = {policy.min_group}: min_group = {values.size} would allow it"
         )
     _refuse_unverified(calibration.published)
     # Made before any charge, so that what no document can hold costs nothing.
@@ -126,7 +131,7 @@ def prepare_answer(
 def _refuse_unverified(calibration: Calibration) -> None:
     """Refuse thresholds whose claim does not hold: they may be questions in disguise."""
     for finding in verify(calibration):
-        if finding.holds is False:
+        if not finding.holds:
             raise ValueError(f"this calibration does not verify: {finding.claim} ({finding.found})")
 
 

@@ -7,7 +7,7 @@ from fedconformal.protocol._models import model_digest
 from fedconformal.protocol._plan import InfeasibleWarning, plan
 from fedconformal.protocol._policy import PolicyError, SitePolicy
 from fedconformal.protocol._report import Prepared, prepare, private_bins, report
-from fedconformal.protocol._request import Request
+from fedconformal.protocol._request import Request, admit
 from fedconformal.protocol._scores import flat_numbers, flat_scores
 
 __all__ = [
@@ -18,6 +18,7 @@ __all__ = [
     "RefusedReportsError",
     "Request",
     "SitePolicy",
+    "admit",
     "assumption_sentences",
     "assumptions_of",
     "calibrate",

@@ -24,6 +24,7 @@ from fedconformal.documents import (
 from fedconformal.planning import Block, merged
 from fedconformal.protocol._assumptions import assumptions_of
 from fedconformal.protocol._intake import Intake, Numbers, RefusedReportsError, take_in
+from fedconformal.protocol._request import check_whole
 
 Ballots = Sequence[tuple[float, int]]
 """The numbers that came in at one level, each with its votes."""
@@ -81,8 +82,7 @@ def calibrate(
         raise ValueError(
             "this plan asks for secure aggregation: its answers are summed and calibrated as a histogram"
         )
-    if plan.has_expired():
-        raise ValueError(f"this plan expired at {plan.expires}: nothing is calibrated any more")
+    _check_plan(plan)
     intake = take_in(plan, reports, unreadable=unreadable)
     if on_refused == "raise" and intake.all_refused:
         raise RefusedReportsError(intake.all_refused)
@@ -95,6 +95,12 @@ def calibrate(
         refused=intake.refused,
         assumptions=assumptions_of(plan, max(part.n_missing for part in parts)),
     )
+
+
+def _check_plan(plan: Plan) -> None:
+    check_whole(plan)
+    if plan.has_expired():
+        raise ValueError(f"this plan expired at {plan.expires}: nothing is calibrated any more")
 
 
 def _received(plan: Plan, report: Report) -> Received:
@@ -208,8 +214,7 @@ def calibrate_histogram(plan: Plan, histogram: ArrayLike) -> Calibration:
         raise ValueError("a histogram goes with a private plan without groups")
     if plan.keys is not None:
         raise ValueError("this plan asks for signed reports, and nobody signs a sum")
-    if plan.has_expired():
-        raise ValueError(f"this plan expired at {plan.expires}: nothing is calibrated any more")
+    _check_plan(plan)
     if plan.max_faulty:
         raise ValueError(
             f"a histogram goes with max_faulty = 0, got {plan.max_faulty}: in a sum of vectors one site can "

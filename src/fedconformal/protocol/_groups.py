@@ -28,6 +28,8 @@ def asked_in_group(sizes: Any, n_sites: int | None, names: list[str] | None, few
     """The sites of one group, without those that have too few of its points to send anything."""
     several = isinstance(sizes, Iterable) and not isinstance(sizes, (str, bytes))
     if not several:
+        if _is_below(sizes, fewest):
+            raise ValueError(f"no site has {fewest} points of it (min_group = {fewest})")
         return Asked.of(n_sites, sizes, names)
     if names is not None and not isinstance(sizes, Mapping):
         listing = list(sizes)

@@ -11,6 +11,9 @@ Numbers = dict[str, ReportPart]
 """What each site sent for one group, by site."""
 
 
+_MOST_LISTED = 100
+
+
 class RefusedReportsError(ValueError):
     """Reports that do not answer the plan.
 
@@ -22,8 +25,9 @@ class RefusedReportsError(ValueError):
 
     def __init__(self, refused: Sequence[Refusal]) -> None:
         self.refused = tuple(refused)
-        listed = "; ".join(f"{refusal.source}: {refusal.reason}" for refusal in refused)
-        super().__init__(f"nothing was calibrated, {len(refused)} refused: {listed}")
+        listed = "; ".join(f"{refusal.source}: {refusal.reason}" for refusal in refused[:_MOST_LISTED])
+        more = f"; and {len(refused) - _MOST_LISTED:,} more" if len(refused) > _MOST_LISTED else ""
+        super().__init__(f"nothing was calibrated, {len(refused)} refused: {listed}{more}")
 
 
 @dataclass(frozen=True)

@@ -337,7 +337,7 @@ def _group_parts(
     for label in sorted(sizes):
         try:
             if isinstance(sizes[label], Plan):
-                parts.append(_part_of(sizes[label], label, privacy))
+                parts.append(_part_of(sizes[label], label, privacy, fewest))
                 continue
             asked = asked_in_group(sizes[label], n_sites, names, fewest)
             parts.append(_part(asked, wishes, parts_of_epsilon[label], label))
@@ -360,12 +360,16 @@ def _common_score(rule: ScoreRule | None, groups: Any) -> ScoreRule | None:
     return given[0] if given else None
 
 
-def _part_of(ready: Plan, label: str, privacy: Privacy | None) -> PlanPart:
+def _part_of(ready: Plan, label: str, privacy: Privacy | None, fewest: int) -> PlanPart:
     """The plan that somebody made for one group, as a part of the whole."""
     if privacy is not None or ready.privacy is not None:
         raise ValueError("privacy is split over groups given by their sizes, not over ready plans")
     if ready.keys is not None:
         raise ValueError("the keys belong to the whole plan, not to the plan of one group")
+    if (ready.round, ready.model, ready.expires) != (None, None, None):
+        raise ValueError("round, model and expires belong to the whole plan, not to the plan of one group")
+    if any(block.n < fewest for block in ready.part.blocks or ()):
+        raise ValueError(f"every site needs {fewest} points of it (min_group = {fewest})")
     fields = {name: getattr(ready.part, name) for name in PlanPart.model_fields}
     return PlanPart(**{**fields, "label": label})
 

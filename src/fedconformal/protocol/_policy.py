@@ -1,7 +1,7 @@
 """What a site lets out, whoever wrote the plan."""
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from fractions import Fraction
 from pathlib import Path
@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Self
 from fedconformal import _validation
 from fedconformal._text import quoted
 from fedconformal.documents import Plan, check_public_key, is_signed_by
+from fedconformal.privacy import exact_text
 
 _USUAL, _MOST_USUAL, _ONE_IN = 10, 100, 20
 """Without a policy: ten numbers in a message, or one in twenty scores if that is more, at most a hundred."""
@@ -150,15 +151,15 @@ class SitePolicy:
             return self.max_numbers
         return min(_MOST_USUAL, max(_USUAL, n // _ONE_IN))
 
-    def check_numbers(self, what: str, numbers: int, n: int) -> None:
+    def check_numbers(self, asked: str, numbers: int, n: int) -> None:
         """Refuse a message that holds too many numbers.
 
         Parameters
         ----------
-        what : str
-            What asks for them.
+        asked : str
+            What asks for how many, in words.
         numbers, n : int
-            How many of how many scores it asks for.
+            How many numbers, about how many of the site's scores.
 
         Raises
         ------
@@ -167,8 +168,8 @@ class SitePolicy:
         """
         if numbers > self.numbers_of(n):
             raise PolicyError(
-                f"{what} asks for {numbers:,} of your {n:,} scores, and the site's policy lets "
-                f"{self.numbers_of(n):,} out: max_numbers = {numbers} would allow it"
+                f"{asked}, and the site's policy lets {self.numbers_of(n):,} out: "
+                f"max_numbers = {numbers} would allow it"
             )
 
     def check_plan(self, plan: Plan, *, has_ledger: bool) -> None:
@@ -188,6 +189,16 @@ class SitePolicy:
         """
         self.check_author("plan", plan)
         self.check_exact(is_exact=plan.privacy is None, has_ledger=has_ledger)
+        self.check_names(plan)
+
+    def check_names(self, plan: Plan) -> None:
+        """Refuse a plan whose score or promise the site does not take part in.
+
+        Parameters
+        ----------
+        plan : Plan
+            The plan.
+        """
         score = None if plan.score is None else plan.score.name
         self._check_named("scores", "scores by", [score])
         self._check_named("promises", "makes the promise", [part.promise for part in plan.parts])
@@ -241,8 +252,8 @@ class SitePolicy:
         """
         if self.max_epsilon is not None and epsilon > Fraction(str(self.max_epsilon)):
             raise PolicyError(
-                f"this answer would cost epsilon {float(epsilon):g}, and the site's policy allows "
-                f"{self.max_epsilon:g}: max_epsilon = {float(epsilon):g} would allow it"
+                f"this answer would cost epsilon {exact_text(epsilon)}, and the site's policy allows "
+                f"{self.max_epsilon!r}: max_epsilon = {exact_text(epsilon)} would allow it"
             )
 
     def _check_named(self, field: str, verb: str, names: list[str | None]) -> None:
@@ -252,16 +263,20 @@ class SitePolicy:
         for name in names:
             if name not in allowed:
                 said = "names none" if name is None else f"{verb} {name!r}"
-                wanted = quoted(sorted({*allowed, name} - {None}))
+                wanted = [*allowed, *([] if name is None else [name])]
                 raise PolicyError(
-                    f"this plan {said}, and the site's policy allows {quoted(allowed)} alone: {field} with "
-                    f"{wanted} would allow it"
+                    f"this plan {said}, and the site's policy allows {quoted(allowed)} alone: "
+                    f"{field} = {wanted} would allow it"
                 )
 
 
 def _names(field: str, given: Any) -> tuple[str, ...] | None:
     if given is None:
         return None
-    if isinstance(given, str) or not all(isinstance(name, str) for name in given):
+    if (
+        isinstance(given, str)
+        or not isinstance(given, Iterable)
+        or not all(isinstance(name, str) for name in given)
+    ):
         raise TypeError(f"{field} must be a list of names, got {given!r}")
     return tuple(given)

@@ -15,7 +15,7 @@ from fedconformal.documents import Plan, Report, ReportPart, Sent, SigningKey, u
 from fedconformal.privacy import Ledger, fingerprint
 from fedconformal.protocol._models import Model, check_model
 from fedconformal.protocol._policy import SitePolicy
-from fedconformal.protocol._request import Request, Sizes, of_group, ranks_of, request_of
+from fedconformal.protocol._request import Request, Sizes, admit, of_group, ranks_of, request_of
 from fedconformal.protocol._scores import Scores, flat_numbers, flat_scores
 
 Parts = Mapping[str | None, Scores]
@@ -144,6 +144,7 @@ def prepare(
     policy = SitePolicy() if policy is None else policy
     if not isinstance(policy, SitePolicy):
         raise TypeError(f"policy must be a SitePolicy, got {policy!r}")
+    admit(plan, policy=policy, has_ledger=ledger is not None or dataset is not None)
     check_model(plan, model)
     flat = flat_scores if plan.privacy is None else flat_numbers
     parts = _by_group(plan, flat(scores), groups)
@@ -248,6 +249,7 @@ class Prepared:
         """
         if key is not None and not isinstance(key, SigningKey):
             raise TypeError(f"key must be a SigningKey, got {key!r}")
+        admit(self.plan, policy=self.policy, has_ledger=self._has_ledger)  # it may have expired meanwhile
         private = self.plan.privacy
         if private is None:
             self._record()
@@ -287,6 +289,10 @@ class Prepared:
             raise ValueError(f"the ledger's answer to this plan is for other groups: {others}")
         return bins
 
+    @property
+    def _has_ledger(self) -> bool:
+        return self._ledger is not None or self._dataset is not None
+
     def _asked(self) -> list[tuple[str | None, Scores]]:
         """The scores of each group that is answered for."""
         return [(label, self._parts[label]) for label in self._allowed.sizes]
@@ -323,7 +329,7 @@ class Prepared:
             self._dataset,
             plan_digest=self.plan.digest,
             site=self.site,
-            numbers=self._allowed.numbers,
+            numbers=self._allowed.counted,
             data_fingerprint=self._fingerprint,
             most=self.policy.max_answers,
         )

@@ -7,7 +7,7 @@ from fractions import Fraction
 from fedconformal._text import count, quoted
 from fedconformal.documents import Plan, check_site_name
 from fedconformal.privacy import exact_text
-from fedconformal.protocol._policy import SitePolicy
+from fedconformal.protocol._policy import PolicyError, SitePolicy
 
 Sizes = Mapping[str | None, int]
 """How many scores a site has in each group, under None where there are no groups."""
@@ -25,7 +25,9 @@ class Request:
     held_back : tuple of str
         Groups for which nothing is sent, as the site has too few points of them.
     numbers : int
-        How many numbers leave.
+        How many scores leave, or how many bins.
+    counted : int
+        How many numbers these are for the site's policy: one at least for every group, whose size leaves.
     epsilon : Fraction or None
         What the answer costs, or cost when it was first given; None if it is exact.
     left : Fraction or None
@@ -37,6 +39,7 @@ class Request:
     sizes: Sizes
     held_back: tuple[str, ...]
     numbers: int
+    counted: int
     epsilon: Fraction | None
     left: Fraction | None = None
     is_repeated: bool = False
@@ -57,7 +60,7 @@ class Request:
             drawn = "one bin" if self.numbers == 1 else f"{self.numbers:,} bins"
             asked = f"This plan asks for {drawn}{groups}, drawn at random, and {self._cost}."
         if self.held_back:
-            asked += f" Nothing is sent for {quoted(self.held_back)}: too few of your cases are in it."
+            asked += f" Nothing is sent for {quoted(self.held_back)}: you have too few of these cases."
         return asked
 
     @property
@@ -97,18 +100,57 @@ def request_of(plan: Plan, sizes: Sizes, *, site: str, policy: SitePolicy, has_l
         If the plan has expired, or does not ask this site.
     """
     check_site_name(site)
-    if plan.has_expired():
-        raise ValueError(f"this plan expired at {plan.expires}: it is not answered any more")
-    policy.check_plan(plan, has_ledger=has_ledger)
+    admit(plan, policy=policy, has_ledger=has_ledger)
     held_back = tuple(label for label, n in sizes.items() if label is not None and n < policy.min_group)
     enough = {label: n for label, n in sizes.items() if label not in held_back}
+    if not enough:
+        raise PolicyError(
+            f"nothing is sent: this site has fewer than {policy.min_group} points of every group; "
+            f"min_group = {max(sizes.values(), default=1)} would allow it"
+        )
     answered = _answered(plan, _expected(plan, enough, site), site)
-    numbers = sum(_n_numbers(plan, label, n, site) for label, n in answered.items())
-    policy.check_numbers("this plan", numbers, sum(sizes.values()))
+    numbers = {label: _n_numbers(plan, label, n, site) for label, n in answered.items()}
+    # How many points a group has leaves too, even where no score does.
+    counted, n_points = sum(max(1, number) for number in numbers.values()), sum(answered.values())
+    what = f"{counted:,} of your {n_points:,} scores" if plan.privacy is None else count(counted, "bin")
+    policy.check_numbers(f"this plan asks for {what}", counted, n_points)
     cost = _cost_of(plan, answered)
     if cost is not None:
         policy.check_epsilon(cost)
-    return Request(answered, held_back, numbers, cost)
+    return Request(answered, held_back, sum(numbers.values()), counted, cost)
+
+
+def admit(plan: Plan, *, policy: SitePolicy, has_ledger: bool) -> None:
+    """Refuse a plan that this site does not answer, before any score is read or computed.
+
+    Parameters
+    ----------
+    plan : Plan
+        The plan to answer.
+    policy : SitePolicy
+        What the site lets out.
+    has_ledger : bool
+        Whether a ledger or a data set was given to charge.
+
+    Raises
+    ------
+    PolicyError
+        If the policy does not allow it.
+    ValueError
+        If the plan is only a part of one, has expired, or carries a signature that is none.
+    """
+    check_whole(plan)
+    if plan.has_expired():
+        raise ValueError(f"this plan expired at {plan.expires}: it is not answered any more")
+    policy.check_plan(plan, has_ledger=has_ledger)
+
+
+def check_whole(plan: Plan) -> None:
+    """Refuse one group of a plan, and a plan whose signature is not that of the key it names."""
+    if plan.answered_digest != plan.digest:
+        raise ValueError("this is one group of a plan: the whole plan is answered, and calibrated")
+    if (plan.signature is not None or plan.signer is not None) and not plan.is_signed:
+        raise ValueError("the signature of this plan is not that of the key it names")
 
 
 def of_group(plan: Plan, label: str | None) -> Plan:
@@ -139,7 +181,7 @@ def _expected(plan: Plan, sizes: Sizes, site: str) -> Sizes:
 def _answered(plan: Plan, sizes: Sizes, site: str) -> Sizes:
     """The groups that are answered for: an infinite threshold is not worth any epsilon."""
     if not sizes:
-        raise ValueError("nothing is sent: this site has too few points of every group")
+        raise ValueError(f"the plan does not ask site {site!r} for any group that it has points of")
     if plan.privacy is None:
         asked = {label: n for label, n in sizes.items() if any(ranks_of(plan, label, n, site))}
         if not asked:

@@ -74,16 +74,20 @@ def answer(
     stage = Failure.PLAN
     try:
         plan = unpack_plan(packed)
+        stage = Failure.REPORT
+        who = site(plan)
+        policy = SitePolicy() if who.policy is None else who.policy
+        has_ledger = who.ledger is not None or who.dataset is not None
+        protocol.admit(plan, policy=policy, has_ledger=has_ledger)
         stage = Failure.SCORES
         values, groups = _scores_and_groups(plan, scores(plan))
         stage = Failure.REPORT
-        who = site(plan)
         prepared = protocol.prepare(
             plan,
             values,
             groups=groups,
             site=who.name,
-            policy=who.policy,
+            policy=policy,
             ledger=who.ledger,
             dataset=who.dataset,
             **_model(plan, model),

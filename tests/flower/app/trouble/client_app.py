@@ -32,8 +32,14 @@ def scores(context: Context):
     return np.random.default_rng(seed).random(200)
 
 
-def ledger(context: Context) -> Ledger:
-    return Ledger(Path(context.run_config["ledgers"]) / name(context))
+def ledger(context: Context) -> Ledger | None:
+    """The site's account, in runs that have some."""
+    folder = context.run_config["ledgers"]
+    return Ledger(Path(folder) / name(context)) if folder else None
 
 
-add_conformal(app, scores, site=name, ledger=ledger, dataset=lambda context: "scores")
+def dataset(context: Context) -> str | None:
+    return "scores" if context.run_config["ledgers"] else None
+
+
+add_conformal(app, scores, site=name, ledger=ledger, dataset=dataset)
