@@ -228,7 +228,7 @@ class TestPrivate:
             fc.calibrate_histogram(plan, 5 * np.eye(len(BINS.edges), dtype=int)[3])
         content = json.loads(plan.to_json())
         content["privacy"]["one_hot"] = True
-        with pytest.raises(fc.DocumentError, match="max_faulty must be 0 with one-hot vectors"):
+        with pytest.raises(fc.DocumentError, match="max_faulty must be 0 with one-hot sums"):
             fc.Plan.from_json(json.dumps(content))
 
     def test_signatures_and_sums_do_not_go_together(self):

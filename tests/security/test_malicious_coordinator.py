@@ -189,7 +189,7 @@ def test_how_many_points_a_group_has_is_a_number_too():
         local_ranks="paper",
         on_infeasible="ignore",
     )
-    with pytest.raises(fc.PolicyError, match="asks for 50 of your 500 scores, .* lets 25 out"):
+    with pytest.raises(fc.PolicyError, match=r"asks for 50 of your 500 scores, .* lets 25 out"):
         fc.report(plan, SCORES, site="A", groups=labels)
 
 

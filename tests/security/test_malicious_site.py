@@ -108,7 +108,7 @@ class TestHistograms:
             fc.Plan.from_json(plan.model_copy(update={"parts": (part,)}).to_json())
 
     def test_nor_where_a_sum_is_only_possible(self):
-        """Whether or not the plan demands sums: a sum counts for it, and one site could have made all of it."""
+        """Whether or not the plan demands sums: one site could have made all of it."""
         privacy = fc.Privacy(epsilon=4.0, bins=fc.Bins.uniform(0, 1, 20))
         plan = fc.plan(n_sites=7, n_points=200, privacy=privacy, max_faulty=1)
         votes = np.zeros(20, dtype=int)
