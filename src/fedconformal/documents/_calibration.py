@@ -14,7 +14,7 @@ from pydantic import Field, StringConstraints, model_validator
 from fedconformal._typing import Floats
 from fedconformal.documents._base import LARGEST_N, Digest, Document, Extended, Part, SiteName
 from fedconformal.documents._labels import Label, check_labels, unique_labels, warn_of_unknown
-from fedconformal.documents._plan import ONE_SUM, Plan
+from fedconformal.documents._plan import Plan
 from fedconformal.documents._plan_parts import Advice, Probability
 from fedconformal.documents._views import Ranks, Weights, canonical_weights, one_or_all, votes_of
 from fedconformal.laws import CoverageLaw
@@ -191,7 +191,7 @@ class Calibration(Document):
         for block in plan.blocks or ():
             planned[(block.n, block.ranks)] += block.count
         if plan.max_faulty:
-            raise ValueError(f"max_faulty must be 0 with aggregated answers: {ONE_SUM}")
+            raise ValueError("max_faulty must be 0 with one-hot sums, where one site could cast every vote")
         if plan.privacy is None or any(planned[kind] < count for kind, count in part.kinds.items()):
             raise ValueError("aggregated answers must be those of a private plan's sites")
 

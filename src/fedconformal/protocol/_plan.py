@@ -419,11 +419,6 @@ def _check_private_sites(privacy: Privacy, asked: Asked, wishes: _Wishes) -> Non
         raise ValueError("privacy needs n_points: the noise depends on how many scores each site has")
     if any(share is not None for share in wishes.shares):
         raise ValueError("local_ranks does not go with privacy: private sites aim at one common quantile")
-    if privacy.one_hot and wishes.max_faulty:
-        raise ValueError(
-            f"max_faulty must be 0 with one-hot vectors, got {wishes.max_faulty}: in a sum of vectors one "
-            "site can cast every vote"
-        )
     release = privacy.release()
     release.analysis.check(
         mechanism=release.mechanism,
