@@ -138,6 +138,6 @@ def test_ranks_that_are_seen_are_those_for_which_the_draws_are_enough(draws, m):
 
 
 def test_the_largest_of_very_many_releases_is_not_judged():
-    """8,192 draws say nothing of the largest of 10,000 releases, so that it is not preferred by mistake."""
+    """A few thousand draws say nothing of the largest of 10,000 releases, which must not seem the best."""
     plan = fc.plan(10_000, 1000, privacy=fc.Privacy(epsilon=1.0, bins=fc.Bins.uniform(0, 1, 100)))
     assert 20 < plan.server_rank < 9_980

@@ -81,6 +81,18 @@ class TestExpectedCost:
         assert {cost.without for cost in costs} == {CoverageLaw(5, 100, 92, 3).mean()}
         assert [cost.expected for cost in costs] == [design.expected_law().mean() for design in TWO.designs]
         assert costs[0].expected < costs[1].expected
+        assert [cost.error for cost in costs] == [design.expected_law().error for design in TWO.designs]
+
+    def test_scores_may_have_a_shape_or_be_a_public_sample(self):
+        (design,) = ONE.designs
+        for scores, masses in (
+            ("uniform", np.full(10, 0.1)),
+            ([0.05, 0.55, 0.55, 7.0], np.array([1, 0, 0, 0, 0, 2, 0, 0, 0, 1]) / 4),
+        ):
+            (cost,) = privacy.expected_cost(ONE, scores)
+            assert cost.expected == pytest.approx(design.expected_law(masses).mean(), abs=1e-12)
+        with pytest.raises(ValueError, match="scores must be one of"):
+            privacy.expected_cost(ONE, "square")
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,6 @@
 """The server's whole job: reports in, thresholds out."""
 
 import itertools
-import json
 import math
 
 import numpy as np

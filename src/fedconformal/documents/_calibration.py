@@ -22,7 +22,7 @@ from fedconformal.documents._ceilings import (
     Ceiling,
 )
 from fedconformal.documents._labels import Label, check_labels, unique_labels, warn_of_unknown
-from fedconformal.documents._plan import ONE_SUM, Plan
+from fedconformal.documents._plan import Plan
 from fedconformal.documents._plan_parts import Advice, Probability
 from fedconformal.documents._report import signed_text
 from fedconformal.documents._signing import AuthoredDocument, Signature, is_signature
@@ -209,7 +209,7 @@ class Calibration(AuthoredDocument):
         for block in plan.blocks or ():
             planned[(block.n, block.ranks)] += block.count
         if plan.max_faulty:
-            raise ValueError(f"max_faulty must be 0 with aggregated answers: {ONE_SUM}")
+            raise ValueError("max_faulty must be 0 with one-hot sums, where one site could cast every vote")
         if plan.privacy is None or any(planned[kind] < count for kind, count in part.kinds.items()):
             raise ValueError("aggregated answers must be those of a private plan's sites")
 

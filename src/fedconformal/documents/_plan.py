@@ -47,9 +47,6 @@ from fedconformal.planning import (
 from fedconformal.planning import Advice as PlannedAdvice
 from fedconformal.privacy import ANALYSES, MECHANISMS, Bins, PrivateRelease
 
-ONE_SUM = "in a sum of vectors one site can cast every vote"
-"""Why faulty sites cannot be borne in a sum."""
-
 
 class Plan(AuthoredDocument):
     """What everybody agrees on before any score is looked at.
@@ -94,8 +91,6 @@ class Plan(AuthoredDocument):
         for part in self.parts:
             if any((self.privacy is None) != (level.quantile is None) for level in part.levels):
                 raise ValueError("every level has a quantile if the plan is private, and none otherwise")
-            if self.privacy is not None and self.privacy.one_hot and part.max_faulty:
-                raise ValueError(f"max_faulty must be 0 with one-hot vectors: {ONE_SUM}")
             if part.blocks is None and self.privacy is not None:
                 raise ValueError("a private plan needs the sizes of the sites")
             if self.privacy is not None:

@@ -34,6 +34,7 @@ from fedconformal.privacy import (
 
 _FINEST = 500  # sites of different sizes aim at no coarser steps than one over this
 _LARGEST_N = 100_000  # of an advice
+_SEARCH_DRAWS = 8192  # while aims are compared, and the luck of the draw is the same for all
 _SEARCHED = 1  # the seed of draws by which aims are chosen, which are not those by which they are judged
 
 NO_PLAN = Fraction(999, 1000)
@@ -266,7 +267,8 @@ class PrivateSearch:
 
     @cached_property
     def _releases(self) -> list[Releases]:
-        spread, most = even(self.release.n_bins), self.draws // self.sizes.size
+        most = min(self.draws, _SEARCH_DRAWS) // self.sizes.size
+        spread = even(self.release.n_bins)
         return [Releases(n, spread, self.release, _SEARCHED, most) for n in self.sizes.tolist()]
 
     def expected(self, aim: Aim, k: int) -> tuple[float, float]:

@@ -21,6 +21,7 @@ from fedconformal.privacy._tabulated import Tabulated
 
 _MOST_CELLS = 4_000  # bins of all histograms up to which every histogram is gone through
 _DRAWN_CELLS = 2_000_000  # bins of all histograms that are drawn, at the most
+_CHEAP_CELLS = 300_000  # that are drawn in any case, unless that is too many histograms
 _BLOCK = 16_384  # bins of histograms that stay in the processor's cache
 _ERROR = 0.0005  # the standard error of a site's coverage that is aimed at
 _SEED = 20230711
@@ -28,7 +29,7 @@ _STEP = 1e-4  # of a numerical derivative
 
 FEWEST_DRAWS = 512
 """Histograms that are drawn at the least, for each size of site."""
-MOST_DRAWS = 8192
+MOST_DRAWS = 32_768
 """Histograms that are drawn at the most."""
 
 _IN_TAIL = 16  # draws that should lie beyond the release that is kept
@@ -158,7 +159,7 @@ class Releases:
         noise = (math.log(self.masses.size) + 2) / float(self.release.epsilon) / self.n
         wanted = ((0.3 / math.sqrt(self.n) + noise + float(self.masses.max()) / 2) / _ERROR) ** 2
         most = min(self.most, max(_DRAWN_CELLS // self.masses.size, FEWEST_DRAWS))
-        return int(min(max(wanted, self.fewest), most))
+        return int(min(max(wanted, self.fewest, _CHEAP_CELLS // self.masses.size), most))
 
     @cached_property
     def _chances(self) -> Floats:

@@ -26,8 +26,9 @@ class Privacy:
         ``"permute-and-flip"``, ``"exponential"`` (the paper's Algorithm 2) or one that was registered. None
         (default) is permute-and-flip, or what the analysis asks for.
     analysis : str
-        ``"tight"`` (default): no more noise than it takes, and a law of the private threshold with no union
-        bound. ``"paper"``: Algorithm 3 to the letter, for equal sites and the marginal criterion. Or one that
+        ``"tight"`` (default): errors with free slopes, no more noise than it takes, and a law of the private
+        threshold with no union bound. ``"paper"``: Algorithms 2 and 3 to the letter, for equal sites and the
+        marginal criterion. Or one that
         was registered.
     one_hot : bool
         Whether only the sum of all sites' one-hot vectors may be calibrated (secure aggregation).
@@ -61,7 +62,7 @@ class Privacy:
         analysis.check(mechanism=self._mechanism(analysis))
 
     def release(self, n_levels: int = 1) -> PrivateRelease:
-        """What each site does for each of some levels; its quantile is still to be found.
+        """What each site does for each of some levels; its aim is still to be found.
 
         Parameters
         ----------

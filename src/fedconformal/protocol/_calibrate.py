@@ -212,14 +212,13 @@ def calibrate_histogram(plan: Plan, histogram: ArrayLike) -> Calibration:
     """
     if plan.bins is None or plan.is_grouped or plan.blocks is None:
         raise ValueError("a histogram goes with a private plan without groups")
-    if plan.keys is not None:
-        raise ValueError("this plan asks for signed reports, and nobody signs a sum")
     _check_plan(plan)
     if plan.max_faulty:
         raise ValueError(
-            f"a histogram goes with max_faulty = 0, got {plan.max_faulty}: in a sum of vectors one site can "
-            "cast every vote"
+            f"a histogram goes with max_faulty = 0, got {plan.max_faulty}: one site could cast every vote"
         )
+    if plan.keys is not None:
+        raise ValueError("this plan asks for signed reports, and nobody signs a sum")
     sums = _checked_histogram(plan, histogram)
     m, planned = int(sums[0].sum()), plan.n_sites or 0
     if m == planned:
