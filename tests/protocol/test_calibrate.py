@@ -1,6 +1,7 @@
 """The server's whole job: reports in, thresholds out."""
 
 import itertools
+import json
 import math
 
 import numpy as np

@@ -208,8 +208,6 @@ class Calibration(AuthoredDocument):
         planned: Counter[tuple[int, tuple[Ranks, ...]]] = Counter()
         for block in plan.blocks or ():
             planned[(block.n, block.ranks)] += block.count
-        if plan.max_faulty:
-            raise ValueError("max_faulty must be 0 with one-hot sums, where one site could cast every vote")
         if plan.privacy is None or any(planned[kind] < count for kind, count in part.kinds.items()):
             raise ValueError("aggregated answers must be those of a private plan's sites")
 
