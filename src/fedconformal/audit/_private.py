@@ -11,10 +11,10 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property
 from typing import Self
 
 import numpy as np
+from scipy import special
 
 from fedconformal._typing import Floats
 from fedconformal.audit._effort import UncountableError
@@ -23,6 +23,7 @@ from fedconformal.documents import Calibration, Level
 PRIVATE_ERROR = 1e-9
 """Of the recount of a private law."""
 
+_LARGEST_EXPONENT = 700.0  # where a bad bin is as good as certain, without an overflow
 _MOST_POINTS = 2_000_000  # at sites of different sizes
 _MOST_STEPS = 30_000_000  # sites times votes
 
@@ -33,16 +34,16 @@ class Errors:
 
     Attributes
     ----------
-    bad : list of int
+    bad : array of float
         The least error of a bin with fewer than r scores up to its edge, r = 1..n.
-    good : list of int
+    good : array of float
         The largest error of the bin that holds the r-th smallest score, r = 1..n.
     width : int
         Scale of the noise times epsilon.
     """
 
-    bad: list[int]
-    good: list[int]
+    bad: Floats
+    good: Floats
     width: int
 
 
@@ -51,16 +52,15 @@ def free_slopes(n: int, quantile: Fraction, slope: Fraction) -> Errors:
     t = math.ceil(quantile * n)
     v = slope.numerator
     u = slope.denominator - v
-    bad = [max(v * (t - r + 1), 0) for r in range(1, n + 1)]
-    return Errors(bad, [max(u * (r - t), v * (t - r), 0) for r in range(1, n + 1)], u + v)
+    above = np.arange(1.0, n + 1) - t
+    return Errors(np.maximum(v * (1 - above), 0.0), np.maximum(u * above, -v * above), u + v)
 
 
 def papers_errors(n: int, quantile: Fraction) -> Errors:
     """Algorithm 2, with its own scale."""
     a, d = quantile.numerator, quantile.denominator
-    bad = [a * (n - r + 1) for r in range(1, n + 1)]
-    good = [max((r - 1) * (d - a), (n - r) * a) for r in range(1, n + 1)]
-    return Errors(bad, good, 2 * max(a, d - a))
+    r = np.arange(1.0, n + 1)
+    return Errors(a * (n - r + 1), np.maximum((r - 1) * (d - a), (n - r) * a), 2 * max(a, d - a))
 
 
 def _errors(analysis: str, level: Level) -> Callable[[int], Errors] | None:
@@ -107,9 +107,9 @@ _MECHANISMS: dict[str, Callable[[Floats, int], Floats]] = {
 
 def rank_bound(errors: Errors, n_bins: int, epsilon: Fraction, mechanism: str) -> Floats:
     """P(fewer than r scores are at most what is released), r = 1..n+1, at most, for every data set."""
-    least = np.minimum.accumulate(np.array(errors.good[::-1], dtype=float))[::-1]
+    least = np.minimum.accumulate(errors.good[::-1])[::-1]
     with np.errstate(over="ignore"):
-        odds = np.exp((least - np.array(errors.bad, dtype=float)) * float(epsilon / errors.width))
+        odds = np.exp(np.minimum((least - errors.bad) * float(epsilon / errors.width), _LARGEST_EXPONENT))
     bound = np.minimum(_MECHANISMS[mechanism](odds, n_bins) * (1 + 1e-11), 1.0)
     return np.append(np.maximum.accumulate(bound), 1.0)
 
@@ -165,20 +165,12 @@ class PrivateRecount:
         """The law of a site's own report, for each size, and how many sites have it."""
         return [(replace(self, kinds=((tail, 1),), votes=1), count) for tail, count in self.kinds]
 
-    @cached_property
-    def _choose(self) -> list[Floats]:
-        """Logarithms of binomial coefficients, for each size."""
-        return [
-            np.array([math.lgamma(n + 1) - math.lgamma(x + 1) - math.lgamma(n - x + 1) for x in range(n + 1)])
-            for n in (tail.size - 1 for tail, _ in self.kinds)
-        ]
-
     def cdf(self, c: Floats) -> Floats:
         """P(coverage <= c), at most, by adding one site after the other to the law of the count."""
         needed = self.votes - self.max_faulty
         columns: list[Floats] = []
-        for (tail, count), choose in zip(self.kinds, self._choose, strict=True):
-            columns += [_below(tail, choose, c)] * count
+        for tail, count in self.kinds:
+            columns += [_below(tail, c)] * count
         law = np.zeros((needed + 1, c.size))
         law[0] = 1.0
         for row in np.sort(np.stack(columns), axis=0)[self.max_faulty :]:
@@ -194,17 +186,24 @@ class PrivateRecount:
         return 1.0 - _integral(self.cdf)
 
 
-def _below(tail: Floats, choose: Floats, c: Floats) -> Floats:
-    """Probability that a private site lies below c: over how many of its scores do."""
+def _below(tail: Floats, c: Floats) -> Floats:
+    """Probability that a private site lies below c: over how many of its scores do.
+
+    Only counts within twelve standard deviations of their mean, and fifty more, are added up: the others have
+    a probability below 1e-30 together, by Bernstein's inequality.
+    """
     n = tail.size - 1
-    counts = np.arange(n + 1)
     out = np.empty(c.size)
     for j, value in enumerate(c):
         if not 0 < value < 1:
             out[j] = tail[0] if value <= 0 else 1.0
             continue
-        masses = np.exp(choose + counts * math.log(value) + (n - counts) * math.log1p(-value))
-        out[j] = float(masses @ tail) / float(masses.sum())
+        reach = 12 * math.sqrt(n * value * (1 - value)) + 50
+        counts = np.arange(max(0, math.floor(n * value - reach)), min(n, math.ceil(n * value + reach)) + 1)
+        heights = counts * math.log(value) + (n - counts) * math.log1p(-value)
+        heights -= special.gammaln(counts + 1.0) + special.gammaln(n - counts + 1.0)
+        masses = np.exp(heights - heights.max())
+        out[j] = float(masses @ tail[counts]) / float(masses.sum())
     return out
 
 
