@@ -6,6 +6,7 @@ enforces, and prints what it found.
 
 import math
 import sys
+from fractions import Fraction
 
 import fedconformal as fc
 from fedconformal.documents import (
@@ -74,7 +75,7 @@ def calibration(sizes, *, levels=(0.9,), numbers=1, weights=None, part=0.6, **op
 
 def summed(count, n, *, levels=(0.9,), edges=100, epsilon=1.0):
     """Private sites whose answers were added up: the file does not grow with their number."""
-    aimed = tuple(ranks_at(n, level) for level in levels)
+    aimed = ((math.ceil(n * Fraction(19, 20)),),) * len(levels)
     privacy = PrivacyRule(
         epsilon=epsilon,
         mechanism="permute-and-flip",
@@ -83,7 +84,8 @@ def summed(count, n, *, levels=(0.9,), edges=100, epsilon=1.0):
         one_hot=True,
     )
     planned = tuple(
-        Level(confidence_level=level, server_rank=count // 2, quantile="19/20") for level in levels
+        Level(confidence_level=level, server_rank=count // 2, quantile="19/20", slope="7/10")
+        for level in levels
     )
     block = PlanBlock(count=count, n=n, ranks=aimed)
     plan = Plan(

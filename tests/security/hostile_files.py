@@ -45,10 +45,10 @@ def _open_plan(**fields):
 
 
 def _private(n_levels, n_edges, **fields):
-    levels = [_level(i / 10, server_rank=1, quantile="1/2") for i in range(n_levels)]
+    levels = [_level(i / 10, server_rank=1, quantile="1/2", slope="7/10") for i in range(n_levels)]
     rule = {"epsilon": 1.0, "mechanism": "exponential", "analysis": "tight"}
     return {
-        "parts": [_part(levels=levels, blocks=[{"count": 5, "n": 40, "ranks": [[21]] * n_levels}])],
+        "parts": [_part(levels=levels, blocks=[{"count": 5, "n": 40, "ranks": [[20]] * n_levels}])],
         "privacy": {**rule, "edges": [float(i) for i in range(n_edges)], **fields},
     }
 
@@ -61,11 +61,11 @@ def _aggregated(count):
         "edges": [1.0, 2.0],
         "one_hot": True,
     }
-    sites, rank = {"count": count, "n": 100, "ranks": [[91]]}, count // 2 + 1
+    sites, rank = {"count": count, "n": 100, "ranks": [[90]]}, count // 2 + 1
     plan = {
         "format": "fedconformal/plan",
         "version": 1,
-        "parts": [_part(levels=[_level(server_rank=rank, quantile="9/10")], blocks=[sites])],
+        "parts": [_part(levels=[_level(server_rank=rank, quantile="9/10", slope="7/10")], blocks=[sites])],
         "privacy": rule,
     }
     found = {"levels": [_level(server_rank=rank, threshold=2.0)], "aggregated": [sites]}
@@ -105,7 +105,7 @@ def files():
         "plan-groups-read": _document(
             "plan",
             parts=[
-                _part(label=f"{g:04}", levels=[_level(i, share="1/2") for i in range(10)])
+                _part(label=f"{g:04}", levels=[_level(i, share="1/2") for i in range(2)])
                 for g in range(1000)
             ],
         ),

@@ -108,7 +108,7 @@ def with_groups():
 
 def summed():
     privacy = fc.Privacy(epsilon=2.0, bins=fc.Bins.uniform(0, 1, 30))
-    plan = fc.plan(n_sites=6, n_points=300, privacy=privacy)
+    plan = fc.plan(n_sites=6, n_points=300, max_missing=1, privacy=privacy)
     return fc.calibrate_histogram(plan, 5 * np.eye(30, dtype=int)[27]), None
 
 
