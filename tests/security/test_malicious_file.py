@@ -109,7 +109,7 @@ class TestSize:
             groups=dict.fromkeys(f"{i:04}" for i in range(1000)), confidence_level=[0.5, 0.9]
         )
         assert rounds.longest_report(PLAN) == fc.Report.ceiling.size
-        assert rounds.longest_report(grouped) == fc.Report.ceiling.largest
+        assert fc.Report.ceiling.size < rounds.longest_report(grouped) <= fc.Report.ceiling.largest
 
     def test_the_longest_report_without_groups_fits(self):
         """25 levels of 20 numbers with as many digits as they can have, written for people."""
