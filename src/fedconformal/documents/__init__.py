@@ -34,7 +34,7 @@ from fedconformal.documents._plan_parts import (
     fraction_text,
 )
 from fedconformal.documents._report import Report, ReportPart, Sent
-from fedconformal.documents._rounds import expiry_text
+from fedconformal.documents._rounds import expiry_text, random_round
 from fedconformal.documents._signing import (
     PublicKey,
     SigningKey,
@@ -84,6 +84,7 @@ __all__ = [
     "kinds",
     "label_text",
     "one_or_all",
+    "random_round",
     "schema",
     "unique_labels",
     "weights_of",

@@ -16,6 +16,7 @@ class Population(Promise):
     name: ClassVar[str] = "population"
     default_criterion: ClassVar[str] = "stable"
     assumption: ClassVar[str] = "alike"
+    condition: ClassVar[str] = "if sites are alike"
 
     def choose(self, sites: Sites, goal: Goal, sending: Sending, share: Fraction | None) -> Design:
         """Search ranks and votes together."""
