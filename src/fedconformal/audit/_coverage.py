@@ -16,6 +16,7 @@ from fedconformal.audit._ballots import Ballot, ballots
 from fedconformal.audit._effort import UncountableError
 from fedconformal.audit._finding import Finding
 from fedconformal.audit._private import PRIVATE_ERROR, PrivateRecount
+from fedconformal.audit._promises import DIFFERING, Differing
 from fedconformal.audit._recount import MEAN_ERROR, Recount
 from fedconformal.documents import Calibration
 
@@ -80,6 +81,8 @@ def coverage(calibration: Calibration, i: int) -> Finding:
         return Finding(f"{claim.name}: no rank, so the whole space", str(threshold), threshold == math.inf)
     if plan.privacy is not None:
         return _private(claim)
+    if (differing := DIFFERING.get(plan.promise, {}).get(plan.criterion)) is not None:
+        return differing(Differing(calibration, i))
     count = _PROMISES.get(plan.promise, {}).get(plan.criterion)
     return _unknown(claim) if count is None else count(claim)
 

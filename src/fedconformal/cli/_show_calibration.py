@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from fedconformal._text import count
 from fedconformal.cli._ranks import votes_needed
 from fedconformal.cli._show import number, table
-from fedconformal.cli._show_plan import LAW, law_cells
+from fedconformal.cli._show_plan import LAW, coverage_cells
 from fedconformal.documents import Calibration, Refusal
 from fedconformal.protocol import assumption_sentences
 
@@ -34,7 +34,7 @@ def _rows(calibration: Calibration) -> list[list[str]]:
             f"{found.confidence_level:g}",
             number(found.threshold),
             votes_needed(design),
-            *law_cells(design.law()),
+            *coverage_cells(design),
         ]
         for found, design in zip(calibration.levels, calibration.designs, strict=True)
     ]

@@ -348,7 +348,6 @@ class Calibration(AuthoredDocument):
     @cached_property
     def designs(self) -> tuple[Design, ...]:
         """The design of each level, for the sites that answered."""
-        part = self.part
         return tuple(
             replace(
                 planned,

@@ -362,7 +362,7 @@ class Plan(AuthoredDocument):
 
     @property
     def law(self) -> Any:
-        """The law of the coverage if all sites answer; None while the plan is open, or where there is none."""
+        """The law of the coverage if all sites answer; None while the plan is open, or has none."""
         return self._each(lambda plan: None if plan.laws is None else one_or_all(plan.laws))
 
     @property
@@ -473,9 +473,7 @@ class Plan(AuthoredDocument):
 
 def _designs(part: PlanPart, privacy: PrivacyRule | None) -> tuple[Design, ...]:
     """The design of each level of a part."""
-    return tuple(
-        _design(part, i, _sending(part, level, privacy)) for i, level in enumerate(part.levels)
-    )
+    return tuple(_design(part, i, _sending(part, level, privacy)) for i, level in enumerate(part.levels))
 
 
 def _design(part: PlanPart, i: int, sending: Sending) -> Design:

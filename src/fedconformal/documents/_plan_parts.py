@@ -250,9 +250,7 @@ class PlanPart(Part):
     def _check_open(self) -> None:
         if any(level.server_rank is not None for level in self.levels):
             raise ValueError("an open plan has no server_rank")
-        if any(
-            [level.share, level.eta, self.cases].count(None) != 2 for level in self.levels
-        ):
+        if any([level.share, level.eta, self.cases].count(None) != 2 for level in self.levels):
             raise ValueError("an open plan has a share for every level, or an eta, or cases that are drawn")
         if any(level.advice is not None for level in self.levels):
             raise ValueError("an open plan has no advice: nobody knows yet what would be enough")

@@ -33,8 +33,8 @@ def size_sentences(part: PlanPart) -> Iterator[str]:
         how_many = sum(block.count for block in small)
         few = "has too few points" if how_many == 1 else "have too few points"
         yield (
-            f"At the level {level.confidence_level!r}, {count(how_many, 'site')} {few} for the rank asked for, "
-            f"which counts as Infinity: {label}."
+            f"At the level {level.confidence_level!r}, {count(how_many, 'site')} {few} for the rank asked "
+            f"for, which counts as Infinity: {label}."
         )
 
 

@@ -21,7 +21,16 @@ from fedconformal.scores import Score, from_name, is_registered, names_of
 
 S = TypeVar("S", bound=Score)
 
-_WISHES = ("confidence_level", "criterion", "delta", "max_faulty", "promise", "numbers", "max_missing")
+_WISHES = (
+    "confidence_level",
+    "criterion",
+    "delta",
+    "max_faulty",
+    "promise",
+    "mixture",
+    "numbers",
+    "max_missing",
+)
 """Parameters that are handed to the plan as they are."""
 
 
@@ -43,7 +52,8 @@ class FederatedConformal(BaseEstimator, Generic[S]):  # type: ignore[misc]
     delta: float
     max_faulty: int
     promise: str
-    numbers: int
+    mixture: Any
+    numbers: int | None
     max_missing: int | None
     prefit: bool
 

@@ -34,6 +34,8 @@ def _is_promised(asked: Plan, found: Calibration, place: int) -> bool:
         return (given.delta or 0) <= (asked.delta or 0)
     if found.levels[place].threshold == math.inf:
         return True
+    if not found.has_law:
+        return False
     level = given.confidence_levels[place]
     return asked.criterion_object().follows_from(found.laws[place], level, asked.delta)
 

@@ -9,8 +9,8 @@ from fedconformal.planning._design import Advice, Block, Design, Guarantee, Send
 from fedconformal.planning._draft import draft_private
 from fedconformal.planning._exact import Exact
 from fedconformal.planning._goal import Goal
-from fedconformal.planning._private import Private
 from fedconformal.planning._own_quantile import rank_above
+from fedconformal.planning._private import Private
 from fedconformal.planning._rule import MOST_NUMBERS, RankRule, usual_spacing
 from fedconformal.planning.criteria import CRITERIA, Criterion
 from fedconformal.planning.promises import PROMISES, Promise

@@ -266,7 +266,7 @@ class Design:
 
     @property
     def has_law(self) -> bool:
-        """Whether the coverage has a law, or a bound of it, that holds for all scores; else see `guarantee`."""
+        """Whether the coverage has a law, or a bound of it, for all scores; else see `guarantee`."""
         return self.promise.has_law
 
     def guarantee(self) -> Guarantee:

@@ -137,12 +137,13 @@ class Wanted:
         needed = math.floor(1 / (self.delta * (finite - Fraction(1, 10**8)))) + silent if finite > 0 else None
         return needed if needed is None or needed <= LARGEST_N else None
 
-    def smallest_n_points(self) -> int | None:
-        """The size at which so many sites would do; None if no size will."""
+    def smallest_n_points(self, eta: Fraction) -> int | None:
+        """The size at which so many sites would do with this chance; None if no size will."""
         least = self.least(self.max_missing or 0)
         if least is None:
             return None
-        return smallest(lambda n: rank_above(n, self.level, least) <= n, start=1, stop=LARGEST_N)
+        enough = max(least, eta)
+        return smallest(lambda n: rank_above(n, self.level, enough) <= n, start=1, stop=LARGEST_N)
 
 
 def votes_needed(m: int, delta: Fraction, eta: Fraction) -> int:

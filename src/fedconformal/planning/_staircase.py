@@ -1,9 +1,9 @@
 """Ranks for a known mixture of sites: a few steps that follow each site's count of scores from below.
 
-What a site's numbers say of its share of scores below t is a staircase under the true one. With l_0 = 0, a site
-of n scores that sends the ranks l_1 < ... < l_r shows on average sum_i (l_i - l_{i-1}) P(v_i <= t) of them.
-For one t the best ranks follow from dynamic programming, each size by itself; the smallest t at which all
-sites together show the level is then found by bisection. The yardstick for P is ``_unlike``.
+What a site's numbers say of its share of scores below t is a staircase under the true one. With l_0 = 0, a
+site of n scores that sends the ranks l_1 < ... < l_r shows on average sum_i (l_i - l_{i-1}) P(v_i <= t) of
+them. For one t the best ranks follow from dynamic programming, each size by itself; the smallest t at which
+all sites together show the level is then found by bisection. The yardstick for P is ``_unlike``.
 """
 
 from dataclasses import dataclass
@@ -45,7 +45,7 @@ def ranks_by_size(
     looked_at = np.unique(np.quantile(n_points, np.linspace(0, 1, _SIZES), method="nearest"))
     which = np.abs(np.log(n_points[:, None] / looked_at)).argmin(axis=1)
     stairs = [_Stairs.of(int(n), numbers) for n in looked_at]
-    weights = np.bincount(which, shares, minlength=looked_at.size)
+    weights: Floats = np.array([float(shares[which == i].sum()) for i in range(looked_at.size)])
     t = _smallest(stairs, weights, float(level))
     chosen = [stair.best(t)[1] for stair in stairs]
     return {

@@ -34,7 +34,7 @@ def reported_below(ranks: Ints, n: int, t: float) -> Floats:
     """
     below = special.erf(t / (_SCALES * np.sqrt(2)))
     table = special.betainc(ranks[:, None], n - ranks[:, None] + 1, below[None, :])
-    return np.minimum(table @ _WEIGHTS, 1.0)
+    return np.asarray(np.minimum(table @ _WEIGHTS, 1.0))
 
 
 def usual_threshold(n: int, rank: int, m: int, k: int) -> float:

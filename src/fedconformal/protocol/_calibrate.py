@@ -121,7 +121,9 @@ def _part(plan: Plan, label: str | None, intake: Intake) -> CalibrationPart:
     shares = {site: alone.part.share_for(part.n, site=site) for site, part in numbers.items()}
     levels = range(len(alone.levels))
     blocks = [
-        merged(Block(1, part.n, part.ranks[i], votes[site][i], shares[site]) for site, part in numbers.items())
+        merged(
+            Block(1, part.n, part.ranks[i], votes[site][i], shares[site]) for site, part in numbers.items()
+        )
         for i in levels
     ]
     ballots = [

@@ -1,7 +1,7 @@
 """Which cases a site draws: the same for everybody who knows the round, and chosen by nobody.
 
-The places are uniform over a site's sorted scores, given by SHA-256 of the plan's random round id and the site's
-name, so a site that answers twice sends the same cases, and a new round draws new ones.
+The places are uniform over a site's sorted scores, given by SHA-256 of the plan's random round id and the
+site's name, so a site that answers twice sends the same cases, and a new round draws new ones.
 """
 
 import hashlib

@@ -121,7 +121,9 @@ class Asked:
             return [(kind, len(list(run))) for kind, run in groupby(self._kinds())]
         if self.sizes.size == 1:
             return [((int(self.sizes[0]), None), self.n_sites)]
-        runs = [((n, None), len(list(run))) for n, run in groupby(self.sizes.tolist())]
+        runs: list[tuple[_Kind, int]] = [
+            ((n, None), len(list(run))) for n, run in groupby(self.sizes.tolist())
+        ]
         if len(runs) <= _MOST_RUNS or self.names is not None:
             return runs
         pairs = zip(self.by_size.n_points.tolist(), self.by_size.counts.tolist(), strict=True)
@@ -135,10 +137,12 @@ def _shares(mixture: Any, names: tuple[str, ...] | None) -> tuple[Fraction, ...]
     if names is None:
         raise ValueError("mixture needs the names of the sites: give n_points by name, or sites")
     if unknown := [name for name in mixture if name not in names]:
-        raise ValueError(f"mixture must name sites of the plan, got {quoted([str(name) for name in unknown])}")
+        raise ValueError(
+            f"mixture must name sites of the plan, got {quoted([str(name) for name in unknown])}"
+        )
     if left_out := [name for name in names if name not in mixture]:
         raise ValueError(
-            f"mixture must have a share for every site, 0 for one that no new points come from; there is none "
+            "mixture must have a share for every site, 0 for one that no new points come from; there is none "
             f"for {quoted(left_out)}"
         )
     shares = [_share(name, mixture[name]) for name in names]
@@ -151,7 +155,7 @@ def _shares(mixture: Any, names: tuple[str, ...] | None) -> tuple[Fraction, ...]
 def _share(name: str, share: Any) -> Fraction:
     if isinstance(share, bool) or not isinstance(share, Real):
         raise TypeError(f"mixture[{name!r}] must be a number of at least 0, got {share!r}")
-    if not 0 <= share <= _LARGEST_SHARE or 0 < share < 1 / _LARGEST_SHARE:
+    if not (share == 0 or 1 / _LARGEST_SHARE <= float(share) <= _LARGEST_SHARE):
         raise ValueError(f"mixture[{name!r}] must be 0, or between 1e-9 and 1e9, got {share}")
     exact = share if isinstance(share, Fraction) else Fraction(str(share))
     return Fraction(round(exact * _LARGEST_SHARE), _LARGEST_SHARE)

@@ -28,8 +28,8 @@ from fedconformal.planning import (
     CRITERIA,
     MOST_NUMBERS,
     PROMISES,
-    Criterion,
     Cases,
+    Criterion,
     Design,
     Goal,
     Private,
@@ -448,7 +448,9 @@ def _round(given: str | None, *, is_needed: bool, parts: list[PlanPart]) -> str 
     """The id of the round: one that nobody chose where it decides which cases are drawn."""
     drawn = any(part.cases is not None for part in parts)
     if drawn and given is not None:
-        raise ValueError(f"round must be left out where sites draw cases: it is drawn at random, got {given!r}")
+        raise ValueError(
+            f"round must be left out where sites draw cases: it is drawn at random, got {given!r}"
+        )
     return random_round() if drawn or (given is None and is_needed) else given
 
 

@@ -41,9 +41,9 @@ def report(
 
     The returned Report is everything that leaves the site: its name, and for all points, or for each group
     that it has points of, their number, the ranks, and for each confidence level the scores of these ranks
-    (Infinity where a rank is above the number of scores). Where the plan has sites draw cases at random, these
-    are its scores at places that the plan's round and the site's name decide. For a group without points, or with fewer than the
-    site's policy wants, nothing is sent, and the site counts as missing there; nor for one that the plan does
+    (Infinity where a rank is above the number of scores). Where sites draw cases at random, the plan's round
+    and the site's name decide which. For a group without points, or with fewer than the site's policy wants,
+    nothing is sent, and the site counts as missing there; nor for one that the plan does
     not ask it for, as no answer of it could change the threshold.
 
     Parameters
@@ -349,9 +349,7 @@ def _part(plan: Plan, label: str | None, values: Scores, site: str, *, in_place:
     return ReportPart(label=label, n=values.size, levels=tuple(sent))
 
 
-def _drawn(
-    plan: Plan, n: int, site: str, ranks: tuple[tuple[int, ...], ...]
-) -> tuple[tuple[int, ...], ...]:
+def _drawn(plan: Plan, n: int, site: str, ranks: tuple[tuple[int, ...], ...]) -> tuple[tuple[int, ...], ...]:
     """The ranks of the scores that are sent: those of the plan, or of the cases that the site draws."""
     if plan.part.cases is None:
         return ranks

@@ -1,9 +1,9 @@
 """A promise for a known mixture of the sites, which may differ in any way.
 
 Site j, of n_j scores, sends those of the ranks l_j1 < l_j2 < ..., and a new point comes from it with
-probability w_j. Number i has votes in proportion to w_j (l_ji - l_j,i-1) / (n_j + 1), so the votes of all numbers
-up to t are in proportion to a count that never exceeds what the sites' scores, and one unseen point of
-each, would give. A threshold at which they reach the level covers the mixture with that mean probability.
+probability w_j. Number i has votes in proportion to w_j (l_ji - l_j,i-1) / (n_j + 1), so the votes of all
+numbers up to t are in proportion to a count that never exceeds what the sites' scores, and one unseen point
+of each, would give. A threshold at which they reach the level covers the mixture with that mean probability.
 """
 
 import math
@@ -51,7 +51,8 @@ class Mixture(Promise):
         if not goal.criterion.is_mean or goal.criterion.trades_up:
             allowed = [name for name in CRITERIA if CRITERIA[name].is_mean and not CRITERIA[name].trades_up]
             raise ValueError(
-                f"criterion must be {' or '.join(allowed)} with promise 'mixture', got {goal.criterion.name!r}"
+                f"criterion must be {' or '.join(allowed)} with promise 'mixture', got "
+                f"{goal.criterion.name!r}"
             )
         if goal.max_faulty:
             raise ValueError(
@@ -150,8 +151,8 @@ class Mixture(Promise):
     def law_formula(self, sites: str, *, is_bound: bool) -> str:
         """Counting bags."""
         return (
-            "no law is needed: E[C] ≥ k / S, S the largest of (wⱼ₁ + … + wⱼᵢ) (nⱼ + 1) / (share of j · lⱼᵢ) over "
-            "all numbers, and C = Σⱼ (share of j) Fⱼ(q)"
+            "no law is needed: E[C] ≥ k / S, S the largest of (wⱼ₁ + … + wⱼᵢ) (nⱼ + 1) / (share of j · lⱼᵢ) "
+            "over all numbers, and C = Σⱼ (share of j) Fⱼ(q)"
         )
 
 

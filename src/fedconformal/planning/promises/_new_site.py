@@ -26,7 +26,7 @@ from fedconformal.planning.promises._base import PROMISES, Promise
 
 @PROMISES.register
 class NewSite(Promise):
-    """New points of a site that took no part, drawn from the population of sites that the others came from."""
+    """New points of a site that took no part, of the population of sites that the others came from."""
 
     name: ClassVar[str] = "new-site"
     default_criterion: ClassVar[str] = "marginal"
@@ -48,15 +48,18 @@ class NewSite(Promise):
         if not (goal.criterion.is_mean or goal.criterion.takes_delta):
             allowed = [name for name in CRITERIA if CRITERIA[name].is_mean or CRITERIA[name].takes_delta]
             raise ValueError(
-                f"criterion must be {' or '.join(allowed)} with promise 'new-site', got {goal.criterion.name!r}"
+                f"criterion must be {' or '.join(allowed)} with promise 'new-site', got "
+                f"{goal.criterion.name!r}"
             )
         if goal.max_faulty:
             raise ValueError(
-                f"max_faulty must be 0 with promise 'new-site', got {goal.max_faulty}: the sites are a sample, "
-                "and a wrong report is not one of them"
+                f"max_faulty must be 0 with promise 'new-site', got {goal.max_faulty}: the sites are a "
+                "sample, and a wrong report is not one of them"
             )
         if not searched:
-            raise ValueError("local_ranks does not go with promise 'new-site': its ranks follow from the level")
+            raise ValueError(
+                "local_ranks does not go with promise 'new-site': its ranks follow from the level"
+            )
         if private:
             raise ValueError(
                 "privacy does not go with promise 'new-site': a case drawn at random leaves as it is, and "
@@ -64,7 +67,8 @@ class NewSite(Promise):
             )
         if goal.criterion.takes_delta and numbers > 1:
             raise ValueError(
-                f"numbers must be 1 with promise 'new-site' and the {goal.criterion.name} criterion, got {numbers}"
+                f"numbers must be 1 with promise 'new-site' and the {goal.criterion.name} criterion, got "
+                f"{numbers}"
             )
 
     def check_design(self, design: Design) -> None:
@@ -95,13 +99,14 @@ class NewSite(Promise):
             return Design(goal, self, sending)
         if m is None:
             raise ValueError(
-                f"promise 'new-site' with the {goal.criterion.name} criterion needs n_sites: the rank that sites "
-                "send depends on how many there are"
+                f"promise 'new-site' with the {goal.criterion.name} criterion needs n_sites: the rank that "
+                "sites send depends on how many there are"
             )
         eta = _wanted(goal, m).chance()
         if eta is None:
             raise ValueError(
-                f"promise 'new-site' with delta {float(goal.delta):g} needs at least {_fewest(goal)} sites, got {m}"
+                f"promise 'new-site' with delta {float(goal.delta):g} needs at least {_fewest(goal)} sites, "
+                f"got {m}"
             )
         return Design(goal, self, sending, eta=eta)
 
@@ -120,7 +125,7 @@ class NewSite(Promise):
         return replace(design, server_rank=votes, advice=advice)
 
     def votes(self, design: Design) -> tuple[int, Advice | None]:
-        """So many that few new sites' own numbers would be larger; one more than there are if none will do."""
+        """So many that few new sites' own numbers would be larger; one more than there are if none do."""
         if not design.goal.criterion.takes_delta:
             return design.sending.votes(design)
         needed = votes_needed(design.n_sites, design.goal.delta, design.eta or Fraction(0))
@@ -154,18 +159,22 @@ class NewSite(Promise):
 
     def surety(self, criterion: Criterion, delta: float | None) -> str:
         """On average over new sites, or at most of them."""
-        return f"at {_most(delta)} of new sites or more" if criterion.takes_delta else "on average over new sites"
+        return (
+            f"at {_most(delta)} of new sites or more"
+            if criterion.takes_delta
+            else "on average over new sites"
+        )
 
     def sentence(self, criterion: Criterion, level: float, delta: float | None, group: str = "") -> str:
         """Whose average it is, or at how many sites the level is reached."""
         if criterion.takes_delta:
             return (
-                f"At {_most(delta)} of new sites or more, the truth lies inside the prediction set for at least "
-                f"{percent(level)} of the site's cases{group}."
+                f"At {_most(delta)} of new sites or more, the truth lies inside the prediction set for at "
+                f"least {percent(level)} of the site's cases{group}."
             )
         return (
-            f"On average over new sites, the truth lies inside the prediction set for at least {percent(level)} of "
-            f"a site's cases{group}."
+            "On average over new sites, the truth lies inside the prediction set for at least "
+            f"{percent(level)} of a site's cases{group}."
         )
 
     def runs_over(self, criterion: Criterion) -> str:
@@ -180,18 +189,18 @@ class NewSite(Promise):
     def assumed(self) -> str:
         """Sites are exchangeable, with their sizes."""
         return (
-            "The sites that took part and the new site are exchangeable, with how many cases they have: drawn "
-            "from one population of sites, each with a distribution of its own. Given the model, the scores of "
-            "a site are independent and identically distributed, and the model was trained on none of them. "
-            "Where cases were drawn at random, the id of the round was drawn at random too, after the scores "
-            "were there and not chosen among several."
+            "The sites that took part and the new site are exchangeable, with how many cases they have: "
+            "drawn from one population of sites, each with a distribution of its own. Given the model, the "
+            "scores of a site are independent and identically distributed, and the model was trained on none "
+            "of them. Where sites drew cases at random, the plan's round was drawn at random too, and not "
+            "chosen among several."
         )
 
     def shortfall(self, where: str) -> str:
         """Coverage differs between sites."""
         return (
-            f"cases {where} are harder than those of most sites, which the promise allows for some of them: it "
-            "is for new sites together, and for no single one of them"
+            f"cases {where} are harder than those of most sites, which the promise allows for some of them: "
+            "it is for new sites together, and for no single one of them"
         )
 
     def law_formula(self, sites: str, *, is_bound: bool) -> str:
@@ -224,7 +233,7 @@ def _advice(design: Design) -> Advice:
     """More sites of the smallest size, or more points at as many sites."""
     n = int(np.min([block.n for block in design.blocks]))
     wanted = _wanted(design.goal, design.n_sites)
-    points, sites = wanted.smallest_n_points(), wanted.smallest_n_sites(n)
+    points, sites = wanted.smallest_n_points(design.eta or Fraction(0)), wanted.smallest_n_sites(n)
     return Advice(
         n_points=points if points is None or points > n else None,
         n_sites=sites if sites is None or sites > design.n_sites else None,

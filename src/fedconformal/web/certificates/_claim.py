@@ -114,8 +114,8 @@ class LevelClaim:
 
     @cached_property
     def law(self) -> Summary | None:
-        """The law of the coverage, or a bound of it; None where too few sites answered for any."""
-        if self.found.server_rank is None:
+        """The law of the coverage, or a bound of it; None where there is none, or too few answered."""
+        if self.found.server_rank is None or not self.claim.promise.has_law:
             return None
         return Summary(self.claim.calibration.laws[self.index], self.level)
 

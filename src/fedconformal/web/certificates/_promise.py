@@ -25,15 +25,19 @@ def _headline(it: Certified) -> str:
     if not kept:
         return "No finite threshold keeps the promise"
     said = {
-        (claim.finite_levels, claim.promise.whose, claim.criterion.surety(claim.plan.delta)) for claim in kept
+        (
+            claim.finite_levels,
+            claim.promise.whose,
+            claim.promise.surety(claim.criterion, claim.plan.delta),
+            claim.promise.condition,
+        )
+        for claim in kept
     }
     if len(said) > 1:
         return f"Prediction sets with a promise of its own for each of {count(len(kept), 'group')}"
-    levels, whose, surety = said.pop()
-    return (
-        f"Prediction sets that hold the truth for at least {levels} of {whose}{_in_groups(it, len(kept))}, "
-        f"{surety}"
-    )
+    levels, whose, *sure = said.pop()
+    covered = f"Prediction sets that hold the truth for at least {levels} of {whose}"
+    return ", ".join([covered + _in_groups(it, len(kept)), *filter(None, sure)])
 
 
 def _in_groups(it: Certified, n_kept: int) -> str:
@@ -83,7 +87,7 @@ def _meaning(it: Certified) -> Iterator[str]:
     finite = [level.claim for level in it.levels if level.is_finite]
     if finite:
         yield set_sentence(it.plan)
-        yield from dict.fromkeys(claim.criterion.runs_over() for claim in finite)
+        yield from dict.fromkeys(claim.promise.runs_over(claim.criterion) for claim in finite)
 
 
 def set_sentence(plan: Plan) -> str:
@@ -134,8 +138,8 @@ def _card(level: LevelClaim) -> Markup:
 def _kept(level: LevelClaim) -> Iterator[Markup]:
     """What a finite threshold promises."""
     claim = level.claim
-    whose = claim.promise.whose + ("" if claim.label is None else f" of the group “{claim.label}”")
-    promised = claim.criterion.promise(level.level, whose, claim.plan.delta)
+    group = "" if claim.label is None else f" of the group “{claim.label}”"
+    promised = claim.promise.sentence(claim.criterion, level.level, claim.plan.delta, group)
     yield tag("p", promised, class_="promised")
     if level.law is not None:
         yield tag("p", low_sentence(level.law, claim.promise.among))
@@ -153,7 +157,7 @@ def _endless(level: LevelClaim) -> Iterator[Markup]:
 
 
 def _why_endless(level: LevelClaim) -> str:
-    if level.law is None:
+    if level.found.server_rank is None:
         return _too_few(level)
     if level.found.advice is None:
         return "The report that the server had to keep was itself infinite."

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, model_val
 
 from fedconformal.planning import CRITERIA, MOST_NUMBERS, PROMISES, Goal, Promise
 from fedconformal.privacy import Bins, Privacy
-from fedconformal.web.planner._choices import NameIn
+from fedconformal.web.planner._choices import NameIn, promises_shown
 from fedconformal.web.planner._limits import (
     MOST_BINS,
     MOST_POINTS,
@@ -115,6 +115,11 @@ class PlanQuestion(Message):
         if private and self.numbers > 1:
             raise ValueError(f"numbers must be 1 with privacy, got {self.numbers}")
         check_sizes(set(self.sizes), self.n_sites, faulty=faulty, private=private, numbers=self.numbers)
+        if not self.promised.has_law:
+            raise ValueError(
+                f"promise must be one of {', '.join(promises_shown())} here, where laws are drawn, got "
+                f"{self.promise!r}: fedconformal plan --promise {self.promise} makes such a plan"
+            )
         self.promised.check(self.goal, private=private, is_open=False, numbers=self.numbers)
 
     @property
