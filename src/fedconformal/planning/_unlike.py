@@ -8,8 +8,8 @@ from scipy import special
 
 from fedconformal._typing import Floats, Ints
 
-_SPREAD = 0.3  # standard deviation of the logarithm of a site's scale
-_NODES, _MASSES = np.polynomial.hermite_e.hermegauss(21)
+_SPREAD = 1 / 3  # standard deviation of the logarithm of a site's scale
+_NODES, _MASSES = np.polynomial.hermite_e.hermegauss(41)
 _SCALES, _WEIGHTS = np.exp(_SPREAD * _NODES), _MASSES / _MASSES.sum()
 LOWEST, HIGHEST = 1e-3, 1e3
 """Thresholds between which the yardstick is looked at."""

@@ -113,6 +113,8 @@ class Promise(ABC):
 
     # -- words -----------------------------------------------------------------------------------------
 
+    law_note: ClassVar[str] = ""
+    """What the law does not contain: a sentence."""
     condition: ClassVar[str] = ""
     """For whom, or if what, the promise holds: the end of a headline, as in "if sites are alike"."""
     bearing: ClassVar[str] = "max_missing=1 asks for a plan that bears it"

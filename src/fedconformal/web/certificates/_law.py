@@ -34,6 +34,7 @@ def law(it: Certified) -> Markup:
         *_figures(it),
         _table(it),
         *_bound_note(it),
+        *(tag("p", note, class_="note") for note in _law_notes(it)),
     )
 
 
@@ -43,6 +44,11 @@ def _figures(it: Certified) -> Iterator[Markup]:
     if len(drawn) > MOST_PICTURES:
         more = len(drawn) - MOST_PICTURES
         yield tag("p", f"{more:,} more are not drawn; the table has all of them.", class_="note")
+
+
+def _law_notes(it: Certified) -> Iterator[str]:
+    """What the laws do not contain."""
+    return filter(None, dict.fromkeys(claim.promise.law_note for claim in it.claims))
 
 
 def _bound_note(it: Certified) -> Iterator[Markup]:
