@@ -20,14 +20,19 @@ def law_cells(law: CoverageLaw) -> list[str]:
     return [f"{law.mean():.4f}", f"{law.std():.4f}", f"{law.ppf(0.05):.4f}"]
 
 
+def coverage_headers(plan: Plan) -> tuple[str, ...]:
+    """What is shown of a coverage: its law, or what is guaranteed where there is none."""
+    return LAW if plan.promise_object().has_law else ("coverage at least",)
+
+
 def coverage_cells(design: Design) -> list[str]:
-    """The law of a coverage, or where there is none what is guaranteed: a mean, or a share of new sites."""
+    """The law of a coverage; where there is none its least mean, or at how many new sites it is reached."""
     if design.has_law:
         return law_cells(design.law())
     found = design.guarantee()
     if found.mean is not None:
-        return [f">= {_floor(found.mean)}", "", ""]
-    return [f">= {_floor(found.coverage or 0)} at {_floor(found.probability or 0)} of new sites", "", ""]
+        return [_floor(found.mean)]
+    return [f"{_floor(found.coverage or 0)}, at {_floor(found.probability or 0)} of new sites"]
 
 
 def _floor(value: float) -> str:
@@ -82,7 +87,7 @@ def _show_ranks(plan: Plan) -> None:
         return
     pools = plan.promise_object().pools
     table(
-        ["level", "ranks", "votes needed", *LAW, *["centralised at most"] * pools],
+        ["level", "ranks", "votes needed", *coverage_headers(plan), *["centralised at most"] * pools],
         [
             [*_rank_cells(design), *coverage_cells(design), *_pooled(design) * pools]
             for design in plan.designs

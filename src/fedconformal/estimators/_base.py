@@ -14,7 +14,7 @@ from fedconformal import _validation
 from fedconformal._text import quoted
 from fedconformal._typing import Floats
 from fedconformal.documents import Calibration, Plan, Report, ScoreRule
-from fedconformal.estimators._promised import level_places
+from fedconformal.estimators._promised import check_mixture, level_places
 from fedconformal.estimators._rows import asked_rows, group_names, group_sizes, rows_by_site
 from fedconformal.protocol import SitePolicy, calibrate, plan, report
 from fedconformal.scores import Score, from_name, is_registered, names_of
@@ -186,7 +186,9 @@ class FederatedConformal(BaseEstimator, Generic[S]):  # type: ignore[misc]
         score = self._checked_score()
         _check_same_score(calibration.plan.score, score)
         model = self._model_to_calibrate(score)
-        return self._set_calibration(model, score, calibration, level_places(self._asked(), calibration))
+        places = level_places(self._asked(), calibration)
+        check_mixture(self.mixture, calibration.plan)
+        return self._set_calibration(model, score, calibration, places)
 
     def _set_calibration(self, model: Any, score: S, calibration: Calibration, places: list[int]) -> Self:
         self._adopt(model, score)
@@ -238,7 +240,8 @@ class FederatedConformal(BaseEstimator, Generic[S]):  # type: ignore[misc]
     def _asked(self) -> Plan:
         """What is wanted, checked: the plan of a federation that is as small as can be."""
         faulty = _validation.integer("max_faulty", self.max_faulty, low=0)
-        return plan(2 * faulty + 1, 1, on_infeasible="ignore", **self._wishes())
+        wishes = {**self._wishes(), "mixture": None}
+        return plan(2 * faulty + 1, 1, on_infeasible="ignore", **wishes)
 
     def _checked_score(self) -> S:
         given, names = self.conformity_score, names_of(self._score_class)

@@ -38,10 +38,9 @@ class Mixture(Promise):
     is_bound: ClassVar[bool] = True
     allows_groups: ClassVar[bool] = False
     assumption: ClassVar[str] = "known-mixture"
-    whose: ClassVar[str] = "new cases that come from the sites with the plan's shares"
+    whose: ClassVar[str] = "the new cases of these sites, mixed as the plan says"
     among: ClassVar[str] = " in the mixture"
     pools: ClassVar[bool] = False
-    condition: ClassVar[str] = "for this mixture of the sites"
     bearing: ClassVar[str] = "it counts zero here, whatever its cases are like"
 
     def check(

@@ -56,7 +56,8 @@ class Claim:
     @cached_property
     def numbers(self) -> tuple[int, int]:
         """The fewest and the most numbers that a site sent, for all levels together."""
-        counts = [sum(map(len, ranks)) for _, ranks in self.calibration.part.kinds]
+        drawn = self.plan.part.cases is not None  # the same cases for all levels
+        counts = [sum(map(len, ranks[:1] if drawn else ranks)) for _, ranks in self.calibration.part.kinds]
         return min(counts, default=0), max(counts, default=0)
 
     @cached_property

@@ -3,11 +3,13 @@
 from collections.abc import Iterator
 
 from fedconformal import scores
-from fedconformal._text import count, percent, threshold_text
+from fedconformal._text import count, listed, nearest_percent, percent, threshold_text
 from fedconformal.documents import Plan, ScoreRule
 from fedconformal.web._html import Markup, section, tag
 from fedconformal.web._spread import low_sentence
 from fedconformal.web.certificates._claim import Certified, LevelClaim
+
+_MOST_SITES = 20
 
 
 def header(it: Certified) -> Markup:
@@ -87,7 +89,18 @@ def _meaning(it: Certified) -> Iterator[str]:
     finite = [level.claim for level in it.levels if level.is_finite]
     if finite:
         yield set_sentence(it.plan)
+        yield from _shares(it.plan)
         yield from dict.fromkeys(claim.promise.runs_over(claim.criterion) for claim in finite)
+
+
+def _shares(plan: Plan) -> Iterator[str]:
+    """How often new cases come from each site, where the promise is for a mixture."""
+    shares = None if plan.is_grouped else plan.mixture
+    if isinstance(shares, dict) and len(shares) <= _MOST_SITES:
+        each = [f"{site} {nearest_percent(float(share))}" for site, share in shares.items()]
+        yield f"New cases come from the sites with these shares: {listed(each)}."
+    elif shares is not None:
+        yield "New cases come from the sites with the shares that the plan lists."
 
 
 def set_sentence(plan: Plan) -> str:
