@@ -21,16 +21,7 @@ from fedconformal.scores import Score, from_name, is_registered, names_of
 
 S = TypeVar("S", bound=Score)
 
-_WISHES = (
-    "confidence_level",
-    "criterion",
-    "delta",
-    "max_faulty",
-    "promise",
-    "mixture",
-    "numbers",
-    "max_missing",
-)
+_WISHES = ("confidence_level", "criterion", "delta", "max_faulty", "promise", "numbers", "max_missing")
 """Parameters that are handed to the plan as they are."""
 
 
@@ -137,7 +128,7 @@ class FederatedConformal(BaseEstimator, Generic[S]):  # type: ignore[misc]
         )
         # A plan names only scores that every site can make from their name.
         known = score if is_registered(score) else None
-        chosen = plan(**sizes, min_group=1, score=known, **self._wishes())
+        chosen = plan(**sizes, min_group=1, score=known, mixture=self.mixture, **self._wishes())
         own = SitePolicy.unlimited()  # all scores are the caller's own
         reports: list[Report] = [
             report(
@@ -240,8 +231,7 @@ class FederatedConformal(BaseEstimator, Generic[S]):  # type: ignore[misc]
     def _asked(self) -> Plan:
         """What is wanted, checked: the plan of a federation that is as small as can be."""
         faulty = _validation.integer("max_faulty", self.max_faulty, low=0)
-        wishes = {**self._wishes(), "mixture": None}
-        return plan(2 * faulty + 1, 1, on_infeasible="ignore", **wishes)
+        return plan(2 * faulty + 1, 1, on_infeasible="ignore", **self._wishes())
 
     def _checked_score(self) -> S:
         given, names = self.conformity_score, names_of(self._score_class)

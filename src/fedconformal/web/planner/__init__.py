@@ -1,13 +1,7 @@
 """The planner's questions and answers: what can be promised, what it costs, what would be enough."""
 
 from fedconformal.web.planner._answer import PlanAnswer, Row, answer_plan
-from fedconformal.web.planner._choices import (
-    allows_faulty,
-    allows_numbers,
-    allows_privacy,
-    criteria_for,
-    promises_shown,
-)
+from fedconformal.web.planner._choices import allows_faulty, allows_numbers, allows_privacy, criteria_for
 from fedconformal.web.planner._limits import MOST_BYTES
 from fedconformal.web.planner._question import Message, PlanQuestion, PlanRequest, PrivacyWish, WishRequest
 from fedconformal.web.planner._solution import Solution, is_quick, make_plan, solve
@@ -33,7 +27,6 @@ __all__ = [
     "criteria_for",
     "is_quick",
     "make_plan",
-    "promises_shown",
     "solve",
     "turning_point",
 ]

@@ -7,7 +7,7 @@ from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic_core import CoreSchema, core_schema
 
 from fedconformal._registry import Registry
-from fedconformal.planning import CRITERIA, PROMISES, Criterion, Goal, Promise
+from fedconformal.planning import CRITERIA, Criterion, Goal, Promise
 
 _ANY_LEVEL = Fraction(9, 10)
 
@@ -59,17 +59,6 @@ def goes_together(
     except ValueError:
         return False
     return True
-
-
-def promises_shown() -> tuple[str, ...]:
-    """Return the promises that the planner can draw: those whose coverage has a law.
-
-    Returns
-    -------
-    tuple of str
-        Their names.
-    """
-    return tuple(name for name in PROMISES if PROMISES[name].has_law)
 
 
 def criteria_for(promise: Promise) -> tuple[Criterion, ...]:

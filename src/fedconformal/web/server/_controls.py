@@ -8,14 +8,7 @@ from decimal import Decimal
 from fedconformal._text import percent
 from fedconformal.planning import CRITERIA, PROMISES, Criterion, Promise
 from fedconformal.web._html import Markup, join, tag
-from fedconformal.web.planner import (
-    PlanQuestion,
-    allows_faulty,
-    allows_numbers,
-    allows_privacy,
-    criteria_for,
-    promises_shown,
-)
+from fedconformal.web.planner import PlanQuestion, allows_faulty, allows_numbers, allows_privacy, criteria_for
 
 _DELTA = float(PlanQuestion.model_fields["delta"].default)
 _USUAL: str = PlanQuestion.model_fields["promise"].default
@@ -29,7 +22,7 @@ def promise_controls() -> Markup:
     Markup
         HTML.
     """
-    names = sorted(promises_shown(), key=lambda name: name != _USUAL)
+    names = sorted(PROMISES, key=lambda name: name != _USUAL)
     return join([_promise(PROMISES[name]()) for name in names])
 
 
