@@ -132,10 +132,10 @@ class Wanted:
 
     def smallest_n_sites(self, n: int) -> int | None:
         """Sites of this size that would do."""
-        finite = Fraction(chance_above(n, n, self.level)).limit_denominator(10**9)
-        silent = self.max_missing or 0
-        needed = math.floor(1 / (self.delta * (finite - Fraction(1, 10**8)))) + silent if finite > 0 else None
-        return needed if needed is None or needed <= LARGEST_N else None
+        finite = Fraction(chance_above(n, n, self.level) - 2 * _MARGIN)
+        if finite * self.delta * LARGEST_N < 1:
+            return None
+        return math.floor(1 / (self.delta * finite)) + (self.max_missing or 0)
 
     def smallest_n_points(self, eta: Fraction) -> int | None:
         """The size at which so many sites would do with this chance; None if no size will."""

@@ -140,6 +140,7 @@ def _promise(solution: Solution) -> Iterator[str]:
     yield question.promised.runs_over(question.goal.criterion)
     yield from _allowances(question)
     yield from _conditions(question)
+    yield from filter(None, [question.promised.law_note])
 
 
 def _allowances(question: PlanQuestion) -> Iterator[str]:
