@@ -15,7 +15,7 @@ from fedconformal.audit._finding import Finding
 from fedconformal.audit._recount import MEAN_ERROR, Recount
 from fedconformal.documents import Answer, Calibration
 
-_COUNTED = 2_000  # scores of a site up to which chances are counted in whole numbers
+_COUNTED = 200  # scores of a site up to which chances are counted in whole numbers
 
 
 @dataclass(frozen=True)
