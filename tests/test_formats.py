@@ -21,7 +21,8 @@ SIZES = {"A": 60, "B": 60, "C": 60}
 def calibrated(n_answers=2, keys=None, groups=False, **wishes):
     """A calibration of the first of the sites A, B and C, while the others are silent."""
     sizes = {"groups": {"old": SIZES, "young": SIZES}} if groups else {"n_points": SIZES}
-    plan = fc.plan(**sizes, keys=keys and {name: key.public_key for name, key in keys.items()}, **wishes)
+    signed = keys and {name: key.public_key for name, key in keys.items()}
+    plan = fc.plan(**sizes, keys=signed, on_infeasible="ignore", **wishes)
     scores = np.random.default_rng(0).random(120 if groups else 60)
     labels = np.repeat(["old", "young"], 60) if groups else None
     return fc.calibrate(
@@ -51,6 +52,8 @@ def calibrations(tmp_path):
     return [
         calibrated(),
         calibrated(promise="each-site"),
+        calibrated(promise="mixture"),
+        calibrated(promise="new-site"),
         calibrated(n_answers=3, max_faulty=1),
         calibrated(confidence_level=(0.8, 0.9)),
         calibrated(keys=keys, groups=True),

@@ -201,3 +201,21 @@ def test_a_site_that_sends_infinity_is_left_out():
     found = compare_sites(plan, reports)
     assert found.left_out == ("tiny",)
     assert len(found.sites) == 6
+
+
+def test_drawn_cases_are_compared_as_what_they_are():
+    """A case drawn at random is a site of one score: its rank says nothing of the others."""
+    plan = fc.plan(n_sites=12, n_points=50, promise="new-site")
+    rng = np.random.default_rng(3)
+    reports = [fc.report(plan, rng.random(50), site=str(i)) for i in range(12)]
+    found = compare_sites(plan, reports, reference=rng.random(200))
+    assert found.odd == ()
+    assert {site.n for site in found.sites} == {1}
+
+
+def test_what_if_sees_drawn_cases_and_mixtures():
+    """If sites are alike, one case each is the quantile of m scores: mean k / (m + 1)."""
+    drawn = fc.heterogeneity.what_if(fc.plan(n_sites=12, n_points=50, promise="new-site"), {})
+    assert drawn.law().mean() == pytest.approx(12 / 13)
+    mixed = fc.heterogeneity.what_if(fc.plan(n_sites=12, n_points=50, promise="mixture"), {})
+    assert mixed.law().mean() > 0.9

@@ -33,6 +33,16 @@ class TestCodes:
             ({"n_sites": 3}, 1, {"alike", "ties", "silence", "as-planned", "not-authenticated"}),
             ({"n_sites": 3, "max_faulty": 1}, 0, {"alike", "ties", "faulty", "not-authenticated"}),
             ({"promise": "each-site"}, 0, {"each-site-alike", "ties", "as-planned", "not-authenticated"}),
+            (
+                {"n_points": {"A": 60, "B": 60}, "promise": "mixture"},
+                0,
+                {"known-mixture", "ties", "as-planned", "not-authenticated"},
+            ),
+            (
+                {"promise": "new-site"},
+                1,
+                {"sites-exchangeable", "ties", "silence", "as-planned", "not-authenticated"},
+            ),
             ({"sites": ["A", "B"], "keys": KEYS}, 0, {"alike", "ties", "as-planned"}),
             (
                 {"confidence_level": [0.8, 0.9]},

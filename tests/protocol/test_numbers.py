@@ -277,7 +277,7 @@ class TestArguments:
             ({"numbers": 2.5}, TypeError, "numbers must be a whole number between 1 and 20, got 2.5"),
             ({"numbers": True}, TypeError, "numbers must be a whole number between 1 and 20, got True"),
             ({"numbers": "3"}, TypeError, "numbers must be a whole number between 1 and 20, got '3'"),
-            ({"numbers": None}, TypeError, "numbers must be a whole number between 1 and 20, got None"),
+            ({"numbers": [3]}, TypeError, "numbers must be a whole number between 1 and 20, got"),
             ({"max_missing": -1}, ValueError, "max_missing must be >= 0, got -1"),
             ({"max_missing": 1.5}, TypeError, "max_missing must be a whole number >= 0, got 1.5"),
             ({"max_missing": True}, TypeError, "max_missing must be a whole number >= 0, got True"),

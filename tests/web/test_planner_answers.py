@@ -13,7 +13,15 @@ import fedconformal as fc
 from fedconformal.planning import CRITERIA, PROMISES
 from fedconformal.planning.criteria import Marginal
 from fedconformal.planning.promises import EachSite
-from fedconformal.web import PlanQuestion, PlanRequest, PrivacyWish, answer_plan, make_plan, solve
+from fedconformal.web import (
+    PlanQuestion,
+    PlanRequest,
+    PrivacyWish,
+    WishRequest,
+    answer_plan,
+    make_plan,
+    solve,
+)
 from fedconformal.web.server._controls import criterion_controls, promise_controls
 
 
@@ -93,7 +101,7 @@ class TestChoices:
     def test_what_is_left_out_is_as_usual_for_the_promise(self):
         for promise in PROMISES:
             question = PlanQuestion(sites=10, points=79, promise=promise)
-            assert make_plan(question) == fc.plan(10, 79, promise=promise)
+            assert make_plan(question).parts == fc.plan(10, 79, promise=promise).parts
             assert make_plan(question).criterion == PROMISES[promise].default_criterion
 
     def test_a_promise_to_each_site_is_said_as_one(self):
@@ -105,6 +113,34 @@ class TestChoices:
         assert answer.rows[0].name == "This plan, at least, 1 silent"
         shown = " ".join([*answer.cost, *(row.name for row in answer.rows), answer.caption, answer.picture])
         assert "one place" not in shown
+
+    @pytest.mark.parametrize(
+        ("options", "headline", "summary"),
+        [
+            ({"promise": "mixture"}, "of the new cases of these sites, mixed", "at least 90.0 % on average"),
+            ({"promise": "new-site"}, "On average over new sites", "at least 90.4 % on average"),
+            (
+                {"promise": "new-site", "criterion": "conditional"},
+                "At 90 % of new sites or more",
+                "at least 90.0 % at 91.3 % of new sites",
+            ),
+        ],
+    )
+    def test_promises_without_a_law_say_what_is_guaranteed(self, options, headline, summary):
+        answer = answer_plan(PlanRequest(sites=20, points=100, **options))
+        assert headline in answer.headline.replace("\N{NO-BREAK SPACE}", " ")
+        assert answer.summary.replace("\N{NO-BREAK SPACE}", " ") == summary
+        assert (answer.rows, answer.picture, answer.draft) == ((), None, False)
+        assert f"--promise {options['promise']}" in answer.command
+        assert "--numbers" not in answer.command
+
+    def test_every_drawn_plan_has_a_round_of_its_own(self):
+        question = PlanQuestion(sites=20, points=100, promise="new-site")
+        assert make_plan(question).round != make_plan(question).round
+
+    def test_a_wish_needs_a_law(self):
+        with pytest.raises(ValueError, match="there is no law of the coverage to wish from"):
+            WishRequest(sites=20, points=100, promise="mixture", wish="low", value=0.8)
 
     def test_missing_sites_of_such_a_plan_are_solved_for_as_the_server_would(self):
         plan = fc.plan(n_points=[60, 60, 90, 200], promise="each-site")

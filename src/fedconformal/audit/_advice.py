@@ -82,7 +82,42 @@ def _of_each_site(claim: Claim, given: Advice) -> str | None:
     return _smallest("n_points", given.n_points, 0, LARGEST_N, enough)
 
 
+def _of_mixture(claim: Claim, given: Advice) -> str | None:
+    """The size that would do for the shares that answered."""
+    if given.epsilon is not None or given.n_sites is not None:
+        return "the size of the sites is all that matters"
+    shares = [claim.plan.part.share_for(answer.n, site=answer.site) for answer in claim.calibration.answers]
+    there = sum((share for share in shares if share is not None), Fraction(0))
+    due = math.ceil(claim.goal / (there - claim.goal)) if there > claim.goal else None
+    return None if given.n_points == due else f"n_points should be {due}"
+
+
+def _of_new_site(claim: Claim, given: Advice) -> str | None:
+    """How many sites would do; or of which size, where every site by itself matters."""
+    if given.epsilon is not None:
+        return "epsilon, where nothing is private"
+    silent, m = claim.plan.part.max_missing or 0, sum(claim.ballots.values())
+    eta = claim.plan.levels[claim.level].eta
+    if eta is None:
+        due = math.ceil(claim.goal / (1 - claim.goal)) + silent
+        return None if (given.n_points, given.n_sites) == (None, due) else f"it takes {due} sites"
+    n, level = min(ballot.n for ballot in claim.ballots), float(claim.goal)
+    least = 1 / float(claim.delta)
+
+    def large(points: int) -> float:
+        wanted = max(least / (m - silent + 1), float(Fraction(eta))) if m > silent else math.inf
+        return -math.inf if wanted >= 1 else (1 - level**points) - wanted
+
+    def many(sites: int) -> float:
+        return (1 - level**n) * (sites - silent + 1) - least
+
+    wrong = _smallest("n_points", given.n_points, n, LARGEST_N, large)
+    return wrong or _smallest("n_sites", given.n_sites, m, _MOST_SITES, many)
+
+
 _PROMISES: dict[str, Callable[[Claim, Advice], str | None]] = {
+    "mixture": _of_mixture,
+    "new-site": _of_new_site,
     "population": _of_population,
     "each-site": _of_each_site,
 }

@@ -7,7 +7,12 @@ from fedconformal.audit._answers import named, who_is_missing
 from fedconformal.audit._finding import Finding
 from fedconformal.documents import Calibration, Plan
 
-_PROMISED = {"population": "alike", "each-site": "each-site-alike"}
+_PROMISED = {
+    "population": "alike",
+    "each-site": "each-site-alike",
+    "mixture": "known-mixture",
+    "new-site": "sites-exchangeable",
+}
 """What the promises that this auditor knows rest on."""
 
 _OTHERS = (

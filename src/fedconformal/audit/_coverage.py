@@ -14,6 +14,7 @@ from fedconformal.audit._effort import UncountableError
 from fedconformal.audit._finding import Finding
 from fedconformal.audit._numbers import COST, Numbers
 from fedconformal.audit._private import PRIVATE_ERROR, PrivateRecount
+from fedconformal.audit._promises import DIFFERING
 from fedconformal.audit._recount import MEAN_ERROR
 
 
@@ -25,6 +26,8 @@ def coverage(claim: Claim) -> Finding:
         return Finding(f"{claim.name}: no rank, so the whole space", str(threshold), threshold == math.inf)
     if plan.privacy is not None:
         return _private(claim)
+    if (differing := DIFFERING.get(plan.promise, {}).get(plan.criterion)) is not None:
+        return differing(claim)
     count = _PROMISES.get(plan.promise, {}).get(plan.criterion)
     return _unknown(claim) if count is None else count(claim)
 

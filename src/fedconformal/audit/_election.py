@@ -1,7 +1,9 @@
 """The votes that were needed: the plan's, or those that its criterion asks of the sites that answered."""
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
+from fractions import Fraction
 
 import numpy as np
 
@@ -109,7 +111,37 @@ def _fewest_private_reached(claim: Claim) -> int | None:
     return _fewer(claim, lambda votes: float(replace(law, votes=votes).cdf(at)[0]) < delta - _PRIVATELY_CLEAR)
 
 
+def _as_planned(claim: Claim) -> int | None:
+    """A silent site counts zero: the plan's votes, where the others have as many."""
+    planned = claim.plan.levels[claim.level].server_rank or 0
+    due = planned if claim.available >= planned else claim.total + 1
+    return due if due != claim.votes else None
+
+
+def _of_one_site_more(claim: Claim) -> int | None:
+    """The level as a share of the cases of all sites and of one that is not there."""
+    drawn, m = claim.plan.part.cases or 0, sum(claim.ballots.values())
+    return _due(claim, math.ceil(drawn * claim.goal * (m + 1)))
+
+
+def _of_most_sites(claim: Claim) -> int | None:
+    """So many that few new sites' own numbers would be larger."""
+    eta, m = Fraction(claim.plan.levels[claim.level].eta or 0), sum(claim.ballots.values())
+    return _due(claim, math.ceil((m + 1) * (1 - claim.delta * eta)))
+
+
+def _due(claim: Claim, needed: int) -> int | None:
+    due = needed if needed <= claim.available else claim.total + 1
+    return due if due != claim.votes else None
+
+
 _CRITERIA: dict[str, dict[str, Count]] = {
+    "mixture": {"marginal": _as_planned},
+    "new-site": {
+        "marginal": _of_one_site_more,
+        "stable": _of_one_site_more,
+        "conditional": _of_most_sites,
+    },
     "population": {"marginal": _fewest_mean, "stable": _closest, "conditional": _fewest_reached},
     "each-site": {"marginal": _all_of_them, "conditional": _all_of_them},
 }

@@ -2,8 +2,12 @@
 
 import math
 from fractions import Fraction
+from functools import lru_cache
 
+from fedconformal.audit._promises import lies_above
 from fedconformal.documents import Level, Plan
+
+_CLOSE = Fraction(1, 10**9)  # what sites add to a chance, so that rounding never decides
 
 
 def planned_ranks(plan: Plan, n: int, site: str) -> tuple[tuple[int, ...], ...]:
@@ -32,7 +36,24 @@ def planned_ranks(plan: Plan, n: int, site: str) -> tuple[tuple[int, ...], ...]:
     names = plan.site_names
     if names is not None and site not in names:
         raise ValueError(f"{site} is none of the {len(names)} sites of the plan")
-    return tuple(_ranks(level, n) for level in plan.levels)
+    drawn = plan.part.cases
+    if drawn is not None:
+        return (tuple(range(1, min(n, drawn) + 1)),) * len(plan.levels)
+    return tuple(_above(level, n) if level.eta is not None else _ranks(level, n) for level in plan.levels)
+
+
+def _above(level: Level, n: int) -> tuple[int, ...]:
+    """The smallest rank above its own quantile with the chance that the plan says."""
+    return (_first_above(n, Fraction(str(level.confidence_level)), Fraction(level.eta or 0) + _CLOSE),)
+
+
+@lru_cache(maxsize=4096)
+def _first_above(n: int, goal: Fraction, eta: Fraction) -> int:
+    low, high = 0, n + 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if lies_above(n, middle, goal, eta) else (middle, high)
+    return high
 
 
 def _ranks(level: Level, n: int) -> tuple[int, ...]:

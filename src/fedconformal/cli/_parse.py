@@ -48,6 +48,14 @@ def split(texts: Sequence[str]) -> dict[str, float] | None:
     return by_name("--split", found, "group") or None
 
 
+def mixture(text: str | None) -> dict[str, float] | None:
+    """Shares of the sites among new cases, by name."""
+    if text is None:
+        return None
+    found = pairs("--mixture", "SITE=SHARE,SITE=SHARE, each share a number", text.split(","), float)
+    return by_name("--mixture", found, "site")
+
+
 def keys(texts: Sequence[str]) -> dict[str, str] | None:
     """Public keys by site."""
     return by_name("--key", pairs("--key", "SITE=ed25519:...", texts, str), "site") or None

@@ -44,7 +44,10 @@ def plan(
     max_faulty: Annotated[int, typer.Option(help="How many sites may send anything at all.")] = 0,
     numbers: Annotated[
         int | None,
-        typer.Option(help="How many numbers a site sends for each level and group at the most, 1 to 20."),
+        typer.Option(
+            help="How many numbers a site sends for each level and group at the most, 1 to 20; 5 for a "
+            "mixture, else 1."
+        ),
     ] = None,
     max_missing: Annotated[
         int | None,
@@ -52,7 +55,18 @@ def plan(
     ] = None,
     promise: Annotated[
         str | None,
-        typer.Option(help="population (sites are alike), or each-site (they may differ in any way)."),
+        typer.Option(
+            help="population (sites are alike); where they may differ: mixture (of the sites, with known "
+            "shares), each-site, or new-site (one that was not there)."
+        ),
+    ] = None,
+    mixture: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SITE=SHARE,...",
+            help="Shares of the sites among new cases, for --promise mixture: north=0.5,south=0.5; by size "
+            "if left out.",
+        ),
     ] = None,
     local_ranks: Annotated[
         str | None, typer.Option(help="common, paper, or a share between 0 and 1.")
@@ -128,6 +142,7 @@ def plan(
         numbers=numbers,
         max_missing=max_missing,
         promise=promise,
+        mixture=_parse.mixture(mixture),
         local_ranks=None if local_ranks is None else _parse.share_or_word(local_ranks),
         score=_parse.score(score, score_option or [], penalty=penalty, k_reg=k_reg),
         keys=_parse.keys(key or []),

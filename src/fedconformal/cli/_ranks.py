@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 
-from fedconformal.planning import Design
+from fedconformal._text import count
+from fedconformal.planning import Cases, Design
 
 _MOST_RANKS = 6
 
@@ -16,8 +17,15 @@ def ranks_text(ranks: Sequence[int]) -> str:
     return f"{ranks[0]}, {ranks[1]}, ..., {ranks[-1]} ({len(ranks)} numbers)"
 
 
+def drawn_text(how_many: int) -> str:
+    """Cases that are drawn, in the place of ranks."""
+    return f"{count(how_many, 'random case')} of each site"
+
+
 def all_ranks_text(design: Design) -> str:
     """The ranks of all sites: the same for all of them, or from where to where."""
+    if isinstance(design.sending, Cases):
+        return drawn_text(design.sending.numbers)
     different = sorted({block.ranks for block in design.asked})
     if len(different) == 1:
         return ranks_text(different[0])

@@ -5,11 +5,11 @@ from collections.abc import Iterable
 from fedconformal._text import count
 from fedconformal.cli._ranks import votes_needed
 from fedconformal.cli._show import number, table
-from fedconformal.cli._show_plan import LAW, law_cells
+from fedconformal.cli._show_plan import LAW, coverage_cells, coverage_headers
 from fedconformal.documents import Calibration, Refusal
 from fedconformal.protocol import assumption_sentences
 
-_HEADERS = ("level", "threshold", "votes needed", *LAW)
+_HEADERS = ("level", "threshold", "votes needed")
 _MOST_NAMES = 20
 
 
@@ -18,7 +18,7 @@ def show_calibration(calibration: Calibration) -> None:
     if calibration.plan.is_grouped:
         _show_groups(calibration)
     else:
-        table([*_HEADERS], _rows(calibration))
+        table([*_HEADERS, *coverage_headers(calibration.plan)], _rows(calibration))
         missing = f": {_names(calibration.missing)}" if calibration.missing else ""
         print(f"{_answered(calibration)}, {calibration.n_missing} missing{missing}")
         _show_refused(calibration.refused)
@@ -34,7 +34,7 @@ def _rows(calibration: Calibration) -> list[list[str]]:
             f"{found.confidence_level:g}",
             number(found.threshold),
             votes_needed(design),
-            *law_cells(design.law()),
+            *coverage_cells(design),
         ]
         for found, design in zip(calibration.levels, calibration.designs, strict=True)
     ]
@@ -61,7 +61,7 @@ def _show_groups(calibration: Calibration) -> None:
         if found.is_calibrated
         for row in _rows(found)
     ]
-    table(["group", *_HEADERS, "answers", "missing"], rows)
+    table(["group", *_HEADERS, *LAW, "answers", "missing"], rows)
     print(_answered(calibration))
     for label, found in calibration.by_label.items():
         if not found.is_calibrated:

@@ -1,8 +1,10 @@
 """What a coordinator wants to know of a plan."""
 
+import math
+
 from fedconformal import baselines
 from fedconformal._text import count, nearest_percent, plain_spaces
-from fedconformal.cli._ranks import all_ranks_text, ranks_text, votes_needed, votes_text
+from fedconformal.cli._ranks import all_ranks_text, drawn_text, ranks_text, votes_needed, votes_text
 from fedconformal.cli._show import table
 from fedconformal.documents import Level, Plan
 from fedconformal.laws import CoverageLaw
@@ -16,6 +18,26 @@ _MOST_SITES = 12
 def law_cells(law: CoverageLaw) -> list[str]:
     """Mean, spread and 5 % quantile of a coverage."""
     return [f"{law.mean():.4f}", f"{law.std():.4f}", f"{law.ppf(0.05):.4f}"]
+
+
+def coverage_headers(plan: Plan) -> tuple[str, ...]:
+    """What is shown of a coverage: its law, or what is guaranteed where there is none."""
+    return LAW if plan.promise_object().has_law else ("coverage at least",)
+
+
+def coverage_cells(design: Design) -> list[str]:
+    """The law of a coverage; where there is none its least mean, or at how many new sites it is reached."""
+    if design.has_law:
+        return law_cells(design.law())
+    found = design.guarantee()
+    if found.mean is not None:
+        return [_floor(found.mean)]
+    return [f"{_floor(found.coverage or 0)}, at {_floor(found.probability or 0)} of new sites"]
+
+
+def _floor(value: float) -> str:
+    """A lower bound, rounded down."""
+    return f"{math.floor(value * 10**4 + 1e-9) / 10**4:.4f}"
 
 
 def show_plan(plan: Plan) -> None:
@@ -60,23 +82,40 @@ def _show_ranks(plan: Plan) -> None:
     if plan.is_open:
         table(
             ["level", "each site sends"],
-            [[f"{level.confidence_level:g}", _rule(level)] for level in plan.levels],
+            [[f"{level.confidence_level:g}", _rule(plan, level)] for level in plan.levels],
         )
         return
     pools = plan.promise_object().pools
     table(
-        ["level", "ranks", "votes needed", *LAW, *["centralised at most"] * pools],
+        ["level", "ranks", "votes needed", *coverage_headers(plan), *["centralised at most"] * pools],
         [
-            [*_rank_cells(design), *law_cells(design.law()), *_pooled(design) * pools]
+            [*_rank_cells(design), *coverage_cells(design), *_pooled(design) * pools]
             for design in plan.designs
         ],
     )
-    if plan.privacy is None and plan.feasible and len({block.n for block in plan.blocks or ()}) > 1:
+    _show_shares(plan)
+    if (
+        plan.privacy is None
+        and plan.feasible
+        and plan.part.cases is None
+        and len({block.n for block in plan.blocks or ()}) > 1
+    ):
         _show_sites(plan)
 
 
-def _rule(level: Level) -> str:
+def _show_shares(plan: Plan) -> None:
+    """How often new cases come from each site, where a mixture says so."""
+    if isinstance(plan.mixture, dict) and len(plan.mixture) <= _MOST_SITES:
+        shares = [f"{site} {plain_spaces(nearest_percent(float(x)))}" for site, x in plan.mixture.items()]
+        print(f"new cases come from {', '.join(shares)}; a site that stays silent counts zero")
+
+
+def _rule(plan: Plan, level: Level) -> str:
     """What sites of any size send."""
+    if plan.part.cases is not None:
+        return drawn_text(plan.part.cases)
+    if level.eta is not None:
+        return f"the rank that lies above its own {level.confidence_level:g}-quantile with chance {level.eta}"
     middle = f"ceil({level.share} (n + 1))"
     return f"rank {middle}" if level.numbers == 1 else f"{level.numbers} ranks round {middle}"
 

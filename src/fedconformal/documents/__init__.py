@@ -33,7 +33,7 @@ from fedconformal.documents._plan_parts import (
     fraction_text,
 )
 from fedconformal.documents._report import Report, ReportPart, Sent, signed_text
-from fedconformal.documents._rounds import expiry_text
+from fedconformal.documents._rounds import expiry_text, random_round
 from fedconformal.documents._signing import (
     PublicKey,
     SigningKey,
@@ -85,6 +85,7 @@ __all__ = [
     "kinds",
     "label_text",
     "one_or_all",
+    "random_round",
     "schema",
     "signed_text",
     "unique_labels",

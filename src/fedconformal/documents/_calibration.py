@@ -29,7 +29,7 @@ from fedconformal.documents._signing import AuthoredDocument, Signature, is_sign
 from fedconformal.documents._views import Many, Ranks, Weights, canonical_weights, one_or_all, votes_of
 from fedconformal.laws import CoverageLaw
 from fedconformal.planning import Advice as PlannedAdvice
-from fedconformal.planning import Block, Design, merged
+from fedconformal.planning import Block, Design, Guarantee, merged
 
 Code = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9-]{0,59}$")]
 
@@ -373,21 +373,35 @@ class Calibration(AuthoredDocument):
     @cached_property
     def designs(self) -> tuple[Design, ...]:
         """The design of each level, for the sites that answered."""
-        part = self.part
         return tuple(
             replace(
                 planned,
-                blocks=part.blocks(i),
+                blocks=self._blocks(i),
                 server_rank=found.server_rank,
                 advice=None if found.advice is None else PlannedAdvice(**found.advice.model_dump()),
             )
             for i, (planned, found) in enumerate(zip(self.plan.designs, self.levels, strict=True))
         )
 
+    def _blocks(self, level: int) -> tuple[Block, ...]:
+        """The sites that answered, with their shares of a mixture where the plan has them."""
+        if not self.plan.promise_object().takes_mixture:
+            return self.part.blocks(level)
+        shares = [self.plan.part.share_for(answer.n, site=answer.site) for answer in self.answers]
+        return merged(
+            Block(1, answer.n, answer.ranks[level], answer.votes[level], share)
+            for answer, share in zip(self.answers, shares, strict=True)
+        )
+
     @property
     def is_calibrated(self) -> bool:
         """Whether enough sites answered, in any group."""
         return any(found.server_rank is not None for part in self.parts for found in part.levels)
+
+    @property
+    def has_law(self) -> bool:
+        """Whether the coverage has a law for the sites that answered; else see ``guarantee``."""
+        return self.is_calibrated and self.plan.promise_object().has_law
 
     @cached_property
     def laws(self) -> tuple[CoverageLaw, ...]:
@@ -396,8 +410,16 @@ class Calibration(AuthoredDocument):
 
     @property
     def law(self) -> Any:
-        """The law of the coverage for the sites that answered, or a tuple; None where too few did."""
-        return self._each(lambda found: one_or_all(found.laws) if found.is_calibrated else None)
+        """The law of the coverage for the sites that answered, or a tuple; None where there is none."""
+        return self._each(lambda found: one_or_all(found.laws) if found.has_law else None)
+
+    @property
+    def guarantee(self) -> Any:
+        """What is guaranteed for the sites that answered, or a tuple; None where too few did."""
+        return self._each(lambda found: one_or_all(found._guarantees()) if found.is_calibrated else None)
+
+    def _guarantees(self) -> tuple[Guarantee, ...]:
+        return tuple(design.guarantee() for design in self.designs)
 
     def threshold_of(self, labels: ArrayLike) -> Floats:
         """The threshold for each new point, by its group.

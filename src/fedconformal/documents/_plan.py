@@ -27,7 +27,7 @@ from fedconformal.documents._problems import (
     size_sentences,
     unasked_sentences,
 )
-from fedconformal.documents._rounds import Expiry, RoundId, moment
+from fedconformal.documents._rounds import Expiry, RoundId, is_random, moment
 from fedconformal.documents._signing import AuthoredDocument
 from fedconformal.documents._views import Many, PerSite, Ranks, one_or_all
 from fedconformal.laws import CoverageLaw
@@ -35,10 +35,12 @@ from fedconformal.planning import (
     CRITERIA,
     PROMISES,
     Block,
+    Cases,
     Criterion,
     Design,
     Exact,
     Goal,
+    Guarantee,
     Private,
     Promise,
     Sending,
@@ -101,8 +103,12 @@ class Plan(AuthoredDocument):
                     max_faulty=part.max_faulty,
                 )
             promise, private = PROMISES[part.promise](), self.privacy is not None
+            if part.cases is not None and (self.round is None or not is_random(self.round)):
+                raise ValueError("a plan for cases drawn at random has a random round: 32 hexadecimal digits")
             for level, design in zip(part.levels, _designs(part, self._privacy_of(part)), strict=True):
-                promise.check(design.goal, private=private, is_open=design.is_open, numbers=level.numbers)
+                numbers = part.cases or level.numbers
+                promise.check(design.goal, private=private, is_open=design.is_open, numbers=numbers)
+                _check_fitting(promise, part, design)
                 promise.check_design(design)
                 if private and any(block.weights != (1,) for block in design.blocks):
                     raise ValueError("in a private plan every site sends one number, of one vote")
@@ -334,11 +340,13 @@ class Plan(AuthoredDocument):
 
     @property
     def local_ranks(self) -> Any:
-        """Rank that each site sends, in the order of the sites; None while the plan is open."""
+        """Rank that each site sends, in the order of the sites; None while open, or if cases are drawn."""
         return self._each(lambda plan: one_or_all(plan._local_ranks()))
 
     def _local_ranks(self) -> list[PerSite[Any] | None]:
         blocks = self.blocks or ()
+        if self.part.cases is not None:
+            return [None for _ in self.levels]
         return [
             self._per_site([one_or_all(block.ranks[i]) for block in blocks]) for i in range(len(self.levels))
         ]
@@ -367,13 +375,36 @@ class Plan(AuthoredDocument):
 
     @property
     def laws(self) -> tuple[CoverageLaw, ...] | None:
-        """The law of the coverage for each level, if all sites answer; None while the plan is open."""
-        return None if self.is_open else tuple(design.law() for design in self.designs)
+        """The law of the coverage for each level, if all sites answer.
+
+        None while the plan is open, and where there is none: then see ``guarantee``.
+        """
+        if self.is_open or not self.promise_object().has_law:
+            return None
+        return tuple(design.law() for design in self.designs)
 
     @property
     def law(self) -> Any:
-        """The law of the coverage if all sites answer; None while the plan is open."""
+        """The law of the coverage if all sites answer; None while the plan is open, or has none."""
         return self._each(lambda plan: None if plan.laws is None else one_or_all(plan.laws))
+
+    @property
+    def guarantee(self) -> Any:
+        """What is guaranteed of the coverage if all sites answer; None while the plan is open."""
+        return self._each(lambda plan: None if plan.is_open else one_or_all(plan._guarantees()))
+
+    def _guarantees(self) -> tuple[Guarantee, ...]:
+        return tuple(design.guarantee() for design in self.designs)
+
+    @property
+    def mixture(self) -> dict[str, Fraction] | PerSite[Fraction] | None:
+        """Share of new points that come from each site, by name or in order; None if that plays no part."""
+        blocks = self.part.blocks or ()
+        shares = [block.exact_share for block in blocks if block.exact_share is not None]
+        if not shares:
+            return None
+        ordered = PerSite([block.count for block in blocks], shares)
+        return ordered if self.site_names is None else dict(zip(self.site_names, ordered, strict=True))
 
     # -- privacy ---------------------------------------------------------------------------------------
 
@@ -448,7 +479,7 @@ class Plan(AuthoredDocument):
     def _silence_notes(self) -> tuple[str, ...]:
         """A sentence for each level whose threshold one silent site would make infinite."""
         return tuple(
-            silence_sentence(label, level.confidence_level)
+            silence_sentence(label, level.confidence_level, plan.promise_object().bearing)
             for label, plan in self._labelled()
             for level, design in zip(plan.levels, plan.designs, strict=True)
             if not design.is_open and design.is_finite and design.n_sites > 1 and not design.survives()
@@ -465,9 +496,7 @@ class Plan(AuthoredDocument):
 
 def _designs(part: PlanPart, privacy: PrivacyRule | None) -> tuple[Design, ...]:
     """The design of each level of a part."""
-    return tuple(
-        _design(part, i, _sending(level, privacy, len(part.levels))) for i, level in enumerate(part.levels)
-    )
+    return tuple(_design(part, i, _sending(part, level, privacy)) for i, level in enumerate(part.levels))
 
 
 def _design(part: PlanPart, i: int, sending: Sending) -> Design:
@@ -483,16 +512,31 @@ def _design(part: PlanPart, i: int, sending: Sending) -> Design:
         goal,
         PROMISES[part.promise](),
         sending,
-        merged(Block(block.count, block.n, block.ranks[i], block.votes[i]) for block in part.blocks or ()),
+        merged(
+            Block(block.count, block.n, block.ranks[i], block.votes[i], block.exact_share)
+            for block in part.blocks or ()
+        ),
         level.server_rank,
         level.exact_share,
         None if level.advice is None else PlannedAdvice(**level.advice.model_dump()),
+        level.exact_eta,
     )
 
 
-def _sending(level: Level, rule: PrivacyRule | None, n_levels: int) -> Sending:
+def _check_fitting(promise: Promise, part: PlanPart, design: Design) -> None:
+    """Refuse fields of another promise."""
+    if (part.cases is not None) != isinstance(promise.sending(design.goal, 1), Cases):
+        raise ValueError("cases are drawn for a promise on average over new sites, and only there")
+    if design.eta is not None and not (promise.takes_eta and design.goal.criterion.takes_delta):
+        raise ValueError("eta goes with a promise to new sites one by one")
+    if not promise.takes_mixture and any(block.share is not None for block in design.blocks):
+        raise ValueError("a share of new points goes with a promise to a mixture")
+
+
+def _sending(part: PlanPart, level: Level, rule: PrivacyRule | None) -> Sending:
+    n_levels = len(part.levels)
     if rule is None:
-        return Exact()
+        return Exact() if part.cases is None else Cases(part.cases)
     assert level.exact_quantile is not None
     analysis = ANALYSES[rule.analysis]()
     release = PrivateRelease(

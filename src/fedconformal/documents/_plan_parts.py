@@ -23,12 +23,13 @@ from fedconformal.documents._ceilings import (
 from fedconformal.documents._labels import Label
 from fedconformal.documents._signing import PublicKey
 from fedconformal.documents._views import Many, Ranks, Weights, canonical_weights, votes_of
-from fedconformal.planning import CRITERIA, MOST_NUMBERS, PROMISES, RankRule
+from fedconformal.planning import CRITERIA, MOST_NUMBERS, PROMISES, Cases, RankRule, rank_above
 from fedconformal.privacy import ANALYSES, LARGEST_EPSILON, MECHANISMS, SMALLEST_EPSILON
 from fedconformal.scores import SCORES, from_name
 
 Probability = Annotated[float, Field(gt=0, lt=1)]
 Share = Annotated[str, StringConstraints(pattern=r"^[1-9][0-9]{0,39}/[1-9][0-9]{0,39}$")]
+MixtureShare = Annotated[str, StringConstraints(pattern=r"^(0|[1-9][0-9]{0,39})/[1-9][0-9]{0,39}$")]
 Word = Annotated[str, StringConstraints(max_length=200), AfterValidator(printable)]
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9-]{0,59}$")]
 Epsilon = Annotated[float, Field(ge=SMALLEST_EPSILON, le=LARGEST_EPSILON)]
@@ -76,12 +77,17 @@ class Level(Part):
         default=None,
         description="several numbers of an open plan lie so many standard deviations of a site's count apart",
     )
+    eta: Share | None = Field(
+        default=None,
+        description="for new sites one by one: the chance, at least, that a site's number lies above the "
+        "level-quantile of its own scores",
+    )
 
     @model_validator(mode="after")
     def _proper_fractions(self) -> Self:
-        for text in (self.share, self.quantile, self.slope):
+        for text in (self.share, self.quantile, self.slope, self.eta):
             if text is not None and (Fraction(text) >= 1 or text != fraction_text(Fraction(text))):
-                raise ValueError("share, quantile and slope must be fractions below 1 in lowest terms")
+                raise ValueError("share, quantile, slope and eta must be fractions below 1 in lowest terms")
         if self.spacing is not None and self.spacing != fraction_text(Fraction(self.spacing)):
             raise ValueError("spacing must be a fraction in lowest terms")
         if (self.spacing is None) != (self.numbers == 1):
@@ -106,6 +112,17 @@ class Level(Part):
         spacing = None if self.spacing is None else Fraction(self.spacing)
         level = Fraction(str(self.confidence_level))
         return RankRule(self.exact_share, level, self.numbers, spacing)
+
+    @property
+    def exact_eta(self) -> Fraction | None:
+        """The chance that a site's number lies above its own quantile, as a fraction."""
+        return None if self.eta is None else Fraction(self.eta)
+
+    def ranks_for(self, n: int) -> Ranks:
+        """The ranks that a site of n scores sends under an open plan."""
+        if self.exact_eta is not None:
+            return (rank_above(n, Fraction(str(self.confidence_level)), self.exact_eta),)
+        return () if self.rule is None else self.rule.ranks(n)
 
     @property
     def exact_quantile(self) -> Fraction | None:
@@ -176,11 +193,16 @@ class PlanBlock(Part):
         default=None, description="votes, for each level: of every number, or of each; left out for one each"
     )
     names: Many[SiteName] | None = Field(default=None, max_length=MOST_NAMED)
+    share: MixtureShare | None = Field(
+        default=None, description="share of new points that come from each of these sites, for a mixture"
+    )
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         if self.names is not None and len(self.names) != self.count:
             raise ValueError("count and the number of names differ")
+        if self.share is not None and self.share != fraction_text(Fraction(self.share)):
+            raise ValueError("share must be a fraction in lowest terms")
         if any(not 1 <= rank <= self.n + 1 for ranks in self.ranks for rank in ranks):
             raise ValueError(f"a rank must lie between 1 and n + 1 = {self.n + 1}")
         if sum(map(len, self.ranks)) > MOST_SENT:
@@ -192,6 +214,11 @@ class PlanBlock(Part):
     def votes(self) -> tuple[Ranks, ...]:
         """The votes of each number, for each level."""
         return votes_of(self.ranks, self.weights)
+
+    @property
+    def exact_share(self) -> Fraction | None:
+        """The share as a fraction."""
+        return None if self.share is None else Fraction(self.share)
 
 
 class PlanPart(Part):
@@ -211,6 +238,13 @@ class PlanPart(Part):
         description="how many sites may stay silent without an infinite threshold",
     )
     epsilon: Epsilon | None = Field(default=None, description="this group's part of the privacy loss")
+    cases: int | None = Field(
+        default=None,
+        ge=1,
+        le=MOST_NUMBERS,
+        description="how many of its cases a site draws at random, for all levels alike; ranks are then "
+        "those among the drawn ones",
+    )
     levels: Many[Level] = Field(min_length=1, max_length=MOST_LEVELS)
     blocks: Many[PlanBlock] | None = Field(
         default=None, description="sites in order; left out while sizes are unknown"
@@ -244,8 +278,10 @@ class PlanPart(Part):
         return self
 
     def _check_open(self) -> None:
-        if any(level.server_rank is not None or level.share is None for level in self.levels):
-            raise ValueError("an open plan has a share for every level, and no server_rank")
+        if any(level.server_rank is not None for level in self.levels):
+            raise ValueError("an open plan has no server_rank")
+        if any([level.share, level.eta, self.cases].count(None) != 2 for level in self.levels):
+            raise ValueError("an open plan has a share for every level, or an eta, or cases that are drawn")
         if any(level.advice is not None for level in self.levels):
             raise ValueError("an open plan has no advice: nobody knows yet what would be enough")
         if self.names is not None and self.expected is not None:
@@ -260,7 +296,7 @@ class PlanPart(Part):
             raise ValueError("either all sites have names or none")
         if any(len(block.ranks) != len(self.levels) for block in blocks):
             raise ValueError("every block needs ranks for each level")
-        kinds = {(block.n, block.ranks, block.votes) for block in blocks}
+        kinds = {(block.n, block.ranks, block.votes, block.share) for block in blocks}
         if blocks[0].names is None and len({block.n for block in blocks}) < len(kinds):
             raise ValueError("sites without names must have the same ranks if they have the same size")
         for i, level in enumerate(self.levels):
@@ -322,13 +358,27 @@ class PlanPart(Part):
         block = self._block_of(n, site)
         if block is not None:
             return block.ranks
-        rules = [level.rule for level in self.levels]
-        return tuple(rule.ranks(n) for rule in rules if rule is not None)
+        if self.cases is not None:
+            return (Cases(self.cases).block(1, n).ranks,) * len(self.levels)
+        return tuple(level.ranks_for(n) for level in self.levels)
 
     def votes_for(self, n: int, *, site: str | None = None) -> tuple[Ranks, ...]:
         """Votes of the numbers that a site with n scores sends, for each level."""
         block = self._block_of(n, site)
-        return block.votes if block is not None else votes_of(self.ranks_for(n, site=site), None)
+        if block is not None:
+            return block.votes
+        if self.cases is not None:
+            return (Cases(self.cases).block(1, n).weights,) * len(self.levels)
+        return votes_of(self.ranks_for(n, site=site), None)
+
+    def share_for(self, n: int, *, site: str | None = None) -> Fraction | None:
+        """Share of new points that come from a site with n scores, for a mixture."""
+        block = self._block_of(n, site)
+        return None if block is None else block.exact_share
+
+    def n_drawn(self, n: int) -> int:
+        """Of how many scores a site's ranks are those: all n, or the cases that it draws."""
+        return n if self.cases is None else min(self.cases, n)
 
     def _block_of(self, n: int, site: str | None) -> PlanBlock | None:
         """The block of a site, None while the plan is open; a site that is not expected is refused."""

@@ -49,13 +49,10 @@ def unasked_sentences(part: PlanPart) -> Iterator[str]:
         yield f"{count(how_many, 'site')} {whose} could not change any threshold: {label}."
 
 
-def silence_sentence(label: str | None, level: float) -> str:
+def silence_sentence(label: str | None, level: float, bearing: str) -> str:
     """What silence would do."""
     where = "" if label is None else f"Group {label!r}: "
-    return (
-        f"{where}At the level {level!r}, one silent site could make the threshold infinite; "
-        "max_missing=1 (--max-missing 1) plans for that."
-    )
+    return f"{where}At the level {level!r}, one silent site could make the threshold infinite; {bearing}."
 
 
 def _nothing(level: Level) -> str:

@@ -1,5 +1,7 @@
 """What tells one round from another: an id, and a moment after which nobody answers any more."""
 
+import re
+import secrets
 from datetime import UTC, datetime
 from typing import Annotated
 
@@ -7,6 +9,22 @@ from pydantic import AfterValidator, StringConstraints
 
 RoundId = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,63}$")]
 """Up to 64 letters, digits, dots, colons, dashes and underscores."""
+
+
+def random_round() -> str:
+    """A fresh id that nobody has chosen.
+
+    Returns
+    -------
+    str
+        128 random bits as hexadecimal digits.
+    """
+    return secrets.token_hex(16)
+
+
+def is_random(text: str) -> bool:
+    """Whether an id looks like one that was drawn."""
+    return re.fullmatch(r"[0-9a-f]{32}", text) is not None
 
 
 def moment(text: str) -> datetime:

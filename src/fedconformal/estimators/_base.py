@@ -14,7 +14,7 @@ from fedconformal import _validation
 from fedconformal._text import quoted
 from fedconformal._typing import Floats
 from fedconformal.documents import Calibration, Plan, Report, ScoreRule
-from fedconformal.estimators._promised import level_places
+from fedconformal.estimators._promised import check_mixture, level_places
 from fedconformal.estimators._rows import asked_rows, group_names, group_sizes, rows_by_site
 from fedconformal.protocol import SitePolicy, calibrate, plan, report
 from fedconformal.scores import Score, from_name, is_registered, names_of
@@ -43,7 +43,8 @@ class FederatedConformal(BaseEstimator, Generic[S]):  # type: ignore[misc]
     delta: float
     max_faulty: int
     promise: str
-    numbers: int
+    mixture: Any
+    numbers: int | None
     max_missing: int | None
     prefit: bool
 
@@ -127,7 +128,7 @@ class FederatedConformal(BaseEstimator, Generic[S]):  # type: ignore[misc]
         )
         # A plan names only scores that every site can make from their name.
         known = score if is_registered(score) else None
-        chosen = plan(**sizes, min_group=1, score=known, **self._wishes())
+        chosen = plan(**sizes, min_group=1, score=known, mixture=self.mixture, **self._wishes())
         own = SitePolicy.unlimited()  # all scores are the caller's own
         reports: list[Report] = [
             report(
@@ -176,7 +177,9 @@ class FederatedConformal(BaseEstimator, Generic[S]):  # type: ignore[misc]
         score = self._checked_score()
         _check_same_score(calibration.plan.score, score)
         model = self._model_to_calibrate(score)
-        return self._set_calibration(model, score, calibration, level_places(self._asked(), calibration))
+        places = level_places(self._asked(), calibration)
+        check_mixture(self.mixture, calibration.plan)
+        return self._set_calibration(model, score, calibration, places)
 
     def _set_calibration(self, model: Any, score: S, calibration: Calibration, places: list[int]) -> Self:
         self._adopt(model, score)

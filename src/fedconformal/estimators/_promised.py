@@ -1,8 +1,11 @@
 """Whether a calibration from elsewhere promises what an estimator asks for."""
 
 import math
+from collections.abc import Mapping
 
 from fedconformal.documents import Calibration, Plan
+
+_SHARE_ERROR = 1e-6
 
 
 def level_places(asked: Plan, calibration: Calibration) -> list[int]:
@@ -22,6 +25,19 @@ def level_places(asked: Plan, calibration: Calibration) -> list[int]:
     return places
 
 
+def check_mixture(shares: Mapping[str, float] | None, given: Plan) -> None:
+    """A ValueError if a calibration is for another mixture of sites than these shares, if there are any."""
+    if shares is None:
+        return
+    planned = given.mixture
+    found = planned if isinstance(planned, dict) else {}
+    whole = sum(shares.values())
+    if found.keys() != shares.keys() or any(
+        abs(shares[site] / whole - float(share)) > _SHARE_ERROR for site, share in found.items()
+    ):
+        raise ValueError(f"mixture must be that of the calibration, got {dict(shares)!r}")
+
+
 def _is_promised(asked: Plan, found: Calibration, place: int) -> bool:
     """Whether a calibration without groups promises as much at one of its levels."""
     given = found.plan
@@ -34,6 +50,8 @@ def _is_promised(asked: Plan, found: Calibration, place: int) -> bool:
         return (given.delta or 0) <= (asked.delta or 0)
     if found.levels[place].threshold == math.inf:
         return True
+    if not found.has_law:
+        return False
     level = given.confidence_levels[place]
     return asked.criterion_object().follows_from(found.laws[place], level, asked.delta)
 

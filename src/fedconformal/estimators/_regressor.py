@@ -1,5 +1,6 @@
 """Prediction intervals for any regressor."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from sklearn.base import RegressorMixin
@@ -42,10 +43,13 @@ class FederatedConformalRegressor(RegressorMixin, FederatedConformal[IntervalSco
         For the conditional criterion.
     max_faulty : int
         How many sites may send anything at all.
-    promise : {"population", "each-site"}
+    promise : {"population", "mixture", "each-site", "new-site"}
         Whose new rows are covered; see `fedconformal.plan`.
-    numbers : int
-        How many scores a site sends for each level and group at the most, from 1 to 20.
+    mixture : mapping from str to float, optional
+        For ``promise="mixture"``, the share of new rows that come from each site.
+    numbers : int, optional
+        How many scores a site sends for each level and group at the most, from 1 to 20; by default 5 for a
+        mixture, else 1.
     max_missing : int, optional
         How many sites may stay silent without making the threshold infinite; see `fedconformal.plan`.
     prefit : bool
@@ -91,7 +95,8 @@ class FederatedConformalRegressor(RegressorMixin, FederatedConformal[IntervalSco
         delta: float = 0.1,
         max_faulty: int = 0,
         promise: str = "population",
-        numbers: int = 1,
+        mixture: Mapping[str, float] | None = None,
+        numbers: int | None = None,
         max_missing: int | None = None,
         prefit: bool = True,
     ) -> None:
@@ -102,6 +107,7 @@ class FederatedConformalRegressor(RegressorMixin, FederatedConformal[IntervalSco
         self.delta = delta
         self.max_faulty = max_faulty
         self.promise = promise
+        self.mixture = mixture
         self.numbers = numbers
         self.max_missing = max_missing
         self.prefit = prefit

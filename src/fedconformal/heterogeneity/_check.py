@@ -141,6 +141,6 @@ def check(
 
 def _low_by_luck(calibration: Calibration, level: int, found: CoverageCheck) -> float:
     """P(coverage <= the interval's upper end), the end rounded up as a sentence shows it."""
-    if found.threshold == math.inf:
+    if found.threshold == math.inf or not calibration.has_law:
         return 1.0
     return float(calibration.laws[level].cdf(math.ceil(1000 * found.interval[1]) / 1000))

@@ -178,6 +178,9 @@ def compare_sites(
     label, level = _label(plan, group), level_index(plan, confidence_level)
     intake = take_in(plan, reports)
     numbers = {site: part for site, part in intake.numbers[label].items() if part.ranks[level]}
+    if plan.parts[0].cases is not None:
+        # Drawn cases are as good as a site that has no others.
+        numbers = {s: p.model_copy(update={"n": plan.part.n_drawn(p.n)}) for s, p in numbers.items()}
     able = {site: part for site, part in numbers.items() if _middle(part.ranks[level]) <= part.n}
     stick = yardstick(reference, seed=seed)
     _check_alarm(stick, alarm, len(able))

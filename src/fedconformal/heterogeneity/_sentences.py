@@ -27,10 +27,15 @@ def _check_sentence(check: CoverageCheck, low_by_luck: float, promise: Promise, 
     )
     if not check.falls_short:
         return f"{found} {_no_shortfall(check, where)}"
+    found += (
+        f" If it were {level} or more, so few would fall inside {odds(check.p_value)}, so this speaks for a "
+        f"coverage below {level}."
+    )
+    if not promise.has_law:
+        return f"{found} It may be that {promise.shortfall(where)}."
     return (
-        f"{found} If it were {level} or more, so few would fall inside {odds(check.p_value)}, so this "
-        f"speaks for a coverage below {level}. Either {promise.shortfall(where)} it gives "
-        f"{ceiling_percent(high)} or less with a probability of at most {ceiling_percent(low_by_luck)}."
+        f"{found} Either {promise.shortfall(where)} it gives {ceiling_percent(high)} or less with a "
+        f"probability of at most {ceiling_percent(low_by_luck)}."
     )
 
 

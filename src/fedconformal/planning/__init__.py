@@ -4,10 +4,12 @@
 each choice.
 """
 
-from fedconformal.planning._design import Advice, Block, Design, Sending, Sites, merged
+from fedconformal.planning._cases import Cases
+from fedconformal.planning._design import Advice, Block, Design, Guarantee, Sending, Sites, merged
 from fedconformal.planning._draft import draft_private
 from fedconformal.planning._exact import Exact
 from fedconformal.planning._goal import Goal
+from fedconformal.planning._own_quantile import rank_above
 from fedconformal.planning._private import Private
 from fedconformal.planning._rule import MOST_NUMBERS, RankRule, usual_spacing
 from fedconformal.planning.criteria import CRITERIA, Criterion
@@ -19,10 +21,12 @@ __all__ = [
     "PROMISES",
     "Advice",
     "Block",
+    "Cases",
     "Criterion",
     "Design",
     "Exact",
     "Goal",
+    "Guarantee",
     "Private",
     "Promise",
     "RankRule",
@@ -30,5 +34,6 @@ __all__ = [
     "Sites",
     "draft_private",
     "merged",
+    "rank_above",
     "usual_spacing",
 ]

@@ -33,12 +33,15 @@ class Block:
         For private reports, the rank that is aimed at.
     weights : tuple of int, optional
         Votes of each number; one each if left out.
+    share : Fraction, optional
+        Share of new points that come from each of these sites, where the promise is for a known mixture.
     """
 
     count: int
     n: int
     ranks: tuple[int, ...]
     weights: tuple[int, ...] = ()
+    share: Fraction | None = None
 
     def __post_init__(self) -> None:
         """One vote for each number, unless said otherwise."""
@@ -49,6 +52,11 @@ class Block:
     def votes(self) -> int:
         """The votes of one site."""
         return sum(self.weights)
+
+    @property
+    def finite_votes(self) -> int:
+        """The votes of a site's finite numbers."""
+        return sum(vote for rank, vote in zip(self.ranks, self.weights, strict=True) if rank <= self.n)
 
 
 @dataclass(frozen=True)
@@ -70,6 +78,24 @@ class Advice:
     epsilon: float | None = None
 
 
+@dataclass(frozen=True)
+class Guarantee:
+    """What is guaranteed of the coverage, whatever the scores are.
+
+    Attributes
+    ----------
+    mean : float or None
+        The mean coverage is at least this; None where nothing is said of the mean.
+    coverage, probability : float or None
+        The coverage is at least ``coverage`` with at least this probability, or at so many of new sites;
+        None where only the mean is guaranteed.
+    """
+
+    mean: float | None = None
+    coverage: float | None = None
+    probability: float | None = None
+
+
 @dataclass(frozen=True, eq=False)
 class Sites:
     """How many sites there are of each size, before ranks are chosen.
@@ -80,10 +106,13 @@ class Sites:
         Different sizes.
     counts : array of int
         How many sites have each.
+    shares : tuple of Fraction, optional
+        Share of new points that come from one site of each, where that is known; sizes may then repeat.
     """
 
     n_points: Ints
     counts: Ints
+    shares: tuple[Fraction, ...] | None = None
 
     @property
     def n_sites(self) -> int:
@@ -181,6 +210,7 @@ class Promise(Protocol):
     """What a design asks of its promise; `promises.Promise` has the whole of it."""
 
     is_bound: ClassVar[bool]
+    has_law: ClassVar[bool]
 
     def choose(self, sites: Sites, goal: Goal, sending: Sending, share: Fraction | None) -> Design:
         """The best ranks and votes."""
@@ -188,6 +218,18 @@ class Promise(Protocol):
 
     def votes(self, design: Design) -> tuple[int, Advice | None]:
         """The votes that are needed for these blocks."""
+        ...
+
+    def answered(self, design: Design, blocks: tuple[Block, ...]) -> tuple[int, Advice | None]:
+        """The votes that are needed when only these have answered."""
+        ...
+
+    def survives(self, design: Design, n_silent: int) -> bool:
+        """Whether a finite threshold is left, whichever sites stay silent."""
+        ...
+
+    def guarantee(self, design: Design) -> Guarantee:
+        """What is guaranteed."""
         ...
 
     def law(self, design: Design) -> CoverageLaw:
@@ -216,6 +258,9 @@ class Design:
         The rule that the ranks follow, ``ceil(share * (n + 1))``, where they follow one.
     advice : Advice or None
         What would help where no ranks reach the level; None where some do.
+    eta : Fraction or None
+        For a promise to new sites one by one: the chance, at least, that a site's number lies above the
+        level-quantile of its own scores.
     """
 
     goal: Goal
@@ -225,6 +270,7 @@ class Design:
     server_rank: int | None = None
     share: Fraction | None = None
     advice: Advice | None = None
+    eta: Fraction | None = None
 
     @property
     def is_open(self) -> bool:
@@ -259,7 +305,7 @@ class Design:
         bool
             False also where there is no finite threshold even if all answer.
         """
-        return self.advice is None and self.sending.survives(self, n_silent)
+        return self.advice is None and self.promise.survives(self, n_silent)
 
     @property
     def is_finite(self) -> bool:
@@ -270,6 +316,28 @@ class Design:
     def is_bound(self) -> bool:
         """Whether ``law`` bounds the coverage from below, rather than being its law."""
         return self.sending.is_bound or self.promise.is_bound or self.goal.max_faulty > 0
+
+    @property
+    def has_law(self) -> bool:
+        """Whether the coverage has a law, or a bound of it, for all scores; else see `guarantee`."""
+        return self.promise.has_law
+
+    def guarantee(self) -> Guarantee:
+        """What is guaranteed of the coverage.
+
+        Returns
+        -------
+        Guarantee
+            From the law where there is one.
+
+        Raises
+        ------
+        ValueError
+            While the sites' sizes are unknown.
+        """
+        if self.is_open:
+            raise ValueError("this design is open: what it guarantees depends on the sites that answer")
+        return self.promise.guarantee(self)
 
     def law(self) -> CoverageLaw:
         """The law of the coverage given the calibration data, or a bound of it.
@@ -282,7 +350,7 @@ class Design:
         Raises
         ------
         ValueError
-            While the sites' sizes are unknown.
+            While the sites' sizes are unknown, or where there is none.
         """
         return self._law
 
@@ -327,9 +395,8 @@ class Design:
         blocks = merged(answered)
         if not self.is_open and set(blocks) == set(merged(self.asked)):
             return self
-        unsolved = replace(self, blocks=blocks, server_rank=None)
-        votes, advice = self.promise.votes(unsolved)
-        return replace(unsolved, server_rank=votes, advice=advice)
+        votes, advice = self.promise.answered(self, blocks)
+        return replace(self, blocks=blocks, server_rank=votes, advice=advice)
 
     def without_privacy(self) -> Design:
         """The best design for the same sites and goal if they sent exact scores."""
@@ -375,7 +442,7 @@ def merged(blocks: Iterable[Block]) -> tuple[Block, ...]:
     tuple of Block
         One for each size and ranks.
     """
-    counts: Counter[tuple[int, tuple[int, ...], tuple[int, ...]]] = Counter()
+    counts: Counter[tuple[int, tuple[int, ...], tuple[int, ...], Fraction | None]] = Counter()
     for block in blocks:
-        counts[block.n, block.ranks, block.weights] += block.count
+        counts[block.n, block.ranks, block.weights, block.share] += block.count
     return tuple(Block(count, *alike) for alike, count in counts.items())

@@ -124,9 +124,12 @@ def _part(plan: Plan, label: str | None, intake: Intake) -> CalibrationPart:
     alone, numbers = plan if label is None else plan[label], intake.numbers[label]
     missing, n_missing = _missing(alone, numbers)
     votes = {site: alone.part.votes_for(part.n, site=site) for site, part in numbers.items()}
+    shares = {site: alone.part.share_for(part.n, site=site) for site, part in numbers.items()}
     levels = range(len(alone.levels))
     blocks = [
-        merged(Block(1, part.n, part.ranks[i], votes[site][i]) for site, part in numbers.items())
+        merged(
+            Block(1, part.n, part.ranks[i], votes[site][i], shares[site]) for site, part in numbers.items()
+        )
         for i in levels
     ]
     ballots = [

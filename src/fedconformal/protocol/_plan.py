@@ -1,6 +1,5 @@
 """From wishes to a Plan."""
 
-import secrets
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -24,14 +23,15 @@ from fedconformal.documents import (
     expiry_text,
     first_problem,
     fraction_text,
+    random_round,
 )
 from fedconformal.planning import (
     CRITERIA,
     MOST_NUMBERS,
     PROMISES,
+    Cases,
     Criterion,
     Design,
-    Exact,
     Goal,
     Private,
     Promise,
@@ -63,8 +63,9 @@ def plan(
     delta: float = 0.1,
     max_faulty: int = 0,
     promise: str = "population",
+    mixture: Mapping[str, float] | None = None,
     local_ranks: str | float = _SEARCHED,
-    numbers: int = 1,
+    numbers: int | None = None,
     max_missing: int | None = None,
     sites: Iterable[str] | None = None,
     groups: Mapping[Any, Any] | None = None,
@@ -94,25 +95,34 @@ def plan(
         ``"stable"``: mean coverage at least the level, and coverage given the data as close to it as can be.
         ``"marginal"`` (the paper's): smallest mean coverage that is at least the level. ``"conditional"``:
         coverage given the data at least the level with probability 1 - ``delta``. Left out, the promise's own
-        default: stable for the population, marginal for each site and for the paper's private analysis.
+        default: stable for the population, marginal otherwise and for the paper's private analysis.
     delta : float
         For the conditional criterion, from 1e-300 (with ``max_faulty`` from 1e-6) to 0.5: smaller
         probabilities are not computed precisely enough to promise anything.
     max_faulty : int
         The promise holds even if this many sites send anything at all; below half of the sites. Which sites
         these are must not depend on the scores of the others.
-    promise : {"population", "each-site"}
+    promise : {"population", "mixture", "each-site", "new-site"}
         Whose new points the promise is for. ``"population"``: all sites and the new points are alike.
+        ``"mixture"``: sites may differ in any way, and the promise holds on average for new points that come
+        from them with the shares of ``mixture``; a site that stays silent counts zero.
         ``"each-site"``: sites may differ in any way, and the promise holds for new points of each of them,
         and so for every mixture of them. The server then keeps the largest report: wider sets. With the
         conditional criterion all sites are covered at once with probability 1 - ``delta``.
+        ``"new-site"``: for a site that was not there, drawn from the same population of sites. Each site then
+        sends ``numbers`` of its cases, drawn at random, and the promise is on average over new sites; with
+        the conditional criterion each sends a rank, and at least 1 - ``delta`` of new sites are covered at
+        the level.
+    mixture : mapping from str to float, optional
+        For ``promise="mixture"``: the share of new points that come from each named site, on any scale, as
+        they are divided by their sum. In proportion to their numbers of scores plus 1 if left out.
     local_ranks : {"common", "paper"} or float
         ``"common"``: site j sends rank ceil(b (n_j + 1)), b searched together with the votes. ``"paper"``:
         b = confidence level, as in the paper's appendix A.1, one vote each. A number: that b. Where ranks are
         searched for sites of different sizes, larger sites have more votes.
-    numbers : int
+    numbers : int, optional
         How many numbers a site sends for each level and group at the most, from 1 to 20. Two or three take
-        away most of what is lost against pooling all scores.
+        away most of what is lost against pooling all scores. Left out: 5 for a mixture, else 1.
     max_missing : int, optional
         The threshold stays finite if this many sites stay silent, whichever they are. Left out, a plan that
         bears one silent site is preferred where that costs next to nothing, except under the marginal
@@ -138,8 +148,8 @@ def plan(
         for such a group unless they say otherwise.
     round : str, optional
         An id that tells this round from others with the same wishes, so that no report of one counts in
-        another. Random if left out and ``keys`` are given; else there is none, and equal wishes give equal
-        plans.
+        another. Random if left out and ``keys`` are given, and always where sites draw cases at random; else
+        there is none, and equal wishes give equal plans.
     model : str or path-like, optional
         The file of the model whose scores are meant, or its digest; sites can compare theirs.
     expires : str or datetime, optional
@@ -175,10 +185,12 @@ def plan(
     wishes = _Wishes.of(
         confidence_level, criterion, delta, max_faulty, promise, local_ranks, privacy, numbers, max_missing
     )
+    if mixture is not None and (groups is not None or not wishes.promise.takes_mixture):
+        raise ValueError(f"mixture goes with promise 'mixture' and without groups, got {mixture!r}")
     if groups is None:
         if split is not None:
             raise ValueError("split goes with groups: it says how epsilon is split over them")
-        asked = Asked.of(n_sites, n_points, sites)
+        asked = Asked.of(n_sites, n_points, sites).mixed(mixture)
         parts, names = [_checked("plan", lambda: _part(asked, wishes, privacy))], asked.names
     else:
         if n_points is not None:
@@ -193,7 +205,7 @@ def plan(
             score=rule,
             keys=_keys(keys, names if groups is None else _all_names(parts)),
             privacy=None if privacy is None else PrivacyRule(**privacy.fields()),
-            round=secrets.token_hex(16) if round is None and keys is not None else round,
+            round=_round(round, is_needed=keys is not None, parts=parts),
             model=None if model is None else model_digest(model),
             expires=_expiry(expires),
         ),
@@ -237,7 +249,7 @@ class _Wishes:
             _validation.integer("max_faulty", max_faulty, low=0),
             promised,
             tuple(_share(local_ranks, level) for level in levels),
-            _numbers(numbers, local_ranks, privacy),
+            _numbers(promised.default_numbers if numbers is None else numbers, local_ranks, privacy),
             None if max_missing is None else _validation.integer("max_missing", max_missing, low=0),
         )
 
@@ -273,6 +285,7 @@ def _part(asked: Asked, wishes: _Wishes, privacy: Privacy | None, label: str | N
         for level, share in zip(wishes.levels, wishes.shares, strict=True)
     ]
     named = asked.names if asked.is_open else None
+    sendings = [design.sending for design in designs]
     return PlanPart(
         label=label,
         promise=wishes.promise.name,
@@ -281,6 +294,7 @@ def _part(asked: Asked, wishes: _Wishes, privacy: Privacy | None, label: str | N
         max_faulty=wishes.max_faulty,
         max_missing=wishes.max_missing,
         epsilon=None if privacy is None or label is None else privacy.epsilon,
+        cases=next((sending.numbers for sending in sendings if isinstance(sending, Cases)), None),
         levels=tuple(_level(design, wishes.numbers) for design in designs),
         blocks=None if asked.is_open else asked.blocks(designs),
         names=named,
@@ -292,18 +306,19 @@ def _design(
     asked: Asked, wishes: _Wishes, level: Fraction, share: Fraction | None, privacy: Privacy | None
 ) -> Design:
     goal, promise = wishes.goal(level), wishes.promise
-    sending: Sending = Exact(wishes.numbers)
+    sending: Sending = promise.sending(goal, wishes.numbers)
     if privacy is not None:
         sending = Private(privacy.release(len(wishes.levels)), len(wishes.levels))
     if asked.is_open:
-        return Design(goal, promise, sending, share=promise.open_share(goal, share))
+        return promise.open_design(goal, sending, share, asked.n_sites)
     return promise.choose(asked.by_size, goal, sending, share)
 
 
 def _level(design: Design, numbers: int) -> Level:
     release = design.sending.release
     quantile, slope = (None, None) if release is None else (release.quantile, release.slope)
-    spacing = usual_spacing(numbers) if design.is_open else None
+    by_rule = design.is_open and design.share is not None
+    spacing = usual_spacing(numbers) if by_rule else None
     return Level(
         confidence_level=float(design.goal.level),
         share=None if design.share is None else fraction_text(design.share),
@@ -311,8 +326,9 @@ def _level(design: Design, numbers: int) -> Level:
         advice=None if design.advice is None else Advice(**vars(design.advice)),
         quantile=None if quantile is None else fraction_text(quantile),
         slope=None if slope is None else fraction_text(slope),
-        numbers=numbers if design.is_open else 1,
+        numbers=numbers if by_rule else 1,
         spacing=None if spacing is None else fraction_text(spacing),
+        eta=None if design.eta is None else fraction_text(design.eta),
     )
 
 
@@ -446,6 +462,16 @@ def _keys(keys: Mapping[str, str] | None, names: tuple[str, ...] | None) -> tupl
     if names is None or set(keys) != set(names):
         raise ValueError("keys must hold one public key for each named site, and no other")
     return _checked("keys", lambda: tuple(SiteKey(site=name, public_key=keys[name]) for name in names))
+
+
+def _round(given: str | None, *, is_needed: bool, parts: list[PlanPart]) -> str | None:
+    """The id of the round: one that nobody chose where it decides which cases are drawn."""
+    drawn = any(part.cases is not None for part in parts)
+    if drawn and given is not None:
+        raise ValueError(
+            f"round must be left out where sites draw cases: it is drawn at random, got {given!r}"
+        )
+    return random_round() if drawn or (given is None and is_needed) else given
 
 
 def _expiry(expires: Any) -> str | None:

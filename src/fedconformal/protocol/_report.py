@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 from fedconformal._text import quoted
 from fedconformal.documents import Plan, Report, ReportPart, Sent, SigningKey, unique_labels
 from fedconformal.privacy import Ledger, fingerprint
+from fedconformal.protocol._cases import drawn_ranks
 from fedconformal.protocol._models import Model, check_model
 from fedconformal.protocol._policy import SitePolicy
 from fedconformal.protocol._request import Request, Sizes, admit, of_group, ranks_of, request_of
@@ -40,8 +41,9 @@ def report(
 
     The returned Report is everything that leaves the site: its name, and for all points, or for each group
     that it has points of, their number, the ranks, and for each confidence level the scores of these ranks
-    (Infinity where a rank is above the number of scores). For a group without points, or with fewer than the
-    site's policy wants, nothing is sent, and the site counts as missing there; nor for one that the plan does
+    (Infinity where a rank is above the number of scores). Where sites draw cases at random, the plan's round
+    and the site's name decide which. For a group without points, or with fewer than the site's policy wants,
+    nothing is sent, and the site counts as missing there; nor for one that the plan does
     not ask it for, as no answer of it could change the threshold.
 
     Parameters
@@ -360,9 +362,21 @@ def _by_group(plan: Plan, scores: Scores, groups: ArrayLike | None) -> Parts:
 
 def _part(plan: Plan, label: str | None, values: Scores, site: str, *, in_place: bool) -> ReportPart:
     ranks = ranks_of(plan, label, values.size, site)
-    selected = _selected(values, ranks, in_place=in_place)
-    sent = [Sent(ranks=each, values=tuple(selected.get(rank, math.inf) for rank in each)) for each in ranks]
+    wanted = _drawn(of_group(plan, label), values.size, site, ranks)
+    selected = _selected(values, wanted, in_place=in_place)
+    sent = [
+        Sent(ranks=each, values=tuple(selected.get(rank, math.inf) for rank in chosen))
+        for each, chosen in zip(ranks, wanted, strict=True)
+    ]
     return ReportPart(label=label, n=values.size, levels=tuple(sent))
+
+
+def _drawn(plan: Plan, n: int, site: str, ranks: tuple[tuple[int, ...], ...]) -> tuple[tuple[int, ...], ...]:
+    """The ranks of the scores that are sent: those of the plan, or of the cases that the site draws."""
+    if plan.part.cases is None:
+        return ranks
+    assert plan.round is not None
+    return (drawn_ranks(plan.round, site, n, plan.part.cases),) * len(ranks)
 
 
 def _selected(values: Scores, ranks: Sequence[Sequence[int]], *, in_place: bool) -> dict[int, float]:

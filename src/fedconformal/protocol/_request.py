@@ -34,6 +34,8 @@ class Request:
         What is left of the budget before it, where a ledger was given for a private plan.
     is_repeated : bool
         Whether the ledger holds this answer already: it is then given again, at no cost.
+    is_drawn : bool
+        Whether the scores that leave are drawn at random, rather than chosen by their ranks.
     """
 
     sizes: Sizes
@@ -43,6 +45,7 @@ class Request:
     epsilon: Fraction | None
     left: Fraction | None = None
     is_repeated: bool = False
+    is_drawn: bool = False
 
     @property
     def n(self) -> int:
@@ -55,7 +58,8 @@ class Request:
         groups = "" if None in self.sizes else f", from {count(len(self.sizes), 'group')}"
         if self.epsilon is None:
             how_many = f"{self.numbers:,}" if self.numbers else "none"
-            asked = f"This plan asks for {how_many} of your {count(self.n, 'score')}{groups}."
+            drawn = ", drawn at random" if self.is_drawn else ""
+            asked = f"This plan asks for {how_many} of your {count(self.n, 'score')}{groups}{drawn}."
         else:
             drawn = "one bin" if self.numbers == 1 else f"{self.numbers:,} bins"
             asked = f"This plan asks for {drawn}{groups}, drawn at random, and {self._cost}."
@@ -117,7 +121,8 @@ def request_of(plan: Plan, sizes: Sizes, *, site: str, policy: SitePolicy, has_l
     cost = _cost_of(plan, answered)
     if cost is not None:
         policy.check_epsilon(cost)
-    return Request(answered, held_back, sum(numbers.values()), counted, cost)
+    is_drawn = any(part.cases is not None for part in plan.parts)
+    return Request(answered, held_back, sum(numbers.values()), counted, cost, is_drawn=is_drawn)
 
 
 def admit(plan: Plan, *, policy: SitePolicy, has_ledger: bool) -> None:

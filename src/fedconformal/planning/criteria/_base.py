@@ -105,6 +105,8 @@ class Criterion(ABC):
     """
 
     name: ClassVar[str]
+    is_mean: ClassVar[bool] = False
+    """Whether a choice is valid if its mean coverage is at least the level, and only then."""
     takes_delta: ClassVar[bool] = False
     """Whether ``delta`` is part of the promise."""
     trades_up: ClassVar[bool] = False

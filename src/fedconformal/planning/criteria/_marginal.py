@@ -13,6 +13,7 @@ class Marginal(Criterion):
     """Mean coverage at least the level, and as close to it as any ranks get (paper, section 3.2)."""
 
     name: ClassVar[str] = "marginal"
+    is_mean: ClassVar[bool] = True
     heeds_spread: ClassVar[bool] = False
     glance_is_bound: ClassVar[bool] = True
 

@@ -22,6 +22,7 @@ class Stable(Marginal):
     """
 
     name: ClassVar[str] = "stable"
+    is_mean: ClassVar[bool] = True
     heeds_spread: ClassVar[bool] = True
     trades_up: ClassVar[bool] = True
 

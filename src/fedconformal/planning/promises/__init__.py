@@ -2,6 +2,8 @@
 
 from fedconformal.planning.promises._base import PROMISES, Promise
 from fedconformal.planning.promises._each_site import EachSite
+from fedconformal.planning.promises._mixture import Mixture
+from fedconformal.planning.promises._new_site import NewSite
 from fedconformal.planning.promises._population import Population
 
-__all__ = ["PROMISES", "EachSite", "Population", "Promise"]
+__all__ = ["PROMISES", "EachSite", "Mixture", "NewSite", "Population", "Promise"]

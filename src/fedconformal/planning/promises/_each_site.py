@@ -31,6 +31,7 @@ class EachSite(Promise):
     is_bound: ClassVar[bool] = True
     allows_groups: ClassVar[bool] = False
     assumption: ClassVar[str] = "each-site-alike"
+    condition: ClassVar[str] = "for a site of this federation"
     whose: ClassVar[str] = "the new cases of every site that answered"
     among: ClassVar[str] = " at any one site"
     pools: ClassVar[bool] = False

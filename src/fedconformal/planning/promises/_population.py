@@ -16,6 +16,12 @@ class Population(Promise):
     name: ClassVar[str] = "population"
     default_criterion: ClassVar[str] = "stable"
     assumption: ClassVar[str] = "alike"
+    condition: ClassVar[str] = "if sites are alike"
+    law_note: ClassVar[str] = (
+        "This is how the coverage varies from one calibration to the next if sites are alike. It does not "
+        "contain the spread between sites: where these differ, the share covered at one of them may be "
+        "further off."
+    )
 
     def choose(self, sites: Sites, goal: Goal, sending: Sending, share: Fraction | None) -> Design:
         """Search ranks and votes together."""

@@ -169,6 +169,7 @@ function followPromise() {
   const fitting = promise.dataset.criteria.split(" ");
   const wasUsual = promised && promised !== promise && chosen("criterion") === promised.dataset.criterion;
   if (wasUsual || !fitting.includes(chosen("criterion"))) choose("criterion", promise.dataset.criterion);
+  if (promised && promised !== promise && $("numbers").value === promised.dataset.usual) $("numbers").value = promise.dataset.usual;
   for (const radio of radios("criterion")) radio.closest("label").hidden = !fitting.includes(radio.value);
   $("faulty-field").hidden = promise.dataset.faulty !== "yes";
   $("privacy-fields").hidden = promise.dataset.privacy !== "yes";

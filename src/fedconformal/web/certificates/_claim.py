@@ -64,7 +64,8 @@ class Claim:
     @cached_property
     def numbers(self) -> tuple[int, int]:
         """The fewest and the most numbers that a site sent, for all levels together."""
-        counts = [sum(map(len, ranks)) for _, ranks in self.calibration.part.kinds]
+        drawn = self.plan.part.cases is not None  # the same cases for all levels
+        counts = [sum(map(len, ranks[:1] if drawn else ranks)) for _, ranks in self.calibration.part.kinds]
         return min(counts, default=0), max(counts, default=0)
 
     @cached_property
@@ -127,8 +128,10 @@ class LevelClaim:
 
     @cached_property
     def law(self) -> Summary | None:
-        """The law of the coverage, or a bound of it; None where too few answered, or it takes too long."""
-        if not self.is_answered or not self.claim.budget.allows(self._n_numbers):
+        """The law of the coverage, or a bound of it; None where there is none, or it takes too long."""
+        if not self.is_answered or not self.claim.promise.has_law:
+            return None
+        if not self.claim.budget.allows(self._n_numbers):
             return None
         law = Summary(self.claim.calibration.designs[self.index].law(), self.level)
         try:

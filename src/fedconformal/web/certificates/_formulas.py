@@ -40,9 +40,23 @@ def _rows(it: Certified) -> list[tuple[str, str]]:
 def _formulas(claim: Claim) -> Iterator[tuple[str, str]]:
     plan, private = claim.plan, claim.plan.privacy is not None
     yield "prediction set", "{ y : s(x, y) ≤ q }, s the score"
-    yield from _by_votes(claim) if claim.has_votes else _by_sites(claim, private=private)
+    if not claim.promise.has_law:
+        yield from _without_law(claim)
+    else:
+        yield from _by_votes(claim) if claim.has_votes else _by_sites(claim, private=private)
     goal = claim.calibration.designs[0].goal
     yield "promise", claim.promise.promise_formula(goal, plan.delta)
+
+
+def _without_law(claim: Claim) -> Iterator[tuple[str, str]]:
+    """What is sent and kept, and why that is enough."""
+    drawn = claim.plan.part.cases
+    if drawn is None:
+        yield "site j sends", "the lⱼ₁-th, lⱼ₂-th, … smallest of its nⱼ scores; number i has wⱼᵢ votes"
+    else:
+        yield "site j sends", f"{count(drawn, 'score')} drawn at random from its nⱼ; number i has wⱼᵢ votes"
+    yield "the server keeps", "q, the smallest v with Σ wⱼᵢ ≥ k, the sum over all numbers that are at most v"
+    yield "why", claim.promise.law_formula("", is_bound=True)
 
 
 def _by_sites(claim: Claim, *, private: bool) -> Iterator[tuple[str, str]]:

@@ -10,12 +10,19 @@ from fedconformal.web.certificates._claim import Certified, LevelClaim
 MOST_PICTURES = 12
 """Laws drawn one by one; the table has all of them."""
 
+_NO_LAW = (
+    "Sites may differ here in any way, so no law says how the share covered varies; it depends on how they "
+    "differ. What is guaranteed is the mean, or at how many new sites the level is reached."
+)
+
 _COLUMNS = ("votes needed", "mean", "std", "5 % quantile", "P(C ≥ level)")
 
 
 def law(it: Certified) -> Markup:
     """Return the laws of all levels, group by group."""
     known = "known as a bound from below" if it.is_bound else "known exactly"
+    if not any(claim.promise.has_law for claim in it.claims):
+        return section("How far off it can be", tag("p", _NO_LAW), _table(it))
     return section(
         "How far off it can be",
         tag(
@@ -28,6 +35,7 @@ def law(it: Certified) -> Markup:
         _table(it),
         *_bound_note(it),
         *_not_shown(it),
+        *(tag("p", note, class_="note") for note in _law_notes(it)),
     )
 
 
@@ -37,6 +45,11 @@ def _figures(it: Certified) -> Iterator[Markup]:
     if len(drawn) > MOST_PICTURES:
         more = len(drawn) - MOST_PICTURES
         yield tag("p", f"{more:,} more are not drawn; the table has all of them.", class_="note")
+
+
+def _law_notes(it: Certified) -> Iterator[str]:
+    """What the laws do not contain."""
+    return filter(None, dict.fromkeys(claim.promise.law_note for claim in it.claims))
 
 
 def _bound_note(it: Certified) -> Iterator[Markup]:
@@ -81,6 +94,16 @@ def _table(it: Certified) -> Markup:
     return table((*first, *_COLUMNS), rows, numbers=numbers, caption=caption)
 
 
+def _guaranteed(level: LevelClaim) -> list[str]:
+    """What is known where there is no law."""
+    if level.found.server_rank is None:
+        return ["too few answers", *["–"] * 4]
+    found = level.claim.calibration.designs[level.index].guarantee()
+    mean = "–" if found.mean is None else f"{floor_percent(found.mean, digits=2)} or more"
+    sites = "–" if found.probability is None else f"{floor_percent(found.probability)} or more"
+    return [level.votes, mean, "–", "–", sites]
+
+
 def _place(level: LevelClaim) -> tuple[str, str]:
     if level.claim.label is None:
         return percent(level.level), threshold_text(level.found.threshold)
@@ -88,10 +111,8 @@ def _place(level: LevelClaim) -> tuple[str, str]:
 
 
 def _figures_of(level: LevelClaim) -> list[str]:
-    if not level.is_answered:
-        return ["too few answers", *["–"] * 4]
     if level.law is None:
-        return [level.votes, *["–"] * 4]
+        return _guaranteed(level)
     law = level.law
     return [
         level.votes,

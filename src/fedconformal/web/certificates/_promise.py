@@ -3,11 +3,13 @@
 from collections.abc import Iterator
 
 from fedconformal import scores
-from fedconformal._text import count, percent, threshold_text
+from fedconformal._text import count, listed, nearest_percent, percent, threshold_text
 from fedconformal.documents import Plan, ScoreRule
 from fedconformal.web._html import Markup, section, tag
 from fedconformal.web._spread import low_sentence
 from fedconformal.web.certificates._claim import Certified, LevelClaim
+
+_MOST_SITES = 20
 
 
 def header(it: Certified) -> Markup:
@@ -25,15 +27,19 @@ def _headline(it: Certified) -> str:
     if not kept:
         return "No finite threshold keeps the promise"
     said = {
-        (claim.finite_levels, claim.promise.whose, claim.criterion.surety(claim.plan.delta)) for claim in kept
+        (
+            claim.finite_levels,
+            claim.promise.whose,
+            claim.promise.surety(claim.criterion, claim.plan.delta),
+            claim.promise.condition,
+        )
+        for claim in kept
     }
     if len(said) > 1:
         return f"Prediction sets with a promise of its own for each of {count(len(kept), 'group')}"
-    levels, whose, surety = said.pop()
-    return (
-        f"Prediction sets that hold the truth for at least {levels} of {whose}{_in_groups(it, len(kept))}, "
-        f"{surety}"
-    )
+    levels, whose, *sure = said.pop()
+    covered = f"Prediction sets that hold the truth for at least {levels} of {whose}"
+    return ", ".join([covered + _in_groups(it, len(kept)), *filter(None, sure)])
 
 
 def _in_groups(it: Certified, n_kept: int) -> str:
@@ -83,7 +89,18 @@ def _meaning(it: Certified) -> Iterator[str]:
     finite = [level.claim for level in it.levels if level.is_finite]
     if finite:
         yield set_sentence(it.plan)
-        yield from dict.fromkeys(claim.criterion.runs_over() for claim in finite)
+        yield from _shares(it.plan)
+        yield from dict.fromkeys(claim.promise.runs_over(claim.criterion) for claim in finite)
+
+
+def _shares(plan: Plan) -> Iterator[str]:
+    """How often new cases come from each site, where the promise is for a mixture."""
+    shares = None if plan.is_grouped else plan.mixture
+    if isinstance(shares, dict) and len(shares) <= _MOST_SITES:
+        each = [f"{site} {nearest_percent(float(share))}" for site, share in shares.items()]
+        yield f"New cases come from the sites with these shares: {listed(each)}."
+    elif shares is not None:
+        yield "New cases come from the sites with the shares that the plan lists."
 
 
 def set_sentence(plan: Plan) -> str:
@@ -134,8 +151,8 @@ def _card(level: LevelClaim) -> Markup:
 def _kept(level: LevelClaim) -> Iterator[Markup]:
     """What a finite threshold promises."""
     claim = level.claim
-    whose = claim.promise.whose + ("" if claim.label is None else f" of the group “{claim.label}”")
-    promised = claim.criterion.promise(level.level, whose, claim.plan.delta)
+    group = "" if claim.label is None else f" of the group “{claim.label}”"
+    promised = claim.promise.sentence(claim.criterion, level.level, claim.plan.delta, group)
     yield tag("p", promised, class_="promised")
     if level.law is not None:
         yield tag("p", low_sentence(level.law, claim.promise.among))

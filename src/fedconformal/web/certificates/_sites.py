@@ -137,12 +137,14 @@ def _answer_table(it: Certified) -> tuple[tuple[str, ...], list[tuple[str, ...]]
     """Headers after the group, and a row for each answer; votes where they are counted."""
     several, votes = any(claim.numbers[1] > 1 for claim in it.claims), any(c.has_votes for c in it.claims)
     aim = "rank aimed at" if it.plan.privacy else "ranks sent" if several else "rank sent"
+    if it.plan.parts[0].cases is not None:
+        aim = "cases drawn"
     rows = [
         (
             claim.label or "",
             answer.site,
             f"{answer.n:,}",
-            _ranks(answer.ranks),
+            _ranks(answer.ranks) if claim.plan.part.cases is None else f"{len(answer.ranks[0])}",
             *[_votes(claim, answer)] * votes,
         )
         for claim in it.claims

@@ -8,7 +8,7 @@ from pydantic import Field
 from fedconformal import baselines
 from fedconformal._text import ceiling_percent, count, floor_percent, listed, nearest_percent, percent
 from fedconformal.laws import Summary
-from fedconformal.planning import Block
+from fedconformal.planning import Block, Cases
 from fedconformal.web._picture import law_picture
 from fedconformal.web._privacy_loss import factor_sentence
 from fedconformal.web._spread import equivalent_pool, low_sentence, spread_ratio
@@ -103,16 +103,26 @@ def _headline(solution: Solution) -> str:
     question = solution.question
     if not solution.is_feasible:
         return "No finite threshold can keep this promise."
-    whose = question.promised.whose
-    return question.goal.criterion.promise(question.confidence_level, whose, question.delta)
+    return question.promised.sentence(question.goal.criterion, question.confidence_level, question.delta)
 
 
 def _summary(solution: Solution) -> str:
     if not solution.is_feasible:
         return "No finite threshold."
+    if solution.law is None:
+        return _guaranteed(solution)
     least = "at least " if solution.answered.is_bound else ""
     mean, low = floor_percent(solution.law.mean), floor_percent(solution.law.low)
     return f"{least}{mean} on average; 19 of 20 reach {low}"
+
+
+def _guaranteed(solution: Solution) -> str:
+    """What holds where there is no law."""
+    found = solution.answered.guarantee()
+    if found.mean is not None:
+        return f"at least {floor_percent(found.mean)} on average"
+    sites = floor_percent(found.probability or 0)
+    return f"at least {floor_percent(found.coverage or 0)} at {sites} of new sites"
 
 
 # -- the promise -------------------------------------------------------------------------------------------
@@ -123,10 +133,14 @@ def _promise(solution: Solution) -> Iterator[str]:
     if not solution.is_feasible:
         yield "Every prediction set would hold everything: never wrong, and of no use."
         return
-    yield low_sentence(solution.law, question.promised.among)
-    yield question.goal.criterion.runs_over()
+    if solution.law is None:
+        yield f"Whatever the sites are like, the share covered is {_guaranteed(solution)}."
+    else:
+        yield low_sentence(solution.law, question.promised.among)
+    yield question.promised.runs_over(question.goal.criterion)
     yield from _allowances(question)
     yield from _conditions(question)
+    yield from filter(None, [question.promised.law_note])
 
 
 def _allowances(question: PlanQuestion) -> Iterator[str]:
@@ -167,8 +181,8 @@ def _cost(solution: Solution, pooled: Summary | None) -> Iterator[str]:
             f"Privacy makes the sets larger: expect them to cover about {expected} if scores lie evenly over "
             "the bins."
         )
-    if pooled is not None:
-        yield from _compared_with_pooling(solution, pooled)
+    if pooled is not None and solution.law is not None:
+        yield from _compared_with_pooling(solution, solution.law, pooled)
 
 
 def _how_many(solution: Solution) -> str:
@@ -193,15 +207,15 @@ def _what_is_sent(solution: Solution) -> str:
     )
 
 
-def _compared_with_pooling(solution: Solution, pooled: Summary) -> Iterator[str]:
-    pool = equivalent_pool(solution.law)
+def _compared_with_pooling(solution: Solution, law: Summary, pooled: Summary) -> Iterator[str]:
+    pool = equivalent_pool(law)
     if pool is not None:
         bound = "The bound on the coverage" if solution.answered.is_bound else "The coverage"
         yield (
             f"{bound} varies as much as that of about {count(pool, 'case')} in one place would. All sites "
             f"together have {solution.question.n_points:,}."
         )
-    ratio = spread_ratio(solution.law, pooled)
+    ratio = spread_ratio(law, pooled)
     if ratio is not None:
         asked = percent(solution.question.confidence_level)
         yield f"It spreads {ratio:.2f} times as much round {asked} as pooling all cases would."
@@ -252,6 +266,8 @@ def _site_step(solution: Solution) -> str:
     if release is not None and release.quantile is not None:
         share = percent(round(float(release.quantile), 4))
         return f"Each site draws a bin near the score that {share} of its scores lie below."
+    if isinstance(solution.planned.sending, Cases):
+        return f"Each site draws {count(solution.planned.sending.numbers, 'score')} of its own at random."
     blocks = sorted(solution.planned.asked, key=lambda block: block.n)
     small, large = blocks[0], blocks[-1]
     who = "Each site" if len(blocks) == len(solution.planned.blocks) else "Each site that is asked"
@@ -296,6 +312,8 @@ def _votes_step(solution: Solution) -> Iterator[str]:
 
 def _rows(solution: Solution, pooled: Summary | None, *, with_other: bool) -> Iterator[Row]:
     question = solution.question
+    if solution.law is None or solution.planned_law is None:
+        return  # what others do has a law, and this has none to put beside it
     plan = "This plan, at least" if solution.answered.is_bound else "This plan"
     silent = f"{plan}, {question.missing:,} silent" if question.missing else plan
     yield _row(silent, solution.law, chosen=True)
@@ -317,7 +335,8 @@ def _with_other_numbers(solution: Solution) -> Iterator[Row]:
         return
     other = solve(question.model_copy(update={"numbers": numbers}))
     silent = f", {question.missing:,} silent" if question.missing else ""
-    yield _row(f"With {count(numbers, 'number')} per site{silent}", other.law)
+    if other.law is not None:
+        yield _row(f"With {count(numbers, 'number')} per site{silent}", other.law)
 
 
 def _row(name: str, law: Summary, *, chosen: bool = False) -> Row:
@@ -338,7 +357,7 @@ def _row(name: str, law: Summary, *, chosen: bool = False) -> Row:
 
 
 def _picture(solution: Solution, pooled: Summary | None, width: int) -> str | None:
-    if not solution.is_feasible:
+    if not solution.is_feasible or solution.law is None:
         return None
     return law_picture(solution.law, pooled=pooled, is_bound=solution.answered.is_bound, width=width)
 

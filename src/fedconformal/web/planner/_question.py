@@ -79,8 +79,9 @@ class PlanQuestion(Message):
     )
     delta: float = Field(default=0.1, ge=0.0001, le=0.5, description="for criteria that take it")
     max_faulty: Count = Field(default=0, description="how many sites may send anything at all")
-    numbers: Annotated[int, Field(ge=1, le=MOST_NUMBERS)] = Field(
-        default=1, description="how many numbers a site sends at the most"
+    numbers: Annotated[int, Field(ge=1, le=MOST_NUMBERS)] | None = Field(
+        default=None,
+        description="how many numbers a site sends at the most; left out, as is usual for the promise",
     )
     max_missing: Count | None = Field(
         default=None,
@@ -112,10 +113,15 @@ class PlanQuestion(Message):
 
     def _check_what_is_sent(self) -> None:
         private, faulty = self.privacy is not None, self.max_faulty > 0
-        if private and self.numbers > 1:
-            raise ValueError(f"numbers must be 1 with privacy, got {self.numbers}")
-        check_sizes(set(self.sizes), self.n_sites, faulty=faulty, private=private, numbers=self.numbers)
-        self.promised.check(self.goal, private=private, is_open=False, numbers=self.numbers)
+        if private and self.how_many > 1:
+            raise ValueError(f"numbers must be 1 with privacy, got {self.how_many}")
+        check_sizes(set(self.sizes), self.n_sites, faulty=faulty, private=private, numbers=self.how_many)
+        self.promised.check(self.goal, private=private, is_open=False, numbers=self.how_many)
+
+    @property
+    def how_many(self) -> int:
+        """How many numbers a site sends at the most."""
+        return self.promised.default_numbers if self.numbers is None else self.numbers
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -170,7 +176,7 @@ class PlanQuestion(Message):
             f"--criterion {criterion.name}": criterion != CRITERIA[promise.default_criterion](),
             f"--delta {_written(self.delta)}": criterion.takes_delta,
             f"--max-faulty {self.max_faulty}": self.max_faulty > 0,
-            f"--numbers {self.numbers}": self.numbers > 1,
+            f"--numbers {self.how_many}": self.how_many != promise.default_numbers,
             f"--max-missing {self.max_missing}": self.max_missing is not None,
             self.privacy.options if self.privacy else "": self.privacy is not None,
         }
@@ -203,7 +209,9 @@ class WishRequest(PlanQuestion):
 
     @model_validator(mode="after")
     def _affordable(self) -> Self:
-        if self.numbers > MOST_WISH_NUMBERS:
+        if not self.promised.has_law:
+            raise ValueError(f"with promise {self.promise!r} there is no law of the coverage to wish from")
+        if self.how_many > MOST_WISH_NUMBERS:
             raise ValueError(f"a wish is searched for up to {MOST_WISH_NUMBERS} numbers per site")
         if self.privacy is not None and (
             self.n_sites > MOST_PRIVATE_WISH_SITES or max(self.sizes) > MOST_PRIVATE_WISH_POINTS

@@ -49,14 +49,14 @@ class Solution:
         return self.answered.is_finite
 
     @cached_property
-    def planned_law(self) -> Summary:
-        """The law if all sites answer, or a bound of it."""
-        return Summary(self.planned.law(), self.question.confidence_level)
+    def planned_law(self) -> Summary | None:
+        """The law if all sites answer, or a bound of it; None where there is none."""
+        return _summary(self.planned)
 
     @cached_property
-    def law(self) -> Summary:
-        """The law for the sites that answer, or a bound of it."""
-        return Summary(self.answered.law(), self.question.confidence_level)
+    def law(self) -> Summary | None:
+        """The law for the sites that answer, or a bound of it; None where there is none."""
+        return _summary(self.answered)
 
     @property
     def expected_mean(self) -> float:
@@ -64,7 +64,10 @@ class Solution:
         return self.answered.expected_law().mean()
 
 
-@lru_cache(maxsize=_REMEMBERED)
+def _summary(design: Design) -> Summary | None:
+    return Summary(design.law(), float(design.goal.level)) if design.has_law else None
+
+
 def make_plan(question: PlanQuestion) -> Plan:
     """Return the plan that answers a question.
 
@@ -76,9 +79,15 @@ def make_plan(question: PlanQuestion) -> Plan:
     Returns
     -------
     Plan
-        As `protocol.plan` makes it; the same question gives the same plan.
+        As `protocol.plan` makes it; the same question gives the same plan, but for a round that is random.
     """
-    return _plan(question, numbers=question.numbers)
+    found = _made(question)
+    return found if found.part.cases is None else _plan(question, numbers=question.how_many)
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _made(question: PlanQuestion) -> Plan:
+    return _plan(question, numbers=question.how_many)
 
 
 def _plan(question: PlanQuestion, **options: Any) -> Plan:
@@ -129,7 +138,11 @@ def is_quick(question: PlanQuestion) -> bool:
     bool
         False where the search may take seconds.
     """
-    if question.privacy is not None or question.numbers > 1:
+    if question.privacy is not None:
+        return False
+    if not question.promised.has_law:
+        return True
+    if question.how_many > 1:
         return False
     if not goes_together(question.promised, question.goal, searched=False):
         return True  # ranks that cannot be given are not searched either
@@ -138,7 +151,7 @@ def is_quick(question: PlanQuestion) -> bool:
 
 @lru_cache(maxsize=_REMEMBERED)
 def _solved(question: PlanQuestion) -> Solution:
-    best = make_plan(question)
+    best = _made(question)
     return _solution(question, best.designs[0], best.notes, is_draft=False)
 
 
@@ -152,7 +165,7 @@ def _draft(question: PlanQuestion) -> Design:
     """A valid design at once: one number, the paper's ranks, or the first private one that was found."""
     one = question.model_copy(update={"numbers": 1})
     if is_quick(one):
-        return make_plan(one).designs[0]
+        return _made(one).designs[0]
     if question.privacy is None:
         return _plan(question.model_copy(update={"max_missing": None}), local_ranks="paper").designs[0]
     sending = Private(question.privacy.privacy.release(), draws=_DRAFT_DRAWS)
@@ -180,7 +193,9 @@ def other_numbers(question: PlanQuestion) -> int | None:
         A few where one was asked for, one where several were; None where nothing else can be sent, or where
         the search would take too long.
     """
-    if question.numbers > 1:
+    if not question.promised.has_law:
+        return None
+    if question.how_many > 1:
         return 1
     slow = question.max_faulty > 0 and not question.is_alike
     fits = goes_together(question.promised, question.goal, numbers=_A_FEW)

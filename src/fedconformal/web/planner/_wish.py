@@ -14,7 +14,7 @@ _STEPS = 360  # of epsilon: the numbers with two digits from 0.01 to 100
 
 
 def _is_rarely_below(solution: Solution, value: float) -> bool:
-    return solution.law.low >= value
+    return solution.law is not None and solution.law.low >= value
 
 
 def _is_expected_at_most(solution: Solution, value: float) -> bool:

@@ -47,6 +47,7 @@ def _promise(promise: Promise) -> Markup:
         "data_faulty": _yes(allows_faulty(promise)),
         "data_numbers": _yes(allows_numbers(promise)),
         "data_privacy": _yes(allows_privacy(promise)),
+        "data_usual": str(promise.default_numbers),
     }
     button = _radio("promise", promise.name, checked=promise.name == _USUAL, **data)
     return tag("label", button, tag("span", _sentence_case(promise.whose)), title=promise.assumed())

@@ -1,0 +1,105 @@
+"""Promises for sites that differ, from the plan to the certificate, on the terminal."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+
+import fedconformal as fc
+
+SIZES = {"north": 120, "south": 40, "west": 377}
+MIXED = ("--points", ",".join(f"{name}={n}" for name, n in SIZES.items()), "--promise", "mixture")
+NEW = ("--sites", 20, "--points", 100, "--promise", "new-site")
+
+
+def made(run, *arguments):
+    return fc.Plan.from_json(run("plan", *arguments, "--json").out)
+
+
+class TestPlan:
+    def test_a_mixture_is_that_of_the_library(self, run):
+        shares = {"north": 0.5, "south": 0.25, "west": 0.25}
+        text = ",".join(f"{name}={share}" for name, share in shares.items())
+        assert made(run, *MIXED, "--mixture", text) == fc.plan(
+            n_points=SIZES, promise="mixture", mixture=shares
+        )
+        assert made(run, *MIXED) == fc.plan(n_points=SIZES, promise="mixture")
+
+    def test_shares_and_what_is_guaranteed_are_shown(self, run):
+        out = run("plan", *MIXED, "--mixture", "north=1,south=1,west=0").out
+        assert "for a known mixture of the sites" in out.splitlines()[0]
+        assert (
+            "new cases come from north 50.0 %, south 50.0 %, west 0.0 %; a site that stays silent counts"
+            in out
+        )
+        assert re.search(r"coverage at least\b", out)
+        assert "std" not in out
+        assert "0.9000" in out
+
+    def test_a_new_site(self, run):
+        plan = made(run, *NEW)
+        assert (plan.promise, plan.criterion, plan.part.cases) == ("new-site", "marginal", 1)
+        out = run("plan", *NEW, "--numbers", 3).out
+        assert out.startswith("20 sites, 100 points each; criterion marginal, for a new site")
+        assert "3 random cases of each site" in out
+        most = run("plan", *NEW, "--criterion", "conditional").out
+        assert re.search(r"91 +20 of 20 +0.9000, at 0.9132 of new sites", most)
+
+    def test_open_plans_say_what_sites_send(self, run):
+        assert "2 random cases of each site" in run("plan", "--promise", "new-site", "--numbers", 2).out
+        ranked = run("plan", "--sites", 20, "--promise", "new-site", "--criterion", "conditional").out
+        assert "the rank that lies above its own 0.9-quantile with chance 1/2" in ranked
+
+    @pytest.mark.parametrize(
+        ("arguments", "words"),
+        [
+            ((*MIXED, "--mixture", "north=x"), "--mixture north=x: could not convert string to float: 'x'"),
+            ((*MIXED, "--mixture", "north=-1,south=1,west=1"), "mixture['north'] must be 0, or between"),
+            ((*MIXED, "--mixture", "north=0,south=0,west=0"), "mixture must hold at least one share above 0"),
+            ((*MIXED, "--mixture", "east=1"), "mixture must name sites of the plan, got 'east'"),
+            ((*NEW, "--round", "spring"), "round must be left out where sites draw cases"),
+            ((*NEW, "--max-faulty", 1), "max_faulty must be 0 with promise 'new-site', got 1"),
+        ],
+    )
+    def test_bad_input_is_one_line(self, run, arguments, words):
+        result = run("plan", *arguments, code=2)
+        assert words in result.err
+        assert len(result.err.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "headline"),
+    [
+        (MIXED, "of the new cases of these sites, mixed as the plan says, on average"),
+        (NEW, "of the cases of a new site, on average over new sites, for a new site"),
+        ((*NEW, "--criterion", "conditional"), "at 90 % of new sites or more, for a new site"),
+    ],
+)
+def test_from_plan_to_certificate(run, arguments, headline, tmp_path):
+    plan_file, calibration_file = tmp_path / "plan.json", tmp_path / "calibration.json"
+    run("plan", *arguments, "-o", plan_file)
+    plan = fc.Plan.read(plan_file)
+    names = plan.site_names or [f"site {i}" for i in range(plan.n_sites)]
+    reports = []
+    for name, n in zip(names, plan.n_points, strict=True):
+        scores = tmp_path / f"{name}.csv"
+        scores.write_text("score\n" + "\n".join(map(str, np.random.default_rng(n).random(n))))
+        reports.append(tmp_path / f"{name}.json")
+        shown = run("report", plan_file, scores, "--site", name, "-o", reports[-1])
+        assert ("drawn at random" in shown.err) == (plan.part.cases is not None)
+    found = run("calibrate", plan_file, *reports, "-o", calibration_file).out
+    assert "coverage at least" in found
+    told = json.loads(
+        run("verify", calibration_file, *(x for r in reports for x in ("--reports", r)), "--json").out
+    )
+    assert all(each["holds"] for each in told["findings"])
+    run("certificate", calibration_file, "-o", tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text().replace("\N{NO-BREAK SPACE}", " ")
+    assert headline in page
+    assert "no law says how the share covered varies" in page
+    low = tmp_path / "low.csv"
+    low.write_text("score\n" + "\n".join(["2"] * 40))
+    assert (
+        "It may be that cases at Ulm are harder" in run("check", calibration_file, low, "--site", "Ulm").out
+    )

@@ -1,0 +1,262 @@
+"""A promise for a known mixture of sites: brute force, simulation under strong shifts, and bad input."""
+
+from fractions import Fraction
+from itertools import combinations_with_replacement, product
+
+import numpy as np
+import pytest
+
+import fedconformal as fc
+from fedconformal.planning import CRITERIA, PROMISES, Exact, Goal, Sites
+from fedconformal.planning._staircase import ranks_by_size
+from fedconformal.planning.promises import Mixture
+from planning.unlike_sites import FEDERATIONS, thresholds
+from support import bernstein_limit
+
+NINE = Fraction(9, 10)
+
+
+def design(sizes, shares=None, *, level=NINE, numbers=5, **options):
+    """The design for one site of each size."""
+    goal = Goal(level, CRITERIA["marginal"](), **options)
+    shares = None if shares is None else tuple(map(Fraction, shares))
+    sites = Sites(np.array(sizes), np.ones(len(sizes), dtype=int), shares)
+    return Mixture().choose(sites, goal, Exact(numbers), None)
+
+
+def exact_coverage(found, bags):
+    """Mean coverage over the mixture if one point of each bag, any, is the new one."""
+    total, ways = Fraction(0), 0
+    for unseen in product(*(range(len(bag)) for bag in bags)):
+        votes = []
+        for block, bag, out in zip(found.blocks, bags, unseen, strict=True):
+            scores = sorted(bag[:out] + bag[out + 1 :])
+            votes += [(scores[rank - 1], vote) for rank, vote in zip(block.ranks, block.weights, strict=True)]
+        q, cast = float("inf"), 0
+        for value, vote in sorted(votes):
+            cast += vote
+            if cast >= found.server_rank:
+                q = value
+                break
+        covered = [
+            block.share * (bag[out] <= q) for block, bag, out in zip(found.blocks, bags, unseen, strict=True)
+        ]
+        total, ways = total + sum(covered), ways + 1
+    return total / ways
+
+
+class TestTheRule:
+    @pytest.mark.parametrize(
+        ("sizes", "shares", "level", "numbers"),
+        [
+            ((2, 3), None, "1/2", 1),
+            ((2, 3), None, "2/3", 3),
+            ((3, 3), ("1/4", "3/4"), "1/2", 2),
+            ((1, 2, 2), None, "1/2", 2),
+            ((3, 2), ("1", "0"), "3/4", 2),
+        ],
+    )
+    def test_no_bags_are_covered_less_than_the_level(self, sizes, shares, level, numbers):
+        """All bags of whole numbers 0 to 3, ties included, each averaged over which point is the new one."""
+        found = design(sizes, shares, level=Fraction(level), numbers=numbers)
+        assert found.is_finite
+        every = [list(combinations_with_replacement(range(4), n + 1)) for n in sizes]
+        means = {exact_coverage(found, bags) for bags in product(*every)}
+        assert min(means) >= Fraction(level)
+        assert min(means) < 1
+
+    def test_votes_count_scores_where_shares_are_by_size(self):
+        plan = fc.plan(n_points=[100] * 10, promise="mixture")
+        ranks, weights = plan.local_ranks[0], plan.weights[0]
+        assert weights == tuple(np.diff((0, *ranks)))
+        assert plan.server_rank == 909  # nine tenths of 10 * 101
+        assert plan.law is None
+        assert plan.guarantee.mean == 0.9
+
+    def test_shares_decide_how_much_a_site_counts(self):
+        found = design([50, 50], ["3/4", "1/4"])
+        first, second = (block.votes / block.ranks[-1] for block in found.blocks)
+        assert first == pytest.approx(3 * second)
+
+    def test_rounded_votes_never_promise_more_than_there_is(self):
+        """Sizes and shares without a short common denominator: votes are rounded down, the level is kept."""
+        sizes = np.random.default_rng(0).integers(20, 3000, 60).tolist()
+        shares = [Fraction(int(x), 10**9) for x in np.random.default_rng(1).integers(1, 10**7, 60)]
+        found = design(sizes, [share / sum(shares) for share in shares])
+        assert max(vote for block in found.blocks for vote in block.weights) <= 2**20
+        counted = sum(block.share * block.ranks[-1] / (block.n + 1) for block in found.blocks)
+        assert NINE <= Mixture().guarantee(found).mean < 0.9001
+        assert found.total_votes <= counted * found.server_rank / NINE + 60
+
+    def test_one_site_by_itself_is_split_conformal_prediction(self):
+        found = design([99])
+        assert (found.blocks[0].ranks, found.guarantee().mean) == ((90,), 0.9)
+
+    def test_a_site_without_a_share_is_not_asked(self):
+        found = design([50, 50, 30], ["1/2", "1/2", "0"])
+        assert found.blocks[2].ranks == ()
+
+
+class TestSilence:
+    def test_a_silent_site_counts_zero_and_shares_stay(self):
+        plan = fc.plan(
+            n_points=dict.fromkeys("ABCDEFGHIJKLMNOPQRSTUVWXYZ", 100), promise="mixture", max_missing=1
+        )
+        rng = np.random.default_rng(0)
+        reports = [fc.report(plan, rng.random(100), site=name) for name in plan.site_names]
+        whole, without = fc.calibrate(plan, reports), fc.calibrate(plan, reports[1:])
+        assert without.server_rank == whole.server_rank == plan.server_rank
+        assert without.threshold > whole.threshold
+        assert without.guarantee.mean == plan.guarantee.mean
+        assert without.missing == ("A",)
+
+    def test_a_silence_that_is_too_loud_makes_the_threshold_infinite(self):
+        plan = fc.plan(n_points=dict.fromkeys("ABCDE", 100), promise="mixture")
+        reports = [fc.report(plan, np.arange(100), site=name) for name in "ABCD"]
+        assert fc.calibrate(plan, reports).threshold == np.inf
+        assert "it counts zero here" in plan.notes[-1]
+
+    def test_a_plan_that_cannot_bear_it_says_what_would_do(self):
+        with pytest.warns(fc.InfeasibleWarning, match="more than this search could find"):
+            fc.plan(n_sites=9, n_points=100, promise="mixture", max_missing=1)
+        with pytest.warns(fc.InfeasibleWarning, match="It would take 12 points at each of 40 sites"):
+            fc.plan(n_sites=40, n_points=11, promise="mixture", max_missing=1)
+        bearing = fc.plan(n_sites=40, n_points=12, promise="mixture", max_missing=1)
+        assert bearing.feasible
+        assert bearing.designs[0].survives(1)
+
+    def test_too_few_points_say_how_many_would_do(self):
+        with pytest.warns(fc.InfeasibleWarning, match="It would take 9 points at each of 4 sites"):
+            fc.plan(n_sites=4, n_points=8, promise="mixture")
+        assert fc.plan(n_sites=4, n_points=9, promise="mixture").feasible
+
+
+class TestSearch:
+    def test_ranks_are_few_in_order_and_within_the_site(self):
+        sizes = np.array([1, 2, 5, 17, 100, 10**4, 10**6, 2**40])
+        found = ranks_by_size(sizes, np.full(8, 1 / 8), NINE, 5)
+        for n, ranks in found.items():
+            assert 1 <= len(ranks) <= 5
+            assert list(ranks) == sorted(set(ranks))
+            assert 1 <= ranks[0] <= ranks[-1] <= n
+
+    def test_more_numbers_show_more(self):
+        """The yardstick of the search: what the best ranks show of a federation that differs."""
+        from fedconformal.planning._staircase import _Stairs
+
+        shown = [_Stairs.of(100, numbers).best(2.0)[0] for numbers in (1, 2, 3, 5, 10, 100)]
+        assert shown == sorted(shown)
+        assert len(set(shown)) == len(shown)
+
+    def test_all_steps_are_tried_for_a_small_site(self):
+        """Dynamic programming against every choice of ranks."""
+        from itertools import combinations
+
+        from fedconformal.planning._staircase import _Stairs
+        from fedconformal.planning._unlike import reported_below
+
+        below = reported_below(np.arange(1, 9), 8, 1.7)
+        best = max(
+            sum((high - low) * below[high - 1] for low, high in zip((0, *ranks), ranks, strict=False))
+            for ranks in combinations(range(1, 9), 3)
+        )
+        assert _Stairs.of(8, 3).best(1.7)[0] == pytest.approx(best / 9)
+
+
+class TestSimulation:
+    RUNS = 4_000
+
+    def coverage(self, found, kind, shares):
+        block = found.blocks[0]
+        rng = np.random.default_rng(5)
+        scores = np.sort(kind.draw(rng, self.RUNS, block.n), axis=2)
+        sent = scores[:, :, np.array(block.ranks) - 1].reshape(self.RUNS, -1)
+        votes = np.concatenate([b.weights for b in found.blocks for _ in range(b.count)])
+        q = thresholds(sent, votes, found.server_rank)
+        return kind.cdf(q) @ shares
+
+    @pytest.mark.parametrize("name", FEDERATIONS)
+    @pytest.mark.parametrize("numbers", [1, 5])
+    def test_the_mixture_is_covered_whatever_the_sites_are_like(self, name, numbers):
+        """4,000 runs; false-alarm probability 1e-7 by the empirical Bernstein bound."""
+        goal = Goal(NINE, CRITERIA["marginal"]())
+        found = Mixture().choose(Sites(np.array([100]), np.array([10])), goal, Exact(numbers), None)
+        covered = self.coverage(found, FEDERATIONS[name], np.full(10, 0.1))
+        assert covered.mean() >= 0.9 - bernstein_limit(covered)
+
+    @pytest.mark.parametrize("name", ["three doubled", "tail", "two points, some rare"])
+    def test_shares_that_favour_the_worst_sites_are_covered(self, name):
+        """The last three sites have 80 % of new points. 4,000 runs; false-alarm probability 1e-7."""
+        shares = [Fraction(1, 35)] * 7 + [Fraction(4, 15)] * 3
+        sites = Sites(np.array([100, 100]), np.array([7, 3]), (shares[0], shares[-1]))
+        found = Mixture().choose(sites, Goal(NINE, CRITERIA["marginal"]()), Exact(5), None)
+        covered = self.coverage(found, FEDERATIONS[name], np.array([float(share) for share in shares]))
+        assert covered.mean() >= 0.9 - bernstein_limit(covered)
+
+    def test_three_doubled_sites_cost_little(self):
+        """True mean .933, standard error of 4,000 runs 2e-4: above .935 with a probability below 1e-20."""
+        goal = Goal(NINE, CRITERIA["marginal"]())
+        found = Mixture().choose(Sites(np.array([100]), np.array([10])), goal, Exact(5), None)
+        covered = self.coverage(found, FEDERATIONS["three doubled"], np.full(10, 0.1))
+        assert covered.mean() <= 0.935
+
+
+SIZES = {"north": 100, "south": 40}
+
+
+class TestRefusals:
+    @pytest.mark.parametrize(
+        ("options", "words"),
+        [
+            ({"mixture": {"north": -0.1, "south": 1}}, "must be 0, or between 1e-9 and 1e9, got -0.1"),
+            ({"mixture": {"north": 0, "south": 0}}, "mixture must hold at least one share above 0, got none"),
+            ({"mixture": {"north": 0.5, "west": 0.5}}, "mixture must name sites of the plan, got 'west'"),
+            ({"mixture": {"north": 1}}, "mixture must have a share for every site.*for 'south'"),
+            ({"mixture": {"north": float("nan"), "south": 1}}, r"mixture\['north'\] must be"),
+            ({"criterion": "stable"}, "criterion must be marginal with promise 'mixture', got 'stable'"),
+            ({"criterion": "conditional"}, "criterion must be marginal with promise 'mixture'"),
+            ({"max_faulty": 1, "n_points": [9, 9, 9]}, "max_faulty must be 0 with promise 'mixture', got 1"),
+            ({"local_ranks": 0.9, "numbers": 1}, "local_ranks does not go with promise 'mixture'"),
+            ({"n_points": None, "n_sites": 3}, "promise 'mixture' needs n_points"),
+            ({"n_points": 40, "n_sites": 3, "mixture": {"A": 1}}, "mixture needs the names of the sites"),
+            (
+                {"promise": "population", "mixture": {"north": 1, "south": 1}},
+                "mixture goes with promise 'mixture'",
+            ),
+        ],
+    )
+    def test_name_the_argument(self, options, words):
+        with pytest.raises(ValueError, match=words):
+            fc.plan(**{"n_points": SIZES, "promise": "mixture", **options})
+
+    @pytest.mark.parametrize("share", ["1", None, True])
+    def test_shares_are_numbers(self, share):
+        with pytest.raises(TypeError, match=r"mixture\['north'\] must be a number of at least 0"):
+            fc.plan(n_points=SIZES, promise="mixture", mixture={"north": share, "south": 1})
+
+    def test_groups_and_privacy(self):
+        with pytest.raises(ValueError, match="promise 'mixture' does not go with groups"):
+            fc.plan(groups={"a": SIZES}, promise="mixture")
+        with pytest.raises(ValueError, match="numbers must be 1 with privacy"):
+            fc.plan(
+                n_points=SIZES,
+                promise="mixture",
+                privacy=fc.Privacy(epsilon=2.0, bins=fc.Bins.uniform(0, 1, 20)),
+            )
+        with pytest.raises(ValueError, match="privacy does not go with promise 'mixture'"):
+            fc.plan(
+                n_points=SIZES,
+                promise="mixture",
+                numbers=1,
+                privacy=fc.Privacy(epsilon=2.0, bins=fc.Bins.uniform(0, 1, 20)),
+            )
+
+
+def test_has_words_for_everything():
+    promise = PROMISES["mixture"]()
+    assert promise.assumed().endswith(".")
+    assert promise.shortfall("at Ulm").startswith("cases at Ulm")
+    assert "E[C]" in promise.law_formula("", is_bound=True)
+    assert promise.options() == "for a known mixture of the sites"
+    with pytest.raises(ValueError, match="promise 'mixture' has no law of the coverage"):
+        promise.law(design([50, 50]))
