@@ -105,8 +105,7 @@ def files():
         "plan-groups-read": _document(
             "plan",
             parts=[
-                _part(label=f"{g:04}", levels=[_level(i, share="1/2") for i in range(2)])
-                for g in range(1000)
+                _part(label=f"{g:04}", levels=[_level(i, share="1/2") for i in range(2)]) for g in range(1000)
             ],
         ),
         "plan-private-read": _document("plan", **_private(10, 10_000)),

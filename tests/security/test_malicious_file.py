@@ -105,9 +105,7 @@ class TestSize:
                 rounds.unpack_plan(junk)
 
     def test_no_plan_allows_a_longer_report_than_can_be_read(self):
-        grouped = fc.plan(
-            groups=dict.fromkeys(f"{i:04}" for i in range(1000)), confidence_level=[0.5, 0.9]
-        )
+        grouped = fc.plan(groups=dict.fromkeys(f"{i:04}" for i in range(1000)), confidence_level=[0.5, 0.9])
         assert rounds.longest_report(PLAN) == fc.Report.ceiling.size
         assert fc.Report.ceiling.size < rounds.longest_report(grouped) <= fc.Report.ceiling.largest
 

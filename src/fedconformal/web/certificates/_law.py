@@ -111,8 +111,12 @@ def _place(level: LevelClaim) -> tuple[str, str]:
 
 
 def _figures_of(level: LevelClaim) -> list[str]:
-    if level.law is None:
+    if not level.claim.promise.has_law:
         return _guaranteed(level)
+    if not level.is_answered:
+        return ["too few answers", *["–"] * 4]
+    if level.law is None:
+        return [level.votes, *["–"] * 4]
     law = level.law
     return [
         level.votes,
