@@ -28,7 +28,7 @@ def _headline(it: Certified) -> str:
         (claim.finite_levels, claim.promise.whose, claim.criterion.surety(claim.plan.delta)) for claim in kept
     }
     if len(said) > 1:
-        return f"Prediction sets with a promise of its own for each of {count(len(kept), 'group')}"
+        return f"Prediction sets with a promise of its own for each of {it.plan.grouping.counted(len(kept))}"
     levels, whose, surety = said.pop()
     return (
         f"Prediction sets that hold the truth for at least {levels} of {whose}{_in_groups(it, len(kept))}, "
@@ -41,8 +41,8 @@ def _in_groups(it: Certified, n_kept: int) -> str:
     if not it.plan.is_grouped:
         return ""
     if len(it.claims) == 1:
-        return f" of the group “{it.claims[0].label}”"
-    groups = count(len(it.claims), "group")
+        return f" of the {it.claims[0].group}"
+    groups = it.plan.grouping.counted(len(it.claims))
     return f" in each of {groups}" if n_kept == len(it.claims) else f" in {n_kept} of {groups}"
 
 
@@ -58,13 +58,14 @@ def promise(it: Certified) -> Markup:
 
 
 def _lead(it: Certified) -> str:
-    threshold = f"a threshold q for each of {count(len(it.claims), 'group')} of cases, for"
+    threshold = f"a threshold q for each of {it.plan.grouping.counted(len(it.claims))} of cases, for"
+    own = " of that class" if it.plan.grouping.by_class else " of its group" if it.plan.is_grouped else ""
     return (
         f"{count(it.calibration.n_answers, 'site')} with {count(it.n_points, 'calibration case')} in all "
         f"agreed on {threshold if it.plan.is_grouped else 'a threshold q for'} one shared model, without "
         "sharing the cases. With it, every prediction of the model becomes a prediction set: an interval of "
         "values, or a list of labels. The score of a case says how far off the model was; a set holds every "
-        f"outcome whose score would be at most q{' of its group' if it.plan.is_grouped else ''}."
+        f"outcome whose score would be at most q{own}."
     )
 
 
@@ -134,7 +135,7 @@ def _card(level: LevelClaim) -> Markup:
 def _kept(level: LevelClaim) -> Iterator[Markup]:
     """What a finite threshold promises."""
     claim = level.claim
-    whose = claim.promise.whose + ("" if claim.label is None else f" of the group “{claim.label}”")
+    whose = claim.promise.whose + ("" if claim.label is None else f" of the {claim.group}")
     promised = claim.criterion.promise(level.level, whose, claim.plan.delta)
     yield tag("p", promised, class_="promised")
     if level.law is not None:
