@@ -132,8 +132,8 @@ def named_columns(prediction: Any, classes: Any) -> list[Any] | None:
 def _check_arguments(calibration: "Calibration", groups: Any, site: str | None) -> None:
     grouping = calibration.plan.grouping
     if groups is not None and not grouping.by_label:
-        why = "groups by class need none" if grouping.by_class else "this one has none"
-        raise ValueError(f"groups go with a calibration for labels that are known beforehand: {why}")
+        why = "sets by class need none" if grouping.by_class else "this one has none"
+        raise ValueError(f"groups go with a calibration that has groups by label: {why}")
     if groups is None and grouping.by_label:
         raise ValueError(f"groups must give the group of each point: the plan has {quoted(grouping.labels)}")
     if site is not None and not grouping.by_site:

@@ -195,8 +195,10 @@ def plan(
     )
     found: Arranged | None = None
     if groups is None and by is None:
-        if split is not None or merge_rare is not None:
-            raise ValueError("split and merge_rare go with groups: they say what is done with them")
+        if split is not None:
+            raise ValueError("split goes with groups: it says how epsilon is split over them")
+        if merge_rare is not None:
+            raise ValueError("merge_rare goes with groups: it says which of them are one")
         asked = Asked.of(n_sites, n_points, sites)
         parts, names = [_checked("plan", lambda: _part(asked, wishes, privacy))], asked.names
     else:
