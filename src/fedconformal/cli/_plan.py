@@ -41,6 +41,13 @@ def plan(
     merge_rare: Annotated[
         int | None, typer.Option(help="Groups with fewer cases than this, over all sites, are one group.")
     ] = None,
+    classes: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME,NAME,...",
+            help="Names of the classes in the order of the columns of probabilities; the truth is then a name.",
+        ),
+    ] = None,
     confidence_level: Annotated[
         list[float] | None, typer.Option(help="Coverage wanted; may be repeated.")
     ] = None,
@@ -131,6 +138,7 @@ def plan(
         sites=names,
         **_sizes.sizes(points, group or [], by_class=by_class, by_site=by_site),
         merge_rare=merge_rare,
+        classes=None if classes is None else [name.strip() for name in classes.split(",")],
         confidence_level=levels[0] if len(levels) == 1 else levels,
         criterion=criterion,
         delta=delta,

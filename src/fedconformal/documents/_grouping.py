@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal, Self
 
 from pydantic import Field, model_validator
@@ -105,7 +106,7 @@ class Grouping:
             return count(number, "group" if self.has_labels else "site")
         return count(number, "class", "classes") if self.by_class else count(number, "group")
 
-    @property
+    @cached_property
     def labels(self) -> tuple[str, ...]:
         """The labels that points may have, in alphabetical order."""
         if not self.has_labels:
@@ -149,10 +150,11 @@ class Grouping:
         list of str or None
             None where the plan has no such group.
         """
-        if not self.by_site:
-            found = [self.merged.get(label, label) for label in labels]
-            return [group if group in self.groups else None for group in found]
-        return [self._of_site(label, self._checked_site(site)) for label in labels]
+        if self.by_site:
+            own = self._checked_site(site)
+            return [self._of_site(label, own) for label in labels]
+        found, known = [self.merged.get(label, label) for label in labels], set(self.groups)
+        return [group if group in known else None for group in found]
 
     def group_of_site(self, site: str | None) -> str:
         """The only group of a site, where groups are made of nothing else."""

@@ -135,7 +135,9 @@ def _check_arguments(calibration: "Calibration", groups: Any, site: str | None) 
         why = "sets by class need none" if grouping.by_class else "this one has none"
         raise ValueError(f"groups go with a calibration that has groups by label: {why}")
     if groups is None and grouping.by_label:
-        raise ValueError(f"groups must give the group of each point: the plan has {quoted(grouping.labels)}")
+        raise ValueError(
+            f"groups must give the group of each point: the calibration has {quoted(grouping.labels)}"
+        )
     if site is not None and not grouping.by_site:
         raise ValueError(f"site must be left out, got {site!r}: the sites have no thresholds of their own")
 

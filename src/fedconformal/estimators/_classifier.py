@@ -55,8 +55,8 @@ class FederatedConformalClassifier(ClassifierMixin, FederatedConformal[LabelScor
         How many sites may stay silent without making the threshold infinite; see `fedconformal.plan`.
     group_by : {"class", "site", "label"} or a pair of the site and another, optional
         What groups are made of; see `fedconformal.plan`. ``"class"``: a threshold for each true class, so
-        that every class is covered, whatever the mix. With the site, each site has thresholds of its own. Left
-        out, a label for each row if ``conformalize`` is given any.
+        that every class is covered, whatever the mix. With the site, each site has thresholds of its own.
+        Left out, a label for each row if ``conformalize`` is given any.
     prefit : bool
         True: use the fitted estimator as it is, and skip ``fit``. False: ``fit`` trains a clone.
     random_state : None, int, numpy Generator or RandomState

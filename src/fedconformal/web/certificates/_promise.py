@@ -83,7 +83,7 @@ def _meaning(it: Certified) -> Iterator[str]:
     """How a threshold becomes a set, and what the promise runs over."""
     finite = [level.claim for level in it.levels if level.is_finite]
     if finite:
-        yield set_sentence(it.plan)
+        yield set_sentence(it.plan) + (" Each label has its own q." if it.plan.grouping.by_class else "")
         yield from dict.fromkeys(claim.criterion.runs_over() for claim in finite)
 
 
