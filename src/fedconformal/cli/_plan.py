@@ -45,7 +45,7 @@ def plan(
         str | None,
         typer.Option(
             metavar="NAME,NAME,...",
-            help="Names of the classes in the order of the columns of probabilities; the truth is then a name.",
+            help="Names of the classes, in the order of the columns of probabilities; the truth is a name.",
         ),
     ] = None,
     confidence_level: Annotated[

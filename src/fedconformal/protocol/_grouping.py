@@ -68,10 +68,10 @@ def arranged(
     """
     by = made_of(group_by)
     if asked is not None:
-        if merge_rare is not None or classes is not None:
-            raise ValueError("merge_rare and classes go with labels: these groups are made of sites alone")
+        if merge_rare is not None:
+            raise ValueError("merge_rare goes with labels: these groups are made of sites alone")
         alone = _by_site(asked)
-        return Arranged(alone, dict.fromkeys(alone, _ALL), by, None, None)
+        return Arranged(alone, dict.fromkeys(alone, _ALL), by, None, class_names(classes))
     if not isinstance(groups, Mapping) or not groups:
         raise ValueError(f"groups must map labels to sizes, got {groups!r}")
     by_label = by_text("groups", groups)
@@ -123,6 +123,8 @@ def _classes(
     if classes is None:
         return tuple(by_label)
     named = class_names(classes)
+    if lost := sorted(set(named or ()) - set(by_label)):
+        raise ValueError(f"classes must each have points at some site, and groups has none of {quoted(lost)}")
     if set(named or ()) != set(by_label):
         raise ValueError(
             f"classes must be the labels of groups, {quoted(sorted(by_label))}, got {quoted(named or ())}"
