@@ -1,7 +1,7 @@
 """From predictions to sets, with the thresholds of a calibration."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -9,15 +9,31 @@ from numpy.typing import ArrayLike
 from fedconformal._text import quoted
 from fedconformal._typing import Bools, Floats, Ints
 from fedconformal.documents._labels import label_text
+from fedconformal.documents._plan import Plan
 from fedconformal.documents._plan_parts import ScoreRule
 from fedconformal.scores import LabelScore, Score, from_name
 
-if TYPE_CHECKING:
-    from fedconformal.documents._calibration import Calibration
+
+class Calibrated(Protocol):
+    """What sets need of a calibration."""
+
+    @property
+    def plan(self) -> Plan:
+        """The plan that was answered."""
+
+    @property
+    def thresholds(self) -> tuple[float, ...]:
+        """The thresholds, one per level."""
+
+    def threshold_of(self, labels: ArrayLike, *, site: str | None = None) -> Floats:
+        """The threshold for each point, by its label."""
+
+    def __getitem__(self, label: str) -> Self:
+        """The calibration of one group."""
 
 
 def prediction_sets(
-    calibration: "Calibration",
+    calibration: Calibrated,
     score: Score,
     prediction: ArrayLike,
     *,
@@ -129,7 +145,7 @@ def named_columns(prediction: Any, classes: Any) -> list[Any] | None:
     return None if found is None else np.asarray(list(found), dtype=object).tolist()
 
 
-def _check_arguments(calibration: "Calibration", groups: Any, site: str | None) -> None:
+def _check_arguments(calibration: Calibrated, groups: Any, site: str | None) -> None:
     grouping = calibration.plan.grouping
     if groups is not None and not grouping.by_label:
         why = "sets by class need none" if grouping.by_class else "this one has none"
@@ -142,7 +158,7 @@ def _check_arguments(calibration: "Calibration", groups: Any, site: str | None) 
         raise ValueError(f"site must be left out, got {site!r}: the sites have no thresholds of their own")
 
 
-def _thresholds(calibration: "Calibration", groups: ArrayLike | None, site: str | None) -> Floats:
+def _thresholds(calibration: Calibrated, groups: ArrayLike | None, site: str | None) -> Floats:
     """The thresholds of all points, (n_levels,), or those of each, (n, n_levels)."""
     grouping = calibration.plan.grouping
     if groups is not None:
