@@ -240,6 +240,11 @@ class TestRare:
         with pytest.warns(InfeasibleWarning, match=r"9 points at each of 3 sites, or leaving out B\."):
             plan = fc.plan(groups=sizes, group_by="class", promise="each-site")
         assert "merge_rare=N" in " ".join(plan.notes)
+        alone = fc.plan(n_points={"A": 6, "B": 60}, group_by="site", on_infeasible="ignore")
+        assert alone.problems == (
+            "Group 'A': No ranks reach the level 0.9 (stable) with 1 site of 6 points: the threshold is "
+            "infinite. It would take 9 points at the site.",
+        )
         kept = {**sizes, "sick": {"A": 60, "C": 80}}
         assert fc.plan(groups=kept, group_by="class", promise="each-site").feasible
 

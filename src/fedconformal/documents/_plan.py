@@ -484,12 +484,13 @@ class Plan(AuthoredDocument):
     @property
     def problems(self) -> tuple[str, ...]:
         """A sentence for each level that no ranks reach, and what would be enough."""
-        return self._sentences(problem_sentences)
+        own = self.grouping.by_site
+        return self._sentences(lambda part, rule: problem_sentences(part, rule, one_site=own))
 
     @property
     def notes(self) -> tuple[str, ...]:
         """What a reader should know: problems, and sites too small for their rank."""
-        told = (*self._sentences(problem_sentences), *self._sentences(lambda part, _: size_sentences(part)))
+        told = (*self.problems, *self._sentences(lambda part, _: size_sentences(part)))
         told = (*told, *rare_sentences(self.grouping, feasible=self.feasible))
         return (*told, *self._sentences(lambda part, _: unasked_sentences(part)), *self._silence_notes())
 

@@ -8,8 +8,8 @@ from fedconformal.documents._plan_parts import Advice, Level, PlanPart, PrivacyR
 from fedconformal.planning import PROMISES
 
 
-def problem_sentences(part: PlanPart, rule: PrivacyRule | None) -> Iterator[str]:
-    """A sentence for each level that no ranks reach, and what would be enough."""
+def problem_sentences(part: PlanPart, rule: PrivacyRule | None, *, one_site: bool = False) -> Iterator[str]:
+    """A sentence for each level that no ranks reach, and what would be enough; of one site, if it is so made."""
     sizes = [block.n for block in part.blocks or ()]
     for level in part.levels:
         if level.advice is None or not sizes:
@@ -20,7 +20,7 @@ def problem_sentences(part: PlanPart, rule: PrivacyRule | None) -> Iterator[str]
         yield (
             f"{_nothing(level)} the level {level.confidence_level!r} ({part.criterion}) with "
             f"{count(part.n_sites or 0, 'site')} of {points}{private}: the threshold is infinite. "
-            f"It would take {_either(_ways(level.advice, part, min(sizes)))}."
+            f"It would take {_either(_ways(level.advice, part, min(sizes), one_site=one_site))}."
         )
 
 
@@ -76,13 +76,13 @@ def _nothing(level: Level) -> str:
     return "No ranks reach" if level.share is None else "No server rank and these local ranks reach"
 
 
-def _ways(advice: Advice, part: PlanPart, smallest: int) -> list[str]:
+def _ways(advice: Advice, part: PlanPart, smallest: int, *, one_site: bool) -> list[str]:
     ways = []
     if advice.n_points is not None:
         where = "at the site" if part.n_sites == 1 else f"at each of {part.n_sites:,} sites"
         ways.append(f"{count(advice.n_points, 'point')} {where}")
         ways += _leaving_out(advice.n_points, part)
-    if advice.n_sites is not None:
+    if advice.n_sites is not None and not one_site:
         ways.append(f"{count(advice.n_sites, 'site')} of {count(smallest, 'point')}")
     if advice.epsilon is not None:
         ways.append(f"an epsilon of {advice.epsilon:g}")
