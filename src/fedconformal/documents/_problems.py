@@ -9,7 +9,7 @@ from fedconformal.planning import PROMISES
 
 
 def problem_sentences(part: PlanPart, rule: PrivacyRule | None, *, one_site: bool = False) -> Iterator[str]:
-    """A sentence for each level that no ranks reach, and what would be enough; of one site, if it is so made."""
+    """A sentence for each level that no ranks reach, and what would be enough."""
     sizes = [block.n for block in part.blocks or ()]
     for level in part.levels:
         if level.advice is None or not sizes:
