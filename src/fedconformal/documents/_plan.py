@@ -209,7 +209,7 @@ class Plan(AuthoredDocument):
 
     def _alone(self, part: PlanPart) -> "Plan":
         single = part.model_copy(update={"label": None, "epsilon": None})
-        alone = Plan(parts=(single,), classes=self.classes, score=self.score, privacy=self._privacy_of(part))
+        alone = Plan(parts=(single,), score=self.score, privacy=self._privacy_of(part))
         alone.__dict__["answered_digest"] = self.digest  # no field: equal plans stay equal
         return alone
 

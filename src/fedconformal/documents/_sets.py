@@ -121,7 +121,8 @@ def class_places(names: Sequence[Any], classes: Sequence[str]) -> Ints:
     known = [name[shared:] if shared > 0 else name for name in given]
     alike = shared <= 0 or len({name[:shared] for name in given}) == 1
     if alike and len(known) == len(classes) and set(known) == set(classes):
-        return np.array([known.index(name) for name in classes])
+        place_of = {name: place for place, name in enumerate(known)}
+        return np.array([place_of[name] for name in classes])
     raise ValueError(
         f"columns must be named after the classes, {quoted(classes)}, in any order, got {quoted(given)}"
     )

@@ -218,7 +218,7 @@ class FederatedConformalClassifier(ClassifierMixin, FederatedConformal[LabelScor
         return labels, {**wanted, "classes": _class_names(model.classes_)} if by_class else wanted
 
     def _classes(self, y: Any, model: Any) -> list[str]:
-        labels, names = _class_names(column_or_1d(y)), _class_names(model.classes_)
+        labels, names = _class_names(column_or_1d(y)), set(_class_names(model.classes_))
         if strange := [label for label in labels if label not in names]:
             raise ValueError(
                 f"y must hold classes of the classifier with group_by={self.group_by!r}, got "

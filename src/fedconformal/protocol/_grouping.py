@@ -42,7 +42,7 @@ def arranged(
     n_sites: int | None,
     names: list[str] | None,
     *,
-    group_by: Any,
+    by: tuple[MadeOf, ...] | None,
     classes: Any,
     merge_rare: Any,
     fewest: int,
@@ -57,7 +57,9 @@ def arranged(
         The sites, where groups are made of them alone.
     n_sites, names : int and list of str, optional
         What is known of all sites.
-    group_by, classes, merge_rare : see `plan`
+    by : tuple of str or None
+        What groups are made of, as `made_of` says it.
+    classes, merge_rare : see `plan`
         As they were given.
     fewest : int
         A site with fewer points of a group is left out of it.
@@ -66,7 +68,6 @@ def arranged(
     -------
     Arranged
     """
-    by = made_of(group_by)
     if asked is not None:
         if merge_rare is not None:
             raise ValueError("merge_rare goes with labels: these groups are made of sites alone")

@@ -211,7 +211,7 @@ def plan(
                 _sites_alone(by, groups, n_sites, n_points, listed),
                 n_sites,
                 listed,
-                group_by=group_by,
+                by=by,
                 classes=classes,
                 merge_rare=merge_rare,
                 fewest=fewest,
