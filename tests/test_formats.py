@@ -57,6 +57,7 @@ def calibrations(tmp_path):
         calibrated(n_answers=3, max_faulty=1),
         calibrated(confidence_level=(0.8, 0.9)),
         calibrated(keys=keys, groups=True),
+        calibrated(groups=True, group_by=("site", "class")),
         private(tmp_path),
     ]
 

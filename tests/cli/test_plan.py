@@ -168,7 +168,7 @@ class TestGroups:
             (("--points", "half.csv"), "whole numbers"),
             (("--group", "a\tb"), "groups: label"),
             (("--group", ":30,30"), "groups: label"),
-            (("--group", "a:30,30", "--promise", "each-site"), "does not go with groups"),
+            (("--group", "a:30,30", "--promise", "each-site", "--numbers", "2"), "numbers must be 1"),
         ],
     )
     def test_mistakes_get_one_line(self, group_desk, run, arguments, words):

@@ -98,7 +98,14 @@ def _grouped(rng: np.random.Generator) -> list[fc.documents.Document]:
         fc.report(plan, rng.random(n + m), site=name, groups=["old"] * n + ["young"] * m)
         for name, n, m in (("A", 30, 25), ("B", 20, 0))
     ]
-    return [plan, reports[0], fc.calibrate(plan, reports), fc.calibrate(plan, reports[1:])]
+    by_class = [
+        fc.plan(groups={**sizes, "baby": {"A": 5, "B": 6}}, group_by=made_of, score="lac", merge_rare=12)
+        for made_of in ("class", ("site", "class"))
+    ]
+    by_site = fc.plan(n_points={"A": 30, "B": 20}, group_by="site", confidence_level=0.8)
+    sent = [fc.report(by_site, rng.random(n), site=name) for name, n in (("A", 30), ("B", 20))]
+    grouped = [plan, reports[0], fc.calibrate(plan, reports), fc.calibrate(plan, reports[1:])]
+    return [*grouped, *by_class, by_site, sent[0], fc.calibrate(by_site, sent)]
 
 
 def mutated(text: bytes, random: random.Random) -> bytes:

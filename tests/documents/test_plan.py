@@ -347,7 +347,7 @@ class TestGroups:
             (lambda c: c["parts"][0]["levels"][0].update(confidence_level=0.7), "same confidence levels"),
             (
                 lambda c: c["parts"][0].update(promise="each-site", criterion="marginal"),
-                "does not go with groups",
+                "every site sends one number, of one vote",
             ),
         ],
     )

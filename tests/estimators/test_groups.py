@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 from estimator_examples import Foreign, federation, some_sites
+from sklearn.base import clone
 from sklearn.dummy import DummyRegressor
 from sklearn.linear_model import LinearRegression, LogisticRegression
 
@@ -143,11 +144,15 @@ def test_every_row_needs_a_group(numbers, groups, error, message):
         Regressor(LinearRegression().fit(*train)).conformalize(X, y, sites=["A"] * len(X), groups=groups)
 
 
-def test_a_promise_that_has_no_groups_is_refused(numbers):
+def test_a_promise_to_each_site_within_each_group(numbers):
     train, (X, y), _ = numbers
-    regressor = Regressor(LinearRegression().fit(*train), promise="each-site")
-    with pytest.raises(ValueError, match="'each-site' does not go with groups"):
-        regressor.conformalize(X, y, sites=some_sites(len(X)), groups=some_groups(len(X)))
+    regressor = Regressor(LinearRegression().fit(*train), promise="each-site", confidence_level=0.8)
+    sites, groups = some_sites(len(X)), np.asarray(some_groups(len(X)))
+    regressor.conformalize(X, y, sites=sites, groups=groups)
+    for label, thresholds in regressor.thresholds_.items():
+        there = groups == label
+        alone = clone(regressor).conformalize(X[there], y[there], sites=np.asarray(sites)[there])
+        assert alone.thresholds_ == thresholds
 
 
 def test_a_federation_without_groups_still_needs_none():

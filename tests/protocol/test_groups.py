@@ -260,7 +260,7 @@ class TestPlan:
             ({"groups": {1: [5], "1": [5]}}, "each label once"),
             ({"groups": {"a": [5]}, "split": {"a": 1}}, "split goes with privacy"),
             ({"groups": {"a": [5]}, "n_points": [5]}, "n_points does not go with groups"),
-            ({"groups": {"a": [5]}, "promise": "each-site"}, "promise 'each-site' does not go with groups"),
+            ({"groups": {"a": [5]}, "promise": "each-site", "numbers": 2}, "numbers must be 1 with promise"),
             (
                 {"groups": {"a": None}, "privacy": fc.Privacy(epsilon=1.0, bins=BINS)},
                 "privacy needs n_points",

@@ -56,6 +56,12 @@ def test_groups_come_as_a_pair_of_scores_and_labels():
     assert answer(packed) is Failure.SCORES
 
 
+def test_thresholds_of_each_sites_own_need_no_labels():
+    plan = fc.plan(n_points={"A": 20, "B": 30}, group_by="site", confidence_level=0.5)
+    made = answer(rounds.pack_plan(plan))
+    assert rounds.unpack_report(made) == fc.report(plan, SCORES, site="A")
+
+
 def test_a_private_answer_is_charged_and_an_empty_budget_is_a_code(tmp_path):
     privacy = fc.Privacy(epsilon=5.0, bins=fc.Bins.uniform(0, 20, 20))
     plan = fc.plan(n_sites=3, n_points=300, confidence_level=0.8, privacy=privacy)

@@ -171,3 +171,14 @@ def test_scores_can_not_be_made_changeable():
         @dataclass
         class Changeable(Relative):
             power: float = 1.0
+
+
+def test_sets_with_a_threshold_for_each_class():
+    rng = np.random.default_rng(0)
+    chances = rng.dirichlet([1, 1, 1], size=20)
+    thresholds = np.array([[0.5, 1.0], [2.0, np.inf], [-1.0, 0.5]])
+    sets = Odds().sets_by_class(chances, thresholds)
+    odds = (1 - chances) / chances
+    assert (sets == (odds[:, :, np.newaxis] <= thresholds)).all()
+    with pytest.raises(ValueError, match=r"thresholds must have shape \(3, n_levels\), got \(2, 2\)"):
+        Odds().sets_by_class(chances, thresholds[:2])

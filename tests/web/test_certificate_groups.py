@@ -202,3 +202,46 @@ def test_a_claim_that_the_auditor_does_not_know_is_no_secret(grouped, monkeypatc
         "1 claim could not be counted again, because this code does not know how, or would take too long"
         in text
     )
+
+
+@pytest.mark.parametrize(
+    ("group_by", "headline", "first"),
+    [
+        ("class", "in each of 2 classes", "class “adult”"),
+        (("site", "class"), "in each of 6 groups", "class “adult” at the site “north”"),
+        (("site", "label"), "in each of 6 groups", "group “adult” at the site “north”"),
+    ],
+)
+def test_groups_by_class_and_site_are_called_so(group_by, headline, first):
+    sizes = {label: {site: n[i] for site, n in MIX.items()} for i, label in enumerate(LABELS[:2])}
+    plan = fc.plan(groups=sizes, group_by=group_by, score="lac")
+    rng, reports = np.random.default_rng(0), []
+    for site, n in MIX.items():
+        labels = np.repeat(LABELS[:2], n[:2])
+        reports.append(fc.report(plan, rng.random(labels.size), groups=labels, site=site))
+    text = Reader(certificate(fc.calibrate(plan, reports))).text
+    assert f"at least 90 % of new cases {headline}, on average" in text
+    assert f"for at least 90 % of new cases of the {first}." in text
+    assert ("Each label has its own q." in text) == ("class" in group_by)
+    assert ("at most q of that class." in text) == ("class" in group_by)
+
+
+def test_merged_classes_are_named():
+    sizes = {"a": {"A": 60, "B": 50}, "b": {"A": 12, "B": 10}, "c": {"A": 13, "B": 20}}
+    plan = fc.plan(groups=sizes, group_by="class", score="lac", merge_rare=40)
+    rng, reports = np.random.default_rng(0), []
+    for site in "AB":
+        labels = np.repeat(list(sizes), [each[site] for each in sizes.values()])
+        reports.append(fc.report(plan, rng.random(labels.size), groups=labels, site=site))
+    text = Reader(certificate(fc.calibrate(plan, reports))).text
+    assert "of new cases of the classes “b” and “c” taken together." in text
+
+
+def test_thresholds_of_each_sites_own():
+    plan = fc.plan(n_points={"north": 40, "south": 50}, group_by="site")
+    rng = np.random.default_rng(0)
+    reports = [fc.report(plan, rng.random(n), site=site) for site, n in (("north", 40), ("south", 50))]
+    text = Reader(certificate(fc.calibrate(plan, reports))).text
+    assert "of new cases in each of 2 sites, on average" in text
+    assert "of new cases of the site “north”." in text
+    assert "A threshold is used for new points of its own site alone." in text

@@ -17,6 +17,8 @@ _PROMISED = {
 
 _OTHERS = (
     "labels-first",
+    "true-classes",
+    "own-site",
     "ties",
     "silence",
     "faulty",
@@ -69,8 +71,11 @@ def _unknown(calibration: Calibration, place: int) -> str:
 
 
 def _implied(plan: Plan, *, silent: bool) -> Iterator[str]:
+    made_of = plan.group_by or ("label",) * plan.is_grouped
     applies = (
-        plan.is_grouped,
+        "label" in made_of,
+        "class" in made_of,
+        "site" in made_of,
         True,
         silent or plan.is_grouped,
         plan.max_faulty > 0,

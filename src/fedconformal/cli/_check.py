@@ -56,7 +56,7 @@ def check(
     """Check a calibration on new cases of this site; nothing leaves unless an answer is asked for."""
     from fedconformal import heterogeneity, protocol
     from fedconformal.cli._files import check_output
-    from fedconformal.cli._groups import check_column
+    from fedconformal.cli._groups import check_site, column_of_labels
     from fedconformal.cli._outgoing import confirm, send_out
     from fedconformal.documents import Calibration
     from fedconformal.privacy import Ledger
@@ -65,8 +65,9 @@ def check(
     _check_private(private, ledger, dataset, output)
     _check_answer(site, confidence_level, output)
     published = Calibration.read(calibration)
-    check_column(published.plan, group, calibration)
-    if output is not None and published.plan.is_grouped and label is None:
+    group = column_of_labels(published.plan, group, target, calibration)
+    check_site(published.plan, site, calibration)
+    if output is not None and published.plan.grouping.has_labels and label is None:
         raise ValueError("an answer is for one group: say which with --label")
     account = None if ledger is None else Ledger(ledger)
     with working("reading and counting scores"):
@@ -74,6 +75,7 @@ def check(
             published,
             calibration,
             scores,
+            site=site,
             group=group,
             label=label,
             column=column,
@@ -118,6 +120,7 @@ def _cases(
     path: Path,
     scores: Path,
     *,
+    site: str | None,
     group: str | None,
     label: str | None,
     column: str | None,
@@ -134,15 +137,22 @@ def _cases(
     values = read_scores(
         published.plan, scores, column=column, target=target, prediction=prediction, private=private, rng=rng
     )
+    grouping = published.plan.grouping
     if labels is None:
-        return {None: (calibration_of(published, label, path), values)}
+        own = grouping.group_of_site(site) if grouping.by_site else label
+        return {own if grouping.by_site else None: (calibration_of(published, own, path), values)}
     if label is not None:
         check_label(published.plan, label, path)
-    wanted = sorted(set(labels) & set(published.plan.labels)) if label is None else [label]
-    mine = {each: [i for i, of in enumerate(labels) if of == each] for each in wanted}
-    if not any(mine.values()):
+    names = sorted(set(labels))
+    group_of = dict(zip(names, grouping.groups_of(names, site), strict=True))
+    mine: dict[str, list[int]] = {}
+    for i, name in enumerate(labels):
+        found = group_of[name]
+        if found is not None and label in (None, found):
+            mine.setdefault(found, []).append(i)
+    if not mine:
         raise ValueError(f"{scores}: no case is in {'any group' if label is None else f'group {label!r}'}")
-    return {each: (calibration_of(published, each, path), values[rows]) for each, rows in mine.items()}
+    return {each: (calibration_of(published, each, path), values[mine[each]]) for each in sorted(mine)}
 
 
 def _check_private(

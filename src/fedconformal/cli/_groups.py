@@ -7,15 +7,46 @@ from fedconformal._text import quoted
 from fedconformal.documents import Calibration, Plan
 
 
-def check_column(plan: Plan, column: str | None, path: Path) -> None:
-    """Refuse cases without their groups where there are groups, and groups where there are none."""
-    if plan.is_grouped and column is None:
+def column_of_labels(plan: Plan, group: str | None, target: str | None, path: Path) -> str | None:
+    """The column with the label of each case that is scored: its group, or its true class."""
+    grouping = plan.grouping
+    if grouping.by_class and target is not None:
+        if group not in (None, target):
+            raise ValueError(f"{path}: is by class: --group must be left out, or the truth, got {group!r}")
+        return target
+    if grouping.by_class and group is None:
+        raise ValueError(f"{path}: is by class: say which column holds the true class with --group")
+    if group is not None and group == target and grouping.by_label:
         raise ValueError(
-            f"{path}: has groups ({quoted(plan.labels)}): say which column holds the group of each case with "
-            "--group"
+            f"--group {group} is the truth, which nobody knows of new cases: predictions could not use these "
+            "groups. plan --by-class makes thresholds by true class that can be used"
         )
-    if not plan.is_grouped and column is not None:
-        raise ValueError(f"{path}: has no groups: --group {column} does not go with it")
+    return group if grouping.by_class else _checked_column(plan, group, path)
+
+
+def check_column(plan: Plan, group: str | None, path: Path) -> None:
+    """Refuse new cases without their groups where these are needed, and groups where they are not."""
+    if plan.grouping.by_class and group is not None:
+        raise ValueError(f"{path}: is by class, which nobody knows of new cases: leave out --group {group}")
+    if not plan.grouping.by_class:
+        _checked_column(plan, group, path)
+
+
+def check_site(plan: Plan, site: str | None, path: Path) -> None:
+    """Refuse cases of no site where sites have thresholds of their own."""
+    if plan.grouping.by_site and site is None:
+        raise ValueError(f"{path}: has thresholds of each site's own: say which with --site")
+
+
+def _checked_column(plan: Plan, group: str | None, path: Path) -> str | None:
+    if plan.grouping.by_label and group is None:
+        raise ValueError(
+            f"{path}: has groups ({quoted(plan.grouping.labels)}): say which column holds the group of each "
+            "case with --group"
+        )
+    if not plan.grouping.by_label and group is not None:
+        raise ValueError(f"{path}: has no groups: --group {group} does not go with it")
+    return group
 
 
 def labels_and_column(

@@ -31,6 +31,23 @@ def plan(
             "come with the reports; may be repeated.",
         ),
     ] = None,
+    by_class: Annotated[
+        bool, typer.Option(help="The groups are the true classes: each class is covered by itself.")
+    ] = False,
+    by_site: Annotated[
+        bool,
+        typer.Option(help="Thresholds of each site's own, or of each group or class at each site."),
+    ] = False,
+    merge_rare: Annotated[
+        int | None, typer.Option(help="Groups with fewer cases than this, over all sites, are one group.")
+    ] = None,
+    classes: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME,NAME,...",
+            help="Names of the classes, in the order of the columns of probabilities; the truth is a name.",
+        ),
+    ] = None,
     confidence_level: Annotated[
         list[float] | None, typer.Option(help="Coverage wanted; may be repeated.")
     ] = None,
@@ -134,7 +151,9 @@ def plan(
     made = _made(
         n_sites=n_sites,
         sites=names,
-        **_sizes.sizes(points, group or []),
+        **_sizes.sizes(points, group or [], by_class=by_class, by_site=by_site),
+        merge_rare=merge_rare,
+        classes=None if classes is None else [name.strip() for name in classes.split(",")],
         confidence_level=levels[0] if len(levels) == 1 else levels,
         criterion=criterion,
         delta=delta,

@@ -12,7 +12,7 @@ from fedconformal.cli._show import print_json, say
 
 if TYPE_CHECKING:
     from fedconformal._typing import Floats
-    from fedconformal.documents import Calibration, Plan
+    from fedconformal.documents import Plan
     from fedconformal.scores import Score
 
 _TABLES = (".csv", ".parquet")
@@ -22,6 +22,9 @@ def predict(
     calibration: Annotated[Path, typer.Argument(help="The calibration.")],
     predictions: Annotated[Path, typer.Argument(help="Predictions: CSV, Parquet or .npy.")],
     group: GroupColumn = None,
+    site: Annotated[
+        str | None, typer.Option(help="The cases' site, where each site has thresholds of its own.")
+    ] = None,
     column: Annotated[
         list[str] | None, typer.Option(help="Columns of the prediction; may be repeated.")
     ] = None,
@@ -33,22 +36,26 @@ def predict(
     json: Json = False,
 ) -> None:
     """Turn predictions into intervals or label sets."""
-    from fedconformal._tables import numbers, read_table
+    from fedconformal._tables import numbers, read_labels, read_table
     from fedconformal.cli._files import check_output
-    from fedconformal.cli._groups import check_column
-    from fedconformal.documents import Calibration
+    from fedconformal.cli._groups import check_column, check_site
+    from fedconformal.cli._scores import in_class_order
+    from fedconformal.documents import Calibration, prediction_sets
 
     check_output(output, force=force)
     if output is not None and output.suffix.lower() not in _TABLES:
         raise ValueError(f"{output}: the name must end with {' or '.join(_TABLES)}")
     found = Calibration.read(calibration)
     check_column(found.plan, group, calibration)
+    check_site(found.plan, site, calibration)
     frame = read_table(predictions)
-    thresholds = _thresholds(found, predictions, group)
-    used = column or _numeric_columns(frame, leave_out=group)
+    labels = None if group is None else read_labels(predictions, group)[0]
+    used = column or _columns(found.plan, frame, leave_out=group)
+    used = in_class_order(found.plan, used, predictions)
     rule = _score(found.plan, score, score_option or [], used)
     table = numbers(predictions, frame, used)
-    sets = rule.sets(_prediction(rule, table, used, predictions), thresholds, **rule.draws())
+    predicted = _prediction(rule, table, used, predictions)
+    sets = prediction_sets(found, rule, predicted, groups=labels, site=site)
     added = _set_columns(rule.set_columns(used), sets, found.plan.confidence_levels)
     if only:
         result = _frame(added)
@@ -60,16 +67,11 @@ def predict(
     _deliver(result, output, force=force, as_json=json)
 
 
-def _thresholds(calibration: "Calibration", path: Path, group: str | None) -> "Floats":
-    """The thresholds of all rows, or those of each row by its group."""
-    import numpy as np
-
-    from fedconformal._tables import read_labels
-
-    if group is None:
-        return np.array(calibration.thresholds)
-    labels, _ = read_labels(path, group)
-    return calibration.threshold_of(labels).reshape(len(labels), -1)
+def _columns(plan: "Plan", frame: Any, *, leave_out: str | None) -> list[str]:
+    """Those named after the plan's classes, if they are there; else all that hold numbers."""
+    if plan.classes is not None and set(plan.classes) <= set(frame.columns):
+        return list(plan.classes)
+    return _numeric_columns(frame, leave_out=leave_out)
 
 
 def _numeric_columns(frame: Any, *, leave_out: str | None) -> list[str]:
@@ -89,7 +91,7 @@ def _numeric_columns(frame: Any, *, leave_out: str | None) -> list[str]:
 def _score(plan: "Plan", name: str | None, options: Sequence[str], columns: Sequence[str]) -> "Score":
     """The score that the plan fixes, or else the one that was asked for."""
     from fedconformal.cli import _parse
-    from fedconformal.cli._scores import score_of
+    from fedconformal.documents import score_of
     from fedconformal.scores import Absolute
 
     if plan.score is not None:

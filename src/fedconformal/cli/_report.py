@@ -52,7 +52,7 @@ def report(
     """Answer a plan with this site's scores: says what it asks for, and shows exactly what leaves."""
     from fedconformal import protocol
     from fedconformal.cli._files import check_output, read_key
-    from fedconformal.cli._groups import check_column, labels_and_column
+    from fedconformal.cli._groups import column_of_labels, labels_and_column
     from fedconformal.cli._leaving import bins_sentence, leaving_sentence
     from fedconformal.cli._outgoing import confirm, send_out
     from fedconformal.cli._scores import read_scores
@@ -61,7 +61,7 @@ def report(
 
     check_output(output, force=force)
     asked = Plan.read(plan)
-    check_column(asked, group, plan)
+    labelled = column_of_labels(asked, group, target, plan)
     _check_one_hot(asked, sign_with, wanted=one_hot)
     private = asked.privacy is not None
     allowed = protocol.SitePolicy() if policy is None else protocol.SitePolicy.read(policy)
@@ -69,7 +69,7 @@ def report(
     key = None if sign_with is None else read_key(sign_with)
     account = None if ledger is None else Ledger(ledger)
     with working("reading scores"):
-        labels, column = labels_and_column(scores, group, column, target)
+        labels, column = labels_and_column(scores, labelled, column, target)
         values = read_scores(
             asked,
             scores,

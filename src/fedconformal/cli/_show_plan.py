@@ -48,6 +48,8 @@ def show_plan(plan: Plan) -> None:
         print(f"{_sites(plan)}, {_sizes(plan) or 'sizes come with the reports'}; {_goal(plan)}")
         _show_ranks(plan)
         _show_privacy(plan)
+    if plan.classes is not None:
+        print(f"classes, in the order of columns: {', '.join(plan.classes)}")
     for note in plan.notes:
         print(note)
 
@@ -180,7 +182,7 @@ def _show_privacy(plan: Plan) -> None:
 
 def _show_groups(plan: Plan) -> None:
     goals = dict.fromkeys(_goal(alone) for alone in plan.by_label.values())
-    print(f"{count(len(plan.labels), 'group')}; {'; '.join(goals)}")
+    print(f"{plan.grouping.counted(len(plan.labels))}; {'; '.join(goals)}")
     rows = [row for label, alone in plan.by_label.items() for row in _group_rows(label, alone)]
     table(["group", "sites", "points", "level", *LAW], rows)
     if plan.epsilon is not None:

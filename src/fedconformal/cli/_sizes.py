@@ -22,8 +22,22 @@ def sites(text: str | None) -> tuple[int | None, list[str] | None]:
     return None, [name.strip() for name in text.split(",")]
 
 
-def sizes(points: str | None, groups: Sequence[str]) -> dict[str, Any]:
-    """What `plan` is told of sizes: ``n_points``, or ``groups``."""
+def sizes(
+    points: str | None, groups: Sequence[str], *, by_class: bool = False, by_site: bool = False
+) -> dict[str, Any]:
+    """What `plan` is told of sizes: ``n_points`` or ``groups``, and what groups are made of."""
+    found = _sizes(points, groups)
+    if by_class and "groups" not in found:
+        raise ValueError(
+            "--by-class needs the classes: --group CLASS:SIZES, or --points with columns group, site, n"
+        )
+    label = ["class"] if by_class else ["label"] if "groups" in found else []
+    made_of = [*["site"] * by_site, *label]
+    return {**found, "group_by": made_of or None}
+
+
+def _sizes(points: str | None, groups: Sequence[str]) -> dict[str, Any]:
+    """``n_points``, or ``groups``."""
     file = _file(points)
     if file is not None and "group" in read_table(file).columns:
         named = [*_groups_file(file), *map(_group, groups)]

@@ -20,6 +20,9 @@ from fedconformal.documents._calibration import (
 )
 from fedconformal.documents._ceilings import LARGEST_N, MOST_LEVELS, MOST_SITES, Ceiling
 from fedconformal.documents._check import Check
+from fedconformal.documents._grouping import KINDS as GROUPED_BY
+from fedconformal.documents._grouping import Grouping, Merged, pair_label
+from fedconformal.documents._grouping import Made as MadeOf
 from fedconformal.documents._labels import Label, UnknownGroupWarning, label_text, unique_labels
 from fedconformal.documents._plan import Plan
 from fedconformal.documents._plan_parts import (
@@ -34,6 +37,7 @@ from fedconformal.documents._plan_parts import (
 )
 from fedconformal.documents._report import Report, ReportPart, Sent, signed_text
 from fedconformal.documents._rounds import expiry_text, random_round
+from fedconformal.documents._sets import class_places, prediction_sets, score_of
 from fedconformal.documents._signing import (
     PublicKey,
     SigningKey,
@@ -44,6 +48,7 @@ from fedconformal.documents._signing import (
 from fedconformal.documents._views import PerSite, one_or_all, weights_of
 
 __all__ = [
+    "GROUPED_BY",
     "LARGEST_N",
     "MOST_LEVELS",
     "MOST_SITES",
@@ -56,8 +61,11 @@ __all__ = [
     "Check",
     "Document",
     "DocumentError",
+    "Grouping",
     "Label",
     "Level",
+    "MadeOf",
+    "Merged",
     "PerSite",
     "Plan",
     "PlanBlock",
@@ -77,6 +85,7 @@ __all__ = [
     "UnknownGroupWarning",
     "check_public_key",
     "check_site_name",
+    "class_places",
     "expiry_text",
     "first_problem",
     "fraction_text",
@@ -85,8 +94,11 @@ __all__ = [
     "kinds",
     "label_text",
     "one_or_all",
+    "pair_label",
+    "prediction_sets",
     "random_round",
     "schema",
+    "score_of",
     "signed_text",
     "unique_labels",
     "weights_of",

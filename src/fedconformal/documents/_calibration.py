@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from pydantic import Field, StringConstraints, model_validator
 
-from fedconformal._typing import Floats
+from fedconformal._typing import Bools, Floats
 from fedconformal.documents._base import Digest, Extended, Part, Sentence, SiteName
 from fedconformal.documents._ceilings import (
     CALIBRATION,
@@ -25,11 +25,13 @@ from fedconformal.documents._labels import Label, check_labels, unique_labels, w
 from fedconformal.documents._plan import Plan
 from fedconformal.documents._plan_parts import Advice, Probability
 from fedconformal.documents._report import signed_text
+from fedconformal.documents._sets import class_places, named_columns, prediction_sets, score_of
 from fedconformal.documents._signing import AuthoredDocument, Signature, is_signature
 from fedconformal.documents._views import Many, Ranks, Weights, canonical_weights, one_or_all, votes_of
 from fedconformal.laws import CoverageLaw
 from fedconformal.planning import Advice as PlannedAdvice
 from fedconformal.planning import Block, Design, Guarantee, merged
+from fedconformal.scores import IntervalScore, LabelScore, Score
 
 Code = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9-]{0,59}$")]
 
@@ -421,25 +423,132 @@ class Calibration(AuthoredDocument):
     def _guarantees(self) -> tuple[Guarantee, ...]:
         return tuple(design.guarantee() for design in self.designs)
 
-    def threshold_of(self, labels: ArrayLike) -> Floats:
-        """The threshold for each new point, by its group.
+    def threshold_of(self, labels: ArrayLike, *, site: str | None = None) -> Floats:
+        """The threshold for each point, by its label.
 
         Parameters
         ----------
         labels : array-like
-            The group of each point, as text or whole numbers.
+            The group of each point, as text or whole numbers: its label, its site where groups are made of
+            sites alone, its true class where they are made of classes (known of points that are checked).
+        site : str, optional
+            The site that all points are from, where groups are made of sites and labels.
 
         Returns
         -------
         array of shape (n,), or (n, n_levels) for several levels
-            Infinite for a label that the plan does not have, and a warning names it.
+            Infinite for a label that the plan does not have, and a warning names it; infinite, too, for a
+            label that the plan has, but not at this site.
         """
         if not self.plan.is_grouped:
             raise ValueError("this calibration has one threshold for all points: it has no groups")
         names, which = unique_labels(labels)
-        warn_of_unknown(names, which, self.plan.labels)
+        grouping = self.plan.grouping
+        warn_of_unknown(names, which, grouping.labels or grouping.groups)
+        groups = grouping.groups_of(names, site) if grouping.has_labels else names
         n_levels = len(self.plan.confidence_levels)
         endless = (math.inf,) * n_levels
-        known = {label: found.thresholds for label, found in self.by_label.items()}
-        rows = np.array([known.get(name, endless) for name in names]).reshape(len(names), n_levels)
+        known: dict[str | None, tuple[float, ...]] = {
+            label: found.thresholds for label, found in self.by_label.items()
+        }
+        rows = np.array([known.get(group, endless) for group in groups]).reshape(len(names), n_levels)
         return rows[which, 0] if n_levels == 1 else rows[which]
+
+    # -- prediction ------------------------------------------------------------------------------------
+
+    def predict_interval(
+        self,
+        prediction: ArrayLike,
+        *,
+        groups: ArrayLike | None = None,
+        site: str | None = None,
+        score: Score | None = None,
+    ) -> Floats:
+        """The intervals of new points, straight from their predictions.
+
+        Parameters
+        ----------
+        prediction : array-like of shape (n,) or (n, n_columns)
+            As the plan's score takes it.
+        groups : array-like of shape (n,), optional
+            With groups, the group of each point.
+        site : str, optional
+            The site that the points are from, where each site has thresholds of its own.
+        score : Score, optional
+            Where the plan fixes none.
+
+        Returns
+        -------
+        array of shape (n, 2), or (n, 2, n_levels) for several levels
+            Lower and upper ends.
+        """
+        rule = score_of(self.plan.score, score)
+        if not isinstance(rule, IntervalScore):
+            raise ValueError(f"score {rule.name!r} is of classes: predict_set gives its sets")
+        sets = prediction_sets(self, rule, prediction, groups=groups, site=site)
+        return np.asarray(sets[:, :, 0] if sets.shape[2] == 1 else sets)
+
+    def predict_set(
+        self,
+        probabilities: Any,
+        *,
+        classes: Any = None,
+        groups: ArrayLike | None = None,
+        site: str | None = None,
+        score: Score | None = None,
+        u: Any = None,
+    ) -> Bools:
+        """The label sets of new points, straight from class probabilities.
+
+        Parameters
+        ----------
+        probabilities : array-like of shape (n, n_classes), or data frame
+            A column for each class, in the order of the plan's classes unless they are named.
+        classes : iterable, optional
+            The class of each column, where the plan names its classes; by default the names of a data frame's
+            columns. Columns in another order than the plan's are found by name.
+        groups : array-like of shape (n,), optional
+            With groups by label, the group of each point.
+        site : str, optional
+            The site that the points are from, where each site has thresholds of its own.
+        score : Score, optional
+            Where the plan fixes none.
+        u : array of shape (n,), or numpy Generator, optional
+            Where a randomized score takes its uniform numbers from.
+
+        Returns
+        -------
+        bool array of shape (n, n_classes), or (n, n_classes, n_levels) for several levels
+            Columns in the order of ``probabilities``.
+
+        Examples
+        --------
+        >>> import fedconformal as fc
+        >>> sizes = {"sick": {"A": 20, "B": 15}, "well": {"A": 30, "B": 12}}
+        >>> chosen = fc.plan(groups=sizes, group_by="class", score="lac", confidence_level=0.8)
+        >>> scores = {"A": [0.3] * 20 + [0.5] * 30, "B": [0.4] * 15 + [0.6] * 12}
+        >>> labels = {"A": ["sick"] * 20 + ["well"] * 30, "B": ["sick"] * 15 + ["well"] * 12}
+        >>> reports = [fc.report(chosen, scores[site], groups=labels[site], site=site) for site in "AB"]
+        >>> found = fc.calibrate(chosen, reports)
+        >>> found.threshold
+        {'sick': 0.4, 'well': 0.5}
+        >>> found.predict_set([[0.6, 0.4], [0.3, 0.7]], classes=["well", "sick"])
+        array([[ True, False],
+               [False,  True]])
+        """
+        rule = score_of(self.plan.score, score)
+        if not isinstance(rule, LabelScore):
+            raise ValueError(f"score {rule.name!r} is of numbers: predict_interval gives its intervals")
+        table = np.asarray(probabilities)
+        names, own = named_columns(probabilities, classes), self.plan.classes
+        if own is not None and (table.ndim != 2 or table.shape[1] != len(own)):
+            raise ValueError(
+                f"probabilities must have one column for each of the {len(own)} classes of the plan, got "
+                f"shape {table.shape}"
+            )
+        if own is None and classes is not None:
+            raise ValueError("classes go with a plan that names its classes, and this one does not")
+        places = np.arange(table.shape[-1]) if own is None or names is None else class_places(names, own)
+        sets = prediction_sets(self, rule, table[:, places], groups=groups, site=site, u=u)
+        given = np.asarray(sets, dtype=np.bool_)[:, np.argsort(places)]
+        return given[:, :, 0] if given.shape[2] == 1 else given

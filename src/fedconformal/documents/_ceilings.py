@@ -22,6 +22,9 @@ MOST_LEVELS = 100
 MOST_GROUPS = 1000
 """No plan has more groups of points than this."""
 
+MOST_CLASSES = 10_000
+"""No plan names more classes than this; rare ones may be merged."""
+
 MOST_EDGES = 10_000
 """No private plan has more bins than this."""
 

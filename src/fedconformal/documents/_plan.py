@@ -10,8 +10,16 @@ from pydantic import Field, model_validator
 
 from fedconformal._text import quoted
 from fedconformal.documents._base import Digest
-from fedconformal.documents._ceilings import MOST_DRAWS, MOST_GROUPS, MOST_LEVELS_OF_GROUPS, PLAN, Ceiling
-from fedconformal.documents._labels import check_labels
+from fedconformal.documents._ceilings import (
+    MOST_CLASSES,
+    MOST_DRAWS,
+    MOST_GROUPS,
+    MOST_LEVELS_OF_GROUPS,
+    PLAN,
+    Ceiling,
+)
+from fedconformal.documents._grouping import KINDS, Grouping, Made, Merged, check_grouping
+from fedconformal.documents._labels import Label, check_labels
 from fedconformal.documents._names import check_looks
 from fedconformal.documents._plan_parts import (
     Level,
@@ -23,6 +31,7 @@ from fedconformal.documents._plan_parts import (
 )
 from fedconformal.documents._problems import (
     problem_sentences,
+    rare_sentences,
     silence_sentence,
     size_sentences,
     unasked_sentences,
@@ -67,6 +76,18 @@ class Plan(AuthoredDocument):
     parts: Many[PlanPart] = Field(
         min_length=1, max_length=MOST_GROUPS, description="one, or one for each group by label"
     )
+    group_by: Many[Made] | None = Field(
+        default=None, description="what groups are made of; left out where that is a label of each point"
+    )
+    merged: Merged | None = Field(
+        default=None, description="labels that are too rare for groups of their own"
+    )
+    classes: Many[Label] | None = Field(
+        default=None,
+        min_length=2,
+        max_length=MOST_CLASSES,
+        description="names of the classes, in the order of the columns of probabilities",
+    )
     score: ScoreRule | None = Field(
         default=None, description="how all sites compute their scores, where the plan fixes it"
     )
@@ -85,6 +106,7 @@ class Plan(AuthoredDocument):
         check_labels([part.label for part in self.parts])
         check_looks({name for part in self.parts for name in part.site_names or ()})
         self._check_size()
+        self._check_grouping()
         if self.is_grouped:
             self._check_groups()
         if self.keys is not None and sorted(key.site for key in self.keys) != sorted(self.site_names or ()):
@@ -138,6 +160,20 @@ class Plan(AuthoredDocument):
                 f"got {draws:,}"
             )
 
+    def _check_grouping(self) -> None:
+        if self.classes is not None and len(set(self.classes)) < len(self.classes):
+            raise ValueError("classes must be different")
+        if not self.is_grouped:
+            if self.group_by is not None or self.merged is not None:
+                raise ValueError("group_by and merged go with groups")
+            return
+        if self.group_by is not None and self.group_by not in KINDS:
+            known = " or ".join(" and ".join(made) for made in KINDS)
+            raise ValueError(f"groups must be made of a label, or of {known}")
+        if self.grouping.by_site and any(len(part.site_names or ()) != 1 for part in self.parts):
+            raise ValueError("where groups are made of sites, each has one site, with a name")
+        check_grouping(self.grouping, self.classes)
+
     def _check_groups(self) -> None:
         if len({tuple(level.confidence_level for level in part.levels) for part in self.parts}) > 1:
             raise ValueError("all groups must have the same confidence levels")
@@ -145,7 +181,7 @@ class Plan(AuthoredDocument):
             raise ValueError("groups do not go with one-hot vectors")
         if any((part.epsilon is None) != (self.privacy is None) for part in self.parts):
             raise ValueError("every group has a part of epsilon if the plan is private, and none otherwise")
-        if self.privacy is not None and self.cost(self.labels) > Fraction(str(self.privacy.epsilon)):
+        if self.privacy is not None and self._largest_cost(self.labels) > Fraction(str(self.privacy.epsilon)):
             raise ValueError("the groups' parts of epsilon add up to more than the whole")
         for part in self.parts:
             if not PROMISES[part.promise].allows_groups:
@@ -162,6 +198,18 @@ class Plan(AuthoredDocument):
     def labels(self) -> tuple[str, ...]:
         """The groups, in alphabetical order; none if there are no groups."""
         return tuple(part.label for part in self.parts if part.label is not None)
+
+    @cached_property
+    def grouping(self) -> Grouping:
+        """How the label and the site of a point lead to its group."""
+        by = self.group_by or (("label",) if self.is_grouped else ())
+        rare = () if self.merged is None else self.merged.of
+        return Grouping(
+            by,
+            {part.label or "": (part.site_names or ("",))[0] for part in self.parts if "site" in by},
+            {label: self.merged.label for label in rare if self.merged is not None},
+            self.labels,
+        )
 
     @cached_property
     def by_label(self) -> dict[str, "Plan"]:
@@ -435,7 +483,13 @@ class Plan(AuthoredDocument):
         """What the answer of a site with points of all groups costs; None if the plan is not private."""
         if self.privacy is None:
             return None
-        return self.cost(self.to_answer) if self.is_grouped else Fraction(str(self.privacy.epsilon))
+        return self._largest_cost(self.to_answer) if self.is_grouped else Fraction(str(self.privacy.epsilon))
+
+    def _largest_cost(self, labels: Iterable[str]) -> Fraction:
+        """What an answer for these groups costs at most, whoever gives it."""
+        wanted = set(labels)
+        sites = set(self.grouping.sites.values()) or {""}
+        return max(self.cost(wanted.intersection(self.grouping.groups_at(site))) for site in sites)
 
     def cost(self, labels: Iterable[str]) -> Fraction:
         """What an answer for these groups costs: the sum of their epsilons, exactly.
@@ -464,12 +518,14 @@ class Plan(AuthoredDocument):
     @property
     def problems(self) -> tuple[str, ...]:
         """A sentence for each level that no ranks reach, and what would be enough."""
-        return self._sentences(problem_sentences)
+        own = self.grouping.by_site
+        return self._sentences(lambda part, rule: problem_sentences(part, rule, one_site=own))
 
     @property
     def notes(self) -> tuple[str, ...]:
         """What a reader should know: problems, and sites too small for their rank."""
-        told = (*self._sentences(problem_sentences), *self._sentences(lambda part, _: size_sentences(part)))
+        told = (*self.problems, *self._sentences(lambda part, _: size_sentences(part)))
+        told = (*told, *rare_sentences(self.grouping, feasible=self.feasible))
         return (*told, *self._sentences(lambda part, _: unasked_sentences(part)), *self._silence_notes())
 
     def _labelled(self) -> list[tuple[str | None, "Plan"]]:

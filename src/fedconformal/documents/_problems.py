@@ -2,11 +2,13 @@
 
 from collections.abc import Iterator
 
-from fedconformal._text import count
+from fedconformal._text import count, quoted
+from fedconformal.documents._grouping import Grouping
 from fedconformal.documents._plan_parts import Advice, Level, PlanPart, PrivacyRule
+from fedconformal.planning import PROMISES
 
 
-def problem_sentences(part: PlanPart, rule: PrivacyRule | None) -> Iterator[str]:
+def problem_sentences(part: PlanPart, rule: PrivacyRule | None, *, one_site: bool = False) -> Iterator[str]:
     """A sentence for each level that no ranks reach, and what would be enough."""
     sizes = [block.n for block in part.blocks or ()]
     for level in part.levels:
@@ -18,7 +20,7 @@ def problem_sentences(part: PlanPart, rule: PrivacyRule | None) -> Iterator[str]
         yield (
             f"{_nothing(level)} the level {level.confidence_level!r} ({part.criterion}) with "
             f"{count(part.n_sites or 0, 'site')} of {points}{private}: the threshold is infinite. "
-            f"It would take {_either(_ways(level.advice, part, min(sizes)))}."
+            f"It would take {_either(_ways(level.advice, part, min(sizes), one_site=one_site))}."
         )
 
 
@@ -55,20 +57,45 @@ def silence_sentence(label: str | None, level: float, bearing: str) -> str:
     return f"{where}At the level {level!r}, one silent site could make the threshold infinite; {bearing}."
 
 
+def rare_sentences(grouping: Grouping, *, feasible: bool) -> Iterator[str]:
+    """What was done, or can be done, about labels that are too rare."""
+    rare = sorted(grouping.merged)
+    if rare:
+        yield (
+            f"Too rare for groups of their own, {quoted(rare)} are one group, "
+            f"{grouping.merged[rare[0]]!r}: the promise is for them together, not for each."
+        )
+    if not feasible and len(grouping.labels) - len(rare) > 1:
+        yield "merge_rare=N (--merge-rare N) makes one group of all labels with fewer than N points."
+
+
 def _nothing(level: Level) -> str:
     return "No ranks reach" if level.share is None else "No server rank and these local ranks reach"
 
 
-def _ways(advice: Advice, part: PlanPart, smallest: int) -> list[str]:
+def _ways(advice: Advice, part: PlanPart, smallest: int, *, one_site: bool) -> list[str]:
     ways = []
     if advice.n_points is not None:
         where = "at the site" if part.n_sites == 1 else f"at each of {part.n_sites:,} sites"
         ways.append(f"{count(advice.n_points, 'point')} {where}")
-    if advice.n_sites is not None:
+        ways += _leaving_out(advice.n_points, part)
+    if advice.n_sites is not None and not one_site:
         ways.append(f"{count(advice.n_sites, 'site')} of {count(smallest, 'point')}")
     if advice.epsilon is not None:
         ways.append(f"an epsilon of {advice.epsilon:g}")
     return ways
+
+
+def _leaving_out(n_points: int, part: PlanPart) -> list[str]:
+    """The sites without which the others would do, where one that is too small harms all."""
+    small = [block for block in part.blocks or () if block.n < n_points]
+    if not PROMISES[part.promise].smallest_decides or len(small) == len(part.blocks or ()):
+        return []
+    names = [name for block in small for name in block.names or ()]
+    return [
+        f"leaving out {', '.join(names[:10]) or f'sites with fewer than {n_points:,}'}"
+        + ", ..." * (len(names) > 10)
+    ]
 
 
 def _either(ways: list[str]) -> str:

@@ -11,12 +11,11 @@ from sklearn.utils import column_or_1d, get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from fedconformal import _validation
-from fedconformal._text import quoted
 from fedconformal._typing import Floats
-from fedconformal.documents import Calibration, Plan, Report, ScoreRule
+from fedconformal.documents import Calibration, Plan, Report, ScoreRule, prediction_sets
 from fedconformal.estimators._promised import check_mixture, level_places
 from fedconformal.estimators._rows import asked_rows, group_names, group_sizes, rows_by_site
-from fedconformal.protocol import SitePolicy, calibrate, plan, report
+from fedconformal.protocol import SitePolicy, calibrate, made_of, plan, report
 from fedconformal.scores import Score, from_name, is_registered, names_of
 
 S = TypeVar("S", bound=Score)
@@ -46,6 +45,7 @@ class FederatedConformal(BaseEstimator, Generic[S]):  # type: ignore[misc]
     mixture: Any
     numbers: int | None
     max_missing: int | None
+    group_by: Any
     prefit: bool
 
     @abstractmethod
@@ -59,6 +59,21 @@ class FederatedConformal(BaseEstimator, Generic[S]):  # type: ignore[misc]
     @abstractmethod
     def _row_scores(self, model: Any, score: S, X: Any, y: Any) -> Floats:
         """The score of each row."""
+
+    def _labels(self, groups: Any, y: Any, model: Any) -> tuple[Any, dict[str, Any]]:
+        """The label of each row where there are groups, and what the plan is told besides."""
+        by = made_of(self.group_by)
+        if by is None or "label" in by:
+            if by is not None and groups is None:
+                raise ValueError(f"groups must give the group of each row with group_by={self.group_by!r}")
+            return groups, {"group_by": by}
+        if groups is not None:
+            raise ValueError(f"groups must be left out with group_by={self.group_by!r}")
+        return self._classes(y, model) if "class" in by else None, {"group_by": by}
+
+    def _classes(self, y: Any, model: Any) -> Any:
+        """The true class of each row."""
+        raise ValueError(f"group_by must not be of classes with numbers as outcomes, got {self.group_by!r}")
 
     # -- the workflow ----------------------------------------------------------------------------------
 
@@ -118,9 +133,10 @@ class FederatedConformal(BaseEstimator, Generic[S]):  # type: ignore[misc]
         """
         score = self._checked_score()
         model = self._model_to_calibrate(score)
+        given, wanted = self._labels(groups, y, model)
         scores = self._row_scores(model, score, X, y)
         rows = rows_by_site(sites, len(scores))
-        labels = None if groups is None else group_names(groups, len(scores))
+        labels = None if given is None else group_names(given, len(scores))
         sizes: dict[str, Any] = (
             {"n_points": {site: len(here) for site, here in rows.items()}}
             if labels is None
@@ -128,7 +144,7 @@ class FederatedConformal(BaseEstimator, Generic[S]):  # type: ignore[misc]
         )
         # A plan names only scores that every site can make from their name.
         known = score if is_registered(score) else None
-        chosen = plan(**sizes, min_group=1, score=known, mixture=self.mixture, **self._wishes())
+        chosen = plan(**sizes, **wanted, min_group=1, score=known, mixture=self.mixture, **self._wishes())
         own = SitePolicy.unlimited()  # all scores are the caller's own
         reports: list[Report] = [
             report(
@@ -176,6 +192,11 @@ class FederatedConformal(BaseEstimator, Generic[S]):  # type: ignore[misc]
             )
         score = self._checked_score()
         _check_same_score(calibration.plan.score, score)
+        if self.group_by is not None and made_of(self.group_by) != calibration.plan.group_by:
+            raise ValueError(
+                f"group_by must be that of the calibration's plan, {calibration.plan.group_by}, got "
+                f"{self.group_by!r}"
+            )
         model = self._model_to_calibrate(score)
         places = level_places(self._asked(), calibration)
         check_mixture(self.mixture, calibration.plan)
@@ -211,17 +232,30 @@ class FederatedConformal(BaseEstimator, Generic[S]):  # type: ignore[misc]
     def _asked_thresholds(self, calibration: Calibration) -> Floats:
         return np.array(calibration.thresholds)[self._level_places]
 
-    def _thresholds_of_rows(self, groups: Any, n: int) -> Floats:
-        """The thresholds of all rows, (n_levels,), or with groups those of each row, (n, n_levels)."""
-        labels = self.plan_.labels
-        if not labels:
-            if groups is not None:
-                raise ValueError("groups go with a calibration that has groups, and this one has none")
-            return self._asked_thresholds(self.calibration_)
-        if groups is None:
-            raise ValueError(f"groups must give the group of each row: the calibration has {quoted(labels)}")
-        found = self.calibration_.threshold_of(group_names(groups, n))
-        return found.reshape(n, len(self.plan_.confidence_levels))[:, self._level_places]
+    def _sets(self, prediction: Any, groups: Any, sites: Any, u: Any = None) -> Any:
+        """The sets of new rows at the levels that are asked for, (n, ..., n_levels)."""
+        n = len(prediction)
+        labels = None if groups is None else group_names(groups, n)
+        if self.plan_.grouping.by_site:
+            rows = rows_by_site(np.repeat(sites, n) if isinstance(sites, str) else sites, n)
+            parts = [self._sets_at(site, here, prediction, labels, u) for site, here in rows.items()]
+            order = np.argsort(np.concatenate(list(rows.values())))
+            return np.concatenate(parts)[order]
+        if sites is not None:
+            raise ValueError("sites must be left out: the sites have no thresholds of their own")
+        return self._sets_at(None, np.arange(n), prediction, labels, u)
+
+    def _sets_at(self, site: str | None, rows: Any, prediction: Any, labels: Any, u: Any) -> Any:
+        """The sets of some rows, all of one site where that matters."""
+        found = prediction_sets(
+            self.calibration_,
+            self.conformity_score_,
+            prediction[rows],
+            groups=None if labels is None else labels[rows],
+            site=site,
+            u=None if u is None else u[rows],
+        )
+        return found[:, :, self._level_places]
 
     # -- parameters ------------------------------------------------------------------------------------
 

@@ -12,7 +12,9 @@ from sklearn.utils import column_or_1d
 from sklearn.utils.metaestimators import available_if
 
 from fedconformal import _validation
+from fedconformal._text import quoted
 from fedconformal._typing import Bools, Floats
+from fedconformal.documents import Plan, class_places
 from fedconformal.estimators._base import FederatedConformal
 from fedconformal.estimators._rows import is_missing
 from fedconformal.scores import LabelScore
@@ -55,6 +57,10 @@ class FederatedConformalClassifier(ClassifierMixin, FederatedConformal[LabelScor
         mixture, else 1.
     max_missing : int, optional
         How many sites may stay silent without making the threshold infinite; see `fedconformal.plan`.
+    group_by : {"class", "site", "label"} or a pair of the site and another, optional
+        What groups are made of; see `fedconformal.plan`. ``"class"``: a threshold for each true class, so
+        that every class is covered, whatever the mix. With the site, each site has thresholds of its own.
+        Left out, a label for each row if ``conformalize`` is given any.
     prefit : bool
         True: use the fitted estimator as it is, and skip ``fit``. False: ``fit`` trains a clone.
     random_state : None, int, numpy Generator or RandomState
@@ -110,6 +116,7 @@ class FederatedConformalClassifier(ClassifierMixin, FederatedConformal[LabelScor
         mixture: Mapping[str, float] | None = None,
         numbers: int | None = None,
         max_missing: int | None = None,
+        group_by: Any = None,
         prefit: bool = True,
         random_state: Any = None,
     ) -> None:
@@ -123,6 +130,7 @@ class FederatedConformalClassifier(ClassifierMixin, FederatedConformal[LabelScor
         self.mixture = mixture
         self.numbers = numbers
         self.max_missing = max_missing
+        self.group_by = group_by
         self.prefit = prefit
         self.random_state = random_state
 
@@ -162,7 +170,7 @@ class FederatedConformalClassifier(ClassifierMixin, FederatedConformal[LabelScor
         """
         return np.asarray(self._model().predict_proba(X))
 
-    def predict_set(self, X: Any, *, groups: Any = None) -> tuple[NDArray[Any], Bools]:
+    def predict_set(self, X: Any, *, groups: Any = None, sites: Any = None) -> tuple[NDArray[Any], Bools]:
         """Return the model's labels, and which labels score at most the threshold.
 
         Parameters
@@ -172,6 +180,8 @@ class FederatedConformalClassifier(ClassifierMixin, FederatedConformal[LabelScor
         groups : array-like of shape (n,), optional
             With groups, the group of each row; the set of one that was not calibrated holds all labels, with
             an UnknownGroupWarning.
+        sites : str, or array-like of shape (n,), optional
+            Where sites have thresholds of their own, the site of all rows, or of each.
 
         Returns
         -------
@@ -183,9 +193,10 @@ class FederatedConformalClassifier(ClassifierMixin, FederatedConformal[LabelScor
         """
         self._check_calibrated()
         probabilities = np.asarray(self.estimator_.predict_proba(X))
-        thresholds = self._thresholds_of_rows(groups, len(probabilities))
         draws = self._draws(self.conformity_score_, len(probabilities), _PREDICTING)
-        return self.predict(X), self.conformity_score_.sets(probabilities, thresholds, **draws)
+        places = _column_places(self.plan_, self.classes_)
+        found = self._sets(probabilities[:, places], groups, sites, draws.get("u"))
+        return self.predict(X), found[:, np.argsort(places)]
 
     def _default_estimator(self) -> Any:
         return LogisticRegression()
@@ -202,6 +213,25 @@ class FederatedConformalClassifier(ClassifierMixin, FederatedConformal[LabelScor
         scores[places < 0] = np.inf
         return scores
 
+    def _labels(self, groups: Any, y: Any, model: Any) -> tuple[Any, dict[str, Any]]:
+        if groups is not None and list(map(str, groups)) == list(map(str, column_or_1d(y).tolist())):
+            raise ValueError(
+                "groups must be known before the truth is, and these are y itself: group_by='class' makes "
+                "thresholds by true class"
+            )
+        labels, wanted = super()._labels(groups, y, model)
+        by_class = groups is None and labels is not None
+        return labels, {**wanted, "classes": _class_names(model.classes_)} if by_class else wanted
+
+    def _classes(self, y: Any, model: Any) -> list[str]:
+        labels, names = _class_names(column_or_1d(y)), set(_class_names(model.classes_))
+        if strange := [label for label in labels if label not in names]:
+            raise ValueError(
+                f"y must hold classes of the classifier with group_by={self.group_by!r}, got "
+                f"{quoted(sorted(set(strange)))} in {len(strange)} of {len(labels)} rows"
+            )
+        return labels
+
     def _draws(self, score: LabelScore, n: int, stream: int) -> dict[str, Any]:
         """The random numbers of a randomized score; the calibration's are independent of the sets'."""
         if not score.needs_draws:
@@ -211,6 +241,18 @@ class FederatedConformalClassifier(ClassifierMixin, FederatedConformal[LabelScor
             seed = None if source is None else [stream, _validation.integer("random_state", source, low=0)]
             source = np.random.default_rng(seed)
         return score.draws(source.random(n))
+
+
+def _class_names(classes: Any) -> list[str]:
+    """Classes as plans name them: text, or what is shown of anything else."""
+    return [str(label) for label in np.asarray(classes).tolist()]
+
+
+def _column_places(plan: Plan, classes: Any) -> NDArray[Any]:
+    """Where the plan's classes are among the classifier's, found by name; in order if it names none."""
+    if plan.classes is None:
+        return np.arange(len(classes))
+    return class_places(_class_names(classes), plan.classes)
 
 
 def _places(y: NDArray[Any], classes: Any) -> NDArray[np.intp]:

@@ -52,6 +52,9 @@ class FederatedConformalRegressor(RegressorMixin, FederatedConformal[IntervalSco
         mixture, else 1.
     max_missing : int, optional
         How many sites may stay silent without making the threshold infinite; see `fedconformal.plan`.
+    group_by : {"site", "label"} or both, optional
+        What groups are made of; see `fedconformal.plan`. With the site, each site has thresholds of its
+        own. Left out, a label for each row if ``conformalize`` is given any.
     prefit : bool
         True: use the fitted estimator as it is, and skip ``fit``. False: ``fit`` trains a clone.
 
@@ -98,6 +101,7 @@ class FederatedConformalRegressor(RegressorMixin, FederatedConformal[IntervalSco
         mixture: Mapping[str, float] | None = None,
         numbers: int | None = None,
         max_missing: int | None = None,
+        group_by: Any = None,
         prefit: bool = True,
     ) -> None:
         self.estimator = estimator
@@ -110,6 +114,7 @@ class FederatedConformalRegressor(RegressorMixin, FederatedConformal[IntervalSco
         self.mixture = mixture
         self.numbers = numbers
         self.max_missing = max_missing
+        self.group_by = group_by
         self.prefit = prefit
 
     def predict(self, X: Any) -> Numbers:
@@ -131,7 +136,7 @@ class FederatedConformalRegressor(RegressorMixin, FederatedConformal[IntervalSco
         self._check_estimator(model, score)
         return point_predictions(model, score, X)
 
-    def predict_interval(self, X: Any, *, groups: Any = None) -> tuple[Numbers, Floats]:
+    def predict_interval(self, X: Any, *, groups: Any = None, sites: Any = None) -> tuple[Numbers, Floats]:
         """Return point predictions, and closed intervals that hold every y that scores at most the threshold.
 
         Parameters
@@ -141,6 +146,8 @@ class FederatedConformalRegressor(RegressorMixin, FederatedConformal[IntervalSco
         groups : array-like of shape (n,), optional
             With groups, the group of each row; the interval of one that was not calibrated is infinite, with
             an UnknownGroupWarning.
+        sites : str, or array-like of shape (n,), optional
+            Where sites have thresholds of their own, the site of all rows, or of each.
 
         Returns
         -------
@@ -152,8 +159,8 @@ class FederatedConformalRegressor(RegressorMixin, FederatedConformal[IntervalSco
         """
         self._check_calibrated()
         points, prediction = points_and_prediction(self.estimator_, self.conformity_score_, X)
-        thresholds = self._thresholds_of_rows(groups, len(prediction))
-        return points, self.conformity_score_.sets(prediction, thresholds)
+        intervals: Floats = self._sets(prediction, groups, sites)
+        return points, intervals
 
     def _default_estimator(self) -> Any:
         return LinearRegression()

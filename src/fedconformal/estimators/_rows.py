@@ -51,11 +51,21 @@ def asked_rows(
     """The rows that sites answer for: a plan does not ask sites that could never change a threshold."""
     asked = {part.label: set(part.asked_names or ()) for part in plan.parts}
     if groups is None:
-        return {site: rows for site, rows in sites.items() if site in asked[None]}
-    kept = {
-        site: rows[[site in asked[label] for label in groups[rows].tolist()]] for site, rows in sites.items()
-    }
+        return {
+            site: rows
+            for site, rows in sites.items()
+            if site in asked[site if plan.grouping.by_site else None]
+        }
+    kept = {site: rows[_is_asked(plan, asked, site, groups[rows])] for site, rows in sites.items()}
     return {site: rows for site, rows in kept.items() if rows.size}
+
+
+def _is_asked(
+    plan: Plan, asked: dict[str | None, set[str]], site: str, labels: NDArray[np.object_]
+) -> NDArray[np.bool_]:
+    names, which = unique_labels(labels)
+    found = [site in asked.get(group, ()) for group in plan.grouping.groups_of(names, site)]
+    return np.array(found, dtype=np.bool_)[which]
 
 
 def is_missing(label: Any) -> bool:

@@ -2,6 +2,7 @@
 
 from fedconformal.protocol._assumptions import assumption_sentences, assumptions_of
 from fedconformal.protocol._calibrate import calibrate, calibrate_histogram
+from fedconformal.protocol._grouping import made_of
 from fedconformal.protocol._intake import Intake, RefusedReportsError, signature_problem, take_in
 from fedconformal.protocol._models import model_digest
 from fedconformal.protocol._plan import InfeasibleWarning, plan
@@ -25,6 +26,7 @@ __all__ = [
     "calibrate_histogram",
     "flat_numbers",
     "flat_scores",
+    "made_of",
     "model_digest",
     "plan",
     "prepare",

@@ -26,7 +26,9 @@ def assumptions_of(plan: Plan, n_missing: int) -> tuple[str, ...]:
     """
     applies = {
         **{PROMISES[part.promise].assumption: True for part in plan.parts},
-        "labels-first": plan.is_grouped,
+        "labels-first": plan.grouping.by_label,
+        "true-classes": plan.grouping.by_class,
+        "own-site": plan.grouping.by_site,
         "ties": True,
         "silence": n_missing > 0 or plan.is_grouped,
         "faulty": plan.max_faulty > 0,
@@ -109,6 +111,11 @@ _SENTENCES: dict[str, Callable[[Calibration], str]] = {
     "labels-first": _said(
         "New points get their labels in the same way as calibration points, before their truth is known."
     ),
+    "true-classes": _said(
+        "Each class is covered by itself: how common the classes are may differ between sites, and between "
+        "these and new points, in any way, but new points of a class are like its calibration points."
+    ),
+    "own-site": _said("A threshold is used for new points of its own site alone."),
     "ties": _said("With ties among scores the coverage can only be larger than stated."),
     "silence": _silence,
     "faulty": _faulty,

@@ -26,6 +26,8 @@ def by_text(name: str, values: Mapping[Any, Any]) -> dict[str, Any]:
 
 def asked_in_group(sizes: Any, n_sites: int | None, names: list[str] | None, fewest: int) -> Asked:
     """The sites of one group, without those that have too few of its points to send anything."""
+    if isinstance(sizes, Asked):
+        return sizes
     several = isinstance(sizes, Iterable) and not isinstance(sizes, (str, bytes))
     if not several:
         if _is_below(sizes, fewest):

@@ -40,7 +40,8 @@ from fedconformal.planning import (
 )
 from fedconformal.privacy import ANALYSES, Privacy
 from fedconformal.protocol._federation import Asked, Sizes
-from fedconformal.protocol._groups import asked_in_group, by_text, split_epsilon
+from fedconformal.protocol._grouping import Arranged, arranged, class_names, made_of
+from fedconformal.protocol._groups import asked_in_group, split_epsilon
 from fedconformal.protocol._models import Model, model_digest
 from fedconformal.protocol._policy import SitePolicy
 
@@ -69,6 +70,9 @@ def plan(
     max_missing: int | None = None,
     sites: Iterable[str] | None = None,
     groups: Mapping[Any, Any] | None = None,
+    group_by: str | Iterable[str] | None = None,
+    merge_rare: int | None = None,
+    classes: Iterable[Any] | None = None,
     score: str | Mapping[str, Any] | scores.Score | None = None,
     keys: Mapping[str, str] | None = None,
     privacy: Privacy | None = None,
@@ -134,6 +138,18 @@ def plan(
         its digits) how many points of the group the sites have, in the forms of ``n_points``, where 0 means
         that a site is left out of the group. None: sizes come with the reports. Or a Plan, where a group
         needs arguments of its own.
+    group_by : {"label", "class", "site"} or a pair of the site and one of the others, optional
+        What the labels of ``groups`` are. ``"label"``, as if left out: something that is known of a point
+        before its truth is. ``"class"``: its true class; a prediction set then holds each class whose score
+        is at most the threshold of that class, and every class is covered at the level, whatever the mix of
+        classes. ``"site"``: each site has a threshold of its own; sizes are then given by ``n_points`` or
+        ``sites``, with names, and there are no ``groups``. ``("site", "class")`` and ``("site", "label")``:
+        one threshold for each label at each site.
+    merge_rare : int, optional
+        Labels with fewer points than this, over all sites, are one group. The plan records which.
+    classes : iterable of str or int, optional
+        Names of the classes in the order of the columns of probabilities; with ``group_by="class"`` the order
+        of ``groups`` if left out.
     score : str, mapping or Score, optional
         Score that all sites use: its name, a mapping with its name and parameters, or the score itself.
     keys : mapping from str to str, optional
@@ -181,29 +197,48 @@ def plan(
     """
     _validation.choice("on_infeasible", on_infeasible, ("warn", "raise", "ignore"))
     rule = _score(score) if groups is None else _common_score(_score(score), groups)
+    by = made_of(group_by)
+    _check_classes(by, classes, rule)
     _check_privacy(privacy, rule)
     wishes = _Wishes.of(
         confidence_level, criterion, delta, max_faulty, promise, local_ranks, privacy, numbers, max_missing
     )
-    if mixture is not None and (groups is not None or not wishes.promise.takes_mixture):
+    if mixture is not None and (groups is not None or by is not None or not wishes.promise.takes_mixture):
         raise ValueError(f"mixture goes with promise 'mixture' and without groups, got {mixture!r}")
-    if groups is None:
+    found: Arranged | None = None
+    if groups is None and by is None:
         if split is not None:
             raise ValueError("split goes with groups: it says how epsilon is split over them")
+        if merge_rare is not None:
+            raise ValueError("merge_rare goes with groups: it says which of them are one")
         asked = Asked.of(n_sites, n_points, sites).mixed(mixture)
         parts, names = [_checked("plan", lambda: _part(asked, wishes, privacy))], asked.names
     else:
-        if n_points is not None:
-            raise ValueError("n_points does not go with groups: each group has its own sizes")
         fewest = _validation.integer("min_group", min_group, low=1)
-        parts = _group_parts(groups, n_sites, sites, wishes, privacy, split, fewest)
-        names = None
+        listed = None if sites is None else list(sites)
+        found = _checked(
+            "groups",
+            lambda: arranged(
+                groups,
+                _sites_alone(by, groups, n_sites, n_points, listed),
+                n_sites,
+                listed,
+                by=by,
+                classes=classes,
+                merge_rare=merge_rare,
+                fewest=fewest,
+            ),
+        )
+        parts, names = _group_parts(found, n_sites, listed, wishes, privacy, split, fewest), None
     result = _checked(
         "plan",
         lambda: Plan(
             parts=tuple(parts),
             score=rule,
-            keys=_keys(keys, names if groups is None else _all_names(parts)),
+            group_by=None if found is None else found.group_by,
+            merged=None if found is None else found.merged,
+            classes=class_names(classes) if found is None else found.classes,
+            keys=_keys(keys, names if found is None else _all_names(parts)),
             privacy=None if privacy is None else PrivacyRule(**privacy.fields()),
             round=_round(round, is_needed=keys is not None, parts=parts),
             model=None if model is None else model_digest(model),
@@ -335,32 +370,43 @@ def _level(design: Design, numbers: int) -> Level:
 # -- groups ------------------------------------------------------------------------------------------------
 
 
+def _sites_alone(
+    by: tuple[str, ...] | None, groups: Any, n_sites: Any, n_points: Any, sites: list[str] | None
+) -> Asked | None:
+    """The sites, where groups are made of them alone; None where they are made of labels."""
+    if by is None or len(by) > 1 or "site" not in by:
+        if groups is None:
+            raise ValueError("groups must map labels to sizes where group_by is not site alone, got None")
+        if n_points is not None:
+            raise ValueError("n_points does not go with groups: each group has its own sizes")
+        return None
+    if groups is not None:
+        raise ValueError("groups does not go with group_by site alone: each site is a group")
+    return Asked.of(n_sites, n_points, sites)
+
+
 def _group_parts(
-    groups: Mapping[Any, Any],
+    found: Arranged,
     n_sites: int | None,
-    sites: Iterable[str] | None,
+    names: list[str] | None,
     wishes: _Wishes,
     privacy: Privacy | None,
     split: Mapping[Any, float] | None,
     fewest: int,
 ) -> list[PlanPart]:
-    if not isinstance(groups, Mapping) or not groups:
-        raise ValueError(f"groups must map labels to sizes, got {groups!r}")
-    sizes = by_text("groups", groups)
-    parts_of_epsilon = split_epsilon(privacy, sizes, split)
-    names = None if sites is None else list(sites)
+    parts_of_epsilon = split_epsilon(privacy, dict.fromkeys(found.labels.values()), split)
     parts = []
-    for label in sorted(sizes):
+    for group in sorted(found.sizes):
+        sizes, epsilon = found.sizes[group], parts_of_epsilon[found.labels[group]]
         try:
-            if isinstance(sizes[label], Plan):
-                parts.append(_part_of(sizes[label], label, privacy, fewest))
+            if isinstance(sizes, Plan):
+                parts.append(_part_of(sizes, group, privacy, fewest))
                 continue
-            asked = asked_in_group(sizes[label], n_sites, names, fewest)
-            parts.append(_part(asked, wishes, parts_of_epsilon[label], label))
+            parts.append(_part(asked_in_group(sizes, n_sites, names, fewest), wishes, epsilon, group))
         except ValidationError as error:
-            raise ValueError(f"groups: {first_problem(error)}, got {quoted([label])}") from None
+            raise ValueError(f"groups: {first_problem(error)}, got {quoted([group])}") from None
         except (ValueError, TypeError) as error:
-            raise type(error)(f"group {quoted([label])}: {error}") from None
+            raise type(error)(f"group {quoted([group])}: {error}") from None
     return parts
 
 
@@ -454,6 +500,16 @@ def _score(score: Any) -> ScoreRule | None:
     else:
         raise TypeError(f"score must be a name, a mapping with a name, or a Score, got {score!r}")
     return _checked("score", lambda: ScoreRule(name=made.name, parameters=made.parameters()))
+
+
+def _check_classes(by: tuple[str, ...] | None, classes: Any, rule: ScoreRule | None) -> None:
+    """Refuse classes where the score is of numbers."""
+    if rule is None or (classes is None and "class" not in (by or ())):
+        return
+    made = scores.from_name(rule.name, **rule.parameters)
+    if not isinstance(made, scores.LabelScore):
+        able = ", ".join(scores.names_of(scores.LabelScore))
+        raise ValueError(f"score must be one of classes ({able}) where there are classes, got {rule.name!r}")
 
 
 def _keys(keys: Mapping[str, str] | None, names: tuple[str, ...] | None) -> tuple[SiteKey, ...] | None:

@@ -56,8 +56,8 @@ def report(
     site : str
         The site's name.
     groups : array-like, optional
-        For a plan with groups, the group of each score, as text or whole numbers; all of them groups of the
-        plan.
+        For a plan with groups, the label of each score, as text or whole numbers, all of them known to the
+        plan: its group, or its true class (``group_by="class"``). Not needed where groups are sites.
     key : SigningKey, optional
         Signs the report as a whole, where the plan asks for it.
     policy : SitePolicy, optional
@@ -149,7 +149,7 @@ def prepare(
     admit(plan, policy=policy, has_ledger=ledger is not None or dataset is not None)
     check_model(plan, model)
     flat = flat_scores if plan.privacy is None else flat_numbers
-    parts = _by_group(plan, flat(scores), groups)
+    parts = _by_group(plan, flat(scores), groups, site)
     allowed = request_of(
         plan,
         {label: values.size for label, values in parts.items()},
@@ -337,24 +337,30 @@ class Prepared:
         )
 
 
-def _by_group(plan: Plan, scores: Scores, groups: ArrayLike | None) -> Parts:
+def _by_group(plan: Plan, scores: Scores, groups: ArrayLike | None, site: str) -> Parts:
     """The scores of each group that is there, by label in order."""
-    if not plan.is_grouped:
+    grouping = plan.grouping
+    if not grouping.has_labels:
         if groups is not None:
-            raise ValueError("groups go with a plan that has groups: this one has a single threshold")
-        return {None: scores}
+            raise ValueError("groups go with a plan that has groups by label: this one has none")
+        return {grouping.group_of_site(site) if grouping.by_site else None: scores}
+    what = "class" if grouping.by_class else "group"
     if groups is None:
-        raise ValueError(f"groups must give the group of each score: the plan has {quoted(plan.labels)}")
+        raise ValueError(f"groups must give the {what} of each score: the plan has {quoted(grouping.labels)}")
     names, which = unique_labels(groups)
     if which.size != scores.size:
         raise ValueError(f"groups must be one label for each of the {scores.size} scores, got {which.size}")
-    if strange := [name for name in names if name not in plan.labels]:
+    if strange := [name for name in names if name not in grouping.labels]:
         count = int(np.isin(which, [names.index(name) for name in strange]).sum())
         raise ValueError(
-            f"groups must be groups of the plan, got {quoted(strange)} in {count} of {scores.size} rows: "
-            "correct these, or leave them out"
+            f"groups must be {'classes' if grouping.by_class else 'groups'} of the plan, got "
+            f"{quoted(strange)} in {count} of {scores.size} rows: correct these, or leave them out"
         )
-    return {name: scores[which == i] for i, name in sorted(enumerate(names), key=lambda pair: pair[1])}
+    found = grouping.groups_of(names, site)
+    there = sorted({group for group in found if group is not None})
+    return {
+        group: scores[np.isin(which, [i for i, each in enumerate(found) if each == group])] for group in there
+    }
 
 
 # -- exact answers -----------------------------------------------------------------------------------------

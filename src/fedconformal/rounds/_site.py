@@ -126,7 +126,7 @@ def keep_inside(failure: Failure, log: logging.Logger) -> Failure:
 
 def _scores_and_groups(plan: Plan, computed: Any) -> tuple[Any, Any]:
     """The scores, and the group of each where the plan has groups."""
-    if not plan.is_grouped:
+    if not plan.grouping.has_labels:
         return np.asarray(computed), None
     if not isinstance(computed, tuple) or len(computed) != 2:
         raise TypeError("for a plan with groups the scores must come as a pair (scores, labels)")

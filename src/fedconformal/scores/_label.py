@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedconformal._typing import Bools, Floats, Ints
-from fedconformal._validation import all_rows, float_array
+from fedconformal._validation import all_rows, float_array, number_array
 from fedconformal.scores._arrays import Draws, are_class_numbers, as_draws, as_labels, as_thresholds
 from fedconformal.scores._base import Score, wrong_columns
 from fedconformal.scores._blocks import LabelScores, as_probabilities, scored_blocks
@@ -69,6 +69,43 @@ class LabelScore(Score):
     def sets(self, prediction: ArrayLike, thresholds: ArrayLike, *, u: Draws | None = None) -> Bools:
         """Return the label sets of rows that may have different thresholds; see `Score.sets`."""
         return np.asarray(super().sets(prediction, thresholds, u=u), dtype=np.bool_)
+
+    def sets_by_class(self, prediction: ArrayLike, thresholds: ArrayLike, *, u: Draws | None = None) -> Bools:
+        """Return the label sets where each class has its own threshold: {y : score(y) <= threshold of y}.
+
+        Parameters
+        ----------
+        prediction : array of shape (n, n_classes)
+            Class probabilities.
+        thresholds : array of shape (n_classes, n_levels)
+            The thresholds of each class.
+        u : array of shape (n,) with values in [0, 1), or numpy Generator
+            To be given if and only if the score is randomized; the same for all classes and thresholds.
+
+        Returns
+        -------
+        bool array of shape (n, n_classes, n_levels)
+
+        Examples
+        --------
+        >>> from fedconformal.scores import LAC
+        >>> LAC().sets_by_class([[0.75, 0.25], [0.5, 0.5]], [[0.3], [0.8]])[:, :, 0]
+        array([[ True,  True],
+               [False,  True]])
+        """
+        probabilities = as_probabilities(prediction)
+        levels = number_array("thresholds", thresholds)
+        n, n_classes = probabilities.shape
+        if levels.ndim != 2 or len(levels) != n_classes:
+            raise ValueError(f"thresholds must have shape ({n_classes}, n_levels), got {levels.shape}")
+        draws = as_draws(u, n=n, needed=self.needs_draws)
+        random = {} if draws is None else self.draws(draws)
+        different, which = np.unique(levels, axis=0, return_inverse=True)
+        sets = np.empty((n, n_classes, levels.shape[1]), dtype=np.bool_)
+        for i, each in enumerate(different):
+            classes = np.flatnonzero(which.reshape(-1) == i)
+            sets[:, classes] = self.set(probabilities, each, **random)[:, classes]
+        return sets
 
     def column_help(self) -> str:
         """Return which prediction columns it needs, in words; see `Score.column_help`."""

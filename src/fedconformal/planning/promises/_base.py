@@ -34,6 +34,8 @@ class Promise(ABC):
     """Whether its law bounds the coverage, rather than being its law."""
     allows_groups: ClassVar[bool] = True
     """Whether it can be given for each group of points."""
+    smallest_decides: ClassVar[bool] = False
+    """Whether one site with too few points makes the threshold infinite, so that leaving it out helps."""
     assumption: ClassVar[str]
     """Code of what it rests on, as a calibration holds it."""
 

@@ -29,12 +29,12 @@ class EachSite(Promise):
     name: ClassVar[str] = "each-site"
     default_criterion: ClassVar[str] = "marginal"
     is_bound: ClassVar[bool] = True
-    allows_groups: ClassVar[bool] = False
     assumption: ClassVar[str] = "each-site-alike"
     condition: ClassVar[str] = "for a site of this federation"
     whose: ClassVar[str] = "the new cases of every site that answered"
     among: ClassVar[str] = " at any one site"
     pools: ClassVar[bool] = False
+    smallest_decides: ClassVar[bool] = True
 
     def check(
         self, goal: Goal, *, private: bool, is_open: bool, searched: bool = True, numbers: int = 1

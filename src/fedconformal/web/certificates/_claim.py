@@ -12,6 +12,7 @@ from fedconformal.documents import Calibration, Plan, Threshold
 from fedconformal.laws import Summary
 from fedconformal.planning import Criterion, Promise
 from fedconformal.web.certificates._budget import Budget
+from fedconformal.web.certificates._groups import group_words
 
 _POINTS = 50  # of a private site take as long as one number
 _LARGE = 10**8  # points from which on the numbers of uneven sites take longer
@@ -88,7 +89,12 @@ class Claim:
     @property
     def where(self) -> str:
         """The group, as the beginning of a sentence about it; empty where there are no groups."""
-        return "" if self.label is None else f"Group “{self.label}”"
+        return f"{self.group[:1].upper()}{self.group[1:]}"
+
+    @property
+    def group(self) -> str:
+        """The group in words, to be read after "the"; empty where there are no groups."""
+        return "" if self.label is None else group_words(self.calibration.published.plan, self.label)
 
 
 @dataclass(frozen=True, eq=False)

@@ -36,7 +36,7 @@ def _headline(it: Certified) -> str:
         for claim in kept
     }
     if len(said) > 1:
-        return f"Prediction sets with a promise of its own for each of {count(len(kept), 'group')}"
+        return f"Prediction sets with a promise of its own for each of {it.plan.grouping.counted(len(kept))}"
     levels, whose, *sure = said.pop()
     covered = f"Prediction sets that hold the truth for at least {levels} of {whose}"
     return ", ".join([covered + _in_groups(it, len(kept)), *filter(None, sure)])
@@ -47,8 +47,8 @@ def _in_groups(it: Certified, n_kept: int) -> str:
     if not it.plan.is_grouped:
         return ""
     if len(it.claims) == 1:
-        return f" of the group “{it.claims[0].label}”"
-    groups = count(len(it.claims), "group")
+        return f" of the {it.claims[0].group}"
+    groups = it.plan.grouping.counted(len(it.claims))
     return f" in each of {groups}" if n_kept == len(it.claims) else f" in {n_kept} of {groups}"
 
 
@@ -64,13 +64,14 @@ def promise(it: Certified) -> Markup:
 
 
 def _lead(it: Certified) -> str:
-    threshold = f"a threshold q for each of {count(len(it.claims), 'group')} of cases, for"
+    threshold = f"a threshold q for each of {it.plan.grouping.counted(len(it.claims))} of cases, for"
+    own = " of that class" if it.plan.grouping.by_class else " of its group" if it.plan.is_grouped else ""
     return (
         f"{count(it.calibration.n_answers, 'site')} with {count(it.n_points, 'calibration case')} in all "
         f"agreed on {threshold if it.plan.is_grouped else 'a threshold q for'} one shared model, without "
         "sharing the cases. With it, every prediction of the model becomes a prediction set: an interval of "
         "values, or a list of labels. The score of a case says how far off the model was; a set holds every "
-        f"outcome whose score would be at most q{' of its group' if it.plan.is_grouped else ''}."
+        f"outcome whose score would be at most q{own}."
     )
 
 
@@ -88,7 +89,7 @@ def _meaning(it: Certified) -> Iterator[str]:
     """How a threshold becomes a set, and what the promise runs over."""
     finite = [level.claim for level in it.levels if level.is_finite]
     if finite:
-        yield set_sentence(it.plan)
+        yield set_sentence(it.plan) + (" Each label has its own q." if it.plan.grouping.by_class else "")
         yield from _shares(it.plan)
         yield from dict.fromkeys(claim.promise.runs_over(claim.criterion) for claim in finite)
 
@@ -151,7 +152,7 @@ def _card(level: LevelClaim) -> Markup:
 def _kept(level: LevelClaim) -> Iterator[Markup]:
     """What a finite threshold promises."""
     claim = level.claim
-    group = "" if claim.label is None else f" of the group “{claim.label}”"
+    group = "" if claim.label is None else f" of the {claim.group}"
     promised = claim.promise.sentence(claim.criterion, level.level, claim.plan.delta, group)
     yield tag("p", promised, class_="promised")
     if level.law is not None:

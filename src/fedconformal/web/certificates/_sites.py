@@ -110,7 +110,7 @@ def _not_asked(it: Certified) -> Iterator[str]:
         if idle:
             names = [name for block in idle for name in block.names or ()][:MOST_ROWS]
             who = count(sum(block.count for block in idle), "site") + (f" ({listed(names)})" if names else "")
-            where = "" if claim.label is None else f" in the group “{claim.label}”"
+            where = "" if claim.label is None else f" in the {claim.group}"
             yield f"{who} could never have changed the threshold{where}, so the plan did not ask there."
 
 

@@ -1,0 +1,203 @@
+"""What groups of points are made of: a label that each point has, its true class, its site."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal, Self
+
+from pydantic import Field, model_validator
+
+from fedconformal._text import count, quoted
+from fedconformal.documents._base import Part
+from fedconformal.documents._ceilings import MOST_CLASSES
+from fedconformal.documents._labels import Label
+from fedconformal.documents._views import Many
+
+Made = Literal["site", "class", "label"]
+"""What a group may be made of."""
+
+KINDS: tuple[tuple[Made, ...], ...] = (("class",), ("site",), ("site", "class"), ("site", "label"))
+"""What groups are made of where that is not the label alone."""
+
+
+class Merged(Part):
+    """Rare labels, or classes, that are one group together."""
+
+    label: Label = Field(description="the group")
+    of: Many[Label] = Field(min_length=1, max_length=MOST_CLASSES, description="the labels of its points")
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if list(self.of) != sorted(set(self.of)) or self.label in self.of:
+            raise ValueError("merged labels must be different, in alphabetical order, none that of the group")
+        return self
+
+
+def pair_label(site: str, label: str) -> str:
+    """The group of the points of one label at one site.
+
+    Parameters
+    ----------
+    site, label : str
+        The two.
+
+    Returns
+    -------
+    str
+        Both of them, the site first.
+    """
+    return f"{site}: {label}"
+
+
+@dataclass(frozen=True)
+class Grouping:
+    """How the label and the site of a point lead to its group.
+
+    Parameters
+    ----------
+    by : tuple of str
+        What groups are made of.
+    sites : mapping
+        The only site of each group; empty where groups are not made of sites.
+    merged : mapping
+        The group that each rare label is merged into.
+    groups : tuple of str
+        The groups of the plan.
+    """
+
+    by: tuple[Made, ...]
+    sites: Mapping[str, str]
+    merged: Mapping[str, str]
+    groups: tuple[str, ...]
+
+    @property
+    def by_site(self) -> bool:
+        """Whether every group has one site, whose own threshold it is."""
+        return "site" in self.by
+
+    @property
+    def by_class(self) -> bool:
+        """Whether the label of a point is its true class."""
+        return "class" in self.by
+
+    @property
+    def by_label(self) -> bool:
+        """Whether points have a label that is known before the truth is."""
+        return "label" in self.by
+
+    @property
+    def has_labels(self) -> bool:
+        """Whether a point's group depends on more than its site."""
+        return self.by_class or self.by_label
+
+    def counted(self, number: int) -> str:
+        """So many of these groups, called what they are: "2 classes".
+
+        Parameters
+        ----------
+        number : int
+            How many.
+
+        Returns
+        -------
+        str
+        """
+        if self.by_site:
+            return count(number, "group" if self.has_labels else "site")
+        return count(number, "class", "classes") if self.by_class else count(number, "group")
+
+    @cached_property
+    def labels(self) -> tuple[str, ...]:
+        """The labels that points may have, in alphabetical order."""
+        if not self.has_labels:
+            return ()
+        kept = {self._without_site(group) for group in self.groups} - set(self.merged.values())
+        return tuple(sorted({*kept, *self.merged}))
+
+    def parts_of(self, group: str) -> tuple[str | None, tuple[str, ...]]:
+        """The site that a group is made of, and the labels of its points; None and () where it is not.
+
+        Parameters
+        ----------
+        group : str
+            A group of the plan.
+
+        Returns
+        -------
+        site : str or None
+        labels : tuple of str
+            Several where rare ones were merged.
+        """
+        site, label = self.sites.get(group), self._without_site(group)
+        rare = tuple(sorted(each for each, merged in self.merged.items() if merged == label))
+        return site, (rare or (label,)) if self.has_labels else ()
+
+    def _without_site(self, group: str) -> str:
+        return group.removeprefix(pair_label(self.sites[group], "")) if self.by_site else group
+
+    def groups_of(self, labels: Sequence[str], site: str | None) -> list[str | None]:
+        """The group of the points of each label, all of one site.
+
+        Parameters
+        ----------
+        labels : sequence of str
+            The labels.
+        site : str or None
+            The site, where groups are made of sites.
+
+        Returns
+        -------
+        list of str or None
+            None where the plan has no such group.
+        """
+        if self.by_site:
+            own = self._checked_site(site)
+            return [self._of_site(label, own) for label in labels]
+        found, known = [self.merged.get(label, label) for label in labels], set(self.groups)
+        return [group if group in known else None for group in found]
+
+    def group_of_site(self, site: str | None) -> str:
+        """The only group of a site, where groups are made of nothing else."""
+        return self._checked_site(site)
+
+    def groups_at(self, site: str) -> tuple[str, ...]:
+        """The groups that a site may answer for."""
+        if not self.by_site:
+            return self.groups
+        return tuple(group for group in self.groups if self.sites[group] == site)
+
+    def _of_site(self, label: str, site: str) -> str | None:
+        group = pair_label(site, self.merged.get(label, label))
+        # "A: B" may be site A and label "B", or a site of that name: the plan says whose it is.
+        return group if self.sites.get(group) == site else None
+
+    def _checked_site(self, site: str | None) -> str:
+        known = sorted(set(self.sites.values()))
+        if site is None:
+            raise ValueError(f"site must be given: every site has its own threshold, here {quoted(known)}")
+        if site not in known:
+            raise ValueError(f"site must be one of the {len(known)} sites of the plan, got {site!r}")
+        return site
+
+
+def check_grouping(grouping: Grouping, classes: Sequence[str] | None) -> None:
+    """Refuse groups that are not made of what they say.
+
+    Parameters
+    ----------
+    grouping : Grouping
+        The plan's.
+    classes : sequence of str or None
+        The plan's.
+    """
+    if grouping.by_site:
+        for group, site in grouping.sites.items():
+            label = group.removeprefix(pair_label(site, ""))
+            if (label == group if grouping.has_labels else group != site) or not label:
+                raise ValueError(f"group {group!r} must be named after its site, {site!r}")
+    if grouping.merged and not grouping.has_labels:
+        raise ValueError("sites are not merged: only labels and classes are")
+    if overlap := set(grouping.merged) & {grouping._without_site(group) for group in grouping.groups}:
+        raise ValueError(f"a label that is merged has no group of its own, got {quoted(sorted(overlap))}")
+    if grouping.by_class and (classes is None or set(grouping.labels) != set(classes)):
+        raise ValueError("groups by class are those of the classes, each in one of them")

@@ -1,0 +1,168 @@
+"""From predictions to sets, with the thresholds of a calibration."""
+
+from collections.abc import Sequence
+from typing import Any, Protocol, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fedconformal._text import quoted
+from fedconformal._typing import Bools, Floats, Ints
+from fedconformal.documents._labels import label_text
+from fedconformal.documents._plan import Plan
+from fedconformal.documents._plan_parts import ScoreRule
+from fedconformal.scores import LabelScore, Score, from_name
+
+
+class Calibrated(Protocol):
+    """What sets need of a calibration."""
+
+    @property
+    def plan(self) -> Plan:
+        """The plan that was answered."""
+
+    @property
+    def thresholds(self) -> tuple[float, ...]:
+        """The thresholds, one per level."""
+
+    def threshold_of(self, labels: ArrayLike, *, site: str | None = None) -> Floats:
+        """The threshold for each point, by its label."""
+
+    def __getitem__(self, label: str) -> Self:
+        """The calibration of one group."""
+
+
+def prediction_sets(
+    calibration: Calibrated,
+    score: Score,
+    prediction: ArrayLike,
+    *,
+    groups: ArrayLike | None = None,
+    site: str | None = None,
+    u: Any = None,
+) -> Floats | Bools:
+    """The sets of new points at every level, each with the threshold of its group, site or class.
+
+    Parameters
+    ----------
+    calibration : Calibration
+        With its thresholds.
+    score : Score
+        By which they were found.
+    prediction : array of shape (n,) or (n, n_columns)
+        As the score takes it; probabilities in the order of the plan's classes, where it names them.
+    groups : array-like of shape (n,), optional
+        The label of each point, where groups are made of labels that are known beforehand.
+    site : str, optional
+        The site that the points are from, where each has thresholds of its own.
+    u : array of shape (n,) or Generator, optional
+        Where a randomized score takes its uniform numbers from.
+
+    Returns
+    -------
+    array of shape (n, 2, n_levels) or (n, n_classes, n_levels)
+    """
+    _check_arguments(calibration, groups, site)
+    if not calibration.plan.grouping.by_class:
+        return score.sets(prediction, _thresholds(calibration, groups, site), **score.draws(u))
+    if not isinstance(score, LabelScore):
+        raise ValueError(f"score must be one of classes for a plan by class, got {score.name!r}")
+    by_class = calibration.threshold_of(calibration.plan.classes or (), site=site)
+    n_levels = len(calibration.plan.confidence_levels)
+    return score.sets_by_class(prediction, by_class.reshape(-1, n_levels), **score.draws(u))
+
+
+def score_of(rule: ScoreRule | None, given: Score | None = None) -> Score:
+    """The score that a plan fixes, or else one that is given.
+
+    Parameters
+    ----------
+    rule : ScoreRule or None
+        The plan's.
+    given : Score, optional
+        Where the plan fixes none.
+
+    Returns
+    -------
+    Score
+    """
+    if rule is None:
+        if given is None:
+            raise ValueError("score must be given: the plan fixes none")
+        return given
+    found = from_name(rule.name, **rule.parameters)
+    if given is not None and given != found:
+        raise ValueError(f"score must be the score of the plan, {found}, got {given}")
+    return found
+
+
+def class_places(names: Sequence[Any], classes: Sequence[str]) -> Ints:
+    """Where each class is among columns that are named after classes, so that none is taken for another.
+
+    Parameters
+    ----------
+    names : sequence
+        The names of the columns: the classes, or the classes after a beginning that all have in common.
+    classes : sequence of str
+        The classes in the order that is wanted.
+
+    Returns
+    -------
+    array of int
+        The place of the column of each class.
+
+    Raises
+    ------
+    ValueError
+        If the names are not those of the classes.
+    """
+    given = [label_text(name) for name in names]
+    shared = (sum(map(len, given)) - sum(map(len, classes))) // max(len(classes), 1)
+    known = [name[shared:] if shared > 0 else name for name in given]
+    alike = shared <= 0 or len({name[:shared] for name in given}) == 1
+    if alike and len(known) == len(classes) and set(known) == set(classes):
+        place_of = {name: place for place, name in enumerate(known)}
+        return np.array([place_of[name] for name in classes])
+    raise ValueError(
+        f"columns must be named after the classes, {quoted(classes)}, in any order, got {quoted(given)}"
+    )
+
+
+def named_columns(prediction: Any, classes: Any) -> list[Any] | None:
+    """The names of columns of probabilities: those given, or those of a data frame.
+
+    Parameters
+    ----------
+    prediction : array-like or data frame
+        The probabilities.
+    classes : iterable, optional
+        The names, if given.
+
+    Returns
+    -------
+    list or None
+    """
+    found = classes if classes is not None else getattr(prediction, "columns", None)
+    return None if found is None else np.asarray(list(found), dtype=object).tolist()
+
+
+def _check_arguments(calibration: Calibrated, groups: Any, site: str | None) -> None:
+    grouping = calibration.plan.grouping
+    if groups is not None and not grouping.by_label:
+        why = "sets by class need none" if grouping.by_class else "this one has none"
+        raise ValueError(f"groups go with a calibration that has groups by label: {why}")
+    if groups is None and grouping.by_label:
+        raise ValueError(
+            f"groups must give the group of each point: the calibration has {quoted(grouping.labels)}"
+        )
+    if site is not None and not grouping.by_site:
+        raise ValueError(f"site must be left out, got {site!r}: the sites have no thresholds of their own")
+
+
+def _thresholds(calibration: Calibrated, groups: ArrayLike | None, site: str | None) -> Floats:
+    """The thresholds of all points, (n_levels,), or those of each, (n, n_levels)."""
+    grouping = calibration.plan.grouping
+    if groups is not None:
+        return calibration.threshold_of(groups, site=site).reshape(len(np.asarray(groups)), -1)
+    alone = calibration[grouping.group_of_site(site)] if grouping.by_site else calibration
+    return np.array(alone.thresholds)

@@ -1,0 +1,226 @@
+"""From sizes by label to the groups of a plan: crossed with sites, by class, rare labels together."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, get_args
+
+import numpy as np
+
+from fedconformal import _validation
+from fedconformal._text import quoted
+from fedconformal.documents import GROUPED_BY, MadeOf, Merged, Plan, label_text, pair_label
+from fedconformal.protocol._federation import Asked
+from fedconformal.protocol._groups import asked_in_group, by_text
+
+_ALL = ""  # stands for the label where groups are made of sites alone
+
+
+@dataclass(frozen=True)
+class Arranged:
+    """The groups of a plan, and what the plan says of them.
+
+    Parameters
+    ----------
+    sizes : mapping
+        What is known of the sites of each group, in the forms that `plan` takes, or as `Asked`.
+    labels : mapping
+        The label of the points of each group.
+    group_by, merged, classes : tuple, Merged and tuple, each None if not needed
+        Fields of the plan.
+    """
+
+    sizes: Mapping[str, Any]
+    labels: Mapping[str, str]
+    group_by: tuple[MadeOf, ...] | None
+    merged: Merged | None
+    classes: tuple[str, ...] | None
+
+
+def arranged(
+    groups: Any,
+    asked: Asked | None,
+    n_sites: int | None,
+    names: list[str] | None,
+    *,
+    by: tuple[MadeOf, ...] | None,
+    classes: Any,
+    merge_rare: Any,
+    fewest: int,
+) -> Arranged:
+    """Read what `plan` is told of groups.
+
+    Parameters
+    ----------
+    groups : mapping or None
+        Sizes by label; None where groups are made of sites alone.
+    asked : Asked or None
+        The sites, where groups are made of them alone.
+    n_sites, names : int and list of str, optional
+        What is known of all sites.
+    by : tuple of str or None
+        What groups are made of, as `made_of` says it.
+    classes, merge_rare : see `plan`
+        As they were given.
+    fewest : int
+        A site with fewer points of a group is left out of it.
+
+    Returns
+    -------
+    Arranged
+    """
+    if asked is not None:
+        if merge_rare is not None:
+            raise ValueError("merge_rare goes with labels: these groups are made of sites alone")
+        alone = _by_site(asked)
+        return Arranged(alone, dict.fromkeys(alone, _ALL), by, None, class_names(classes))
+    if not isinstance(groups, Mapping) or not groups:
+        raise ValueError(f"groups must map labels to sizes, got {groups!r}")
+    by_label = by_text("groups", groups)
+    named = _classes(by, classes, by_label)
+    merged, by_label = _merged(merge_rare, by_label)
+    if by is None or "site" not in by:
+        return Arranged(by_label, {label: label for label in by_label}, by, merged, named)
+    crossed: dict[str, Any] = {}
+    labels: dict[str, str] = {}
+    for label, sizes in by_label.items():
+        for site, alone_there in _of_label(label, sizes, n_sites, names, fewest).items():
+            group = pair_label(site, label)
+            if group in crossed:
+                raise ValueError(f"two pairs of a site and a label would be called {group!r}: rename one")
+            crossed[group], labels[group] = alone_there, label
+    return Arranged(crossed, labels, by, merged, named)
+
+
+def made_of(group_by: Any) -> tuple[MadeOf, ...] | None:
+    """What groups are made of, in the one order; None for a label alone.
+
+    Parameters
+    ----------
+    group_by : str or iterable of str, optional
+        ``"label"``, ``"class"``, ``"site"``, or a pair of the site and one of the others.
+
+    Returns
+    -------
+    tuple of str, or None
+    """
+    if group_by is None:
+        return None
+    given = [group_by] if isinstance(group_by, str) else list(group_by)
+    for each in given:
+        _validation.choice("group_by", each, get_args(MadeOf))
+    found = tuple(each for each in get_args(MadeOf) if each in given)
+    if len(found) == len(given) and found in (*GROUPED_BY, ("label",)):
+        return None if found == ("label",) else found
+    known = ", ".join(str(each if len(each) > 1 else each[0]) for each in GROUPED_BY)
+    raise ValueError(f"group_by must be one of label, {known}, got {group_by!r}")
+
+
+def _classes(
+    by: tuple[MadeOf, ...] | None, classes: Any, by_label: Mapping[str, Any]
+) -> tuple[str, ...] | None:
+    """The names of the classes in the order of their columns: that of the groups, unless it is given."""
+    if by is None or "class" not in by:
+        return class_names(classes)
+    if classes is None:
+        return tuple(by_label)
+    named = class_names(classes)
+    if lost := sorted(set(named or ()) - set(by_label)):
+        raise ValueError(f"classes must each have points at some site, and groups has none of {quoted(lost)}")
+    if set(named or ()) != set(by_label):
+        raise ValueError(
+            f"classes must be the labels of groups, {quoted(sorted(by_label))}, got {quoted(named or ())}"
+        )
+    return named
+
+
+def class_names(classes: Any) -> tuple[str, ...] | None:
+    """The names of classes as documents hold them.
+
+    Parameters
+    ----------
+    classes : iterable of str or int, optional
+        In the order of their columns.
+
+    Returns
+    -------
+    tuple of str, or None
+    """
+    if classes is None:
+        return None
+    if isinstance(classes, (str, bytes)) or not isinstance(classes, Iterable):
+        raise TypeError(f"classes must be a list of names, got {classes!r}")
+    return tuple(label_text(name) for name in np.asarray(list(classes), dtype=object).tolist())
+
+
+# -- sites -------------------------------------------------------------------------------------------------
+
+
+def _of_label(
+    label: str, sizes: Any, n_sites: int | None, names: list[str] | None, fewest: int
+) -> dict[str, Asked]:
+    """Each site of one label by itself."""
+    try:
+        if isinstance(sizes, Plan):
+            raise ValueError("a ready plan does not go with group_by site: give the sizes of the sites")
+        return _by_site(asked_in_group(sizes, n_sites, names, fewest))
+    except (ValueError, TypeError) as error:
+        raise type(error)(f"group {quoted([label])}: {error}") from None
+
+
+def _by_site(asked: Asked) -> dict[str, Asked]:
+    """Each site by itself."""
+    if asked.names is None:
+        raise ValueError("group_by site needs the names of the sites, as in {'A': 40, 'B': 25}, or in sites")
+    m = len(asked.names)
+    sizes = [None] * m if asked.sizes is None else np.broadcast_to(asked.sizes, m).tolist()
+    return {
+        name: Asked((name,), None if n is None else np.array([n]), 1)
+        for name, n in zip(asked.names, sizes, strict=True)
+    }
+
+
+# -- rare labels -------------------------------------------------------------------------------------------
+
+
+def _merged(merge_rare: Any, by_label: dict[str, Any]) -> tuple[Merged | None, dict[str, Any]]:
+    """The labels that are rare in all, and the sizes with those as one group."""
+    if merge_rare is None:
+        return None, by_label
+    least = _validation.integer("merge_rare", merge_rare, low=1)
+    counts = {label: _counts(label, sizes) for label, sizes in by_label.items()}
+    rare = sorted(label for label, sizes in counts.items() if sum(sizes.values()) < least)
+    if not rare:
+        return None, by_label
+    name = f"rarer than {least}"
+    if name in by_label:
+        raise ValueError(f"groups must not have the label {name!r}, which merge_rare gives to rare ones")
+    if len({None if _is_named(by_label[label]) else len(counts[label]) for label in rare}) > 1:
+        raise ValueError(
+            "merge_rare needs the sizes of all groups in one form: by name, or for the same sites"
+        )
+    together: dict[Any, int] = {}
+    for label in rare:
+        for site, n in counts[label].items():
+            together[site] = together.get(site, 0) + n
+    kept = {label: sizes for label, sizes in by_label.items() if label not in rare}
+    sizes = together if _is_named(by_label[rare[0]]) else list(together.values())
+    return Merged(label=name, of=tuple(rare)), {**kept, name: sizes}
+
+
+def _counts(label: str, sizes: Any) -> dict[Any, int]:
+    """How many points of a label each site has, sites by name or place."""
+    if isinstance(sizes, Mapping):
+        found = dict(sizes)
+    elif isinstance(sizes, Iterable) and not isinstance(sizes, (str, bytes)):
+        found = dict(enumerate(sizes))
+    else:
+        raise ValueError(
+            f"merge_rare needs a size for each site, to tell which labels are rare, got {sizes!r} for "
+            f"{label!r}"
+        )
+    checked = _validation.integers("groups", list(found.values()), low=0).tolist() if found else []
+    return dict(zip(found, checked, strict=True))
+
+
+def _is_named(sizes: Any) -> bool:
+    return isinstance(sizes, Mapping)

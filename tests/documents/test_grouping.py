@@ -1,0 +1,162 @@
+"""What groups are made of: labels, classes, sites; and what a plan says of it."""
+
+import json
+
+import pytest
+
+import fedconformal as fc
+from documents.samples import with_digest
+from fedconformal.documents import Grouping, class_places, pair_label
+
+SIZES = {"sick": {"A": 60, "B": 40}, "well": {"A": 50, "B": 90}}
+
+UNCHANGED = {
+    "sha256:2ea1d44bd7eb672998c83834a4397fdfcf9f0352ff01d760b29953f8dfe8a5f4": {
+        "n_sites": 10,
+        "n_points": 79,
+    },
+    "sha256:ae557db5486e89cb0e9793b2c9a063dfe638bf732159a2d1f62f901d2f78816d": {
+        "n_points": {"north": 120, "south": 40, "west": 377},
+        "numbers": 3,
+        "score": "lac",
+    },
+    "sha256:2b5cf7d6a2285d12a67ed0444cb31849bab18f9f9c27d18caaaeb6585ca4483f": {
+        "groups": {"old": {"A": 40, "B": 70}, "young": {"A": 90, "B": 0, "C": 60}},
+        "confidence_level": [0.8, 0.9],
+        "max_missing": 1,
+    },
+    "sha256:5e72d3d9c4929441a7ca44388c99a0a75376c5a4a52e234b254f1248fcaf85e5": {
+        "groups": {"a": None, "b": None},
+        "sites": ["A", "B"],
+    },
+}
+"""Digests from before groups could be made of anything but labels."""
+
+
+@pytest.mark.parametrize("digest", UNCHANGED)
+def test_plans_of_other_kinds_are_what_they_were(digest):
+    assert fc.plan(**UNCHANGED[digest]).digest == digest
+
+
+def test_a_label_is_what_groups_are_made_of_if_nothing_is_said():
+    plan = fc.plan(groups=SIZES)
+    assert fc.plan(groups=SIZES, group_by="label") == plan
+    assert plan.group_by is None
+    assert plan.grouping.by_label
+    assert not {"group_by", "merged", "classes"} & json.loads(plan.to_json()).keys()
+
+
+@pytest.mark.parametrize("made_of", ["class", ("site", "class"), ("class", "site"), ("site", "label")])
+def test_round_trips(made_of):
+    plan = fc.plan(groups=SIZES, group_by=made_of)
+    assert fc.Plan.from_json(plan.to_json()) == plan
+    assert plan.grouping.labels == ("sick", "well")
+    assert plan.classes == (("sick", "well") if "class" in made_of else None)
+
+
+def test_classes_keep_their_order():
+    backwards = {label: SIZES[label] for label in reversed(SIZES)}
+    assert fc.plan(groups=backwards, group_by="class").classes == ("well", "sick")
+    assert fc.plan(groups=SIZES, group_by="class", classes=["well", "sick"]).classes == ("well", "sick")
+    digits = {i: [30, 30] for i in range(11)}
+    assert fc.plan(groups=digits, group_by="class").classes == tuple(map(str, range(11)))
+
+
+def test_a_pair_belongs_to_its_own_site():
+    """The site "A: B" with the label "c", and the site "A" with the label "B: c", would be one name."""
+    plan = fc.plan(groups={"c": {"A: B": 30}, "d": {"A": 30}}, group_by=("site", "label"))
+    assert plan.labels == ("A: B: c", "A: d")
+    assert plan.grouping.groups_of(["c", "d"], "A: B") == ["A: B: c", None]
+    assert plan.grouping.groups_of(["B: c", "d"], "A") == [None, "A: d"]
+    with pytest.raises(ValueError, match="two pairs of a site and a label would be called 'A: B: c'"):
+        fc.plan(groups={"c": {"A: B": 30}, "B: c": {"A": 30}}, group_by=("site", "label"))
+
+
+def test_what_a_group_is_made_of():
+    plan = fc.plan(
+        groups={"a": {"A": 30}, "b": {"A": 4}, "c": {"A": 5}}, group_by=("site", "label"), merge_rare=10
+    )
+    assert plan.labels == ("A: a", "A: rarer than 10")
+    assert plan.grouping.parts_of("A: rarer than 10") == ("A", ("b", "c"))
+    assert plan.grouping.parts_of("A: a") == ("A", ("a",))
+    assert plan.grouping.labels == ("a", "b", "c")
+    assert fc.plan(n_points={"A": 30, "B": 40}, group_by="site").grouping.parts_of("B") == ("B", ())
+
+
+@pytest.mark.parametrize(
+    ("by", "number", "words"),
+    [
+        (("class",), 2, "2 classes"),
+        (("class",), 1, "1 class"),
+        (("site",), 2, "2 sites"),
+        (("site", "class"), 2, "2 groups"),
+        (("label",), 1, "1 group"),
+    ],
+)
+def test_groups_are_called_what_they_are(by, number, words):
+    assert Grouping(by, {}, {}, ()).counted(number) == words
+
+
+@pytest.mark.parametrize(
+    ("made_of", "forge", "words"),
+    [
+        ("class", lambda c: c.pop("classes"), "groups by class are those of the classes"),
+        ("class", lambda c: c["classes"].append("other"), "groups by class are those of the classes"),
+        ("class", lambda c: c.update(classes=["sick", "sick"]), "classes must be different"),
+        ("class", lambda c: c.update(group_by=["class", "site"]), "groups must be made of"),
+        ("class", lambda c: c.update(group_by=["label"]), "groups must be made of"),
+        ("class", lambda c: c.update(group_by=["site"]), "each has one site"),
+        (
+            "class",
+            lambda c: c.update(merged={"label": "x", "of": ["sick"]}),
+            "no group of its own, got 'sick'",
+        ),
+        ("class", lambda c: c.update(merged={"label": "x", "of": ["x"]}), "merged labels must be different"),
+        (("site", "class"), lambda c: c.update(group_by=["site"]), "must be named after its site"),
+        (
+            ("site", "class"),
+            lambda c: c["parts"][0]["blocks"][0].update(names=["B"]),
+            "'A: sick' must be named after its site, 'B'",
+        ),
+    ],
+)
+def test_plans_that_contradict_themselves_are_refused(made_of, forge, words):
+    content = json.loads(fc.plan(groups=SIZES, group_by=made_of).to_json())
+    forge(content)
+    with pytest.raises(fc.DocumentError, match=words):
+        fc.Plan.from_json(json.dumps(with_digest(content)))
+
+
+def test_what_goes_with_groups_is_refused_without():
+    content = json.loads(fc.plan(n_points=[30, 40]).to_json())
+    content["group_by"] = ["class"]
+    with pytest.raises(fc.DocumentError, match="group_by and merged go with groups"):
+        fc.Plan.from_json(json.dumps(with_digest(content)))
+
+
+class TestColumns:
+    @pytest.mark.parametrize(
+        ("names", "places"),
+        [
+            (["sick", "well"], [0, 1]),
+            (["well", "sick"], [1, 0]),
+            (["p_well", "p_sick"], [1, 0]),
+        ],
+    )
+    def test_they_are_found_by_name(self, names, places):
+        assert class_places(names, ("sick", "well")).tolist() == places
+
+    def test_names_that_begin_alike(self):
+        assert class_places(["p10", "p1"], ("1", "10")).tolist() == [1, 0]
+        assert class_places([10, 1], ("1", "10")).tolist() == [1, 0]
+
+    @pytest.mark.parametrize(
+        "names", [["sick"], ["sick", "sick"], ["p_sick", "q_well"], ["sick", "well", "x"], ["a", "b"], []]
+    )
+    def test_none_is_taken_for_another(self, names):
+        with pytest.raises(ValueError, match="columns must be named after the classes, 'sick', 'well'"):
+            class_places(names, ("sick", "well"))
+
+
+def test_pairs_name_the_site_first():
+    assert pair_label("north", "sick") == "north: sick"
