@@ -179,7 +179,7 @@ class LaterPlan(fc.Plan):
     """A plan of that version, which has a field more itself."""
 
     parts: tuple[LaterPart, ...]
-    group_by: Literal["label", "class"] = "label"
+    blinding: Literal["none", "half"] = "none"
 
 
 PLANS = [
@@ -199,15 +199,15 @@ class TestDefaults:
         later = LaterPlan.from_json(document.to_json())
         assert later.digest == document.digest
         assert json.loads(later.to_json()) == json.loads(document.to_json())
-        assert (later.group_by, {part.numbers for part in later.parts}) == ("label", {1})
+        assert (later.blinding, {part.numbers for part in later.parts}) == ("none", {1})
 
     def test_this_version_reads_files_of_a_later_one_that_use_nothing_new(self):
         later = LaterPlan.from_json(plan().to_json())
         assert fc.Plan.from_json(later.to_json()) == plan()
 
-    @pytest.mark.parametrize("path", [("group_by",), ("parts", 0, "numbers")])
+    @pytest.mark.parametrize("path", [("blinding",), ("parts", 0, "numbers")])
     def test_what_is_new_changes_the_digest_and_is_refused_here(self, path):
-        value = "class" if path == ("group_by",) else 2
+        value = "half" if path == ("blinding",) else 2
         text = edited(plan(), *path, value=value)
         with pytest.raises(fc.DocumentError, match="does not match its digest"):
             LaterPlan.from_json(text)
@@ -237,7 +237,7 @@ class TestDefaults:
 
     def test_later_versions_may_spell_theirs_out_too(self):
         content = json.loads(plan().to_json())
-        content["group_by"], content["parts"][0]["numbers"] = "label", 1
+        content["blinding"], content["parts"][0]["numbers"] = "none", 1
         assert LaterPlan.from_json(json.dumps(content)).digest == plan().digest
 
     def test_a_digest_of_spelled_out_defaults_is_not_the_digest(self):

@@ -137,7 +137,7 @@ class TestByClass:
                 plan, np.linspace(0, 1, 240), groups=labels, site="A", policy=fc.SitePolicy(max_numbers=11)
             )
         allowed = fc.SitePolicy(max_numbers=12, min_group=21)
-        with pytest.raises(ValueError, match="too few points of every group"):
+        with pytest.raises(ValueError, match="fewer than 21 points of every group"):
             fc.report(plan, np.linspace(0, 1, 240), groups=labels, site="A", policy=allowed)
 
 
