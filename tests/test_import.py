@@ -11,7 +11,18 @@ def python(code):
 
 def test_the_core_imports_nothing_heavy():
     loaded = python("import sys, fedconformal; print(*{name.partition('.')[0] for name in sys.modules})")
-    heavy = {"sklearn", "matplotlib", "flwr", "opendp", "pandas", "polars", "typer", "rich", "cryptography"}
+    heavy = {
+        "sklearn",
+        "matplotlib",
+        "flwr",
+        "nvflare",
+        "opendp",
+        "pandas",
+        "polars",
+        "typer",
+        "rich",
+        "cryptography",
+    }
     heavy |= {"starlette", "uvicorn", "anyio"}
     assert heavy.isdisjoint(loaded)
 

@@ -51,6 +51,7 @@ __all__ = [
     "heterogeneity",
     "laws",
     "metrics",
+    "nvflare",
     "plan",
     "planning",
     "plots",
@@ -66,7 +67,17 @@ _LAZY = {
     "FederatedConformalClassifier": "fedconformal.estimators",
     "FederatedConformalRegressor": "fedconformal.estimators",
 }
-_LAZY_MODULES = ("audit", "baselines", "flower", "heterogeneity", "metrics", "plots", "rounds", "web")
+_LAZY_MODULES = (
+    "audit",
+    "baselines",
+    "flower",
+    "heterogeneity",
+    "metrics",
+    "nvflare",
+    "plots",
+    "rounds",
+    "web",
+)
 
 
 def __getattr__(name: str) -> Any:
