@@ -17,6 +17,7 @@ from fedconformal.documents._ceilings import (
     Ceiling,
     check_work,
 )
+from fedconformal.documents._facts import Facts
 from fedconformal.documents._grouping import KINDS, Grouping, Made, Merged, check_grouping
 from fedconformal.documents._labels import Label, check_labels
 from fedconformal.documents._names import check_looks
@@ -101,6 +102,7 @@ class Plan(AuthoredDocument):
     )
     model: Digest | None = Field(default=None, description="of the file of the model whose scores are meant")
     expires: Expiry | None = Field(default=None, description="when sites and server stop to honour it, UTC")
+    facts: Facts | None = Field(default=None, description="which model, for what, whose cases, who answers")
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:

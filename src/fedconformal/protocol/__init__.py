@@ -1,6 +1,6 @@
 """The verbs: ``plan`` at the coordinator, ``report`` at each site, ``calibrate`` at the server."""
 
-from fedconformal.protocol._assumptions import assumption_sentences, assumptions_of
+from fedconformal.protocol._assumptions import Bearing, assumption_sentences, assumptions_of
 from fedconformal.protocol._calibrate import calibrate, calibrate_histogram
 from fedconformal.protocol._grouping import made_of
 from fedconformal.protocol._intake import Intake, RefusedReportsError, signature_problem, take_in
@@ -12,6 +12,7 @@ from fedconformal.protocol._request import Request, admit
 from fedconformal.protocol._scores import flat_numbers, flat_scores
 
 __all__ = [
+    "Bearing",
     "InfeasibleWarning",
     "Intake",
     "PolicyError",

@@ -4,6 +4,7 @@ A calibration holds the codes, so that rewording a sentence changes no digest.
 """
 
 from collections.abc import Callable
+from enum import Enum
 
 from fedconformal.documents import Calibration, Plan
 from fedconformal.planning import PROMISES
@@ -41,20 +42,44 @@ def assumptions_of(plan: Plan, n_missing: int) -> tuple[str, ...]:
     return tuple(code for code, here in applies.items() if here)
 
 
-def assumption_sentences(calibration: Calibration) -> tuple[str, ...]:
+class Bearing(Enum):
+    """What a sentence has to do with a promise."""
+
+    CONDITION = "the promise holds if this is true"
+    CAVEAT = "true whatever happens, and good to know"
+    UNCHECKED = "nobody has checked it"
+
+
+def assumption_sentences(calibration: Calibration, bearing: Bearing | None = None) -> tuple[str, ...]:
     """What a calibration rests on, in plain words.
 
     Parameters
     ----------
     calibration : Calibration
         Whose codes are to be read.
+    bearing : Bearing, optional
+        Only sentences of this kind; all if left out.
 
     Returns
     -------
     tuple of str
         A sentence, or a few, for each code.
     """
-    return tuple(_sentence(code, calibration) for code in calibration.assumptions)
+    return tuple(
+        _sentence(code, calibration)
+        for code in calibration.assumptions
+        if bearing in (None, _BEARINGS.get(code, Bearing.CONDITION))
+    )
+
+
+_BEARINGS = {
+    "ties": Bearing.CAVEAT,
+    "private": Bearing.CAVEAT,
+    "signed-whole": Bearing.CAVEAT,
+    "several-levels": Bearing.CAVEAT,
+    "not-authenticated": Bearing.UNCHECKED,
+}
+"""Of codes that are no conditions."""
 
 
 def _sentence(code: str, calibration: Calibration) -> str:

@@ -14,6 +14,7 @@ from fedconformal._text import quoted
 from fedconformal.documents import (
     MOST_LEVELS,
     Advice,
+    Facts,
     Level,
     Plan,
     PlanPart,
@@ -82,6 +83,7 @@ def plan(
     round: str | None = None,
     model: Model | None = None,
     expires: str | datetime | None = None,
+    facts: Mapping[str, str] | None = None,
     on_infeasible: Literal["warn", "raise", "ignore"] = "warn",
 ) -> Plan:
     """Choose the ranks of a federation.
@@ -172,6 +174,9 @@ def plan(
     expires : str or datetime, optional
         When sites and server stop to honour the plan: a moment in UTC such as ``"2030-01-31T12:00:00Z"``, or
         a datetime with its time zone.
+    facts : mapping from str to str, optional
+        What people should read on the certificate, and all sites see: ``model``, ``version``, ``purpose``,
+        ``population``, ``period``, ``unit``, ``coordinator``, ``contact``, ``check_again``.
     on_infeasible : {"warn", "raise", "ignore"}
         What to do when no finite threshold reaches a level: warn (the plan then says so and has an infinite
         threshold), raise a ValueError, or ignore it.
@@ -246,6 +251,7 @@ def plan(
             round=_round(round, is_needed=keys is not None, parts=parts),
             model=None if model is None else model_digest(model),
             expires=_expiry(expires),
+            facts=Facts().with_more(facts) if facts else None,
         ),
     )
     _warn(result, on_infeasible)

@@ -286,6 +286,23 @@ class Score(ABC):
         str
         """
 
+    def example(self, threshold: float, unit: str = "") -> str:
+        """Return what a set looks like with this threshold, by an example in a sentence.
+
+        Parameters
+        ----------
+        threshold : float
+            A finite threshold.
+        unit : str
+            Of what is predicted, where there is one.
+
+        Returns
+        -------
+        str
+            Empty where no example says more than `set_words`.
+        """
+        return ""
+
     def draws(self, source: Draws | None = None) -> dict[str, Any]:
         """Return the random numbers that ``score``, ``set`` and ``sets`` take, as keyword arguments.
 

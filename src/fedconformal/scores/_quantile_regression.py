@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 
 from fedconformal._typing import Floats
 from fedconformal.scores._arrays import as_outcomes
-from fedconformal.scores._interval import IntervalScore, outward
+from fedconformal.scores._interval import IntervalScore, outward, with_unit
 
 
 @dataclass(frozen=True)
@@ -84,6 +84,13 @@ class QuantileRegression(IntervalScore):
     def set_words(self) -> str:
         """Return how a prediction and the threshold q make a set, as a sentence for everybody."""
         return "The set is the interval between the model’s two quantiles, widened by q on either side."
+
+    def example(self, threshold: float, unit: str = "") -> str:
+        """Return what an interval looks like; see `Score.example`."""
+        ends = " to ".join(f"{end:.5g}" for end in (90 - threshold, 110 + threshold))
+        return (
+            f"For example, quantiles of 90 and {with_unit('110', unit)} become about {with_unit(ends, unit)}."
+        )
 
 
 CQR = QuantileRegression
