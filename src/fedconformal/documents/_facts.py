@@ -17,16 +17,26 @@ Fact = Annotated[
 class Facts(Part):
     """What an ethics board asks first; kept in the plan, so that all sites see it."""
 
-    model: Fact | None = Field(default=None, description="name of the model")
-    version: Fact | None = Field(default=None, description="version of the model")
-    purpose: Fact | None = Field(default=None, description="what it is used for")
-    population: Fact | None = Field(default=None, description="whose cases these are")
-    period: Fact | None = Field(default=None, description="when the calibration cases were collected")
-    unit: Fact | None = Field(default=None, description="unit of what is predicted, as in mmHg")
-    coordinator: Fact | None = Field(default=None, description="who answers for the calibration")
-    contact: Fact | None = Field(default=None, description="where questions go")
-    check_again: Fact | None = Field(default=None, description="until when it is to be relied on")
-    date: Fact | None = Field(default=None, description="of the document")
+    model: Fact | None = Field(default=None, title="Model", description="name of the model")
+    version: Fact | None = Field(default=None, title="Version", description="version of the model")
+    purpose: Fact | None = Field(default=None, title="Purpose", description="what it is used for")
+    population: Fact | None = Field(default=None, title="Population", description="whose cases these are")
+    period: Fact | None = Field(
+        default=None,
+        title="Period of the calibration cases",
+        description="when the calibration cases were collected",
+    )
+    unit: Fact | None = Field(
+        default=None, title="Unit of what is predicted", description="unit of what is predicted, as in mmHg"
+    )
+    coordinator: Fact | None = Field(
+        default=None, title="Coordinator", description="who answers for the calibration"
+    )
+    contact: Fact | None = Field(default=None, title="Contact", description="where questions go")
+    check_again: Fact | None = Field(
+        default=None, title="To be checked again", description="until when it is to be relied on"
+    )
+    date: Fact | None = Field(default=None, title="Date of this document", description="of the document")
 
     @property
     def told(self) -> dict[str, str]:

@@ -3,24 +3,13 @@
 from collections.abc import Iterator
 
 from fedconformal._text import count, listed
+from fedconformal.documents import Facts
 from fedconformal.web._html import Markup, section, table, tag
 from fedconformal.web.certificates._claim import Certified
 
 _MOST_SITES = 12
 _NOT_SAID = "not said"
-_NAMES = {
-    "model": "Model",
-    "version": "Version",
-    "purpose": "Purpose",
-    "population": "Population",
-    "period": "Period of the calibration cases",
-    "unit": "Unit of what is predicted",
-    "coordinator": "Coordinator",
-    "contact": "Contact",
-    "check_again": "To be checked again",
-    "date": "Date of this document",
-}
-_ALWAYS = ("model", "version", "purpose", "population", "period", "coordinator", "contact", "check_again")
+_ONLY_IF_TOLD = ("unit", "date")
 _SIGN = ("For the coordinator", "For the board", "Place and date")
 
 
@@ -32,9 +21,9 @@ def facts(it: Certified) -> Markup:
 
 def _told(it: Certified) -> Iterator[tuple[str, str]]:
     told = it.facts.told
-    for name, words in _NAMES.items():
-        if name in told or name in _ALWAYS:
-            yield words, told.get(name, _NOT_SAID)
+    for name, field in Facts.model_fields.items():
+        if name in told or name not in _ONLY_IF_TOLD:
+            yield field.title or name, told.get(name, _NOT_SAID)
 
 
 def _known(it: Certified) -> Iterator[tuple[str, str]]:
