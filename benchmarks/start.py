@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
-from benchmarks._timing import Row, duration, seconds, summarise
+from benchmarks._timing import Row, ratio_row, seconds, summarise
 
 ARGUMENTS = ("plan", "--sites", "10", "--points", "79")
 ANCHOR = "import scipy.special"
@@ -20,14 +20,8 @@ def run(*, repetitions: int = 7) -> Iterator[Row]:
     for command in (ours, anchor):  # compiled files and the disk's cache
         _time(command)
     result = summarise([(_time(ours), _time(anchor)) for _ in range(repetitions)])
-    yield Row(
-        what=f"fedconformal {' '.join(ARGUMENTS)}, the whole process",
-        ours=duration(result.ours),
-        anchor=f"{duration(result.anchor)} (python -c '{ANCHOR}')",
-        ratio=f"{result.ratio:.2f}",
-        goal=f"< {GOAL:g}",
-        met=result.ratio < GOAL,
-    )
+    what = f"fedconformal {' '.join(ARGUMENTS)}, the whole process"
+    yield ratio_row(what, result, f"python -c '{ANCHOR}'", goal=GOAL)
 
 
 def _time(command: Sequence[str]) -> float:
