@@ -62,6 +62,8 @@ class TestByClass:
         assert "true-classes" in calibration.assumptions
         assert "labels-first" not in calibration.assumptions
 
+    @pytest.mark.slow
+    @pytest.mark.untraced
     def test_every_class_has_its_law_whatever_the_mix(self):
         """2000 runs: exact coverage of each class against its law, and that of one threshold for all.
 

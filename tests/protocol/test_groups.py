@@ -108,6 +108,8 @@ class TestInside:
 
 
 class TestCoverage:
+    @pytest.mark.slow
+    @pytest.mark.untraced
     def test_each_group_has_its_own_exact_law(self):
         """1,500 runs of three groups at sites with very different mixes; each of the three comparisons
         with a law fails by chance with probability below 1e-7 (Massart), the last one with probability below

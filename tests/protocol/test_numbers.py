@@ -92,6 +92,8 @@ class TestThreshold:
 
 
 class TestLaw:
+    @pytest.mark.slow
+    @pytest.mark.untraced
     @pytest.mark.parametrize("criterion", ["stable", "conditional"])
     def test_of_uneven_sites_that_send_three_numbers(self, criterion):
         """1,500 runs through reports and calibration; fails by chance with probability 1e-7 (Massart)."""
@@ -102,6 +104,8 @@ class TestLaw:
         coverage = [fc.calibrate(plan, _uniform(plan, seed)).threshold for seed in range(runs)]
         assert kolmogorov_distance(np.array(coverage), plan.law.cdf) < kolmogorov_limit(runs)
 
+    @pytest.mark.slow
+    @pytest.mark.untraced
     def test_is_kept_by_those_who_answered(self):
         """Three numbers each, one site silent: 600 runs; fails by chance with probability 1e-7 (Massart)."""
         plan = fc.plan(n_points=UNEVEN, confidence_level=0.8, numbers=3)

@@ -288,6 +288,8 @@ class TestPrivateGroups:
         # so the sum, not the maximum, for one in every group
         assert sum(worst.values()) > max(parts.values())
 
+    @pytest.mark.slow
+    @pytest.mark.untraced
     def test_each_group_is_released_as_if_alone(self):
         """2,000 draws; each group's comparison fails by chance with probability below 1e-7 (Massart)."""
         plan = grouped_plan(1.0, groups={"a": [300] * 9, "b": [400] * 9}, split={"a": 2, "b": 3})
