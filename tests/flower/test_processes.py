@@ -20,6 +20,8 @@ import fedconformal as fc
 
 pytest.importorskip("flwr", reason="the extra [flower] is not installed")
 
+pytestmark = [pytest.mark.slow, pytest.mark.untraced]
+
 ROOT = Path(__file__).parents[2]
 APP = Path(__file__).parent / "app"
 GUIDE = ROOT / "docs" / "flower.md"
@@ -30,13 +32,8 @@ deploy = load_deploy()
 
 
 @pytest.fixture
-def home(tmp_path, monkeypatch):
-    """A folder for Flower's files; whatever still runs with it in the end is killed.
-
-    Coverage is not measured in Flower's many processes, which would take twice as long to start.
-    """
-    for name in ("COVERAGE_PROCESS_START", "COVERAGE_PROCESS_CONFIG"):
-        monkeypatch.delenv(name, raising=False)
+def home(tmp_path):
+    """A folder for Flower's files; whatever still runs with it in the end is killed."""
     (tmp_path / "flwr").mkdir()
     yield tmp_path
     end_processes(tmp_path)

@@ -225,6 +225,8 @@ def costs(ledger, meter, name):
     }
 
 
+@pytest.mark.slow
+@pytest.mark.untraced
 def test_an_answer_at_10_000_entries_costs_what_it_costs_at_100(tmp_path, monkeypatch):
     fixed_key(monkeypatch)
     ledger, meter = Ledger.create(tmp_path / "ledger.db"), Meter(monkeypatch)

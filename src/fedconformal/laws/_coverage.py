@@ -44,6 +44,7 @@ class CoverageLaw:
     local_rank : int, list of int, or list of tuples of int
         Rank that each site sends. Several ranks per site are nested, one increasing tuple for each:
         ``[(88, 92)] * 10``; sites may send different numbers of them. A rank above ``n_points`` means +inf.
+        A bare tuple beside a list of sizes is refused.
     server_rank : int
         Votes needed; more than there are means +inf, hence coverage 1.
     weights : int, list of int, or list of tuples of int, optional

@@ -15,7 +15,7 @@ from fedconformal.laws._integration import from_window, integrate
 from fedconformal.laws._sites import OrderStatistics, SiteLaw
 from fedconformal.laws._votes import Votes
 
-_NOISE = 4e-16  # what rounding leaves of a tail probability of zero
+_NOISE = 1e-14  # more than rounding leaves of a tail probability of zero, and less than matters
 _TOLERANCE = 1e-13  # of integrals over a window scaled to length one
 _ROUGH = 1e-3  # of the same where a few digits are enough
 _LAST = float(np.nextafter(1.0, 0.0))  # the largest coverage below 1, where the cdf is continuous
