@@ -30,6 +30,7 @@ from fedconformal.documents._plan_parts import (
     SiteKey,
 )
 from fedconformal.documents._problems import (
+    absent_sentences,
     problem_sentences,
     rare_sentences,
     silence_sentence,
@@ -527,6 +528,7 @@ class Plan(AuthoredDocument):
         """What a reader should know: problems, and sites too small for their rank."""
         told = (*self.problems, *self._sentences(lambda part, _: size_sentences(part)))
         told = (*told, *rare_sentences(self.grouping, feasible=self.feasible))
+        told = (*told, *absent_sentences(self.grouping))
         told = (*told, *self._sentences(lambda part, _: unasked_sentences(part)), *self._silence_notes())
         return (*told, *self._score_notes())
 
