@@ -25,6 +25,7 @@ from fedconformal.documents._ceilings import (
     MOST_LEVELS,
     MOST_SITES,
     Ceiling,
+    check_work,
 )
 from fedconformal.documents._check import Check, CheckedGroup, group_name
 from fedconformal.documents._grouping import KINDS as GROUPED_BY
@@ -95,6 +96,7 @@ __all__ = [
     "UnknownGroupWarning",
     "check_public_key",
     "check_site_name",
+    "check_work",
     "class_places",
     "everything_sentences",
     "expiry_text",
