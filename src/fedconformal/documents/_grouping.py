@@ -114,6 +114,15 @@ class Grouping:
         kept = {self._without_site(group) for group in self.groups} - set(self.merged.values())
         return tuple(sorted({*kept, *self.merged}))
 
+    @property
+    def absent(self) -> tuple[tuple[str, str], ...]:
+        """Sites and labels, or merged ones, that have no group together though both have others."""
+        if not (self.by_site and self.has_labels):
+            return ()
+        there = {(self.sites[group], self._without_site(group)) for group in self.groups}
+        sites, labels = ({pair[i] for pair in there} for i in (0, 1))
+        return tuple(sorted({(site, label) for site in sites for label in labels} - there))
+
     def parts_of(self, group: str) -> tuple[str | None, tuple[str, ...]]:
         """The site that a group is made of, and the labels of its points; None and () where it is not.
 

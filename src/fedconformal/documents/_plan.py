@@ -30,6 +30,7 @@ from fedconformal.documents._plan_parts import (
     SiteKey,
 )
 from fedconformal.documents._problems import (
+    absent_sentences,
     problem_sentences,
     rare_sentences,
     silence_sentence,
@@ -524,6 +525,7 @@ class Plan(AuthoredDocument):
             *self.problems,
             *told,
             *rare,
+            *absent_sentences(self.grouping),
             *self._said(unasked_sentences),
             *self._silence_notes(),
             *self._score_notes(),

@@ -286,6 +286,7 @@ class _Wishes:
     ) -> "_Wishes":
         levels, promised = _levels(confidence_level), PROMISES[promise]()
         usual = None if privacy is None else ANALYSES[privacy.analysis].default_criterion
+        usual_numbers = promised.default_numbers if privacy is None else 1
         return cls(
             levels,
             CRITERIA[(usual or promised.default_criterion) if criterion is None else criterion](),
@@ -293,7 +294,7 @@ class _Wishes:
             _validation.integer("max_faulty", max_faulty, low=0),
             promised,
             tuple(_share(local_ranks, level) for level in levels),
-            _numbers(promised.default_numbers if numbers is None else numbers, local_ranks, privacy),
+            _numbers(usual_numbers if numbers is None else numbers, local_ranks, privacy),
             None if max_missing is None else _validation.integer("max_missing", max_missing, low=0),
         )
 
