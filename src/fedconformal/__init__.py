@@ -9,6 +9,7 @@ from typing import Any
 
 from fedconformal import documents, laws, planning, privacy, protocol, scores
 from fedconformal._version import __version__
+from fedconformal._versions import show_versions
 from fedconformal.documents import Calibration, DocumentError, Plan, Report, SigningKey, UnknownGroupWarning
 from fedconformal.laws import CoverageLaw, coverage_table
 from fedconformal.privacy import Bins, Ledger, Privacy
@@ -19,6 +20,7 @@ from fedconformal.protocol import (
     SitePolicy,
     calibrate,
     calibrate_histogram,
+    conformalize,
     plan,
     report,
 )
@@ -45,6 +47,7 @@ __all__ = [
     "baselines",
     "calibrate",
     "calibrate_histogram",
+    "conformalize",
     "coverage_table",
     "documents",
     "flower",
@@ -59,8 +62,18 @@ __all__ = [
     "report",
     "rounds",
     "scores",
+    "show_versions",
     "web",
 ]
+
+
+def _view(document: documents.Document) -> str | None:
+    """How notebooks show documents: pages are above them, and loaded only when one is looked at."""
+    found: str | None = import_module(f"{__name__}.web").notebook_view(document)
+    return found
+
+
+documents.show_with(_view)
 
 _LAZY = {
     "FederatedConformalClassifier": "fedconformal.estimators",

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import betainccinv, betaincinv
 
 from fedconformal._typing import Bools, Floats
-from fedconformal._validation import all_rows, number_array
+from fedconformal._validation import all_rows, number_array, plain_array
 
 __all__ = [
     "SiteCoverage",
@@ -287,7 +287,7 @@ def _as_outcomes(y_true: ArrayLike, *, n: int, n_levels: int) -> Floats:
 
 
 def _as_sites(sites: ArrayLike, *, n: int) -> tuple[NDArray[Any], NDArray[np.intp]]:
-    labels = np.asarray(sites)
+    labels = plain_array(sites)
     if labels.shape != (n,):
         raise ValueError(f"sites must have shape ({n},) to match covered, got {labels.shape}")
     if labels.dtype.kind == "f":

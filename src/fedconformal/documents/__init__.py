@@ -37,7 +37,8 @@ from fedconformal.documents._plan_parts import (
 )
 from fedconformal.documents._report import Report, ReportPart, Sent, signed_text
 from fedconformal.documents._rounds import expiry_text, random_round
-from fedconformal.documents._sets import class_places, prediction_sets, score_of
+from fedconformal.documents._sets import class_places, labels_in, prediction_sets, score_of
+from fedconformal.documents._showing import show_with
 from fedconformal.documents._signing import (
     PublicKey,
     SigningKey,
@@ -93,12 +94,14 @@ __all__ = [
     "is_signed_by",
     "kinds",
     "label_text",
+    "labels_in",
     "one_or_all",
     "pair_label",
     "prediction_sets",
     "random_round",
     "schema",
     "score_of",
+    "show_with",
     "signed_text",
     "unique_labels",
     "weights_of",

@@ -27,6 +27,7 @@ from pydantic import (
 from fedconformal._text import one_line
 from fedconformal.documents._ceilings import LONGEST_REASON, MOST_FIELDS, Ceiling
 from fedconformal.documents._names import proper_form
+from fedconformal.documents._showing import Shown
 
 
 class DocumentError(ValueError):
@@ -129,7 +130,7 @@ class Part(BaseModel):
         return copy
 
 
-class Document(Part):
+class Document(Shown, Part):
     """A Plan, a Report, a Calibration or a Check.
 
     A field that has its default is not written and not part of the digest: what a document does not say has
@@ -150,6 +151,9 @@ class Document(Part):
     def _named(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """Say what this is, although both fields have their default."""
         return {"format": self.format, "version": self.version, **handler(self)}
+
+    def _line(self) -> str:
+        return self.digest
 
     def content(self) -> dict[str, Any]:
         """The content as JSON has it, without what has its default."""

@@ -36,6 +36,11 @@ class Check(Document):
         description="covered cases for each level; with noise if epsilon is not null",
     )
 
+    def _line(self) -> str:
+        covered = " and ".join(f"{each:,}" for each in self.covered)
+        noise = "" if self.epsilon is None else f", with noise of epsilon {self.epsilon:g}"
+        return f"{covered} of {self.n:,} new cases covered{noise}, site {self.site!r}"
+
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         if any(not 0 <= count <= self.n for count in self.covered):

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from pydantic import AfterValidator, StringConstraints
 
 from fedconformal._text import quoted
+from fedconformal._validation import plain_array
 
 
 def _one_line(label: str) -> str:
@@ -70,7 +71,7 @@ def unique_labels(labels: ArrayLike) -> tuple[list[str], NDArray[np.intp]]:
         For each point the place of its label among them.
     """
     # Text of numpy's own loses zero bytes at its end, so lists are taken as they are.
-    values = labels if isinstance(labels, np.ndarray) else np.asarray(labels, dtype=object)
+    values = plain_array(labels, dtype=None if hasattr(labels, "dtype") else object)
     if values.ndim != 1:
         raise ValueError(f"labels must be a flat array, one for each point, got shape {values.shape}")
     if values.dtype.kind not in "iuU":

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from fedconformal._text import quoted
+from fedconformal._text import count, quoted
 from fedconformal.documents._base import Digest
 from fedconformal.documents._ceilings import (
     MOST_CLASSES,
@@ -510,6 +510,20 @@ class Plan(AuthoredDocument):
 
     # -- words -----------------------------------------------------------------------------------------
 
+    def _line(self) -> str:
+        sites = "any number of sites" if self.n_sites is None else count(self.n_sites, "site")
+        sizes = [block.n for part in self.parts for block in part.blocks or ()]
+        points = "open sizes" if self.is_open else f"{_span(sizes)} points each"
+        groups = [self.grouping.counted(len(self.labels))] if self.is_grouped else []
+        terms = [
+            f"promise {_alike(part.promise for part in self.parts)}",
+            f"criterion {_alike(part.criterion for part in self.parts)}",
+            *([] if self.privacy is None else [f"epsilon {self.privacy.epsilon:g}"]),
+            *([] if self.feasible else ["infinite threshold"]),
+        ]
+        levels = "level " + ", ".join(f"{level:g}" for level in self.confidence_levels)
+        return ", ".join([sites, *groups, points, levels, *terms])
+
     @property
     def feasible(self) -> bool:
         """Whether every level has a finite threshold, in every group."""
@@ -548,6 +562,16 @@ class Plan(AuthoredDocument):
             for part in self.parts
             for sentence in say(part, self._privacy_of(part))
         )
+
+
+def _span(sizes: Sequence[int]) -> str:
+    """From where to where numbers go: "40", "40 to 120"."""
+    low, high = min(sizes, default=0), max(sizes, default=0)
+    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
+
+
+def _alike(names: Iterable[str]) -> str:
+    return " or ".join(dict.fromkeys(names))
 
 
 def _designs(part: PlanPart, privacy: PrivacyRule | None) -> tuple[Design, ...]:

@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
+from fedconformal._text import count
 from fedconformal.documents._base import Digest, Extended, Part, SiteName
 from fedconformal.documents._ceilings import LARGEST_N, MOST_GROUPS, MOST_LEVELS, REPORT, Ceiling
 from fedconformal.documents._labels import Label, check_labels
@@ -133,6 +134,11 @@ class Report(SignedDocument):
     def ranks(self) -> Any:
         """The ranks that were sent, for each level; with groups, by label."""
         return self._each("ranks")
+
+    def _line(self) -> str:
+        numbers = sum(len(sent.values) for part in self.parts for sent in part.levels)
+        groups = "" if None in self.by_label else f", from {count(len(self.parts), 'group')}"
+        return f"{count(numbers, 'number')} for {count(self.n, 'score')}{groups}, site {self.site!r}"
 
     def _each(self, what: str) -> Any:
         if None in self.by_label:

@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike
 
 from fedconformal._text import quoted
 from fedconformal._typing import Bools, Floats, Ints
+from fedconformal._validation import plain_array
 from fedconformal.documents._labels import label_text
 from fedconformal.documents._plan import Plan
 from fedconformal.documents._plan_parts import ScoreRule
@@ -128,6 +129,34 @@ def class_places(names: Sequence[Any], classes: Sequence[str]) -> Ints:
     )
 
 
+def labels_in(sets: Bools, classes: Sequence[Any]) -> list[Any]:
+    """The labels that are in each set, where people want lists rather than columns.
+
+    Parameters
+    ----------
+    sets : bool array of shape (n, n_classes) or (n, n_classes, n_levels)
+        Which labels are in the set of each point.
+    classes : sequence
+        The label of each column.
+
+    Returns
+    -------
+    list of n lists
+        The labels of each set, in the order of the columns; with several levels, one such list for each.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> labels_in(np.array([[True, False], [True, True], [False, False]]), ["no", "yes"])
+    [['no'], ['no', 'yes'], []]
+    """
+    names = np.asarray(classes, dtype=object).tolist()
+    if sets.ndim == 3 and sets.shape[2] > 1:
+        return [[labels_in(row[:, i][np.newaxis], names)[0] for i in range(row.shape[1])] for row in sets]
+    flat = sets.reshape(len(sets), -1)
+    return [[names[place] for place in np.flatnonzero(row)] for row in flat]
+
+
 def named_columns(prediction: Any, classes: Any) -> list[Any] | None:
     """The names of columns of probabilities: those given, or those of a data frame.
 
@@ -163,6 +192,6 @@ def _thresholds(calibration: Calibrated, groups: ArrayLike | None, site: str | N
     """The thresholds of all points, (n_levels,), or those of each, (n, n_levels)."""
     grouping = calibration.plan.grouping
     if groups is not None:
-        return calibration.threshold_of(groups, site=site).reshape(len(np.asarray(groups)), -1)
+        return calibration.threshold_of(groups, site=site).reshape(len(plain_array(groups)), -1)
     alone = calibration[grouping.group_of_site(site)] if grouping.by_site else calibration
     return np.array(alone.thresholds)

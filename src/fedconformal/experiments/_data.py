@@ -310,25 +310,25 @@ DATA_SETS = tuple(_SOURCES)
 # -- data that need no file, or yours -----------------------------------------------------------------------
 
 
-def poisson(n_train: int = 1000, n_calibration: int = 1000, n_test: int = 5000, *, seed: int = 0) -> DataSet:
+def poisson(n_train: int = 1000, n_calibration: int = 1000, n_test: int = 5000, *, rng: Any = 0) -> DataSet:
     """Draw the process of section 5.1: a Poisson response of one feature, with a few large outliers.
 
     Parameters
     ----------
     n_train, n_calibration, n_test : int
         How many rows each part has.
-    seed : int
-        Of the random generator.
+    rng : None, int or numpy Generator
+        Where randomness comes from.
 
     Returns
     -------
     DataSet
         Called "synthetic".
     """
-    n, rng = n_train + n_calibration + n_test, np.random.default_rng(seed)
-    x = rng.uniform(1, 5, size=n)
-    y = rng.poisson(np.sin(x) ** 2 + 0.1) + 0.03 * x * rng.standard_normal(n)
-    y += 25 * (rng.random(n) < 0.01) * rng.standard_normal(n)
+    n, source = n_train + n_calibration + n_test, np.random.default_rng(rng)
+    x = source.uniform(1, 5, size=n)
+    y = source.poisson(np.sin(x) ** 2 + 0.1) + 0.03 * x * source.standard_normal(n)
+    y += 25 * (source.random(n) < 0.01) * source.standard_normal(n)
     return DataSet("synthetic", x[:, None], y, *_federations(n_calibration), (n_train, n_calibration))
 
 

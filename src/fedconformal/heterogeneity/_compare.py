@@ -136,7 +136,7 @@ def compare_sites(
     reference: "str | ArrayLike | Distribution | None" = None,
     confidence_level: float | None = None,
     false_alarm: float = 0.05,
-    seed: int = 0,
+    rng: int | np.random.Generator | None = 0,
 ) -> Comparison:
     """Find sites whose report does not fit the others.
 
@@ -159,8 +159,8 @@ def compare_sites(
         Which level of the plan, if it has several; the first by default.
     false_alarm : float
         The probability with which any site may be named if all are alike.
-    seed : int
-        Of the simulation behind the comparison without a reference.
+    rng : None, int or numpy Generator
+        Random numbers of the simulation behind the comparison without a reference.
 
     Returns
     -------
@@ -182,7 +182,7 @@ def compare_sites(
         # Drawn cases are as good as a site that has no others.
         numbers = {s: p.model_copy(update={"n": plan.part.n_drawn(p.n)}) for s, p in numbers.items()}
     able = {site: part for site, part in numbers.items() if _middle(part.ranks[level]) <= part.n}
-    stick = yardstick(reference, seed=seed)
+    stick = yardstick(reference, rng=rng)
     _check_alarm(stick, alarm, len(able))
     return Comparison(
         stick,

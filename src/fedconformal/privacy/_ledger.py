@@ -35,7 +35,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedconformal._text import count
-from fedconformal._validation import fraction, integer
+from fedconformal._validation import fraction, integer, plain_array
 from fedconformal.privacy._ledger_accounts import Question, exact_text
 from fedconformal.privacy._ledger_entry import Entry
 from fedconformal.privacy._ledger_file import LedgerError, LedgerFile, warn_of_access
@@ -561,7 +561,7 @@ def fingerprint(scores: ArrayLike) -> str:
     str
         64 hexadecimal digits.
     """
-    values = np.sort(np.asarray(scores, dtype="<f8"), axis=None)
+    values = np.sort(plain_array(scores, dtype="<f8"), axis=None)
     values += 0.0
     values[np.isnan(values)] = np.nan
     return hashlib.sha256(values.data).hexdigest()

@@ -244,7 +244,7 @@ def calibrate_histogram(plan: Plan, histogram: ArrayLike) -> Calibration:
 
 def _checked_histogram(plan: Plan, histogram: ArrayLike) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
     assert plan.bins is not None
-    sums = np.atleast_2d(np.asarray(histogram))
+    sums = np.atleast_2d(_validation.plain_array(histogram))
     shape = (len(plan.levels), len(plan.bins.edges))
     if sums.dtype.kind not in "iu" or sums.shape != shape or (sums < 0).any():
         raise ValueError(f"histogram must hold counts >= 0 of shape {shape}, got {sums.dtype} {sums.shape}")

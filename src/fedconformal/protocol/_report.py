@@ -155,7 +155,6 @@ def prepare(
         {label: values.size for label, values in parts.items()},
         site=site,
         policy=policy,
-        has_ledger=ledger is not None or dataset is not None,
     )
     return Prepared(plan, site, policy, parts, allowed, ledger, dataset, accept)
 

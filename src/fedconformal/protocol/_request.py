@@ -75,8 +75,8 @@ class Request:
         return cost if self.left is None else f"{cost} of the {exact_text(self.left)} that are left"
 
 
-def request_of(plan: Plan, sizes: Sizes, *, site: str, policy: SitePolicy, has_ledger: bool) -> Request:
-    """What a plan asks of a site of these sizes; refuses what the site's policy does not allow.
+def request_of(plan: Plan, sizes: Sizes, *, site: str, policy: SitePolicy) -> Request:
+    """What a plan that was admitted asks of a site of these sizes; refuses what its policy does not allow.
 
     Parameters
     ----------
@@ -88,8 +88,6 @@ def request_of(plan: Plan, sizes: Sizes, *, site: str, policy: SitePolicy, has_l
         The site's name.
     policy : SitePolicy
         What the site lets out.
-    has_ledger : bool
-        Whether a ledger or a data set was given to charge.
 
     Returns
     -------
@@ -101,10 +99,9 @@ def request_of(plan: Plan, sizes: Sizes, *, site: str, policy: SitePolicy, has_l
     PolicyError
         If the policy does not allow it.
     ValueError
-        If the plan has expired, or does not ask this site.
+        If the plan does not ask this site.
     """
     check_site_name(site)
-    admit(plan, policy=policy, has_ledger=has_ledger)
     held_back = tuple(label for label, n in sizes.items() if label is not None and n < policy.min_group)
     enough = {label: n for label, n in sizes.items() if label not in held_back}
     if not enough:

@@ -6,6 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fedconformal._validation import plain_array
+
 Scores = NDArray[np.floating[Any]]
 
 
@@ -22,7 +24,7 @@ def flat_numbers(scores: ArrayLike) -> Scores:
     array of float
         The same memory where it holds floats already.
     """
-    values = np.asarray(scores)
+    values = plain_array(scores)
     if values.dtype.kind in "iub":
         values = values.astype(np.float64)
     if values.dtype.kind != "f":

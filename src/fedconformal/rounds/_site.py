@@ -6,9 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from fedconformal import protocol
+from fedconformal._validation import plain_array
 from fedconformal.documents import Plan, SigningKey
 from fedconformal.privacy import Ledger, LedgerError
 from fedconformal.protocol import SitePolicy
@@ -127,10 +126,10 @@ def keep_inside(failure: Failure, log: logging.Logger) -> Failure:
 def _scores_and_groups(plan: Plan, computed: Any) -> tuple[Any, Any]:
     """The scores, and the group of each where the plan has groups."""
     if not plan.grouping.has_labels:
-        return np.asarray(computed), None
+        return plain_array(computed), None
     if not isinstance(computed, tuple) or len(computed) != 2:
         raise TypeError("for a plan with groups the scores must come as a pair (scores, labels)")
-    return np.asarray(computed[0]), computed[1]
+    return plain_array(computed[0]), computed[1]
 
 
 def _model(plan: Plan, model: str | None) -> dict[str, str]:
