@@ -117,6 +117,12 @@ def kinds() -> tuple[str, ...]:
     -------
     tuple of str
         For `schema`.
+
+    Examples
+    --------
+    >>> from fedconformal.documents import kinds
+    >>> kinds()[:3]
+    ('plan', 'report', 'calibration')
     """
     return tuple(_KINDS)
 
@@ -133,6 +139,12 @@ def schema(kind: str) -> dict[str, Any]:
     -------
     dict
         A schema in the 2020-12 dialect; fields that are not required have their default if left out.
+
+    Examples
+    --------
+    >>> from fedconformal.documents import schema
+    >>> schema("plan")["title"]
+    'Plan'
     """
     if kind not in _KINDS:
         raise ValueError(f"kind must be one of {', '.join(map(repr, _KINDS))}, got {kind!r}")

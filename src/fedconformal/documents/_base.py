@@ -86,6 +86,11 @@ def check_site_name(name: Any) -> None:
     ------
     ValueError
         In one line.
+
+    Examples
+    --------
+    >>> from fedconformal.documents import check_site_name
+    >>> check_site_name("St. Mary's")
     """
     try:
         _SITE_NAME.validate_python(name, strict=True)
@@ -336,6 +341,16 @@ def first_problem(error: ValidationError) -> str:
     -------
     str
         The field and the reason, and how many more there are.
+
+    Examples
+    --------
+    >>> from pydantic import ValidationError
+    >>> from fedconformal.documents import Refusal, first_problem
+    >>> try:
+    ...     Refusal(source="A")
+    ... except ValidationError as error:
+    ...     print(first_problem(error))
+    reason: Field required
     """
     problem = error.errors(include_url=False, include_context=False)[0]
     where = ".".join(map(str, problem["loc"])) or "content"

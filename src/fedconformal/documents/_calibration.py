@@ -151,6 +151,17 @@ class Calibration(AuthoredDocument):
 
     With groups of points ``threshold``, ``law``, ``missing`` and so on are dictionaries by label, and
     ``calibration["child"]`` is the calibration of one group.
+
+    Examples
+    --------
+    >>> import fedconformal as fc
+    >>> calibration = fc.conformalize({"A": range(40), "B": range(60)}, score="absolute")
+    >>> calibration
+    <Calibration: threshold 53 at level 0.9, 2 of 2 sites answered>
+    >>> calibration.predict_interval([100.0])
+    array([[ 47., 153.]])
+    >>> fc.Calibration.from_json(calibration.to_json()) == calibration
+    True
     """
 
     kind: ClassVar[str] = "calibration"

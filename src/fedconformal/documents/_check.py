@@ -14,7 +14,17 @@ LARGEST_CHECK = 10**7
 
 
 class Check(Document):
-    """One site's answer to a calibration: of n new cases, how many are covered at each level."""
+    """One site's answer to a calibration: of n new cases, how many are covered at each level.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fedconformal as fc
+    >>> scores = np.random.default_rng(0).random((2, 200))
+    >>> calibration = fc.conformalize({"A": scores[0]})
+    >>> fc.heterogeneity.answer(calibration, scores[1], site="A")
+    <Check: 188 of 200 new cases covered, site 'A'>
+    """
 
     kind: ClassVar[str] = "check"
     ceiling: ClassVar[Ceiling] = CHECK

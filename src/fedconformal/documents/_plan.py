@@ -66,6 +66,17 @@ class Plan(AuthoredDocument):
     and the same digest everywhere. With one confidence level ``local_ranks``, ``server_rank`` and ``law``
     are that level's; with several they are tuples, one entry per level. With groups of points they are
     dictionaries by label, and ``plan["child"]`` is the plan of one group.
+
+    Examples
+    --------
+    >>> import fedconformal as fc
+    >>> plan = fc.plan(n_sites=10, n_points=79)
+    >>> plan
+    <Plan: 10 sites, 79 points each, level 0.9, promise population, criterion stable>
+    >>> plan.local_ranks[0], plan.server_rank, round(plan.law.mean(), 4)
+    (71, 7, 0.9029)
+    >>> fc.Plan.from_json(plan.to_json()) == plan
+    True
     """
 
     kind: ClassVar[str] = "plan"

@@ -28,6 +28,12 @@ def signed_text(plan_digest: str, report_digest: str) -> str:
     -------
     str
         For `is_signature`.
+
+    Examples
+    --------
+    >>> from fedconformal.documents import signed_text
+    >>> signed_text("sha256:12", "sha256:34")
+    'sha256:12 sha256:34'
     """
     return f"{plan_digest} {report_digest}"
 
@@ -83,7 +89,17 @@ class ReportPart(Part):
 
 
 class Report(SignedDocument):
-    """One site's answer to a plan: a few numbers for each confidence level, and for each group."""
+    """One site's answer to a plan: a few numbers for each confidence level, and for each group.
+
+    Examples
+    --------
+    >>> import fedconformal as fc
+    >>> report = fc.report(fc.plan(n_sites=10, n_points=79), range(79), site="A")
+    >>> report
+    <Report: 1 number for 79 scores, site 'A'>
+    >>> report.value, report.ranks
+    (70.0, ((71,),))
+    """
 
     kind: ClassVar[str] = "report"
     ceiling: ClassVar[Ceiling] = REPORT

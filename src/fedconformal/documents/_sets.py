@@ -62,6 +62,14 @@ def prediction_sets(
     Returns
     -------
     array of shape (n, 2, n_levels) or (n, n_classes, n_levels)
+
+    Examples
+    --------
+    >>> import fedconformal as fc
+    >>> from fedconformal.documents import prediction_sets
+    >>> calibration = fc.conformalize({"A": range(40)}, score="absolute")
+    >>> prediction_sets(calibration, fc.scores.Absolute(), [100.0])[:, :, 0]
+    array([[ 64., 136.]])
     """
     _check_arguments(calibration, groups, site)
     if not calibration.plan.grouping.by_class:
@@ -86,6 +94,13 @@ def score_of(rule: ScoreRule | None, given: Score | None = None) -> Score:
     Returns
     -------
     Score
+
+    Examples
+    --------
+    >>> import fedconformal as fc
+    >>> from fedconformal.documents import score_of
+    >>> score_of(fc.plan(score="raps").score)
+    RAPS(penalty=0.01, k_reg=5, randomized=False)
     """
     if rule is None:
         if given is None:
@@ -116,6 +131,12 @@ def class_places(names: Sequence[Any], classes: Sequence[str]) -> Ints:
     ------
     ValueError
         If the names are not those of the classes.
+
+    Examples
+    --------
+    >>> from fedconformal.documents import class_places
+    >>> class_places(["p_sick", "p_well"], ["well", "sick"]).tolist()
+    [1, 0]
     """
     given = [label_text(name) for name in names]
     shared = (sum(map(len, given)) - sum(map(len, classes))) // max(len(classes), 1)

@@ -46,6 +46,12 @@ class DataSet:
     ------
     ValueError
         If there are fewer than 50 rows, or numbers that are not finite.
+
+    Examples
+    --------
+    >>> from fedconformal.experiments import poisson
+    >>> poisson(100, 200, 100).name
+    'synthetic'
     """
 
     name: str
@@ -140,6 +146,12 @@ def available(*, folder: Path | None = None) -> list[str]:
     -------
     list of str
         In the order of `DATA_SETS`.
+
+    Examples
+    --------
+    >>> from fedconformal.experiments import available
+    >>> isinstance(available(), list)
+    True
     """
     return [
         name
@@ -324,6 +336,12 @@ def poisson(n_train: int = 1000, n_calibration: int = 1000, n_test: int = 5000, 
     -------
     DataSet
         Called "synthetic".
+
+    Examples
+    --------
+    >>> from fedconformal.experiments import poisson
+    >>> poisson(100, 200, 100).X.shape
+    (400, 1)
     """
     n, source = n_train + n_calibration + n_test, np.random.default_rng(rng)
     x = source.uniform(1, 5, size=n)
@@ -351,6 +369,19 @@ def from_table(path: Path, target: str) -> DataSet:
     ------
     ValueError
         If there is no such column, no other one, or a cell is empty.
+
+    Examples
+    --------
+    >>> import os
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> from fedconformal.experiments import from_table
+    >>> lines = ["age,dose", *(f"{i},{i * i}" for i in range(50))]
+    >>> with TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "table.csv"
+    ...     _ = path.write_text(os.linesep.join(lines))
+    ...     print(from_table(path, "dose").X.shape)
+    (50, 1)
     """
     frame: Any = read_table(path)
     if target not in frame.columns:

@@ -171,6 +171,16 @@ def compare_sites(
     ------
     ValueError
         If the plan is private, has groups and none was chosen, or there is too little to compare.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fedconformal as fc
+    >>> plan = fc.plan(n_points={"A": 100, "B": 100, "C": 100})
+    >>> rng = np.random.default_rng(0)
+    >>> reports = [fc.report(plan, rng.exponential(size=100), site=site) for site in "ABC"]
+    >>> [site.site for site in fc.heterogeneity.compare_sites(plan, reports, reference="exponential").odd]
+    []
     """
     alarm = float(_validation.fraction("false_alarm", false_alarm))
     if plan.privacy is not None:

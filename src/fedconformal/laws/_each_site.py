@@ -25,6 +25,13 @@ class EachSiteLaw(CoverageLaw):
         Size and rank of the sites.
     laws : sequence of CoverageLaw, optional
         Bounds on the coverage of the sites' own reports, where these are not scores of that rank.
+
+    Examples
+    --------
+    >>> from fedconformal.laws import EachSiteLaw
+    >>> law = EachSiteLaw([(100, 92), (40, 38)])
+    >>> round(law.mean(), 4)
+    0.9109
     """
 
     def __init__(self, kinds: Iterable[tuple[int, int]], laws: Sequence[CoverageLaw] | None = None) -> None:

@@ -30,6 +30,13 @@ class IntervalDisplay:
     ----------
     ax_ : Axes
         The axes that were drawn on last.
+
+    Examples
+    --------
+    >>> import fedconformal as fc
+    >>> display = fc.plots.IntervalDisplay.from_predictions([1.0, 2.0], [[0.0, 2.0], [1.0, 3.0]])
+    >>> display.intervals.shape
+    (2, 2)
     """
 
     prediction: Floats

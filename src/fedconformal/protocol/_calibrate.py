@@ -212,6 +212,14 @@ def calibrate_histogram(plan: Plan, histogram: ArrayLike) -> Calibration:
     -------
     Calibration
         Thresholds, and how many sites answered.
+
+    Examples
+    --------
+    >>> import fedconformal as fc
+    >>> privacy = fc.Privacy(8.0, fc.Bins.uniform(0, 1, 10), one_hot=True)
+    >>> plan = fc.plan(n_sites=5, n_points=100, privacy=privacy)
+    >>> fc.calibrate_histogram(plan, [0, 0, 0, 0, 0, 0, 0, 0, 1, 4]).n_answers
+    5
     """
     if plan.bins is None or plan.is_grouped or plan.blocks is None:
         raise ValueError("a histogram goes with a private plan without groups")

@@ -36,6 +36,13 @@ class Request:
         Whether the ledger holds this answer already: it is then given again, at no cost.
     is_drawn : bool
         Whether the scores that leave are drawn at random, rather than chosen by their ranks.
+
+    Examples
+    --------
+    >>> import fedconformal as fc
+    >>> plan = fc.plan(n_sites=5, n_points=40, numbers=3)
+    >>> fc.protocol.prepare(plan, range(40), site="A").request.numbers
+    3
     """
 
     sizes: Sizes
@@ -140,6 +147,11 @@ def admit(plan: Plan, *, policy: SitePolicy, has_ledger: bool) -> None:
         If the policy does not allow it.
     ValueError
         If the plan is only a part of one, has expired, or carries a signature that is none.
+
+    Examples
+    --------
+    >>> import fedconformal as fc
+    >>> fc.protocol.admit(fc.plan(n_sites=3, n_points=40), policy=fc.SitePolicy(), has_ledger=False)
     """
     check_whole(plan)
     if plan.has_expired():

@@ -23,6 +23,12 @@ def flat_numbers(scores: ArrayLike) -> Scores:
     -------
     array of float
         The same memory where it holds floats already.
+
+    Examples
+    --------
+    >>> from fedconformal.protocol import flat_numbers
+    >>> flat_numbers([1, 2, float("nan")])
+    array([ 1.,  2., nan])
     """
     values = plain_array(scores)
     if values.dtype.kind in "iub":
@@ -46,6 +52,12 @@ def flat_scores(scores: ArrayLike) -> Scores:
     -------
     array of float
         Scores that can be ranked.
+
+    Examples
+    --------
+    >>> from fedconformal.protocol import flat_scores
+    >>> flat_scores([1, 2, float("inf")])
+    array([ 1.,  2., inf])
     """
     values = flat_numbers(scores)
     # A sum is NaN or -inf if anything in it is; looking closer is only needed then.

@@ -29,6 +29,12 @@ class Site:
         For private plans, the site's account and what its data are called in it.
     policy : SitePolicy, optional
         What the site lets out, whatever the plan asks for.
+
+    Examples
+    --------
+    >>> import fedconformal as fc
+    >>> fc.rounds.Site("north").name
+    'north'
     """
 
     name: str
@@ -69,6 +75,16 @@ def answer(
     -------
     str or Failure
         The report for `unpack_report`; or the fixed code that leaves instead, if anything went wrong.
+
+    Examples
+    --------
+    >>> import logging
+    >>> import fedconformal as fc
+    >>> packed = fc.rounds.pack_plan(fc.plan(n_sites=3, n_points=40))
+    >>> site, log = fc.rounds.Site("north"), logging.getLogger("north")
+    >>> text = fc.rounds.answer(packed, lambda plan: range(40), lambda plan: site, log=log)
+    >>> fc.rounds.unpack_report(text).site
+    'north'
     """
     stage = Failure.PLAN
     try:

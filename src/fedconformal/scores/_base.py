@@ -42,6 +42,12 @@ class Score(ABC):
     --------
     IntervalScore : for outcomes that are numbers.
     LabelScore : for outcomes that are classes.
+
+    Examples
+    --------
+    >>> from fedconformal.scores import Absolute
+    >>> Absolute().score([1.0, 2.0], [1.5, 4.0])
+    array([0.5, 2. ])
     """
 
     @property

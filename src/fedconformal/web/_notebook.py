@@ -18,6 +18,7 @@ _STYLE = """
 .fedconformal-view .value { font-weight: bold; margin-left: 0.5rem; overflow-wrap: anywhere; }
 .fedconformal-view .kicker { font-size: 0.8rem; opacity: 0.8; }
 .fedconformal-view .scroll { overflow-x: auto; }
+.fedconformal-view td, .fedconformal-view th { padding: 0 0.9rem 0.2rem 0; text-align: left; }
 .fedconformal-view .visually-hidden { position: absolute; width: 1px; height: 1px; overflow: hidden; }
 """
 _MOST_GROUPS = 50
@@ -57,7 +58,8 @@ def _plan(plan: Plan) -> Iterator[Markup]:
     """Whom the plan asks for what, what that gives, and what stands in the way."""
     yield tag("p", "Plan", class_="kicker")
     plans = list(plan.by_label.values())[:_MOST_GROUPS] if plan.is_grouped else [plan]
-    for sentence in dict.fromkeys(each for alone in plans for each in _promises(alone)):
+    where = " in each group" if plan.is_grouped else ""
+    for sentence in dict.fromkeys(each for alone in plans for each in _promises(alone, where)):
         yield tag("h1", sentence)
     headers = ["group"] * plan.is_grouped + ["level", "sites", "votes needed", "mean coverage"]
     yield table(headers, _rows(plan), numbers=headers[-1:], caption="what is planned for each level")
@@ -68,11 +70,13 @@ def _plan(plan: Plan) -> Iterator[Markup]:
     yield tag("p", "Digest ", tag("code", plan.digest))
 
 
-def _promises(plan: Plan) -> Iterator[str]:
+def _promises(plan: Plan, where: str) -> Iterator[str]:
     promise, criterion = plan.promise_object(), plan.criterion_object()
     for level in plan.levels:
         if level.advice is None:
-            yield promise.sentence(criterion, level.confidence_level, plan.delta)
+            said = promise.sentence(criterion, level.confidence_level, plan.delta, where)
+            is_conditional = promise.pools and promise.condition
+            yield f"{said.removesuffix('.')}, {promise.condition}." if is_conditional else said
         else:
             yield f"At {percent(level.confidence_level)} no finite threshold keeps the promise."
 
