@@ -63,7 +63,7 @@ ROWS = {
     "selection": 4,
     "sets": 3,
     "arrays": 2,
-    "start": 1,
+    "start": 2,
 }
 ROWS |= {"slopes": 2, "private": 5, "planner": 7}
 

@@ -44,7 +44,8 @@ def verify(
 
 def _given(files: list[Path] | None) -> "list[Report] | None":
     """The reports that an auditor has, if any; one that cannot be read is an error."""
-    from fedconformal.cli._files import expand, read_reports
+    from fedconformal.cli._files import expand
+    from fedconformal.rounds import read_reports
 
     if not files:
         return None

@@ -18,7 +18,7 @@ from fedconformal.documents._calibration import (
     Refusal,
     Threshold,
 )
-from fedconformal.documents._ceilings import LARGEST_N, MOST_LEVELS, MOST_SITES, Ceiling
+from fedconformal.documents._ceilings import LARGEST_N, MOST_LEVELS, MOST_SITES, Ceiling, check_work
 from fedconformal.documents._check import Check
 from fedconformal.documents._grouping import KINDS as GROUPED_BY
 from fedconformal.documents._grouping import Grouping, Merged, pair_label
@@ -38,7 +38,6 @@ from fedconformal.documents._plan_parts import (
 from fedconformal.documents._report import Report, ReportPart, Sent, signed_text
 from fedconformal.documents._rounds import expiry_text, random_round
 from fedconformal.documents._sets import class_places, labels_in, prediction_sets, score_of
-from fedconformal.documents._showing import show_with
 from fedconformal.documents._signing import (
     PublicKey,
     SigningKey,
@@ -86,6 +85,7 @@ __all__ = [
     "UnknownGroupWarning",
     "check_public_key",
     "check_site_name",
+    "check_work",
     "class_places",
     "expiry_text",
     "first_problem",
@@ -101,7 +101,6 @@ __all__ = [
     "random_round",
     "schema",
     "score_of",
-    "show_with",
     "signed_text",
     "unique_labels",
     "weights_of",

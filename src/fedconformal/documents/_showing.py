@@ -1,32 +1,12 @@
 """How documents show themselves where somebody looks at them: on a line, in a notebook, after a tab."""
 
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Iterable
 
 from pydantic import BaseModel
 
-View = Callable[[Any], str | None]
-"""HTML of a document, or None where there is nothing to show."""
+from fedconformal._notebooks import view_of
 
 _OTHERS = frozenset(name for name in dir(BaseModel) if not name.startswith("_"))
-_views: list[View] = []
-
-
-def show_with(view: View) -> None:
-    """Say how notebooks show documents; documents themselves know of no pages.
-
-    Parameters
-    ----------
-    view : callable
-        Takes a document and returns HTML, or None.
-
-    Examples
-    --------
-    >>> import fedconformal as fc
-    >>> fc.plan(n_sites=3, n_points=40)._repr_html_()[:4]
-    '<div'
-    """
-    _views[:] = [view]
 
 
 class Shown:
@@ -46,7 +26,7 @@ class Shown:
 
     def _repr_html_(self) -> str | None:
         """What notebooks show."""
-        return _views[0](self) if _views else None
+        return view_of(self)
 
     def __dir__(self) -> Iterable[str]:
         """Without the names of the library that reads and writes JSON."""
