@@ -24,6 +24,13 @@ def assumptions_of(plan: Plan, n_missing: int) -> tuple[str, ...]:
     -------
     tuple of str
         In the order in which they are read.
+
+    Examples
+    --------
+    >>> import fedconformal as fc
+    >>> from fedconformal.protocol import assumptions_of
+    >>> assumptions_of(fc.plan(n_sites=3, n_points=40), n_missing=0)[0]
+    'alike'
     """
     applies = {
         **{PROMISES[part.promise].assumption: True for part in plan.parts},
@@ -64,6 +71,13 @@ def assumption_sentences(calibration: Calibration, bearing: Bearing | None = Non
     -------
     tuple of str
         A sentence, or a few, for each code.
+
+    Examples
+    --------
+    >>> import fedconformal as fc
+    >>> from fedconformal.protocol import assumption_sentences
+    >>> assumption_sentences(fc.conformalize({"A": range(40)}))[1]
+    'With ties among scores the coverage can only be larger than stated.'
     """
     return tuple(
         _sentence(code, calibration)

@@ -5,8 +5,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any, Literal, TypeVar
 
+import numpy as np
 from pydantic import ValidationError
 
 from fedconformal import _validation, scores
@@ -38,6 +40,7 @@ from fedconformal.planning import (
     Private,
     Promise,
     Sending,
+    Sites,
     usual_spacing,
 )
 from fedconformal.privacy import ANALYSES, Privacy
@@ -50,6 +53,7 @@ from fedconformal.protocol._policy import SitePolicy
 T = TypeVar("T")
 
 _SEARCHED, _PAPER = "common", "paper"
+_REMEMBERED = 1000  # different sizes up to which a choice is remembered
 _SMALLEST_DELTA, _SMALLEST_DELTA_IF_FAULTY = Fraction("1e-300"), Fraction("1e-6")
 
 
@@ -356,7 +360,25 @@ def _design(
         sending = Private(privacy.release(len(wishes.levels)), len(wishes.levels))
     if asked.is_open:
         return promise.open_design(goal, sending, share, asked.n_sites)
-    return promise.choose(asked.by_size, goal, sending, share)
+    sites = asked.by_size
+    if privacy is not None or sites.n_points.size > _REMEMBERED:
+        return promise.choose(sites, goal, sending, share)
+    kinds = tuple(sites.n_points.tolist()), tuple(sites.counts.tolist()), sites.shares
+    return _chosen(promise, *kinds, goal, sending, share)
+
+
+@lru_cache(maxsize=64)
+def _chosen(
+    promise: Promise,
+    sizes: tuple[int, ...],
+    counts: tuple[int, ...],
+    shares: tuple[Fraction, ...] | None,
+    goal: Goal,
+    sending: Sending,
+    share: Fraction | None,
+) -> Design:
+    """What a promise chooses, remembered: simulations and cross-validation ask for the same sizes again."""
+    return promise.choose(Sites(np.array(sizes), np.array(counts), shares), goal, sending, share)
 
 
 def _level(design: Design, numbers: int) -> Level:
@@ -508,7 +530,10 @@ def _score(score: Any) -> ScoreRule | None:
         fields = {"name": score} if isinstance(score, str) else dict(score)
         made = scores.from_name(fields.pop("name", None), **fields)
     else:
-        raise TypeError(f"score must be a name, a mapping with a name, or a Score, got {score!r}")
+        raise TypeError(
+            f"score must be a name, a mapping with a name, or a Score, got {score!r}"
+            f"{scores.what_lacks(score)}"
+        )
     return _checked("score", lambda: ScoreRule(name=made.name, parameters=made.parameters()))
 
 

@@ -6,9 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from fedconformal import protocol
+from fedconformal._validation import plain_array
 from fedconformal.documents import Plan, SigningKey
 from fedconformal.privacy import Ledger, LedgerError
 from fedconformal.protocol import SitePolicy
@@ -30,6 +29,12 @@ class Site:
         For private plans, the site's account and what its data are called in it.
     policy : SitePolicy, optional
         What the site lets out, whatever the plan asks for.
+
+    Examples
+    --------
+    >>> import fedconformal as fc
+    >>> fc.rounds.Site("north").name
+    'north'
     """
 
     name: str
@@ -71,6 +76,16 @@ def answer(
     -------
     str or Failure
         The report for `unpack_report`; or the fixed code that leaves instead, if anything went wrong.
+
+    Examples
+    --------
+    >>> import logging
+    >>> import fedconformal as fc
+    >>> packed = fc.rounds.pack_plan(fc.plan(n_sites=3, n_points=40))
+    >>> site, log = fc.rounds.Site("north"), logging.getLogger("north")
+    >>> text = fc.rounds.answer(packed, lambda plan: range(40), lambda plan: site, log=log)
+    >>> fc.rounds.unpack_report(text).site
+    'north'
     """
     stage = Failure.PLAN
     try:
@@ -127,7 +142,7 @@ def keep_inside(failure: Failure, log: logging.Logger) -> Failure:
 
 def _scores_and_groups(plan: Plan, computed: Any) -> tuple[Any, Any]:
     """The scores, and the group of each where the plan has groups; else labels are left where they are."""
-    paired = isinstance(computed, tuple) and len(computed) == 2 and np.ndim(computed[0]) > 0
+    paired = isinstance(computed, tuple) and len(computed) == 2 and plain_array(computed[0]).ndim > 0
     scores, labels = computed if paired else (computed, None)
     if not plan.grouping.has_labels:
         return scores, None

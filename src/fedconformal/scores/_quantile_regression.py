@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedconformal._typing import Floats
+from fedconformal._validation import plain_array
 from fedconformal.scores._arrays import as_outcomes
 from fedconformal.scores._interval import IntervalScore, outward, with_unit
 
@@ -75,7 +76,7 @@ class QuantileRegression(IntervalScore):
 
     def points(self, prediction: ArrayLike) -> Floats:
         """Return the middle of the two quantiles, shape (n,); see `IntervalScore.points`."""
-        return np.asarray(np.mean(np.asarray(prediction), axis=1))
+        return np.asarray(np.mean(plain_array(prediction), axis=1))
 
     def column_help(self) -> str:
         """Return which prediction columns it needs, in words; see `Score.column_help`."""
