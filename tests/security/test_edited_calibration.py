@@ -18,7 +18,7 @@ from fedconformal.audit import verify
 from fedconformal.cli import main
 from fedconformal.documents import Received, Refusal
 
-SIZES = {"A": 40, "B": 60, "C": 25, "D": 90, "E": 60}
+SIZES = {"A": 14, "B": 20, "C": 9, "D": 30, "E": 20}
 KEYS = {site: fc.SigningKey.new() for site in SIZES}
 PUBLIC = {site: key.public_key for site, key in KEYS.items()}
 COORDINATOR = fc.SigningKey.new()
@@ -30,11 +30,17 @@ NEEDS_REPORTS = {
 }
 """Edits that only the sites' reports show."""
 
+NEEDS_REPORTS_IF_OPEN = NEEDS_REPORTS | {"parts.*.answers.*.n"}
+"""The same where the plan does not say how many scores a site has: another size may have the same ranks."""
+
 NEEDS_SIGNATURE = {
     "refused",  # a file that could not be read is not at hand, and a reason is in words
     "parts.*.refused",
 }
 """Edits that nothing shows but the coordinator's signature."""
+
+
+FORGED = "the calibration is signed with the key that it names"
 
 
 def failed(findings):
@@ -190,6 +196,7 @@ def matches(path, patterns):
 def test_every_edit_is_noticed(case):
     calibration, reports = case
     honest = COORDINATOR.sign(calibration)
+    needs_reports = NEEDS_REPORTS_IF_OPEN if calibration.plan.parts[0].blocks is None else NEEDS_REPORTS
     tried = 0
     for path, content in edits(calibration.content()):
         edited = read(content)
@@ -197,11 +204,12 @@ def test_every_edit_is_noticed(case):
             continue  # it is no calibration at all, or the same one
         tried += 1
         pretended = edited.model_copy(update={"signature": honest.signature, "signer": honest.signer})
-        assert failed(verify(pretended)), path
+        found = failed(verify(pretended))
+        assert FORGED in found, path
         if matches(path, NEEDS_SIGNATURE):
             continue
-        alone = failed(verify(edited))
-        if not matches(path, NEEDS_REPORTS):
+        alone = [claim for claim in found if claim != FORGED]  # a signature changes no other finding
+        if not matches(path, needs_reports):
             assert alone, (path, content)
         elif reports is not None:
             assert failed(verify(edited, reports)), (path, content)
@@ -296,7 +304,7 @@ class TestSignatures:
         assert page.count(COORDINATOR.public_key) >= 2
         assert fc.web.certificate(calibration).count("<td>not signed</td>") == 2
         broken = changed(whole, signer=stranger.public_key)
-        assert failed(verify(broken)) == ["the calibration is signed with the key that it names"]
+        assert failed(verify(broken)) == [FORGED]
         of_plan = changed(calibration, plan=signed_plan.model_copy(update={"signer": stranger.public_key}))
         assert failed(verify(of_plan)) == ["the plan is signed with the key that it names"]
 
@@ -442,6 +450,28 @@ class TestThresholds:
         advice = fc.documents.Advice(n_points=500)
         edited = with_level(calibration, server_rank=total + 1, threshold=np.inf, advice=advice)
         assert failed(verify(edited)) != []
+
+
+class TestBounds:
+    """Where bins are said to be bounded, their last edge is a threshold: an unbounded score must not be."""
+
+    @pytest.mark.parametrize(("score", "edge"), [("absolute", 1.0), ("lac", 0.9)])
+    def test_a_score_that_goes_beyond_its_bins_is_not_read(self, score, edge):
+        bins = fc.Bins.uniform(0, edge, 20)
+        plan = fc.plan(n_sites=5, n_points=200, privacy=fc.Privacy(epsilon=8.0, bins=bins), score=score)
+        content = plan.content()
+        content["privacy"]["bounded"] = True
+        with pytest.raises(ValidationError, match="bounded bins must hold every score"):
+            fc.Plan.model_validate_json(json.dumps(content))
+
+    def test_a_bound_that_nobody_knows_is_an_assumption(self):
+        bounded = fc.Bins.uniform(0, 1, 20, bounded=True)
+        plan = fc.plan(n_sites=5, n_points=200, privacy=fc.Privacy(epsilon=8.0, bins=bounded))
+        calibration = fc.calibrate_histogram(plan, 5 * np.eye(20, dtype=int)[19])
+        assert calibration.threshold == 1.0
+        assert "No score can be above the last edge of the bins, 1." in fc.web.certificate(calibration)
+        without = tuple(code for code in calibration.assumptions if code != "bounded")
+        assert failed(verify(changed(calibration, assumptions=without))) == [ASSUMED]
 
 
 class TestRounds:

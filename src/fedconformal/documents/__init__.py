@@ -33,6 +33,7 @@ from fedconformal.documents._plan_parts import (
     PrivacyRule,
     ScoreRule,
     SiteKey,
+    check_size,
     fraction_text,
 )
 from fedconformal.documents._report import Report, ReportPart, Sent, signed_text
@@ -85,6 +86,7 @@ __all__ = [
     "UnknownGroupWarning",
     "check_public_key",
     "check_site_name",
+    "check_size",
     "class_places",
     "expiry_text",
     "first_problem",

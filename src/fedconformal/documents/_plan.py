@@ -10,14 +10,7 @@ from pydantic import Field, model_validator
 
 from fedconformal._text import quoted
 from fedconformal.documents._base import Digest
-from fedconformal.documents._ceilings import (
-    MOST_CLASSES,
-    MOST_DRAWS,
-    MOST_GROUPS,
-    MOST_LEVELS_OF_GROUPS,
-    PLAN,
-    Ceiling,
-)
+from fedconformal.documents._ceilings import MOST_CLASSES, MOST_GROUPS, PLAN, Ceiling
 from fedconformal.documents._grouping import KINDS, Grouping, Made, Merged, check_grouping
 from fedconformal.documents._labels import Label, check_labels
 from fedconformal.documents._names import check_looks
@@ -28,6 +21,7 @@ from fedconformal.documents._plan_parts import (
     PrivacyRule,
     ScoreRule,
     SiteKey,
+    check_size,
 )
 from fedconformal.documents._problems import (
     problem_sentences,
@@ -105,7 +99,9 @@ class Plan(AuthoredDocument):
     def _consistent(self) -> Self:
         check_labels([part.label for part in self.parts])
         check_looks({name for part in self.parts for name in part.site_names or ()})
-        self._check_size()
+        check_size(sum(len(part.levels) for part in self.parts), self.privacy)
+        if self.privacy is not None:
+            self.privacy.check_score(self.score)
         self._check_grouping()
         if self.is_grouped:
             self._check_groups()
@@ -147,18 +143,6 @@ class Plan(AuthoredDocument):
             raise ValueError("max_faulty must be 0 while anybody may answer: name the sites, or count them")
         if self.privacy is not None and self.privacy.one_hot:
             raise ValueError("max_faulty must be 0 with one-hot sums, where one site could cast every vote")
-
-    def _check_size(self) -> None:
-        """A private answer weighs every bin for each level and group, while it holds the ledger's lock."""
-        levels = sum(len(part.levels) for part in self.parts)
-        if levels > MOST_LEVELS_OF_GROUPS:
-            raise ValueError(f"levels times groups must be at most {MOST_LEVELS_OF_GROUPS:,}, got {levels:,}")
-        draws = levels * (0 if self.privacy is None else len(self.privacy.edges))
-        if draws > MOST_DRAWS:
-            raise ValueError(
-                f"bins times levels times groups must be at most {MOST_DRAWS:,} where reports are private, "
-                f"got {draws:,}"
-            )
 
     def _check_grouping(self) -> None:
         if self.classes is not None and len(set(self.classes)) < len(self.classes):

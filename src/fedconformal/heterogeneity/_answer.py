@@ -19,7 +19,7 @@ from fedconformal.documents import Calibration, Check, first_problem
 from fedconformal.heterogeneity._coverage import count_covered
 from fedconformal.heterogeneity._documents import refuse_groups
 from fedconformal.privacy import Ledger, exact_text, fingerprint, prepare_count
-from fedconformal.protocol import PolicyError, SitePolicy, flat_numbers, flat_scores
+from fedconformal.protocol import PolicyError, SitePolicy, flat_scores, private_numbers
 
 
 def answer(
@@ -229,7 +229,7 @@ def fill_missing(scores: ArrayLike) -> Floats:
     array of float
         NaN has become +inf, and -inf the smallest float.
     """
-    return np.nan_to_num(flat_numbers(scores).astype(np.float64), nan=np.inf, posinf=np.inf)
+    return np.nan_to_num(private_numbers(scores).astype(np.float64), nan=np.inf, posinf=np.inf)
 
 
 def epsilon_per_level(calibration: Calibration, epsilon: float) -> Fraction:

@@ -9,7 +9,7 @@ from fedconformal.protocol._plan import InfeasibleWarning, plan
 from fedconformal.protocol._policy import PolicyError, SitePolicy
 from fedconformal.protocol._report import Prepared, prepare, private_bins, report
 from fedconformal.protocol._request import Request, admit
-from fedconformal.protocol._scores import flat_numbers, flat_scores
+from fedconformal.protocol._scores import flat_numbers, flat_scores, private_numbers
 
 __all__ = [
     "InfeasibleWarning",
@@ -31,6 +31,7 @@ __all__ = [
     "plan",
     "prepare",
     "private_bins",
+    "private_numbers",
     "report",
     "signature_problem",
     "take_in",
