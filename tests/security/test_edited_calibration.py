@@ -124,6 +124,68 @@ def endless():
     return fc.calibrate(plan, reports), reports
 
 
+class Free:
+    """A ledger that charges nothing."""
+
+    def answer(self, dataset, *, sample, **_):
+        return sample()
+
+
+def of_a_mixture():
+    plan = fc.plan(n_points=SIZES, promise="mixture", confidence_level=0.6)
+    reports = federation(plan, SIZES)[1:]
+    return fc.calibrate(plan, reports), reports
+
+
+def drawn_cases():
+    plan = fc.plan(n_sites=6, promise="new-site", confidence_level=0.6, numbers=2)
+    reports = federation(plan, SIZES)
+    return fc.calibrate(plan, reports), reports
+
+
+def new_sites_one_by_one():
+    sizes = dict.fromkeys("ABCDEFGHIJ", 30)
+    wishes = {"promise": "new-site", "criterion": "conditional", "delta": 0.3, "confidence_level": 0.6}
+    plan = fc.plan(n_points=sizes, **wishes)
+    reports = federation(plan, sizes)
+    return fc.calibrate(plan, reports), reports
+
+
+def by_class():
+    counts = {"0": {"A": 20, "B": 20}, "1": {"A": 20, "B": 20}, "2": {"A": 6, "B": 4}}
+    plan = fc.plan(groups=counts, group_by="class", score="lac", merge_rare=15, confidence_level=0.6)
+    rng, reports = np.random.default_rng(0), []
+    for site in "AB":
+        labels = [label for label, sizes in counts.items() for _ in range(sizes[site])]
+        reports.append(fc.report(plan, rng.random(len(labels)), site=site, groups=labels))
+    return fc.calibrate(plan, reports), reports
+
+
+def private_and_signed():
+    privacy = fc.Privacy(epsilon=10.0, bins=fc.Bins.uniform(0, 1, 8, bounded=True))
+    keys = {site: PUBLIC[site] for site in "ABC"}
+    plan = fc.plan(n_points=dict.fromkeys("ABC", 60), privacy=privacy, keys=keys, confidence_level=0.6)
+    scores = np.random.default_rng(0).random((3, 60))
+    reports = [
+        fc.report(plan, own, site=site, ledger=Free(), dataset="D", key=KEYS[site])
+        for site, own in zip("ABC", scores, strict=True)
+    ]
+    return fc.calibrate(plan, reports), reports
+
+
+def private_groups():
+    privacy = fc.Privacy(epsilon=20.0, bins=fc.Bins.uniform(0, 1, 8))
+    plan = fc.plan(
+        groups={label: {"A": 60, "B": 60} for label in "ab"}, privacy=privacy, confidence_level=0.6
+    )
+    labels, scores = np.repeat(["a", "b"], 60), np.random.default_rng(0).random((2, 120))
+    reports = [
+        fc.report(plan, own, site=site, groups=labels, ledger=Free(), dataset="D")
+        for site, own in zip("AB", scores, strict=True)
+    ]
+    return fc.calibrate(plan, reports), reports
+
+
 HONEST = (
     one_missing,
     all_there,
@@ -134,6 +196,12 @@ HONEST = (
     with_groups,
     summed,
     endless,
+    of_a_mixture,
+    drawn_cases,
+    new_sites_one_by_one,
+    by_class,
+    private_and_signed,
+    private_groups,
 )
 
 
