@@ -53,7 +53,7 @@ def calibrate(
 def _from_reports(plan: "Plan", paths: list[Path], *, skip_refused: bool) -> "Calibration":
     """What cannot be read is refused like any other."""
     from fedconformal import protocol
-    from fedconformal.cli._files import read_reports
+    from fedconformal.rounds import read_reports
 
     sent, unreadable = read_reports(paths)
     on_refused: Any = "skip" if skip_refused else "raise"

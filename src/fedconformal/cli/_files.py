@@ -9,10 +9,7 @@ from fedconformal.cli._show import say
 from fedconformal.documents import (
     Calibration,
     Document,
-    DocumentError,
     Plan,
-    Refusal,
-    Report,
     SigningKey,
 )
 
@@ -63,15 +60,3 @@ def expand(files: Iterable[Path]) -> list[Path]:
 def report_files(files: Sequence[Path], plan_file: Path) -> list[Path]:
     """The files, without the plan where it lies in the same directory."""
     return [path for path in expand(files) if path in files or path.resolve() != plan_file.resolve()]
-
-
-def read_reports(paths: Iterable[Path]) -> tuple[list[Report], list[Refusal]]:
-    """Reports, and a refusal for every file that is none."""
-    reports, unreadable = [], []
-    for path in paths:
-        try:
-            reports.append(Report.read(path))
-        except DocumentError as error:
-            reason = str(error).removeprefix(f"{path}: ")
-            unreadable.append(Refusal(source=str(path), reason=reason))
-    return reports, unreadable

@@ -29,7 +29,7 @@ def verify(
 ) -> None:
     """Recompute the claim of a calibration by an independent path."""
     from fedconformal import audit
-    from fedconformal.documents import Calibration
+    from fedconformal.documents import Calibration, everything_sentences
 
     claimed, given = Calibration.read(calibration), _given(reports)
     with working("recounting"):
@@ -39,12 +39,15 @@ def verify(
         print_json({"verified": verified, "findings": [finding.as_dict() for finding in findings]})
     else:
         _show(findings, can_do_more=given is None and bool(claimed.reports))
+        for sentence in everything_sentences(claimed):
+            print(sentence)
     raise typer.Exit(0 if verified else 1)
 
 
 def _given(files: list[Path] | None) -> "list[Report] | None":
     """The reports that an auditor has, if any; one that cannot be read is an error."""
-    from fedconformal.cli._files import expand, read_reports
+    from fedconformal.cli._files import expand
+    from fedconformal.rounds import read_reports
 
     if not files:
         return None

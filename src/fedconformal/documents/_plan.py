@@ -10,7 +10,13 @@ from pydantic import Field, model_validator
 
 from fedconformal._text import quoted
 from fedconformal.documents._base import Digest
-from fedconformal.documents._ceilings import MOST_CLASSES, MOST_GROUPS, PLAN, Ceiling
+from fedconformal.documents._ceilings import (
+    MOST_CLASSES,
+    MOST_GROUPS,
+    PLAN,
+    Ceiling,
+    check_work,
+)
 from fedconformal.documents._grouping import KINDS, Grouping, Made, Merged, check_grouping
 from fedconformal.documents._labels import Label, check_labels
 from fedconformal.documents._names import check_looks
@@ -21,7 +27,6 @@ from fedconformal.documents._plan_parts import (
     PrivacyRule,
     ScoreRule,
     SiteKey,
-    check_size,
 )
 from fedconformal.documents._problems import (
     problem_sentences,
@@ -29,6 +34,7 @@ from fedconformal.documents._problems import (
     silence_sentence,
     size_sentences,
     unasked_sentences,
+    whole_sentences,
 )
 from fedconformal.documents._rounds import Expiry, RoundId, is_random, moment
 from fedconformal.documents._signing import AuthoredDocument
@@ -51,6 +57,7 @@ from fedconformal.planning import (
 )
 from fedconformal.planning import Advice as PlannedAdvice
 from fedconformal.privacy import ANALYSES, MECHANISMS, Bins, PrivateRelease
+from fedconformal.scores import SCORES, LabelScore, from_name
 
 
 class Plan(AuthoredDocument):
@@ -99,7 +106,10 @@ class Plan(AuthoredDocument):
     def _consistent(self) -> Self:
         check_labels([part.label for part in self.parts])
         check_looks({name for part in self.parts for name in part.site_names or ()})
-        check_size(sum(len(part.levels) for part in self.parts), self.privacy)
+        check_work(
+            sum(len(part.levels) for part in self.parts),
+            0 if self.privacy is None else len(self.privacy.edges),
+        )
         if self.privacy is not None:
             self.privacy.check_score(self.score)
         self._check_grouping()
@@ -507,10 +517,25 @@ class Plan(AuthoredDocument):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a reader should know: problems, and sites too small for their rank."""
-        told = (*self.problems, *self._sentences(lambda part, _: size_sentences(part)))
-        told = (*told, *rare_sentences(self.grouping, feasible=self.feasible))
-        return (*told, *self._sentences(lambda part, _: unasked_sentences(part)), *self._silence_notes())
+        """What a reader should know: problems, sites that are too small, and what silence would do."""
+        told = (*self._said(size_sentences), *self._said(whole_sentences))
+        rare = rare_sentences(self.grouping, feasible=self.feasible)
+        return (
+            *self.problems,
+            *told,
+            *rare,
+            *self._said(unasked_sentences),
+            *self._silence_notes(),
+            *self._score_notes(),
+        )
+
+    def _score_notes(self) -> tuple[str, ...]:
+        """What to know of the score for so many classes, where both are fixed."""
+        if self.score is None or self.classes is None or self.score.name not in SCORES:
+            return ()
+        rule = from_name(self.score.name, **self.score.parameters)
+        said = rule.caution(len(self.classes)) if isinstance(rule, LabelScore) else ""
+        return (said,) if said else ()
 
     def _labelled(self) -> list[tuple[str | None, "Plan"]]:
         """The plan of each group with its label; this very plan where there are none."""
@@ -524,6 +549,9 @@ class Plan(AuthoredDocument):
             for level, design in zip(plan.levels, plan.designs, strict=True)
             if not design.is_open and design.is_finite and design.n_sites > 1 and not design.survives()
         )
+
+    def _said(self, say: Callable[[PlanPart], Iterable[str]]) -> tuple[str, ...]:
+        return self._sentences(lambda part, _: say(part))
 
     def _sentences(self, say: Callable[[PlanPart, PrivacyRule | None], Iterable[str]]) -> tuple[str, ...]:
         split = ", with its part of epsilon" if self.privacy is not None else ""

@@ -13,11 +13,9 @@ from fedconformal.documents._base import Part, SiteName, printable
 from fedconformal.documents._ceilings import (
     LARGEST_ADVICE,
     LARGEST_N,
-    MOST_DRAWS,
     MOST_EDGES,
     MOST_FIELDS,
     MOST_LEVELS,
-    MOST_LEVELS_OF_GROUPS,
     MOST_NAMED,
     MOST_SENT,
     MOST_SITES,
@@ -183,33 +181,6 @@ class PrivacyRule(Part):
             raise ValueError(
                 f"bounded bins must hold every score: {score.name} scores may be above the last edge"
             )
-
-
-def check_size(n_levels: int, privacy: PrivacyRule | None) -> None:
-    """Refuse more levels, over all groups, than a site can be asked for.
-
-    A private answer weighs every bin for each of them, while it holds the ledger's lock.
-
-    Parameters
-    ----------
-    n_levels : int
-        Levels, of all groups together.
-    privacy : PrivacyRule or None
-        How reports are made private, if they are.
-
-    Raises
-    ------
-    ValueError
-        In one line.
-    """
-    if n_levels > MOST_LEVELS_OF_GROUPS:
-        raise ValueError(f"levels times groups must be at most {MOST_LEVELS_OF_GROUPS:,}, got {n_levels:,}")
-    draws = n_levels * (0 if privacy is None else len(privacy.edges))
-    if draws > MOST_DRAWS:
-        raise ValueError(
-            f"bins times levels times groups must be at most {MOST_DRAWS:,} where reports are private, "
-            f"got {draws:,}"
-        )
 
 
 class SiteKey(Part):

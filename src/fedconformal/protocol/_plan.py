@@ -20,7 +20,7 @@ from fedconformal.documents import (
     PrivacyRule,
     ScoreRule,
     SiteKey,
-    check_size,
+    check_work,
     expiry_text,
     first_problem,
     fraction_text,
@@ -212,8 +212,8 @@ def plan(
             raise ValueError("split goes with groups: it says how epsilon is split over them")
         if merge_rare is not None:
             raise ValueError("merge_rare goes with groups: it says which of them are one")
-        check_size(len(wishes.levels), secret)
         asked = Asked.of(n_sites, n_points, sites).mixed(mixture)
+        _check_work(wishes, privacy)
         parts, names = [_checked("plan", lambda: _part(asked, wishes, privacy))], asked.names
     else:
         fewest = _validation.integer("min_group", min_group, low=1)
@@ -231,7 +231,7 @@ def plan(
                 fewest=fewest,
             ),
         )
-        check_size(len(wishes.levels) * len(found.sizes), secret)
+        _check_work(wishes, privacy, sum(not isinstance(sizes, Plan) for sizes in found.sizes.values()))
         parts, names = _group_parts(found, n_sites, listed, wishes, privacy, split, fewest), None
     result = _checked(
         "plan",
@@ -550,6 +550,11 @@ def _privacy_rule(privacy: Any, score: ScoreRule | None) -> PrivacyRule | None:
     rule = _checked("privacy", lambda: PrivacyRule(**privacy.fields()))
     rule.check_score(score)
     return rule
+
+
+def _check_work(wishes: _Wishes, privacy: Privacy | None, n_groups: int = 1) -> None:
+    """Refuse at once what the finished plan would be refused for."""
+    check_work(n_groups * len(wishes.levels), 0 if privacy is None else len(privacy.bins.edges))
 
 
 def _check_private_sites(privacy: Privacy, asked: Asked, wishes: _Wishes) -> None:

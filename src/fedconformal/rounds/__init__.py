@@ -1,11 +1,13 @@
 """One round, whatever the engine carries it: a question to every site, one answer of each, who is missing.
 
 An engine's adapter calls `pack_plan` and `answer` at its ends of the wire, and hands what comes back to a
-`Collection`. Nothing here knows how any number is computed, nor which engine is used.
+`Collection`, which keeps it in a `Folder` if it is given one. Nothing here knows how any number is computed,
+nor which engine is used.
 """
 
 from fedconformal.rounds._collection import Collection
 from fedconformal.rounds._failures import Failure
+from fedconformal.rounds._folder import Folder, read_reports
 from fedconformal.rounds._packing import (
     Unexpected,
     longest_report,
@@ -19,6 +21,7 @@ from fedconformal.rounds._site import Site, answer, keep_inside
 __all__ = [
     "Collection",
     "Failure",
+    "Folder",
     "Site",
     "Unexpected",
     "answer",
@@ -26,6 +29,7 @@ __all__ = [
     "longest_report",
     "pack_plan",
     "pack_report",
+    "read_reports",
     "unpack_plan",
     "unpack_report",
 ]

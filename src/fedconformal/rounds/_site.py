@@ -55,7 +55,8 @@ def answer(
     packed : object
         The plan, as `pack_plan` made it.
     scores : callable
-        Computes the site's scores for a plan; for a plan with groups a pair of scores and labels.
+        Computes the site's scores for a plan, or a pair of scores and labels: the group, or the true class,
+        of each. The labels are needed, and looked at, for a plan with groups.
     site : callable
         Gives the site's name, key and, for a private plan, its account.
     model : str, optional
@@ -125,12 +126,14 @@ def keep_inside(failure: Failure, log: logging.Logger) -> Failure:
 
 
 def _scores_and_groups(plan: Plan, computed: Any) -> tuple[Any, Any]:
-    """The scores, and the group of each where the plan has groups."""
+    """The scores, and the group of each where the plan has groups; else labels are left where they are."""
+    paired = isinstance(computed, tuple) and len(computed) == 2 and np.ndim(computed[0]) > 0
+    scores, labels = computed if paired else (computed, None)
     if not plan.grouping.has_labels:
-        return np.asarray(computed), None
-    if not isinstance(computed, tuple) or len(computed) != 2:
+        return scores, None
+    if labels is None:
         raise TypeError("for a plan with groups the scores must come as a pair (scores, labels)")
-    return np.asarray(computed[0]), computed[1]
+    return scores, labels
 
 
 def _model(plan: Plan, model: str | None) -> dict[str, str]:
