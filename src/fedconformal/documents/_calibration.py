@@ -143,7 +143,11 @@ class CalibrationPart(Part):
 
     def n_votes(self, level: int) -> int:
         """The votes of all numbers at a level."""
-        return sum(block.count * block.votes for block in self.blocks(level))
+        of_sites = sum(
+            len(answer.ranks[level]) if answer.weights is None else sum(answer.votes[level])
+            for answer in self.answers
+        )
+        return of_sites + sum(part.count * len(part.ranks[level]) for part in self.aggregated or ())
 
 
 class Calibration(AuthoredDocument):

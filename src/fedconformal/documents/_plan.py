@@ -124,6 +124,8 @@ class Plan(AuthoredDocument):
             sum(len(part.levels) for part in self.parts),
             0 if self.privacy is None else len(self.privacy.edges),
         )
+        if self.privacy is not None:
+            self.privacy.check_score(self.score)
         self._check_grouping()
         if self.is_grouped:
             self._check_groups()

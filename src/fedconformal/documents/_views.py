@@ -23,7 +23,7 @@ Many = Annotated[tuple[T, ...], _FirstWrong()]
 
 
 def _increasing(ranks: tuple[int, ...]) -> tuple[int, ...]:
-    if any(left >= right for left, right in pairwise(ranks)):
+    if len(ranks) > 1 and any(left >= right for left, right in pairwise(ranks)):
         raise ValueError("ranks must be different, in increasing order")
     return ranks
 
@@ -52,7 +52,7 @@ def check_weights(ranks: Sequence[Ranks], weights: Weights) -> None:
 def canonical_weights(ranks: Sequence[Ranks], weights: Weights) -> Weights:
     """The one way to write these votes; refuses votes that do not fit the numbers."""
     check_weights(ranks, weights)
-    return weights_of(votes_of(ranks, weights))
+    return None if weights is None else weights_of(votes_of(ranks, weights))
 
 
 def votes_of(ranks: Sequence[Ranks], weights: Weights) -> tuple[tuple[int, ...], ...]:

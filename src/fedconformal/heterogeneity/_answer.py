@@ -21,7 +21,7 @@ from fedconformal.heterogeneity._columns import GroupedCases, covered_cases, gro
 from fedconformal.heterogeneity._coverage import common_thresholds
 from fedconformal.heterogeneity._documents import refuse_groups
 from fedconformal.privacy import Ledger, exact_text, fingerprint, prepare_count
-from fedconformal.protocol import PolicyError, SitePolicy, flat_numbers, flat_scores
+from fedconformal.protocol import PolicyError, SitePolicy, flat_scores, private_numbers
 
 
 def answer(
@@ -359,7 +359,7 @@ def fill_missing(scores: ArrayLike) -> Floats:
     >>> fill_missing([1.0, float("nan")])
     array([ 1., inf])
     """
-    return np.nan_to_num(flat_numbers(scores).astype(np.float64), nan=np.inf, posinf=np.inf)
+    return np.nan_to_num(private_numbers(scores).astype(np.float64), nan=np.inf, posinf=np.inf)
 
 
 def epsilon_per_count(calibration: Calibration, answer: Check) -> Fraction:

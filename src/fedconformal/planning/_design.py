@@ -484,6 +484,11 @@ def merged(blocks: Iterable[Block]) -> tuple[Block, ...]:
     (Block(count=3, n=79, ranks=(71,), weights=(1,), share=None),)
     """
     counts: Counter[tuple[int, tuple[int, ...], tuple[int, ...], Fraction | None]] = Counter()
+    last: dict[tuple[int, tuple[int, ...], tuple[int, ...], Fraction | None], Block] = {}
     for block in blocks:
-        counts[block.n, block.ranks, block.weights, block.share] += block.count
-    return tuple(Block(count, *alike) for alike, count in counts.items())
+        alike = block.n, block.ranks, block.weights, block.share
+        counts[alike] += block.count
+        last[alike] = block
+    return tuple(
+        last[alike] if last[alike].count == count else Block(count, *alike) for alike, count in counts.items()
+    )

@@ -11,7 +11,7 @@ from fedconformal.protocol._policy import PolicyError, SitePolicy
 from fedconformal.protocol._report import Prepared, prepare, private_bins, report
 from fedconformal.protocol._request import Request, admit
 from fedconformal.protocol._rows import group_names, rows_by_site
-from fedconformal.protocol._scores import flat_numbers, flat_scores
+from fedconformal.protocol._scores import flat_numbers, flat_scores, private_numbers
 
 __all__ = [
     "Bearing",
@@ -36,6 +36,7 @@ __all__ = [
     "plan",
     "prepare",
     "private_bins",
+    "private_numbers",
     "report",
     "rows_by_site",
     "signature_problem",

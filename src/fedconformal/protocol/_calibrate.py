@@ -256,7 +256,10 @@ def _checked_histogram(plan: Plan, histogram: ArrayLike) -> np.ndarray[tuple[int
     shape = (len(plan.levels), len(plan.bins.edges))
     if sums.dtype.kind not in "iu" or sums.shape != shape or (sums < 0).any():
         raise ValueError(f"histogram must hold counts >= 0 of shape {shape}, got {sums.dtype} {sums.shape}")
-    totals, planned = set(sums.sum(axis=1).tolist()), plan.n_sites or 0
+    totals, planned = (
+        {sum(row) for row in sums.tolist()},
+        plan.n_sites or 0,
+    )  # none wraps round
     m = totals.pop()
     if totals or not plan.fewest_answers <= m <= planned:
         least = plan.fewest_answers

@@ -209,7 +209,7 @@ def plan(
     rule = _score(score) if groups is None else _common_score(_score(score), groups)
     by = made_of(group_by)
     _check_classes(by, classes, rule)
-    _check_privacy(privacy, rule)
+    secret = _privacy_rule(privacy, rule)
     wishes = _Wishes.of(
         confidence_level, criterion, delta, max_faulty, promise, local_ranks, privacy, numbers, max_missing
     )
@@ -251,7 +251,7 @@ def plan(
             merged=None if found is None else found.merged,
             classes=class_names(classes) if found is None else found.classes,
             keys=_keys(keys, names if found is None else _all_names(parts)),
-            privacy=None if privacy is None else PrivacyRule(**privacy.fields()),
+            privacy=secret,
             round=_round(round, is_needed=keys is not None, parts=parts),
             model=None if model is None else model_digest(model),
             expires=_expiry(expires),
@@ -573,19 +573,15 @@ def _expiry(expires: Any) -> str | None:
     return expiry_text(expires)
 
 
-def _check_privacy(privacy: Any, score: ScoreRule | None) -> None:
-    """Refuse bins that cannot hold the scores."""
+def _privacy_rule(privacy: Any, score: ScoreRule | None) -> PrivacyRule | None:
+    """How reports are made private, as the plan will hold it; refuses bins that cannot hold the scores."""
     if privacy is None:
-        return
+        return None
     if not isinstance(privacy, Privacy):
         raise TypeError(f"privacy must be a Privacy, got {privacy!r}")
-    if not privacy.bins.bounded or score is None:
-        return
-    largest = scores.from_name(score.name, **score.parameters).largest
-    if largest is None or privacy.bins.edges[-1] < largest:
-        raise ValueError(
-            f"bounded bins must hold every score: {score.name} scores may be above the last edge"
-        )
+    rule = _checked("privacy", lambda: PrivacyRule(**privacy.fields()))
+    rule.check_score(score)
+    return rule
 
 
 def _check_work(wishes: _Wishes, privacy: Privacy | None, n_groups: int = 1) -> None:

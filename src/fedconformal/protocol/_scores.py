@@ -40,6 +40,37 @@ def flat_numbers(scores: ArrayLike) -> Scores:
     return values
 
 
+def private_numbers(scores: ArrayLike) -> Scores:
+    """A flat array of at least one number, NaN where there is none: whether one was refused would tell of it.
+
+    Parameters
+    ----------
+    scores : array-like
+        As for `flat_numbers`; a cell may hold anything else.
+
+    Returns
+    -------
+    array of float
+        Numbers to be counted in bins.
+    """
+    values = np.asarray(scores)
+    if values.dtype.kind in "OUSc":
+        values = np.array([_number(cell) for cell in values.flat], dtype=np.float64).reshape(values.shape)
+    return flat_numbers(values)
+
+
+def _number(cell: Any) -> float:
+    """The number in a cell, NaN if there is none."""
+    if isinstance(cell, (complex, np.complexfloating)):
+        return float(cell.real) if cell.imag == 0 else math.nan
+    try:
+        return float(cell)
+    except OverflowError:
+        return math.inf if cell > 0 else -math.inf
+    except (TypeError, ValueError):
+        return math.nan
+
+
 def flat_scores(scores: ArrayLike) -> Scores:
     """A flat array of at least one score, NaN and -inf refused.
 
