@@ -18,7 +18,7 @@ from fedconformal.documents._calibration import (
     Refusal,
     Threshold,
 )
-from fedconformal.documents._ceilings import LARGEST_N, MOST_LEVELS, MOST_SITES, Ceiling
+from fedconformal.documents._ceilings import LARGEST_N, MOST_LEVELS, MOST_SITES, Ceiling, check_work
 from fedconformal.documents._check import Check
 from fedconformal.documents._grouping import KINDS as GROUPED_BY
 from fedconformal.documents._grouping import Grouping, Merged, pair_label
@@ -85,6 +85,7 @@ __all__ = [
     "UnknownGroupWarning",
     "check_public_key",
     "check_site_name",
+    "check_work",
     "class_places",
     "expiry_text",
     "first_problem",

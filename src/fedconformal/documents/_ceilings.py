@@ -47,6 +47,33 @@ LONGEST_REASON = 400
 """Characters of the source of a refusal, or of its reason."""
 
 
+def check_work(n_levels: int, n_bins: int) -> None:
+    """Refuse a plan that is too much work to answer.
+
+    A private answer weighs every bin for each level and group, while it holds the ledger's lock.
+
+    Parameters
+    ----------
+    n_levels : int
+        Levels times groups.
+    n_bins : int
+        Bins of private reports; 0 where reports are not private.
+
+    Raises
+    ------
+    ValueError
+        In one line.
+    """
+    if n_levels > MOST_LEVELS_OF_GROUPS:
+        raise ValueError(f"levels times groups must be at most {MOST_LEVELS_OF_GROUPS:,}, got {n_levels:,}")
+    draws = n_levels * n_bins
+    if draws > MOST_DRAWS:
+        raise ValueError(
+            f"bins times levels times groups must be at most {MOST_DRAWS:,} where reports are private, "
+            f"got {draws:,}"
+        )
+
+
 @dataclass(frozen=True)
 class Ceiling:
     """How large one kind of document may be.

@@ -59,14 +59,14 @@ class Answers(ABC, Generic[Node, Answer]):
         else:
             self._accept(node, answer)
 
-    def fail(self, node: Node | None, code: int) -> None:
+    def fail(self, node: Node | None, code: int | str) -> None:
         """Take in that a node sent a code instead of an answer.
 
         Parameters
         ----------
         node : hashable or None
             As for ``receive``.
-        code : int
+        code : int or str
             A `Failure`, or a code of the engine's own.
         """
         if self._close(node):

@@ -1,0 +1,93 @@
+"""What a site itself says: a file in its own configuration folder, which no job can reach."""
+
+import logging
+import tomllib
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, fields
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Self
+
+from nvflare.apis.fl_context import FLContext
+
+from fedconformal._outputs import warn_if_shared
+from fedconformal._text import listed, quoted
+from fedconformal.documents import SigningKey
+from fedconformal.privacy import Ledger
+from fedconformal.protocol import SitePolicy
+from fedconformal.rounds import Site
+
+FILE, LOG = "fedconformal.toml", "fedconformal.log"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The file ``local/fedconformal.toml`` of a site's workspace; everything in it may be left out."""
+
+    folder: Path
+    scores: str | None = None
+    policy: str | None = None
+    ledger: str | None = None
+    dataset: str | None = None
+    signing_key: str | None = None
+
+    @classmethod
+    def read(cls, fl_ctx: FLContext) -> Self:
+        """The settings of the site that a context belongs to."""
+        folder = Path(fl_ctx.get_workspace().get_site_config_dir())
+        file = folder / FILE
+        given = tomllib.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+        known = [field.name for field in fields(cls) if field.name != "folder"]
+        if strange := set(given) - set(known):
+            raise ValueError(f"{file} may hold {listed(known)}, got {quoted(sorted(strange))}")
+        if wrong := [name for name, value in given.items() if not isinstance(value, str)]:
+            raise ValueError(f"{file}: {quoted(wrong)} must be texts")
+        return cls(folder, **given)
+
+    def site(self, name: str) -> Site:
+        """Who answers: the name is the one that the site was provisioned under."""
+        return Site(
+            name,
+            None if self.signing_key is None else self._key(self.folder / self.signing_key),
+            None if self.ledger is None else Ledger(self.folder / self.ledger),
+            self.dataset,
+            None if self.policy is None else SitePolicy.read(self.folder / self.policy),
+        )
+
+    def scores_function(self) -> Callable[..., Any]:
+        """The function that the site itself names, as ``package.module:function``."""
+        if self.scores is None:
+            raise ValueError(
+                f"no scores: subclass ConformalExecutor, or name a function in {self.folder / FILE}, "
+                'scores = "package.module:function"'
+            )
+        module, separator, name = self.scores.partition(":")
+        if not separator:
+            raise ValueError(f'scores must be "package.module:function", got {self.scores!r}')
+        function: Callable[..., Any] = getattr(import_module(module), name)
+        return function
+
+    @staticmethod
+    def _key(path: Path) -> SigningKey:
+        warn_if_shared(path)
+        return SigningKey.from_pem(path.read_bytes())
+
+
+def own_log(fl_ctx: FLContext) -> logging.Logger:
+    """A log in a file of the site's workspace that FLARE does not stream to the server.
+
+    FLARE streams its own logs, and any other file in the folder of a job's logs that the job names; this one
+    is outside of it, and reaches none of FLARE's handlers.
+    """
+    root = Path(fl_ctx.get_workspace().get_root_dir()).resolve()
+    log = logging.getLogger(f"fedconformal.nvflare.site.{str(root).replace('.', '_')}")
+    log.propagate = False
+    log.setLevel(logging.INFO)
+    if not log.handlers:
+        log.addHandler(logging.NullHandler())
+        with suppress(OSError):
+            to_file = logging.FileHandler(root / LOG, encoding="utf-8")
+            to_file.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+            log.addHandler(to_file)
+    return log
