@@ -261,15 +261,17 @@ def test_a_reply_that_is_none_is_refused_and_named(tamper, flare):
 @pytest.mark.parametrize(
     ("code", "words"),
     [
-        (ReturnCode.TASK_UNKNOWN, "FLARE's error code TASK_UNKNOWN"),
-        (SECRET, "FLARE's error code ERROR"),
-        (7, "FLARE's error code ERROR"),
+        (ReturnCode.TASK_UNKNOWN, "TASK_UNKNOWN"),
+        (SECRET, "unknown"),
+        (7, "unknown"),
     ],
 )
 def test_flare_s_own_errors_count_as_missing_and_their_text_is_not_repeated(code, words, flare, caplog):
+    caplog.set_level(logging.INFO)
     found = ask(flare(tamper=lambda name, result: make_reply(code) if name == "A" else result), PLAN)
     assert found.missing == ("A",)
-    assert f"A sent no report: {words}" in caplog.text
+    assert f"A: FLARE's return code is {words}" in caplog.text
+    assert f"A sent no report: {Failure.SITE.meaning}" in caplog.text
 
 
 @pytest.mark.parametrize(
@@ -278,6 +280,12 @@ def test_flare_s_own_errors_count_as_missing_and_their_text_is_not_repeated(code
 def test_a_question_that_is_none_gets_a_code(content, flare):
     result = Scores(DATA["A"]).execute(TASK, Shareable(content), flare().context("A"), Signal())
     assert result["failure"] == Failure.PLAN
+
+
+def test_only_the_chosen_sites_are_asked(flare):
+    federation = flare()
+    assert ask(federation, PLAN, sites=["A", "C", "elsewhere"]).missing == ("B",)
+    assert {name for name, _ in federation.sent} == {"A", "C"}
 
 
 def test_nobody_answers(flare):
@@ -380,7 +388,7 @@ def exported(recipe, folder):
 
 def test_an_exported_job_holds_every_argument_and_no_code(tmp_path, recwarn):
     awkward = fc.plan(n_points={"north (a) {HOME}": 50, 'so"uth\\ {': 50}, confidence_level=0.8)
-    options = {"timeout": 7.5, "on_refused": "raise", "reports": "/srv/reports"}
+    options = {"timeout": 7.5, "on_refused": "raise", "reports": "/srv/reports", "sites": ["a", "b"]}
     files, job = exported(ConformalRecipe(awkward, name="round", **options), tmp_path / "jobs")
     assert files == ["config_fed_client.json", "config_fed_server.json", "meta.json"]
     (workflow,) = job["server"]["workflows"]

@@ -2,6 +2,7 @@
 
 import logging
 import math
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any, Literal
 
@@ -12,13 +13,13 @@ from nvflare.apis.signal import Signal
 from nvflare.app_common.abstract.model import ModelLearnable, ModelLearnableKey
 from nvflare.app_common.app_constant import AppConstants
 
-from fedconformal import _validation
+from fedconformal import _validation, rounds
 from fedconformal._outputs import write_text
 from fedconformal.documents import Calibration, Plan
 from fedconformal.nvflare import _messages
 from fedconformal.nvflare._messages import TASK, Model, plan_as_text, plan_from_text
 from fedconformal.nvflare._packages import leave_out_of_jobs
-from fedconformal.rounds import Collection, Folder
+from fedconformal.rounds import Folder
 
 log = logging.getLogger("fedconformal.nvflare")
 
@@ -39,6 +40,7 @@ def calibrate(
     abort_signal: Signal | None = None,
     on_refused: Literal["raise", "skip"] = "skip",
     reports: str | Path | None = None,
+    sites: Collection[str] | None = None,
 ) -> Calibration:
     """Ask every site of the job for its report, once, and turn the reports into a Calibration.
 
@@ -65,7 +67,9 @@ def calibrate(
         RefusedReportsError.
     reports : str or Path, optional
         A folder in which reports are kept as they arrive. Called again with the same folder and plan, only
-        those are asked whose answers are not there.
+        those are asked whose answers are not there, and nobody once the round is complete.
+    sites : collection of str, optional
+        The names of the sites to ask; all of the job's by default.
 
     Returns
     -------
@@ -78,9 +82,10 @@ def calibrate(
         If the job was aborted before the round was over.
     """
     _check(timeout, on_refused)
-    sites = {client.name: client.name for client in fl_ctx.get_engine().get_clients()}
+    names = [client.name for client in fl_ctx.get_engine().get_clients()]
+    chosen = {name: name for name in names if sites is None or name in sites}
     folder = None if reports is None else Folder(reports, plan)
-    collection = Collection(plan, sites, engine="FLARE", log=log, folder=folder)
+    collection = rounds.Collection(plan, chosen, engine="FLARE", log=log, folder=folder)
     if collection.to_ask:
         task = _task(collection, _messages.question(plan, model), timeout)
         controller.broadcast_and_wait(
@@ -116,6 +121,8 @@ class ConformalController(Controller):
     reports : str
         A folder at the server for the reports, instead of one among the job's results: another job with the
         same plan and folder goes on from there, and asks no site twice.
+    sites : list of str, optional
+        The names of the sites to ask; all of the job's by default.
     """
 
     __module__ = "fedconformal.nvflare"  # the path in job configurations and in a server's class_allow_list
@@ -127,6 +134,7 @@ class ConformalController(Controller):
         persistor_id: str = "",
         on_refused: Literal["raise", "skip"] = "skip",
         reports: str = "",
+        sites: list[str] | None = None,
     ) -> None:
         super().__init__()
         if not isinstance(plan, Plan | str):
@@ -138,6 +146,7 @@ class ConformalController(Controller):
         self.persistor_id = persistor_id
         self.on_refused: Literal["raise", "skip"] = on_refused
         self.reports = reports
+        self.sites = sites
 
     def start_controller(self, fl_ctx: FLContext) -> None:
         """Nothing to prepare.
@@ -190,6 +199,7 @@ class ConformalController(Controller):
                 abort_signal=abort_signal,
                 on_refused=self.on_refused,
                 reports=self.reports or results / REPORTS,
+                sites=self.sites,
             )
         except (ValueError, RoundAbortedError) as error:
             self.system_panic(f"no calibration: {error}", fl_ctx)
@@ -222,13 +232,14 @@ class ConformalController(Controller):
         return weights
 
 
-def _task(collection: Collection[str], question: Any, timeout: float) -> Task:
+def _task(collection: rounds.Collection[str], question: Any, timeout: float) -> Task:
     """The task for every site; each result goes to the collection as it arrives."""
 
     def receive(client_task: ClientTask, fl_ctx: FLContext) -> None:
         site, result = client_task.client.name, client_task.result
         code = _messages.failure_in(result)
         if code is not None:
+            log.info("%s: FLARE's return code is %s", site, _messages.return_code_in(result))
             collection.fail(site, code)
         else:
             collection.receive(site, _messages.report_in(result))

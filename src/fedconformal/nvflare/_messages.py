@@ -59,15 +59,18 @@ def report_in(result: Shareable) -> object:
     return _alone(result, REPORT)
 
 
-def failure_in(result: Shareable) -> int | str | None:
-    """The code that came instead of a report: one of ours, or of FLARE's; None if there is none."""
+def failure_in(result: Shareable) -> int | None:
+    """The code that came instead of a report; None if there is none."""
     code = result.get(FAILURE)
     if isinstance(code, int):
         return int(code)
-    returned = result.get_return_code()
-    if returned == ReturnCode.OK:
-        return None
-    return returned if isinstance(returned, str) and returned in _CODES else ReturnCode.ERROR
+    return None if result.get_return_code() == ReturnCode.OK else int(Failure.SITE)
+
+
+def return_code_in(result: Shareable) -> str:
+    """What FLARE calls the outcome; whatever else stands there is not repeated."""
+    code = result.get_return_code()
+    return str(code) if isinstance(code, str) and code in _CODES else "unknown"
 
 
 def model_digest(model: Model) -> str:

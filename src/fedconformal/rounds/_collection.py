@@ -87,14 +87,14 @@ class Collection(Generic[Node]):
             self._folder.keep(str(node), self.nodes[node], report)
         self._reports.append(report)
 
-    def fail(self, node: Node | None, code: int | str) -> None:
+    def fail(self, node: Node | None, code: int) -> None:
         """Take in that a node sent a code instead of a report.
 
         Parameters
         ----------
         node : hashable or None
             As for ``receive``.
-        code : int or str
+        code : int
             A `Failure`, or a code of the engine's own.
         """
         if node is None or node not in self._open:

@@ -19,12 +19,12 @@ class Failure(enum.IntEnum):
         return _MEANINGS[self]
 
     @classmethod
-    def meaning_of(cls, code: int | str, engine: str) -> str:
+    def meaning_of(cls, code: int, engine: str) -> str:
         """A code in words, which may be one of the engine's own.
 
         Parameters
         ----------
-        code : int or str
+        code : int
             What came instead of a report.
         engine : str
             What the engine is called.
