@@ -5,23 +5,49 @@ the server. ``CoverageLaw`` is the mathematics behind it.
 """
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from fedconformal import documents, laws, planning, privacy, protocol, scores
 from fedconformal._version import __version__
-from fedconformal.documents import Calibration, DocumentError, Plan, Report, SigningKey, UnknownGroupWarning
-from fedconformal.laws import CoverageLaw, coverage_table
-from fedconformal.privacy import Bins, Ledger, Privacy
-from fedconformal.protocol import (
-    InfeasibleWarning,
-    PolicyError,
-    RefusedReportsError,
-    SitePolicy,
-    calibrate,
-    calibrate_histogram,
-    plan,
-    report,
-)
+
+if TYPE_CHECKING:
+    from fedconformal import (
+        audit,
+        baselines,
+        documents,
+        flower,
+        heterogeneity,
+        laws,
+        metrics,
+        nvflare,
+        planning,
+        plots,
+        privacy,
+        protocol,
+        rounds,
+        scores,
+        web,
+    )
+    from fedconformal.documents import (
+        Calibration,
+        DocumentError,
+        Plan,
+        Report,
+        SigningKey,
+        UnknownGroupWarning,
+    )
+    from fedconformal.estimators import FederatedConformalClassifier, FederatedConformalRegressor
+    from fedconformal.laws import CoverageLaw, coverage_table
+    from fedconformal.privacy import Bins, Ledger, Privacy
+    from fedconformal.protocol import (
+        InfeasibleWarning,
+        PolicyError,
+        RefusedReportsError,
+        SitePolicy,
+        calibrate,
+        calibrate_histogram,
+        plan,
+        report,
+    )
 
 __all__ = [
     "Bins",
@@ -63,30 +89,35 @@ __all__ = [
     "web",
 ]
 
-_LAZY = {
-    "FederatedConformalClassifier": "fedconformal.estimators",
-    "FederatedConformalRegressor": "fedconformal.estimators",
+# Everything is loaded when it is first asked for: a command that only prints its help loads no mathematics.
+_NAMES_OF = {
+    "documents": ("Calibration", "DocumentError", "Plan", "Report", "SigningKey", "UnknownGroupWarning"),
+    "estimators": ("FederatedConformalClassifier", "FederatedConformalRegressor"),
+    "laws": ("CoverageLaw", "coverage_table"),
+    "privacy": ("Bins", "Ledger", "Privacy"),
+    "protocol": (
+        "InfeasibleWarning",
+        "PolicyError",
+        "RefusedReportsError",
+        "SitePolicy",
+        "calibrate",
+        "calibrate_histogram",
+        "plan",
+        "report",
+    ),
 }
-_LAZY_MODULES = (
-    "audit",
-    "baselines",
-    "flower",
-    "heterogeneity",
-    "metrics",
-    "nvflare",
-    "plots",
-    "rounds",
-    "web",
-)
+_MODULE_OF = {name: module for module, names in _NAMES_OF.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
-    """Load what needs an extra, or is not always needed, only when it is asked for."""
-    if name in _LAZY:
-        return getattr(import_module(_LAZY[name]), name)
-    if name in _LAZY_MODULES:
-        return import_module(f"{__name__}.{name}")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    """Load a name, or a module, when it is first asked for."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name in _MODULE_OF:
+        found = getattr(import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
+        globals()[name] = found
+        return found
+    return import_module(f"{__name__}.{name}")
 
 
 def __dir__() -> list[str]:

@@ -61,7 +61,7 @@ ROWS = {
     "import": 3,
     "selection": 4,
     "sets": 3,
-    "start": 1,
+    "start": 2,
 }
 ROWS |= {"slopes": 2, "private": 5, "planner": 7}
 

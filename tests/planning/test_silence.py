@@ -127,6 +127,17 @@ def test_ranks_that_are_given_bear_it_or_the_plan_is_infeasible():
     assert left_finite(bearing.designs[0], 1)
 
 
+def test_what_was_to_be_borne_is_said_where_nothing_bears_it():
+    options = {"n_sites": 3, "n_points": 200, "on_infeasible": "raise"}
+    for wish, words in (
+        ({"max_missing": 3}, "3 sites of 200 points, any 3 of which may be silent: the threshold"),
+        ({"max_missing": 2, "max_faulty": 1}, "any 2 of which may be silent and 1 may be faulty: the"),
+        ({"max_faulty": 1, "confidence_level": 0.9999}, "3 sites of 200 points, of which 1 may be faulty:"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            fc.plan(**options, **wish)
+
+
 def test_notes_agree_with_what_silence_does():
     """Through documents: a note if and only if one silent site leaves an infinite threshold."""
     rng, said = np.random.default_rng(4), set()

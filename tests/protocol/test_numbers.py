@@ -158,6 +158,10 @@ class TestReports:
         plan = fc.plan(n_points={"A": 2, "B": 60, "C": 60}, confidence_level=0.8, numbers=5)
         sent = fc.report(plan, [3.0, 1.0], site="A")
         assert sent.values == ((1.0, 3.0),)
+        assert plan.notes == (
+            "At the level 0.8, 1 site has no more points than numbers are asked for, up to 5, and sends all "
+            "scores: A.",
+        )
 
 
 class TestOpenPlans:

@@ -10,6 +10,8 @@ import signal
 import sys
 from pathlib import Path
 
+import limits
+
 SECONDS, MEMORY = 2.0, 500 * 2**20
 ZERO = "sha256:" + "0" * 64
 
@@ -188,9 +190,9 @@ def main(paths):
     size = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (size + MEMORY, size + MEMORY))
     signal.signal(signal.SIGVTALRM, _too_long)
-    outcomes = {}
+    outcomes, allowed = {}, limits.seconds(SECONDS)
     for path in map(Path, paths):
-        signal.setitimer(signal.ITIMER_VIRTUAL, SECONDS)
+        signal.setitimer(signal.ITIMER_VIRTUAL, allowed)
         try:
             outcomes[path.stem] = _read(path)
         except (MemoryError, TimeoutError) as error:

@@ -11,8 +11,11 @@ app = ClientApp(mods=[sealed])
 
 
 def data(context: Context):
-    """The site's images; a real site would read its own files here."""
-    return task.load(context.node_config["partition-id"], context.node_config["num-partitions"])
+    """The site's own file, which its configuration names; in a simulation a share of public digits."""
+    given = context.node_config
+    if "data" in given:
+        return task.split(*task.read(given["data"]))
+    return task.split(*task.share(given["partition-id"], given["num-partitions"]))
 
 
 @app.train()

@@ -12,11 +12,10 @@ from fedconformal._text import quoted
 from fedconformal.documents._base import Digest
 from fedconformal.documents._ceilings import (
     MOST_CLASSES,
-    MOST_DRAWS,
     MOST_GROUPS,
-    MOST_LEVELS_OF_GROUPS,
     PLAN,
     Ceiling,
+    check_work,
 )
 from fedconformal.documents._grouping import KINDS, Grouping, Made, Merged, check_grouping
 from fedconformal.documents._labels import Label, check_labels
@@ -35,6 +34,7 @@ from fedconformal.documents._problems import (
     silence_sentence,
     size_sentences,
     unasked_sentences,
+    whole_sentences,
 )
 from fedconformal.documents._rounds import Expiry, RoundId, is_random, moment
 from fedconformal.documents._signing import AuthoredDocument
@@ -57,6 +57,7 @@ from fedconformal.planning import (
 )
 from fedconformal.planning import Advice as PlannedAdvice
 from fedconformal.privacy import ANALYSES, MECHANISMS, Bins, PrivateRelease
+from fedconformal.scores import SCORES, LabelScore, from_name
 
 
 class Plan(AuthoredDocument):
@@ -105,7 +106,10 @@ class Plan(AuthoredDocument):
     def _consistent(self) -> Self:
         check_labels([part.label for part in self.parts])
         check_looks({name for part in self.parts for name in part.site_names or ()})
-        self._check_size()
+        check_work(
+            sum(len(part.levels) for part in self.parts),
+            0 if self.privacy is None else len(self.privacy.edges),
+        )
         self._check_grouping()
         if self.is_grouped:
             self._check_groups()
@@ -147,18 +151,6 @@ class Plan(AuthoredDocument):
             raise ValueError("max_faulty must be 0 while anybody may answer: name the sites, or count them")
         if self.privacy is not None and self.privacy.one_hot:
             raise ValueError("max_faulty must be 0 with one-hot sums, where one site could cast every vote")
-
-    def _check_size(self) -> None:
-        """A private answer weighs every bin for each level and group, while it holds the ledger's lock."""
-        levels = sum(len(part.levels) for part in self.parts)
-        if levels > MOST_LEVELS_OF_GROUPS:
-            raise ValueError(f"levels times groups must be at most {MOST_LEVELS_OF_GROUPS:,}, got {levels:,}")
-        draws = levels * (0 if self.privacy is None else len(self.privacy.edges))
-        if draws > MOST_DRAWS:
-            raise ValueError(
-                f"bins times levels times groups must be at most {MOST_DRAWS:,} where reports are private, "
-                f"got {draws:,}"
-            )
 
     def _check_grouping(self) -> None:
         if self.classes is not None and len(set(self.classes)) < len(self.classes):
@@ -523,10 +515,25 @@ class Plan(AuthoredDocument):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a reader should know: problems, and sites too small for their rank."""
-        told = (*self.problems, *self._sentences(lambda part, _: size_sentences(part)))
-        told = (*told, *rare_sentences(self.grouping, feasible=self.feasible))
-        return (*told, *self._sentences(lambda part, _: unasked_sentences(part)), *self._silence_notes())
+        """What a reader should know: problems, sites that are too small, and what silence would do."""
+        told = (*self._said(size_sentences), *self._said(whole_sentences))
+        rare = rare_sentences(self.grouping, feasible=self.feasible)
+        return (
+            *self.problems,
+            *told,
+            *rare,
+            *self._said(unasked_sentences),
+            *self._silence_notes(),
+            *self._score_notes(),
+        )
+
+    def _score_notes(self) -> tuple[str, ...]:
+        """What to know of the score for so many classes, where both are fixed."""
+        if self.score is None or self.classes is None or self.score.name not in SCORES:
+            return ()
+        rule = from_name(self.score.name, **self.score.parameters)
+        said = rule.caution(len(self.classes)) if isinstance(rule, LabelScore) else ""
+        return (said,) if said else ()
 
     def _labelled(self) -> list[tuple[str | None, "Plan"]]:
         """The plan of each group with its label; this very plan where there are none."""
@@ -540,6 +547,9 @@ class Plan(AuthoredDocument):
             for level, design in zip(plan.levels, plan.designs, strict=True)
             if not design.is_open and design.is_finite and design.n_sites > 1 and not design.survives()
         )
+
+    def _said(self, say: Callable[[PlanPart], Iterable[str]]) -> tuple[str, ...]:
+        return self._sentences(lambda part, _: say(part))
 
     def _sentences(self, say: Callable[[PlanPart, PrivacyRule | None], Iterable[str]]) -> tuple[str, ...]:
         split = ", with its part of epsilon" if self.privacy is not None else ""

@@ -9,9 +9,9 @@ from typing import Any
 
 from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
-from numpy.typing import ArrayLike
 
 from fedconformal._outputs import warn_if_shared
+from fedconformal._text import one_line
 from fedconformal.documents import Plan, SigningKey
 from fedconformal.flower import _messages
 from fedconformal.flower._messages import ACTION, model_digest
@@ -22,9 +22,12 @@ from fedconformal.rounds import Failure, Site, answer, keep_inside
 log = logging.getLogger("flwr.fedconformal")
 
 
+Handler = Callable[[Message, Context], Message]
+
+
 def add_conformal(
     client_app: ClientApp,
-    scores_fn: Callable[..., ArrayLike],
+    scores_fn: Callable[..., Any],
     *,
     site: Callable[[Context], str] | None = None,
     key: Callable[[Context], SigningKey | None] | None = None,
@@ -40,11 +43,12 @@ def add_conformal(
     Parameters
     ----------
     client_app : ClientApp
-        The app; its other handlers are left as they are.
+        The app; its other handlers are left as they are. For one with a ``client_fn`` see `conformal_mod`.
     scores_fn : callable
-        Returns the calibration scores of this site; for a plan with groups, a pair of scores and labels. It
-        is given those of ``message``, ``context``, ``arrays`` (the model that the server sent, an
-        ArrayRecord) and ``plan`` that its parameters name; with parameters of other names,
+        Returns the calibration scores of this site, or a pair of scores and labels: the group, or the true
+        class, of each, which a plan with groups needs. It is given those of ``message``, ``context``,
+        ``arrays`` (the model that the server sent, an ArrayRecord), ``parameters`` (the same as a list of
+        numpy arrays) and ``plan`` that its parameters name; with parameters of other names,
         ``(message, context)``, or ``(context)`` if it has one.
     site : callable, optional
         The site's name from a context; by default ``site`` of the node's configuration, else ``site-N`` with
@@ -58,10 +62,66 @@ def add_conformal(
     policy : callable, optional
         What the site lets out, whatever the plan asks for; by default the file ``policy`` of the node's
         configuration, else safe defaults.
+
+    Raises
+    ------
+    TypeError
+        If ``scores_fn`` asks for something that there is not.
+    ValueError
+        If the app has a ``client_fn``, or answers plans already.
     """
+    reply = _replying(scores_fn, site, key, ledger, dataset, policy)
+    try:
+        client_app.query(ACTION)(reply)
+    except ValueError as error:
+        raise ValueError(
+            "this ClientApp takes no more handlers: one with a client_fn answers plans as "
+            f"ClientApp(client_fn, mods=[conformal_mod(scores_fn)]); Flower says: {one_line(str(error), 200)}"
+        ) from None
+
+
+def conformal_mod(
+    scores_fn: Callable[..., Any],
+    *,
+    site: Callable[[Context], str] | None = None,
+    key: Callable[[Context], SigningKey | None] | None = None,
+    ledger: Callable[[Context], Ledger | None] | None = None,
+    dataset: Callable[[Context], str | None] | None = None,
+    policy: Callable[[Context], SitePolicy | None] | None = None,
+) -> Callable[[Message, Context, Handler], Message]:
+    """`add_conformal` for an app with a ``client_fn``: ``ClientApp(client_fn, mods=[conformal_mod(...)])``.
+
+    Parameters
+    ----------
+    scores_fn, site, key, ledger, dataset, policy : as for `add_conformal`
+        What would be given to it.
+
+    Returns
+    -------
+    callable
+        A Flower mod that answers plans, and leaves every other message to the app.
+    """
+    reply = _replying(scores_fn, site, key, ledger, dataset, policy)
+
+    def mod(message: Message, context: Context, call_next: Handler) -> Message:
+        if message.metadata.message_type == f"query.{ACTION}":
+            return reply(message, context)
+        return call_next(message, context)
+
+    return mod
+
+
+def _replying(
+    scores_fn: Callable[..., Any],
+    site: Callable[[Context], str] | None,
+    key: Callable[[Context], SigningKey | None] | None,
+    ledger: Callable[[Context], Ledger | None] | None,
+    dataset: Callable[[Context], str | None] | None,
+    policy: Callable[[Context], SitePolicy | None] | None,
+) -> Handler:
+    """The handler that answers a plan."""
     compute = _calling(scores_fn)
 
-    @client_app.query(ACTION)
     def reply(message: Message, context: Context) -> Message:
         model = _messages.arrays_in(message)
         made = answer(
@@ -80,8 +140,10 @@ def add_conformal(
         )
         return _messages.reply(made, message)
 
+    return reply
 
-def sealed(message: Message, context: Context, call_next: Callable[[Message, Context], Message]) -> Message:
+
+def sealed(message: Message, context: Context, call_next: Handler) -> Message:
     """A Flower mod that keeps the text of exceptions at the site: ``ClientApp(mods=[sealed])``.
 
     Flower itself sends the text of whatever a handler raises to the server. With this mod a fixed code is
@@ -109,12 +171,13 @@ def _loudness() -> int:
     return logging.DEBUG if "ray" in sys.modules else logging.INFO
 
 
-def _calling(scores_fn: Callable[..., ArrayLike]) -> Callable[[Message, Context, Plan], ArrayLike]:
+def _calling(scores_fn: Callable[..., Any]) -> Callable[[Message, Context, Plan], Any]:
     """How to call a user's function, from the names of its parameters."""
     offers: dict[str, Callable[[Message, Context, Plan], Any]] = {
         "arrays": lambda message, context, plan: _messages.arrays_in(message),
         "context": lambda message, context, plan: context,
         "message": lambda message, context, plan: message,
+        "parameters": lambda message, context, plan: _messages.arrays_in(message).to_numpy_ndarrays(),
         "plan": lambda message, context, plan: plan,
     }
     asked = [
@@ -129,7 +192,7 @@ def _calling(scores_fn: Callable[..., ArrayLike]) -> Callable[[Message, Context,
     if not set(names) <= set(offers):
         raise TypeError(f"scores_fn may ask for {', '.join(offers)}, got parameters {names}")
 
-    def call(message: Message, context: Context, plan: Plan) -> ArrayLike:
+    def call(message: Message, context: Context, plan: Plan) -> Any:
         positional, keywords = [], {}
         for parameter, name in zip(asked, names, strict=True):
             value = offers[name](message, context, plan)

@@ -97,13 +97,15 @@ class Federation:
         """(sites, points, rank) when the sites that count are alike, exact, and send one number each."""
         if not isinstance(self.sites, OrderStatistics) or self._infinite.shape[1] > 1:
             return None
-        finite = ~self._infinite[:, 0] & (self.counts > 0)
-        if (self._votes.weights != 1).any():
+        votes = self._votes.weights[:, 0]
+        heard = ~self._infinite[:, 0] & (self.counts > 0) & (votes > 0)
+        # Who sends +inf, or has no vote, matters only if that may be a lie.
+        if (votes != 1)[heard | (self.max_faulty > 0)].any():
             return None
         kinds = set(
             zip(
-                self.sites.n_points[finite].tolist(),
-                self.sites.local_ranks.ravel()[finite].tolist(),
+                self.sites.n_points[heard].tolist(),
+                self.sites.local_ranks.ravel()[heard].tolist(),
                 strict=True,
             )
         )

@@ -20,6 +20,7 @@ from fedconformal.documents import (
     PrivacyRule,
     ScoreRule,
     SiteKey,
+    check_work,
     expiry_text,
     first_problem,
     fraction_text,
@@ -212,6 +213,7 @@ def plan(
         if merge_rare is not None:
             raise ValueError("merge_rare goes with groups: it says which of them are one")
         asked = Asked.of(n_sites, n_points, sites).mixed(mixture)
+        _check_work(wishes, privacy)
         parts, names = [_checked("plan", lambda: _part(asked, wishes, privacy))], asked.names
     else:
         fewest = _validation.integer("min_group", min_group, low=1)
@@ -229,6 +231,7 @@ def plan(
                 fewest=fewest,
             ),
         )
+        _check_work(wishes, privacy, sum(not isinstance(sizes, Plan) for sizes in found.sizes.values()))
         parts, names = _group_parts(found, n_sites, listed, wishes, privacy, split, fewest), None
     result = _checked(
         "plan",
@@ -551,6 +554,11 @@ def _check_privacy(privacy: Any, score: ScoreRule | None) -> None:
         raise ValueError(
             f"bounded bins must hold every score: {score.name} scores may be above the last edge"
         )
+
+
+def _check_work(wishes: _Wishes, privacy: Privacy | None, n_groups: int = 1) -> None:
+    """Refuse at once what the finished plan would be refused for."""
+    check_work(n_groups * len(wishes.levels), 0 if privacy is None else len(privacy.bins.edges))
 
 
 def _check_private_sites(privacy: Privacy, asked: Asked, wishes: _Wishes) -> None:
