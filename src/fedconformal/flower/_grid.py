@@ -66,13 +66,13 @@ def _filter(chosen: Chosen | None) -> Callable[[NodeInfo], bool]:
 
 
 def ask(
-    grid: Grid, nodes: Iterable[int], content: RecordDict, action: str, timeout: float
+    grid: Grid, nodes: Iterable[int], content: RecordDict, message_type: str, timeout: float
 ) -> Iterator[tuple[int | None, Message]]:
-    """Send every node the same query; each reply as it arrives, with the node whose question it answers.
+    """Send every node the same message; each reply as it arrives, with the node whose question it answers.
 
     Nothing is waited for beyond the timeout, not even a reply that has begun to arrive.
     """
-    asked = [Message(content, node, f"query.{action}", ttl=timeout + CLOCKS) for node in nodes]
+    asked = [Message(content, node, message_type, ttl=timeout + CLOCKS) for node in nodes]
     if not asked:
         return
     sent = set(grid.push_messages(asked))
