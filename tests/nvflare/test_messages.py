@@ -25,6 +25,7 @@ from nvflare.app_common.widgets.component_path_authorizer import ComponentPathAu
 from nvflare.job_config.api import FedJob
 
 from fedconformal.nvflare import (
+    CHECK_TASK,
     TASK,
     ConformalController,
     ConformalExecutor,
@@ -174,8 +175,9 @@ def test_without_code_of_its_own_the_site_names_its_function(flare, monkeypatch,
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ('site = "B"', "may hold scores, policy, ledger, dataset and signing_key, got 'site'"),
-        ("ledger = 5", "'ledger' must be texts"),
+        ('site = "B"', "check_epsilon and signing_key, got 'site'"),
+        ("ledger = 5", "ledger must be a text"),
+        ("check_epsilon = true", "check_epsilon must be a number"),
         ("no toml at all", "Traceback"),
     ],
 )
@@ -388,7 +390,13 @@ def exported(recipe, folder):
 
 def test_an_exported_job_holds_every_argument_and_no_code(tmp_path, recwarn):
     awkward = fc.plan(n_points={"north (a) {HOME}": 50, 'so"uth\\ {': 50}, confidence_level=0.8)
-    options = {"timeout": 7.5, "on_refused": "raise", "reports": "/srv/reports", "sites": ["a", "b"]}
+    options = {
+        "timeout": 7.5,
+        "on_refused": "raise",
+        "reports": "/srv/reports",
+        "sites": ["a", "b"],
+        "check": True,
+    }
     files, job = exported(ConformalRecipe(awkward, name="round", **options), tmp_path / "jobs")
     assert files == ["config_fed_client.json", "config_fed_server.json", "meta.json"]
     (workflow,) = job["server"]["workflows"]
@@ -399,7 +407,7 @@ def test_an_exported_job_holds_every_argument_and_no_code(tmp_path, recwarn):
     assert {name: getattr(made, name) for name in options} == options
     (executor,) = job["client"]["executors"]
     assert executor == {
-        "tasks": [TASK],
+        "tasks": [TASK, CHECK_TASK],
         "executor": {"path": "fedconformal.nvflare.ConformalExecutor", "args": {}},
     }
     assert [str(warning.message) for warning in recwarn if "ecret" in str(warning.message)] == []
