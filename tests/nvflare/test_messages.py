@@ -22,6 +22,7 @@ from nvflare.app_common.abstract.model import make_model_learnable
 from nvflare.app_common.app_constant import AppConstants
 from nvflare.app_common.default_component_policy import DEFAULT_CLASS_ALLOW_LIST
 from nvflare.app_common.widgets.component_path_authorizer import ComponentPathAuthorizer
+from nvflare.fuel.hci.cmd_arg_utils import validate_text_file_name
 from nvflare.job_config.api import FedJob
 
 from fedconformal.nvflare import (
@@ -166,9 +167,9 @@ def test_without_code_of_its_own_the_site_names_its_function(flare, monkeypatch,
     for name, text in settings.items():
         (federation.local(name) / "fedconformal.toml").write_text(text)
     assert ask(federation, PLAN).missing == ("B", "C")
-    assert 'scores must be "package.module:function"' in (tmp_path / "B" / "fedconformal.log").read_text()
+    assert 'scores must be "package.module:function"' in (tmp_path / "B" / "fedconformal-log").read_text()
     assert (
-        "no scores: subclass ConformalExecutor, or name" in (tmp_path / "C" / "fedconformal.log").read_text()
+        "no scores: subclass ConformalExecutor, or name" in (tmp_path / "C" / "fedconformal-log").read_text()
     )
 
 
@@ -185,7 +186,7 @@ def test_a_site_whose_configuration_is_wrong_answers_nothing(text, reason, flare
     federation = flare()
     (federation.local("A") / "fedconformal.toml").write_text(text)
     assert ask(federation, PLAN).missing == ("A",)
-    assert reason in (tmp_path / "A" / "fedconformal.log").read_text()
+    assert reason in (tmp_path / "A" / "fedconformal-log").read_text()
 
 
 @pytest.mark.parametrize("error", [RuntimeError(SECRET), SystemExit(SECRET), KeyboardInterrupt(SECRET)])
@@ -195,7 +196,7 @@ def test_whatever_is_raised_stays_in_the_site_s_own_log(error, flare, tmp_path, 
     assert ask(federation, PLAN).missing == ("A",)
     assert SECRET.encode() not in federation.results["A"]
     assert SECRET not in caplog.text  # which has all that FLARE's own logs could have
-    assert SECRET in (tmp_path / "A" / "fedconformal.log").read_text()
+    assert SECRET in (tmp_path / "A" / "fedconformal-log").read_text()
     assert f"A sent no report: {Failure.SCORES.meaning}" in caplog.text
     assert f"the server was told only: {Failure.SCORES.meaning}" in caplog.text
 
@@ -205,9 +206,11 @@ def test_the_site_s_log_has_what_leaves_and_is_where_flare_does_not_stream_from(
     ask(federation, PLAN)
     report = Shareable.from_bytes(federation.results["B"])["report"]
     assert (
-        f"this is everything that leaves the site: {report}" in (tmp_path / "B/fedconformal.log").read_text()
+        f"this is everything that leaves the site: {report}" in (tmp_path / "B/fedconformal-log").read_text()
     )
     assert list((tmp_path / "B" / JOB).iterdir()) == []  # the folder of a job's logs
+    assert validate_text_file_name("fedconformal-log") != ""  # FLARE's console does not show it
+    assert (tmp_path / "B" / "fedconformal-log").stat().st_mode & 0o077 == 0
     assert len(federation.results["B"]) <= 2048
 
 
@@ -215,7 +218,7 @@ def test_a_log_that_cannot_be_written_loses_the_detail_and_nothing_else(flare, t
     caplog.set_level(logging.DEBUG)
     federation = flare({**DATA, "A": RuntimeError(SECRET)})
     federation.local("A")
-    (tmp_path / "A" / "fedconformal.log").mkdir()
+    (tmp_path / "A" / "fedconformal-log").mkdir()
     assert ask(federation, PLAN).missing == ("A",)
     assert SECRET not in caplog.text
 

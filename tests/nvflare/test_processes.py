@@ -130,7 +130,7 @@ def test_a_provisioned_federation_with_sites_that_fail_hang_die_and_lie(home):
         assert resources["allow_log_streaming"] is True
         federation.wait_until(lambda: holding(federation.server, LOUD), "the stream has arrived", 60)
         assert holding(federation.server, SECRET) == []
-        assert SECRET in (federation.folder("raises") / "fedconformal.log").read_text()
+        assert SECRET in (federation.folder("raises") / "fedconformal-log").read_text()
         assert SECRET not in log
 
 

@@ -19,7 +19,7 @@ from fedconformal.rounds import Failure, answer, answer_check, keep_inside
 class ConformalExecutor(Executor):
     """Answers a plan with one report, under the name that the site was provisioned under.
 
-    The report is written to the file ``fedconformal.log`` of the site's workspace before it leaves. If
+    The report is written to the file ``fedconformal-log`` of the site's workspace before it leaves. If
     anything goes wrong, a fixed code leaves instead (``Failure``), and the exception stays in that file,
     which FLARE does not stream to the server.
 

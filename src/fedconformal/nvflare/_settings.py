@@ -18,7 +18,7 @@ from fedconformal.privacy import Ledger
 from fedconformal.protocol import SitePolicy
 from fedconformal.rounds import Site
 
-FILE, LOG = "fedconformal.toml", "fedconformal.log"
+FILE, LOG = "fedconformal.toml", "fedconformal-log"
 _NUMBER = "check_epsilon"
 
 
@@ -85,7 +85,8 @@ def own_log(fl_ctx: FLContext) -> logging.Logger:
     """A log in a file of the site's workspace that FLARE does not stream to the server.
 
     FLARE streams its own logs, and any other file in the folder of a job's logs that the job names; this one
-    is outside of it, and reaches none of FLARE's handlers.
+    is outside of it, and reaches none of FLARE's handlers. FLARE's console shows administrators files of a
+    site whose names end as those of texts do; this one's does not.
     """
     root = Path(fl_ctx.get_workspace().get_root_dir()).resolve()
     log = logging.getLogger(f"fedconformal.nvflare.site.{str(root).replace('.', '_')}")
@@ -94,6 +95,7 @@ def own_log(fl_ctx: FLContext) -> logging.Logger:
     if not log.handlers:
         log.addHandler(logging.NullHandler())
         with suppress(OSError):
+            (root / LOG).touch(mode=0o600)
             to_file = logging.FileHandler(root / LOG, encoding="utf-8")
             to_file.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
             log.addHandler(to_file)
