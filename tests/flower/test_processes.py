@@ -38,7 +38,7 @@ SECRET = "patient 4711 has a rare disease"
 deploy = load_deploy()
 
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.untraced]
 
 
 @pytest.fixture(scope="module")
@@ -194,7 +194,7 @@ def test_deployment_with_sites_that_fail_hang_die_and_lie(home):
         federation.add_site("stranger", register=False, seed=4)
         federation.add_site("twin", register=False, key=federation.home / "south" / "key", seed=5)
         wait_until(lambda: online(federation) == 6, "six registered sites are online", federation)
-        killed = start_run(federation, home, "killed")
+        killed = start_run(federation, home, "killed", timeout=200)
         kept = home / "reports"
         arrived = (kept / "refused.jsonl", home / "dies", home / "hangs")
         wait_until(
@@ -204,7 +204,7 @@ def test_deployment_with_sites_that_fail_hang_die_and_lie(home):
         )
         kill_server_app(federation)
         federation.end("dies", how=signal.SIGKILL)
-        log = start_run(federation, home, "run")
+        log = start_run(federation, home, "run", timeout=60)
         run = federation.processes["run"]
         wait_until(lambda: run.poll() is not None, "the run has ended", federation, seconds=200)
         server_log = Path(log.name).read_text()
@@ -224,7 +224,7 @@ def test_deployment_with_sites_that_fail_hang_die_and_lie(home):
             ("mallory", "registered as 'mallory', but reports as 'north'")
         ]
         assert "raises sent no report: the site could not compute its scores" in server_log
-        assert "hangs did not answer within 30 s" in server_log
+        assert "hangs did not answer within 60 s" in server_log
         assert "reports kept from before: 2; sites to ask:" in server_log
         # Flower notices a dead SuperNode after some fifty seconds; until then it is only silent.
         assert re.search("dies (sent no report: Flower's error code|did not answer within)", server_log)
@@ -276,13 +276,12 @@ def online(federation):
     return sum(node["status"] == "online" for node in listed["nodes"])
 
 
-def start_run(federation, home, name):
-    files = {name: str(home / name) for name in ("plan.json", "calibration.json", "reports")}
+def start_run(federation, home, name, *, timeout):
     values = {
-        "plan": files["plan.json"],
-        "output": files["calibration.json"],
-        "reports": files["reports"],
-        "timeout": 30,
+        "plan": str(home / "plan.json"),
+        "output": str(home / "calibration.json"),
+        "reports": str(home / "reports"),
+        "timeout": timeout,
     }
     settings = " ".join(f"{field}={json.dumps(value)}" for field, value in values.items())
     command = ["flwr", "run", str(APP), "deployment", "--stream", "--run-config", settings]

@@ -22,7 +22,7 @@ from site_functions import LOUD, SECRET, scores_of
 
 from fedconformal.nvflare import ConformalRecipe, read_calibration
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.untraced]
 
 ROOT = Path(__file__).parents[2]
 GUIDE = ROOT / "docs" / "nvflare.md"
@@ -30,13 +30,8 @@ EXAMPLE = ROOT / "examples" / "nvflare"
 
 
 @pytest.fixture
-def home(tmp_path, monkeypatch):
-    """A folder for FLARE's files; whatever still runs for it in the end is killed.
-
-    Coverage is not measured in FLARE's many processes, which would take twice as long to start.
-    """
-    for name in ("COVERAGE_PROCESS_START", "COVERAGE_PROCESS_CONFIG"):
-        monkeypatch.delenv(name, raising=False)
+def home(tmp_path):
+    """A folder for FLARE's files; whatever still runs for it in the end is killed."""
     yield tmp_path
     end_processes(tmp_path)
 
