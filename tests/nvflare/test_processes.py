@@ -54,7 +54,7 @@ def test_the_guide_in_the_simulator(home):
     assert done.returncode == 0, done.stdout
     shown = text.split("(the test runs it and compares):\n\n")[1].split("\n\n")[0]
     lines = [line.strip() for line in shown.splitlines()]
-    assert len(lines) == 8
+    assert len(lines) == 7
     assert [line for line in lines if line not in done.stdout.splitlines()] == []
 
     server = home / "simulation" / "digits" / "server"
@@ -125,7 +125,7 @@ def test_a_provisioned_federation_with_sites_that_fail_hang_die_and_lie(home):
         assert resources["allow_log_streaming"] is True
         federation.wait_until(lambda: holding(federation.server, LOUD), "the stream has arrived", 60)
         assert holding(federation.server, SECRET) == []
-        assert SECRET in (federation.folder("raises") / "fedconformal.log").read_text()
+        assert SECRET in (federation.folder("raises") / "fedconformal-log").read_text()
         assert SECRET not in log
 
 

@@ -237,6 +237,18 @@ class TestRare:
         assert list(plan.n_points["rarer than 30"]) == [15, 20]
         assert fc.plan(groups={"a": [60, 50], "b": [60, 50]}, merge_rare=30).merged is None
 
+    def test_a_class_that_a_site_lacks_is_said(self):
+        sizes = {"sick": {"A": 40, "B": 30}, "well": {"A": 60, "B": 3}}
+        plan = fc.plan(groups=sizes, group_by=("site", "class"), score="lac")
+        assert plan.labels == ("A: sick", "A: well", "B: sick")
+        (note,) = plan.notes
+        assert note == (
+            "Site 'B' has too few points of 'well', or none, for a threshold of its own: there, every set "
+            "holds 'well'."
+        )
+        assert "threshold is infinite" in fc.plan(groups=sizes, group_by=("site", "label")).notes[0]
+        assert fc.plan(groups=sizes, group_by="class", score="lac").grouping.absent == ()
+
     def test_what_would_be_enough_is_said(self):
         sizes = {"sick": {"A": 60, "B": 6, "C": 80}, "well": {"A": 80, "B": 60, "C": 60}}
         with pytest.warns(InfeasibleWarning, match=r"9 points at each of 3 sites, or leaving out B\."):

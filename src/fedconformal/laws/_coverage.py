@@ -282,7 +282,7 @@ class CoverageLaw:
         tail = (1 - _validation.fraction("confidence", confidence)) / 2
         return float(self.ppf(float(tail))), float(self.ppf(float(1 - tail)))
 
-    def rvs(self, size: int | tuple[int, ...] = 1, *, random_state: Any = None) -> Floats:
+    def rvs(self, size: int | tuple[int, ...] = 1, *, rng: Any = None) -> Floats:
         """Draw coverages, for simulation.
 
         Sites are drawn one by one and their votes counted as the server would, except where they are very
@@ -292,17 +292,17 @@ class CoverageLaw:
         ----------
         size : int or tuple of int
             Shape of the draws.
-        random_state : int, numpy.random.Generator or None
+        rng : None, int or numpy Generator
             Where randomness comes from.
 
         Returns
         -------
         array of shape ``size``
         """
-        rng = np.random.default_rng(random_state)
+        source = np.random.default_rng(rng)
         shape = tuple(np.atleast_1d(size).tolist())
         federation = self.federation
         many = federation.n_sites * math.prod(shape) > 10_000_000
         if self._certain is not None or federation.max_faulty or many:
-            return np.asarray(self.ppf(rng.random(shape)))
-        return federation.rvs(self.server_rank, shape, rng)
+            return np.asarray(self.ppf(source.random(shape)))
+        return federation.rvs(self.server_rank, shape, source)

@@ -41,6 +41,15 @@ class Federation:
     weights : array of shape (blocks,) or (blocks, numbers), optional
         Votes of each number: whole numbers, 1 by default. Where blocks send different numbers of numbers,
         those that are not sent have weight 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fedconformal.laws import OrderStatistics
+    >>> from fedconformal.laws import Federation
+    >>> federation = Federation(OrderStatistics(np.array([100]), np.array([92])), np.array([10]))
+    >>> federation.cdf(np.array([0.9]), np.array([4])).round(3)
+    array([[0.407]])
     """
 
     sites: SiteLaw
