@@ -171,6 +171,8 @@ class TestCheck:
 
 
 class TestTight:
+    @pytest.mark.slow
+    @pytest.mark.untraced
     def test_finds_about_the_least_expected_coverage_of_all_valid_choices(self):
         """Every slope and server rank with its smallest valid quantile, one by one, on a coarse grid."""
         search = search_of(3, 200, 2.0, finest=40)

@@ -466,6 +466,7 @@ def test_killed_at_any_system_call(path):
     assert sum("ledger.db-journal" in state for state in states) >= 8
 
 
+@pytest.mark.slow
 @linux
 def test_killed_at_random_times_among_others(path):
     """Forty times, three processes want the same answer and are killed within the time that one takes.

@@ -228,6 +228,7 @@ def costs(ledger, meter, name):
     }
 
 
+@pytest.mark.untraced
 def test_an_answer_at_2_000_entries_costs_what_it_costs_at_100(tmp_path, monkeypatch):
     fixed_key(monkeypatch)
     ledger, meter = Ledger.create(tmp_path / "ledger.db"), Meter(monkeypatch)

@@ -323,6 +323,7 @@ class TestPrivacy:
 
 
 class TestRelease:
+    @pytest.mark.untraced
     @pytest.mark.slow
     @each_mechanism
     def test_draws_follow_the_pmf(self, mechanism):

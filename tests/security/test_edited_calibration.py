@@ -261,6 +261,8 @@ def matches(path, patterns):
     return any(where.startswith(pattern) for pattern in patterns)
 
 
+@pytest.mark.slow
+@pytest.mark.untraced
 def test_every_edit_is_noticed(case):
     calibration, reports = case
     honest = COORDINATOR.sign(calibration)

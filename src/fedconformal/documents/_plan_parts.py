@@ -423,5 +423,12 @@ def fraction_text(share: Fraction) -> str:
     -------
     str
         Numerator, slash, denominator.
+
+    Examples
+    --------
+    >>> from fractions import Fraction
+    >>> from fedconformal.documents import fraction_text
+    >>> fraction_text(Fraction(9, 10))
+    '9/10'
     """
     return f"{share.numerator}/{share.denominator}"

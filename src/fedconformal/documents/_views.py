@@ -77,6 +77,12 @@ def weights_of(votes: Sequence[tuple[int, ...]]) -> Weights:
     -------
     tuple of tuple of int, or None
         For `PlanBlock` and `Answer`.
+
+    Examples
+    --------
+    >>> from fedconformal.documents import weights_of
+    >>> weights_of([(1, 1)]), weights_of([(2, 2)]), weights_of([(2, 3)])
+    (None, ((2,),), ((2, 3),))
     """
     if all(vote == 1 for each in votes for vote in each):
         return None
@@ -95,6 +101,12 @@ def one_or_all(values: Sequence[Any]) -> Any:
     -------
     object
         The value, or the tuple.
+
+    Examples
+    --------
+    >>> from fedconformal.documents import one_or_all
+    >>> one_or_all([0.9]), one_or_all([0.8, 0.9])
+    (0.9, (0.8, 0.9))
     """
     return values[0] if len(values) == 1 else tuple(values)
 
@@ -108,6 +120,13 @@ class PerSite(Sequence[T], Generic[T]):
         Lengths of the runs.
     values : sequence
         The value of each run.
+
+    Examples
+    --------
+    >>> from fedconformal.documents import PerSite
+    >>> ranks = PerSite([2, 1], [92, 37])
+    >>> len(ranks), ranks[1], list(ranks)
+    (3, 92, [92, 92, 37])
     """
 
     def __init__(self, counts: Sequence[int], values: Sequence[T]) -> None:

@@ -81,6 +81,13 @@ class Slopes(Aim):
         Sites of n scores aim at rank ``t = ceil(quantile * n)``.
     steepness : Fraction
         ``v / (u + v)`` in lowest terms, in (0, 1).
+
+    Examples
+    --------
+    >>> from fractions import Fraction
+    >>> from fedconformal.privacy import Slopes
+    >>> Slopes(Fraction(9, 10), Fraction(9, 10)).quantile
+    Fraction(9, 10)
     """
 
     steepness: Fraction
@@ -136,6 +143,13 @@ class Balanced(Aim):
     ----------
     quantile : Fraction
         In [1/2, 1).
+
+    Examples
+    --------
+    >>> from fractions import Fraction
+    >>> from fedconformal.privacy import Balanced
+    >>> Balanced(Fraction(9, 10)).quantile
+    Fraction(9, 10)
     """
 
     def __post_init__(self) -> None:

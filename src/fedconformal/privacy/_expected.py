@@ -51,6 +51,12 @@ def draws_for(k: int, m: int) -> int:
     -------
     int
         So many that a few lie beyond it on either side.
+
+    Examples
+    --------
+    >>> from fedconformal.privacy import draws_for
+    >>> draws_for(5, 10) > 0
+    True
     """
     return -(-_IN_TAIL * m // max(min(k, m - k + 1), 1))
 
@@ -69,6 +75,12 @@ def ranks_seen(draws: int, m: int) -> range:
     -------
     range
         From some rank to the same from above; empty if there are none.
+
+    Examples
+    --------
+    >>> from fedconformal.privacy import ranks_seen
+    >>> 5 in ranks_seen(10_000, 10)
+    True
     """
     first = max(-(-_IN_TAIL * m // draws), 1)
     return range(first, m - first + 2)
@@ -131,6 +143,17 @@ class Releases:
         How many histograms are drawn at the most.
     fewest : int
         How many are drawn at the least, unless that is more than at the most.
+
+    Examples
+    --------
+    >>> import fedconformal as fc
+    >>> from fedconformal.privacy import even
+    >>> from fedconformal.privacy import Releases
+    >>> privacy = fc.Privacy(8.0, fc.Bins.uniform(0, 1, 10))
+    >>> (release,) = fc.plan(n_sites=5, n_points=100, privacy=privacy).releases
+    >>> law = Releases(100, even(10), release).law(release)
+    >>> round(float(law.sum()), 6)
+    1.0
     """
 
     n: int
@@ -228,6 +251,12 @@ def even(n_bins: int) -> Floats:
     -------
     array of float
         All alike.
+
+    Examples
+    --------
+    >>> from fedconformal.privacy import even
+    >>> even(4)
+    array([0.25, 0.25, 0.25, 0.25])
     """
     return np.full(n_bins, 1 / n_bins)
 
@@ -259,6 +288,18 @@ def expected_coverage(
     -------
     ExpectedCoverage
         Over the bins.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fedconformal as fc
+    >>> from fedconformal.privacy import Releases, even
+    >>> from fedconformal.privacy import expected_coverage
+    >>> privacy = fc.Privacy(8.0, fc.Bins.uniform(0, 1, 10))
+    >>> (release,) = fc.plan(n_sites=5, n_points=100, privacy=privacy).releases
+    >>> releases = [Releases(100, even(10), release)]
+    >>> 0 < expected_coverage(releases, release, np.array([5]), 3).mean() < 1
+    True
     """
     coverage = np.minimum(np.cumsum(releases[0].masses), 1.0)
     coverage[-1] = 1.0

@@ -4,6 +4,7 @@ A calibration holds the codes, so that rewording a sentence changes no digest.
 """
 
 from collections.abc import Callable
+from enum import Enum
 
 from fedconformal.documents import Calibration, Plan
 from fedconformal.planning import PROMISES
@@ -23,6 +24,13 @@ def assumptions_of(plan: Plan, n_missing: int) -> tuple[str, ...]:
     -------
     tuple of str
         In the order in which they are read.
+
+    Examples
+    --------
+    >>> import fedconformal as fc
+    >>> from fedconformal.protocol import assumptions_of
+    >>> assumptions_of(fc.plan(n_sites=3, n_points=40), n_missing=0)[0]
+    'alike'
     """
     applies = {
         **{PROMISES[part.promise].assumption: True for part in plan.parts},
@@ -42,20 +50,51 @@ def assumptions_of(plan: Plan, n_missing: int) -> tuple[str, ...]:
     return tuple(code for code, here in applies.items() if here)
 
 
-def assumption_sentences(calibration: Calibration) -> tuple[str, ...]:
+class Bearing(Enum):
+    """What a sentence has to do with a promise."""
+
+    CONDITION = "the promise holds if this is true"
+    CAVEAT = "true whatever happens, and good to know"
+    UNCHECKED = "nobody has checked it"
+
+
+def assumption_sentences(calibration: Calibration, bearing: Bearing | None = None) -> tuple[str, ...]:
     """What a calibration rests on, in plain words.
 
     Parameters
     ----------
     calibration : Calibration
         Whose codes are to be read.
+    bearing : Bearing, optional
+        Only sentences of this kind; all if left out.
 
     Returns
     -------
     tuple of str
         A sentence, or a few, for each code.
+
+    Examples
+    --------
+    >>> import fedconformal as fc
+    >>> from fedconformal.protocol import assumption_sentences
+    >>> assumption_sentences(fc.conformalize({"A": range(40)}))[1]
+    'With ties among scores the coverage can only be larger than stated.'
     """
-    return tuple(_sentence(code, calibration) for code in calibration.assumptions)
+    return tuple(
+        _sentence(code, calibration)
+        for code in calibration.assumptions
+        if bearing in (None, _BEARINGS.get(code, Bearing.CONDITION))
+    )
+
+
+_BEARINGS = {
+    "ties": Bearing.CAVEAT,
+    "private": Bearing.CAVEAT,
+    "signed-whole": Bearing.CAVEAT,
+    "several-levels": Bearing.CAVEAT,
+    "not-authenticated": Bearing.UNCHECKED,
+}
+"""Of codes that are no conditions."""
 
 
 def _sentence(code: str, calibration: Calibration) -> str:

@@ -155,7 +155,6 @@ def prepare(
         {label: values.size for label, values in parts.items()},
         site=site,
         policy=policy,
-        has_ledger=ledger is not None or dataset is not None,
     )
     return Prepared(plan, site, policy, parts, allowed, ledger, dataset, accept)
 
@@ -189,6 +188,21 @@ def private_bins(
     -------
     tuple of int
         A bin for each level, 0 the first.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> import fedconformal as fc
+    >>> from fedconformal.protocol import private_bins
+    >>> privacy = fc.Privacy(8.0, fc.Bins.uniform(0, 1, 10), one_hot=True)
+    >>> plan = fc.plan(n_sites=5, n_points=100, privacy=privacy)
+    >>> with TemporaryDirectory() as folder:
+    ...     ledger = fc.Ledger.create(Path(folder) / "ledger.db")
+    ...     ledger.set_budget("2024", 8)
+    ...     [chosen] = private_bins(plan, [0.5] * 100, site="A", ledger=ledger, dataset="2024")
+    >>> 0 <= chosen < 10
+    True
     """
     if plan.privacy is None:
         raise ValueError("this plan is not private: there are no bins to release")
@@ -214,6 +228,15 @@ class Prepared:
         What leaves, without what the ledger says of it.
     _ledger, _dataset, _accept : Ledger, str and str, optional
         The account, what the data are called in it, and why changed data are accepted.
+
+    Examples
+    --------
+    >>> import fedconformal as fc
+    >>> prepared = fc.protocol.prepare(fc.plan(n_sites=5, n_points=40), range(40), site="A")
+    >>> prepared.request.sentence
+    'This plan asks for 1 of your 40 scores.'
+    >>> prepared.report()
+    <Report: 1 number for 40 scores, site 'A'>
     """
 
     plan: Plan

@@ -6,6 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fedconformal._validation import plain_array
+
 Scores = NDArray[np.floating[Any]]
 
 
@@ -21,8 +23,14 @@ def flat_numbers(scores: ArrayLike) -> Scores:
     -------
     array of float
         The same memory where it holds floats already.
+
+    Examples
+    --------
+    >>> from fedconformal.protocol import flat_numbers
+    >>> flat_numbers([1, 2, float("nan")])
+    array([ 1.,  2., nan])
     """
-    values = np.asarray(scores)
+    values = plain_array(scores)
     if values.dtype.kind in "iub":
         values = values.astype(np.float64)
     if values.dtype.kind != "f":
@@ -75,6 +83,12 @@ def flat_scores(scores: ArrayLike) -> Scores:
     -------
     array of float
         Scores that can be ranked.
+
+    Examples
+    --------
+    >>> from fedconformal.protocol import flat_scores
+    >>> flat_scores([1, 2, float("inf")])
+    array([ 1.,  2., inf])
     """
     values = flat_numbers(scores)
     # A sum is NaN or -inf if anything in it is; looking closer is only needed then.
