@@ -30,6 +30,7 @@ SECTIONS = {
     "slopes": "benchmarks.slopes",
     "private": "benchmarks.private",
     "flower": "benchmarks.flower",
+    "nvflare": "benchmarks.nvflare",
     "planner": "benchmarks.planner",
 }
 HEADINGS = ("what", "ours", "anchor", "ratio", "goal", "met")

@@ -57,7 +57,7 @@ def test_the_guide_in_the_simulator(home):
         check=False,
     )
     assert done.returncode == 0, done.stdout
-    shown = text.split("(the test runs it and compares):\n")[1].split("\n\n")[1]
+    shown = text.split("(the test runs it and compares):\n\n")[1].split("\n\n")[0]
     lines = [line.strip() for line in shown.splitlines()]
     assert len(lines) == 8
     assert [line for line in lines if line not in done.stdout.splitlines()] == []

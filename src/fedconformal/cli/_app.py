@@ -17,6 +17,7 @@ from fedconformal.cli._demo import demo
 from fedconformal.cli._plan import plan
 from fedconformal.cli._planner import planner
 from fedconformal.cli._predict import predict
+from fedconformal.cli._promises import promises
 from fedconformal.cli._report import report
 from fedconformal.cli._reproduce import reproduce
 from fedconformal.cli._verify import verify
@@ -57,6 +58,7 @@ _COMMANDS: tuple[Callable[..., None], ...] = (
     checks,
     compare,
     whatif,
+    promises,
     planner,
     demo,
     reproduce,

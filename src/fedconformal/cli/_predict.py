@@ -56,6 +56,7 @@ def predict(
     table = numbers(predictions, frame, used)
     predicted = _prediction(rule, table, used, predictions)
     sets = prediction_sets(found, rule, predicted, groups=labels, site=site)
+    _say_everything(sets, found.plan.confidence_levels)
     added = _set_columns(rule.set_columns(used), sets, found.plan.confidence_levels)
     if only:
         result = _frame(added)
@@ -114,6 +115,15 @@ def _prediction(rule: "Score", table: "Floats", names: Sequence[str], path: Path
         return rule.prediction_from(table, names)
     except ValueError as error:
         raise ValueError(f"{path}: {error}: say which with --column") from None
+
+
+def _say_everything(sets: Any, levels: Sequence[float]) -> None:
+    """Say where sets of labels hold all of them, for every case: they tell nothing."""
+    if sets.dtype != bool:
+        return
+    for i, level in enumerate(levels):
+        if sets[:, :, i].all():
+            say(f"every one of the {len(sets)} sets holds every label (level {level:g}): they tell nothing")
 
 
 def _set_columns(names: Sequence[str], sets: Any, levels: Sequence[float]) -> dict[str, Any]:

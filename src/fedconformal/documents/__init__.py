@@ -18,8 +18,16 @@ from fedconformal.documents._calibration import (
     Refusal,
     Threshold,
 )
-from fedconformal.documents._ceilings import LARGEST_N, MOST_LEVELS, MOST_SITES, Ceiling, check_work
-from fedconformal.documents._check import Check
+from fedconformal.documents._ceilings import (
+    LARGEST_N,
+    MOST_CHECKED,
+    MOST_COLUMNS,
+    MOST_LEVELS,
+    MOST_SITES,
+    Ceiling,
+    check_work,
+)
+from fedconformal.documents._check import Check, CheckedGroup, group_name
 from fedconformal.documents._grouping import KINDS as GROUPED_BY
 from fedconformal.documents._grouping import Grouping, Merged, pair_label
 from fedconformal.documents._grouping import Made as MadeOf
@@ -37,7 +45,7 @@ from fedconformal.documents._plan_parts import (
 )
 from fedconformal.documents._report import Report, ReportPart, Sent, signed_text
 from fedconformal.documents._rounds import expiry_text, random_round
-from fedconformal.documents._sets import class_places, prediction_sets, score_of
+from fedconformal.documents._sets import class_places, everything_sentences, prediction_sets, score_of
 from fedconformal.documents._signing import (
     PublicKey,
     SigningKey,
@@ -50,6 +58,8 @@ from fedconformal.documents._views import PerSite, one_or_all, weights_of
 __all__ = [
     "GROUPED_BY",
     "LARGEST_N",
+    "MOST_CHECKED",
+    "MOST_COLUMNS",
     "MOST_LEVELS",
     "MOST_SITES",
     "Advice",
@@ -59,6 +69,7 @@ __all__ = [
     "CalibrationPart",
     "Ceiling",
     "Check",
+    "CheckedGroup",
     "Document",
     "DocumentError",
     "Grouping",
@@ -87,9 +98,11 @@ __all__ = [
     "check_site_name",
     "check_work",
     "class_places",
+    "everything_sentences",
     "expiry_text",
     "first_problem",
     "fraction_text",
+    "group_name",
     "is_signature",
     "is_signed_by",
     "kinds",

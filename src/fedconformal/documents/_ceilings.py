@@ -40,6 +40,12 @@ MOST_NAMED = 50_000
 MOST_SENT = 500
 """Numbers that a plan may ask a site for, over all levels, in each group."""
 
+MOST_COLUMNS = 5
+"""Columns whose values a check tells apart."""
+
+MOST_CHECKED = 100
+"""Combinations of values that a check tells apart."""
+
 MOST_FIELDS = 100
 """No object in a document has more fields than this."""
 
@@ -134,4 +140,4 @@ def _size(count: int) -> str:
 PLAN = Ceiling(2 * 2**20, 250_000, listing="names", listing_size=16 * 2**20)
 REPORT = Ceiling(64 * 2**10, 100_000, listing="label", listing_size=4 * 2**20)
 CALIBRATION = Ceiling(4 * 2**20, 400_000, listing="site", listing_size=32 * 2**20)
-CHECK = Ceiling(64 * 2**10, 2_000)
+CHECK = Ceiling(64 * 2**10, 20_000, listing="groups", listing_size=2**20)

@@ -57,6 +57,7 @@ from fedconformal.planning import (
 )
 from fedconformal.planning import Advice as PlannedAdvice
 from fedconformal.privacy import ANALYSES, MECHANISMS, Bins, PrivateRelease
+from fedconformal.scores import SCORES, LabelScore, from_name
 
 
 class Plan(AuthoredDocument):
@@ -517,7 +518,22 @@ class Plan(AuthoredDocument):
         """What a reader should know: problems, sites that are too small, and what silence would do."""
         told = (*self._said(size_sentences), *self._said(whole_sentences))
         rare = rare_sentences(self.grouping, feasible=self.feasible)
-        return (*self.problems, *told, *rare, *self._said(unasked_sentences), *self._silence_notes())
+        return (
+            *self.problems,
+            *told,
+            *rare,
+            *self._said(unasked_sentences),
+            *self._silence_notes(),
+            *self._score_notes(),
+        )
+
+    def _score_notes(self) -> tuple[str, ...]:
+        """What to know of the score for so many classes, where both are fixed."""
+        if self.score is None or self.classes is None or self.score.name not in SCORES:
+            return ()
+        rule = from_name(self.score.name, **self.score.parameters)
+        said = rule.caution(len(self.classes)) if isinstance(rule, LabelScore) else ""
+        return (said,) if said else ()
 
     def _labelled(self) -> list[tuple[str | None, "Plan"]]:
         """The plan of each group with its label; this very plan where there are none."""

@@ -8,10 +8,11 @@ from numpy.typing import ArrayLike
 
 from fedconformal._text import quoted
 from fedconformal._typing import Bools, Floats, Ints
+from fedconformal.documents._ceilings import MOST_CLASSES
 from fedconformal.documents._labels import label_text
 from fedconformal.documents._plan import Plan
 from fedconformal.documents._plan_parts import ScoreRule
-from fedconformal.scores import LabelScore, Score, from_name
+from fedconformal.scores import SCORES, LabelScore, Score, from_name
 
 
 class Calibrated(Protocol):
@@ -30,6 +31,43 @@ class Calibrated(Protocol):
 
     def __getitem__(self, label: str) -> Self:
         """The calibration of one group."""
+
+
+def everything_sentences(calibration: "Calibrated") -> tuple[str, ...]:
+    """What is in every set because of a finite threshold that admits it, whatever the prediction is.
+
+    Parameters
+    ----------
+    calibration : Calibration
+        Of a plan that fixes a score of labels; of others nothing can be said.
+
+    Returns
+    -------
+    tuple of str
+        A sentence for each threshold that admits every label, or by class its own label.
+    """
+    plan = calibration.plan
+    if plan.score is None or plan.score.name not in SCORES:
+        return ()
+    rule = score_of(plan.score)
+    if not isinstance(rule, LabelScore):
+        return ()
+    n_classes = MOST_CLASSES if plan.classes is None else len(plan.classes)
+    told = []
+    for label in plan.labels or (None,):
+        alone = calibration if label is None else calibration[label]
+        for level, threshold in zip(plan.confidence_levels, alone.thresholds, strict=True):
+            if threshold < np.inf and rule.admits_all(threshold, n_classes):
+                told.append(_everything(plan, label, level, threshold))
+    return tuple(told)
+
+
+def _everything(plan: Plan, label: str | None, level: float, threshold: float) -> str:
+    where = "" if label is None else f", group {label!r}"
+    what = f"label {label!r} is in every set"
+    if label is None or not plan.grouping.by_class:
+        what = "every label is in every set"
+    return f"Level {level:g}{where}: the threshold, {threshold:g}, is as large as a score can be, so {what}."
 
 
 def prediction_sets(

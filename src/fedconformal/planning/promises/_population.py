@@ -17,10 +17,11 @@ class Population(Promise):
     default_criterion: ClassVar[str] = "stable"
     assumption: ClassVar[str] = "alike"
     condition: ClassVar[str] = "if sites are alike"
+    serves: ClassVar[str] = "new cases like those of all sites, which are alike"
     law_note: ClassVar[str] = (
-        "This is how the coverage varies from one calibration to the next if sites are alike. It does not "
-        "contain the spread between sites: where these differ, the share covered at one of them may be "
-        "further off."
+        "The law of the coverage says how it varies from one calibration to the next if sites are alike. It "
+        "does not contain the spread between sites: where these differ, the share covered at one of them may "
+        "be further off."
     )
 
     def choose(self, sites: Sites, goal: Goal, sending: Sending, share: Fraction | None) -> Design:
