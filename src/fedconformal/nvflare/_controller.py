@@ -79,7 +79,8 @@ def calibrate(
     """
     _check(timeout, on_refused)
     sites = {client.name: client.name for client in fl_ctx.get_engine().get_clients()}
-    folder = None if reports is None else Folder(reports, plan)
+    digest = _messages.model_digest(model) if model else None
+    folder = None if reports is None else Folder(reports, plan, model=digest)
     collection = Collection(plan, sites, engine="FLARE", log=log, folder=folder)
     if collection.to_ask:
         task = _task(collection, _messages.question(plan, model), timeout)
