@@ -26,9 +26,10 @@ def checks(
 ) -> None:
     """Compare the sites' checks, and their groups of cases: coverage with intervals, and who falls short."""
     from fedconformal import heterogeneity
-    from fedconformal.cli._files import expand, read_reports
+    from fedconformal.cli._files import expand
     from fedconformal.cli._groups import calibration_of
     from fedconformal.documents import Calibration
+    from fedconformal.rounds import read_reports
 
     published = Calibration.read(calibration)
     given, problems = _read(answers)
