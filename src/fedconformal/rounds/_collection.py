@@ -28,6 +28,15 @@ class Collection(Answers[Node, Report]):
     folder : Folder, optional
         Where answers are kept as they arrive. Those that are there already count, and whose answer is there
         is not asked again.
+
+    Examples
+    --------
+    >>> import logging
+    >>> import fedconformal as fc
+    >>> plan = fc.plan(n_points={"A": 40, "B": 40})
+    >>> nodes, log = {1: "node 1", 2: "node 2"}, logging.getLogger("server")
+    >>> fc.rounds.Collection(plan, nodes, engine="mail", log=log).plan == plan
+    True
     """
 
     what = "report"

@@ -19,6 +19,12 @@ class Unexpected:
     ----------
     reason : str
         Why it is not looked at.
+
+    Examples
+    --------
+    >>> from fedconformal.rounds import Unexpected
+    >>> Unexpected("no reply").reason
+    'no reply'
     """
 
     reason: str
@@ -36,6 +42,13 @@ def pack_plan(plan: Plan) -> bytes:
     -------
     bytes
         For `unpack_plan`.
+
+    Examples
+    --------
+    >>> import fedconformal as fc
+    >>> plan = fc.plan(n_sites=3, n_points=40)
+    >>> fc.rounds.unpack_plan(fc.rounds.pack_plan(plan)) == plan
+    True
     """
     return zlib.compress(plan.to_json(indent=None).encode(), 9)
 
@@ -57,6 +70,13 @@ def unpack_plan(packed: object) -> Plan:
     ------
     DocumentError
         If there is none in it.
+
+    Examples
+    --------
+    >>> import fedconformal as fc
+    >>> plan = fc.plan(n_sites=3, n_points=40)
+    >>> fc.rounds.unpack_plan(fc.rounds.pack_plan(plan)) == plan
+    True
     """
     if isinstance(packed, Unexpected):
         raise DocumentError(packed.reason)
@@ -168,6 +188,13 @@ def pack_report(report: Report) -> str:
     -------
     str
         For `unpack_report`.
+
+    Examples
+    --------
+    >>> import fedconformal as fc
+    >>> report = fc.report(fc.plan(n_sites=3, n_points=40), range(40), site="A")
+    >>> fc.rounds.unpack_report(fc.rounds.pack_report(report)) == report
+    True
     """
     return report.to_json(indent=None)
 
@@ -184,6 +211,12 @@ def longest_report(plan: Plan) -> int:
     -------
     int
         Characters.
+
+    Examples
+    --------
+    >>> import fedconformal as fc
+    >>> fc.rounds.longest_report(fc.plan(n_sites=3, n_points=40)) > 100
+    True
     """
     wanted = _LENGTH_OF_A_LEVEL * len(plan.parts) * len(plan.confidence_levels)
     return min(max(Report.ceiling.size, wanted), Report.ceiling.largest)
@@ -208,6 +241,13 @@ def unpack_report(packed: object, *, longest: int = Report.ceiling.size) -> Repo
     ------
     DocumentError
         If there is none in it, or it is too long.
+
+    Examples
+    --------
+    >>> import fedconformal as fc
+    >>> report = fc.report(fc.plan(n_sites=3, n_points=40), range(40), site="A")
+    >>> fc.rounds.unpack_report(fc.rounds.pack_report(report)) == report
+    True
     """
     if isinstance(packed, Unexpected):
         raise DocumentError(packed.reason)

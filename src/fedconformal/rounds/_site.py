@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from fedconformal import heterogeneity, protocol
+from fedconformal._validation import plain_array
 from fedconformal.documents import Plan, SigningKey, unique_labels
 from fedconformal.privacy import Ledger, LedgerError
 from fedconformal.protocol import SitePolicy
@@ -30,6 +31,12 @@ class Site:
         For private plans, the site's account and what its data are called in it.
     policy : SitePolicy, optional
         What the site lets out, whatever the plan asks for.
+
+    Examples
+    --------
+    >>> import fedconformal as fc
+    >>> fc.rounds.Site("north").name
+    'north'
     """
 
     name: str
@@ -71,6 +78,16 @@ def answer(
     -------
     str or Failure
         The report for `unpack_report`; or the fixed code that leaves instead, if anything went wrong.
+
+    Examples
+    --------
+    >>> import logging
+    >>> import fedconformal as fc
+    >>> packed = fc.rounds.pack_plan(fc.plan(n_sites=3, n_points=40))
+    >>> site, log = fc.rounds.Site("north"), logging.getLogger("north")
+    >>> text = fc.rounds.answer(packed, lambda plan: range(40), lambda plan: site, log=log)
+    >>> fc.rounds.unpack_report(text).site
+    'north'
     """
 
     def make(reached: Callable[[Failure], None]) -> str:
@@ -197,7 +214,7 @@ def keep_inside(failure: Failure, log: logging.Logger) -> Failure:
 
 def _scores_and_groups(plan: Plan, computed: Any) -> tuple[Any, Any]:
     """The scores, and the group of each where the plan has groups; else labels are left where they are."""
-    paired = isinstance(computed, tuple) and len(computed) == 2 and np.ndim(computed[0]) > 0
+    paired = isinstance(computed, tuple) and len(computed) == 2 and plain_array(computed[0]).ndim > 0
     scores, labels = computed if paired else (computed, None)
     if not plan.grouping.has_labels:
         return scores, None
@@ -211,7 +228,7 @@ def _cases(plan: Plan, label: str | None, computed: Any, site: str) -> Any:
     scores, labels = _scores_and_groups(plan, computed)
     if label is None:
         return scores
-    values = np.asarray(scores)
+    values = plain_array(scores)
     if not plan.grouping.has_labels:
         return values if plan.grouping.group_of_site(site) == label else values[:0]
     names, which = unique_labels(labels)
