@@ -585,6 +585,9 @@ def test_a_server_that_dies_goes_on_from_the_reports_it_has(tmp_path):
     assert time.monotonic() - start < 5  # nobody is waited for
     with pytest.raises(ValueError, match="another one"):
         calibrate(nobody, fc.plan(n_sites=3), timeout=5, reports=tmp_path / "reports")
+    retrained = ArrayRecord([np.zeros(2)])  # the same plan, but no answer of before fits
+    with pytest.raises(ValueError, match="folder of this model"):
+        calibrate(nobody, plan, retrained, timeout=5, reports=tmp_path / "reports")
 
 
 def test_what_travels_is_small():

@@ -28,7 +28,7 @@ _PORTIONS = 8
 _PATIENCE = 1.0
 """Seconds until a reply that is still being fetched goes on beside the others."""
 
-_SHORTEST, _LONGEST, _SHARE = 0.1, 3.0, 0.1
+_SHORTEST, _LONGEST, _SHARE = 0.1, 3.0, 0.03
 """Seconds between two looks for replies, at first and at last; in between a share of the time so far."""
 
 

@@ -9,7 +9,7 @@ from flwr.serverapp import Grid
 from fedconformal import _validation
 from fedconformal.documents import Calibration, Plan
 from fedconformal.flower._grid import Chosen, ask, check_seconds, connected, log
-from fedconformal.flower._messages import CALIBRATE, CHECK, Query
+from fedconformal.flower._messages import CALIBRATE, CHECK, Query, model_digest
 from fedconformal.heterogeneity import Assessment
 from fedconformal.rounds import CheckCollection, Collection, Folder, pack_calibration, pack_plan
 
@@ -44,8 +44,8 @@ def calibrate(
         questions, and this function for replies, every three seconds: allow ten at least.
     reports : str or Path, optional
         A folder in which reports are kept as they arrive. Given again, after whatever happened, it goes on
-        from there: who has answered this plan is not asked, or charged, again, and nobody is once the round
-        is complete.
+        from there: who has answered this plan under this model is not asked, or charged, again, and nobody is
+        once the round is complete.
     nodes : callable, or collection of int or str, optional
         Which nodes to ask: a function of Flower's NodeInfo (``node_id``, ``name``, ...), or numbers or
         registered names; all by default.
@@ -64,7 +64,8 @@ def calibrate(
     check_seconds("timeout", timeout, least=1e-3)
     check_seconds("wait", wait, least=0)
     _validation.choice("on_refused", on_refused, ("raise", "skip"))
-    folder = None if reports is None else Folder(reports, plan)
+    model = model_digest(arrays) if arrays else None
+    folder = None if reports is None else Folder(reports, plan, model=model)
     there = {}
     if folder is None or not folder.is_complete:
         there = connected(grid, nodes, wanted=plan.n_sites or 1, wait=wait)

@@ -85,7 +85,8 @@ def calibrate(
         If the job was aborted before the round was over.
     """
     _check_options(timeout, on_refused)
-    folder = None if reports is None else Folder(reports, plan)
+    digest = _messages.model_digest(model) if model else None
+    folder = None if reports is None else Folder(reports, plan, model=digest)
     collection = rounds.Collection(plan, _chosen(fl_ctx, sites), engine="FLARE", log=log, folder=folder)
     task = _task(CALIBRATE, pack_plan(plan), model, collection, timeout)
     _ask(controller, task, collection, fl_ctx, abort_signal)
