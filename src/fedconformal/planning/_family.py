@@ -16,7 +16,7 @@ import numpy as np
 from fedconformal._typing import Bools, Floats, Ints
 from fedconformal._validation import rank_of
 
-_WORK = 50_000  # entries of the rank matrix
+_WORK = 100_000  # entries of the rank matrix
 _MOST = 16_384  # rank vectors tried at the most
 _FEWEST = 256
 _EXACT = 2**25  # fractions with smaller denominators differ by more than the rounding of a float
