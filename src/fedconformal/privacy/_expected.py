@@ -23,7 +23,7 @@ from fedconformal.privacy._tabulated import Tabulated
 _MOST_CELLS = 4_000  # bins of all histograms up to which every histogram is gone through
 _DRAWN_CELLS = 2_000_000  # bins of all histograms that are drawn, at the most
 _CHEAP_CELLS = 300_000  # that are drawn in any case, unless that is too many histograms
-_BLOCK = 16_384  # bins of histograms that stay in the processor's cache
+_BLOCK = 32_768  # bins of histograms that stay in the processor's cache
 _SMALL = 2**31 - 1  # errors up to this are whole numbers of 32 bits
 _ERROR = 0.0005  # the standard error of a site's coverage that is aimed at
 _SEED = 20230711
