@@ -17,7 +17,7 @@ parser.add_argument("--rounds", type=int, default=3)
 parser.add_argument("--workspace", default="/tmp/nvflare/simulation")
 given = parser.parse_args()
 workspace = os.path.abspath(given.workspace)
-os.chdir(Path(__file__).parent)  # FLARE looks for the scripts of a job here
+os.chdir(Path(__file__).parent)  # so that the job names its script without a folder
 
 recipe = SklearnFedAvgRecipe(
     name="digits",

@@ -71,11 +71,16 @@ class TestSilentDowngrade:
     def test_over_flower(self, book):
         app = ClientApp()
         fc.flower.add_conformal(app, lambda context: SCORES)
-        grid = LocalGrid([(app, {"site": "A", "ledger": str(book.path), "dataset": "D"})])
+        node = (app, {"site": "A", "ledger": str(book.path), "dataset": "D"})
+        grid = LocalGrid([node], tamper=self.seen)
         with pytest.raises(ValueError, match="0 sites answered"):
             fc.flower.calibrate(grid, greedy(1), timeout=5, wait=0)
-        (reply,) = grid.replies
+        (reply,) = self.replies
         assert reply.error.code == Failure.POLICY
+
+    def seen(self, replies):
+        self.replies = list(replies)
+        return replies
 
     def test_in_a_check(self, book):
         plan = fc.plan(n_sites=3, n_points=100)
@@ -108,10 +113,16 @@ class TestMoreThanOneNumber:
         (tmp_path / "site.toml").write_text("max_numbers = 2\n")
         app = ClientApp()
         fc.flower.add_conformal(app, lambda context: SCORES)
-        grid = LocalGrid([(app, {"site": "A", "policy": str(tmp_path / "site.toml")})])
+        codes = []
+
+        def seen(replies):
+            codes.extend(reply.error.code for reply in replies if reply.has_error())
+            return replies
+
+        grid = LocalGrid([(app, {"site": "A", "policy": str(tmp_path / "site.toml")})], tamper=seen)
         with pytest.raises(ValueError, match="0 sites answered"):
             fc.flower.calibrate(grid, greedy(3), timeout=5, wait=0)
-        assert [reply.error.code for reply in grid.replies] == [Failure.POLICY]
+        assert codes == [Failure.POLICY]
         assert fc.flower.calibrate(grid, greedy(2), timeout=5, wait=0).n_answers == 1
 
     def test_many_plans_in_a_row_are_counted_where_there_is_a_ledger(self, book):
@@ -215,6 +226,27 @@ class TestBeforeAnythingIsComputed:
         assert isinstance(made, Failure)
         assert computed == []
 
+    @pytest.mark.parametrize(
+        "policy",
+        [
+            fc.SitePolicy(private_only=True),
+            fc.SitePolicy(scores=["lac"]),
+            fc.SitePolicy(coordinator=fc.SigningKey.new().public_key),
+        ],
+    )
+    def test_nor_for_a_check(self, policy):
+        plan = fc.plan(n_sites=3, n_points=100)
+        calibration = fc.calibrate(plan, [fc.report(plan, SCORES[:100], site=site) for site in "ABC"])
+        computed = []
+        made = rounds.answer_check(
+            rounds.pack_calibration(calibration),
+            computed.append,
+            lambda plan: Site("A", policy=policy),
+            log=LOG,
+        )
+        assert made is Failure.POLICY
+        assert computed == []
+
     def test_one_group_of_a_plan_is_no_plan(self):
         whole = fc.plan(groups={"a": [50] * 4}, expires="2001-01-01T00:00:00Z")
         with pytest.raises(ValueError, match="one group of a plan"):
@@ -260,6 +292,16 @@ def test_only_the_groups_that_are_answered_count_for_one_in_twenty():
     labels = ["big"] * 1900 + ["x"] * 100
     with pytest.raises(fc.PolicyError, match="of your 100 scores, and the site's policy lets 10 out"):
         fc.report(plan, np.arange(2000.0), site="A", groups=labels)
+
+
+def test_cases_that_are_left_out_of_a_check_do_not_count_for_one_in_twenty():
+    """Hundreds of cases of rare kinds do not let more be told of forty others."""
+    levels = [0.5 + i / 20 for i in range(8)]
+    plan = fc.plan(n_sites=3, n_points=200, confidence_level=levels)
+    calibration = fc.calibrate(plan, [fc.report(plan, SCORES[:200], site=site) for site in "ABC"])
+    kinds = [f"kind {i}" for i in range(98) for _ in range(4)] + ["a", "b"] * 20
+    with pytest.raises(fc.PolicyError, match="16 counts of your 40 cases, and the site's policy lets 10 out"):
+        heterogeneity.answer(calibration, np.arange(432.0), site="A", by={"kind": kinds})
 
 
 class TestChargedBeforeAsked:

@@ -225,7 +225,8 @@ class _Cases:
 def _check_policy(calibration: Calibration, cases: _Cases, n: int, policy: SitePolicy) -> None:
     numbers = cases.counts.size
     asked = "this calibration asks for" if cases.grouped is None else "this answer tells"
-    policy.check_numbers(f"{asked} {count(numbers, 'count')} of your {count(n, 'case')}", numbers, n)
+    told = cases.values.size  # without the cases of groups that are left out
+    policy.check_numbers(f"{asked} {count(numbers, 'count')} of your {count(told, 'case')}", numbers, told)
     if calibration.label is not None and n < policy.min_group:
         raise PolicyError(
             f"{count(n, 'case')} of group {calibration.label!r}, and the site's policy says "

@@ -10,7 +10,7 @@ import numpy as np
 
 from fedconformal import heterogeneity, protocol
 from fedconformal._validation import plain_array
-from fedconformal.documents import Plan, SigningKey, unique_labels
+from fedconformal.documents import Calibration, Plan, SigningKey, unique_labels
 from fedconformal.privacy import Ledger, LedgerError
 from fedconformal.protocol import SitePolicy
 from fedconformal.rounds._failures import Failure
@@ -157,6 +157,7 @@ def answer_check(
         who = site(plan)
         if plan.model is not None and model not in (None, plan.model):
             raise ValueError(f"the calibration is for the model {plan.model}, and {model} came with it")
+        _admit_check(calibration, who, is_exact=epsilon is None)
         reached(Failure.SCORES)
         values = _cases(plan, calibration.label, scores(plan), who.name)
         reached(Failure.REPORT)
@@ -173,6 +174,14 @@ def answer_check(
         return prepared.make().to_json(indent=None)
 
     return _whatever_happens(make, Failure.CALIBRATION, log, loudness)
+
+
+def _admit_check(calibration: Calibration, who: Site, *, is_exact: bool) -> None:
+    """Refuse what the site's policy does not allow before any score is computed."""
+    policy = SitePolicy() if who.policy is None else who.policy
+    policy.check_author("calibration", calibration.published)
+    policy.check_exact(is_exact=is_exact, has_ledger=who.ledger is not None or who.dataset is not None)
+    policy.check_names(calibration.plan)
 
 
 def _whatever_happens(
