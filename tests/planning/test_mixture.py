@@ -177,6 +177,8 @@ class TestSimulation:
         q = thresholds(sent, votes, found.server_rank)
         return kind.cdf(q) @ shares
 
+    @pytest.mark.slow
+    @pytest.mark.untraced
     @pytest.mark.parametrize("name", FEDERATIONS)
     @pytest.mark.parametrize("numbers", [1, 5])
     def test_the_mixture_is_covered_whatever_the_sites_are_like(self, name, numbers):

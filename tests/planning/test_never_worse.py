@@ -78,6 +78,8 @@ def test_what_is_given_up_to_bear_a_silent_site_is_two_per_cent_at_most_and_buys
     assert given_up
 
 
+@pytest.mark.slow
+@pytest.mark.untraced
 @pytest.mark.parametrize(
     ("sizes", "limits"),
     [

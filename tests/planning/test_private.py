@@ -74,6 +74,8 @@ def mean_coverage(plan, masses, *, runs, seed):
 
 
 class TestTightPlans:
+    @pytest.mark.slow
+    @pytest.mark.untraced
     @pytest.mark.parametrize(("m", "n", "epsilon", "masses", "goal"), SETTINGS)
     def test_expected_cost_of_privacy(self, planned, m, n, epsilon, masses, goal):
         plan = planned(m, n, epsilon)
@@ -114,6 +116,8 @@ class TestTightPlans:
         coverage = mean_coverage(plan, EVEN, runs=1000, seed=2)
         assert level <= coverage <= level + 0.03
 
+    @pytest.mark.slow
+    @pytest.mark.untraced
     @pytest.mark.parametrize("setting", [(5, 200, 1), (10, 500, 1)])
     @pytest.mark.parametrize("mechanism", ["permute-and-flip", "exponential"])
     def test_no_distribution_gets_below_the_level(self, planned, setting, mechanism):

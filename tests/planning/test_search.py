@@ -262,6 +262,8 @@ class TestTheLevelIsWhatWasTyped:
 class TestFaultySites:
     """With faulty sites a rough look orders the choices; what is chosen has been confirmed."""
 
+    @pytest.mark.slow
+    @pytest.mark.untraced
     @pytest.mark.parametrize("criterion", ["stable", "marginal", "conditional"])
     @pytest.mark.parametrize(
         ("sizes", "faulty", "numbers"), [([30, 50, 80, 90, 200], 1, 2), ([60, 61, 70], 1, 1)]

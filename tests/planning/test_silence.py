@@ -77,6 +77,8 @@ def test_as_many_may_stay_silent_as_were_asked_for(criterion, faulty, numbers, m
     assert feasible
 
 
+@pytest.mark.slow
+@pytest.mark.untraced
 @pytest.mark.parametrize(
     ("sizes", "level", "criterion", "numbers"),
     [
@@ -172,6 +174,8 @@ def test_each_group_and_level_has_its_own_note():
     assert all(note.startswith(start) for note, start in zip(notes, expected, strict=True))
 
 
+@pytest.mark.slow
+@pytest.mark.untraced
 @pytest.mark.parametrize("f", [0, 1])
 @pytest.mark.parametrize(("sizes", "missing"), [([300, 300, 400], 1), ([150] * 5, 1), ([200, 200], 1)])
 def test_private_plans_bear_it_too(sizes, missing, f):
