@@ -46,6 +46,8 @@ def exact_coverage(found, bags):
 
 
 class TestTheRule:
+    @pytest.mark.slow
+    @pytest.mark.untraced
     @pytest.mark.parametrize(
         ("sizes", "shares", "level", "numbers"),
         [

@@ -45,6 +45,12 @@ def pair_label(site: str, label: str) -> str:
     -------
     str
         Both of them, the site first.
+
+    Examples
+    --------
+    >>> from fedconformal.documents import pair_label
+    >>> pair_label("north", "child")
+    'north: child'
     """
     return f"{site}: {label}"
 
@@ -63,6 +69,13 @@ class Grouping:
         The group that each rare label is merged into.
     groups : tuple of str
         The groups of the plan.
+
+    Examples
+    --------
+    >>> import fedconformal as fc
+    >>> plan = fc.plan(groups={"child": {"A": 40}, "adult": {"A": 90, "B": 60}}, group_by=("site", "label"))
+    >>> plan.grouping.groups_of(["child", "adult"], "A")
+    ['A: child', 'A: adult']
     """
 
     by: tuple[Made, ...]

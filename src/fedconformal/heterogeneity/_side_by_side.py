@@ -133,6 +133,12 @@ def doubled_sites(plan: Plan) -> dict[str, Shift]:
     -------
     dict from str to Shift
         By the names of the sites, or their numbers.
+
+    Examples
+    --------
+    >>> import fedconformal as fc
+    >>> list(fc.heterogeneity.doubled_sites(fc.plan(n_points={"A": 100, "B": 100, "C": 100})))
+    ['C']
     """
     names = list(plan.site_names or [str(i + 1) for i in range(len(plan.n_points))])
     return dict.fromkeys(names[-max(1, len(names) // 3) :], scale(2.0))

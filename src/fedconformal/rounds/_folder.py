@@ -31,6 +31,15 @@ class Folder:
     ------
     ValueError
         If the folder holds the answers to another plan, or files that are none.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> import fedconformal as fc
+    >>> plan = fc.plan(n_sites=3, n_points=40)
+    >>> with TemporaryDirectory() as folder:
+    ...     print(fc.rounds.Folder(folder, plan).is_complete)
+    False
     """
 
     def __init__(self, path: str | Path, plan: Plan) -> None:
@@ -139,6 +148,18 @@ def read_reports(paths: Iterable[Path]) -> tuple[list[Report], list[Refusal]]:
     -------
     reports, refused : list of Report and list of Refusal
         For `fedconformal.calibrate`.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> import fedconformal as fc
+    >>> report = fc.report(fc.plan(n_sites=3, n_points=40), range(40), site="A")
+    >>> with TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "A.json"
+    ...     _ = path.write_text(report.to_json())
+    ...     print(fc.rounds.read_reports([path]))
+    ([<Report: 1 number for 40 scores, site 'A'>], [])
     """
     reports, unreadable = [], []
     for path in paths:

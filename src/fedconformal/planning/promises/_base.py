@@ -73,7 +73,14 @@ PROMISES: "Registry[Promise]" = Registry("promise", "fedconformal.promises")
 
 
 class Promise(ABC):
-    """Whose new points a threshold is for: ranks and votes, the law, the assumptions, the words."""
+    """Whose new points a threshold is for: ranks and votes, the law, the assumptions, the words.
+
+    Examples
+    --------
+    >>> from fedconformal.planning import PROMISES
+    >>> PROMISES["population"]().whose
+    'new cases'
+    """
 
     name: ClassVar[str]
     default_criterion: ClassVar[str]
