@@ -124,7 +124,7 @@ def _cells(row: "PromiseRow", base: float | None) -> list[str]:
         votes_needed(design),
         promised_cell(design) if finite else "",
         *(_times(width, base) if finite else "infinite" for width in (row.width, row.shifted_width)),
-        *(_share(share) if finite else "" for share in (row.worst_site, row.mixture)),
+        *(_share(share) if finite else "" for share in (row.worst_site, row.all_sites)),
     ]
 
 
@@ -169,6 +169,6 @@ def _numbers(row: "PromiseRow") -> dict[str, Any]:
         "width": row.width,
         "shifted_width": row.shifted_width,
         "worst_site": row.worst_site,
-        "mixture": row.mixture,
+        "all_sites": row.all_sites,
     }
     return {name: "Infinity" if value == inf else value for name, value in given.items()}

@@ -1,6 +1,7 @@
 """What a coordinator wants to know of a plan."""
 
 import math
+from textwrap import fill
 
 from fedconformal import baselines
 from fedconformal._text import count, nearest_percent, plain_spaces
@@ -13,6 +14,7 @@ from fedconformal.privacy import expected_cost
 
 LAW = ("coverage", "std", "5 % quantile")
 _MOST_SITES = 12
+_WIDTH = 100
 
 
 def law_cells(law: CoverageLaw) -> list[str]:
@@ -57,7 +59,7 @@ def show_plan(plan: Plan) -> None:
         _show_ranks(plan)
         _show_privacy(plan)
     for note in law_notes(plan):
-        print(note)
+        print(fill(note, _WIDTH))
     if plan.classes is not None:
         print(f"classes, in the order of columns: {', '.join(plan.classes)}")
     for note in plan.notes:

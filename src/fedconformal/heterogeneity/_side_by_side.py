@@ -41,7 +41,7 @@ class PromiseRow:
         The expected threshold if some sites differ as named.
     worst_site : float or None
         The mean coverage, then, at the site where it is lowest.
-    mixture : float or None
+    all_sites : float or None
         The mean coverage, then, over the cases of all sites, by size.
     """
 
@@ -52,7 +52,7 @@ class PromiseRow:
     width: float | None = None
     shifted_width: float | None = None
     worst_site: float | None = None
-    mixture: float | None = None
+    all_sites: float | None = None
 
     def sentence(self) -> str:
         """The promise in words.
@@ -169,12 +169,11 @@ def _row(
     reference: Distribution,
 ) -> PromiseRow:
     wishes = {**common, "promise": promise.name, "criterion": criterion.name, "delta": delta}
-    if mixture is not None and promise.takes_mixture:
-        wishes["mixture"] = mixture
+    shares = mixture if promise.takes_mixture else None
     try:
-        plan = make_plan(**wishes, on_infeasible="ignore")
+        plan = make_plan(**wishes, mixture=shares, on_infeasible="ignore")
     except ValueError as error:
-        if "mixture" in wishes:  # what was asked for is wrong, rather than not to be had
+        if shares is not None:  # what was asked for is wrong, rather than not to be had
             raise
         return PromiseRow(promise, criterion, None, str(error))
     if not plan.feasible:

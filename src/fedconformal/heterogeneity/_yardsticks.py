@@ -123,7 +123,7 @@ class ReferenceScores(Yardstick):
         """If the odd site's scores are those of the reference, times the factor."""
 
         def chance(size: int, rank: int, u: Floats) -> Floats:
-            values = factor * np.quantile(self._ordered, u)
+            values = factor * np.quantile(self._ordered, u, method="inverted_cdf")
             return self._single(values, np.full(u.shape, size), np.full(u.shape, rank))[1]
 
         return _mean_power(chance, n, l, false_alarm)
