@@ -547,7 +547,9 @@ def test_an_engine_that_fails_is_not_mistaken_for_silence():
 
 
 @pytest.mark.parametrize(
-    "nodes", [lambda node: node.name in {"A", "C"}, {"A", "C"}, ["A", 102], (100, 102)], ids=str
+    "nodes",
+    [lambda node: node.name in {"A", "C"}, {"A", "C"}, ["A", 102], (100, 102)],
+    ids=["by a function", "by names", "by name and number", "by numbers"],
 )
 def test_only_chosen_nodes_are_asked(nodes):
     grid = named_grid(names={100: "A", 101: "B", 102: "C"})
