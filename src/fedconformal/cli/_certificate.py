@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from fedconformal.cli._options import Effort, Force
-from fedconformal.cli._show import say, working
+from fedconformal.cli._show import working
 
 
 def certificate(
@@ -19,13 +19,11 @@ def certificate(
 ) -> None:
     """Turn a calibration into a page for people: what is promised, on what it rests, what it cost."""
     from fedconformal import web
-    from fedconformal._outputs import write_text
-    from fedconformal.cli._files import check_output
+    from fedconformal.cli._files import check_output, deliver_text, read
     from fedconformal.documents import Calibration
 
     check_output(output, force=force)
-    found = Calibration.read(calibration)
+    found = read(Calibration, calibration)
     with working("recounting"):
         page = web.certificate(found, effort=effort)
-    write_text(output, page, force=force)
-    say(f"wrote {output}")
+    deliver_text(page, output, force=force)

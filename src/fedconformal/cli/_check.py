@@ -7,12 +7,15 @@ import typer
 
 from fedconformal.cli._options import (
     Column,
+    Decimal,
+    Encoding,
     Force,
     GroupColumn,
     Json,
     OneLabel,
     Policy,
     Prediction,
+    Separator,
     Target,
     Yes,
 )
@@ -21,6 +24,7 @@ from fedconformal.cli._show import number, print_json, say, table, working
 if TYPE_CHECKING:
     import numpy as np
 
+    from fedconformal._tables import Dialect
     from fedconformal._typing import Floats
     from fedconformal.documents import Calibration
     from fedconformal.heterogeneity import LocalCheck
@@ -28,13 +32,16 @@ if TYPE_CHECKING:
 
 def check(
     calibration: Annotated[Path, typer.Argument(help="The published calibration.")],
-    scores: Annotated[Path, typer.Argument(help="Scores of new cases: CSV, Parquet or .npy.")],
+    scores: Annotated[Path, typer.Argument(help="Scores of new cases: CSV, Excel, Parquet or .npy.")],
     site: Annotated[str | None, typer.Option(help="This site's name; needed for an answer.")] = None,
     group: GroupColumn = None,
     label: OneLabel = None,
     column: Column = None,
     target: Target = None,
     prediction: Prediction = None,
+    separator: Separator = None,
+    decimal: Decimal = None,
+    encoding: Encoding = None,
     confidence_level: Annotated[
         float | None, typer.Option(help="One of the calibration's levels; all by default.")
     ] = None,
@@ -55,7 +62,8 @@ def check(
 ) -> None:
     """Check a calibration on new cases of this site; nothing leaves unless an answer is asked for."""
     from fedconformal import heterogeneity, protocol
-    from fedconformal.cli._files import check_output
+    from fedconformal._tables import Dialect
+    from fedconformal.cli._files import check_output, read
     from fedconformal.cli._groups import check_site, column_of_labels
     from fedconformal.cli._outgoing import confirm, send_out
     from fedconformal.documents import Calibration
@@ -64,7 +72,7 @@ def check(
     check_output(output, force=force)
     _check_private(private, ledger, dataset, output)
     _check_answer(site, confidence_level, output)
-    published = Calibration.read(calibration)
+    published = read(Calibration, calibration)
     group = column_of_labels(published.plan, group, target, calibration)
     check_site(published.plan, site, calibration)
     if output is not None and published.plan.grouping.has_labels and label is None:
@@ -83,6 +91,7 @@ def check(
             prediction=prediction,
             private=private is not None,
             rng=None if account is None else account.generator(published.digest, site or ""),
+            dialect=Dialect(separator, decimal, encoding),
         )
     if private is None:  # else nothing but the release may be seen, not even on this terminal
         found = {
@@ -128,14 +137,22 @@ def _cases(
     prediction: list[str] | None,
     private: bool,
     rng: "np.random.Generator | None",
+    dialect: "Dialect",
 ) -> "dict[str | None, tuple[Calibration, Floats]]":
     """The calibration and the cases of each group that is asked for; of all, under None, without groups."""
-    from fedconformal.cli._groups import calibration_of, check_label, labels_and_column
-    from fedconformal.cli._scores import read_scores
+    from fedconformal.cli._groups import calibration_of, check_label
+    from fedconformal.cli._scores import read_cases
 
-    labels, column = labels_and_column(scores, group, column, target)
-    values = read_scores(
-        published.plan, scores, column=column, target=target, prediction=prediction, private=private, rng=rng
+    labels, values = read_cases(
+        published.plan,
+        scores,
+        group=group,
+        column=column,
+        target=target,
+        prediction=prediction,
+        private=private,
+        rng=rng,
+        dialect=dialect,
     )
     grouping = published.plan.grouping
     if labels is None:

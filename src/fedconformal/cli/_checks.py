@@ -21,10 +21,11 @@ def checks(
 ) -> None:
     """Compare the sites' checks: coverage with intervals, and who falls short."""
     from fedconformal import heterogeneity
+    from fedconformal.cli._files import read
     from fedconformal.cli._groups import calibration_of
     from fedconformal.documents import Calibration
 
-    published = calibration_of(Calibration.read(calibration), label, calibration)
+    published = calibration_of(read(Calibration, calibration), label, calibration)
     with working("comparing"):
         result = heterogeneity.assess(published, _read(answers))
     if json:
@@ -39,13 +40,13 @@ def checks(
 
 def _read(files: list[Path]) -> "list[Check]":
     """The answers; every file that is none is named."""
-    from fedconformal.cli._files import expand
+    from fedconformal.cli._files import expand, read
     from fedconformal.documents import Check, DocumentError
 
     answers, problems = [], []
     for path in expand(files):
         try:
-            answers.append(Check.read(path))
+            answers.append(read(Check, path))
         except DocumentError as error:
             problems.append(str(error))
     if problems:

@@ -29,9 +29,10 @@ def verify(
 ) -> None:
     """Recompute the claim of a calibration by an independent path."""
     from fedconformal import audit
+    from fedconformal.cli._files import read
     from fedconformal.documents import Calibration
 
-    claimed, given = Calibration.read(calibration), _given(reports)
+    claimed, given = read(Calibration, calibration), _given(reports)
     with working("recounting"):
         findings = audit.verify(claimed, given, signers=signer or (), effort=effort)
     verified = _is_verified(findings)

@@ -33,6 +33,7 @@ class EachSite(Promise):
     condition: ClassVar[str] = "for a site of this federation"
     whose: ClassVar[str] = "the new cases of every site that answered"
     among: ClassVar[str] = " at any one site"
+    bound_of: ClassVar[str] = "worst site"
     pools: ClassVar[bool] = False
     smallest_decides: ClassVar[bool] = True
 
