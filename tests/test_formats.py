@@ -35,7 +35,7 @@ def calibrated(n_answers=2, keys=None, groups=False, **wishes):
 
 
 def private(tmp_path):
-    privacy = fc.Privacy(epsilon=10.0, bins=fc.Bins.uniform(0, 1, 20))
+    privacy = fc.Privacy(epsilon=10.0, bins=fc.Bins.uniform(0, 1, 20, bounded=True))
     plan = fc.plan(n_points=SIZES, confidence_level=0.5, privacy=privacy)
     ledger = fc.Ledger.create(tmp_path / "ledger.db")
     ledger.set_budget("scores", 30)

@@ -1,8 +1,6 @@
 """Rules of the whole house, read off its source: who may know what, and where a choice is made."""
 
 import ast
-import doctest
-import importlib
 from functools import cache
 from pathlib import Path
 
@@ -198,17 +196,7 @@ def test_the_search_for_names_finds_them(tmp_path):
     }
 
 
-# -- examples and extras -----------------------------------------------------------------------------------
-
-EXAMPLES = [path for path in MODULES if room_of(path) in CORE and ">>>" in path.read_text()]
-
-
-@pytest.mark.parametrize("path", EXAMPLES, ids=named)
-def test_examples_in_docstrings_run(path):
-    module = importlib.import_module("fedconformal." + named(path).removesuffix(".py").replace("/", "."))
-    found = doctest.testmod(module)
-    assert found.attempted
-    assert not found.failed
+# -- extras -----------------------------------------------------------------------------------
 
 
 def test_what_is_not_installed_names_the_extra():

@@ -171,13 +171,16 @@ class TestCheck:
 
 
 class TestTight:
+    @pytest.mark.slow
+    @pytest.mark.untraced
     def test_finds_about_the_least_expected_coverage_of_all_valid_choices(self):
         """Every slope and server rank with its smallest valid quantile, one by one, on a coarse grid."""
         search = search_of(3, 200, 2.0, finest=40)
         costs = []
-        for slope, k in product([Fraction(i, 20) for i in range(7, 20)], search.ranks):
+        for slope, k in product([Fraction(i, 10) for i in range(4, 10)], search.ranks):
             aims = [Slopes(Fraction(2 * i - 1, 80), slope) for i in range(1, 41)]
-            costs += [search.expected(aim, k)[1] for aim in aims if search.is_valid(aim, k)][:1]
+            smallest = next((aim for aim in aims if search.is_valid(aim, k)), None)
+            costs += [] if smallest is None else [search.expected(smallest, k)[1]]
         choice = Tight().choose(search)
         assert search.is_valid(choice.aim, choice.server_rank)
         assert choice.expected_coverage == search.expected(choice.aim, choice.server_rank)[0]

@@ -11,8 +11,11 @@ pytest.importorskip("flwr", reason="the extra [flower] is not installed")
 from flower_grid import LocalGrid
 from flwr.app import ArrayRecord
 from flwr.clientapp import ClientApp
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 import fedconformal as fc
+from documents.samples import with_digest
 from fedconformal import heterogeneity, rounds
 from fedconformal.cli import main
 from fedconformal.documents import Check
@@ -145,6 +148,54 @@ class TestMoreThanOneNumber:
             heterogeneity.answer(fc.calibrate(plan, reports), SCORES, site="A")
 
 
+@st.composite
+def hand_written_plans(draw):
+    """A plan that no planner made, for a site A with these many points of each group, and these."""
+    n_levels = draw(st.integers(1, 12))
+    levels = [{"confidence_level": 0.5 + i / 40} for i in range(n_levels)]
+    labels = draw(st.sampled_from([[None], ["a"], ["a", "b"], list("abcdefghijklmno")]))
+    sizes = [draw(st.sampled_from([4, 5, 30, 60, 400])) for _ in labels]
+    if draw(st.booleans()):
+        one = st.fixed_dictionaries({"share": st.sampled_from(["1/2", "9/10"])})
+        several = {"numbers": st.integers(2, 20), "spacing": st.sampled_from(["1/3", "2/1"])}
+        rules = one | st.tuples(one, st.fixed_dictionaries(several)).map(lambda pair: pair[0] | pair[1])
+        parts = [{"levels": [level | draw(rules) for level in levels]} for _ in labels]
+    else:
+        parts = [_closed(draw, levels, n) for n in sizes]
+    named = [{} if label is None else {"label": label} for label in labels]
+    common = {"promise": "population", "criterion": "marginal"}
+    fields = [common | label | part for label, part in zip(named, parts, strict=True)]
+    return {"format": "fedconformal/plan", "version": 1, "parts": fields}, dict(
+        zip(labels, sizes, strict=True)
+    )
+
+
+def _closed(draw, levels, n):
+    one = st.lists(st.integers(1, n + 1), min_size=1, max_size=min(4, n + 1), unique=True).map(sorted)
+    ranks = [draw(one) for _ in levels]
+    blocks = [{"count": 2, "n": n, "ranks": ranks, "names": ["A", "B"]}]
+    return {"levels": [level | {"server_rank": 1} for level in levels], "blocks": blocks}
+
+
+@given(hand_written_plans(), st.sampled_from([None, 1, 7]))
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_no_plan_at_all_gets_more_than_the_policy_allows(asked, most):
+    """Scores that differ show which of them left; a group's size is told with at least one number."""
+    fields, sizes = asked
+    policy = fc.SitePolicy(max_numbers=most)
+    scores = np.arange(float(sum(sizes.values())))
+    labels = np.repeat([str(label) for label in sizes], list(sizes.values()))
+    try:
+        plan = fc.Plan.from_json(json.dumps(with_digest(fields)))
+        sent = fc.report(plan, scores, site="A", groups=labels if plan.is_grouped else None, policy=policy)
+    except ValueError:
+        return
+    left = [{value for values in part.values for value in values if value < np.inf} for part in sent.parts]
+    n = sum(part.n for part in sent.parts)
+    assert sum(max(1, len(values)) for values in left) <= policy.numbers_of(n)
+    assert all(part.label is None or part.n >= policy.min_group for part in sent.parts)
+
+
 class TestBeforeAnythingIsComputed:
     """What can be refused without looking at a score is."""
 
@@ -177,6 +228,15 @@ class TestBeforeAnythingIsComputed:
         monkeypatch.setattr(fc.Plan, "has_expired", lambda self, now=None: True)
         with pytest.raises(ValueError, match="expired"):
             prepared.report()
+
+    def test_nor_is_a_vector_drawn_too_late(self, book, monkeypatch):
+        privacy = fc.Privacy(epsilon=0.5, bins=BINS, one_hot=True)
+        plan = fc.plan(n_sites=5, n_points=500, privacy=privacy, expires="9999-01-01T00:00:00Z")
+        prepared = prepare(plan, SCORES, site="A", ledger=book, dataset="D")
+        monkeypatch.setattr(fc.Plan, "has_expired", lambda self, now=None: True)
+        with pytest.raises(ValueError, match="expired"):
+            prepared.bins()
+        assert book.spent("D") == 0
 
 
 def test_how_many_points_a_group_has_is_a_number_too():

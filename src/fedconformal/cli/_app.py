@@ -18,6 +18,7 @@ from fedconformal.cli._demo import demo
 from fedconformal.cli._plan import plan
 from fedconformal.cli._planner import planner
 from fedconformal.cli._predict import predict
+from fedconformal.cli._promises import promises
 from fedconformal.cli._report import report
 from fedconformal.cli._reproduce import reproduce
 from fedconformal.cli._verify import verify
@@ -58,6 +59,7 @@ _COMMANDS: tuple[tuple[Callable[..., None], str], ...] = (
     (checks, "checks calibration.json later.json"),
     (compare, "compare plan.json north.json south.json west.json --reference half-normal"),
     (whatif, "whatif plan.json --shift south=scale:1.5"),
+    (promises, "promises plan.json"),
     (planner, "planner --port 8484"),
     (demo, "demo --directory demo"),
     (reproduce, "reproduce coverage --quick"),

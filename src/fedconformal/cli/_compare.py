@@ -55,8 +55,10 @@ def compare(
         say(f"left out: {refusal.source}: {refusal.reason}")
     if json:
         print_json(_content(found, refused))
-    else:
-        _show(found, several=_sends_several(asked if label is None else asked[label]))
+        return
+    _show(found, several=_sends_several(asked if label is None else asked[label]))
+    if found.odd:
+        print(heterogeneity.what_holds(asked, sent, group=label, confidence_level=confidence_level))
 
 
 def _sends_several(plan: "Plan") -> bool:
@@ -70,6 +72,8 @@ def _content(found: "Comparison", refused: "Sequence[Refusal]") -> dict[str, Any
         "assumption": found.assumption,
         "p_value": found.p_value,
         "sites": [vars(site) for site in found.sites],
+        "power": found.power,
+        "suspicion": found.suspicion,
         "left_out": list(found.left_out),
         "refused": [refusal.model_dump() for refusal in refused],
     }
@@ -88,6 +92,9 @@ def _show(found: "Comparison", *, several: bool) -> None:
     if several:
         print("A site that sent several numbers is compared by the middle one.")
     print(found.sentence())
+    print(found.power_sentence())
+    if found.suspicion is not None:
+        print(found.suspicion)
 
 
 def _chance(p: float) -> str:

@@ -112,13 +112,15 @@ def report_files(files: Sequence[Path], plan_file: Path) -> list[Path]:
     return [path for path in expand(files) if path in files or path.resolve() != plan_file.resolve()]
 
 
-def read_reports(paths: Iterable[Path]) -> tuple[list[Report], list[Refusal]]:
-    """Reports, and a refusal for every file that is none."""
-    reports, unreadable = [], []
-    for path in paths:
+def read_reports(paths: Sequence[Path]) -> tuple[list[Report], list[Refusal]]:
+    """Reports, and a refusal for every file that is none; one may be standard input."""
+    from fedconformal import rounds
+
+    reports, unreadable = rounds.read_reports([path for path in paths if path != STANDARD])
+    if STANDARD in paths:
         try:
-            reports.append(read(Report, path))
+            reports = [*reports, read(Report, STANDARD)]
         except DocumentError as error:
-            reason = str(error).removeprefix(f"{path}: ")
-            unreadable.append(Refusal(source=str(path), reason=reason))
-    return reports, unreadable
+            reason = str(error).removeprefix("standard input: ")
+            unreadable = [*unreadable, Refusal(source="standard input", reason=reason)]
+    return list(reports), list(unreadable)

@@ -25,6 +25,15 @@ Policy = Annotated[
     Path | None, typer.Option(help="What this site lets out, a file as `fedconformal policy new` makes it.")
 ]
 Model = Annotated[Path | None, typer.Option(help="File of the model, whose digest the plan holds.")]
+FactOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--fact",
+        metavar="NAME=TEXT",
+        help="For the certificate: model, version, purpose, population, period, unit, coordinator, contact, "
+        "check_again. Repeatable.",
+    ),
+]
 Sign = Annotated[Path | None, typer.Option("--sign", help="Private key of the coordinator, who signs it.")]
 OneLevel = Annotated[float | None, typer.Option(help="One of the plan's levels.")]
 

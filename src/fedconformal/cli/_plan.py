@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fedconformal.cli._options import Force, Json, Output, ScoreOption, Sign
+from fedconformal.cli._options import FactOption, Force, Json, Output, ScoreOption, Sign
 from fedconformal.cli._show import working
 
 if TYPE_CHECKING:
@@ -141,6 +141,7 @@ def plan(
         str | None,
         typer.Option(metavar="MOMENT", help="When it is not answered any more: 2030-01-31T12:00:00Z."),
     ] = None,
+    fact: FactOption = None,
     sign: Sign = None,
     exit_code: Annotated[
         bool, typer.Option("--exit-code", help="Exit with code 3 if no threshold can be finite.")
@@ -182,6 +183,7 @@ def plan(
         round=round_id,
         model=model,
         expires=expires,
+        facts=_parse.facts(fact or []),
     )
     made = signed(made, sign)
     save(made, output, lambda: show_plan(made), force=force, as_json=json)

@@ -70,6 +70,7 @@ def predict(
         sets = prediction_sets(found, rule, predicted, groups=labels, site=site)
     if found.plan.score is None and score is None:
         say("the plan fixes no score: taking absolute residuals, prediction -/+ threshold")
+    _say_everything(sets, found.plan.confidence_levels)
     added = _set_columns(rule.set_columns(used), sets, found.plan.confidence_levels)
     if only:
         result = _frame(added)
@@ -106,6 +107,15 @@ def _score(plan: "Plan", name: str | None, options: Sequence[str], columns: Sequ
     if len(columns) != 1:
         raise ValueError(f"{len(columns)} columns of predictions and no score in the plan: say --score")
     return Absolute()
+
+
+def _say_everything(sets: Any, levels: Sequence[float]) -> None:
+    """Say where sets of labels hold all of them, for every case: they tell nothing."""
+    if sets.dtype != bool:
+        return
+    for i, level in enumerate(levels):
+        if sets[:, :, i].all():
+            say(f"every one of the {len(sets)} sets holds every label (level {level:g}): they tell nothing")
 
 
 def _set_columns(names: Sequence[str], sets: Any, levels: Sequence[float]) -> dict[str, Any]:

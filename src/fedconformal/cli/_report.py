@@ -77,7 +77,7 @@ def report(
     key = None if sign_with is None else read_key(sign_with)
     account = None if ledger is None else Ledger(ledger)
     with working("reading scores"):
-        labels, values = read_cases(
+        labels, values, _ = read_cases(
             asked,
             scores,
             group=labelled,

@@ -46,28 +46,31 @@ def read_cases(
     private: bool,
     rng: np.random.Generator | None = None,
     dialect: Dialect | None = None,
-) -> tuple[list[str] | None, Floats]:
-    """The group of each case where there are groups, and the scores of a site's cases.
+    by: Sequence[str] = (),
+) -> tuple[list[str] | None, Floats, dict[str, list[str]]]:
+    """The group of each case where there are groups, the scores of a site's cases, and other columns by name.
 
     For a private answer no score is refused, whatever it is.
     """
     _check_options(plan, path, column, target, prediction)
-    if target is None and group is None:
-        return None, read_column(path, column, nan=private, dialect=dialect)
+    if target is None and group is None and not by:
+        return None, read_column(path, column, nan=private, dialect=dialect), {}
     table = read_table(path, dialect=dialect, private=private)
     labels = None if group is None else table.labels(group)
+    told = {name: table.labels(name) for name in by}
     if target is None or plan.score is None or prediction is None:
-        others = [name for name in table.columns if name != group]
+        others = [name for name in table.columns if name not in (group, *by)]
         used = others[0] if column is None and len(others) == 1 else table.only(column)
-        return labels, _refused_minus_infinity(table, used, table.numbers([used], nan=private)[:, 0], private)
+        values = table.numbers([used], nan=private)[:, 0]
+        return labels, _refused_minus_infinity(table, used, values, private), told
     columns = in_class_order(plan, chosen_columns(prediction, table.columns), path)
     score = score_of(plan.score)
     truth = _truth(plan, score, table, target, columns, private=private)
     if private:
         # A case without a score gets NaN, and no error tells of it.
         predicted = table.numbers(columns, nan=True)
-        return labels, score.scores_or_nan(truth, predicted, columns, **score.draws(rng))
-    return labels, _scored(score, table, target, truth, columns, rng)
+        return labels, score.scores_or_nan(truth, predicted, columns, **score.draws(rng)), told
+    return labels, _scored(score, table, target, truth, columns, rng), told
 
 
 def _refused_minus_infinity(table: Table, column: str, values: Floats, private: bool) -> Floats:

@@ -6,7 +6,7 @@ from fedconformal._text import count
 from fedconformal.cli._ranks import votes_needed
 from fedconformal.cli._show import number, paragraph, table
 from fedconformal.cli._show_plan import coverage_cells, coverage_headers
-from fedconformal.documents import Calibration, Refusal
+from fedconformal.documents import Calibration, Refusal, everything_sentences
 from fedconformal.protocol import assumption_sentences
 
 _HEADERS = ("level", "threshold", "votes\nneeded")
@@ -22,6 +22,8 @@ def show_calibration(calibration: Calibration) -> None:
         missing = f": {_names(calibration.missing)}" if calibration.missing else ""
         paragraph(f"{_answered(calibration)}, {calibration.n_missing} missing{missing}")
         _show_refused(calibration.refused)
+    for sentence in everything_sentences(calibration):
+        print(sentence)
     print("The guarantee rests on this:")
     for sentence in assumption_sentences(calibration):
         paragraph(f"  - {sentence}")

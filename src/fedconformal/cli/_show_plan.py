@@ -51,6 +51,14 @@ def coverage_cells(design: Design) -> list[str]:
     return [f"{_floor(found.coverage or 0)}, at {_floor(found.probability or 0)} of new sites"]
 
 
+def promised_cell(design: Design) -> str:
+    """The mean coverage that is promised, or the coverage and how surely it is reached."""
+    found = design.guarantee()
+    if found.mean is not None and not design.goal.criterion.takes_delta:
+        return _floor(found.mean)
+    return f"{_floor(found.coverage or 0)}, {_floor(found.probability or 0)}"
+
+
 def _floor(value: float) -> str:
     """A lower bound, rounded down."""
     return f"{math.floor(value * 10**4 + 1e-9) / 10**4:.4f}"
@@ -66,6 +74,8 @@ def show_plan(plan: Plan) -> None:
         _show_privacy(plan)
     for sentence in promise_sentences(plan):
         paragraph(sentence)
+    for note in law_notes(plan):
+        paragraph(note)
     if plan.classes is not None:
         paragraph(f"classes, in the order of columns: {', '.join(plan.classes)}")
     for note in plan.notes:
@@ -87,6 +97,13 @@ def _promised(plan: Plan, level: float, group: str) -> str:
     sentence = promise.sentence(plan.criterion_object(), level, plan.delta, group)
     alike = promise.condition if promise.whose == Promise.whose else ""
     return plain_spaces(f"{sentence[:-1]}, {alike}." if alike else sentence)
+
+
+def law_notes(plan: Plan) -> list[str]:
+    """What the laws shown do not contain, where there are several sites."""
+    alone = list(plan.by_label.values()) if plan.is_grouped else [plan]
+    there = [each for each in alone if not each.is_open and (each.n_sites or 0) > 1]
+    return list(dict.fromkeys(note for each in there if (note := each.promise_object().law_note)))
 
 
 def _goal(plan: Plan) -> str:

@@ -30,7 +30,7 @@ def verify(
     """Recompute the claim of a calibration by an independent path."""
     from fedconformal import audit
     from fedconformal.cli._files import read
-    from fedconformal.documents import Calibration
+    from fedconformal.documents import Calibration, everything_sentences
 
     claimed, given = read(Calibration, calibration), _given(reports)
     with working("recounting"):
@@ -40,6 +40,8 @@ def verify(
         print_json({"verified": verified, "findings": [finding.as_dict() for finding in findings]})
     else:
         _show(findings, can_do_more=given is None and bool(claimed.reports))
+        for sentence in everything_sentences(claimed):
+            print(sentence)
     raise typer.Exit(0 if verified else 1)
 
 

@@ -49,7 +49,7 @@ def whatif(
     with working("computing the laws"):
         asked = heterogeneity.what_if(
             _document(plan, label),
-            dict(_parse.pairs("--shift", _SHIFTS, shift, _shift)),
+            shifts_of(shift),
             reference=reference_from(reference),
             mixture=dict(_parse.pairs("--mixture", "SITE=SHARE", mixture or [], float)) or None,
             confidence_level=confidence_level,
@@ -77,6 +77,13 @@ def _document(path: Path, label: str | None) -> "Plan | Calibration":
         return calibration_of(document, label, path)
     assert isinstance(document, Plan)
     return plan_of(document, label, path)
+
+
+def shifts_of(texts: list[str]) -> dict[str, Any]:
+    """How sites differ, as people type it: SITE=scale:1.5."""
+    from fedconformal.cli import _parse
+
+    return dict(_parse.pairs("--shift", _SHIFTS, texts, _shift))
 
 
 def _shift(text: str) -> Any:

@@ -28,6 +28,7 @@ from pydantic import (
 from fedconformal._text import one_line
 from fedconformal.documents._ceilings import LONGEST_REASON, MOST_FIELDS, Ceiling
 from fedconformal.documents._names import proper_form
+from fedconformal.documents._showing import Shown
 
 _DOCUMENT = re.compile(r"fedconformal/([a-z]{1,20})")
 _TABLES = (b"PAR1", b"PK\x03\x04", b"\x93NUMPY")  # how Parquet, Excel and .npy begin
@@ -89,6 +90,11 @@ def check_site_name(name: Any) -> None:
     ------
     ValueError
         In one line.
+
+    Examples
+    --------
+    >>> from fedconformal.documents import check_site_name
+    >>> check_site_name("St. Mary's")
     """
     try:
         _SITE_NAME.validate_python(name, strict=True)
@@ -133,7 +139,7 @@ class Part(BaseModel):
         return copy
 
 
-class Document(Part):
+class Document(Shown, Part):
     """A Plan, a Report, a Calibration or a Check.
 
     A field that has its default is not written and not part of the digest: what a document does not say has
@@ -154,6 +160,9 @@ class Document(Part):
     def _named(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """Say what this is, although both fields have their default."""
         return {"format": self.format, "version": self.version, **handler(self)}
+
+    def _line(self) -> str:
+        return self.digest
 
     def content(self) -> dict[str, Any]:
         """The content as JSON has it, without what has its default."""
@@ -352,6 +361,16 @@ def first_problem(error: ValidationError) -> str:
     -------
     str
         The field and the reason, and how many more there are.
+
+    Examples
+    --------
+    >>> from pydantic import ValidationError
+    >>> from fedconformal.documents import Refusal, first_problem
+    >>> try:
+    ...     Refusal(source="A")
+    ... except ValidationError as error:
+    ...     print(first_problem(error))
+    reason: Field required
     """
     problem = error.errors(include_url=False, include_context=False)[0]
     where = ".".join(map(str, problem["loc"])) or "content"

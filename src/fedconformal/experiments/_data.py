@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -45,6 +46,12 @@ class DataSet:
     ------
     ValueError
         If there are fewer than 50 rows, or numbers that are not finite.
+
+    Examples
+    --------
+    >>> from fedconformal.experiments import poisson
+    >>> poisson(100, 200, 100).name
+    'synthetic'
     """
 
     name: str
@@ -139,6 +146,12 @@ def available(*, folder: Path | None = None) -> list[str]:
     -------
     list of str
         In the order of `DATA_SETS`.
+
+    Examples
+    --------
+    >>> from fedconformal.experiments import available
+    >>> isinstance(available(), list)
+    True
     """
     return [
         name
@@ -304,25 +317,31 @@ DATA_SETS = tuple(_SOURCES)
 # -- data that need no file, or yours -----------------------------------------------------------------------
 
 
-def poisson(n_train: int = 1000, n_calibration: int = 1000, n_test: int = 5000, *, seed: int = 0) -> DataSet:
+def poisson(n_train: int = 1000, n_calibration: int = 1000, n_test: int = 5000, *, rng: Any = 0) -> DataSet:
     """Draw the process of section 5.1: a Poisson response of one feature, with a few large outliers.
 
     Parameters
     ----------
     n_train, n_calibration, n_test : int
         How many rows each part has.
-    seed : int
-        Of the random generator.
+    rng : None, int or numpy Generator
+        Where randomness comes from.
 
     Returns
     -------
     DataSet
         Called "synthetic".
+
+    Examples
+    --------
+    >>> from fedconformal.experiments import poisson
+    >>> poisson(100, 200, 100).X.shape
+    (400, 1)
     """
-    n, rng = n_train + n_calibration + n_test, np.random.default_rng(seed)
-    x = rng.uniform(1, 5, size=n)
-    y = rng.poisson(np.sin(x) ** 2 + 0.1) + 0.03 * x * rng.standard_normal(n)
-    y += 25 * (rng.random(n) < 0.01) * rng.standard_normal(n)
+    n, source = n_train + n_calibration + n_test, np.random.default_rng(rng)
+    x = source.uniform(1, 5, size=n)
+    y = source.poisson(np.sin(x) ** 2 + 0.1) + 0.03 * x * source.standard_normal(n)
+    y += 25 * (source.random(n) < 0.01) * source.standard_normal(n)
     return DataSet("synthetic", x[:, None], y, *_federations(n_calibration), (n_train, n_calibration))
 
 
@@ -345,6 +364,19 @@ def from_table(path: Path, target: str) -> DataSet:
     ------
     ValueError
         If there is no such column, no other one, or a cell is empty.
+
+    Examples
+    --------
+    >>> import os
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> from fedconformal.experiments import from_table
+    >>> lines = ["age,dose", *(f"{i},{i * i}" for i in range(50))]
+    >>> with TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "table.csv"
+    ...     _ = path.write_text(os.linesep.join(lines))
+    ...     print(from_table(path, "dose").X.shape)
+    (50, 1)
     """
     table = read_table(path)
     frame = table.frame
