@@ -161,11 +161,15 @@ def is_missing(label: Any) -> bool:
 
 
 class BadRowsError(ValueError):
-    """Some rows of an array are not allowed; ``bad`` says which, one entry per row."""
+    """Some rows of an array are not allowed.
 
-    def __init__(self, message: str, bad: Bools) -> None:
+    ``bad`` says which, one entry per row; ``problem`` is the message without the rows, which are counted from
+    0 there, and ``value`` what the first of them holds: for messages that count the lines of a file.
+    """
+
+    def __init__(self, message: str, bad: Bools, *, problem: str, value: Any) -> None:
         super().__init__(message)
-        self.bad = bad
+        self.bad, self.problem, self.value = bad, problem, value
 
 
 def all_rows(name: str, values: NDArray[Any], good: Bools, rule: str) -> None:
@@ -178,4 +182,6 @@ def all_rows(name: str, values: NDArray[Any], good: Bools, rule: str) -> None:
         f"{name} {rule}; not so in {np.count_nonzero(bad)} of {len(bad)} rows, "
         f"the first is row {first}: {values[first].tolist()}",
         bad,
+        problem=f"{name} {rule}",
+        value=values[first].tolist(),
     )

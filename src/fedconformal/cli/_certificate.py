@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from fedconformal.cli._options import Effort, FactOption, Force
-from fedconformal.cli._show import say, working
+from fedconformal.cli._show import working
 
 
 def certificate(
@@ -24,15 +24,13 @@ def certificate(
 ) -> None:
     """Turn a calibration into a page for people: what is promised, on what it rests, what it cost."""
     from fedconformal import web
-    from fedconformal._outputs import write_text
     from fedconformal.cli import _parse
-    from fedconformal.cli._files import check_output, expand
+    from fedconformal.cli._files import check_output, deliver_text, expand, read
     from fedconformal.documents import Calibration, Check
 
     check_output(output, force=force)
-    found = Calibration.read(calibration)
+    found = read(Calibration, calibration)
     with working("recounting"):
-        checks = [Check.read(path) for path in expand(check)] if check else []
+        checks = [read(Check, path) for path in expand(check)] if check else []
         page = web.certificate(found, checks=checks, facts=_parse.facts(fact or []), effort=effort)
-    write_text(output, page, force=force)
-    say(f"wrote {output}")
+    deliver_text(page, output, force=force)

@@ -66,12 +66,13 @@ def _federation(
 ) -> dict[str, Any]:
     """The sizes of the sites and the level, from a plan or as they were typed."""
     from fedconformal.cli import _sizes
+    from fedconformal.cli._files import read
     from fedconformal.documents import Plan
 
     if path is not None:
         if sites is not None or points is not None:
             raise ValueError("--sites and --points do not go with a plan, which has them")
-        given = Plan.read(path)
+        given = read(Plan, path)
         if given.is_grouped or given.is_open:
             raise ValueError(f"{path}: a plan without groups, with known sizes, is needed: or say --points")
         named = given.site_names

@@ -238,6 +238,8 @@ class Promise(Protocol):
 
     is_bound: ClassVar[bool]
     has_law: ClassVar[bool]
+    among: ClassVar[str]
+    bound_of: ClassVar[str]
 
     def choose(self, sites: Sites, goal: Goal, sending: Sending, share: Fraction | None) -> Design:
         """The best ranks and votes."""

@@ -43,6 +43,7 @@ class EachSite(Promise):
     serves: ClassVar[str] = "the cases of every site that answers, by itself"
     bears_differing_sites: ClassVar[bool] = True
     among: ClassVar[str] = " at any one site"
+    bound_of: ClassVar[str] = "worst site"
     pools: ClassVar[bool] = False
     smallest_decides: ClassVar[bool] = True
 
