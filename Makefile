@@ -62,6 +62,7 @@ reproduce: $(STAMP)
 results: $(STAMP)
 	$(BIN)/fedconformal reproduce all $(REPRODUCE)
 	cp reproduction/results.md docs/results.md
+	cp reproduction/cases.md docs/cases.md
 	cp reproduction/results/summary.csv docs/results.csv
 	mkdir -p docs/figures
 	cp reproduction/figures/*.png docs/figures

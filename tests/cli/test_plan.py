@@ -14,11 +14,6 @@ def made(run, *arguments):
     return fc.Plan.from_json(run("plan", *arguments, "--json").out)
 
 
-def width_of_tables(out):
-    """The longest line that is no sentence: those are left to the terminal to wrap."""
-    return max(len(line) for line in out.splitlines() if line.startswith("  "))
-
-
 class TestWhatIsShown:
     def test_criterion_promise_and_faulty_sites_in_the_first_line(self, run):
         lines = [

@@ -75,7 +75,7 @@ def test_a_changed_file_is_refused(tmp_path, small_concrete):
     path.write_bytes(small_concrete)
     assert load("concrete", folder=tmp_path).X.shape == (60, 2)
     path.write_bytes(small_concrete + b"1,2,3\n")
-    with pytest.raises(ValueError, match=r"Concrete_Data\.csv: is not the file of the paper's experiments"):
+    with pytest.raises(ValueError, match=r"Concrete_Data\.csv: is not the published file"):
         load("concrete", folder=tmp_path)
 
 

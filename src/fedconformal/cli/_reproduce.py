@@ -41,7 +41,7 @@ def reproduce(
     splits: Annotated[int | None, typer.Option(help="Random splits: 20, or 3 if quick.")] = None,
     jobs: Annotated[int, typer.Option(help="Processes; -1: one for each core.")] = -1,
 ) -> None:
-    """Run the paper's experiments: every figure, with its numbers, and one page that holds all."""
+    """Run the paper's experiments and case studies: every figure, its numbers, one page that holds all."""
     from fedconformal._extras import need
 
     for module in _MODULES:
@@ -64,15 +64,13 @@ def reproduce(
         models=_models(models),
         network_on=_network_on(network_on),
     )
-    here = experiments.DATA_SETS if download or own else experiments.available(folder=data)
-    missing = [name for name in experiments.DATA_SETS if name not in here]
     start = time.monotonic()
-    studies = own or _chosen(names or [], missing)
+    studies = own or _chosen(names or [], settings)
     for name, study in studies.items():
         _run(name, study, settings)
     _write_pages(settings, {**experiments.STUDIES, **own})
     say(f"{time.monotonic() - start:.0f} s in all, {os.cpu_count()} cores")
-    _say_what_is_left_out(missing, studies, settings)
+    _say_what_is_left_out(studies, settings)
 
 
 def _list() -> None:
@@ -106,12 +104,16 @@ def _own_study(csv: Path | None, target: str | None, names: list[str]) -> "dict[
     return {dataset.name: experiments.study_of(dataset)}
 
 
-def _chosen(names: list[str], missing: list[str]) -> "dict[str, Study]":
+def _chosen(names: list[str], settings: "Settings") -> "dict[str, Study]":
     """The studies of these names; all are those whose data is here."""
     from fedconformal.experiments import STUDIES
 
     if _ALL in names:
-        return {name: study for name, study in STUDIES.items() if study.dataset not in missing}
+        lacking = {name: study.lacks(settings) for name, study in STUDIES.items()}
+        for name, words in lacking.items():
+            if words is not None and STUDIES[name].dataset is None:
+                say(f"left out: {words}")
+        return {name: study for name, study in STUDIES.items() if lacking[name] is None}
     for name in names:
         if name not in STUDIES:
             raise ValueError(f"no study {name!r}; there are {', '.join(STUDIES)}, and {_ALL}")
@@ -176,15 +178,18 @@ def _write_pages(settings: "Settings", studies: "dict[str, Study]") -> None:
     from fedconformal import experiments
 
     summary = experiments.save_summary(settings.store, studies, quick=settings.quick)
+    cases = experiments.save_cases(settings.store, quick=settings.quick)
     page = experiments.save_page(settings.store, studies)
-    for path in (summary, settings.store.folder / "figures", page):
+    for path in (summary, cases, settings.store.folder / "figures", page):
         if path is not None:
             print(path)
 
 
-def _say_what_is_left_out(missing: list[str], studies: "Mapping[str, Study]", settings: "Settings") -> None:
-    from fedconformal.experiments import DATA_ADDRESS, DATA_FOLDER, Network
+def _say_what_is_left_out(studies: "Mapping[str, Study]", settings: "Settings") -> None:
+    from fedconformal.experiments import DATA_ADDRESS, DATA_FOLDER, DATA_SETS, Network, available
 
+    here = DATA_SETS if settings.download else available(folder=settings.folder)
+    missing = [name for name in DATA_SETS if name not in here]
     if not {"coverage", "private"}.isdisjoint(studies) and missing:
         say(
             f"left out, for their files are not here: {', '.join(missing)}; --download fetches them from "

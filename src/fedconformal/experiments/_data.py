@@ -90,6 +90,34 @@ class DataSet:
 
 
 @dataclass(frozen=True)
+class File:
+    """A published file.
+
+    Parameters
+    ----------
+    path : str
+        Where it lies in a folder of data.
+    shas : tuple of str
+        SHA-256 of the published file, and of copies that are as good.
+    address : str
+        Of the folder in which it is published under its name.
+    """
+
+    path: str
+    shas: tuple[str, ...]
+    address: str
+
+    @property
+    def published(self) -> str:
+        """Its whole address."""
+        return self.address + Path(self.path).name
+
+    def is_here(self, folder: Path | None) -> bool:
+        """Whether it is in one of the places where data is looked for."""
+        return any((place / self.path).exists() for place in _places(folder))
+
+
+@dataclass(frozen=True)
 class _Source:
     """Files with their SHA-256, how to read them, and the paper's federations."""
 
@@ -97,6 +125,11 @@ class _Source:
     read: Callable[[dict[str, Path]], tuple[Floats, Floats]]
     many_sites: tuple[int, int]
     few_sites: tuple[int, int]
+
+    @property
+    def published(self) -> list[File]:
+        """The files, with where they are published."""
+        return [File(name, (sha,), DATA_ADDRESS) for name, sha in self.files.items()]
 
 
 def load(name: str, *, folder: Path | None = None, download: bool = False) -> DataSet:
@@ -129,8 +162,7 @@ def load(name: str, *, folder: Path | None = None, download: bool = False) -> Da
     source = _SOURCES.get(name)
     if source is None:
         raise ValueError(f"no data set {name!r}; there are {', '.join(_SOURCES)}")
-    paths = {file: _find(name, file, sha, folder, download) for file, sha in source.files.items()}
-    X, y = source.read(paths)
+    X, y = source.read({file.path: find(name, file, folder, download) for file in source.published})
     return DataSet(name, X, y, source.many_sites, source.few_sites)
 
 
@@ -154,9 +186,7 @@ def available(*, folder: Path | None = None) -> list[str]:
     True
     """
     return [
-        name
-        for name, source in _SOURCES.items()
-        if all(any((place / file).exists() for place in _places(folder)) for file in source.files)
+        name for name, source in _SOURCES.items() if all(file.is_here(folder) for file in source.published)
     ]
 
 
@@ -170,41 +200,67 @@ def _places(folder: Path | None) -> list[Path]:
     return [*([named] if named else []), cache_folder()]
 
 
-def _find(name: str, file: str, sha: str, folder: Path | None, download: bool) -> Path:
+def find(study: str, file: File, folder: Path | None, download: bool) -> Path:
+    """Find a file, fetch it if that is wanted, and check it.
+
+    Parameters
+    ----------
+    study : str
+        Which study needs it.
+    file : File
+        What is looked for.
+    folder : Path, optional
+        Where to look first, as for `load`.
+    download : bool
+        Whether it is fetched into the cache if it is nowhere.
+
+    Returns
+    -------
+    Path
+        Of the file, whose SHA-256 is right.
+
+    Raises
+    ------
+    MissingDataError
+        If it is nowhere; says how to get it.
+    ValueError
+        If it is another file.
+    """
     places = _places(folder)
     for place in places:
-        path = place / file
+        path = place / file.path
         if path.exists():
-            return _checked(path, sha)
+            return _checked(path, file.shas)
     if not download:
         looked = " or ".join(str(place) for place in places)
         raise MissingDataError(
-            f"{name}: {file} is not in {looked}. 'fedconformal reproduce {name} --download' fetches it from "
-            f"{DATA_ADDRESS + file}; if you have it, name its folder with --data or {DATA_FOLDER}"
+            f"{study}: {file.path} is not in {looked}. 'fedconformal reproduce {study} --download' fetches "
+            f"it from {file.published}; if you have it, name its folder with --data or {DATA_FOLDER}"
         )
-    return _fetch(file, sha)
+    return _fetch(file)
 
 
-def _fetch(file: str, sha: str) -> Path:
+def _fetch(file: File) -> Path:
     pooch = need("pooch", extra="experiments")
+    target = cache_folder() / file.path
     try:
         return Path(
-            pooch.retrieve(DATA_ADDRESS + file, known_hash=f"sha256:{sha}", fname=file, path=cache_folder())
+            pooch.retrieve(
+                file.published, known_hash=f"sha256:{file.shas[0]}", fname=target.name, path=target.parent
+            )
         )
     except ValueError:
         raise ValueError(
-            f"{DATA_ADDRESS + file}: is not the file that was expected (SHA-256 {sha})"
+            f"{file.published}: is not the file that was expected (SHA-256 {file.shas[0]})"
         ) from None
     except Exception as error:  # requests, urllib3 and ftplib each have their own
-        raise OSError(
-            f"{DATA_ADDRESS + file}: cannot be fetched: {' '.join(str(error).split())[:200]}"
-        ) from None
+        raise OSError(f"{file.published}: cannot be fetched: {' '.join(str(error).split())[:200]}") from None
 
 
-def _checked(path: Path, sha: str) -> Path:
+def _checked(path: Path, shas: tuple[str, ...]) -> Path:
     found = hashlib.sha256(path.read_bytes()).hexdigest()
-    if found != sha:
-        raise ValueError(f"{path}: is not the file of the paper's experiments (SHA-256 {found}, not {sha})")
+    if found not in shas:
+        raise ValueError(f"{path}: is not the published file (SHA-256 {found}, not {shas[0]})")
     return path
 
 

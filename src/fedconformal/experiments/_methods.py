@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
+from typing import Any
 
 import numpy as np
 
@@ -75,17 +76,19 @@ class QuantileOfQuantiles:
 
     Parameters
     ----------
-    criterion, promise, local_ranks : str
+    criterion, promise, local_ranks, numbers, delta : optional
         As `fedconformal.plan` takes them.
     """
 
-    criterion: str
+    criterion: str | None = None
     promise: str = "population"
     local_ranks: str = "common"
+    numbers: int | None = None
+    delta: float = 0.1
 
     def __call__(self, sites: Sites, level: float, rng: np.random.Generator) -> float:
         """The threshold that the server finds."""
-        chosen = self.plan(tuple(len(scores) for scores in sites), level)
+        chosen = new_round(self.plan(tuple(len(scores) for scores in sites), level), rng)
         own = SitePolicy.unlimited()  # the sites are simulated
         reports = [report(chosen, scores, site=f"site {j}", policy=own) for j, scores in enumerate(sites)]
         return float(calibrate(chosen, reports).threshold)
@@ -93,6 +96,26 @@ class QuantileOfQuantiles:
     def plan(self, sizes: tuple[int, ...], level: float) -> Plan:
         """The plan for sites of these sizes."""
         return _plan(self, sizes, level)
+
+
+def new_round(chosen: Plan, rng: np.random.Generator) -> Plan:
+    """The same plan for another round, where the round decides which cases sites draw; else as it is.
+
+    The id is drawn by the study's own generator, so that a study gives the same numbers again.
+
+    Parameters
+    ----------
+    chosen : Plan
+        What was planned, perhaps once for many rounds.
+    rng : numpy.random.Generator
+        Where the id of the round comes from.
+
+    Returns
+    -------
+    Plan
+        With an id that no other round has.
+    """
+    return chosen if chosen.round is None else chosen.model_copy(update={"round": rng.bytes(16).hex()})
 
 
 @cache
@@ -179,7 +202,23 @@ def _single(sites: Sites, level: float, rng: np.random.Generator) -> float:
     return baselines.single_site(sites[0], level)
 
 
-def _planned(name: str, criterion: str, **wishes: str) -> Method:
+def planned(name: str, criterion: str | None = None, **wishes: Any) -> Method:
+    """A method of the package's own.
+
+    Parameters
+    ----------
+    name : str
+        What tables and figures call it.
+    criterion : str, optional
+        As `fedconformal.plan` takes it.
+    **wishes
+        Of `QuantileOfQuantiles`.
+
+    Returns
+    -------
+    Method
+        With its plan.
+    """
     rule = QuantileOfQuantiles(criterion, **wishes)
     return Method(name, rule, plan=rule.plan)
 
@@ -194,18 +233,18 @@ PAPER = "FedCP²-QQ paper"
 TIGHT = "FedCP²-QQ tight"
 
 METHODS: tuple[Method, ...] = (
-    _planned(QQ, "marginal"),
-    _planned(STABLE, "stable"),
+    planned(QQ, "marginal"),
+    planned(STABLE, "stable"),
     Method(CENTRALISED, _centralised),
     Method(AVERAGE, _average),
     Method(SINGLE, _single),
 )
 """The methods of section 5, and ours."""
 
-UNBALANCED = _planned(QQ, "marginal", local_ranks="paper")
+UNBALANCED = planned(QQ, "marginal", local_ranks="paper")
 """The paper's appendix A.1: local ranks ceil(level (n_j + 1)), then the votes that reach the level."""
 
-DIFFERENT = (*METHODS[:4], _planned(EACH, "marginal", promise="each-site"))
+DIFFERENT = (*METHODS[:4], planned(EACH, "marginal", promise="each-site"))
 """The methods of the study of sites that differ."""
 
 PRIVATE_METHODS = (

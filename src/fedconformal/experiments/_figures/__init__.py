@@ -2,8 +2,10 @@
 
 from fedconformal.experiments._figures._boxes import coverage, dataset, private
 from fedconformal.experiments._figures._heterogeneity import heterogeneity
+from fedconformal.experiments._figures._hospitals import hospitals
 from fedconformal.experiments._figures._intervals import intervals
 from fedconformal.experiments._figures._laws import compensation, curves, heat_map, upper_bounds
+from fedconformal.experiments._figures._schools import schools
 from fedconformal.experiments._figures._style import style
 
 __all__ = [
@@ -13,8 +15,10 @@ __all__ = [
     "dataset",
     "heat_map",
     "heterogeneity",
+    "hospitals",
     "intervals",
     "private",
+    "schools",
     "style",
     "upper_bounds",
 ]
