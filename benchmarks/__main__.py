@@ -26,6 +26,7 @@ SECTIONS = {
     "import": "benchmarks.importing",
     "selection": "benchmarks.selection",
     "sets": "benchmarks.sets",
+    "arrays": "benchmarks.arrays",
     "start": "benchmarks.start",
     "slopes": "benchmarks.slopes",
     "private": "benchmarks.private",

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from functools import partial
 
-from benchmarks._timing import Row, duration, python, seconds, summarise
+from benchmarks._timing import Row, python, ratio_row, seconds, summarise
 
 OURS = "from fedconformal import calibrate, plan, report"
 ANCHOR = "import scipy.special, pydantic"
@@ -37,11 +37,4 @@ def _statement(program: str) -> float:
 
 def _row(what: str, measure: Callable[[str], float], repetitions: int) -> Row:
     result = summarise([(measure(OURS), measure(ANCHOR)) for _ in range(repetitions)])
-    return Row(
-        what=what,
-        ours=duration(result.ours),
-        anchor=f"{duration(result.anchor)} ({ANCHOR})",
-        ratio=f"{result.ratio:.2f}",
-        goal=f"< {GOAL:g}",
-        met=result.ratio < GOAL,
-    )
+    return ratio_row(what, result, ANCHOR, goal=GOAL)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
-from benchmarks._timing import Row, duration, seconds, summarise
+from benchmarks._timing import Row, ratio_row, seconds, summarise
 
 GOALS = (
     (("--help",), "import numpy", 2.5),
@@ -27,14 +27,8 @@ def _row(arguments: Sequence[str], anchor: str, goal: float, repetitions: int) -
     for command in (ours, theirs):  # compiled files and the disk's cache
         _time(command)
     result = summarise([(_time(ours), _time(theirs)) for _ in range(repetitions)])
-    return Row(
-        what=f"fedconformal {' '.join(arguments)}, the whole process",
-        ours=duration(result.ours),
-        anchor=f"{duration(result.anchor)} (python -c '{anchor}')",
-        ratio=f"{result.ratio:.2f}",
-        goal=f"< {goal:g}",
-        met=result.ratio < goal,
-    )
+    what = f"fedconformal {' '.join(arguments)}, the whole process"
+    return ratio_row(what, result, f"python -c '{anchor}'", goal=goal)
 
 
 def _time(command: Sequence[str]) -> float:

@@ -32,6 +32,6 @@ def untraced():
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item):
-    """A slow test repeats what quick ones run too, and the tracer would double its time."""
-    with untraced() if item.get_closest_marker("slow") else nullcontext():
+    """What repeats many times what other tests run too is not traced, which would double its time."""
+    with untraced() if item.get_closest_marker("untraced") else nullcontext():
         return (yield)

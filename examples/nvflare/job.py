@@ -1,11 +1,10 @@
-"""Train by FedAvg, calibrate, look, in FLARE's simulator; with ``--export`` the job goes to a folder."""
+"""Train by FedAvg, calibrate, check, in FLARE's simulator; with ``--export`` the job goes to a folder."""
 
 import argparse
 import os
 from pathlib import Path
 
 from calibration import DigitsExecutor
-from coverage import Coverage
 from nvflare.app_opt.sklearn.recipes.fedavg import SklearnFedAvgRecipe
 from nvflare.recipe import SimEnv
 
@@ -18,7 +17,7 @@ parser.add_argument("--rounds", type=int, default=3)
 parser.add_argument("--workspace", default="/tmp/nvflare/simulation")
 given = parser.parse_args()
 workspace = os.path.abspath(given.workspace)
-os.chdir(Path(__file__).parent)  # FLARE looks for the scripts of a job here
+os.chdir(Path(__file__).parent)  # so that the job names its script without a folder
 
 recipe = SklearnFedAvgRecipe(
     name="digits",
@@ -29,11 +28,12 @@ recipe = SklearnFedAvgRecipe(
     train_args=f"--sites {given.sites}",
 )
 plan = fc.plan(n_sites=given.sites, confidence_level=0.97)
-add_conformal(recipe, plan, DigitsExecutor(given.sites), timeout=120)
-recipe._job.to_server(Coverage())  # as FLARE's own add_cross_site_evaluation does
+add_conformal(recipe, plan, DigitsExecutor(given.sites), timeout=120, check=True)
 
 run = recipe.execute(SimEnv(num_clients=given.sites, workspace_root=workspace, log_config="concise"))
-calibration = read_calibration(run.get_result())
+result = Path(run.get_result())
+calibration = read_calibration(result)
 print(f"threshold {calibration.threshold:.4f} from {calibration.n_answers} of {given.sites} sites")
 print(f"asked for 0.97: the coverage is {calibration.law.mean():.3f} on average")
 print(f"and above {calibration.law.ppf(0.05):.3f} in 95 % of calibrations")
+print(next(result.rglob("check.txt")).read_text(), end="")

@@ -20,7 +20,7 @@ def load(site, n_sites):
 
 def classifier(params):
     """The classifier with the parameters that travel; without any yet, one that knows nothing."""
-    model = SGDClassifier(loss="log_loss", alpha=1e-3, random_state=0)
+    model = SGDClassifier(loss="log_loss", learning_rate="constant", eta0=0.05, random_state=0)
     model.partial_fit(np.zeros((10, 64)), DIGITS, classes=DIGITS)  # so that it knows its classes
     model.coef_ = np.array(params.get("coef", np.zeros((10, 64))), dtype=float)
     model.intercept_ = np.array(params.get("intercept", np.zeros(10)), dtype=float)

@@ -7,6 +7,7 @@ the server. ``CoverageLaw`` is the mathematics behind it.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from fedconformal._notebooks import show_with
 from fedconformal._version import __version__
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
         scores,
         web,
     )
+    from fedconformal._versions import show_versions
     from fedconformal.documents import (
         Calibration,
         DocumentError,
@@ -45,6 +47,7 @@ if TYPE_CHECKING:
         SitePolicy,
         calibrate,
         calibrate_histogram,
+        conformalize,
         plan,
         report,
     )
@@ -71,6 +74,7 @@ __all__ = [
     "baselines",
     "calibrate",
     "calibrate_histogram",
+    "conformalize",
     "coverage_table",
     "documents",
     "flower",
@@ -86,8 +90,18 @@ __all__ = [
     "report",
     "rounds",
     "scores",
+    "show_versions",
     "web",
 ]
+
+
+def _view(document: Any) -> str | None:
+    """How notebooks show documents: pages are above them, and loaded only when one is looked at."""
+    found: str | None = import_module(f"{__name__}.web").notebook_view(document)
+    return found
+
+
+show_with(_view)
 
 # Everything is loaded when it is first asked for: a command that only prints its help loads no mathematics.
 _NAMES_OF = {
@@ -102,9 +116,11 @@ _NAMES_OF = {
         "SitePolicy",
         "calibrate",
         "calibrate_histogram",
+        "conformalize",
         "plan",
         "report",
     ),
+    "_versions": ("show_versions",),
 }
 _MODULE_OF = {name: module for module, names in _NAMES_OF.items() for name in names}
 

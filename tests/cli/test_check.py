@@ -94,7 +94,9 @@ def test_mistakes_are_one_line(here, run, options, words):
 
 def test_files_that_are_no_answers_are_named(here, run):
     order = ["checks", "calibration.json"]
-    assert "calibration.json: not a check" in run(*order, "calibration.json", code=2).err
+    assert (
+        "calibration.json: this is a calibration, not a check" in run(*order, "calibration.json", code=2).err
+    )
     assert "nowhere.json" in run(*order, "nowhere.json", code=2).err
 
 

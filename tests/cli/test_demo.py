@@ -1,10 +1,12 @@
 """``fedconformal demo``: the whole story."""
 
 import polars as pl
+import pytest
 
 import fedconformal as fc
 
 
+@pytest.mark.slow
 def test_the_demo_tells_the_whole_story(tmp_path, process):
     done = process("demo", "--directory", str(tmp_path), cwd=tmp_path, timeout=300)
     assert done.returncode == 0, done.stderr

@@ -42,6 +42,7 @@ def everything(tmp_path_factory):
     return folder / "out", said.getvalue()
 
 
+@pytest.mark.slow
 def test_all_quick_needs_no_data_and_says_what_it_left_out(everything):
     out, said = everything
     assert "left out, for their files are not here: bio, bike, community, star, concrete; --download" in said
@@ -67,6 +68,7 @@ def test_all_quick_needs_no_data_and_says_what_it_left_out(everything):
     assert polars.read_csv(out / "results/coverage.csv").height == 2 * 2 * 2 * 5
 
 
+@pytest.mark.slow
 def test_a_second_run_makes_no_fit(everything, run):
     out, said = everything
     assert "coverage: 0 of 4 fits" in said

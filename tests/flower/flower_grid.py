@@ -13,15 +13,15 @@ from flwr.supercore.task_identity import TaskIdentity
 class LocalGrid(Grid):
     """Every node is a ClientApp with its configuration; replies come in reverse order.
 
-    Replies for nodes in ``heavy`` take so many seconds to fetch.
+    Replies for nodes in ``heavy`` take so many seconds to fetch; ``config`` is the run's configuration.
     """
 
-    def __init__(self, nodes, names=None, tamper=lambda replies: replies, heavy=None):
+    def __init__(self, nodes, names=None, tamper=lambda replies: replies, heavy=None, config=None):
         TaskIdentity.run_id, TaskIdentity.node_id, TaskIdentity.task_id = 1, 1, 1
         self.nodes = dict(enumerate(nodes, start=100))
         self.names = names or {}
         self.tamper = tamper
-        self.heavy = heavy or {}
+        self.heavy, self.config = heavy or {}, config or {}
         self.sent, self.replies = [], []
         self.lock = threading.Lock()
 
@@ -50,7 +50,7 @@ class LocalGrid(Grid):
             message.metadata.__dict__["_message_id"] = f"message {number}"
             self.sent.append(message)
             app, config = self.nodes[message.metadata.dst_node_id]
-            context = Context(1, message.metadata.dst_node_id, config, RecordDict(), {})
+            context = Context(1, message.metadata.dst_node_id, config, RecordDict(), self.config)
             reply = app(message, context)
             if reply is not None:
                 replies.append(reply)

@@ -19,6 +19,7 @@ from flwr.app import ArrayRecord, ConfigRecord, Context, Error, Message, RecordD
 from flwr.clientapp import ClientApp
 
 from fedconformal.flower import Failure, add_conformal, calibrate, sealed
+from fedconformal.rounds import pack_plan
 
 SECRET = "patient 4711"
 
@@ -227,6 +228,10 @@ def test_no_text_of_an_exception_leaves(error, caplog):
     assert SECRET not in repr(seen) + found.to_json()
 
 
+def question(plan):
+    return RecordDict({"conformal": ConfigRecord({"plan": pack_plan(plan)})})
+
+
 def reply_of(node, content):
     """What one node replies."""
     seen = []
@@ -248,9 +253,7 @@ def reply_of(node, content):
     ],
 )
 def test_every_failure_is_one_fixed_code(node, failure):
-    from fedconformal.flower._messages import question
-
-    error = reply_of(node, question(fc.plan(confidence_level=0.9), None)).error
+    error = reply_of(node, question(fc.plan(confidence_level=0.9))).error
     assert error == sent(failure)
 
 
@@ -286,9 +289,7 @@ def test_not_even_a_broken_log_lets_text_out():
     handler = Broken()
     logging.getLogger("flwr.fedconformal").addHandler(handler)
     try:
-        from fedconformal.flower._messages import question
-
-        content = question(fc.plan(confidence_level=0.9), None)
+        content = question(fc.plan(confidence_level=0.9))
         assert reply_of(raising(ValueError(SECRET)), content).error == sent(Failure.SCORES)
         assert reply_of(site([1.0], name="A"), content).error == sent(Failure.REPORT)
     finally:
@@ -546,7 +547,9 @@ def test_an_engine_that_fails_is_not_mistaken_for_silence():
 
 
 @pytest.mark.parametrize(
-    "nodes", [lambda node: node.name in {"A", "C"}, {"A", "C"}, ["A", 102], (100, 102)], ids=str
+    "nodes",
+    [lambda node: node.name in {"A", "C"}, {"A", "C"}, ["A", 102], (100, 102)],
+    ids=["by a function", "by names", "by name and number", "by numbers"],
 )
 def test_only_chosen_nodes_are_asked(nodes):
     grid = named_grid(names={100: "A", 101: "B", 102: "C"})
@@ -584,6 +587,9 @@ def test_a_server_that_dies_goes_on_from_the_reports_it_has(tmp_path):
     assert time.monotonic() - start < 5  # nobody is waited for
     with pytest.raises(ValueError, match="another one"):
         calibrate(nobody, fc.plan(n_sites=3), timeout=5, reports=tmp_path / "reports")
+    retrained = ArrayRecord([np.zeros(2)])  # the same plan, but no answer of before fits
+    with pytest.raises(ValueError, match="folder of this model"):
+        calibrate(nobody, plan, retrained, timeout=5, reports=tmp_path / "reports")
 
 
 def test_what_travels_is_small():

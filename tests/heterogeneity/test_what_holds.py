@@ -98,7 +98,7 @@ class TestSideBySide:
         row = next(row for row in rows if row.promise.name == "population")
         asked = what_if(fc.plan(n_points=SIZES), {"B": scale(2.0)})
         assert row.worst_site == asked.law("B").mean()
-        assert row.mixture == asked.law("mixture").mean()
+        assert row.all_sites == asked.law("mixture").mean()
         each = next(row for row in rows if row.promise.name == "each-site")
         assert each.worst_site >= 0.9
 

@@ -39,6 +39,6 @@ def poses_as_north(plan, model, fl_ctx):
     from fedconformal.nvflare import _messages
 
     report = fc.report(plan, answers(plan, model, fl_ctx), site="north").to_json(indent=None)
-    honest = _messages.reply
-    _messages.reply = lambda answer: honest(report)
+    honest = _messages.Question.reply
+    _messages.Question.reply = lambda question, answer: honest(question, report)
     return answers(plan, model, fl_ctx)

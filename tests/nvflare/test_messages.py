@@ -22,9 +22,11 @@ from nvflare.app_common.abstract.model import make_model_learnable
 from nvflare.app_common.app_constant import AppConstants
 from nvflare.app_common.default_component_policy import DEFAULT_CLASS_ALLOW_LIST
 from nvflare.app_common.widgets.component_path_authorizer import ComponentPathAuthorizer
+from nvflare.fuel.hci.cmd_arg_utils import validate_text_file_name
 from nvflare.job_config.api import FedJob
 
 from fedconformal.nvflare import (
+    CHECK_TASK,
     TASK,
     ConformalController,
     ConformalExecutor,
@@ -165,17 +167,18 @@ def test_without_code_of_its_own_the_site_names_its_function(flare, monkeypatch,
     for name, text in settings.items():
         (federation.local(name) / "fedconformal.toml").write_text(text)
     assert ask(federation, PLAN).missing == ("B", "C")
-    assert 'scores must be "package.module:function"' in (tmp_path / "B" / "fedconformal.log").read_text()
+    assert 'scores must be "package.module:function"' in (tmp_path / "B" / "fedconformal-log").read_text()
     assert (
-        "no scores: subclass ConformalExecutor, or name" in (tmp_path / "C" / "fedconformal.log").read_text()
+        "no scores: subclass ConformalExecutor, or name" in (tmp_path / "C" / "fedconformal-log").read_text()
     )
 
 
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ('site = "B"', "may hold scores, policy, ledger, dataset and signing_key, got 'site'"),
-        ("ledger = 5", "'ledger' must be texts"),
+        ('site = "B"', "check_epsilon and signing_key, got 'site'"),
+        ("ledger = 5", "ledger must be a text"),
+        ("check_epsilon = true", "check_epsilon must be a number"),
         ("no toml at all", "Traceback"),
     ],
 )
@@ -183,7 +186,7 @@ def test_a_site_whose_configuration_is_wrong_answers_nothing(text, reason, flare
     federation = flare()
     (federation.local("A") / "fedconformal.toml").write_text(text)
     assert ask(federation, PLAN).missing == ("A",)
-    assert reason in (tmp_path / "A" / "fedconformal.log").read_text()
+    assert reason in (tmp_path / "A" / "fedconformal-log").read_text()
 
 
 @pytest.mark.parametrize("error", [RuntimeError(SECRET), SystemExit(SECRET), KeyboardInterrupt(SECRET)])
@@ -193,7 +196,7 @@ def test_whatever_is_raised_stays_in_the_site_s_own_log(error, flare, tmp_path, 
     assert ask(federation, PLAN).missing == ("A",)
     assert SECRET.encode() not in federation.results["A"]
     assert SECRET not in caplog.text  # which has all that FLARE's own logs could have
-    assert SECRET in (tmp_path / "A" / "fedconformal.log").read_text()
+    assert SECRET in (tmp_path / "A" / "fedconformal-log").read_text()
     assert f"A sent no report: {Failure.SCORES.meaning}" in caplog.text
     assert f"the server was told only: {Failure.SCORES.meaning}" in caplog.text
 
@@ -203,9 +206,11 @@ def test_the_site_s_log_has_what_leaves_and_is_where_flare_does_not_stream_from(
     ask(federation, PLAN)
     report = Shareable.from_bytes(federation.results["B"])["report"]
     assert (
-        f"this is everything that leaves the site: {report}" in (tmp_path / "B/fedconformal.log").read_text()
+        f"this is everything that leaves the site: {report}" in (tmp_path / "B/fedconformal-log").read_text()
     )
     assert list((tmp_path / "B" / JOB).iterdir()) == []  # the folder of a job's logs
+    assert validate_text_file_name("fedconformal-log") != ""  # FLARE's console does not show it
+    assert (tmp_path / "B" / "fedconformal-log").stat().st_mode & 0o077 == 0
     assert len(federation.results["B"]) <= 2048
 
 
@@ -213,7 +218,7 @@ def test_a_log_that_cannot_be_written_loses_the_detail_and_nothing_else(flare, t
     caplog.set_level(logging.DEBUG)
     federation = flare({**DATA, "A": RuntimeError(SECRET)})
     federation.local("A")
-    (tmp_path / "A" / "fedconformal.log").mkdir()
+    (tmp_path / "A" / "fedconformal-log").mkdir()
     assert ask(federation, PLAN).missing == ("A",)
     assert SECRET not in caplog.text
 
@@ -261,15 +266,17 @@ def test_a_reply_that_is_none_is_refused_and_named(tamper, flare):
 @pytest.mark.parametrize(
     ("code", "words"),
     [
-        (ReturnCode.TASK_UNKNOWN, "FLARE's error code TASK_UNKNOWN"),
-        (SECRET, "FLARE's error code ERROR"),
-        (7, "FLARE's error code ERROR"),
+        (ReturnCode.TASK_UNKNOWN, "TASK_UNKNOWN"),
+        (SECRET, "unknown"),
+        (7, "unknown"),
     ],
 )
 def test_flare_s_own_errors_count_as_missing_and_their_text_is_not_repeated(code, words, flare, caplog):
+    caplog.set_level(logging.INFO)
     found = ask(flare(tamper=lambda name, result: make_reply(code) if name == "A" else result), PLAN)
     assert found.missing == ("A",)
-    assert f"A sent no report: {words}" in caplog.text
+    assert f"A: FLARE's return code is {words}" in caplog.text
+    assert f"A sent no report: {Failure.SITE.meaning}" in caplog.text
 
 
 @pytest.mark.parametrize(
@@ -278,6 +285,12 @@ def test_flare_s_own_errors_count_as_missing_and_their_text_is_not_repeated(code
 def test_a_question_that_is_none_gets_a_code(content, flare):
     result = Scores(DATA["A"]).execute(TASK, Shareable(content), flare().context("A"), Signal())
     assert result["failure"] == Failure.PLAN
+
+
+def test_only_the_chosen_sites_are_asked(flare):
+    federation = flare()
+    assert ask(federation, PLAN, sites=["A", "C", "elsewhere"]).missing == ("B",)
+    assert {name for name, _ in federation.sent} == {"A", "C"}
 
 
 def test_nobody_answers(flare):
@@ -380,7 +393,13 @@ def exported(recipe, folder):
 
 def test_an_exported_job_holds_every_argument_and_no_code(tmp_path, recwarn):
     awkward = fc.plan(n_points={"north (a) {HOME}": 50, 'so"uth\\ {': 50}, confidence_level=0.8)
-    options = {"timeout": 7.5, "on_refused": "raise", "reports": "/srv/reports"}
+    options = {
+        "timeout": 7.5,
+        "on_refused": "raise",
+        "reports": "/srv/reports",
+        "sites": ["a", "b"],
+        "check": True,
+    }
     files, job = exported(ConformalRecipe(awkward, name="round", **options), tmp_path / "jobs")
     assert files == ["config_fed_client.json", "config_fed_server.json", "meta.json"]
     (workflow,) = job["server"]["workflows"]
@@ -391,7 +410,7 @@ def test_an_exported_job_holds_every_argument_and_no_code(tmp_path, recwarn):
     assert {name: getattr(made, name) for name in options} == options
     (executor,) = job["client"]["executors"]
     assert executor == {
-        "tasks": [TASK],
+        "tasks": [TASK, CHECK_TASK],
         "executor": {"path": "fedconformal.nvflare.ConformalExecutor", "args": {}},
     }
     assert [str(warning.message) for warning in recwarn if "ecret" in str(warning.message)] == []

@@ -92,20 +92,24 @@ class TestThreshold:
 
 
 class TestLaw:
+    @pytest.mark.slow
+    @pytest.mark.untraced
     @pytest.mark.parametrize("criterion", ["stable", "conditional"])
     def test_of_uneven_sites_that_send_three_numbers(self, criterion):
-        """1,500 runs through reports and calibration; fails by chance with probability 1e-7 (Massart)."""
+        """800 runs through reports and calibration; fails by chance with probability 1e-7 (Massart)."""
         plan = fc.plan(n_points=UNEVEN, confidence_level=0.8, criterion=criterion, numbers=3)
         assert all(len(ranks) == 3 for ranks in plan.local_ranks)
         assert len(set(plan.weights)) > 1
-        runs = 1500
+        runs = 800
         coverage = [fc.calibrate(plan, _uniform(plan, seed)).threshold for seed in range(runs)]
         assert kolmogorov_distance(np.array(coverage), plan.law.cdf) < kolmogorov_limit(runs)
 
+    @pytest.mark.slow
+    @pytest.mark.untraced
     def test_is_kept_by_those_who_answered(self):
-        """Three numbers each, one site silent: 600 runs; fails by chance with probability 1e-7 (Massart)."""
+        """Three numbers each, one site silent: 400 runs; fails by chance with probability 1e-7 (Massart)."""
         plan = fc.plan(n_points=UNEVEN, confidence_level=0.8, numbers=3)
-        runs, reports = 600, [_uniform(plan, seed) for seed in range(600)]
+        runs, reports = 400, [_uniform(plan, seed) for seed in range(400)]
         found = fc.calibrate(plan, reports[0][1:])
         assert found.missing == ("A",)
         assert found.law.mean() >= 0.8

@@ -130,6 +130,14 @@ def test_a_folder_holds_the_answers_to_one_plan(tmp_path):
         Folder(other / "thesis.txt", PLAN)
 
 
+def test_a_folder_holds_answers_under_one_model(tmp_path):
+    Folder(tmp_path, PLAN, model="sha256:1").complete()
+    assert Folder(tmp_path, PLAN, model="sha256:1").is_complete
+    for other in ("sha256:2", None):
+        with pytest.raises(ValueError, match=r"under another one \(sha256:1, not "):
+            Folder(tmp_path, PLAN, model=other)
+
+
 @pytest.mark.parametrize("name", ["plan", "../../up", "a/b", "." * 200, "é" * 200, "CON\u2028"])
 def test_no_name_of_a_node_leads_out_of_the_folder_or_to_another_file(name, tmp_path):
     folder = Folder(tmp_path / "round", PLAN)

@@ -1,16 +1,16 @@
-"""What runs at the server: train, calibrate, look."""
+"""What runs at the server: train, calibrate, check."""
 
 import time
 from pathlib import Path
 
 import numpy as np
-from flwr.app import ArrayRecord, Context, Message, MetricRecord, RecordDict
+from flwr.app import ArrayRecord, Context
 from flwr.serverapp import Grid, ServerApp
 from flwr.serverapp.strategy import FedAvg
 
 import fedconformal as fc
 from digits import task
-from fedconformal.flower import calibrate, model_digest
+from fedconformal.flower import calibrate, check, model_digest
 
 app = ServerApp()
 
@@ -36,7 +36,11 @@ def main(grid: Grid, context: Context) -> None:
     law = calibration.law
     print(f"asked for {plan.confidence_levels[0]}: the coverage is {law.mean():.3f} on average")
     print(f"and above {law.ppf(0.05):.3f} in 95 % of calibrations", flush=True)
-    look(grid, arrays, calibration.threshold, timeout=config["timeout"])
+
+    found = check(grid, calibration, arrays, config["timeout"])
+    for row in found.rows:
+        print(f"{row.site}: {row.found.coverage:.3f} of {row.found.n} new images covered")
+    print(found.sentence())
 
 
 def trained_model(grid: Grid, config, file: Path) -> ArrayRecord:
@@ -69,20 +73,3 @@ def connected(grid: Grid, wanted: int, seconds: float = 60.0) -> int:
             return there
         time.sleep(1)
     raise SystemExit(f"sites connected after {seconds:g} s: {there}, wanted: {wanted or 'two or more'}")
-
-
-def look(grid: Grid, arrays: ArrayRecord, threshold: float, timeout: float) -> None:
-    """Ask each site for the coverage on its held-out images."""
-    content = RecordDict({"arrays": arrays, "metrics": MetricRecord({"threshold": threshold})})
-    questions = [Message(content, node, "query.coverage", ttl=timeout) for node in grid.get_node_ids()]
-    replies = [r for r in grid.send_and_receive(questions, timeout=timeout) if r.has_content()]
-    results = sorted(
-        ((r.content["names"]["site"], r.content["metrics"]) for r in replies), key=lambda result: result[0]
-    )
-    for site, seen in results:
-        share, size = seen["covered"] / seen["images"], seen["labels"] / seen["images"]
-        print(f"{site}: {share:.3f} of {seen['images']} held-out images covered, {size:.2f} digits per set")
-    if not results:
-        return
-    images = sum(seen["images"] for _, seen in results)
-    print(f"all {images} held-out images: {sum(seen['covered'] for _, seen in results) / images:.3f} covered")

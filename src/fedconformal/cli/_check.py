@@ -8,12 +8,15 @@ import typer
 
 from fedconformal.cli._options import (
     Column,
+    Decimal,
+    Encoding,
     Force,
     GroupColumn,
     Json,
     OneLabel,
     Policy,
     Prediction,
+    Separator,
     Target,
     Yes,
 )
@@ -22,6 +25,7 @@ from fedconformal.cli._show import number, print_json, say, table, working
 if TYPE_CHECKING:
     import numpy as np
 
+    from fedconformal._tables import Dialect
     from fedconformal._typing import Floats
     from fedconformal.documents import Calibration
     from fedconformal.heterogeneity import LocalCheck
@@ -32,13 +36,16 @@ _NEW = "This holds for new cases only: none of them may have been used to train 
 
 def check(
     calibration: Annotated[Path, typer.Argument(help="The published calibration.")],
-    scores: Annotated[Path, typer.Argument(help="Scores of new cases: CSV, Parquet or .npy.")],
+    scores: Annotated[Path, typer.Argument(help="Scores of new cases: CSV, Excel, Parquet or .npy.")],
     site: Annotated[str | None, typer.Option(help="This site's name; needed for an answer.")] = None,
     group: GroupColumn = None,
     label: OneLabel = None,
     column: Column = None,
     target: Target = None,
     prediction: Prediction = None,
+    separator: Separator = None,
+    decimal: Decimal = None,
+    encoding: Encoding = None,
     by: Annotated[
         list[str] | None,
         typer.Option(
@@ -67,7 +74,8 @@ def check(
 ) -> None:
     """Check a calibration on new cases of this site; nothing leaves unless an answer is asked for."""
     from fedconformal import heterogeneity, protocol
-    from fedconformal.cli._files import check_output
+    from fedconformal._tables import Dialect
+    from fedconformal.cli._files import check_output, read
     from fedconformal.cli._groups import check_site, column_of_labels
     from fedconformal.cli._outgoing import confirm, send_out
     from fedconformal.documents import Calibration
@@ -76,7 +84,7 @@ def check(
     check_output(output, force=force)
     _check_private(private, ledger, dataset, output)
     _check_answer(site, confidence_level, output)
-    published = Calibration.read(calibration)
+    published = read(Calibration, calibration)
     group = column_of_labels(published.plan, group, target, calibration)
     check_site(published.plan, site, calibration)
     account = None if ledger is None else Ledger(ledger)
@@ -94,6 +102,7 @@ def check(
             prediction=prediction,
             private=private is not None,
             rng=None if account is None else account.generator(published.digest, site or ""),
+            dialect=Dialect(separator, decimal, encoding),
         )
     if private is None:  # else nothing but the release may be seen, not even on this terminal
         _look(cases, site=site, confidence_level=confidence_level, as_json=json)
@@ -151,17 +160,24 @@ def _read(
     prediction: list[str] | None,
     private: bool,
     rng: "np.random.Generator | None",
+    dialect: "Dialect",
 ) -> _Cases:
     """The cases; of one group, if it is named."""
-    from fedconformal._tables import read_labels
-    from fedconformal.cli._groups import calibration_of, check_label, labels_and_column
-    from fedconformal.cli._scores import read_scores
+    from fedconformal.cli._groups import calibration_of, check_label
+    from fedconformal.cli._scores import read_cases
 
-    labels, column = labels_and_column(scores, group, column, target, by)
-    values = read_scores(
-        published.plan, scores, column=column, target=target, prediction=prediction, private=private, rng=rng
+    labels, values, columns = read_cases(
+        published.plan,
+        scores,
+        group=group,
+        by=by,
+        column=column,
+        target=target,
+        prediction=prediction,
+        private=private,
+        rng=rng,
+        dialect=dialect,
     )
-    columns = {name: read_labels(scores, name)[0] for name in by}
     if label is None:
         return _Cases(published, path, values, labels, columns)
     check_label(published.plan, label, path)

@@ -26,11 +26,11 @@ def checks(
 ) -> None:
     """Compare the sites' checks, and their groups of cases: coverage with intervals, and who falls short."""
     from fedconformal import heterogeneity
-    from fedconformal.cli._files import expand, read_reports
+    from fedconformal.cli._files import expand, read, read_reports
     from fedconformal.cli._groups import calibration_of
     from fedconformal.documents import Calibration
 
-    published = Calibration.read(calibration)
+    published = read(Calibration, calibration)
     given, problems = _read(answers)
     by_label = published.plan.grouping.has_labels
     if label is not None or (by_label and not any(each.groups for each in given)):
@@ -95,13 +95,13 @@ def _show_groups(result: "Assessment") -> None:
 
 def _read(files: list[Path]) -> "tuple[list[Check], list[str]]":
     """The answers, and what is wrong with every file that is none."""
-    from fedconformal.cli._files import expand
+    from fedconformal.cli._files import expand, read
     from fedconformal.documents import Check, DocumentError
 
     answers, problems = [], []
     for path in expand(files):
         try:
-            answers.append(Check.read(path))
+            answers.append(read(Check, path))
         except DocumentError as error:
             problems.append(str(error))
     return answers, problems

@@ -33,13 +33,12 @@ def compare(
 ) -> None:
     """Look for sites that stand out, from their reports alone."""
     from fedconformal import heterogeneity
-    from fedconformal.cli._files import report_files
+    from fedconformal.cli._files import read, read_reports, report_files
     from fedconformal.cli._groups import check_label
     from fedconformal.cli._reference import reference_from
     from fedconformal.documents import Plan
-    from fedconformal.rounds import read_reports
 
-    asked = Plan.read(plan)
+    asked = read(Plan, plan)
     check_label(asked, label, plan)
     sent, unreadable = read_reports(report_files(reports, plan))
     with working("comparing"):

@@ -1,9 +1,7 @@
 """Groups on the command line: a column of labels where cases are read, a label where one group is meant."""
 
-from collections.abc import Sequence
 from pathlib import Path
 
-from fedconformal._tables import read_labels
 from fedconformal._text import quoted
 from fedconformal.documents import Calibration, Plan
 
@@ -48,20 +46,6 @@ def _checked_column(plan: Plan, group: str | None, path: Path) -> str | None:
     if not plan.grouping.by_label and group is not None:
         raise ValueError(f"{path}: has no groups: --group {group} does not go with it")
     return group
-
-
-def labels_and_column(
-    path: Path, group: str | None, column: str | None, target: str | None, by: Sequence[str] = ()
-) -> tuple[list[str] | None, str | None]:
-    """The group of each case, and the column of scores: the only one of no labels, if none is named."""
-    named = [*([] if group is None else [group]), *by]
-    if not named:
-        return None, column
-    labels, others = read_labels(path, named[0])
-    others = [name for name in others if name not in by]
-    if column is None and target is None and len(others) == 1:
-        column = others[0]
-    return None if group is None else labels, column
 
 
 def check_label(plan: Plan, label: str | None, path: Path) -> None:

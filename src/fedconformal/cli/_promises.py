@@ -66,12 +66,13 @@ def _federation(
 ) -> dict[str, Any]:
     """The sizes of the sites and the level, from a plan or as they were typed."""
     from fedconformal.cli import _sizes
+    from fedconformal.cli._files import read
     from fedconformal.documents import Plan
 
     if path is not None:
         if sites is not None or points is not None:
             raise ValueError("--sites and --points do not go with a plan, which has them")
-        given = Plan.read(path)
+        given = read(Plan, path)
         if given.is_grouped or given.is_open:
             raise ValueError(f"{path}: a plan without groups, with known sizes, is needed: or say --points")
         named = given.site_names
@@ -124,7 +125,7 @@ def _cells(row: "PromiseRow", base: float | None) -> list[str]:
         votes_needed(design),
         promised_cell(design) if finite else "",
         *(_times(width, base) if finite else "infinite" for width in (row.width, row.shifted_width)),
-        *(_share(share) if finite else "" for share in (row.worst_site, row.mixture)),
+        *(_share(share) if finite else "" for share in (row.worst_site, row.all_sites)),
     ]
 
 
@@ -169,6 +170,6 @@ def _numbers(row: "PromiseRow") -> dict[str, Any]:
         "width": row.width,
         "shifted_width": row.shifted_width,
         "worst_site": row.worst_site,
-        "mixture": row.mixture,
+        "all_sites": row.all_sites,
     }
     return {name: "Infinity" if value == inf else value for name, value in given.items()}

@@ -29,9 +29,10 @@ def verify(
 ) -> None:
     """Recompute the claim of a calibration by an independent path."""
     from fedconformal import audit
+    from fedconformal.cli._files import read
     from fedconformal.documents import Calibration, everything_sentences
 
-    claimed, given = Calibration.read(calibration), _given(reports)
+    claimed, given = read(Calibration, calibration), _given(reports)
     with working("recounting"):
         findings = audit.verify(claimed, given, signers=signer or (), effort=effort)
     verified = _is_verified(findings)
@@ -46,8 +47,7 @@ def verify(
 
 def _given(files: list[Path] | None) -> "list[Report] | None":
     """The reports that an auditor has, if any; one that cannot be read is an error."""
-    from fedconformal.cli._files import expand
-    from fedconformal.rounds import read_reports
+    from fedconformal.cli._files import expand, read_reports
 
     if not files:
         return None

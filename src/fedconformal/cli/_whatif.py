@@ -68,18 +68,15 @@ def whatif(
 
 def _document(path: Path, label: str | None) -> "Plan | Calibration":
     """The plan or the calibration in a file, or what it has of one group."""
+    from fedconformal.cli._files import read_one_of
     from fedconformal.cli._groups import calibration_of, plan_of
-    from fedconformal.documents import Calibration, DocumentError, Plan
+    from fedconformal.documents import Calibration, Plan
 
-    try:
-        plan = Plan.read(path)
-    except DocumentError as first:
-        try:
-            calibration = Calibration.read(path)
-        except DocumentError:
-            raise first from None
-        return calibration_of(calibration, label, path)
-    return plan_of(plan, label, path)
+    document = read_one_of(path, Plan, Calibration)
+    if isinstance(document, Calibration):
+        return calibration_of(document, label, path)
+    assert isinstance(document, Plan)
+    return plan_of(document, label, path)
 
 
 def shifts_of(texts: list[str]) -> dict[str, Any]:

@@ -28,6 +28,7 @@ from fedconformal.documents._ceilings import (
     check_work,
 )
 from fedconformal.documents._check import Check, CheckedGroup, group_name
+from fedconformal.documents._facts import Facts, check_fact_names
 from fedconformal.documents._grouping import KINDS as GROUPED_BY
 from fedconformal.documents._grouping import Grouping, Merged, pair_label
 from fedconformal.documents._grouping import Made as MadeOf
@@ -45,7 +46,13 @@ from fedconformal.documents._plan_parts import (
 )
 from fedconformal.documents._report import Report, ReportPart, Sent, signed_text
 from fedconformal.documents._rounds import expiry_text, random_round
-from fedconformal.documents._sets import class_places, everything_sentences, prediction_sets, score_of
+from fedconformal.documents._sets import (
+    class_places,
+    everything_sentences,
+    labels_in,
+    prediction_sets,
+    score_of,
+)
 from fedconformal.documents._signing import (
     PublicKey,
     SigningKey,
@@ -72,6 +79,7 @@ __all__ = [
     "CheckedGroup",
     "Document",
     "DocumentError",
+    "Facts",
     "Grouping",
     "Label",
     "Level",
@@ -94,6 +102,7 @@ __all__ = [
     "SiteName",
     "Threshold",
     "UnknownGroupWarning",
+    "check_fact_names",
     "check_public_key",
     "check_site_name",
     "check_work",
@@ -107,6 +116,7 @@ __all__ = [
     "is_signed_by",
     "kinds",
     "label_text",
+    "labels_in",
     "one_or_all",
     "pair_label",
     "prediction_sets",
@@ -128,6 +138,12 @@ def kinds() -> tuple[str, ...]:
     -------
     tuple of str
         For `schema`.
+
+    Examples
+    --------
+    >>> from fedconformal.documents import kinds
+    >>> kinds()[:3]
+    ('plan', 'report', 'calibration')
     """
     return tuple(_KINDS)
 
@@ -144,6 +160,12 @@ def schema(kind: str) -> dict[str, Any]:
     -------
     dict
         A schema in the 2020-12 dialect; fields that are not required have their default if left out.
+
+    Examples
+    --------
+    >>> from fedconformal.documents import schema
+    >>> schema("plan")["title"]
+    'Plan'
     """
     if kind not in _KINDS:
         raise ValueError(f"kind must be one of {', '.join(map(repr, _KINDS))}, got {kind!r}")

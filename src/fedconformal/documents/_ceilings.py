@@ -69,6 +69,11 @@ def check_work(n_levels: int, n_bins: int) -> None:
     ------
     ValueError
         In one line.
+
+    Examples
+    --------
+    >>> from fedconformal.documents import check_work
+    >>> check_work(n_levels=3, n_bins=100)
     """
     if n_levels > MOST_LEVELS_OF_GROUPS:
         raise ValueError(f"levels times groups must be at most {MOST_LEVELS_OF_GROUPS:,}, got {n_levels:,}")

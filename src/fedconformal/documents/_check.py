@@ -44,6 +44,12 @@ def group_name(by: Sequence[str], values: Sequence[str]) -> str:
     Returns
     -------
     str
+
+    Examples
+    --------
+    >>> from fedconformal.documents import group_name
+    >>> group_name(["truth", "sex"], ["sick", "woman"])
+    'truth=sick, sex=woman'
     """
     return ", ".join(f"{column}={value}" for column, value in zip(by, values, strict=True))
 
@@ -53,6 +59,15 @@ class Check(Document):
 
     With ``by`` it says the same of the cases with each combination of values in some columns. Combinations
     with too few cases are left out altogether, so n is the cases of the groups that are there.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fedconformal as fc
+    >>> scores = np.random.default_rng(0).random((2, 200))
+    >>> calibration = fc.conformalize({"A": scores[0]})
+    >>> fc.heterogeneity.answer(calibration, scores[1], site="A")
+    <Check: 188 of 200 new cases covered, site 'A'>
     """
 
     kind: ClassVar[str] = "check"
@@ -86,6 +101,11 @@ class Check(Document):
         max_length=MOST_CHECKED,
         description="the cases by their values in these columns, in alphabetical order",
     )
+
+    def _line(self) -> str:
+        covered = " and ".join(f"{each:,}" for each in self.covered)
+        noise = "" if self.epsilon is None else f", with noise of epsilon {self.epsilon:g}"
+        return f"{covered} of {self.n:,} new cases covered{noise}, site {self.site!r}"
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from fedconformal._text import quoted
+from fedconformal._text import count, quoted
 from fedconformal.documents._base import Digest
 from fedconformal.documents._ceilings import (
     MOST_CLASSES,
@@ -17,6 +17,7 @@ from fedconformal.documents._ceilings import (
     Ceiling,
     check_work,
 )
+from fedconformal.documents._facts import Facts
 from fedconformal.documents._grouping import KINDS, Grouping, Made, Merged, check_grouping
 from fedconformal.documents._labels import Label, check_labels
 from fedconformal.documents._names import check_looks
@@ -29,6 +30,7 @@ from fedconformal.documents._plan_parts import (
     SiteKey,
 )
 from fedconformal.documents._problems import (
+    absent_sentences,
     problem_sentences,
     rare_sentences,
     silence_sentence,
@@ -67,6 +69,17 @@ class Plan(AuthoredDocument):
     and the same digest everywhere. With one confidence level ``local_ranks``, ``server_rank`` and ``law``
     are that level's; with several they are tuples, one entry per level. With groups of points they are
     dictionaries by label, and ``plan["child"]`` is the plan of one group.
+
+    Examples
+    --------
+    >>> import fedconformal as fc
+    >>> plan = fc.plan(n_sites=10, n_points=79)
+    >>> plan
+    <Plan: 10 sites, 79 points each, level 0.9, promise population, criterion stable>
+    >>> plan.local_ranks[0], plan.server_rank, round(plan.law.mean(), 4)
+    (71, 7, 0.9029)
+    >>> fc.Plan.from_json(plan.to_json()) == plan
+    True
     """
 
     kind: ClassVar[str] = "plan"
@@ -101,6 +114,7 @@ class Plan(AuthoredDocument):
     )
     model: Digest | None = Field(default=None, description="of the file of the model whose scores are meant")
     expires: Expiry | None = Field(default=None, description="when sites and server stop to honour it, UTC")
+    facts: Facts | None = Field(default=None, description="which model, for what, whose cases, who answers")
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -110,6 +124,8 @@ class Plan(AuthoredDocument):
             sum(len(part.levels) for part in self.parts),
             0 if self.privacy is None else len(self.privacy.edges),
         )
+        if self.privacy is not None:
+            self.privacy.check_score(self.score)
         self._check_grouping()
         if self.is_grouped:
             self._check_groups()
@@ -502,6 +518,20 @@ class Plan(AuthoredDocument):
 
     # -- words -----------------------------------------------------------------------------------------
 
+    def _line(self) -> str:
+        sites = "any number of sites" if self.n_sites is None else count(self.n_sites, "site")
+        sizes = [block.n for part in self.parts for block in part.blocks or ()]
+        points = "open sizes" if self.is_open else f"{_span(sizes)} points each"
+        groups = [self.grouping.counted(len(self.labels))] if self.is_grouped else []
+        terms = [
+            f"promise {_alike(part.promise for part in self.parts)}",
+            f"criterion {_alike(part.criterion for part in self.parts)}",
+            *([] if self.privacy is None else [f"epsilon {self.privacy.epsilon:g}"]),
+            *([] if self.feasible else ["infinite threshold"]),
+        ]
+        levels = "level " + ", ".join(f"{level:g}" for level in self.confidence_levels)
+        return ", ".join([sites, *groups, points, levels, *terms])
+
     @property
     def feasible(self) -> bool:
         """Whether every level has a finite threshold, in every group."""
@@ -522,6 +552,7 @@ class Plan(AuthoredDocument):
             *self.problems,
             *told,
             *rare,
+            *absent_sentences(self.grouping),
             *self._said(unasked_sentences),
             *self._silence_notes(),
             *self._score_notes(),
@@ -558,6 +589,16 @@ class Plan(AuthoredDocument):
             for part in self.parts
             for sentence in say(part, self._privacy_of(part))
         )
+
+
+def _span(sizes: Sequence[int]) -> str:
+    """From where to where numbers go: "40", "40 to 120"."""
+    low, high = min(sizes, default=0), max(sizes, default=0)
+    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
+
+
+def _alike(names: Iterable[str]) -> str:
+    return " or ".join(dict.fromkeys(names))
 
 
 def _designs(part: PlanPart, privacy: PrivacyRule | None) -> tuple[Design, ...]:

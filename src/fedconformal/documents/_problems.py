@@ -80,6 +80,16 @@ def rare_sentences(grouping: Grouping, *, feasible: bool) -> Iterator[str]:
         yield "merge_rare=N (--merge-rare N) makes one group of all labels with fewer than N points."
 
 
+def absent_sentences(grouping: Grouping) -> Iterator[str]:
+    """What becomes of labels of which a site has too few points, or none, where each has its own groups."""
+    for site, label in grouping.absent[:10]:
+        what = f"every set holds {label!r}" if grouping.by_class else "their threshold is infinite"
+        few = f"Site {site!r} has too few points of {label!r}, or none, for a threshold of its own"
+        yield f"{few}: there, {what}."
+    if len(grouping.absent) > 10:
+        yield f"So it is for {len(grouping.absent) - 10} more pairs of a site and a label."
+
+
 def _listed(blocks: Sequence[PlanBlock]) -> tuple[int, str]:
     """How many sites there are in some blocks, and a few of them by name, or by size."""
     names = [name for block in blocks for name in block.names or ()]

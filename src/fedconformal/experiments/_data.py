@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from fedconformal._extras import need
-from fedconformal._tables import numbers, read_table
+from fedconformal._tables import Table, read_table
 from fedconformal._typing import Floats
 
 DATA_ADDRESS = "https://raw.githubusercontent.com/yromano/cqr/master/datasets/"
@@ -46,6 +46,12 @@ class DataSet:
     ------
     ValueError
         If there are fewer than 50 rows, or numbers that are not finite.
+
+    Examples
+    --------
+    >>> from fedconformal.experiments import poisson
+    >>> poisson(100, 200, 100).name
+    'synthetic'
     """
 
     name: str
@@ -172,6 +178,12 @@ def available(*, folder: Path | None = None) -> list[str]:
     -------
     list of str
         In the order of `DATA_SETS`.
+
+    Examples
+    --------
+    >>> from fedconformal.experiments import available
+    >>> isinstance(available(), list)
+    True
     """
     return [
         name for name, source in _SOURCES.items() if all(file.is_here(folder) for file in source.published)
@@ -257,24 +269,20 @@ def _checked(path: Path, shas: tuple[str, ...]) -> Path:
 
 def _bio(paths: dict[str, Path]) -> tuple[Floats, Floats]:
     """The target, RMSD, is the first column."""
-    path = paths["CASP.csv"]
-    frame = read_table(path)
-    table = numbers(path, frame, frame.columns)
+    cells = read_table(paths["CASP.csv"])
+    table = cells.numbers(cells.columns)
     return table[:, 1:], table[:, 0]
 
 
 def _bike(paths: dict[str, Path]) -> tuple[Floats, Floats]:
     """Season and weather one-hot; hour, weekday, month and year as numbers; count is the target."""
-    path = paths["bike_train.csv"]
-    frame = read_table(path)
+    table = read_table(paths["bike_train.csv"])
     plain = ["holiday", "workingday", "temp", "atemp", "humidity", "windspeed"]
-    one_hot = [
-        numbers(path, frame, [column]) == value for column in ("season", "weather") for value in range(1, 5)
-    ]
-    times = [datetime.fromisoformat(text) for text in frame["datetime"]]
+    one_hot = [table.numbers([column]) == value for column in ("season", "weather") for value in range(1, 5)]
+    times = [datetime.fromisoformat(text) for text in table.labels("datetime")]
     clock = np.array([[t.hour, t.weekday(), t.month, t.year] for t in times], dtype=float)
-    X = np.hstack([*one_hot, numbers(path, frame, plain), clock])
-    return X, numbers(path, frame, ["count"])[:, 0]
+    X = np.hstack([*one_hot, table.numbers(plain), clock])
+    return X, table.numbers(["count"])[:, 0]
 
 
 def _community(paths: dict[str, Path]) -> tuple[Floats, Floats]:
@@ -295,22 +303,21 @@ def _community(paths: dict[str, Path]) -> tuple[Floats, Floats]:
 
 def _star(paths: dict[str, Path]) -> tuple[Floats, Floats]:
     """Complete rows; categories as integers; the target is the sum of the eight marks."""
-    path = paths["STAR.csv"]
     polars = need("polars", extra="experiments")
-    frame = read_table(path).with_columns(polars.all().replace("NA", None)).drop_nulls()
+    table = read_table(paths["STAR.csv"])
+    frame = table.frame.with_columns(polars.all().replace("NA", None)).drop_nulls()
     marks = [f"{subject}{year}" for subject in ("read", "math") for year in ("k", "1", "2", "3")]
     kept = [name for name in frame.columns[1:] if name not in marks]  # the first column counts the rows
     return (
         np.column_stack([_as_integers(frame[name].to_list()) for name in kept]),
-        numbers(path, frame, marks).sum(axis=1),
+        Table(table.name, frame).numbers(marks).sum(axis=1),
     )
 
 
 def _concrete(paths: dict[str, Path]) -> tuple[Floats, Floats]:
     """The target is the last column."""
-    path = paths["Concrete_Data.csv"]
-    frame = read_table(path)
-    table = numbers(path, frame, frame.columns)
+    cells = read_table(paths["Concrete_Data.csv"])
+    table = cells.numbers(cells.columns)
     return table[:, :-1], table[:, -1]
 
 
@@ -366,25 +373,31 @@ DATA_SETS = tuple(_SOURCES)
 # -- data that need no file, or yours -----------------------------------------------------------------------
 
 
-def poisson(n_train: int = 1000, n_calibration: int = 1000, n_test: int = 5000, *, seed: int = 0) -> DataSet:
+def poisson(n_train: int = 1000, n_calibration: int = 1000, n_test: int = 5000, *, rng: Any = 0) -> DataSet:
     """Draw the process of section 5.1: a Poisson response of one feature, with a few large outliers.
 
     Parameters
     ----------
     n_train, n_calibration, n_test : int
         How many rows each part has.
-    seed : int
-        Of the random generator.
+    rng : None, int or numpy Generator
+        Where randomness comes from.
 
     Returns
     -------
     DataSet
         Called "synthetic".
+
+    Examples
+    --------
+    >>> from fedconformal.experiments import poisson
+    >>> poisson(100, 200, 100).X.shape
+    (400, 1)
     """
-    n, rng = n_train + n_calibration + n_test, np.random.default_rng(seed)
-    x = rng.uniform(1, 5, size=n)
-    y = rng.poisson(np.sin(x) ** 2 + 0.1) + 0.03 * x * rng.standard_normal(n)
-    y += 25 * (rng.random(n) < 0.01) * rng.standard_normal(n)
+    n, source = n_train + n_calibration + n_test, np.random.default_rng(rng)
+    x = source.uniform(1, 5, size=n)
+    y = source.poisson(np.sin(x) ** 2 + 0.1) + 0.03 * x * source.standard_normal(n)
+    y += 25 * (source.random(n) < 0.01) * source.standard_normal(n)
     return DataSet("synthetic", x[:, None], y, *_federations(n_calibration), (n_train, n_calibration))
 
 
@@ -407,11 +420,23 @@ def from_table(path: Path, target: str) -> DataSet:
     ------
     ValueError
         If there is no such column, no other one, or a cell is empty.
+
+    Examples
+    --------
+    >>> import os
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> from fedconformal.experiments import from_table
+    >>> lines = ["age,dose", *(f"{i},{i * i}" for i in range(50))]
+    >>> with TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "table.csv"
+    ...     _ = path.write_text(os.linesep.join(lines))
+    ...     print(from_table(path, "dose").X.shape)
+    (50, 1)
     """
-    frame: Any = read_table(path)
-    if target not in frame.columns:
-        raise ValueError(f"{path}: no column {target!r}; there are {', '.join(frame.columns)}")
-    y = numbers(path, frame, [target])[:, 0]
+    table = read_table(path)
+    frame = table.frame
+    y = table.numbers([target])[:, 0]
     features = [name for name in frame.columns if name != target]
     if not features:
         raise ValueError(f"{path}: {target!r} is its only column, there are no features")
@@ -419,8 +444,16 @@ def from_table(path: Path, target: str) -> DataSet:
     for name in features:
         if frame[name].null_count():
             raise ValueError(f"{path}: column {name!r} has {frame[name].null_count()} empty cells")
-        columns.append(_as_integers([str(cell) for cell in frame[name]]))
+        columns.append(_feature(table, name))
     return DataSet(path.stem, np.column_stack(columns), y, *_federations(int(0.4 * len(y))))
+
+
+def _feature(table: Table, name: str) -> Floats:
+    """Numbers as the table has them, with decimal commas too; else words by their place in the alphabet."""
+    try:
+        return table.numbers([name])[:, 0]
+    except ValueError:
+        return _as_integers([str(cell) for cell in table.frame[name]])
 
 
 def _federations(n_calibration: int) -> tuple[tuple[int, int], tuple[int, int]]:

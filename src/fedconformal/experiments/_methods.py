@@ -43,7 +43,7 @@ class Method:
     --------
     >>> from fedconformal.experiments import Method
     >>> largest = Method("largest score", lambda sites, level, rng: max(scores.max() for scores in sites))
-    >>> largest.threshold([np.array([1.0, 3.0]), np.array([2.0])], 0.9, np.random.default_rng(0))
+    >>> float(largest.threshold([np.array([1.0, 3.0]), np.array([2.0])], 0.9, np.random.default_rng(0)))
     3.0
     """
 

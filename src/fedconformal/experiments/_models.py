@@ -69,6 +69,14 @@ class Ridge:
     ----------
     alphas : tuple of float
         Penalties to choose from.
+
+    Examples
+    --------
+    >>> from fedconformal.experiments import poisson
+    >>> from fedconformal.experiments import Ridge
+    >>> drawn = poisson(100, 10, 10)
+    >>> Ridge().fit_predict(drawn.X[:100], drawn.y[:100], drawn.X[100:], seed=0).shape
+    (20,)
     """
 
     name: ClassVar[str] = "ridge"

@@ -38,6 +38,12 @@ class Scenario:
         The federation.
     methods : sequence of Method
         What is compared.
+
+    Examples
+    --------
+    >>> from fedconformal.experiments import Scenario
+    >>> Scenario("few sites", n_sites=5, n_points=40).n_points
+    40
     """
 
     name: str
@@ -60,6 +66,13 @@ def paper_scenarios(dataset: DataSet, methods: Sequence[Method] = METHODS) -> li
     -------
     list of Scenario
         m >> n and m << n.
+
+    Examples
+    --------
+    >>> from fedconformal.experiments import poisson
+    >>> from fedconformal.experiments import paper_scenarios
+    >>> [scenario.n_sites * scenario.n_points for scenario in paper_scenarios(poisson(100, 200, 100))]
+    [200, 200]
     """
     return [
         Scenario(MANY, *dataset.many_sites, methods),

@@ -14,10 +14,10 @@ from fedconformal._outputs import warn_if_shared
 from fedconformal._text import one_line
 from fedconformal.documents import Plan, SigningKey
 from fedconformal.flower import _messages
-from fedconformal.flower._messages import ACTION, model_digest
+from fedconformal.flower._messages import CALIBRATE, CHECK, Query, model_digest
 from fedconformal.privacy import Ledger
 from fedconformal.protocol import SitePolicy
-from fedconformal.rounds import Failure, Site, answer, keep_inside
+from fedconformal.rounds import Failure, Site, answer, answer_check, keep_inside
 
 log = logging.getLogger("flwr.fedconformal")
 
@@ -29,6 +29,7 @@ def add_conformal(
     client_app: ClientApp,
     scores_fn: Callable[..., Any],
     *,
+    check_scores_fn: Callable[..., Any] | None = None,
     site: Callable[[Context], str] | None = None,
     key: Callable[[Context], SigningKey | None] | None = None,
     ledger: Callable[[Context], Ledger | None] | None = None,
@@ -50,6 +51,10 @@ def add_conformal(
         ``arrays`` (the model that the server sent, an ArrayRecord), ``parameters`` (the same as a list of
         numpy arrays) and ``plan`` that its parameters name; with parameters of other names,
         ``(message, context)``, or ``(context)`` if it has one.
+    check_scores_fn : callable, optional
+        The same for new cases, on which the site checks a calibration: how many are covered leaves. With
+        ``check-epsilon`` in the node's configuration the answer is private, and charged to the ledger's
+        ``check-dataset``. Without this function no check is answered.
     site : callable, optional
         The site's name from a context; by default ``site`` of the node's configuration, else ``site-N`` with
         its ``partition-id`` N, else ``node-N`` with the node's number.
@@ -70,9 +75,9 @@ def add_conformal(
     ValueError
         If the app has a ``client_fn``, or answers plans already.
     """
-    reply = _replying(scores_fn, site, key, ledger, dataset, policy)
     try:
-        client_app.query(ACTION)(reply)
+        for query, reply in _handlers(scores_fn, check_scores_fn, site, key, ledger, dataset, policy).items():
+            client_app.query(query.action)(reply)
     except ValueError as error:
         raise ValueError(
             "this ClientApp takes no more handlers: one with a client_fn answers plans as "
@@ -83,6 +88,7 @@ def add_conformal(
 def conformal_mod(
     scores_fn: Callable[..., Any],
     *,
+    check_scores_fn: Callable[..., Any] | None = None,
     site: Callable[[Context], str] | None = None,
     key: Callable[[Context], SigningKey | None] | None = None,
     ledger: Callable[[Context], Ledger | None] | None = None,
@@ -93,7 +99,7 @@ def conformal_mod(
 
     Parameters
     ----------
-    scores_fn, site, key, ledger, dataset, policy : as for `add_conformal`
+    scores_fn, check_scores_fn, site, key, ledger, dataset, policy : as for `add_conformal`
         What would be given to it.
 
     Returns
@@ -101,46 +107,63 @@ def conformal_mod(
     callable
         A Flower mod that answers plans, and leaves every other message to the app.
     """
-    reply = _replying(scores_fn, site, key, ledger, dataset, policy)
+    handlers = _handlers(scores_fn, check_scores_fn, site, key, ledger, dataset, policy)
+    by_type = {query.message_type: reply for query, reply in handlers.items()}
 
     def mod(message: Message, context: Context, call_next: Handler) -> Message:
-        if message.metadata.message_type == f"query.{ACTION}":
-            return reply(message, context)
-        return call_next(message, context)
+        return by_type.get(message.metadata.message_type, call_next)(message, context)
 
     return mod
 
 
-def _replying(
+def _handlers(
     scores_fn: Callable[..., Any],
+    check_scores_fn: Callable[..., Any] | None,
     site: Callable[[Context], str] | None,
     key: Callable[[Context], SigningKey | None] | None,
     ledger: Callable[[Context], Ledger | None] | None,
     dataset: Callable[[Context], str | None] | None,
     policy: Callable[[Context], SitePolicy | None] | None,
-) -> Handler:
-    """The handler that answers a plan."""
-    compute = _calling(scores_fn)
+) -> dict[Query, Handler]:
+    """What answers each kind of question."""
 
-    def reply(message: Message, context: Context) -> Message:
-        model = _messages.arrays_in(message)
-        made = answer(
-            _messages.plan_in(message),
-            lambda plan: compute(message, context, plan),
-            lambda plan: Site(
-                (site or site_name)(context),
-                (key or _key)(context),
-                (ledger or _ledger)(context),
-                (dataset or _dataset)(context),
-                (policy or _policy)(context),
-            ),
-            model=model_digest(model) if model else None,
-            log=log,
-            loudness=_loudness(),
+    def who(context: Context, *, of_checks: bool = False) -> Site:
+        return Site(
+            (site or site_name)(context),
+            (key or _key)(context),
+            (ledger or _ledger)(context),
+            _check_dataset(context) if of_checks else (dataset or _dataset)(context),
+            (policy or _policy)(context),
         )
-        return _messages.reply(made, message)
 
-    return reply
+    def replying(
+        query: Query, compute: Callable[[Message, Context, Plan], Any], make: Callable[..., str | Failure]
+    ) -> Handler:
+        def reply(message: Message, context: Context) -> Message:
+            model = _messages.arrays_in(message)
+            made = make(
+                context,
+                query.asked_in(message),
+                lambda plan: compute(message, context, plan),
+                model=model_digest(model) if model else None,
+                log=log,
+                loudness=_loudness(),
+            )
+            return query.reply(made, message)
+
+        return reply
+
+    def report(context: Context, packed: object, scores: Callable[[Plan], Any], **more: Any) -> str | Failure:
+        return answer(packed, scores, lambda plan: who(context), **more)
+
+    def check(context: Context, packed: object, scores: Callable[[Plan], Any], **more: Any) -> str | Failure:
+        epsilon, mine = context.node_config.get("check-epsilon"), lambda plan: who(context, of_checks=True)
+        return answer_check(packed, scores, mine, epsilon=None if epsilon is None else float(epsilon), **more)
+
+    handlers = {CALIBRATE: replying(CALIBRATE, _calling(scores_fn), report)}
+    if check_scores_fn is not None:
+        handlers[CHECK] = replying(CHECK, _calling(check_scores_fn), check)
+    return handlers
 
 
 def sealed(message: Message, context: Context, call_next: Handler) -> Message:
@@ -163,7 +186,7 @@ def sealed(message: Message, context: Context, call_next: Handler) -> Message:
     try:
         return call_next(message, context)
     except BaseException:
-        return _messages.reply(keep_inside(Failure.SITE, log), message)
+        return _messages.failure(keep_inside(Failure.SITE, log), message)
 
 
 def _loudness() -> int:
@@ -246,6 +269,11 @@ def _ledger(context: Context) -> Ledger | None:
 
 def _dataset(context: Context) -> str | None:
     name = context.node_config.get("dataset")
+    return None if name is None else str(name)
+
+
+def _check_dataset(context: Context) -> str | None:
+    name = context.node_config.get("check-dataset")
     return None if name is None else str(name)
 
 

@@ -22,14 +22,14 @@ Chosen = Callable[[NodeInfo], bool] | Collection[int | str]
 CLOCKS = 600.0
 """Seconds by which a site's clock may be wrong: Flower drops replies that seem older than their question."""
 
-_PORTIONS = 32
-"""In so many portions replies are fetched, so that a large one holds up few others."""
+_PORTIONS = 8
+"""In so many portions replies are fetched: a large one holds up few others, none if sites are few."""
 
 _PATIENCE = 1.0
 """Seconds until a reply that is still being fetched goes on beside the others."""
 
-_SHORTEST, _LONGEST = 0.2, 3.0
-"""Seconds between two looks for replies, at first and later."""
+_SHORTEST, _LONGEST, _SHARE = 0.1, 3.0, 0.03
+"""Seconds between two looks for replies, at first and at last; in between a share of the time so far."""
 
 
 def check_seconds(name: str, seconds: object, *, least: float) -> None:
@@ -66,13 +66,13 @@ def _filter(chosen: Chosen | None) -> Callable[[NodeInfo], bool]:
 
 
 def ask(
-    grid: Grid, nodes: Iterable[int], content: RecordDict, action: str, timeout: float
+    grid: Grid, nodes: Iterable[int], content: RecordDict, message_type: str, timeout: float
 ) -> Iterator[tuple[int | None, Message]]:
-    """Send every node the same query; each reply as it arrives, with the node whose question it answers.
+    """Send every node the same message; each reply as it arrives, with the node whose question it answers.
 
     Nothing is waited for beyond the timeout, not even a reply that has begun to arrive.
     """
-    asked = [Message(content, node, f"query.{action}", ttl=timeout + CLOCKS) for node in nodes]
+    asked = [Message(content, node, message_type, ttl=timeout + CLOCKS) for node in nodes]
     if not asked:
         return
     sent = set(grid.push_messages(asked))
@@ -85,7 +85,7 @@ def ask(
 def _arriving(grid: Grid, questions: set[str], deadline: float) -> Iterator[Message]:
     """The replies to these questions, until all are there or the time is over."""
     arrived: queue.SimpleQueue[tuple[set[str], Iterable[Message] | Exception]] = queue.SimpleQueue()
-    unanswered, fetching, pause = set(questions), set[str](), _SHORTEST
+    unanswered, fetching, start = set(questions), set[str](), time.monotonic()
 
     def fetch(portion: set[str]) -> None:
         try:
@@ -93,7 +93,7 @@ def _arriving(grid: Grid, questions: set[str], deadline: float) -> Iterator[Mess
         except Exception as error:
             arrived.put((portion, error))
 
-    while unanswered and (left := deadline - time.monotonic()) > 0:
+    while unanswered and time.monotonic() < deadline:
         for portion in _portions(unanswered - fetching):
             fetching |= portion
             thread = threading.Thread(target=fetch, args=(portion,), daemon=True)
@@ -108,9 +108,9 @@ def _arriving(grid: Grid, questions: set[str], deadline: float) -> Iterator[Mess
                 unanswered.discard(reply.metadata.reply_to_message_id)
                 yield reply
         if unanswered:
-            left = deadline - time.monotonic()
-            time.sleep(max(0.0, min(pause, left)))
-            pause = min(1.5 * pause, _LONGEST)
+            now = time.monotonic()
+            pause = min(max(_SHORTEST, _SHARE * (now - start)), _LONGEST)
+            time.sleep(max(0.0, min(pause, deadline - now)))
 
 
 def _portions(questions: set[str]) -> list[set[str]]:

@@ -1,4 +1,4 @@
-"""The server's side: ask every connected site once, and calibrate on who answered."""
+"""The server's side: ask every connected site once, and calibrate, or look, at who answered."""
 
 from pathlib import Path
 from typing import Literal
@@ -8,10 +8,10 @@ from flwr.serverapp import Grid
 
 from fedconformal import _validation
 from fedconformal.documents import Calibration, Plan
-from fedconformal.flower import _messages
 from fedconformal.flower._grid import Chosen, ask, check_seconds, connected, log
-from fedconformal.flower._messages import ACTION
-from fedconformal.rounds import Collection, Folder
+from fedconformal.flower._messages import CALIBRATE, CHECK, Query, model_digest
+from fedconformal.heterogeneity import Assessment
+from fedconformal.rounds import CheckCollection, Collection, Folder, pack_calibration, pack_plan
 
 
 def calibrate(
@@ -44,8 +44,8 @@ def calibrate(
         questions, and this function for replies, every three seconds: allow ten at least.
     reports : str or Path, optional
         A folder in which reports are kept as they arrive. Given again, after whatever happened, it goes on
-        from there: who has answered this plan is not asked, or charged, again, and nobody is once the round
-        is complete.
+        from there: who has answered this plan under this model is not asked, or charged, again, and nobody is
+        once the round is complete.
     nodes : callable, or collection of int or str, optional
         Which nodes to ask: a function of Flower's NodeInfo (``node_id``, ``name``, ...), or numbers or
         registered names; all by default.
@@ -64,15 +64,76 @@ def calibrate(
     check_seconds("timeout", timeout, least=1e-3)
     check_seconds("wait", wait, least=0)
     _validation.choice("on_refused", on_refused, ("raise", "skip"))
-    folder = None if reports is None else Folder(reports, plan)
+    model = model_digest(arrays) if arrays else None
+    folder = None if reports is None else Folder(reports, plan, model=model)
     there = {}
     if folder is None or not folder.is_complete:
         there = connected(grid, nodes, wanted=plan.n_sites or 1, wait=wait)
     collection = Collection(plan, there, engine="Flower", log=log, folder=folder)
-    content = _messages.question(plan, arrays)
-    for node, reply in ask(grid, collection.to_ask, content, ACTION, timeout):
+    _round(grid, CALIBRATE, pack_plan(plan), arrays, collection, timeout)
+    return collection.calibrate(timeout=timeout, on_refused=on_refused)
+
+
+def check(
+    grid: Grid,
+    calibration: Calibration,
+    arrays: ArrayRecord | None = None,
+    timeout: float = 300.0,
+    *,
+    nodes: Chosen | None = None,
+    wait: float = 10.0,
+) -> Assessment:
+    """Ask every connected site how many of its new cases a calibration covers.
+
+    Sites whose app has a ``check_scores_fn`` verify the calibration and send one count for each level, with
+    noise if they choose so; the others send a code. The log says who did not answer.
+
+    Parameters
+    ----------
+    grid : Grid
+        As for `calibrate`.
+    calibration : Calibration
+        What `calibrate` made; of one with groups, one group: ``calibration["child"]``.
+    arrays : ArrayRecord, optional
+        The model that it was made for.
+    timeout, nodes, wait : as for `calibrate`
+        How long is waited, and for whom.
+
+    Returns
+    -------
+    Assessment
+        Coverage at each site with exact intervals, and who falls short.
+
+    Raises
+    ------
+    ValueError
+        If the calibration has groups, or no check that counts came in.
+    """
+    check_seconds("timeout", timeout, least=1e-3)
+    check_seconds("wait", wait, least=0)
+    if calibration.plan.labels:
+        raise ValueError(
+            "calibration must be one without groups, or one group of it, as in "
+            f"calibration[{calibration.plan.labels[0]!r}]"
+        )
+    there = connected(grid, nodes, wanted=calibration.plan.n_sites or 1, wait=wait)
+    collection = CheckCollection(calibration, there, engine="Flower", log=log)
+    _round(grid, CHECK, pack_calibration(calibration), arrays, collection, timeout)
+    return collection.assess(timeout=timeout)
+
+
+def _round(
+    grid: Grid,
+    query: Query,
+    packed: bytes,
+    arrays: ArrayRecord | None,
+    collection: Collection[int] | CheckCollection[int],
+    timeout: float,
+) -> None:
+    """Ask whom the collection wants to be asked, and hand it every reply."""
+    content = query.content(packed, arrays)
+    for node, reply in ask(grid, collection.to_ask, content, query.message_type, timeout):
         if reply.has_error():
             collection.fail(node, reply.error.code)
         else:
-            collection.receive(node, _messages.report_in(reply))
-    return collection.calibrate(timeout=timeout, on_refused=on_refused)
+            collection.receive(node, query.answered_in(reply))

@@ -21,7 +21,7 @@ from fedconformal.heterogeneity._columns import GroupedCases, covered_cases, gro
 from fedconformal.heterogeneity._coverage import common_thresholds
 from fedconformal.heterogeneity._documents import refuse_groups
 from fedconformal.privacy import Ledger, exact_text, fingerprint, prepare_count
-from fedconformal.protocol import PolicyError, SitePolicy, flat_numbers, flat_scores
+from fedconformal.protocol import PolicyError, SitePolicy, flat_scores, private_numbers
 
 
 def answer(
@@ -77,6 +77,15 @@ def answer(
     ------
     ValueError
         If the answer cannot be given; nothing has been charged then.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fedconformal as fc
+    >>> scores = np.random.default_rng(0).random((2, 200))
+    >>> calibration = fc.conformalize({"A": scores[0]})
+    >>> fc.heterogeneity.answer(calibration, scores[1], site="A")
+    <Check: 188 of 200 new cases covered, site 'A'>
     """
     return prepare_answer(
         calibration,
@@ -119,6 +128,15 @@ def prepare_answer(
     ------
     ValueError
         Where `answer` would refuse.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fedconformal as fc
+    >>> scores = np.random.default_rng(0).random((2, 200))
+    >>> calibration = fc.conformalize({"A": scores[0]})
+    >>> type(fc.heterogeneity.prepare_answer(calibration, scores[1], site="A")).__name__
+    'PreparedAnswer'
     """
     if (ledger is None) != (dataset is None) or (epsilon is not None and ledger is None):
         raise ValueError(
@@ -207,7 +225,8 @@ class _Cases:
 def _check_policy(calibration: Calibration, cases: _Cases, n: int, policy: SitePolicy) -> None:
     numbers = cases.counts.size
     asked = "this calibration asks for" if cases.grouped is None else "this answer tells"
-    policy.check_numbers(f"{asked} {count(numbers, 'count')} of your {count(n, 'case')}", numbers, n)
+    told = cases.values.size  # without the cases of groups that are left out
+    policy.check_numbers(f"{asked} {count(numbers, 'count')} of your {count(told, 'case')}", numbers, told)
     if calibration.label is not None and n < policy.min_group:
         raise PolicyError(
             f"{count(n, 'case')} of group {calibration.label!r}, and the site's policy says "
@@ -334,8 +353,14 @@ def fill_missing(scores: ArrayLike) -> Floats:
     -------
     array of float
         NaN has become +inf, and -inf the smallest float.
+
+    Examples
+    --------
+    >>> from fedconformal.heterogeneity import fill_missing
+    >>> fill_missing([1.0, float("nan")])
+    array([ 1., inf])
     """
-    return np.nan_to_num(flat_numbers(scores).astype(np.float64), nan=np.inf, posinf=np.inf)
+    return np.nan_to_num(private_numbers(scores).astype(np.float64), nan=np.inf, posinf=np.inf)
 
 
 def epsilon_per_count(calibration: Calibration, answer: Check) -> Fraction:

@@ -132,6 +132,17 @@ def assess(calibration: Calibration, answers: Sequence[Check], *, confidence: fl
     ------
     ValueError
         If there are no answers, or some do not fit; all of these are named.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fedconformal as fc
+    >>> scores = np.random.default_rng(0).random((2, 200))
+    >>> calibration = fc.conformalize({"A": scores[0], "B": scores[1]})
+    >>> new = {"A": scores[1], "B": scores[0]}
+    >>> answers = [fc.heterogeneity.answer(calibration, new[site], site=site) for site in "AB"]
+    >>> [row.site for row in fc.heterogeneity.assess(calibration, answers).rows]
+    ['A', 'B']
     """
     certain = fraction("confidence", confidence)
     _refuse_misfits(calibration, answers)

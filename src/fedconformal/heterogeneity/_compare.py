@@ -159,7 +159,7 @@ def compare_sites(
     reference: "str | ArrayLike | Distribution | None" = None,
     confidence_level: float | None = None,
     false_alarm: float = 0.05,
-    seed: int = 0,
+    rng: int | np.random.Generator | None = 0,
 ) -> Comparison:
     """Find sites whose report does not fit the others.
 
@@ -182,8 +182,8 @@ def compare_sites(
         Which level of the plan, if it has several; the first by default.
     false_alarm : float
         The probability with which any site may be named if all are alike.
-    seed : int
-        Of the simulation behind the comparison without a reference.
+    rng : None, int or numpy Generator
+        Random numbers of the simulation behind the comparison without a reference.
 
     Returns
     -------
@@ -194,6 +194,16 @@ def compare_sites(
     ------
     ValueError
         If the plan is private, has groups and none was chosen, or there is too little to compare.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fedconformal as fc
+    >>> plan = fc.plan(n_points={"A": 100, "B": 100, "C": 100})
+    >>> rng = np.random.default_rng(0)
+    >>> reports = [fc.report(plan, rng.exponential(size=100), site=site) for site in "ABC"]
+    >>> [site.site for site in fc.heterogeneity.compare_sites(plan, reports, reference="exponential").odd]
+    []
     """
     alarm = float(_validation.fraction("false_alarm", false_alarm))
     if plan.privacy is not None:
@@ -205,7 +215,7 @@ def compare_sites(
         # Drawn cases are as good as a site that has no others.
         numbers = {s: p.model_copy(update={"n": plan.part.n_drawn(p.n)}) for s, p in numbers.items()}
     able = {site: part for site, part in numbers.items() if _middle(part.ranks[level]) <= part.n}
-    stick = yardstick(reference, seed=seed)
+    stick = yardstick(reference, rng=rng)
     _check_alarm(stick, alarm, len(able))
     values, sizes, ranks = _arrays(able, level)
     return Comparison(

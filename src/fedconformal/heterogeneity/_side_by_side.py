@@ -41,7 +41,7 @@ class PromiseRow:
         The expected threshold if some sites differ as named.
     worst_site : float or None
         The mean coverage, then, at the site where it is lowest.
-    mixture : float or None
+    all_sites : float or None
         The mean coverage, then, over the cases of all sites, by size.
     """
 
@@ -52,7 +52,7 @@ class PromiseRow:
     width: float | None = None
     shifted_width: float | None = None
     worst_site: float | None = None
-    mixture: float | None = None
+    all_sites: float | None = None
 
     def sentence(self) -> str:
         """The promise in words.
@@ -133,6 +133,12 @@ def doubled_sites(plan: Plan) -> dict[str, Shift]:
     -------
     dict from str to Shift
         By the names of the sites, or their numbers.
+
+    Examples
+    --------
+    >>> import fedconformal as fc
+    >>> list(fc.heterogeneity.doubled_sites(fc.plan(n_points={"A": 100, "B": 100, "C": 100})))
+    ['C']
     """
     names = list(plan.site_names or [str(i + 1) for i in range(len(plan.n_points))])
     return dict.fromkeys(names[-max(1, len(names) // 3) :], scale(2.0))
@@ -163,12 +169,11 @@ def _row(
     reference: Distribution,
 ) -> PromiseRow:
     wishes = {**common, "promise": promise.name, "criterion": criterion.name, "delta": delta}
-    if mixture is not None and promise.takes_mixture:
-        wishes["mixture"] = mixture
+    shares = mixture if promise.takes_mixture else None
     try:
-        plan = make_plan(**wishes, on_infeasible="ignore")
+        plan = make_plan(**wishes, mixture=shares, on_infeasible="ignore")
     except ValueError as error:
-        if "mixture" in wishes:  # what was asked for is wrong, rather than not to be had
+        if shares is not None:  # what was asked for is wrong, rather than not to be had
             raise
         return PromiseRow(promise, criterion, None, str(error))
     if not plan.feasible:

@@ -77,6 +77,14 @@ def alternatives(
     -------
     tuple of Alternative
         In the order of the registry of promises.
+
+    Examples
+    --------
+    >>> import fedconformal as fc
+    >>> plan = fc.plan(n_points={"A": 100, "B": 100, "C": 100})
+    >>> reports = [fc.report(plan, range(100), site=site) for site in "ABC"]
+    >>> len(fc.heterogeneity.alternatives(plan, reports)) > 1
+    True
     """
     level = level_index(plan, confidence_level)
     taken = list(reports)
@@ -111,6 +119,13 @@ def what_holds(
     -------
     str
         A few sentences.
+
+    Examples
+    --------
+    >>> import fedconformal as fc
+    >>> plan = fc.plan(n_points={"A": 100, "B": 100, "C": 100})
+    >>> "each-site" in fc.heterogeneity.what_holds(plan)
+    True
     """
     own = PROMISES[plan.parts[0].promise]()
     if in_groups:

@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike
 from scipy import special, stats
 
 from fedconformal._typing import Floats, Ints
+from fedconformal._validation import plain_array
 from fedconformal.heterogeneity._counting import holm
 from fedconformal.heterogeneity._distributions import Distribution
 from fedconformal.heterogeneity._distributions import reference as as_distribution
@@ -100,7 +101,7 @@ class ReferenceScores(Yardstick):
     position_heading: ClassVar[str] = "share of the reference below"
 
     def __init__(self, scores: ArrayLike) -> None:
-        values = np.asarray(scores, dtype=float)
+        values = plain_array(scores, dtype=float)
         if values.ndim != 1 or values.size == 0 or np.isnan(values).any():
             raise ValueError("reference scores must be a flat array of numbers, at least one")
         self._ordered = np.sort(values)
@@ -122,7 +123,7 @@ class ReferenceScores(Yardstick):
         """If the odd site's scores are those of the reference, times the factor."""
 
         def chance(size: int, rank: int, u: Floats) -> Floats:
-            values = factor * np.quantile(self._ordered, u)
+            values = factor * np.quantile(self._ordered, u, method="inverted_cdf")
             return self._single(values, np.full(u.shape, size), np.full(u.shape, rank))[1]
 
         return _mean_power(chance, n, l, false_alarm)
@@ -188,8 +189,8 @@ class EachOther(Yardstick):
     assumed: ClassVar[str] = "around the threshold the scores have an exponential tail"
     position_heading: ClassVar[str] = "robust sd from the middle"
 
-    def __init__(self, seed: int = 0) -> None:
-        self._seed = seed
+    def __init__(self, rng: int | np.random.Generator | None = 0) -> None:
+        self._seed = rng if isinstance(rng, int) else int(np.random.default_rng(rng).integers(2**63))
 
     def least_false_alarm(self, n_sites: int) -> float:
         """Twice the smallest p-value that the simulation can give."""
@@ -231,10 +232,12 @@ class EachOther(Yardstick):
         return f"{position:+.1f}"
 
 
-def yardstick(reference: "str | ArrayLike | Distribution | None", *, seed: int = 0) -> Yardstick:
+def yardstick(
+    reference: "str | ArrayLike | Distribution | None", *, rng: int | np.random.Generator | None = 0
+) -> Yardstick:
     """The yardstick for what somebody gave as a reference."""
     if reference is None:
-        return EachOther(seed)
+        return EachOther(rng)
     if isinstance(reference, str) or hasattr(reference, "cdf"):
         return ReferenceDistribution(as_distribution(reference))
     return ReferenceScores(reference)

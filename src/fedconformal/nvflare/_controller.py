@@ -1,7 +1,8 @@
-"""The server's side: ask every site of the job once, and calibrate on who answered."""
+"""The server's side: ask every site of the job once, and calibrate, or look, at who answered."""
 
 import logging
 import math
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -12,17 +13,20 @@ from nvflare.apis.signal import Signal
 from nvflare.app_common.abstract.model import ModelLearnable, ModelLearnableKey
 from nvflare.app_common.app_constant import AppConstants
 
-from fedconformal import _validation
+from fedconformal import _validation, rounds
 from fedconformal._outputs import write_text
 from fedconformal.documents import Calibration, Plan
+from fedconformal.heterogeneity import Assessment
 from fedconformal.nvflare import _messages
-from fedconformal.nvflare._messages import TASK, Model, plan_as_text, plan_from_text
+from fedconformal.nvflare._messages import CALIBRATE, CHECK, Model, Question, plan_as_text, plan_from_text
 from fedconformal.nvflare._packages import leave_out_of_jobs
-from fedconformal.rounds import Collection, Folder
+from fedconformal.rounds import Folder, pack_plan
 
 log = logging.getLogger("fedconformal.nvflare")
 
-CALIBRATION, REPORTS = "calibration.json", "reports"
+CALIBRATION, REPORTS, CHECKED = "calibration.json", "reports", "check.txt"
+
+Answers = rounds.Collection[str] | rounds.CheckCollection[str]
 
 
 class RoundAbortedError(RuntimeError):
@@ -39,6 +43,7 @@ def calibrate(
     abort_signal: Signal | None = None,
     on_refused: Literal["raise", "skip"] = "skip",
     reports: str | Path | None = None,
+    sites: Collection[str] | None = None,
 ) -> Calibration:
     """Ask every site of the job for its report, once, and turn the reports into a Calibration.
 
@@ -65,7 +70,9 @@ def calibrate(
         RefusedReportsError.
     reports : str or Path, optional
         A folder in which reports are kept as they arrive. Called again with the same folder and plan, only
-        those are asked whose answers are not there.
+        those are asked whose answers are not there, and nobody once the round is complete.
+    sites : collection of str, optional
+        The names of the sites to ask; all of the job's by default.
 
     Returns
     -------
@@ -77,22 +84,61 @@ def calibrate(
     RoundAbortedError
         If the job was aborted before the round was over.
     """
-    _check(timeout, on_refused)
-    sites = {client.name: client.name for client in fl_ctx.get_engine().get_clients()}
-    folder = None if reports is None else Folder(reports, plan)
-    collection = Collection(plan, sites, engine="FLARE", log=log, folder=folder)
-    if collection.to_ask:
-        task = _task(collection, _messages.question(plan, model), timeout)
-        controller.broadcast_and_wait(
-            task=task,
-            fl_ctx=fl_ctx,
-            targets=list(collection.to_ask),
-            min_responses=0,  # FLARE's word for all of them
-            abort_signal=abort_signal,
-        )
-    if abort_signal is not None and abort_signal.triggered:
-        raise RoundAbortedError("the job was aborted before every site had answered")
+    _check_options(timeout, on_refused)
+    digest = _messages.model_digest(model) if model else None
+    folder = None if reports is None else Folder(reports, plan, model=digest)
+    collection = rounds.Collection(plan, _chosen(fl_ctx, sites), engine="FLARE", log=log, folder=folder)
+    task = _task(CALIBRATE, pack_plan(plan), model, collection, timeout)
+    _ask(controller, task, collection, fl_ctx, abort_signal)
     return collection.calibrate(timeout=timeout, on_refused=on_refused)
+
+
+def check(
+    controller: Controller,
+    calibration: Calibration,
+    fl_ctx: FLContext,
+    *,
+    model: Model | None = None,
+    timeout: float = 300.0,
+    abort_signal: Signal | None = None,
+    sites: Collection[str] | None = None,
+) -> Assessment:
+    """Ask every site of the job how many of its new cases a calibration covers.
+
+    Sites whose executor has ``check_scores`` verify the calibration and send one count for each level, with
+    noise if they choose so; the others send a code. The log says who did not answer.
+
+    Parameters
+    ----------
+    controller : Controller
+        As for `calibrate`.
+    calibration : Calibration
+        What `calibrate` made; of one with groups, one group: ``calibration["child"]``.
+    fl_ctx, model, timeout, abort_signal, sites : as for `calibrate`
+        Who is asked, and how long is waited.
+
+    Returns
+    -------
+    Assessment
+        Coverage at each site with exact intervals, and who falls short.
+
+    Raises
+    ------
+    ValueError
+        If the calibration has groups, or no check that counts came in.
+    RoundAbortedError
+        If the job was aborted before the round was over.
+    """
+    _check_options(timeout, "skip")
+    if calibration.plan.labels:
+        raise ValueError(
+            "calibration must be one without groups, or one group of it, as in "
+            f"calibration[{calibration.plan.labels[0]!r}]"
+        )
+    collection = rounds.CheckCollection(calibration, _chosen(fl_ctx, sites), engine="FLARE", log=log)
+    task = _task(CHECK, rounds.pack_calibration(calibration), model, collection, timeout)
+    _ask(controller, task, collection, fl_ctx, abort_signal)
+    return collection.assess(timeout=timeout)
 
 
 class ConformalController(Controller):
@@ -116,6 +162,11 @@ class ConformalController(Controller):
     reports : str
         A folder at the server for the reports, instead of one among the job's results: another job with the
         same plan and folder goes on from there, and asks no site twice.
+    sites : list of str, optional
+        The names of the sites to ask; all of the job's by default.
+    check : bool
+        Whether to ask the sites then what they see of the calibration on new cases; what they answer is
+        written to ``check.txt`` beside it.
     """
 
     __module__ = "fedconformal.nvflare"  # the path in job configurations and in a server's class_allow_list
@@ -127,17 +178,21 @@ class ConformalController(Controller):
         persistor_id: str = "",
         on_refused: Literal["raise", "skip"] = "skip",
         reports: str = "",
+        sites: list[str] | None = None,
+        check: bool = False,
     ) -> None:
         super().__init__()
         if not isinstance(plan, Plan | str):
             raise TypeError(f"plan must be a Plan, or the text of one in a job's configuration, got {plan!r}")
-        _check(timeout, on_refused)
+        _check_options(timeout, on_refused)
         # FLARE writes a job's configuration from attributes that are named as the parameters are.
         self.plan = plan_as_text(plan if isinstance(plan, Plan) else plan_from_text(plan))
         self.timeout = timeout
         self.persistor_id = persistor_id
         self.on_refused: Literal["raise", "skip"] = on_refused
         self.reports = reports
+        self.sites = sites
+        self.check = check
 
     def start_controller(self, fl_ctx: FLContext) -> None:
         """Nothing to prepare.
@@ -180,22 +235,29 @@ class ConformalController(Controller):
             The server's context.
         """
         results = Path(fl_ctx.get_workspace().get_result_root(fl_ctx.get_job_id()))
+        options: dict[str, Any] = {
+            "model": self._model(fl_ctx),
+            "timeout": self.timeout,
+            "abort_signal": abort_signal,
+            "sites": self.sites,
+        }
         try:
             calibration = calibrate(
                 self,
                 plan_from_text(self.plan),
                 fl_ctx,
-                model=self._model(fl_ctx),
-                timeout=self.timeout,
-                abort_signal=abort_signal,
                 on_refused=self.on_refused,
                 reports=self.reports or results / REPORTS,
+                **options,
             )
         except (ValueError, RoundAbortedError) as error:
             self.system_panic(f"no calibration: {error}", fl_ctx)
             return
         write_text(results / CALIBRATION, calibration.to_json() + "\n", force=True)
         log.info("%s: %d sites answered", results / CALIBRATION, calibration.n_answers)
+        if self.check:
+            lines = self._checked(calibration, fl_ctx, options)
+            write_text(results / CHECKED, "".join(f"{line}\n" for line in lines), force=True)
 
     def add_to_fed_job(self, job: Any, ctx: Any, **kwargs: Any) -> None:
         """Let FLARE's job API add this controller.
@@ -210,6 +272,24 @@ class ConformalController(Controller):
         leave_out_of_jobs(job)
         super().add_to_fed_job(job, ctx, **kwargs)
 
+    def _checked(
+        self, calibration: Calibration, fl_ctx: FLContext, options: Mapping[str, Any]
+    ) -> Iterator[str]:
+        """What the sites see on new cases, group by group."""
+        parts = [calibration[label] for label in calibration.plan.labels] or [calibration]
+        for part in parts:
+            group = "" if part.label is None else f", {part.label}"
+            try:
+                found = check(self, part, fl_ctx, **options)
+            except (ValueError, RoundAbortedError) as error:
+                yield f"not checked{group}: {error}"
+                continue
+            for row in found.rows:
+                seen = row.found
+                covered = f"{seen.coverage:.3f} of {seen.n} new cases covered"
+                yield f"{row.name}{group}: {covered} at level {float(seen.confidence_level):g}"
+            yield found.sentence()
+
     def _model(self, fl_ctx: FLContext) -> Model | None:
         """The parameters of the trained model, if there is one."""
         if self.persistor_id:
@@ -222,22 +302,46 @@ class ConformalController(Controller):
         return weights
 
 
-def _task(collection: Collection[str], question: Any, timeout: float) -> Task:
+def _chosen(fl_ctx: FLContext, sites: Collection[str] | None) -> dict[str, str]:
+    """The sites of the job to ask, each under the name that it was provisioned under."""
+    names = [client.name for client in fl_ctx.get_engine().get_clients()]
+    return {name: name for name in names if sites is None or name in sites}
+
+
+def _task(question: Question, packed: bytes, model: Model | None, answers: Answers, timeout: float) -> Task:
     """The task for every site; each result goes to the collection as it arrives."""
 
     def receive(client_task: ClientTask, fl_ctx: FLContext) -> None:
         site, result = client_task.client.name, client_task.result
         code = _messages.failure_in(result)
         if code is not None:
-            collection.fail(site, code)
+            log.info("%s: FLARE's return code is %s", site, _messages.return_code_in(result))
+            answers.fail(site, code)
         else:
-            collection.receive(site, _messages.report_in(result))
+            answers.receive(site, question.answered_in(result))
         client_task.result = None
 
-    return Task(name=TASK, data=question, timeout=math.ceil(timeout), result_received_cb=receive)
+    data = question.data(packed, model)
+    return Task(name=question.task, data=data, timeout=math.ceil(timeout), result_received_cb=receive)
 
 
-def _check(timeout: float, on_refused: str) -> None:
+def _ask(
+    controller: Controller, task: Task, answers: Answers, fl_ctx: FLContext, abort_signal: Signal | None
+) -> None:
+    """Give the task to those that have not answered, and wait."""
+    if answers.to_ask:
+        controller.broadcast_and_wait(
+            task=task,
+            fl_ctx=fl_ctx,
+            targets=list(answers.to_ask),
+            min_responses=0,  # FLARE's word for all of them
+            abort_signal=abort_signal,
+        )
+    if abort_signal is not None and abort_signal.triggered:
+        raise RoundAbortedError("the job was aborted before every site had answered")
+
+
+def _check_options(timeout: float, on_refused: str) -> None:
     if not (isinstance(timeout, int | float) and 1e-3 <= timeout < math.inf):
         raise ValueError(f"timeout must be a finite number of seconds, at least 0.001, got {timeout!r}")
     _validation.choice("on_refused", on_refused, ("raise", "skip"))

@@ -10,23 +10,23 @@ from nvflare.apis.signal import Signal
 
 from fedconformal.documents import Plan
 from fedconformal.nvflare import _messages
-from fedconformal.nvflare._messages import TASK, model_digest
+from fedconformal.nvflare._messages import CALIBRATE, CHECK, Question, model_digest
 from fedconformal.nvflare._packages import leave_out_of_jobs
 from fedconformal.nvflare._settings import LOG, Settings, own_log
-from fedconformal.rounds import Failure, answer, keep_inside
+from fedconformal.rounds import Failure, answer, answer_check, keep_inside
 
 
 class ConformalExecutor(Executor):
     """Answers a plan with one report, under the name that the site was provisioned under.
 
-    The report is written to the file ``fedconformal.log`` of the site's workspace before it leaves. If
+    The report is written to the file ``fedconformal-log`` of the site's workspace before it leaves. If
     anything goes wrong, a fixed code leaves instead (``Failure``), and the exception stays in that file,
     which FLARE does not stream to the server.
 
-    A job with code of its own subclasses it and overrides ``scores``. A site that lets no such code in allows
-    this class alone, and names its own function in ``local/fedconformal.toml``:
-    ``scores = "package.module:function"``. The same file may hold ``policy``, ``ledger``, ``dataset`` and
-    ``signing_key``; whatever the job, the site's policy and ledger are its own.
+    A job with code of its own subclasses it and overrides ``scores``, and ``check_scores`` where calibrations
+    are to be checked. A site that lets no such code in allows this class alone, and names its own functions
+    in ``local/fedconformal.toml``: ``scores = "package.module:function"``. The same file may hold the site's
+    policy, ledger and key; whatever the job, they are its own.
     """
 
     __module__ = "fedconformal.nvflare"  # the path in job configurations and in a site's class_allow_list
@@ -49,7 +49,22 @@ class ConformalExecutor(Executor):
             The scores. Unless a subclass says otherwise, those of the function that the site's own
             configuration names, called with the same three arguments.
         """
-        return Settings.read(fl_ctx).scores_function()(plan, model, fl_ctx)
+        return Settings.read(fl_ctx).function("scores")(plan, model, fl_ctx)
+
+    def check_scores(self, plan: Plan, model: dict[str, Any], fl_ctx: FLContext) -> Any:
+        """The same for new cases, on which the site checks a calibration: how many are covered leaves.
+
+        Parameters
+        ----------
+        plan, model, fl_ctx : Plan, dict and FLContext
+            As for ``scores``.
+
+        Returns
+        -------
+        array_like
+            As for ``scores``; of the function ``check_scores`` of the site's own configuration.
+        """
+        return Settings.read(fl_ctx).function("check_scores")(plan, model, fl_ctx)
 
     def execute(
         self, task_name: str, shareable: Shareable, fl_ctx: FLContext, abort_signal: Signal
@@ -61,29 +76,30 @@ class ConformalExecutor(Executor):
         task_name : str
             The name of the task.
         shareable : Shareable
-            Its data: the plan, perhaps with a model.
+            Its data: the plan, or the calibration to check; perhaps with a model.
         fl_ctx : FLContext
             The site's context.
         abort_signal : Signal
-            Not looked at: a report that was paid for is sent.
+            Not looked at: an answer that was paid for is sent.
 
         Returns
         -------
         Shareable
-            The report, or a code.
+            The answer, or a code.
         """
+        question = CHECK if task_name == CHECK.task else CALIBRATE
         log = logging.Logger("nowhere")  # no handler: what cannot be written to the site's own log is lost
         try:
             log = own_log(fl_ctx)
-            made = self._answer(shareable, fl_ctx, log)
+            made = self._answer(question, shareable, fl_ctx, log)
         except BaseException:
             made = keep_inside(Failure.SITE, log)
-        words = f"told only: {made.meaning}" if isinstance(made, Failure) else "sent one report"
+        words = f"told only: {made.meaning}" if isinstance(made, Failure) else f"sent one {question.answered}"
         self.log_info(fl_ctx, f"the server was {words} ({LOG} in this site's workspace has more)", False)
-        return _messages.reply(made)
+        return question.reply(made)
 
     def add_to_fed_job(self, job: Any, ctx: Any, **kwargs: Any) -> None:
-        """Let FLARE's job API add this executor, for the task of the round unless told otherwise.
+        """Let FLARE's job API add this executor, for the tasks of the rounds unless told otherwise.
 
         Parameters
         ----------
@@ -93,14 +109,27 @@ class ConformalExecutor(Executor):
             ``tasks``, a list of names of tasks.
         """
         leave_out_of_jobs(job)
-        super().add_to_fed_job(job, ctx, **{"tasks": [TASK], **kwargs})
+        super().add_to_fed_job(job, ctx, **{"tasks": [CALIBRATE.task, CHECK.task], **kwargs})
 
-    def _answer(self, shareable: Shareable, fl_ctx: FLContext, log: logging.Logger) -> str | Failure:
-        model = _messages.model_in(shareable)
-        return answer(
-            _messages.plan_in(shareable),
-            lambda plan: self.scores(plan, model, fl_ctx),
-            lambda plan: Settings.read(fl_ctx).site(fl_ctx.get_identity_name()),
-            model=model_digest(model) if model else None,
+    def _answer(
+        self, question: Question, shareable: Shareable, fl_ctx: FLContext, log: logging.Logger
+    ) -> str | Failure:
+        packed, model = question.asked_in(shareable), _messages.model_in(shareable)
+        name = fl_ctx.get_identity_name()
+        digest = model_digest(model) if model else None
+        if question is CALIBRATE:
+            return answer(
+                packed,
+                lambda plan: self.scores(plan, model, fl_ctx),
+                lambda plan: Settings.read(fl_ctx).site(name),
+                model=digest,
+                log=log,
+            )
+        return answer_check(
+            packed,
+            lambda plan: self.check_scores(plan, model, fl_ctx),
+            lambda plan: Settings.read(fl_ctx).site(name, of_checks=True),
+            epsilon=Settings.read(fl_ctx).check_epsilon,
+            model=digest,
             log=log,
         )

@@ -3,6 +3,7 @@
 import hashlib
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,12 +12,9 @@ from nvflare.apis.shareable import ReservedHeaderKey, Shareable, make_reply
 
 from fedconformal._text import quoted
 from fedconformal.documents import Plan
-from fedconformal.rounds import Failure, Unexpected, pack_plan
+from fedconformal.rounds import Failure, Unexpected
 
-TASK = "conformal"
-"""The name of the task that asks a site for its report."""
-
-PLAN, MODEL, REPORT, FAILURE = "plan", "model", "report", "failure"
+MODEL, FAILURE = "model", "failure"
 
 Model = Mapping[str, Any]
 """A model as it travels: the parameters by their names, as in FLARE's ``FLModel.params``."""
@@ -24,50 +22,59 @@ Model = Mapping[str, Any]
 _CODES = frozenset(value for name, value in vars(ReturnCode).items() if name.isupper())
 
 
-def question(plan: Plan, model: Model | None) -> Shareable:
-    """The data of the task for every site."""
-    content: dict[str, object] = {PLAN: pack_plan(plan)}
-    if model is not None:
-        content[MODEL] = dict(model)
-    return Shareable(content)
+@dataclass(frozen=True)
+class Question:
+    """A kind of task, and where what is asked and the answer sit."""
+
+    task: str
+    asked: str
+    answered: str
+
+    def data(self, packed: bytes, model: Model | None) -> Shareable:
+        """The data of the task for every site."""
+        return Shareable({self.asked: packed, **({} if model is None else {MODEL: dict(model)})})
+
+    def asked_in(self, task: Shareable) -> object:
+        """What a site is asked to answer, whatever it is; only a model may come with it."""
+        return _alone(task, self.asked, beside=MODEL)
+
+    def reply(self, answer: str | Failure) -> Shareable:
+        """A site's reply: its answer, or a code."""
+        failed = isinstance(answer, Failure)
+        made = make_reply(ReturnCode.EXECUTION_EXCEPTION if failed else ReturnCode.OK)
+        made.update({FAILURE: int(answer)} if isinstance(answer, Failure) else {self.answered: answer})
+        return made
+
+    def answered_in(self, result: Shareable) -> object:
+        """What a reply carries, whatever it is; nothing may come with it."""
+        return _alone(result, self.answered)
 
 
-def plan_in(task: Shareable) -> object:
-    """The packed plan that a site is asked to answer, whatever it is; only a model may come with it."""
-    return _alone(task, PLAN, beside=MODEL)
+CALIBRATE = Question("conformal", "plan", "report")
+CHECK = Question("conformal_check", "calibration", "check")
+
+TASK, CHECK_TASK = CALIBRATE.task, CHECK.task
+"""The names of the tasks that ask a site for its report, and for its check."""
 
 
 def model_in(task: Shareable) -> dict[str, Any]:
-    """The model that came with the plan; empty if none did."""
+    """The model that came with the question; empty if none did."""
     model = task.get(MODEL)
     return dict(model) if isinstance(model, Mapping) else {}
 
 
-def reply(answer: str | Failure) -> Shareable:
-    """A site's reply: its report, or a code."""
-    if isinstance(answer, Failure):
-        failed = make_reply(ReturnCode.EXECUTION_EXCEPTION)
-        failed[FAILURE] = int(answer)
-        return failed
-    answered = make_reply(ReturnCode.OK)
-    answered[REPORT] = answer
-    return answered
-
-
-def report_in(result: Shareable) -> object:
-    """The packed report that a reply carries, whatever it is; nothing may come with it."""
-    return _alone(result, REPORT)
-
-
-def failure_in(result: Shareable) -> int | str | None:
-    """The code that came instead of a report: one of ours, or of FLARE's; None if there is none."""
+def failure_in(result: Shareable) -> int | None:
+    """The code that came instead of an answer; None if there is none."""
     code = result.get(FAILURE)
     if isinstance(code, int):
         return int(code)
-    returned = result.get_return_code()
-    if returned == ReturnCode.OK:
-        return None
-    return returned if isinstance(returned, str) and returned in _CODES else ReturnCode.ERROR
+    return None if result.get_return_code() == ReturnCode.OK else int(Failure.SITE)
+
+
+def return_code_in(result: Shareable) -> str:
+    """What FLARE calls the outcome; whatever else stands there is not repeated."""
+    code = result.get_return_code()
+    return str(code) if isinstance(code, str) and code in _CODES else "unknown"
 
 
 def model_digest(model: Model) -> str:

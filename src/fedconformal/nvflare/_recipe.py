@@ -21,6 +21,8 @@ def add_conformal(
     persistor_id: str = "",
     on_refused: Literal["raise", "skip"] = "skip",
     reports: str = "",
+    sites: list[str] | None = None,
+    check: bool = False,
 ) -> None:
     """Add a calibration round to a recipe, after everything that is in it already.
 
@@ -33,10 +35,10 @@ def add_conformal(
     executor : ConformalExecutor, optional
         What the sites answer with: a subclass with ``scores`` of the job's own. Without one each site's own
         configuration names its function.
-    timeout, persistor_id, on_refused, reports : float, str, {"skip", "raise"} and str
-        As for ConformalController.
+    timeout, persistor_id, on_refused, reports, sites, check : as for ConformalController
+        What the controller is told.
     """
-    controller = ConformalController(plan, timeout, persistor_id, on_refused, reports)
+    controller = ConformalController(plan, timeout, persistor_id, on_refused, reports, sites, check)
     recipe._job.to_server(controller, id=TASK)
     recipe._add_to_client_apps(executor or ConformalExecutor())
 
@@ -55,8 +57,8 @@ class ConformalRecipe(Recipe):
     min_clients : int
         How many sites must be connected for the job to start. If fewer are left while it runs, FLARE ends the
         job: let it be smaller than the number of sites.
-    timeout, on_refused, reports : float, {"skip", "raise"} and str
-        As for ConformalController.
+    timeout, on_refused, reports, sites, check : as for ConformalController
+        What the controller is told.
     """
 
     def __init__(
@@ -69,9 +71,12 @@ class ConformalRecipe(Recipe):
         timeout: float = 300.0,
         on_refused: Literal["raise", "skip"] = "skip",
         reports: str = "",
+        sites: list[str] | None = None,
+        check: bool = False,
     ) -> None:
         super().__init__(FedJob(name=name, min_clients=min_clients))
-        add_conformal(self, plan, executor, timeout=timeout, on_refused=on_refused, reports=reports)
+        options: dict[str, Any] = {"timeout": timeout, "on_refused": on_refused, "reports": reports}
+        add_conformal(self, plan, executor, **options, sites=sites, check=check)
 
 
 def read_calibration(result: Any) -> Calibration:

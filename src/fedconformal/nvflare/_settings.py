@@ -18,7 +18,8 @@ from fedconformal.privacy import Ledger
 from fedconformal.protocol import SitePolicy
 from fedconformal.rounds import Site
 
-FILE, LOG = "fedconformal.toml", "fedconformal.log"
+FILE, LOG = "fedconformal.toml", "fedconformal-log"
+_NUMBER = "check_epsilon"
 
 
 @dataclass(frozen=True)
@@ -27,9 +28,12 @@ class Settings:
 
     folder: Path
     scores: str | None = None
+    check_scores: str | None = None
     policy: str | None = None
     ledger: str | None = None
     dataset: str | None = None
+    check_dataset: str | None = None
+    check_epsilon: float | None = None
     signing_key: str | None = None
 
     @classmethod
@@ -41,30 +45,33 @@ class Settings:
         known = [field.name for field in fields(cls) if field.name != "folder"]
         if strange := set(given) - set(known):
             raise ValueError(f"{file} may hold {listed(known)}, got {quoted(sorted(strange))}")
-        if wrong := [name for name, value in given.items() if not isinstance(value, str)]:
-            raise ValueError(f"{file}: {quoted(wrong)} must be texts")
+        for name, value in given.items():
+            kind = int | float if name == _NUMBER else str
+            if not isinstance(value, kind) or isinstance(value, bool):
+                raise ValueError(f"{file}: {name} must be a {'number' if name == _NUMBER else 'text'}")
         return cls(folder, **given)
 
-    def site(self, name: str) -> Site:
+    def site(self, name: str, *, of_checks: bool = False) -> Site:
         """Who answers: the name is the one that the site was provisioned under."""
         return Site(
             name,
             None if self.signing_key is None else self._key(self.folder / self.signing_key),
             None if self.ledger is None else Ledger(self.folder / self.ledger),
-            self.dataset,
+            self.check_dataset if of_checks else self.dataset,
             None if self.policy is None else SitePolicy.read(self.folder / self.policy),
         )
 
-    def scores_function(self) -> Callable[..., Any]:
+    def function(self, key: str) -> Callable[..., Any]:
         """The function that the site itself names, as ``package.module:function``."""
-        if self.scores is None:
+        given = getattr(self, key)
+        if given is None:
             raise ValueError(
-                f"no scores: subclass ConformalExecutor, or name a function in {self.folder / FILE}, "
-                'scores = "package.module:function"'
+                f"no {key}: subclass ConformalExecutor, or name a function in {self.folder / FILE}, "
+                f'{key} = "package.module:function"'
             )
-        module, separator, name = self.scores.partition(":")
+        module, separator, name = given.partition(":")
         if not separator:
-            raise ValueError(f'scores must be "package.module:function", got {self.scores!r}')
+            raise ValueError(f'{key} must be "package.module:function", got {given!r}')
         function: Callable[..., Any] = getattr(import_module(module), name)
         return function
 
@@ -78,7 +85,8 @@ def own_log(fl_ctx: FLContext) -> logging.Logger:
     """A log in a file of the site's workspace that FLARE does not stream to the server.
 
     FLARE streams its own logs, and any other file in the folder of a job's logs that the job names; this one
-    is outside of it, and reaches none of FLARE's handlers.
+    is outside of it, and reaches none of FLARE's handlers. FLARE's console shows administrators files of a
+    site whose names end as those of texts do; this one's does not.
     """
     root = Path(fl_ctx.get_workspace().get_root_dir()).resolve()
     log = logging.getLogger(f"fedconformal.nvflare.site.{str(root).replace('.', '_')}")
@@ -87,6 +95,7 @@ def own_log(fl_ctx: FLContext) -> logging.Logger:
     if not log.handlers:
         log.addHandler(logging.NullHandler())
         with suppress(OSError):
+            (root / LOG).touch(mode=0o600)
             to_file = logging.FileHandler(root / LOG, encoding="utf-8")
             to_file.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
             log.addHandler(to_file)

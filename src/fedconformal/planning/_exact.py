@@ -29,6 +29,12 @@ class Exact(Sending):
     ----------
     numbers : int
         How many a site sends at the most.
+
+    Examples
+    --------
+    >>> import fedconformal as fc
+    >>> fc.plan(n_sites=10, n_points=79).designs[0].sending
+    Exact(numbers=1)
     """
 
     numbers: int = 1

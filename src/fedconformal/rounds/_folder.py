@@ -10,7 +10,7 @@ from pathlib import Path
 from fedconformal._outputs import write_text
 from fedconformal.documents import DocumentError, Plan, Refusal, Report
 
-_PLAN, _REFUSED, _COMPLETE = "plan.json", "refused.jsonl", "complete"
+_PLAN, _MODEL, _REFUSED, _COMPLETE = "plan.json", "model.txt", "refused.jsonl", "complete"
 
 
 class Folder:
@@ -26,14 +26,26 @@ class Folder:
         The folder; it is made if it does not exist.
     plan : Plan
         The plan that is answered. A folder holds the answers to one plan.
+    model : str, optional
+        Digest of the model that goes with the plan, whether the plan names it or not: answers under one model
+        are none under another.
 
     Raises
     ------
     ValueError
-        If the folder holds the answers to another plan, or files that are none.
+        If the folder holds the answers to another plan or under another model, or files that are none.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> import fedconformal as fc
+    >>> plan = fc.plan(n_sites=3, n_points=40)
+    >>> with TemporaryDirectory() as folder:
+    ...     print(fc.rounds.Folder(folder, plan).is_complete)
+    False
     """
 
-    def __init__(self, path: str | Path, plan: Plan) -> None:
+    def __init__(self, path: str | Path, plan: Plan, *, model: str | None = None) -> None:
         self.path = Path(path)
         kept = self.path / _PLAN
         try:
@@ -47,6 +59,17 @@ class Folder:
         elif Plan.read(kept).digest != plan.digest:
             raise ValueError(
                 f"reports must be the folder of this plan: {path} holds the answers to another one, {kept}"
+            )
+        self._check_model(model or "none")
+
+    def _check_model(self, model: str) -> None:
+        file = self.path / _MODEL
+        if not file.exists():
+            write_text(file, f"{model}\n", force=False)
+        elif (kept := file.read_text(encoding="utf-8").strip()) != model:
+            raise ValueError(
+                f"reports must be the folder of this model: {self.path} holds answers under another one "
+                f"({kept}, not {model})"
             )
 
     @property
@@ -139,6 +162,18 @@ def read_reports(paths: Iterable[Path]) -> tuple[list[Report], list[Refusal]]:
     -------
     reports, refused : list of Report and list of Refusal
         For `fedconformal.calibrate`.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> import fedconformal as fc
+    >>> report = fc.report(fc.plan(n_sites=3, n_points=40), range(40), site="A")
+    >>> with TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "A.json"
+    ...     _ = path.write_text(report.to_json())
+    ...     print(fc.rounds.read_reports([path]))
+    ([<Report: 1 number for 40 scores, site 'A'>], [])
     """
     reports, unreadable = [], []
     for path in paths:

@@ -73,7 +73,14 @@ PROMISES: "Registry[Promise]" = Registry("promise", "fedconformal.promises")
 
 
 class Promise(ABC):
-    """Whose new points a threshold is for: ranks and votes, the law, the assumptions, the words."""
+    """Whose new points a threshold is for: ranks and votes, the law, the assumptions, the words.
+
+    Examples
+    --------
+    >>> from fedconformal.planning import PROMISES
+    >>> PROMISES["population"]().whose
+    'new cases'
+    """
 
     name: ClassVar[str]
     default_criterion: ClassVar[str]
@@ -203,6 +210,8 @@ class Promise(ABC):
     """Whose truth is covered, in a sentence."""
     among: ClassVar[str] = ""
     """Where the share covered is meant, as in "the share covered at any one site"."""
+    bound_of: ClassVar[str] = ""
+    """What its law bounds, where it is a bound, for the heading of a table: "worst site"."""
     pools: ClassVar[bool] = True
     """Whether pooling all cases in one place would keep the same promise, and so can be compared with."""
 

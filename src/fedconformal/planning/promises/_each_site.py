@@ -25,7 +25,14 @@ _MARGIN = Fraction(1, 10**12)
 
 @PROMISES.register
 class EachSite(Promise):
-    """New points of each site that answered, and so of every mixture of them; sites may differ in any way."""
+    """New points of each site that answered, and so of every mixture of them; sites may differ in any way.
+
+    Examples
+    --------
+    >>> import fedconformal as fc
+    >>> fc.plan(n_sites=10, n_points=100, promise="each-site").law.mean() >= 0.9
+    True
+    """
 
     name: ClassVar[str] = "each-site"
     default_criterion: ClassVar[str] = "marginal"
@@ -36,6 +43,7 @@ class EachSite(Promise):
     serves: ClassVar[str] = "the cases of every site that answers, by itself"
     bears_differing_sites: ClassVar[bool] = True
     among: ClassVar[str] = " at any one site"
+    bound_of: ClassVar[str] = "worst site"
     pools: ClassVar[bool] = False
     smallest_decides: ClassVar[bool] = True
 

@@ -28,7 +28,15 @@ _LARGEST_DENOMINATOR = 10**40
 
 @PROMISES.register
 class Mixture(Promise):
-    """New points that come from the sites with known shares; sites may differ in any way."""
+    """New points that come from the sites with known shares; sites may differ in any way.
+
+    Examples
+    --------
+    >>> import fedconformal as fc
+    >>> plan = fc.plan(n_points={"A": 100, "B": 50}, promise="mixture", mixture={"A": 1, "B": 3})
+    >>> {site: str(share) for site, share in plan.mixture.items()}
+    {'A': '1/4', 'B': '3/4'}
+    """
 
     name: ClassVar[str] = "mixture"
     default_criterion: ClassVar[str] = "marginal"

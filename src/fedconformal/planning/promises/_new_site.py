@@ -27,7 +27,14 @@ from fedconformal.planning.promises._base import PROMISES, Promise, Reached, Sen
 
 @PROMISES.register
 class NewSite(Promise):
-    """New points of a site that took no part, of the population of sites that the others came from."""
+    """New points of a site that took no part, of the population of sites that the others came from.
+
+    Examples
+    --------
+    >>> import fedconformal as fc
+    >>> fc.plan(n_sites=40, n_points=9, promise="new-site").guarantee.mean >= 0.9
+    True
+    """
 
     name: ClassVar[str] = "new-site"
     default_criterion: ClassVar[str] = "marginal"

@@ -63,6 +63,13 @@ def answer_wish(request: WishRequest, is_abandoned: Callable[[], bool] = lambda:
     ------
     AbandonedError
         As soon as nobody waits any more.
+
+    Examples
+    --------
+    >>> import fedconformal as fc
+    >>> wish = fc.web.WishRequest(sites=5, points=20, wish="low", value=0.8)
+    >>> type(fc.web.answer_wish(wish)).__name__
+    'WishAnswer'
     """
     question = request.question
 
