@@ -9,6 +9,7 @@ import pytest
 from fedconformal.experiments import DATA_FOLDER, MissingDataError, _data
 from fedconformal.experiments import _hospitals as study
 from fedconformal.experiments._cases import cases_page
+from fedconformal.experiments._methods import plan_text
 
 FOLDER = os.environ.get(DATA_FOLDER)
 needs_data = pytest.mark.skipif(
@@ -94,6 +95,21 @@ def test_missing_files_are_named_with_their_address(tmp_path, monkeypatch):
         MissingDataError, match=r"hospitals: heart/processed.cleveland.data .*archive.ics.uci.edu"
     ):
         study.load_hospitals(folder=tmp_path)
+
+
+def test_the_page_of_the_documentation_is_no_older_than_its_plans():
+    """A plan depends on how many healthy and sick patients each hospital has, and on nothing else."""
+    page = (Path(__file__).parents[2] / "docs/cases.md").read_text()
+    counts = {"Cleveland": (164, 139), "Hungary": (188, 106), "Switzerland": (8, 115), "VA": (51, 149)}
+    truths = {name: np.repeat(study.CLASSES, found) for name, found in counts.items()}
+    rng = np.random.default_rng(0)
+    seconds = {name: truth[study._thirds(truth, rng)[1]] for name, truth in truths.items()}
+    sites = {name: study.Cases(np.zeros((len(truth), 2)), truth) for name, truth in seconds.items()}
+    planned = [rule for rule in study.RULES if rule.plan is not None]
+    assert len(planned) == 9
+    for rule in planned:
+        line = f"| {rule.name} | {plan_text(rule.plan(sites, rule.level or 0.9))} |"
+        assert line in page, "the plan has changed since docs/cases.md was made: run 'make results'"
 
 
 @needs_data

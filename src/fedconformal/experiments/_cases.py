@@ -32,6 +32,9 @@ class.
 
 ![Percent of patients covered, by promise](figures/hospitals.png)"""
 
+_PLANS = """These are the plans that were followed, ranks and weights in the order of the hospitals; a test
+compares them with the plans made now."""
+
 _SCHOOLS = """## 65 schools
 
 4,059 pupils of 65 London schools (`mlmRev/Exam`): the mark at sixteen, from the mark at eleven and the sex,
@@ -98,6 +101,9 @@ def _of_hospitals(rows: Rows) -> Iterator[str]:
     yield _HOSPITALS.format(n=sum(counts.values()), prevalence=listed(shares))
     yield _hospital_table(found, list(dict.fromkeys(row["rule"] for row in rows)))
     yield "\n".join(f"* {line}" for line in _hospital_words(found))
+    yield _PLANS
+    plans = {row["rule"]: row["plan"] for row in rows if row["part"] == hospitals.HERE and row["plan"]}
+    yield table(["rule", "plan"], [[rule, plan] for rule, plan in plans.items()])
 
 
 Found = dict[tuple[str, str, str, str], hospitals.Cell]

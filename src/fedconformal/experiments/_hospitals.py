@@ -16,7 +16,7 @@ from fedconformal._extras import need
 from fedconformal._typing import Bools, Floats, Ints
 from fedconformal.documents import Plan
 from fedconformal.experiments._data import File, find
-from fedconformal.experiments._methods import new_round
+from fedconformal.experiments._methods import new_round, plan_text
 from fedconformal.experiments._store import Rows
 from fedconformal.protocol import InfeasibleWarning, SitePolicy, calibrate, report
 from fedconformal.protocol import plan as make_plan
@@ -341,6 +341,7 @@ def _counted(
     new = {name: predict(found) for name, found in test.items()}
     for rule in rules:
         sets = rule.sets(sites, rule.level or level, split)
+        followed = None if rule.plan is None else plan_text(rule.plan(sites, rule.level or level))
         for name, cases in new.items():
             held = sets(cases.probabilities, name)
             for k, truth in enumerate(CLASSES):
@@ -349,6 +350,7 @@ def _counted(
                     "split": split,
                     "rule": rule.name,
                     "confidence_level": rule.level or level,
+                    "plan": followed,
                     "part": part,
                     "hospital": name,
                     "truth": truth,

@@ -121,7 +121,7 @@ def plan_text(chosen: Plan) -> str:
     Parameters
     ----------
     chosen : Plan
-        Without groups, for one level.
+        For one level; of each group, if there are groups.
 
     Returns
     -------
@@ -134,15 +134,22 @@ def plan_text(chosen: Plan) -> str:
     >>> plan_text(plan(5, 10, criterion="marginal"))
     'rank 10, weight 1; votes 3'
     """
+    if isinstance(chosen.server_rank, dict):
+        return "; ".join(f"{label}: {plan_text(chosen[label])}" for label in chosen.server_rank)
     if not chosen.feasible:
         return "none: infinite"
+    if chosen.local_ranks is None:
+        return f"cases drawn at random; votes {chosen.server_rank}"
     if chosen.releases is not None and (aim := chosen.releases[0].aim) is not None:
         slope = "" if aim.slope is None else f", slope {aim.slope}"
         return (
             f"{chosen.releases[0].mechanism.name}, quantile {aim.quantile}{slope}; votes {chosen.server_rank}"
         )
     kinds = dict.fromkeys(zip(chosen.local_ranks, chosen.weights, strict=True))
-    sent = [f"rank {_plain(ranks)}, weight {_plain(weight)}" for ranks, weight in kinds]
+    sent = [
+        "not asked" if ranks == () else f"rank {_plain(ranks)}, weight {_plain(weight)}"
+        for ranks, weight in kinds
+    ]
     return f"{' and '.join(sent)}; votes {chosen.server_rank}"
 
 
