@@ -184,7 +184,7 @@ def test_every_setting_is_in_the_table(tmp_path):
     assert row["version"] == fc.__version__
     assert {row["scenario"] for row in rows} == {MANY, FEW}
     csv = (tmp_path / "results" / "own.csv").read_text().splitlines()
-    assert len(csv) == len(rows) + 1 == 21
+    assert len(csv) == len(rows) + 1 == 29
     assert store.read_results("never run") == []
 
 

@@ -40,6 +40,9 @@ def reproduce(
     ] = None,
     splits: Annotated[int | None, typer.Option(help="Random splits: 20, or 3 if quick.")] = None,
     jobs: Annotated[int, typer.Option(help="Processes; -1: one for each core.")] = -1,
+    cached: Annotated[
+        bool, typer.Option(help="Train nothing: leave out what has not all of its fits in the folder.")
+    ] = False,
 ) -> None:
     """Run the paper's experiments and case studies: every figure, its numbers, one page that holds all."""
     from fedconformal._extras import need
@@ -61,8 +64,9 @@ def reproduce(
         download=download,
         jobs=_jobs(jobs),
         n_splits=_splits(splits, quick=quick),
-        models=_models(models),
+        models=_models(models, trains=not cached),
         network_on=_network_on(network_on),
+        cached=cached,
     )
     start = time.monotonic()
     studies = own or _chosen(names or [], settings)
@@ -120,7 +124,7 @@ def _chosen(names: list[str], settings: "Settings") -> "dict[str, Study]":
     return {name: STUDIES[name] for name in names}
 
 
-def _models(names: str) -> "list[Model]":
+def _models(names: str, *, trains: bool) -> "list[Model]":
     from fedconformal._extras import need
     from fedconformal.experiments import MODELS, Network
 
@@ -129,7 +133,7 @@ def _models(names: str) -> "list[Model]":
         if name not in MODELS:
             raise ValueError(f"--models: no model {name!r}; there are {', '.join(MODELS)}")
         chosen.append(MODELS[name]())
-    if any(isinstance(model, Network) for model in chosen):
+    if trains and any(isinstance(model, Network) for model in chosen):
         need("torch", extra="nn")
     return chosen
 
@@ -169,8 +173,14 @@ def _run(name: str, study: "Study", settings: "Settings") -> None:
     start = time.monotonic()
     with fit_counter(name) as progress:
         rows = study.compute(replace(settings, progress=progress))
+        if not rows:
+            say(f"{name}: left out, for its fits are not all in {settings.store.folder}")
+            return
         settings.store.save_results(name, rows)
         experiments.save_figure(settings.store, name, study.draw(rows))
+    if study.table is not None:
+        heads, lines = study.table(rows)
+        table(list(heads), lines)
     say(f"{name}: {study.title} ({study.figure}), {time.monotonic() - start:.0f} s")
 
 

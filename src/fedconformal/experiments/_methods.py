@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from fedconformal import baselines
+from fedconformal import _validation, baselines
 from fedconformal._typing import Floats
 from fedconformal.documents import Plan
 from fedconformal.laws import CoverageLaw
@@ -51,6 +51,23 @@ class Method:
     threshold: Rule
     epsilon: float | None = None
     plan: Planner | None = None
+
+    def plan_text(self, sizes: Sequence[int], level: float) -> str | None:
+        """The plan that it follows, short enough for a table: results carry it, so that stale ones show.
+
+        Parameters
+        ----------
+        sizes : sequence of int
+            Scores at each site.
+        level : float
+            The confidence level.
+
+        Returns
+        -------
+        str or None
+            None for a method without a plan.
+        """
+        return None if self.plan is None else plan_text(self.plan(tuple(sizes), level))
 
     def law(self, n_sites: int, n_points: int, level: float) -> CoverageLaw | None:
         """The law of its coverage for equal sites.
@@ -96,6 +113,41 @@ class QuantileOfQuantiles:
     def plan(self, sizes: tuple[int, ...], level: float) -> Plan:
         """The plan for sites of these sizes."""
         return _plan(self, sizes, level)
+
+
+def plan_text(chosen: Plan) -> str:
+    """Ranks or private aim, weights and votes of a plan, in one line.
+
+    Parameters
+    ----------
+    chosen : Plan
+        Without groups, for one level.
+
+    Returns
+    -------
+    str
+        Such as ``rank 10, weight 1; votes 3``.
+
+    Examples
+    --------
+    >>> from fedconformal import plan
+    >>> plan_text(plan(5, 10, criterion="marginal"))
+    'rank 10, weight 1; votes 3'
+    """
+    if not chosen.feasible:
+        return "none: infinite"
+    if chosen.releases is not None and (aim := chosen.releases[0].aim) is not None:
+        slope = "" if aim.slope is None else f", slope {aim.slope}"
+        return (
+            f"{chosen.releases[0].mechanism.name}, quantile {aim.quantile}{slope}; votes {chosen.server_rank}"
+        )
+    kinds = dict.fromkeys(zip(chosen.local_ranks, chosen.weights, strict=True))
+    sent = [f"rank {_plain(ranks)}, weight {_plain(weight)}" for ranks, weight in kinds]
+    return f"{' and '.join(sent)}; votes {chosen.server_rank}"
+
+
+def _plain(value: int | tuple[int, ...]) -> str:
+    return " ".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
 def new_round(chosen: Plan, rng: np.random.Generator) -> Plan:
@@ -157,6 +209,13 @@ def private(sites: Sites, level: float, rng: np.random.Generator, *, epsilon: fl
     return bins.value(int(np.sort(released)[chosen.server_rank - 1]))
 
 
+def _private_method(name: str, epsilon: float, analysis: str) -> Method:
+    def chosen(sizes: tuple[int, ...], level: float) -> Plan:
+        return private_plan(len(sizes), sizes[0], level, epsilon, analysis)
+
+    return Method(name, partial(private, epsilon=epsilon, analysis=analysis), epsilon, chosen)
+
+
 @cache
 def private_plan(n_sites: int, n_points: int, level: float, epsilon: float, analysis: str) -> Plan:
     """The plan of the private experiment, with the paper's criterion and its number of bins.
@@ -198,6 +257,13 @@ def _average(sites: Sites, level: float, rng: np.random.Generator) -> float:
     return baselines.average(sites, level)
 
 
+def _average_of_next(sites: Sites, level: float, rng: np.random.Generator) -> float:
+    """The mean of the sites' next larger scores, as numpy's "higher" quantiles of that order are."""
+    share = _validation.fraction("confidence_level", level)
+    ranks = [min(_validation.rank_of(share, len(scores)) + 1, len(scores)) for scores in sites]
+    return float(np.mean([np.sort(scores)[rank - 1] for scores, rank in zip(sites, ranks, strict=True)]))
+
+
 def _single(sites: Sites, level: float, rng: np.random.Generator) -> float:
     return baselines.single_site(sites[0], level)
 
@@ -225,18 +291,24 @@ def planned(name: str, criterion: str | None = None, **wishes: Any) -> Method:
 
 QQ = "FedCP-QQ"
 STABLE = "FedCP-QQ stable"
+THREE = "FedCP-QQ 3 numbers"
 CENTRALISED = "Centralised"
 AVERAGE = "FedCP-Avg"
+AVERAGE_NEXT = "FedCP-Avg, rank + 1"
 SINGLE = "Single site"
 EACH = "FedCP-QQ each site"
 PAPER = "FedCP²-QQ paper"
 TIGHT = "FedCP²-QQ tight"
 
+_AVERAGE = Method(AVERAGE, _average)
+
 METHODS: tuple[Method, ...] = (
     planned(QQ, "marginal"),
     planned(STABLE, "stable"),
+    planned(THREE, "stable", numbers=3),
     Method(CENTRALISED, _centralised),
-    Method(AVERAGE, _average),
+    _AVERAGE,
+    Method(AVERAGE_NEXT, _average_of_next),
     Method(SINGLE, _single),
 )
 """The methods of section 5, and ours."""
@@ -244,13 +316,16 @@ METHODS: tuple[Method, ...] = (
 UNBALANCED = planned(QQ, "marginal", local_ranks="paper")
 """The paper's appendix A.1: local ranks ceil(level (n_j + 1)), then the votes that reach the level."""
 
-DIFFERENT = (*METHODS[:4], planned(EACH, "marginal", promise="each-site"))
+INTERVALS = METHODS[:6]
+"""The methods of the figures of intervals."""
+
+DIFFERENT = (*METHODS[:2], *METHODS[3:5], planned(EACH, "marginal", promise="each-site"))
 """The methods of the study of sites that differ."""
 
 PRIVATE_METHODS = (
     METHODS[0],
     *(
-        Method(name, partial(private, epsilon=epsilon, analysis=analysis), epsilon)
+        _private_method(name, epsilon, analysis)
         for name, analysis in ((PAPER, "paper"), (TIGHT, "tight"))
         for epsilon in EPSILONS
     ),

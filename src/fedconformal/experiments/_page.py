@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from fedconformal._outputs import write_atomically, write_text
 from fedconformal.experiments import _figures as figures
 from fedconformal.experiments._cases import cases_page
-from fedconformal.experiments._results import markdown, summarise
+from fedconformal.experiments._results import by_split, markdown, summarise
 from fedconformal.experiments._store import Rows, Store, distinct
 from fedconformal.experiments._studies import HOSPITALS, SCHOOLS, Study
 
@@ -97,7 +97,7 @@ def save_page(store: Store, studies: Mapping[str, Study]) -> Path:
 
 
 def save_summary(store: Store, studies: Mapping[str, Study], *, quick: bool) -> Path | None:
-    """Write results.md and its numbers, summary.csv.
+    """Write results.md and its numbers: summary.csv, and splits.csv.gz with every split.
 
     Parameters
     ----------
@@ -116,8 +116,10 @@ def save_summary(store: Store, studies: Mapping[str, Study], *, quick: bool) -> 
     rows = [row for name, study in studies.items() if study.summarised for row in store.read_results(name)]
     if not rows:
         return None
+    rows = by_split(rows)
     summary = summarise(rows)
     store.save_results("summary", summary)
+    store.save_compressed("splits", rows)
     path = store.folder / "results.md"
     write_text(path, markdown(summary, quick=quick), force=True)
     return path
