@@ -139,9 +139,9 @@ class TestGroups:
         assert out.startswith("3 groups; criterion conditional, delta 0.1\n")
         rows = [line.split() for line in out.splitlines() if line.startswith(("  old", "  young"))]
         assert re.search(r"^  child +any +open +0.9$", out, re.MULTILINE)
-        assert [row[:6] for row in rows] == [
-            ["old", "2", "sites", "100", "to", "300"],
-            ["young", "2", "sites", "40", "to", "120"],
+        assert [row[:5] for row in rows] == [
+            ["old", "2", "100", "to", "300"],
+            ["young", "2", "40", "to", "120"],
         ]
         law = fc.plan(groups={"old": {"A": 100, "B": 300}}, criterion="conditional").law["old"]
         assert f"{law.mean():.4f}" in rows[0]

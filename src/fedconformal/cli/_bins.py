@@ -1,5 +1,6 @@
 """``fedconformal bins``."""
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -46,7 +47,7 @@ def bins(
 ) -> None:
     """Compare kinds of bins for private reports, and say which to take."""
     from fedconformal._tables import Dialect
-    from fedconformal.cli._files import STANDARD, check_output, deliver_text
+    from fedconformal.cli._files import check_output, deliver_text
     from fedconformal.privacy import Bins
 
     check_output(output, force=force)
@@ -56,10 +57,12 @@ def bins(
     with working("comparing bins"):
         made = _plan(sites, points, epsilon, bins, bounded, confidence_level, criterion)
         found = Bins.suggest(made, shape if scores is None else _read(scores, column, dialect))
-    if output is not None:
-        deliver_text(_edges(found[0].bins), output, force=force, note=f"; use it as --bins edges:{output}")
-    if output != STANDARD:
+    if output is None:
         _show(found, as_json=json)
+        return
+    note = f"; use it as --bins edges:{output}"
+    show = partial(_show, found, as_json=json)
+    deliver_text(_edges(found[0].bins), output, force=force, note=note, show=show)
 
 
 def _plan(

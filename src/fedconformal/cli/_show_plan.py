@@ -27,7 +27,7 @@ def coverage_headers(design: Design) -> tuple[str, ...]:
     """What is shown of a coverage, and whether it is exact or a bound, and of what."""
     if not design.has_law:
         return (f"coverage at least\n({design.promise.among.strip()})",)
-    return (f"coverage\n({_known(design)})", "std", "5 % quantile")
+    return (f"coverage\n({_known(design)})", "std", "5 %\nquantile")
 
 
 def _known(design: Design) -> str:
@@ -265,14 +265,15 @@ def _show_groups(plan: Plan) -> None:
 
 def _group_headers(plan: Plan) -> tuple[str, ...]:
     designs = [design for alone in plan.by_label.values() if not alone.is_open for design in alone.designs]
-    return coverage_headers(designs[0]) if designs else ("coverage", "std", "5 % quantile")
+    return coverage_headers(designs[0]) if designs else ("coverage", "std", "5 %\nquantile")
 
 
 def _group_rows(label: str, plan: Plan) -> list[list[str]]:
-    sites = "any" if plan.n_sites is None else count(plan.n_sites, "site")
+    sites = "any" if plan.n_sites is None else f"{plan.n_sites:,}"
+    points = (_sizes(plan) or "open").replace(" points", "").replace(" point", "")
     laws = [[""] * 3] * len(plan.levels) if plan.laws is None else map(law_cells, plan.laws)
     ranks = [""] * len(plan.levels) if plan.is_open else [all_ranks_text(design) for design in plan.designs]
     return [
-        [label, sites, _sizes(plan) or "open", f"{level.confidence_level:g}", sent, *law]
+        [label, sites, points, f"{level.confidence_level:g}", sent, *law]
         for level, sent, law in zip(plan.levels, ranks, laws, strict=True)
     ]

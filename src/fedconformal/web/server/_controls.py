@@ -7,8 +7,16 @@ from decimal import Decimal
 
 from fedconformal._text import percent
 from fedconformal.planning import CRITERIA, PROMISES, Criterion, Promise
+from fedconformal.scores import SCORES, Score, from_name
 from fedconformal.web._html import Markup, join, tag
-from fedconformal.web.planner import PlanQuestion, allows_faulty, allows_numbers, allows_privacy, criteria_for
+from fedconformal.web.planner import (
+    PlanQuestion,
+    allows_faulty,
+    allows_numbers,
+    allows_privacy,
+    criteria_for,
+    criterion_words,
+)
 
 _DELTA = float(PlanQuestion.model_fields["delta"].default)
 _USUAL: str = PlanQuestion.model_fields["promise"].default
@@ -39,6 +47,30 @@ def criterion_controls() -> Markup:
     return join([_criterion(CRITERIA[name]()) for name in (*ordered, *rest)])
 
 
+def score_controls() -> Markup:
+    """Return an option for each score that needs no parameters.
+
+    Returns
+    -------
+    Markup
+        HTML.
+    """
+    usable = [name for name in SCORES if _has_defaults(name)]
+    return join([tag("option", _score_words(from_name(name)), value=name) for name in usable])
+
+
+def _has_defaults(name: str) -> bool:
+    try:
+        from_name(name)
+    except ValueError:
+        return False
+    return True
+
+
+def _score_words(score: Score) -> str:
+    return f"{score.name}: {score.column_help().partition(', in the order')[0]}"
+
+
 def _promise(promise: Promise) -> Markup:
     fitting = criteria_for(promise)
     data = {
@@ -61,12 +93,12 @@ def _criterion(criterion: Criterion) -> Markup:
 
 def _criterion_words(criterion: Criterion) -> tuple[str, ...]:
     """How sure the promise is; where somebody may say how sure, a field in the place of the figure."""
-    sure = _sentence_case(criterion.surety(_DELTA))
+    words = _sentence_case(criterion_words(criterion, _DELTA))
     if criterion.takes_delta:
         certainty = float(1 - Decimal(str(_DELTA)))
-        before, _, after = sure.partition(percent(certainty))
+        before, _, after = words.partition(percent(certainty))
         return before, _certainty(criterion, f"{100 * certainty:g}"), after
-    return (f"{sure}, and close to it every time",) if criterion.trades_up else (sure,)
+    return (words,)
 
 
 def _certainty(criterion: Criterion, value: str) -> Markup:
