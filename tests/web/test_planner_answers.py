@@ -279,6 +279,8 @@ class TestSeveralNumbers:
         draft = answer_plan(PlanRequest(**question, numbers=3, draft=True))
         assert (draft.draft, draft.more) == (True, True)
         assert not any("per site" in row.name for row in draft.rows)
+        assert draft.promise[0].startswith("This first draft keeps the promise, but its sets may be larger")
+        assert "19 of 20" not in draft.summary
         assert solve(PlanQuestion(**question, numbers=3), draft=True).law.mean >= 0.9
         one = answer_plan(PlanRequest(**question, draft=True))
         assert one.more

@@ -329,9 +329,10 @@ function render(plan, asked) {
   section.classList.toggle("infeasible", !plan.feasible);
   section.dataset.draft = String(plan.draft || plan.more);
   section.setAttribute("aria-busy", String(plan.draft));
-  $("state").textContent = plan.draft ? "a first draft; looking for a better one …" : "";
+  $("state").textContent = plan.draft ? "a first draft; looking for a closer one …" : "";
   $("headline").textContent = plan.headline;
-  fill($("promise"), "p", plan.promise);
+  $("lead").textContent = plan.promise[0] ?? "";
+  fill($("promise"), "p", plan.promise.slice(1));
   fill($("notes"), "li", plan.notes);
   fill($("cost"), "li", plan.cost);
   fill($("steps"), "li", plan.steps);

@@ -116,6 +116,8 @@ def _headline(solution: Solution) -> str:
 def _summary(solution: Solution) -> str:
     if not solution.is_feasible:
         return "No finite threshold."
+    if solution.is_draft:
+        return "A first draft; looking for a closer one …"
     if solution.law is None:
         return _guaranteed(solution)
     least = "at least " if solution.answered.is_bound else ""
@@ -140,7 +142,13 @@ def _promise(solution: Solution) -> Iterator[str]:
     if not solution.is_feasible:
         yield "Every prediction set would hold everything: never wrong, and of no use."
         return
-    if solution.law is None:
+    if solution.is_draft:
+        asked = percent(question.confidence_level)
+        yield (
+            "This first draft keeps the promise, but its sets may be larger than need be: the best plan, "
+            f"which is being searched, comes closer to {asked}."
+        )
+    elif solution.law is None:
         yield f"Whatever the sites are like, the share covered is {_guaranteed(solution)}."
     else:
         yield low_sentence(solution.law, question.promised.among)
