@@ -12,6 +12,7 @@ from asking import post
 from browsing import planner
 
 import fedconformal as fc
+from fedconformal._text import ceiling_percent, floor_percent
 from fedconformal.planning import CRITERIA, PROMISES
 from fedconformal.planning.criteria import Marginal
 from fedconformal.planning.promises import EachSite
@@ -21,9 +22,11 @@ from fedconformal.web import (
     PrivacyWish,
     WishRequest,
     answer_plan,
+    answer_promises,
     make_plan,
     solve,
 )
+from fedconformal.web._cases import in_cases
 from fedconformal.web.server._controls import criterion_controls, promise_controls, score_controls
 
 
@@ -110,7 +113,7 @@ class TestChoices:
         answer = answer_plan(PlanRequest(points=(120, 40, 377), promise="each-site", missing=1))
         plan = fc.plan(n_points=[120, 40, 377], promise="each-site")
         assert answer.headline == plan.criterion_object().promise(0.9, plan.promise_object().whose, None)
-        assert any(EachSite().assumed() in sentence for sentence in answer.promise)
+        assert any(in_cases(EachSite().assumed()) in sentence for sentence in answer.promise)
         assert "at any one site" in answer.promise[0]
         assert answer.rows[0].name == "This plan, at least, 1 silent"
         shown = " ".join([*answer.cost, *(row.name for row in answer.rows), answer.caption, answer.picture])
@@ -183,6 +186,36 @@ class TestChoices:
         )
 
 
+class TestPromisesSideBySide:
+    def test_each_is_the_librarys(self):
+        answer = answer_promises(PlanQuestion(sites=10, points=100, promise="each-site", numbers=None))
+        assert {card.name for card in answer.cards} == set(PROMISES)
+        assert [card.usual for card in answer.cards] == [True, False, False, False]
+        rows = {"population": (0.9022, 0.608), "each-site": (0.9416, 0.925)}
+        for card in answer.cards:
+            plan = fc.plan(10, 100, promise=card.name)
+            assert card.feasible == plan.feasible
+            assert "point" not in card.assumes
+            if card.name in rows:
+                shifted = fc.heterogeneity.what_if(plan, fc.heterogeneity.doubled_sites(plan))
+                worst = min(shifted.law(site).mean() for site in (None, next(iter(shifted.shifts))))
+                alike = fc.heterogeneity.what_if(plan, {}).law(fc.heterogeneity.MIXTURE).mean()
+                assert (alike, worst) == pytest.approx(rows[card.name], abs=1e-3)
+                assert card.costs[1].startswith(
+                    f"If sites are alike, its sets cover {ceiling_percent(alike)}"
+                )
+                assert f"has {floor_percent(worst)} of its new cases" in card.costs[2]
+
+    def test_what_cannot_be_given_says_why(self):
+        cards = {card.name: card for card in answer_promises(PlanQuestion(sites=3, points=20)).cards}
+        assert not cards["new-site"].feasible
+        assert cards["new-site"].costs[1].endswith("It would take 9 sites of 20 cases.")
+
+    def test_a_plan_that_cannot_work_shows_no_success(self):
+        answer = answer_plan(PlanRequest(sites=3, points=2))
+        assert {row.shown for row in answer.rows} == {("–", "–", "–", "–")}
+
+
 class TestNamesAndScore:
     ASKED: ClassVar = {"points": (120, 40), "names": ("St. Mary's", "south"), "score": "cqr"}
 
@@ -246,6 +279,8 @@ class TestSeveralNumbers:
         draft = answer_plan(PlanRequest(**question, numbers=3, draft=True))
         assert (draft.draft, draft.more) == (True, True)
         assert not any("per site" in row.name for row in draft.rows)
+        assert draft.promise[0].startswith("This first draft keeps the promise, but its sets may be larger")
+        assert "19 of 20" not in draft.summary
         assert solve(PlanQuestion(**question, numbers=3), draft=True).law.mean >= 0.9
         one = answer_plan(PlanRequest(**question, draft=True))
         assert one.more

@@ -23,6 +23,7 @@ from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import Select, WebDriverWait
 
 import fedconformal as fc
+from fedconformal.planning import PROMISES
 from fedconformal.web import certificate
 
 pytestmark = pytest.mark.slow
@@ -274,7 +275,23 @@ def test_a_wish_is_answered_with_an_exact_edge(page, address):
 def test_what_cannot_be_promised_is_said(page, address):
     open_at(page, address + "#sites=3&points=2")
     assert text(page, "headline") == "No finite threshold can keep this promise."
-    assert "It would take 3 points at each of 3 sites, or 5 sites of 2 points." in text(page, "notes")
+    assert "It would take 3 cases at each of 3 sites, or 5 sites of 2 cases." in text(page, "notes")
+    assert "100" not in text(page, "rows")
+    assert page.find_element(By.ID, "useless").is_displayed()
+    assert "quiet" in page.find_element(By.ID, "download").get_attribute("class")
+
+
+def test_promises_stand_side_by_side_and_can_be_chosen_there(page, address):
+    open_at(page, address + "#sites=4&points=30")
+    until(page, lambda: len(page.find_elements(By.CSS_SELECTOR, "#cards .card")) == len(list(PROMISES)))
+    shown = {card.get_attribute("data-promise"): card for card in page.find_elements(By.CLASS_NAME, "card")}
+    assert set(shown) == set(PROMISES)
+    assert [name for name, card in shown.items() if "usual choice" in card.text] == ["population"]
+    assert "Not possible here" in shown["new-site"].text
+    assert not shown["new-site"].find_elements(By.CSS_SELECTOR, "button:not([hidden])")
+    shown["each-site"].find_element(By.TAG_NAME, "button").click()
+    until(page, lambda: asked(page)["promise"] == "each-site")
+    until(page, lambda: "chosen" in shown["each-site"].get_attribute("class"))
 
 
 def test_a_promise_brings_its_usual_criterion_and_what_goes_with_it(page, address):

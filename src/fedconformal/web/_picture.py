@@ -134,7 +134,9 @@ def _axis(frame: _Frame) -> Iterator[str]:
     for tick in _ticks(frame.low, frame.high, most=max(2, frame.width // 64)):
         x = frame.x(tick)
         yield f'<path class="law-axis" d="M{x:.1f},{base:.1f}v5"/>'
-        place = f'x="{x:.1f}" y="{base + 19:.1f}"'
+        half = _CHARACTER * len(percent(tick)) / 2
+        inside = min(max(x, half), frame.width - half)
+        place = f'x="{inside:.1f}" y="{base + 19:.1f}"'
         yield f'<text class="law-tick" {place} text-anchor="middle">{percent(tick)}</text>'
     yield (
         f'<text class="law-label" x="{frame.width / 2:.1f}" y="{frame.height - 6}" text-anchor="middle">'

@@ -265,7 +265,7 @@ async function finish() {
   while (asking) await new Promise((done) => setTimeout(done, 10));
   if (now !== changed) return;
   if ($("plan").dataset.draft === "true") await show(false, signal);
-  if (now === changed && !signal.aborted) await answerWish(signal);
+  if (now === changed && !signal.aborted) await Promise.all([showPromises(signal), answerWish(signal)]);
 }
 
 async function show(isDraft, signal) {
@@ -329,9 +329,10 @@ function render(plan, asked) {
   section.classList.toggle("infeasible", !plan.feasible);
   section.dataset.draft = String(plan.draft || plan.more);
   section.setAttribute("aria-busy", String(plan.draft));
-  $("state").textContent = plan.draft ? "a first draft; looking for a better one …" : "";
+  $("state").textContent = plan.draft ? "a first draft; looking for a closer one …" : "";
   $("headline").textContent = plan.headline;
-  fill($("promise"), "p", plan.promise);
+  $("lead").textContent = plan.promise[0] ?? "";
+  fill($("promise"), "p", plan.promise.slice(1));
   fill($("notes"), "li", plan.notes);
   fill($("cost"), "li", plan.cost);
   fill($("steps"), "li", plan.steps);
@@ -344,6 +345,9 @@ function render(plan, asked) {
   $("caption").textContent = plan.caption;
   $("summary").textContent = plan.summary;
   $("download").disabled = false;
+  $("download").textContent = plan.feasible ? "Download plan.json" : "Download it all the same";
+  $("download").classList.toggle("quiet", !plan.feasible);
+  $("useless").hidden = plan.feasible;
   $("figure").hidden = plan.picture === null;
   if (plan.picture !== null) {
     const drawn = new DOMParser().parseFromString(plan.picture, "image/svg+xml");
@@ -351,6 +355,54 @@ function render(plan, asked) {
   }
   section.dataset.asked = JSON.stringify(asked);
   if (!performance.getEntriesByName("first-plan").length) performance.mark("first-plan");
+}
+
+let compared = ""; // the sites and the level that the cards are for
+
+async function showPromises(signal) {
+  try {
+    const { sites, points, confidence_level, delta } = question();
+    const asked = { sites, points, confidence_level, delta };
+    if (compared !== JSON.stringify(asked)) {
+      const answer = await (await ask("/api/promises", asked, signal)).json();
+      $("cards").replaceChildren(...answer.cards.map(card));
+      $("cards-caption").textContent = answer.caption;
+      compared = JSON.stringify(asked);
+    }
+    markCard();
+  } catch (error) {
+    if (!(error instanceof Refused) && error.name !== "AbortError") throw error;
+  }
+}
+
+function element(name, textContent, className = "") {
+  return Object.assign(document.createElement(name), { textContent, className });
+}
+
+function card({ name, title, usual, feasible, says, assumes, costs }) {
+  const box = element("article", "", feasible ? "card" : "card impossible");
+  box.dataset.promise = name;
+  const head = element("h4", title);
+  if (usual) head.append(" ", element("span", "usual choice", "badge"));
+  const facts = element("dl", "");
+  const lines = costs.map((line) => element("dd", line));
+  facts.append(element("dt", "It says"), element("dd", says), element("dt", "It costs"), ...lines, element("dt", "It assumes"), element("dd", assumes));
+  const button = Object.assign(element("button", "Choose it", "quiet"), { type: "button" });
+  button.setAttribute("aria-label", `Choose it: ${title}`);
+  button.addEventListener("click", () => {
+    choose("promise", name);
+    update();
+  });
+  box.append(head, facts, button);
+  return box;
+}
+
+function markCard() {
+  for (const box of $("cards").children) {
+    const ours = box.dataset.promise === chosen("promise");
+    box.classList.toggle("chosen", ours);
+    box.querySelector("button").hidden = ours || box.classList.contains("impossible");
+  }
 }
 
 async function answerWish(signal) {

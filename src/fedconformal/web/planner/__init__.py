@@ -1,6 +1,7 @@
 """The planner's questions and answers: what can be promised, what it costs, what would be enough."""
 
 from fedconformal.web.planner._answer import PlanAnswer, Row, answer_plan
+from fedconformal.web.planner._cards import USUAL, Card, PromisesAnswer, answer_promises
 from fedconformal.web.planner._choices import (
     allows_faulty,
     allows_numbers,
@@ -15,12 +16,15 @@ from fedconformal.web.planner._wish import AbandonedError, WishAnswer, answer_wi
 
 __all__ = [
     "MOST_BYTES",
+    "USUAL",
     "AbandonedError",
+    "Card",
     "Message",
     "PlanAnswer",
     "PlanQuestion",
     "PlanRequest",
     "PrivacyWish",
+    "PromisesAnswer",
     "Row",
     "Solution",
     "WishAnswer",
@@ -29,6 +33,7 @@ __all__ = [
     "allows_numbers",
     "allows_privacy",
     "answer_plan",
+    "answer_promises",
     "answer_wish",
     "criteria_for",
     "criterion_words",

@@ -9,6 +9,7 @@ from fedconformal import baselines
 from fedconformal._text import ceiling_percent, count, floor_percent, listed, nearest_percent, percent
 from fedconformal.laws import Summary
 from fedconformal.planning import Block, Cases
+from fedconformal.web._cases import in_cases
 from fedconformal.web._picture import law_picture
 from fedconformal.web._privacy_loss import factor_sentence
 from fedconformal.web._spread import equivalent_pool, low_sentence, spread_ratio
@@ -26,7 +27,9 @@ class Row(Message):
     std: float = Field(description="standard deviation of the coverage")
     low: float = Field(description="coverage that is missed in 1 of 20 calibrations")
     reached: float = Field(description="probability that the coverage is at least the level")
-    shown: tuple[str, str, str, str] = Field(description="the four figures, lower bounds rounded down")
+    shown: tuple[str, str, str, str] = Field(
+        description="the four figures, lower bounds rounded down; dashes where sets hold everything"
+    )
     chosen: bool = Field(default=False, description="whether this is the plan that was asked for")
 
 
@@ -79,9 +82,9 @@ def answer_plan(request: PlanRequest) -> PlanAnswer:
         draft=solution.is_draft,
         more=request.draft and other_numbers(question) is not None,
         headline=_headline(solution),
-        promise=tuple(_promise(solution)),
+        promise=tuple(map(in_cases, _promise(solution))),
         cost=tuple(_cost(solution, pooled)),
-        notes=tuple(_notes(solution)),
+        notes=tuple(map(in_cases, _notes(solution))),
         steps=tuple(_steps(solution)),
         rows=tuple(_rows(solution, pooled, with_other=not request.draft)),
         picture=_picture(solution, pooled, request.width),
@@ -113,6 +116,8 @@ def _headline(solution: Solution) -> str:
 def _summary(solution: Solution) -> str:
     if not solution.is_feasible:
         return "No finite threshold."
+    if solution.is_draft:
+        return "A first draft; looking for a closer one …"
     if solution.law is None:
         return _guaranteed(solution)
     least = "at least " if solution.answered.is_bound else ""
@@ -137,7 +142,13 @@ def _promise(solution: Solution) -> Iterator[str]:
     if not solution.is_feasible:
         yield "Every prediction set would hold everything: never wrong, and of no use."
         return
-    if solution.law is None:
+    if solution.is_draft:
+        asked = percent(question.confidence_level)
+        yield (
+            "This first draft keeps the promise, but its sets may be larger than need be: the best plan, "
+            f"which is being searched, comes closer to {asked}."
+        )
+    elif solution.law is None:
         yield f"Whatever the sites are like, the share covered is {_guaranteed(solution)}."
     else:
         yield low_sentence(solution.law, question.promised.among)
@@ -350,14 +361,17 @@ def _row(name: str, law: Summary, *, chosen: bool = False) -> Row:
         std=law.std,
         low=law.low,
         reached=law.reached,
-        shown=(
-            floor_percent(law.mean, digits=2),
-            nearest_percent(law.std, digits=2),
-            floor_percent(law.low),
-            floor_percent(law.reached),
-        ),
+        shown=_figures(law),
         chosen=chosen,
     )
+
+
+def _figures(law: Summary) -> tuple[str, str, str, str]:
+    """What a law promises; nothing that looks like success where sets hold everything."""
+    if law.is_certain:
+        return ("–", "–", "–", "–")
+    mean, std = floor_percent(law.mean, digits=2), nearest_percent(law.std, digits=2)
+    return mean, std, floor_percent(law.low), floor_percent(law.reached)
 
 
 def _picture(solution: Solution, pooled: Summary | None, width: int) -> str | None:

@@ -24,6 +24,7 @@ from fedconformal.web.planner import (
     PlanRequest,
     WishRequest,
     answer_plan,
+    answer_promises,
     answer_wish,
     is_quick,
     make_plan,
@@ -66,6 +67,7 @@ def create_app(hosts: Iterable[str] = LOOPBACK) -> Starlette:
         *(Route(path, partial(_file, *file), methods=["GET"]) for path, file in page_files().items()),
         Route("/openapi.json", _schema, methods=["GET"]),
         Route("/api/plan", api.plan, methods=["POST"]),
+        Route("/api/promises", api.promises, methods=["POST"]),
         Route("/api/wish", api.wish, methods=["POST"]),
         Route("/api/document", api.document, methods=["POST"]),
     ]
@@ -103,6 +105,11 @@ class _Api:
         question = await _read(request, PlanRequest)
         lane = self._quick if question.draft or is_quick(question) else self._slow
         return await _compute(request, lane, lambda: _json(answer_plan(question)))
+
+    async def promises(self, request: Request) -> Response:
+        """All promises side by side."""
+        question = await _read(request, PlanQuestion)
+        return await _compute(request, self._wishes, lambda: _json(answer_promises(question)))
 
     async def wish(self, request: Request) -> Response:
         """What would be enough."""

@@ -8,8 +8,10 @@ from decimal import Decimal
 from fedconformal._text import percent
 from fedconformal.planning import CRITERIA, PROMISES, Criterion, Promise
 from fedconformal.scores import SCORES, Score, from_name
+from fedconformal.web._cases import in_cases
 from fedconformal.web._html import Markup, join, tag
 from fedconformal.web.planner import (
+    USUAL,
     PlanQuestion,
     allows_faulty,
     allows_numbers,
@@ -19,7 +21,6 @@ from fedconformal.web.planner import (
 )
 
 _DELTA = float(PlanQuestion.model_fields["delta"].default)
-_USUAL: str = PlanQuestion.model_fields["promise"].default
 
 
 def promise_controls() -> Markup:
@@ -30,7 +31,7 @@ def promise_controls() -> Markup:
     Markup
         HTML.
     """
-    names = sorted(PROMISES, key=lambda name: name != _USUAL)
+    names = sorted(PROMISES, key=lambda name: name != USUAL)
     return join([_promise(PROMISES[name]()) for name in names])
 
 
@@ -42,7 +43,7 @@ def criterion_controls() -> Markup:
     Markup
         HTML.
     """
-    ordered = [each.name for each in criteria_for(PROMISES[_USUAL]())]
+    ordered = [each.name for each in criteria_for(PROMISES[USUAL]())]
     rest = [name for name in CRITERIA if name not in ordered]
     return join([_criterion(CRITERIA[name]()) for name in (*ordered, *rest)])
 
@@ -81,12 +82,12 @@ def _promise(promise: Promise) -> Markup:
         "data_privacy": _yes(allows_privacy(promise)),
         "data_usual": str(promise.default_numbers),
     }
-    button = _radio("promise", promise.name, checked=promise.name == _USUAL, **data)
-    return tag("label", button, tag("span", _sentence_case(promise.whose)), title=promise.assumed())
+    button = _radio("promise", promise.name, checked=promise.name == USUAL, **data)
+    return tag("label", button, tag("span", _sentence_case(promise.whose)), title=in_cases(promise.assumed()))
 
 
 def _criterion(criterion: Criterion) -> Markup:
-    checked = criterion.name == PROMISES[_USUAL].default_criterion
+    checked = criterion.name == PROMISES[USUAL].default_criterion
     button = _radio("criterion", criterion.name, checked=checked)
     return tag("label", button, tag("span", *_criterion_words(criterion)))
 

@@ -9,7 +9,14 @@ from pydantic.json_schema import models_json_schema
 from fedconformal._version import __version__
 from fedconformal.documents import Document, Plan
 from fedconformal.documents import schema as document_schema
-from fedconformal.web.planner import PlanAnswer, PlanQuestion, PlanRequest, WishAnswer, WishRequest
+from fedconformal.web.planner import (
+    PlanAnswer,
+    PlanQuestion,
+    PlanRequest,
+    PromisesAnswer,
+    WishAnswer,
+    WishRequest,
+)
 
 _REFUSALS = {
     "400": "The request was cut short.",
@@ -22,13 +29,8 @@ _REFUSALS = {
 
 _OPERATIONS: tuple[tuple[str, str, type[BaseModel], type[BaseModel], str], ...] = (
     ("/api/plan", "plan", PlanRequest, PlanAnswer, "A plan in words, in numbers and as a picture"),
-    (
-        "/api/wish",
-        "wish",
-        WishRequest,
-        WishAnswer,
-        "What a wish would take: another choice, more cases, privacy loss",
-    ),
+    ("/api/promises", "promises", PlanQuestion, PromisesAnswer, "All promises side by side for these sites"),
+    ("/api/wish", "wish", WishRequest, WishAnswer, "Another choice, cases or privacy loss that meet a wish"),
     ("/api/document", "document", PlanQuestion, Plan, "The plan as the document that is sent to the sites"),
 )
 

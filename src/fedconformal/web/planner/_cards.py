@@ -1,0 +1,120 @@
+"""The promises side by side: what each says, what it assumes, what it costs for these sites."""
+
+from collections.abc import Iterator
+from functools import lru_cache
+
+from pydantic import Field
+
+from fedconformal._text import ceiling_percent, count, floor_percent, percent
+from fedconformal.documents import Plan
+from fedconformal.heterogeneity import MIXTURE, WhatIf, doubled_sites, what_if
+from fedconformal.planning import CRITERIA, PROMISES, Promise
+from fedconformal.web._cases import in_cases
+from fedconformal.web.planner._question import Message, PlanQuestion
+from fedconformal.web.planner._solution import make_plan
+
+USUAL: str = PlanQuestion.model_fields["promise"].default
+"""The promise that is meant where none is chosen."""
+
+_MOST_SITES = 1_000
+_MOST_SIZES = 12
+
+
+class Card(Message):
+    """A promise for these sites."""
+
+    name: str = Field(description="of the promise")
+    title: str = Field(description="whose cases it is for")
+    usual: bool = Field(description="whether it is the usual choice")
+    feasible: bool = Field(description="whether it can be given to these sites")
+    says: str = Field(description="the promise as a sentence")
+    assumes: str = Field(description="what it rests on")
+    costs: tuple[str, ...] = Field(description="what it costs here, or what stands in the way")
+
+
+class PromisesAnswer(Message):
+    """All promises for one federation."""
+
+    cards: tuple[Card, ...]
+    caption: str = Field(description="what the figures are for")
+
+
+def answer_promises(question: PlanQuestion) -> PromisesAnswer:
+    """Return all promises that are registered, for the sites and the level of a question.
+
+    Parameters
+    ----------
+    question : PlanQuestion
+        Whose sites, level and delta are taken; all else is as usual for each promise.
+
+    Returns
+    -------
+    PromisesAnswer
+        The usual promise first.
+
+    Examples
+    --------
+    >>> import fedconformal as fc
+    >>> cards = fc.web.answer_promises(fc.web.PlanQuestion(sites=10, points=100)).cards
+    >>> [card.name for card in cards if card.usual]
+    ['population']
+    """
+    return _answered(
+        PlanQuestion(
+            sites=question.sites,
+            points=question.points,
+            confidence_level=question.confidence_level,
+            delta=question.delta,
+        )
+    )
+
+
+@lru_cache(maxsize=128)
+def _answered(question: PlanQuestion) -> PromisesAnswer:
+    names = sorted(PROMISES, key=lambda name: name != USUAL)
+    return PromisesAnswer(
+        cards=tuple(_card(PROMISES[name](), question) for name in names),
+        caption="Each as it is usually given, with exact reports and no silent or faulty sites. Sites that "
+        "differ: a third of them, at least one, has doubled scores.",
+    )
+
+
+def _card(promise: Promise, question: PlanQuestion) -> Card:
+    asked = question.model_copy(update={"promise": promise.name})
+    criterion = CRITERIA[promise.default_criterion]()
+    says = promise.sentence(criterion, question.confidence_level, question.delta)
+    try:
+        plan = make_plan(asked)
+        feasible, costs = plan.feasible, tuple(_costs(plan, asked))
+    except ValueError as error:
+        feasible, costs = False, (str(error),)
+    return Card(
+        name=promise.name,
+        title=f"{promise.whose[:1].upper()}{promise.whose[1:]}",
+        usual=promise.name == USUAL,
+        feasible=feasible,
+        says=says,
+        assumes=in_cases(promise.assumed()),
+        costs=costs,
+    )
+
+
+def _costs(plan: Plan, question: PlanQuestion) -> Iterator[str]:
+    if not plan.feasible:
+        yield "Not possible here: every set would hold everything."
+        yield from map(in_cases, plan.problems)
+        return
+    yield f"Each site sends {count(question.how_many, 'number')}{' at the most' * (question.how_many > 1)}."
+    if question.n_sites > _MOST_SITES or len(set(question.sizes)) > _MOST_SIZES:
+        return
+    alike, differing = what_if(plan, {}), what_if(plan, doubled_sites(plan))
+    level = percent(question.confidence_level)
+    mean = ceiling_percent(alike.law(MIXTURE).mean())
+    yield f"If sites are alike, its sets cover {mean} of new cases, where {level} is asked for."
+    worst = floor_percent(min(differing.law(site).mean() for site in _kinds_of_sites(differing)))
+    yield f"If some sites differ, the site worst off has {worst} of its new cases covered."
+
+
+def _kinds_of_sites(asked: WhatIf) -> list[str | None]:
+    """A site that is like the others, if there is one, and one that differs."""
+    return [*[None] * (len(asked.shifts) < len(asked.sites)), *list(asked.shifts)[:1]]
