@@ -24,6 +24,7 @@ extensions = [
     "api_pages",
 ]
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
+templates_path = ["_site/templates"]
 exclude_patterns = ["gallery/*.ipynb", "gallery/*.json", "_site"]
 nitpicky = False
 suppress_warnings = ["config.cache"]

@@ -27,7 +27,7 @@ ROOMS = {
 }
 
 
-def write(app: Any) -> None:
+def write(app: Any, config: Any) -> None:
     """A page for each room, and one that lists them."""
     folder = Path(app.srcdir) / "api"
     folder.mkdir(exist_ok=True)
@@ -49,9 +49,11 @@ def _is_there(room: str) -> bool:
 
 
 def _page(room: str) -> str:
-    module = import_module(room)
+    module, package = import_module(room), import_module("fedconformal")
     title = f"{ROOMS[room]}: ``{room}``"
-    names = [name for name in module.__all__ if not name.startswith("__")]
+    public = [name for name in module.__all__ if not name.startswith("__")]
+    again = [n for n in public if module is not package and n in package.__all__]
+    names = [name for name in public if name not in again]
     kinds = {
         "Classes": [n for n in names if inspect.isclass(getattr(module, n))],
         "Functions": [n for n in names if inspect.isroutine(getattr(module, n))],
@@ -65,10 +67,12 @@ def _page(room: str) -> str:
     values = [n for n in others if not inspect.ismodule(getattr(module, n))]
     if values:
         parts += ["Also: " + ", ".join(f"``{name}``" for name in values) + ".", ""]
+    if again:
+        parts += ["In :doc:`fedconformal`, too: " + ", ".join(f"``{name}``" for name in again) + ".", ""]
     return "\n".join(parts)
 
 
 def setup(app: Any) -> dict[str, bool]:
     """Register the step, before pages are looked for."""
-    app.connect("builder-inited", write, priority=1)
+    app.connect("config-inited", write)
     return {"parallel_read_safe": True}
