@@ -85,10 +85,14 @@ reproduce: $(STAMP)
 	$(BIN)/fedconformal reproduce all $(QUICK)
 
 # The results page of the documentation, from a full run (which goes on where it was, if it was made before).
+# REPRODUCE=--cached trains nothing: it takes the fits that are in the folder reproduction.
 results: $(STAMP)
-	$(BIN)/fedconformal reproduce all $(REPRODUCE)
+	$(BIN)/fedconformal reproduce all --models ridge,forest,network $(REPRODUCE)
 	cp reproduction/results.md docs/results.md
+	cp reproduction/cases.md docs/cases.md
 	cp reproduction/results/summary.csv docs/results.csv
+	cp reproduction/results/splits.csv.gz docs/results-splits.csv.gz
+	cp reproduction/results/compensation.csv docs/results-compensation.csv
 	mkdir -p docs/figures
 	cp reproduction/figures/*.png docs/figures
 

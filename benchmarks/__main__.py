@@ -26,10 +26,12 @@ SECTIONS = {
     "import": "benchmarks.importing",
     "selection": "benchmarks.selection",
     "sets": "benchmarks.sets",
+    "arrays": "benchmarks.arrays",
     "start": "benchmarks.start",
     "slopes": "benchmarks.slopes",
     "private": "benchmarks.private",
     "flower": "benchmarks.flower",
+    "nvflare": "benchmarks.nvflare",
     "planner": "benchmarks.planner",
 }
 HEADINGS = ("what", "ours", "anchor", "ratio", "goal", "met")

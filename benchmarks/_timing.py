@@ -75,15 +75,46 @@ def sorting(count: int) -> Callable[[], object]:
     return lambda: np.sort(values)
 
 
-def sorting_row(what: str, result: Comparison, count: int) -> Row:
-    """A planning figure: no slower than sorting so many floats."""
+def ratio_row(what: str, result: Comparison, anchor: str, *, goal: float) -> Row:
+    """A time beside that of an anchor, which it may exceed by a factor."""
     return Row(
         what=what,
         ours=duration(result.ours),
-        anchor=f"{duration(result.anchor)} (numpy.sort of {count:,} floats)",
+        anchor=f"{duration(result.anchor)} ({anchor})",
         ratio=f"{result.ratio:.3g}",
-        goal="<= 1",
-        met=result.ratio <= 1,
+        goal=f"<= {goal:g}",
+        met=result.ratio <= goal,
+    )
+
+
+def faster_row(what: str, result: Comparison, anchor: str, *, goal: float | None = None) -> Row:
+    """A time beside that of an anchor, which is to take so many times as long."""
+    faster = 1 / result.ratio
+    return Row(
+        what=what,
+        ours=duration(result.ours),
+        anchor=f"{duration(result.anchor)} ({anchor})",
+        ratio=f"{faster:,.0f} times faster" if faster >= 100 else f"{faster:.1f} times faster",
+        goal=f">= {goal:,g}" if goal else "",
+        met=faster >= goal if goal else None,
+    )
+
+
+def sorting_row(what: str, result: Comparison, count: int, *, goal: float = 1) -> Row:
+    """A planning figure beside sorting so many floats."""
+    return ratio_row(what, result, f"numpy.sort of {count:,} floats", goal=goal)
+
+
+def memory_row(what: str, peak: int, limit: int, *, note: str = "") -> Row:
+    """The most bytes that a process held, beside a limit in megabytes."""
+    held = peak / 1e6
+    return Row(
+        what=what,
+        ours=f"{held:.0f} MB{note}",
+        anchor=f"{limit} MB",
+        ratio=f"{held / limit:.2f}",
+        goal="< 1",
+        met=held < limit,
     )
 
 

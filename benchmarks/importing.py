@@ -1,15 +1,15 @@
-"""What `import fedconformal` costs and what it must not load."""
+"""What importing the core costs and what it must not load."""
 
 from collections.abc import Callable, Iterator
 from functools import partial
 
-from benchmarks._timing import Row, duration, python, seconds, summarise
+from benchmarks._timing import Row, python, ratio_row, seconds, summarise
 
-OURS = "import fedconformal"
+OURS = "from fedconformal import calibrate, plan, report"
 ANCHOR = "import scipy.special, pydantic"
 HEAVY = ("sklearn", "matplotlib", "flwr", "opendp")
 STATEMENT = "import time; start = time.perf_counter(); {}; print(time.perf_counter() - start)"
-LOADED = "import sys, fedconformal; print(*sorted({{name.split('.')[0] for name in sys.modules}} & {{{}}}))"
+LOADED = "import sys; {}; print(*sorted({{name.split('.')[0] for name in sys.modules}} & {{{}}}))"
 GOAL = 2.0
 
 
@@ -18,7 +18,7 @@ def run(*, repetitions: int = 15) -> Iterator[Row]:
         _process(program)
     yield _row("python -c 'import ...', the whole process", _process, repetitions)
     yield _row("the import statement alone", _statement, repetitions)
-    loaded = python(LOADED.format(", ".join(map(repr, HEAVY)))).split()
+    loaded = python(LOADED.format(OURS, ", ".join(map(repr, HEAVY)))).split()
     yield Row(
         what=f"loads {', '.join(HEAVY)}",
         ours=", ".join(loaded) or "none",
@@ -37,11 +37,4 @@ def _statement(program: str) -> float:
 
 def _row(what: str, measure: Callable[[str], float], repetitions: int) -> Row:
     result = summarise([(measure(OURS), measure(ANCHOR)) for _ in range(repetitions)])
-    return Row(
-        what=what,
-        ours=duration(result.ours),
-        anchor=f"{duration(result.anchor)} ({ANCHOR})",
-        ratio=f"{result.ratio:.2f}",
-        goal=f"< {GOAL:g}",
-        met=result.ratio < GOAL,
-    )
+    return ratio_row(what, result, ANCHOR, goal=GOAL)

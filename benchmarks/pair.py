@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 
 import fedconformal as fc
-from benchmarks._timing import Row, compare, peak_memory, sorting, sorting_row
+from benchmarks._timing import Row, compare, memory_row, peak_memory, sorting, sorting_row
 
 LEVELS = (0.9, 0.8999, 0.9001, 0.8998, 0.9002, 0.8997, 0.9003)  # all different: no cache answers for us
 # Sites and points at each, how many floats are sorted beside, and how often.
@@ -35,12 +35,5 @@ def _against_sorting(size: int, criterion: str, *, count: int, repetitions: int)
 
 
 def _memory(size: int) -> Row:
-    peak = peak_memory(PROGRAM.format(size=size)) / 1e6
-    return Row(
-        what=f"peak memory of that process, m = n = {size:,}",
-        ours=f"{peak:.0f} MB",
-        anchor=f"{MEMORY_LIMIT} MB",
-        ratio=f"{peak / MEMORY_LIMIT:.2f}",
-        goal="< 1",
-        met=peak < MEMORY_LIMIT,
-    )
+    what = f"peak memory of that process, m = n = {size:,}"
+    return memory_row(what, peak_memory(PROGRAM.format(size=size)), MEMORY_LIMIT)

@@ -11,7 +11,16 @@ import numpy as np
 import polars as pl
 
 import fedconformal as fc
-from benchmarks._timing import Comparison, Row, duration, peak_memory, seconds, summarise
+from benchmarks._timing import (
+    Comparison,
+    Row,
+    duration,
+    memory_row,
+    peak_memory,
+    ratio_row,
+    seconds,
+    summarise,
+)
 
 GOAL = 1.5
 MEMORY_LIMIT = 2000
@@ -52,7 +61,8 @@ def _in_memory(n: int, repetitions: int) -> Iterator[Row]:
         (in_words, in_place, theirs, "numpy.partition"),
         (in_words, in_place, theirs_in_place, "partition in place"),
     ):
-        yield _row(f"{what}, {n:,} scores", _timed(ours, other, scores, repetitions), anchor)
+        result = _timed(ours, other, scores, repetitions)
+        yield ratio_row(f"{what}, {n:,} scores", result, anchor, goal=GOAL)
 
 
 def _timed(ours: Selection, theirs: Selection, scores: np.ndarray, repetitions: int) -> Comparison:
@@ -62,17 +72,6 @@ def _timed(ours: Selection, theirs: Selection, scores: np.ndarray, repetitions: 
         ours_once = seconds(partial(ours, scores.copy()))
         pairs.append((ours_once, seconds(partial(theirs, scores.copy()))))
     return summarise(pairs)
-
-
-def _row(what: str, result: Comparison, anchor: str) -> Row:
-    return Row(
-        what=what,
-        ours=duration(result.ours),
-        anchor=f"{duration(result.anchor)} ({anchor})",
-        ratio=f"{result.ratio:.2f}",
-        goal=f"<= {GOAL:g}",
-        met=result.ratio <= GOAL,
-    )
 
 
 def _in_file(n: int, part: int) -> Iterator[Row]:
@@ -90,15 +89,8 @@ def _in_file(n: int, part: int) -> Iterator[Row]:
         peaks: list[int] = []
         time = seconds(lambda: peaks.append(peak_memory(program)))
         _check(fc.Report.from_json(report.read_text()), scores, n)
-    peak = peaks[0] / 1e6
-    yield Row(
-        what=f"{what}: peak memory of its process",
-        ours=f"{peak:.0f} MB (in {duration(time)})",
-        anchor=f"{MEMORY_LIMIT} MB",
-        ratio=f"{peak / MEMORY_LIMIT:.2f}",
-        goal="< 1",
-        met=peak < MEMORY_LIMIT,
-    )
+    words = f"{what}: peak memory of its process"
+    yield memory_row(words, peaks[0], MEMORY_LIMIT, note=f" (in {duration(time)})")
 
 
 def _write(path: Path, n: int, size: int) -> None:

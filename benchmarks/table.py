@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 import fedconformal as fc
 from benchmarks import paper_algorithm
-from benchmarks._timing import Comparison, Row, duration, seconds, summarise
+from benchmarks._timing import Comparison, Row, faster_row, seconds, summarise
 
 CALLS = 20
 GOAL = 1000
@@ -29,24 +29,12 @@ def run(n_sites: int = 10, n_points: int = 20, *, repetitions: tuple[int, int] =
             (paper_algorithm.table, paper_algorithm.table_shared), repetitions, strict=True
         )
     )
-    yield _row(what, published, "the paper's algorithm", goal=GOAL)
-    yield _row(what, kinder, "the same, one product for all r")
+    yield faster_row(what, published, "the paper's algorithm", goal=GOAL)
+    yield faster_row(what, kinder, "the same, one product for all r")
 
 
 def _timed(ours: Table, anchor: Table, repetitions: int) -> Comparison:
     return summarise([(_seconds_each(ours), seconds(anchor)) for _ in range(repetitions)])
-
-
-def _row(what: str, result: Comparison, name: str, *, goal: int | None = None) -> Row:
-    faster = 1 / result.ratio
-    return Row(
-        what=what,
-        ours=duration(result.ours),
-        anchor=f"{duration(result.anchor)} ({name})",
-        ratio=f"{faster:,.0f} times faster",
-        goal=f">= {goal:,}" if goal else "",
-        met=faster >= goal if goal else None,
-    )
 
 
 def _seconds_each(ours: Table) -> float:

@@ -10,7 +10,7 @@ from time import process_time
 import numpy as np
 
 import fedconformal as fc
-from benchmarks._timing import Comparison, Row, compare, duration, seconds, sorting, summarise
+from benchmarks._timing import Row, compare, duration, ratio_row, seconds, sorting, sorting_row, summarise
 
 EQUAL = ((10, 100), (100, 1000))
 # How many sites of different sizes, how many floats are sorted beside, and the ratio to stay below.
@@ -42,12 +42,12 @@ def run(
     for sites, floats, goal in uneven:
         anchor = sorting(floats)
         result = compare([_planning(sites, shift) for shift in range(repetitions)], anchor, process_time)
-        yield _row(f"{sites} sites of different sizes", result, f"numpy.sort of {floats:,} floats", goal)
+        yield sorting_row(f"{sites} sites of different sizes", result, floats, goal=goal)
     anchor = sorting(count)
     for criterion in CRITERIA:
         ours = [_planning(many, shift, criterion=criterion) for shift in range(repetitions)]
         what = f"{many:,} sites of different sizes, {criterion}"
-        yield _row(what, compare(ours, anchor, process_time), f"numpy.sort of {count:,} floats", 1.0)
+        yield sorting_row(what, compare(ours, anchor, process_time), count)
     for sites, numbers in few:
         yield _longer(sites, repetitions, numbers=numbers, wishes={"max_faulty": FAULTY})
     for sites in (*(sites for sites, _, _ in uneven), many):
@@ -78,7 +78,8 @@ def _longer(
     pairs = [(_seconds(partial(each, **wishes)), _seconds(each)) for each in plain]
     words = ", ".join(f"{name}={value}" for name, value in wishes.items())
     sent = "" if numbers == 1 else f" with {numbers} numbers"
-    return _row(f"{sites:,} sites{sent}, {criterion}, {words}", summarise(pairs), "without", LONGER)
+    what = f"{sites:,} sites{sent}, {criterion}, {words}"
+    return ratio_row(what, summarise(pairs), "without", goal=LONGER)
 
 
 def _planning(sites: int, shift: int, *, criterion: str = "stable", numbers: int = 1) -> Planning:
@@ -88,17 +89,6 @@ def _planning(sites: int, shift: int, *, criterion: str = "stable", numbers: int
 
 def _seconds(plan: Planning) -> float:
     return seconds(plan, process_time)
-
-
-def _row(what: str, result: Comparison, anchor: str, goal: float) -> Row:
-    return Row(
-        what=what,
-        ours=duration(result.ours),
-        anchor=f"{duration(result.anchor)} ({anchor})",
-        ratio=f"{result.ratio:.3g}",
-        goal=f"<= {goal:g}",
-        met=result.ratio <= goal,
-    )
 
 
 def _sizes(n_sites: int, shift: int = 0) -> list[int]:

@@ -1,4 +1,3 @@
-import doctest
 import math
 
 import numpy as np
@@ -49,8 +48,3 @@ def test_the_coverage_of_split_conformal_prediction_has_a_beta_law():
     assert law.mean() == pytest.approx(90 / 100, abs=1e-14)
     assert law.cdf(0.88) == pytest.approx(betainc(90, 10, 0.88), rel=1e-12)
     assert baselines.coverage_law(8, 0.9).mean() == 1
-
-
-def test_the_examples_in_docstrings_run():
-    failed, attempted = doctest.testmod(baselines)
-    assert (failed, attempted) == (0, 2)

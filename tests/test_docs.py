@@ -94,6 +94,8 @@ def split_command(step):
     return "".join(lines[:end]), "".join(lines[end:])
 
 
+@pytest.mark.slow
+@pytest.mark.untraced
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_page(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

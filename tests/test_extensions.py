@@ -5,6 +5,7 @@ and on the command line, and taken out again.
 """
 
 import json
+import logging
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -12,6 +13,7 @@ import numpy as np
 import pytest
 
 import fedconformal as fc
+from fedconformal import rounds
 from fedconformal.audit import verify
 from fedconformal.cli import main
 from fedconformal.laws import CoverageLaw
@@ -19,6 +21,7 @@ from fedconformal.planning import CRITERIA, PROMISES, Criterion, Promise
 from fedconformal.privacy import MECHANISMS, Mechanism
 from fedconformal.scores import SCORES, IntervalScore
 
+LOG = logging.getLogger("fedconformal.test")
 SIZES = {"A": 40, "B": 60, "C": 50, "D": 60}
 
 
@@ -134,6 +137,17 @@ def run(tmp_path, monkeypatch, capsys):
     return run
 
 
+def timid():
+    return fc.Privacy(epsilon=4.0, bins=fc.Bins.uniform(0, 1, 50), mechanism="timid")
+
+
+def account(folder, site):
+    """Where a private report is charged: enough for one."""
+    book = fc.Ledger.create(folder / f"{site}.db")
+    book.set_budget("trial", 4)
+    return {"ledger": book, "dataset": "trial"}
+
+
 def answered(plan, seed=0):
     rng = np.random.default_rng(seed)
     return [fc.report(plan, rng.random(n), site=site) for site, n in SIZES.items()]
@@ -160,6 +174,10 @@ def on_the_terminal(run, plan, *options, private=False):
         run("report", "plan.json", f"{site}.csv", "--site", site, *paid, "-o", f"{site}.json")
         files.append(f"{site}.json")
     run("calibrate", "plan.json", *files, "-o", "calibration.json")
+    np.savetxt("new.csv", [1.0, 2.0], header="prediction", comments="")
+    rows = json.loads(run("predict", "calibration.json", "new.csv", "--json").out)
+    threshold = fc.Calibration.read("calibration.json").threshold
+    assert [row["upper"] for row in rows] == pytest.approx([1 + threshold, 2 + threshold])
     run("certificate", "calibration.json", "-o", "certificate.html")
     reports = [each for file in files for each in ("--reports", file)]
     found = json.loads(run("verify", "calibration.json", *reports, "--json", code=1).out)
@@ -289,18 +307,14 @@ class TestPromise:
 class TestMechanism:
     @pytest.fixture
     def plan(self, registered):
-        privacy = fc.Privacy(epsilon=4.0, bins=fc.Bins.uniform(0, 1, 50), mechanism="timid")
-        return fc.plan(n_points=dict.fromkeys("ABC", 400), privacy=privacy, confidence_level=0.8)
+        return fc.plan(n_points=dict.fromkeys("ABC", 400), privacy=timid(), confidence_level=0.8)
 
     def test_from_reports_to_the_certificate(self, plan, tmp_path):
         assert plan.feasible
         assert plan.law.mean() >= 0.8
         assert plan.releases[0].mechanism == Timid()
-        rng, reports = np.random.default_rng(0), []
-        for site in "ABC":
-            book = fc.Ledger.create(tmp_path / f"{site}.db")
-            book.set_budget("trial", 4)
-            reports.append(fc.report(plan, rng.random(400), site=site, ledger=book, dataset="trial"))
+        rng = np.random.default_rng(0)
+        reports = [fc.report(plan, rng.random(400), site=site, **account(tmp_path, site)) for site in "ABC"]
         found = fc.calibrate(plan, reports)
         assert found.threshold in {*plan.bins.edges, np.inf}
         assert fc.Calibration.from_json(found.to_json()) == found
@@ -414,6 +428,33 @@ class TestOtherDoors:
         found = fc.calibrate(plan, answered(plan))
         local = fc.heterogeneity.check(found, np.random.default_rng(1).random(200))
         assert local.promise == plan.promise_object()
+
+    @pytest.mark.parametrize("kind", ["criterion", "promise", "mechanism", "score"])
+    def test_a_round_over_any_engine(self, kind, tmp_path):
+        """The same bytes as through files: plans are unpacked, answered and collected as they are."""
+        sizes = dict.fromkeys("ABC", 400 if kind == "mechanism" else 60)
+        wishes = {
+            "criterion": {"criterion": "median"},
+            "promise": {"promise": "spare"},
+            "mechanism": {"privacy": timid(), "confidence_level": 0.8},
+            "score": {"score": Relative(unit=2.0)},
+        }
+        plan = fc.plan(n_points=sizes, **wishes[kind])
+        scores = {site: np.random.default_rng(ord(site)).random(n) for site, n in sizes.items()}
+        accounts = {site: account(tmp_path, site) if kind == "mechanism" else {} for site in sizes}
+        found = rounds.Collection(plan, {site: site for site in sizes}, engine="Toy", log=LOG)
+        for site in sizes:
+            sent = rounds.answer(
+                rounds.pack_plan(plan),
+                lambda _, site=site: scores[site],
+                lambda _, site=site: rounds.Site(site, **accounts[site]),
+                log=LOG,
+            )
+            assert isinstance(sent, str)
+            found.receive(site, sent)
+        reports = [fc.report(plan, scores[site], site=site, **accounts[site]) for site in sizes]
+        made = found.calibrate(timeout=1, on_refused="raise")
+        assert made.to_json() == fc.calibrate(plan, reports).to_json()
 
 
 class TestNames:

@@ -9,17 +9,44 @@ def python(code):
     return done.stdout.split()
 
 
+CORE = "from fedconformal import CoverageLaw, Ledger, Plan, calibrate, plan, report, scores"
+
+
 def test_the_core_imports_nothing_heavy():
-    loaded = python("import sys, fedconformal; print(*{name.partition('.')[0] for name in sys.modules})")
-    heavy = {"sklearn", "matplotlib", "flwr", "opendp", "pandas", "polars", "typer", "rich", "cryptography"}
+    loaded = python(f"import sys; {CORE}; print(*{{name.partition('.')[0] for name in sys.modules}})")
+    heavy = {
+        "sklearn",
+        "matplotlib",
+        "flwr",
+        "nvflare",
+        "opendp",
+        "pandas",
+        "polars",
+        "typer",
+        "rich",
+        "cryptography",
+    }
     heavy |= {"starlette", "uvicorn", "anyio"}
     assert heavy.isdisjoint(loaded)
 
 
 def test_scipy_stays_light():
-    loaded = python("import sys, fedconformal; print(*sys.modules)")
+    loaded = python(f"import sys; {CORE}; print(*sys.modules)")
     assert "scipy.stats" not in loaded
     assert "scipy.optimize" not in loaded
+
+
+def test_nothing_is_loaded_before_it_is_asked_for():
+    loaded = python("import sys, fedconformal; print(*sys.modules)")
+    assert {"numpy", "scipy", "pydantic"}.isdisjoint(loaded)
+
+
+def test_everything_that_is_named_can_be_asked_for():
+    import fedconformal
+
+    assert dir(fedconformal) == sorted(fedconformal.__all__)
+    for name in set(fedconformal.__all__) - {"flower", "nvflare"}:  # which take seconds to load
+        assert getattr(fedconformal, name) is getattr(fedconformal, name)
 
 
 def test_what_does_not_exist_is_an_attribute_error():

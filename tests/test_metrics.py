@@ -1,7 +1,6 @@
 """Coverage and width as MAPIE has them, infinite and empty sets, and exact intervals per site."""
 
 import dataclasses
-import doctest
 import warnings
 
 import numpy as np
@@ -308,8 +307,3 @@ def test_coverage_by_site_refuses(covered, sites, confidence, message):
 def test_clopper_pearson_refuses_impossible_counts(k, n):
     with pytest.raises(ValueError, match="integers with 0 <= successes <= n and n >= 1"):
         clopper_pearson(k, n)
-
-
-def test_the_examples_in_docstrings_run():
-    failed, attempted = doctest.testmod(metrics)
-    assert (failed, attempted) == (0, 2)

@@ -25,6 +25,7 @@ ROOMS = (
     "fedconformal.heterogeneity",
     "fedconformal.laws",
     "fedconformal.metrics",
+    "fedconformal.nvflare",
     "fedconformal.planning",
     "fedconformal.planning.criteria",
     "fedconformal.planning.promises",

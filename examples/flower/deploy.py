@@ -2,16 +2,19 @@
 
     python examples/flower/deploy.py
 
-starts a SuperLink (the server), a reverse proxy in front of it and four SuperNodes (the sites), runs the app
-beside this file, and ends every process again. On real machines the same commands run on different hosts.
+starts a SuperLink (the server), a reverse proxy in front of it and four SuperNodes (the sites), each with a
+file of its own data, runs the app beside this file, and ends every process again, also after Ctrl-C. On real
+machines the same commands run on different hosts.
 """
 
 import argparse
 import contextlib
 import datetime
+import functools
 import ipaddress
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -95,11 +98,10 @@ class Deployment:
         return self
 
     def __exit__(self, *_):
-        """End every process that was started, by its number, and be not disturbed."""
+        """End every process that was started, by its number, all at once, and be not disturbed."""
         for number in STOPPING:
             signal.signal(number, signal.SIG_IGN)
-        for name in reversed(list(self.processes)):
-            self.end(name)
+        self.end(*self.processes)
         for number, handler in self.before.items():
             signal.signal(number, handler)
 
@@ -111,17 +113,19 @@ class Deployment:
             self.processes[name] = subprocess.Popen(
                 command, stdout=log, stderr=log, env=environment(folder), start_new_session=True
             )
+        return self.processes[name]
 
-    def end(self, name, how=signal.SIGTERM):
-        """End a process and whatever it started."""
-        process = self.processes.pop(name)
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, how)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(10)
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+    def end(self, *names, how=signal.SIGTERM, seconds=3.0):
+        """End these processes and whatever they started; who does not go is killed."""
+        ending = [self.processes.pop(name) for name in names]
+        family = with_descendants(process.pid for process in ending)
+        send(how, family)
+        end = time.monotonic() + seconds
+        while time.monotonic() < end and any(process.poll() is None for process in ending):
+            time.sleep(0.05)
+        send(signal.SIGKILL, family)
+        for process in ending:
+            process.wait()
 
     def flwr(self, *arguments, timeout=300, check=True):
         """Run Flower's command line; return what it printed."""
@@ -178,7 +182,7 @@ class Deployment:
     def add_site(self, name, *, register=True, key=None, **configuration):
         """Make a site's key, register it under the site's name, and start its SuperNode."""
         folder = self.home / name
-        (folder / "flwr").mkdir(parents=True)
+        (folder / "flwr").mkdir(parents=True, exist_ok=True)
         key = key or make_key(folder / "key")
         if register:
             self.flwr("supernode", "register", f"{key}.pub", "deployment", "--name", name)
@@ -193,11 +197,56 @@ class Deployment:
             *("--node-config", " ".join(f"{field}={_toml(value)}" for field, value in values.items())),
         )
 
-    def run(self, app=HERE, timeout=300, **configuration):
-        """Run an app on the federation and return the server's log."""
+    def run(self, app=HERE, timeout=600, show=None, **configuration):
+        """Run an app on the federation and return the server's log; raise unless the app ran to its end."""
         settings = " ".join(f"{field}={_toml(value)}" for field, value in configuration.items())
         options = ["--run-config", settings] if settings else []
-        return self.flwr("run", str(app), "deployment", "--stream", *options, timeout=timeout)
+        log = self.server / "run.log"
+        log.unlink(missing_ok=True)
+        run = self.start("run", self.server, "flwr", "run", str(app), "deployment", "--stream", *options)
+        with log.open() as printed:
+            end = time.monotonic() + timeout
+            while True:
+                done = run.poll() is not None
+                for line in printed:
+                    if show is not None:
+                        show(line)
+                if done or time.monotonic() > end:
+                    break
+                time.sleep(0.2)
+        self.end("run")
+        text = log.read_text()
+        status = self.status(text)
+        if status != "finished:completed":  # flwr run itself ends with 0, whatever became of the app
+            raise RuntimeError(
+                f"the run did not end well: {status}; see {log} and {self.server}/superlink.log"
+            )
+        return text
+
+    def status(self, printed):
+        """What became of the run that `flwr run` printed this about."""
+        started = re.search(r"started run (\d+)", printed)
+        if started is None:
+            return f"it did not start:\n{printed[-2000:]}"
+        listed = self.flwr("list", "deployment", "--run-id", started[1], "--format", "json")
+        return json.loads(listed)["runs"][0]["status"]
+
+
+def with_descendants(numbers):
+    """The numbers of these processes and of all that they started, and those started."""
+    listed = subprocess.run(["ps", "-Ao", "pid=,ppid="], capture_output=True, text=True, check=True).stdout
+    parents = [tuple(map(int, line.split())) for line in listed.splitlines()]
+    family = list(numbers)
+    for number in family:
+        family += [child for child, parent in parents if parent == number]
+    return family
+
+
+def send(how, numbers):
+    """Send a signal to each of these processes that is still there."""
+    for number in numbers:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(number, how)
 
 
 def environment(folder):
@@ -280,6 +329,7 @@ def make_key(path):
 
 
 def _stop(number, _):
+    print("ending every process that was started", flush=True)
     sys.exit(128 + number)
 
 
@@ -296,14 +346,31 @@ def _toml(value):
     return json.dumps(str(value)) if isinstance(value, str | Path) else str(value)
 
 
+def site_data(app, folder, number, n_sites):
+    """A site's own file, as a real site has one: its share of the digits."""
+    import numpy as np
+
+    if str(app) not in sys.path:
+        sys.path.insert(0, str(app))
+    from digits import task
+
+    X, y = task.share(number, n_sites)
+    folder.mkdir(parents=True, exist_ok=True)
+    np.savez(folder / "digits.npz", X=X, y=y)
+    return folder / "digits.npz"
+
+
 def main():
     """Four sites: train, calibrate, look, and end everything."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--sites", type=int, default=4)
     parser.add_argument(
+        "--app", type=Path, default=HERE, help="the app to run (default: the one beside this)"
+    )
+    parser.add_argument(
         "--home", type=Path, help="a new folder for certificates and logs, kept (default: a temporary one)"
     )
-    parser.add_argument("--output", type=Path, help="write the calibration to this file")
+    parser.add_argument("--output", type=Path, help="a folder for the results, new or of a run to go on with")
     parser.add_argument(
         "--without-proxy", action="store_true", help="let the sites reach the SuperLink itself"
     )
@@ -318,10 +385,15 @@ def main():
         deployment.start_server(proxy=proxy)
         for number in range(chosen.sites):
             print(f"starting site-{number}", flush=True)
-            deployment.add_site(f"site-{number}", **{"partition-id": number, "num-partitions": chosen.sites})
+            data = site_data(HERE, deployment.home / f"site-{number}", number, chosen.sites)
+            deployment.add_site(f"site-{number}", data=data)
         print("running the app", flush=True)
         output = "" if chosen.output is None else str(chosen.output.resolve())
-        print(deployment.run(sites=chosen.sites, output=output))
+        try:
+            show = functools.partial(print, end="", flush=True)
+            deployment.run(chosen.app, show=show, sites=chosen.sites, output=output)
+        except RuntimeError as error:
+            sys.exit(str(error))
 
 
 if __name__ == "__main__":

@@ -5,23 +5,52 @@ the server. ``CoverageLaw`` is the mathematics behind it.
 """
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from fedconformal import documents, laws, planning, privacy, protocol, scores
+from fedconformal._notebooks import show_with
 from fedconformal._version import __version__
-from fedconformal.documents import Calibration, DocumentError, Plan, Report, SigningKey, UnknownGroupWarning
-from fedconformal.laws import CoverageLaw, coverage_table
-from fedconformal.privacy import Bins, Ledger, Privacy
-from fedconformal.protocol import (
-    InfeasibleWarning,
-    PolicyError,
-    RefusedReportsError,
-    SitePolicy,
-    calibrate,
-    calibrate_histogram,
-    plan,
-    report,
-)
+
+if TYPE_CHECKING:
+    from fedconformal import (
+        audit,
+        baselines,
+        documents,
+        flower,
+        heterogeneity,
+        laws,
+        metrics,
+        nvflare,
+        planning,
+        plots,
+        privacy,
+        protocol,
+        rounds,
+        scores,
+        web,
+    )
+    from fedconformal._versions import show_versions
+    from fedconformal.documents import (
+        Calibration,
+        DocumentError,
+        Plan,
+        Report,
+        SigningKey,
+        UnknownGroupWarning,
+    )
+    from fedconformal.estimators import FederatedConformalClassifier, FederatedConformalRegressor
+    from fedconformal.laws import CoverageLaw, coverage_table
+    from fedconformal.privacy import Bins, Ledger, Privacy
+    from fedconformal.protocol import (
+        InfeasibleWarning,
+        PolicyError,
+        RefusedReportsError,
+        SitePolicy,
+        calibrate,
+        calibrate_histogram,
+        conformalize,
+        plan,
+        report,
+    )
 
 __all__ = [
     "Bins",
@@ -45,12 +74,14 @@ __all__ = [
     "baselines",
     "calibrate",
     "calibrate_histogram",
+    "conformalize",
     "coverage_table",
     "documents",
     "flower",
     "heterogeneity",
     "laws",
     "metrics",
+    "nvflare",
     "plan",
     "planning",
     "plots",
@@ -59,23 +90,50 @@ __all__ = [
     "report",
     "rounds",
     "scores",
+    "show_versions",
     "web",
 ]
 
-_LAZY = {
-    "FederatedConformalClassifier": "fedconformal.estimators",
-    "FederatedConformalRegressor": "fedconformal.estimators",
+
+def _view(document: Any) -> str | None:
+    """How notebooks show documents: pages are above them, and loaded only when one is looked at."""
+    found: str | None = import_module(f"{__name__}.web").notebook_view(document)
+    return found
+
+
+show_with(_view)
+
+# Everything is loaded when it is first asked for: a command that only prints its help loads no mathematics.
+_NAMES_OF = {
+    "documents": ("Calibration", "DocumentError", "Plan", "Report", "SigningKey", "UnknownGroupWarning"),
+    "estimators": ("FederatedConformalClassifier", "FederatedConformalRegressor"),
+    "laws": ("CoverageLaw", "coverage_table"),
+    "privacy": ("Bins", "Ledger", "Privacy"),
+    "protocol": (
+        "InfeasibleWarning",
+        "PolicyError",
+        "RefusedReportsError",
+        "SitePolicy",
+        "calibrate",
+        "calibrate_histogram",
+        "conformalize",
+        "plan",
+        "report",
+    ),
+    "_versions": ("show_versions",),
 }
-_LAZY_MODULES = ("audit", "baselines", "flower", "heterogeneity", "metrics", "plots", "rounds", "web")
+_MODULE_OF = {name: module for module, names in _NAMES_OF.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
-    """Load what needs an extra, or is not always needed, only when it is asked for."""
-    if name in _LAZY:
-        return getattr(import_module(_LAZY[name]), name)
-    if name in _LAZY_MODULES:
-        return import_module(f"{__name__}.{name}")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    """Load a name, or a module, when it is first asked for."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name in _MODULE_OF:
+        found = getattr(import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
+        globals()[name] = found
+        return found
+    return import_module(f"{__name__}.{name}")
 
 
 def __dir__() -> list[str]:

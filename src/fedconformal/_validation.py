@@ -84,11 +84,63 @@ def _at_least(low: int, high: int | None) -> str:
     return f">= {low}" if high is None else f"between {low} and {high}"
 
 
-def number_array(name: str, values: Any) -> NDArray[Any]:
-    """An array of booleans, whole numbers or floats, as numpy reads it."""
+def plain_array(values: Any, *, dtype: Any = None) -> NDArray[Any]:
+    """The numpy array of whatever holds values: lists, columns of pandas and polars, tensors of any device.
+
+    Tensors may require a gradient; half-precision floats that numpy does not have become wider ones. Missing
+    numbers are NaN.
+
+    Parameters
+    ----------
+    values : object
+        What a user calls an array.
+    dtype : dtype, optional
+        As for `numpy.asarray`.
+
+    Returns
+    -------
+    array
+        The same memory where that is possible.
+    """
+    if isinstance(values, np.ndarray):
+        return np.asarray(values, dtype=dtype)
+    if isinstance(values, (list, tuple)) and values and _is_tensor(values[0]):
+        values = [plain_array(value) for value in values]
+    array = np.asarray(_from_tensor(values) if _is_tensor(values) else values, dtype=dtype)
+    if array.dtype.kind == "O" and dtype is None:
+        return _from_nullable(values, array)
+    return array.astype(np.float32) if array.dtype.name in _NOT_NUMPYS else array
+
+
+_NOT_NUMPYS = ("bfloat16", "float8_e4m3fn", "float8_e5m2")
+
+
+def _is_tensor(values: Any) -> bool:
+    """Whether it is a tensor of PyTorch, which need not be installed."""
+    return all(hasattr(values, name) for name in ("detach", "cpu", "numpy"))
+
+
+def _from_tensor(tensor: Any) -> NDArray[Any]:
+    there = tensor.detach().cpu()
     try:
-        array = np.asarray(values)
-    except (TypeError, ValueError) as error:
+        return np.asarray(there.numpy())
+    except TypeError:  # numpy has no such floats
+        return np.asarray(there.float().numpy())
+
+
+def _from_nullable(values: Any, array: NDArray[Any]) -> NDArray[Any]:
+    """A column of numbers some of which are missing, which numpy can only read as objects."""
+    columns = getattr(values, "dtypes", [None]) if array.ndim == 2 else [getattr(values, "dtype", None)]
+    if any(getattr(column, "kind", "O") not in "biuf" for column in columns):
+        return array
+    return np.asarray(values.to_numpy(dtype=np.float64, na_value=np.nan))
+
+
+def number_array(name: str, values: Any) -> NDArray[Any]:
+    """An array of booleans, whole numbers or floats, as `plain_array` reads it."""
+    try:
+        array = plain_array(values)
+    except (TypeError, ValueError, RuntimeError) as error:
         raise ValueError(f"{name} must be an array of numbers: {error}") from None
     if array.dtype.kind not in "biuf":
         raise ValueError(f"{name} must be an array of numbers, got dtype {array.dtype}")
@@ -103,12 +155,21 @@ def float_array(name: str, values: Any, *, ndim: int) -> Floats:
     return array.astype(np.float64, copy=False)
 
 
-class BadRowsError(ValueError):
-    """Some rows of an array are not allowed; ``bad`` says which, one entry per row."""
+def is_missing(label: Any) -> bool:
+    """Whether a label is None or any library's not-a-number, not-a-time or not-available."""
+    return not isinstance(label, str) and str(label) in {"None", "nan", "NaT", "<NA>"}
 
-    def __init__(self, message: str, bad: Bools) -> None:
+
+class BadRowsError(ValueError):
+    """Some rows of an array are not allowed.
+
+    ``bad`` says which, one entry per row; ``problem`` is the message without the rows, which are counted from
+    0 there, and ``value`` what the first of them holds: for messages that count the lines of a file.
+    """
+
+    def __init__(self, message: str, bad: Bools, *, problem: str, value: Any) -> None:
         super().__init__(message)
-        self.bad = bad
+        self.bad, self.problem, self.value = bad, problem, value
 
 
 def all_rows(name: str, values: NDArray[Any], good: Bools, rule: str) -> None:
@@ -121,4 +182,6 @@ def all_rows(name: str, values: NDArray[Any], good: Bools, rule: str) -> None:
         f"{name} {rule}; not so in {np.count_nonzero(bad)} of {len(bad)} rows, "
         f"the first is row {first}: {values[first].tolist()}",
         bad,
+        problem=f"{name} {rule}",
+        value=values[first].tolist(),
     )

@@ -1,18 +1,20 @@
 """What one would do instead: pool the scores, stay alone, or average the sites' quantiles (paper, 3.3)."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from fedconformal import _validation
+from fedconformal._typing import Floats
 from fedconformal.laws import CoverageLaw
 
 __all__ = ["average", "centralized", "coverage_law", "single_site", "upper_bound"]
 
 
-def centralized(scores: ArrayLike, confidence_level: float) -> float:
+def centralized(scores: ArrayLike | Iterable[ArrayLike], confidence_level: float) -> float:
     """Return the split conformal threshold of pooled scores: the ceil((N + 1) level)-th smallest.
 
     Marginal coverage is at least the level, and at most ``upper_bound(N, level)`` without ties. It needs all
@@ -20,8 +22,8 @@ def centralized(scores: ArrayLike, confidence_level: float) -> float:
 
     Parameters
     ----------
-    scores : array of N numbers
-        The scores of all sites, in any shape.
+    scores : iterable of arrays of numbers, mapping from site to array, or array of N numbers
+        The scores of each site, as for `average`, or those of all sites in one array of any shape.
     confidence_level : float
         Coverage wanted, strictly between 0 and 1.
 
@@ -39,8 +41,10 @@ def centralized(scores: ArrayLike, confidence_level: float) -> float:
     --------
     >>> centralized(range(1, 100), 0.9)
     90.0
+    >>> centralized([range(1, 50), range(50, 100)], 0.9)
+    90.0
     """
-    values = np.asarray(scores, dtype=float).ravel()
+    values = _pooled(scores)
     if values.size == 0 or np.isnan(values).any():
         raise ValueError("scores must hold at least one number and no NaN")
     rank = _rank(values.size, confidence_level)
@@ -61,8 +65,26 @@ def single_site(scores: ArrayLike, confidence_level: float) -> float:
     -------
     float
         inf where there are too few scores for the level.
+
+    Examples
+    --------
+    >>> single_site(range(1, 20), 0.9)
+    18.0
     """
     return centralized(scores, confidence_level)
+
+
+def _sites(scores: Any) -> Iterable[Any]:
+    """The scores of each site, also of sites by name."""
+    return scores.values() if isinstance(scores, Mapping) else scores
+
+
+def _pooled(scores: Any) -> Floats:
+    """All scores in one flat array, whether they come by site or not."""
+    given = scores if hasattr(scores, "dtype") else list(_sites(scores))
+    if isinstance(given, list) and given and np.ndim(_validation.plain_array(given[0])):
+        return np.concatenate([_validation.plain_array(site, dtype=float).ravel() for site in given])
+    return _validation.plain_array(given, dtype=float).ravel()
 
 
 def average(scores: Iterable[ArrayLike], confidence_level: float) -> float:
@@ -72,7 +94,7 @@ def average(scores: Iterable[ArrayLike], confidence_level: float) -> float:
 
     Parameters
     ----------
-    scores : iterable of arrays of numbers
+    scores : iterable of arrays of numbers, or mapping from site to array
         The scores of each site.
     confidence_level : float
         Coverage wanted, strictly between 0 and 1.
@@ -92,7 +114,7 @@ def average(scores: Iterable[ArrayLike], confidence_level: float) -> float:
     >>> average([range(1, 10), range(11, 20)], 0.9)
     14.0
     """
-    thresholds = [single_site(site, confidence_level) for site in scores]
+    thresholds = [single_site(site, confidence_level) for site in _sites(scores)]
     if not thresholds:
         raise ValueError("scores must hold the scores of at least one site")
     return float(np.mean(thresholds))
@@ -111,6 +133,11 @@ def upper_bound(n_points: int, confidence_level: float) -> float:
     Returns
     -------
     float
+
+    Examples
+    --------
+    >>> upper_bound(99, 0.9)
+    0.91
     """
     n = _validation.integer("n_points", n_points, low=1)
     return float(_validation.fraction("confidence_level", confidence_level)) + 1 / (n + 1)
@@ -131,6 +158,11 @@ def coverage_law(n_points: int, confidence_level: float) -> CoverageLaw:
     Returns
     -------
     CoverageLaw
+
+    Examples
+    --------
+    >>> round(coverage_law(99, 0.9).std(), 4)
+    0.0299
     """
     n = _validation.integer("n_points", n_points, low=1)
     rank = _rank(n, confidence_level)

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import betainccinv, betaincinv
 
 from fedconformal._typing import Bools, Floats
-from fedconformal._validation import all_rows, number_array
+from fedconformal._validation import all_rows, number_array, plain_array
 
 __all__ = [
     "SiteCoverage",
@@ -46,6 +46,13 @@ class SiteCoverage:
         covered / n.
     low, high : float
         Exact binomial (Clopper-Pearson) confidence interval for the site's coverage probability.
+
+    Examples
+    --------
+    >>> from fedconformal.metrics import coverage_by_site
+    >>> [found] = coverage_by_site([True, True, False], ["A", "A", "A"])
+    >>> found.site, found.n, found.covered
+    ('A', 3, 2)
     """
 
     site: Any
@@ -69,6 +76,12 @@ def covered_by_intervals(y_true: ArrayLike, y_intervals: ArrayLike) -> Bools:
     Returns
     -------
     bool array of shape (n,) for intervals of shape (n, 2), else (n, n_levels)
+
+    Examples
+    --------
+    >>> from fedconformal.metrics import covered_by_intervals
+    >>> covered_by_intervals([1.0, 5.0, 9.0], [[0.0, 2.0], [1.0, 3.0], [0.0, float("inf")]])
+    array([ True, False,  True])
     """
     intervals = _as_intervals(y_intervals)
     outcomes = _as_outcomes(y_true, n=len(intervals), n_levels=intervals.shape[2])
@@ -89,6 +102,12 @@ def covered_by_sets(y_true: ArrayLike, y_pred_set: ArrayLike) -> Bools:
     Returns
     -------
     bool array of shape (n,) for sets of shape (n, n_classes), else (n, n_levels)
+
+    Examples
+    --------
+    >>> from fedconformal.metrics import covered_by_sets
+    >>> covered_by_sets([0, 1], [[True, False], [True, False]])
+    array([ True, False])
     """
     sets = _as_sets(y_pred_set)
     n, n_classes, n_levels = sets.shape
@@ -112,6 +131,12 @@ def regression_coverage_score(y_true: ArrayLike, y_intervals: ArrayLike) -> Floa
     Returns
     -------
     array of shape (n_levels,)
+
+    Examples
+    --------
+    >>> from fedconformal.metrics import regression_coverage_score
+    >>> regression_coverage_score([1.0, 5.0], [[0.0, 2.0], [1.0, 3.0]])
+    array([0.5])
     """
     return _mean(_by_level(covered_by_intervals(y_true, y_intervals)))
 
@@ -128,6 +153,12 @@ def regression_mean_width_score(y_intervals: ArrayLike) -> Floats:
     -------
     array of shape (n_levels,)
         inf if any interval is infinite; an empty interval counts with width 0.
+
+    Examples
+    --------
+    >>> from fedconformal.metrics import regression_mean_width_score
+    >>> regression_mean_width_score([[0.0, 2.0], [1.0, 2.0]])
+    array([1.5])
     """
     return _mean(_widths(y_intervals))
 
@@ -144,6 +175,12 @@ def regression_median_width_score(y_intervals: ArrayLike) -> Floats:
     -------
     array of shape (n_levels,)
         With an even number of intervals the mean of the two in the middle.
+
+    Examples
+    --------
+    >>> from fedconformal.metrics import regression_median_width_score
+    >>> regression_median_width_score([[0.0, 2.0], [1.0, 2.0], [0.0, float("inf")]])
+    array([2.])
     """
     return np.asarray(np.median(_widths(y_intervals), axis=0), dtype=np.float64)
 
@@ -161,6 +198,12 @@ def classification_coverage_score(y_true: ArrayLike, y_pred_set: ArrayLike) -> F
     Returns
     -------
     array of shape (n_levels,)
+
+    Examples
+    --------
+    >>> from fedconformal.metrics import classification_coverage_score
+    >>> classification_coverage_score([0, 1], [[True, False], [True, False]])
+    array([0.5])
     """
     return _mean(_by_level(covered_by_sets(y_true, y_pred_set)))
 
@@ -176,6 +219,12 @@ def classification_mean_width_score(y_pred_set: ArrayLike) -> Floats:
     Returns
     -------
     array of shape (n_levels,)
+
+    Examples
+    --------
+    >>> from fedconformal.metrics import classification_mean_width_score
+    >>> classification_mean_width_score([[True, False], [True, True]])
+    array([1.5])
     """
     return _mean(np.count_nonzero(_as_sets(y_pred_set), axis=1))
 
@@ -234,6 +283,13 @@ def clopper_pearson(successes: ArrayLike, n: ArrayLike, *, confidence: float = 0
     ------
     ValueError
         If the counts are impossible or the confidence is not strictly between 0 and 1.
+
+    Examples
+    --------
+    >>> from fedconformal.metrics import clopper_pearson
+    >>> low, high = clopper_pearson(9, 10)
+    >>> round(float(low), 3), round(float(high), 3)
+    (0.555, 0.997)
     """
     if not 0 < confidence < 1:
         raise ValueError(f"confidence must lie strictly between 0 and 1, got {confidence!r}")
@@ -287,7 +343,7 @@ def _as_outcomes(y_true: ArrayLike, *, n: int, n_levels: int) -> Floats:
 
 
 def _as_sites(sites: ArrayLike, *, n: int) -> tuple[NDArray[Any], NDArray[np.intp]]:
-    labels = np.asarray(sites)
+    labels = plain_array(sites)
     if labels.shape != (n,):
         raise ValueError(f"sites must have shape ({n},) to match covered, got {labels.shape}")
     if labels.dtype.kind == "f":

@@ -28,7 +28,7 @@ class Nodes(Grid):
     def set_run(self, run):
         raise NotImplementedError
 
-    create_message = push_messages = pull_messages = set_run
+    create_message = set_run
 
     def get_node_ids(self):
         return list(self.nodes)
@@ -36,14 +36,20 @@ class Nodes(Grid):
     def get_nodes(self):
         return [NodeInfo(node_id=node) for node in self.nodes]
 
-    def send_and_receive(self, messages, *, timeout=None):
-        replies = []
+    def push_messages(self, messages):
+        self.replies = {}
         for number, message in enumerate(messages):
             message.metadata.__dict__["_message_id"] = f"message {number}"
             node = message.metadata.dst_node_id
             context = Context(1, node, self.nodes[node], RecordDict(), self.run_config)
-            replies.append(self.app(message, context))
-        return replies
+            self.replies[f"message {number}"] = self.app(message, context)
+        return list(self.replies)
+
+    def pull_messages(self, message_ids):
+        return [self.replies[message_id] for message_id in message_ids]
+
+    def send_and_receive(self, messages, *, timeout=None):
+        return self.pull_messages(self.push_messages(messages))
 
 
 @pytest.fixture

@@ -29,6 +29,7 @@ TINY = {
     "import": {"repetitions": 1},
     "selection": {"in_memory": 1000, "in_file": 2000, "part": 1000, "repetitions": 1},
     "sets": {"rows": 1000, "classes": 3, "calibration": 100, "repetitions": (1, 1)},
+    "arrays": {"sites": 3, "scores": 100, "repetitions": 1},
     "start": {"repetitions": 1},
     "slopes": {"settings": [(5, 200, 10, "even", 0.912), (5, 200, 1, "half-normal", 1.0)], "runs": 20},
     "private": {
@@ -49,7 +50,7 @@ TINY = {
         "at_once": 3,
     },
 }
-"""Sizes for a look at each section; the one of Flower has a test of its own."""
+"""Sizes for a look at each section; those of the engines have tests of their own."""
 
 ROWS = {
     "accuracy": 11,
@@ -61,15 +62,17 @@ ROWS = {
     "import": 3,
     "selection": 4,
     "sets": 3,
-    "start": 1,
+    "arrays": 2,
+    "start": 2,
 }
 ROWS |= {"slopes": 2, "private": 5, "planner": 7}
 
 
 def test_every_section_has_a_test():
-    assert TINY.keys() | {"flower"} == bench.SECTIONS.keys()
+    assert TINY.keys() | {"flower", "nvflare"} == bench.SECTIONS.keys()
 
 
+@pytest.mark.untraced
 @pytest.mark.slow
 @pytest.mark.parametrize("name", TINY)
 def test_a_section_runs(name):

@@ -16,6 +16,7 @@ def directory(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
 
+@pytest.mark.slow
 def test_kinds_are_compared_and_the_best_one_can_be_used(run):
     printed = run("bins", *FEDERATION, *RANGE, "--shape", "half-normal", "-o", "edges.csv")
     assert "uniform" in printed.out
@@ -30,6 +31,7 @@ def test_kinds_are_compared_and_the_best_one_can_be_used(run):
     assert costs[0] < costs[1]
 
 
+@pytest.mark.slow
 def test_public_scores_and_several_shapes(run):
     np.savetxt("public.csv", np.random.default_rng(0).gamma(2.0, size=400), header="score", comments="")
     found = json.loads(run("bins", *FEDERATION, *RANGE, "--scores", "public.csv", "--json").out)

@@ -94,7 +94,9 @@ def test_mistakes_are_one_line(here, run, options, words):
 
 def test_files_that_are_no_answers_are_named(here, run):
     order = ["checks", "calibration.json"]
-    assert "calibration.json: not a check" in run(*order, "calibration.json", code=2).err
+    assert (
+        "calibration.json: this is a calibration, not a check" in run(*order, "calibration.json", code=2).err
+    )
     assert "nowhere.json" in run(*order, "nowhere.json", code=2).err
 
 
@@ -130,4 +132,95 @@ def test_every_group_by_its_own_threshold(group_reported, run):
     assert "Group 'old': " in table
     assert "Group 'young': " in table
     order = ("check", "c.json", "new_scores.csv", "--group", "age", "--site", "A", "-o", "new_A.json")
-    assert "an answer is for one group: say which with --label" in run(*order, code=2).err
+    run(*order)
+    answer = Check.read("new_A.json")
+    assert (answer.by, answer.label) == (("age",), None)
+    assert [group.covered for group in answer.groups] == [
+        (found[label]["levels"][0]["covered"],) for label in ("old", "young")
+    ]
+    rows = json.loads(run("checks", "c.json", "new_A.json", "--json").out)["sites"]
+    assert [row.get("group") for row in rows] == [None, "age=old", "age=young"]
+
+
+@pytest.fixture
+def hospitals(tmp_path, monkeypatch):
+    """Four sites whose healthy cases are harder to tell at one of them."""
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(11)
+    for site, sick in {"A": 80, "B": 70, "C": 75, "D": 138}.items():
+        for kind in ("old", "new"):
+            truth = np.repeat(["sick", "well"], [sick, 150 - sick])
+            lean = np.where(truth == "well", -0.5 if site == "D" else 2.0, 3.0 if site == "D" else 2.0)
+            odds = np.where(truth == "sick", 1, -1) * (lean + rng.standard_normal(150))
+            chance = 1 / (1 + np.exp(-odds))
+            frame = {"well": 1 - chance, "sick": chance, "truth": truth, "sex": ["m", "w"] * 75}
+            pl.DataFrame(frame).write_csv(f"{kind}-{site}.csv")
+    return "A", "B", "C", "D"
+
+
+def test_the_table_that_finds_the_healthy_of_one_site(hospitals, run):
+    cases = ("--target", "truth", "--prediction", "well", "--prediction", "sick")
+    sizes = ",".join(f"{site}=150" for site in hospitals)
+    run("plan", "--points", sizes, "--score", "lac", "--classes", "sick,well", "-o", "plan.json")
+    for site in hospitals:
+        run("report", "plan.json", f"old-{site}.csv", *cases, "--site", site, "-o", f"{site}.json")
+    reports = [f"{site}.json" for site in hospitals]
+    run("calibrate", "plan.json", *reports, "-o", "c.json")
+    local = run("check", "c.json", "new-D.csv", *cases, "--site", "D", "--by", "truth").out
+    assert "falls short at: D, truth=well (level 90 %)" in local
+    assert "--by-class if the kinds are the true classes" in local
+    for site in hospitals:
+        shown = run(
+            *("check", "c.json", f"new-{site}.csv", *cases, "--site", site),
+            *("--by", "truth", "--by", "sex", "-o", f"check-{site}.json"),
+        ).err
+        assert "tells 4 numbers about your 150 new cases, and how many" in shown
+    out = run("checks", "c.json", *(f"check-{site}.json" for site in hospitals)).out
+    assert "D, truth=well, sex=m (level 90 %); D, truth=well, sex=w (level 90 %) (the prob" in out
+    assert "95 % at once" in out
+    # The same round by class and site serves them.
+    groups = [
+        f"--group={c}:" + ",".join(f"{s}={n}" for s, n in sizes.items()) for c, sizes in CLASSES.items()
+    ]
+    run("plan", *groups, "--by-class", "--by-site", "--score", "lac", "-o", "own.json")
+    for site in hospitals:
+        run("report", "own.json", f"old-{site}.csv", *cases, "--site", site, "-o", f"own-{site}.json")
+    run("calibrate", "own.json", *(f"own-{site}.json" for site in hospitals), "-o", "own-c.json")
+    for site in hospitals:
+        order = ("check", "own-c.json", f"new-{site}.csv", *cases, "--site", site)
+        run(*order, "-o", f"own-check-{site}.json")
+    out = run("checks", "own-c.json", *(f"own-check-{site}.json" for site in hospitals)).out
+    assert "No site or group can be said to fall short" in out
+    run("predict", "own-c.json", "new-D.csv", "--site", "D", "-o", "sets.csv")
+    assert "verified" in run("verify", "own-c.json").out
+
+
+CLASSES = {"sick": {"A": 80, "B": 70, "C": 75, "D": 138}, "well": {"A": 70, "B": 80, "C": 75, "D": 12}}
+
+
+def test_a_difference_between_sites_says_what_holds(here, run):
+    for site, file in (("A", "new.csv"), ("B", "odd.csv")):
+        run("check", "calibration.json", file, "--site", site, "-o", f"{site}.json")
+    out = run("checks", "calibration.json", "A.json", "B.json").out
+    assert "The promise of this plan, population, holds if sites are alike, and they are not" in out
+    assert "cannot be said without reports" in out
+
+
+def test_columns_by_hand(here, run):
+    (here / "cases.csv").write_text("score,sex\n" + "0.1,m\n9.0,w\n" * 20)
+    rows = json.loads(run("check", "calibration.json", "cases.csv", "--by", "sex", "--json").out)["sites"]
+    assert [(row.get("group"), row["covered"]) for row in rows] == [(None, 20), ("sex=m", 20), ("sex=w", 0)]
+    assert "no column 'age'" in run("check", "calibration.json", "cases.csv", "--by", "age", code=2).err
+    (here / "policy.toml").write_text("min_group = 21\n")
+    order = (
+        "check",
+        "calibration.json",
+        "cases.csv",
+        "--by",
+        "sex",
+        "--site",
+        "A",
+        "--policy",
+        "policy.toml",
+    )
+    assert "no group has 21 cases" in run(*order, "-o", "x.json", code=2).err

@@ -154,7 +154,7 @@ class TestMistakes:
         (desk / "north.csv").write_text(text)
         said = run("report", "plan.json", "north.csv", "--site", "north", *CASES, code=2).err
         assert (
-            "column 'truth' must hold classes of the plan, 'sick', 'well', got 'ill' in 60 of 200 rows"
+            "column 'truth': must hold classes of the plan, 'sick', 'well', got 'ill' in 60 of 200 rows"
             in said
         )
 
@@ -174,7 +174,7 @@ class TestMistakes:
             (("plan", "--by-site", "--points", "30,40"), "group_by site needs the names of the sites"),
             (("plan", *SIZES, "--by-class", "--classes", "sick"), "classes must be the labels of groups"),
             (("plan", *SIZES, "--by-class", "--score", "absolute"), "score must be one of classes"),
-            (("plan", "--points", "30,40", "--merge-rare", "5"), "merge_rare goes with groups"),
+            (("plan", "--points", "30,40", "--merge-rare", "5"), "--merge-rare goes with groups"),
             (("predict", "c.json", "north_new.csv", "--group", "p_sick"), "nobody knows of new cases"),
             (("predict", "c.json", "north_new.csv", "--site", "north"), "site must be left out"),
             (

@@ -233,12 +233,12 @@ class TestWithOrWithoutGroups:
         (("report", "plan.json", "A.csv", "--group", "score", "--site", "A"), "must hold numbers"),
         (
             ("report", "plan.json", "holes.csv", "--group", "age", "--site", "A"),
-            "empty in 1 rows, first in row 2",
+            "empty in 1 of 2 rows, first in line 3",
         ),
         (("report", "sizes.csv", "A.csv", "--group", "age", "--site", "A"), "not a plan"),
         (
             ("report", "plan.json", "scores.npy", "--group", "column_1", "--site", "A"),
-            "text or whole numbers",
+            "neither text nor a whole number in 3 of 3 rows, first in row 1",
         ),
         (("verify", "plan.json"), "not a calibration"),
     ],
@@ -246,5 +246,5 @@ class TestWithOrWithoutGroups:
 def test_mistakes_get_one_line(group_desk, group_reported, run, arguments, words):
     group_reported()
     (group_desk / "holes.csv").write_text("score,age\n1,old\n2,\n")
-    np.save("scores.npy", np.ones(3))
+    np.save("scores.npy", np.full(3, 1.5))
     assert words in run(*arguments, code=2).err

@@ -1,10 +1,45 @@
-"""Help texts name every choice that there is."""
+"""Help: every choice that there is, what every argument means, and examples that run."""
 
 import re
+import shlex
+from pathlib import Path
 
+import numpy as np
+import polars as pl
+import pytest
+import typer
+
+from fedconformal.cli._app import app
+from fedconformal.cli._command import score_columns
 from fedconformal.planning import CRITERIA, PROMISES
 from fedconformal.privacy import ANALYSES, MECHANISMS
 from fedconformal.scores import SCORES
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+def commands():
+    """Every command, by the words that are typed."""
+    group = typer.main.get_command(app)
+    for name, command in group.commands.items():
+        if hasattr(command, "commands"):
+            yield from ((f"{name} {inner}", each) for inner, each in command.commands.items())
+        else:
+            yield name, command
+
+
+COMMANDS = dict(commands())
+NOT_RUN = {"planner", "demo", "reproduce"}
+"""Examples that serve, or take minutes; tests of their own run these."""
+
+
+def unbroken(text):
+    """Without the places where lines are broken."""
+    return "".join(text.split())
+
+
+def helped(run, name):
+    return run(*name.split(), "--help").out
 
 
 def test_plan_names_every_choice(process, tmp_path):
@@ -12,3 +47,59 @@ def test_plan_names_every_choice(process, tmp_path):
     words = set(re.findall(r"[a-z][a-z-]*[a-z]", printed))
     for registry in (CRITERIA, PROMISES, MECHANISMS, ANALYSES, SCORES):
         assert set(registry) <= words
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_explains_itself(run, name):
+    printed = unbroken(helped(run, name))
+    assert run(*name.split(), "-h").out.split() == helped(run, name).split()
+    assert unbroken(f"Example: fedconformal {name}") in printed
+    assert "\\[" not in printed
+    for param in COMMANDS[name].params:
+        text = COMMANDS[name].texts.get(param.name) or param.help
+        assert text, f"{name}: {param.name} has no text"
+        assert unbroken(text) in printed, f"{name}: {param.name}"
+        default = param.default
+        if isinstance(default, (int, float, str, Path)) and not isinstance(default, bool):
+            assert unbroken(f"default: {default}") in printed, f"{name}: {param.name}"
+
+
+def test_help_has_short_and_long_names_and_exit_codes(run):
+    printed = run("-h").out
+    assert printed == run("--help").out
+    assert "--install-completion" in printed
+    for command in COMMANDS:
+        assert command.split()[0] in printed
+    assert "3 no finite threshold" in " ".join(printed.split())
+
+
+def test_the_columns_of_every_score_are_in_the_help_and_on_the_page(run):
+    printed = " ".join(helped(run, "report").split())
+    page = (ROOT / "docs" / "data-owner.md").read_text()
+    assert [name for name, _ in score_columns()] == list(SCORES)
+    for name, columns in score_columns():
+        assert f"{name} {columns}" in printed
+        assert f"| `{name}` | {columns} |\n" in page
+
+
+@pytest.fixture
+def files(tmp_path, monkeypatch):
+    """What the examples read."""
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    for name, n in {"cases": 120, "south": 40, "west": 377, "later": 100, "new": 5}.items():
+        truth, guess = rng.normal(size=(2, n))
+        pl.DataFrame({"truth": truth, "guess": guess}).write_csv(f"{name}.csv")
+    pl.DataFrame({"score": rng.exponential(size=50)}).write_csv("scores.csv")
+
+
+def test_every_example_runs(files, run):
+    """In the order of the help, in one folder."""
+    order = [name for name in COMMANDS if name not in NOT_RUN]
+    assert order[:3] == ["plan", "bins", "report"]
+    for name in order:
+        (example,) = re.findall(r"^ +fedconformal (.*)$", COMMANDS[name].epilog, re.MULTILINE)
+        run(*shlex.split(example))
+        if name == "report":
+            for site in ("south", "west"):
+                run(*shlex.split(example.replace("cases.csv", f"{site}.csv").replace("north", site)))

@@ -50,6 +50,7 @@ def test_numbers_for_people():
     assert [number(value) for value in (math.inf, 1 / 3, 12.0)] == ["infinite", "0.333333", "12"]
 
 
+@pytest.mark.slow
 def test_two_directories_that_share_only_files(desk, process):
     """The coordinator's story with real processes: only plan.json goes out, only report.json comes back."""
     (desk / "hospital").mkdir()

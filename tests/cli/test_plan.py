@@ -33,9 +33,9 @@ class TestWhatIsShown:
         ]
 
     def test_pooled_scores_are_compared_with_only_where_they_would_keep_the_promise(self, run):
-        assert "centralised at most" in run("plan", "--sites", 3, "--points", 90).out
+        assert "pooled" in run("plan", "--sites", 3, "--points", 90).out
         alone = run("plan", "--sites", 3, "--points", 90, "--promise", "each-site").out
-        assert "centralised at most" not in alone
+        assert "pooled" not in alone
 
     def test_one_site_is_one_site(self, run):
         out = run("plan", "--sites", 1, "--points", 1).out
@@ -45,14 +45,14 @@ class TestWhatIsShown:
     def test_what_privacy_costs(self, run):
         out = run("plan", "--sites", 3, "--points", 300, "--epsilon", 4, "--bins", "uniform:0:8:50").out
         assert "private: epsilon 4 per site, permute-and-flip, 50 bins" in out
-        assert "expected with privacy" in out
+        assert "expected\n" in out
 
     def test_votes_needed_and_whose_rank_is_whose(self, run):
         sizes = {"north": 120, "south": 40, "west": 377, "east": 88}
         points = ",".join(f"{name}={n}" for name, n in sizes.items())
         plan = fc.plan(n_points=sizes, numbers=3)
         out = run("plan", "--points", points, "--numbers", 3).out
-        assert max(map(len, out.splitlines())) <= 110
+        assert max(len(line) for line in out.splitlines() if line.startswith("  ")) <= 80
         total = 3 * sum(plan.weights)
         assert f"{plan.server_rank} of {total}" in out
         rows = {line.split()[0]: line for line in out.splitlines() if line.strip()}
@@ -61,19 +61,25 @@ class TestWhatIsShown:
             for words in (", ".join(map(str, ranks)), f"{3 * weight} ({weight} each)", share):
                 assert words in rows[name]
 
+    @pytest.mark.slow
+    @pytest.mark.untraced
     def test_twenty_numbers_fit_too(self, run):
         out = run("plan", "--points", "A=4000,B=3000", "--numbers", 20, "--confidence-level", 0.5).out
-        assert max(map(len, out.splitlines())) <= 110
-        assert re.search(r"A +4,000 +\d+, \d+, \.\.\., \d+ \(\d+ numbers\)", out)
+        assert max(len(line) for line in out.splitlines() if line.startswith("  ")) <= 80
+        assert re.search(r"A +4,000 +\d+, \d+, \.\.\., \d+\b", out)
 
-    def test_sites_without_names_and_many_sites_get_ranges(self, run):
+    def test_sites_without_names_are_told_by_their_sizes_and_many_sites_by_ranges(self, run):
         out = run("plan", "--points", "120,40,377,88").out
         plan = fc.plan(n_points=[120, 40, 377, 88])
         assert f"{min(plan.local_ranks)} to {max(plan.local_ranks)}" in out
+        rows = [line.split()[2:5] for line in out.splitlines() if line.startswith("  1 site")]
+        expected = zip([120, 40, 377, 88], plan.local_ranks, plan.weights, strict=True)
+        assert rows == [list(map(str, row)) for row in expected]
+        sizes = {f"s{j}": 100 + 20 * j for j in range(13)}
+        plan = fc.plan(n_points=sizes)
+        out = run("plan", "--points", ",".join(f"{name}={n}" for name, n in sizes.items())).out
         assert f"A site has {min(plan.weights)} to {max(plan.weights)} votes, larger ones more.\n" in out
-        assert "share of votes" not in out
-        many = ",".join(f"s{j}={100 + j}" for j in range(13))
-        assert "share of votes" not in run("plan", "--points", many).out
+        assert "of votes" not in out
 
     def test_sites_that_are_not_asked_and_silence_are_said(self, run):
         out = run("plan", "--points", "A=12000,B=40").out
@@ -108,7 +114,7 @@ class TestSizes:
             ("site,n\nA,-4\n", "whole numbers"),
             ("name,n\nA,4\n", "no column 'site'"),
             ("site,size\nA,4\n", "no column 'n'"),
-            ("site,n\nA,0\n", "n_points"),
+            ("site,n\nA,0\n", "--points"),
         ],
     )
     def test_tables_of_sizes(self, desk, run, table, words):
@@ -131,14 +137,14 @@ class TestGroups:
         sizes = ["--group", "young:A=120,B=40", "--group", "old:A=100,B=300", "--group", "child"]
         out = run("plan", *sizes, "--criterion", "conditional").out
         assert out.startswith("3 groups; criterion conditional, delta 0.1\n")
-        rows = [line.split() for line in out.splitlines() if line.startswith("  ") and line.strip()][1:]
-        assert [row[:6] for row in rows] == [
-            ["child", "any", "open", "0.9"],
-            ["old", "2", "sites", "100", "to", "300"],
-            ["young", "2", "sites", "40", "to", "120"],
+        rows = [line.split() for line in out.splitlines() if line.startswith(("  old", "  young"))]
+        assert re.search(r"^  child +any +open +0.9$", out, re.MULTILINE)
+        assert [row[:5] for row in rows] == [
+            ["old", "2", "100", "to", "300"],
+            ["young", "2", "40", "to", "120"],
         ]
         law = fc.plan(groups={"old": {"A": 100, "B": 300}}, criterion="conditional").law["old"]
-        assert f"{law.mean():.4f}" in rows[1]
+        assert f"{law.mean():.4f}" in rows[0]
 
     def test_a_group_without_a_finite_threshold_says_what_would_do(self, run):
         out = run("plan", "--group", "adult:160,120,30", "--group", "infant:2,1,0", "--min-group", 1).out
@@ -250,7 +256,7 @@ class TestScores:
             (["--score", "absolute", "--penalty", 1], "score 'absolute' has no parameter 'penalty'"),
             (["--score", "raps", "--score-option", "penalty"], "--score-option must be NAME=VALUE"),
             (["--score", "raps", "--penalty", 1, "--score-option", "penalty=1"], "'penalty' occurs twice"),
-            (["--score", "raps", "--score-option", "k_reg=few"], "k_reg must be an integer"),
+            (["--score", "raps", "--score-option", "k_reg=few"], "--k-reg must be an integer"),
         ],
     )
     def test_mistakes_get_one_line(self, run, options, words):
@@ -275,22 +281,22 @@ class TestMistakes:
             (["--bounded"], "--bounded goes with"),
             (["--mechanism", "exponential"], "--mechanism goes with"),
             (["--analysis", "tight"], "--analysis goes with"),
-            (["--epsilon", 1, "--bins", "uniform:0:1:9", "--local-ranks", "paper"], "local_ranks"),
+            (["--epsilon", 1, "--bins", "uniform:0:1:9", "--local-ranks", "paper"], "--local-ranks"),
         ]:
             assert words in run("plan", "--sites", 3, "--points", 300, *options, code=2).err
 
     @pytest.mark.parametrize(
         ("options", "words"),
         [
-            (["--confidence-level", 90], "confidence_level"),
+            (["--confidence-level", 90], "--confidence-level"),
             (["--criterion", "best"], "criterion must be one of '"),
             (["--promise", "everybody"], "promise must be one of '"),
-            (["--local-ranks", "largest"], "local_ranks"),
+            (["--local-ranks", "largest"], "--local-ranks"),
             (["--numbers", 0], "numbers"),
             (["--numbers", 21], "numbers"),
             (["--numbers", 2, "--promise", "each-site"], "numbers must be 1 with promise 'each-site'"),
             (["--numbers", 2, "--epsilon", 1, "--bins", "uniform:0:1:9"], "numbers must be 1 with privacy"),
-            (["--max-missing", -1], "max_missing"),
+            (["--max-missing", -1], "--max-missing"),
             (["--target", "each-site"], "No such option"),
         ],
     )

@@ -59,7 +59,7 @@ class TestPlan:
             ((*MIXED, "--mixture", "north=0,south=0,west=0"), "mixture must hold at least one share above 0"),
             ((*MIXED, "--mixture", "east=1"), "mixture must name sites of the plan, got 'east'"),
             ((*NEW, "--round", "spring"), "round must be left out where sites draw cases"),
-            ((*NEW, "--max-faulty", 1), "max_faulty must be 0 with promise 'new-site', got 1"),
+            ((*NEW, "--max-faulty", 1), "--max-faulty must be 0 with promise 'new-site', got 1"),
         ],
     )
     def test_bad_input_is_one_line(self, run, arguments, words):

@@ -63,7 +63,7 @@ class TestScoreFiles:
             ("missing.csv", None, "missing.csv: no such file"),
             ("empty.csv", b"", "empty.csv: is empty"),
             ("header.csv", b"score\n", "no scores"),
-            ("text.csv", b"score\n1.0\nlots\n", "column 'score' must hold numbers, got 'lots' in row 2"),
+            ("text.csv", b"score\n1.0\nlots\n", "column 'score' must hold numbers, got 'lots' in line 3"),
             ("nan.csv", b"score\n1.0\nnan\n\n2.0\n", "NaN or empty"),
             ("two.csv", b"a,b\n1,2\n", "2 columns (a, b): say which with --column"),
             ("binary.csv", b"\xff\xfe\x00\x01", "binary.csv:"),
@@ -122,7 +122,7 @@ class TestScoreFiles:
         run("report", "open.json", "scores.csv", "--site", "A", "-o", "a.json")
         assert fc.Report.read("a.json").n == 3
         (open_plan / "gap.csv").write_text("0.5\n\n1.5\n")
-        assert "row 2" in run("report", "open.json", "gap.csv", "--site", "A", code=2).err
+        assert "line 2" in run("report", "open.json", "gap.csv", "--site", "A", code=2).err
 
 
 class TestCases:

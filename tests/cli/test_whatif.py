@@ -47,7 +47,10 @@ def test_mistakes_get_one_line(plan, run, wrong):
 
 
 def test_what_is_neither_plan_nor_calibration(plan, run):
-    assert "scores.csv: not a plan" in run("whatif", "scores.csv", "--shift", "A=scale:2", code=2).err
+    assert (
+        "scores.csv: this is a table, not a plan"
+        in run("whatif", "scores.csv", "--shift", "A=scale:2", code=2).err
+    )
 
 
 def test_one_group_of_a_plan_and_of_a_calibration(group_reported, run):

@@ -129,7 +129,7 @@ class TestReader:
             (("version",), 2, "version: must be 1, got 2"),
             (("version",), True, "version: must be 1, got True"),
             (("version",), 1.0, "version: must be 1, got 1.0"),
-            (("format",), "fedconformal/plan", "format: must be 'fedconformal/report'"),
+            (("format",), "fedconformal/plan", "this is a plan, not a report"),
             (("parts", 0, "n"), "30", "n: "),
             (("parts", 0, "n"), 30.0, "n: "),
             (("parts", 0, "n"), 0, "n: "),

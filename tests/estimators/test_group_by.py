@@ -81,7 +81,7 @@ def test_each_site_predicts_with_thresholds_of_its_own(model, data, group_by):
 def test_randomized_scores(model, data):
     X, _, sites = data
     aps = fc.scores.APS(randomized=True)
-    found = conformalized(model, data, group_by=("site", "class"), conformity_score=aps, random_state=0)
+    found = conformalized(model, data, group_by=("site", "class"), conformity_score=aps, rng=0)
     first, second = (found.predict_set(X[900:], sites=sites[900:])[1] for _ in range(2))
     assert (first == second).all()
 

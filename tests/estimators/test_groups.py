@@ -60,7 +60,7 @@ def test_each_row_has_the_interval_of_its_group(numbers):
 def test_each_row_has_the_label_set_of_its_group(classes, score):
     train, (X, y), (X_test, _) = classes
     groups, new = np.arange(len(X)) % 2, np.arange(len(X_test)) % 2
-    classifier = Classifier(LogisticRegression().fit(*train), conformity_score=score, random_state=0)
+    classifier = Classifier(LogisticRegression().fit(*train), conformity_score=score, rng=0)
     classifier.conformalize(X, y, sites=some_sites(len(X)), groups=groups)
     assert classifier.plan_.labels == ("0", "1")
     labels, sets = classifier.predict_set(X_test, groups=new)
@@ -133,7 +133,7 @@ def test_groups_are_given_if_and_only_if_there_are_groups(numbers):
 @pytest.mark.parametrize(
     ("groups", "error", "message"),
     [
-        (["A"], ValueError, r"groups must hold one label for each of the 250 rows of X, got shape \(1,\)"),
+        (["A"], ValueError, r"groups must hold one label for each of the 250 rows, got shape \(1,\)"),
         ([*["A"] * 249, None], TypeError, "text or a whole number, got None"),
         ([*["A"] * 249, "a\nb"], ValueError, "a label must be printable"),
     ],

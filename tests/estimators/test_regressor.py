@@ -46,10 +46,12 @@ def test_one_site_gives_the_symmetric_quantile_intervals_of_mapie(numbers):
     np.testing.assert_allclose(points, expected_points)
 
 
+@pytest.mark.slow
+@pytest.mark.untraced
 def test_coverage_given_the_data_follows_the_law():
     # Outcomes are normal and the model predicts 0, so the coverage of [-t, t] is 2 Phi(t) - 1 exactly.
-    # 1000 federations; a correct program fails with probability 1e-7 (Massart).
-    runs, sites = 1000, np.repeat(["A", "B", "C", "D"], 20)
+    # 500 federations; a correct program fails with probability 1e-7 (Massart).
+    runs, sites = 500, np.repeat(["A", "B", "C", "D"], 20)
     X = np.zeros((len(sites), 1))
     regressor = Regressor(DummyRegressor(strategy="constant", constant=0.0).fit(X, sites == "A"))
     rng = np.random.default_rng(2)

@@ -34,7 +34,7 @@ def test_labels_of_any_kind_name_the_same_sites(numbers, labels):
     ("sites", "message"),
     [
         (None, "sites must give the site of each row"),
-        (["A"], r"one label for each of the 250 rows of X, got shape \(1,\)"),
+        (["A"], r"one label for each of the 250 rows, got shape \(1,\)"),
         ([["A"]] * 250, r"got shape \(250, 1\)"),
         ([*["A"] * 249, ""], "sites must hold labels of 1 to 200 printable characters, .* got ''"),
         ([*["A"] * 249, "a\nb"], "printable"),

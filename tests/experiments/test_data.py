@@ -75,7 +75,7 @@ def test_a_changed_file_is_refused(tmp_path, small_concrete):
     path.write_bytes(small_concrete)
     assert load("concrete", folder=tmp_path).X.shape == (60, 2)
     path.write_bytes(small_concrete + b"1,2,3\n")
-    with pytest.raises(ValueError, match=r"Concrete_Data\.csv: is not the file of the paper's experiments"):
+    with pytest.raises(ValueError, match=r"Concrete_Data\.csv: is not the published file"):
         load("concrete", folder=tmp_path)
 
 
@@ -122,7 +122,7 @@ def test_a_server_without_the_file_is_one_line(server, small_concrete):
 
 def test_the_poisson_process_has_the_papers_law():
     """P(y > 1/2) by quadrature; false alarm 2e-7 (Hoeffding, both sides)."""
-    drawn = poisson(1000, 1000, 198_000, seed=5)
+    drawn = poisson(1000, 1000, 198_000, rng=5)
     assert drawn.X.shape == (200_000, 1)
     assert (drawn.n_train, drawn.n_calibration) == (1000, 1000)
     assert 1 <= drawn.X.min() < drawn.X.max() <= 5
@@ -135,8 +135,8 @@ def test_the_poisson_process_has_the_papers_law():
 
     expected = integrate.quad(above, 1, 5)[0]
     assert abs(np.mean(drawn.y > 0.5) - expected) < hoeffding_limit(200_000)
-    assert np.array_equal(poisson(seed=3).y, poisson(seed=3).y)
-    assert not np.array_equal(poisson(seed=3).y, poisson(seed=4).y)
+    assert np.array_equal(poisson(rng=3).y, poisson(rng=3).y)
+    assert not np.array_equal(poisson(rng=3).y, poisson(rng=4).y)
 
 
 def table(path, text):

@@ -20,7 +20,7 @@ from fedconformal.experiments import (
 from fedconformal.experiments import _figures as figures
 from fedconformal.experiments import _laws as laws
 from fedconformal.experiments._figures._style import COLOURS, boxes, panels
-from fedconformal.experiments._methods import AVERAGE, CENTRALISED, QQ, SINGLE, STABLE
+from fedconformal.experiments._methods import AVERAGE, AVERAGE_NEXT, CENTRALISED, QQ, SINGLE, STABLE, THREE
 
 NAMES = [method.name for method in METHODS]
 
@@ -61,7 +61,10 @@ def drawn(figure):
 
 def test_upper_bounds_lie_as_in_figure_1():
     figure = drawn(figures.upper_bounds(laws.upper_bounds((5, 20), (10, 50, 100), 0.9)))
-    assert [axes.get_title() for axes in figure.axes] == ["m = 5", "m = 20"]
+    assert [axes.get_title() for axes in figure.axes] == [
+        "m = 5, $\\alpha$ = 0.1",
+        "m = 20, $\\alpha$ = 0.1",
+    ]
     for axes, m in zip(figure.axes, (5, 20), strict=True):
         curves = {line.get_label(): line.get_ydata() for line in axes.lines}
         assert targets(axes) == [0.9]
@@ -69,10 +72,10 @@ def test_upper_bounds_lie_as_in_figure_1():
         assert curves["Centralised, upper bound"] == pytest.approx(
             [0.9 + 1 / (m * n + 1) for n in (10, 50, 100)]
         )
-        for name in (QQ, STABLE):
+        for name in (QQ, STABLE, THREE):
             assert (np.asarray(curves[name]) >= 0.9).all()
             assert (curves[name] < curves["Single site, upper bound"]).all()
-    assert figure.axes[0].lines[1].get_ydata()[0] == pytest.approx(0.92562595455)  # m = 5, n = 10
+    assert figure.axes[0].lines[0].get_ydata()[0] == pytest.approx(0.92562595455)  # m = 5, n = 10
 
 
 def test_compensation_falls_to_the_target_and_shows_gaps():
@@ -81,10 +84,13 @@ def test_compensation_falls_to_the_target_and_shows_gaps():
     curves = {line.get_label(): np.asarray(line.get_ydata(), float) for line in axes.lines}
     assert targets(axes) == [0.9]
     for epsilon in (10, 5, 1):
-        paper, tight = (curves[f"{a}, $\\varepsilon$ = {epsilon}"] for a in ("paper", "tight"))
+        paper, tight = (curves[f"{a}, $\\varepsilon$ = {epsilon}"] for a in ("paper", "ours, free slopes"))
         assert 0.9 < tight[1] < paper[1]
     paper = curves["paper, $\\varepsilon$ = 1"]
-    assert np.isnan(paper[0])  # n = 100 has no plan
+    assert np.isnan(paper[0])  # n = 100 has no plan, and a hollow mark says so
+    hollow = [line for line in axes.lines if line.get_markerfacecolor() == "white"]
+    assert [list(line.get_xdata()) for line in hollow] == [[100]]
+    assert axes.get_title() == "m = 10, $\\alpha$ = 0.1, 100 bins"
     assert curves["paper, $\\varepsilon$ = 10"][0] > curves["paper, $\\varepsilon$ = 10"][1]
 
 
@@ -95,7 +101,8 @@ def test_heat_map_is_the_array_with_both_choices():
     assert shown.shape == (100, 10)
     assert (np.diff(shown, axis=0) > 0).all()
     assert (np.diff(shown, axis=1) > 0).all()
-    labels = [text.get_text() for text in axes.get_legend().get_texts()]
+    assert axes.get_legend() is None  # it would cover cells
+    labels = [text.get_text() for text in figure.legends[0].get_texts()]
     assert labels == ["marginal: l = 95, k = 1", "stable: l = 92, k = 4"]
 
 
@@ -117,10 +124,12 @@ def test_intervals_show_points_and_both_ends_of_each_method(name, tmp_path):
     found = STUDIES[name].compute(Settings(Store(tmp_path), quick=True))
     figure = drawn(STUDIES[name].draw(found))
     (axes,) = figure.axes
-    labels = [text.get_text() for text in axes.get_legend().get_texts()]
+    labels = [text.get_text() for text in figure.legends[0].get_texts()]
     assert labels[0] == "test points"
-    assert [label.partition(":")[0] for label in labels[1:]] == [QQ, STABLE, CENTRALISED, AVERAGE]
-    assert len(axes.lines) == 1 + 2 * 4
+    shown = [QQ, STABLE, THREE, CENTRALISED, AVERAGE, AVERAGE_NEXT]
+    assert [label.partition(":")[0] for label in labels[1:]] == shown
+    assert len(axes.lines) == 1 + 2 * len(shown)
+    assert "m = 50, n = " in axes.get_title()
     assert axes.get_ylim() == (-2.5, 7.0)
     lengths = {row["method"]: row["length"] for row in found}
     assert lengths[AVERAGE] > lengths[QQ]
@@ -130,7 +139,8 @@ def test_intervals_show_points_and_both_ends_of_each_method(name, tmp_path):
 
 def test_coverage_boxes_have_means_target_and_our_method(rows):
     figure = drawn(figures.coverage(rows))
-    assert [axes.get_title() for axes in figure.axes] == ["$m \\gg n$", "$m \\ll n$"]
+    titles = [axes.get_title() for axes in figure.axes]
+    assert [title.partition(":")[0] for title in titles] == ["$m \\gg n$", "$m \\ll n$"]
     for axes, scenario in zip(figure.axes, ("m >> n", "m << n"), strict=True):
         means = [
             np.mean([r["coverage"] for r in rows if r["scenario"] == scenario and r["method"] == name])
@@ -139,20 +149,30 @@ def test_coverage_boxes_have_means_target_and_our_method(rows):
         assert white_circles(axes) == pytest.approx(means)
         assert targets(axes) == [0.9]
         assert len(set(faces(axes))) == len(NAMES)
-        assert [text.get_text() for text in axes.get_xticklabels()] == ["ridge"]
+        assert [text.get_text() for text in axes.get_xticklabels()] == ["ridge\n(synthetic)"]
     legend = [text.get_text() for text in figure.legends[0].get_texts()]
-    assert legend == [QQ, STABLE, CENTRALISED, AVERAGE, SINGLE, "mean", "target"]
+    assert legend == [*NAMES, "mean", "target"]
 
 
-def test_a_data_set_has_coverage_and_length_for_both_federations(rows):
+def test_a_data_set_has_coverages_and_an_axis_of_lengths_for_each_model(rows):
     figure = drawn(figures.dataset(rows))
-    assert [axes.get_ylabel() for axes in figure.axes] == ["coverage", "mean length"] * 2
-    assert [axes.get_title() for axes in figure.axes[::2]] == [
-        "synthetic: m = 20, n = 10",
-        "synthetic: m = 10, n = 20",
-    ]
-    assert [targets(axes) for axes in figure.axes] == [[0.9], [], [0.9], []]
-    assert all(len(white_circles(axes)) == len(NAMES) for axes in figure.axes)
+    coverages, ridge, forest, network = (figure.axes[i::4] for i in range(4))
+    assert [axes.get_ylabel() for axes in coverages] == ["coverage"] * 2
+    for axes, words in zip(coverages, ("m = 20, n = 10", "m = 10, n = 20"), strict=True):
+        assert axes.get_title().partition("\n")[0] == f"synthetic: {words}, 4 splits"
+        assert targets(axes) == [0.9]
+        assert [text.get_text() for text in axes.texts] == ["not run"] * 2
+    for axes in (*coverages, *ridge):
+        assert len(white_circles(axes)) == len(NAMES)
+    for axes in (*forest, *network):
+        assert [text.get_text() for text in axes.texts] == ["not run"]
+
+
+def test_one_length_far_out_does_not_squeeze_the_boxes(rows):
+    far = [{**row, "length": 50.0} if row is rows[0] else row for row in rows]
+    axes = drawn(figures.dataset(far)).axes[1]
+    assert axes.get_ylim()[1] < 50
+    assert axes.get_title() == "ridge (1 beyond)"
 
 
 def test_very_low_coverages_are_counted_not_drawn(rows):
@@ -160,7 +180,8 @@ def test_very_low_coverages_are_counted_not_drawn(rows):
     figure = drawn(figures.coverage(low))
     for axes in figure.axes:
         assert axes.get_ylim() == (0.8, 1.005)
-        assert [text.get_text() for text in axes.texts] == ["3 of 20 below 0.8"]
+        assert axes.get_title().endswith("(3 of 28 coverages below 0.8 are not shown)")
+        assert not axes.texts  # no words among the whiskers
 
 
 def test_private_boxes_say_what_is_infeasible(tmp_path):
@@ -179,8 +200,8 @@ def test_private_boxes_say_what_is_infeasible(tmp_path):
     labels = [text.get_text() for text in axes.get_xticklabels()]
     assert labels == [QQ, *[f"$\\varepsilon$ = {e}" for e in (10, 5, 1, 10, 5, 1)]]
     (words,) = axes.texts
-    assert "infeasible" in words.get_text()
-    assert words.xy[0] == labels.index("$\\varepsilon$ = 1")
+    assert words.get_text() == "no plan:\ninfinite"
+    assert words.get_position()[0] == labels.index("$\\varepsilon$ = 1")
 
 
 def test_infinite_lengths_are_words_not_boxes():

@@ -86,9 +86,7 @@ def test_another_method_costs_no_fit_and_another_setting_does(spy, tmp_path):
     assert [row for row in second if row["method"] != "largest"] == first
     run([DATA], [Spy(spy.notes, shift=1.0)], store=store, scenarios=lambda d: scenario, n_splits=1, jobs=1)
     assert trained(notes) == [0, 0, 1, 2]
-    run(
-        [poisson(100, 200, 100, seed=9)], [spy], store=store, scenarios=lambda d: scenario, n_splits=1, jobs=1
-    )
+    run([poisson(100, 200, 100, rng=9)], [spy], store=store, scenarios=lambda d: scenario, n_splits=1, jobs=1)
     assert trained(notes) == [0, 0, 0, 1, 2]
 
 
@@ -186,7 +184,7 @@ def test_every_setting_is_in_the_table(tmp_path):
     assert row["version"] == fc.__version__
     assert {row["scenario"] for row in rows} == {MANY, FEW}
     csv = (tmp_path / "results" / "own.csv").read_text().splitlines()
-    assert len(csv) == len(rows) + 1 == 21
+    assert len(csv) == len(rows) + 1 == 29
     assert store.read_results("never run") == []
 
 

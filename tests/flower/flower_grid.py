@@ -1,5 +1,9 @@
 """A grid of Flower without any process: every node is a ClientApp that is called here and now."""
 
+import threading
+import time
+from types import SimpleNamespace
+
 from flwr.app import Context, RecordDict
 from flwr.proto.node_pb2 import NodeInfo
 from flwr.serverapp import Grid
@@ -7,24 +11,32 @@ from flwr.supercore.task_identity import TaskIdentity
 
 
 class LocalGrid(Grid):
-    """Every node is a ClientApp with its configuration; replies come in reverse order."""
+    """Every node is a ClientApp with its configuration; replies come in reverse order.
 
-    def __init__(self, nodes, names=None, tamper=lambda replies: replies):
+    Replies for nodes in ``heavy`` take so many seconds to fetch; ``config`` is the run's configuration.
+    """
+
+    def __init__(self, nodes, names=None, tamper=lambda replies: replies, heavy=None, config=None):
         TaskIdentity.run_id, TaskIdentity.node_id, TaskIdentity.task_id = 1, 1, 1
         self.nodes = dict(enumerate(nodes, start=100))
         self.names = names or {}
         self.tamper = tamper
+        self.heavy, self.config = heavy or {}, config or {}
         self.sent, self.replies = [], []
+        self.lock = threading.Lock()
 
     def set_run(self, run):
         raise NotImplementedError
 
-    run = property(lambda self: None)
+    run = SimpleNamespace(run_id=1)
 
     def create_message(self, *_, **__):
         raise NotImplementedError
 
-    push_messages = pull_messages = create_message
+    def send_and_receive(self, messages, *, timeout=None):
+        """As apps with a server_fn use it, from many threads."""
+        with self.lock:
+            return self.pull_messages(self.push_messages(messages))
 
     def get_node_ids(self):
         return list(self.nodes)
@@ -32,16 +44,27 @@ class LocalGrid(Grid):
     def get_nodes(self):
         return [NodeInfo(node_id=node, name=self.names.get(node)) for node in self.nodes]
 
-    def send_and_receive(self, messages, *, timeout=None):
-        assert timeout is not None
-        replies = []
-        for number, message in enumerate(messages):
+    def push_messages(self, messages):
+        replies, before = [], len(self.sent)
+        for number, message in enumerate(messages, start=before):
             message.metadata.__dict__["_message_id"] = f"message {number}"
             self.sent.append(message)
             app, config = self.nodes[message.metadata.dst_node_id]
-            context = Context(1, message.metadata.dst_node_id, config, RecordDict(), {})
+            context = Context(1, message.metadata.dst_node_id, config, RecordDict(), self.config)
             reply = app(message, context)
             if reply is not None:
                 replies.append(reply)
-        self.replies = self.tamper(replies[::-1])
-        return self.replies
+        self.replies += self.tamper(replies[::-1])
+        return [message.metadata.message_id for message in self.sent[before:]]
+
+    def pull_messages(self, message_ids):
+        """What answers these questions; what answers none comes with whichever is pulled first."""
+        asked = {message.metadata.message_id: message for message in self.sent}
+        for message_id in message_ids:
+            time.sleep(self.heavy.get(asked[message_id].metadata.dst_node_id, 0))
+        found, rest = [], []
+        for reply in self.replies:
+            question = reply.metadata.reply_to_message_id
+            (found if question in message_ids or question not in asked else rest).append(reply)
+        self.replies = rest
+        return found

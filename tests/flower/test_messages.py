@@ -3,6 +3,7 @@
 import json
 import logging
 import math
+import time
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from flwr.app import ArrayRecord, ConfigRecord, Context, Error, Message, RecordD
 from flwr.clientapp import ClientApp
 
 from fedconformal.flower import Failure, add_conformal, calibrate, sealed
+from fedconformal.rounds import pack_plan
 
 SECRET = "patient 4711"
 
@@ -104,6 +106,18 @@ def test_a_plan_with_groups_gives_the_same_calibration_as_files(sizes):
     found = calibrate(LocalGrid([grouped_site(name) for name in DATA]), plan, timeout=5, wait=0)
     assert found.to_json() == fc.calibrate(plan, answers).to_json()
     assert set(found.threshold) == {"adult", "child"}
+
+
+def test_a_threshold_for_each_true_class_from_the_same_function():
+    """A function that returns scores and labels answers every plan, with or without groups."""
+    grid = LocalGrid([grouped_site(name) for name in DATA])
+    plan = fc.plan(
+        groups=dict.fromkeys(["adult", "child"]), group_by="class", confidence_level=0.8, numbers=2
+    )
+    answers = [fc.report(plan, DATA[name], groups=GROUPED[name], site=name) for name in DATA]
+    assert calibrate(grid, plan, timeout=5, wait=0) == fc.calibrate(plan, answers)
+    plain = fc.plan(n_sites=3, confidence_level=[0.8, 0.9], numbers=3)
+    assert calibrate(grid, plain, timeout=5, wait=0) == fc.calibrate(plain, reports(plain, DATA))
 
 
 def test_a_site_that_gives_no_labels_for_a_plan_with_groups_sends_a_code(caplog):
@@ -214,12 +228,15 @@ def test_no_text_of_an_exception_leaves(error, caplog):
     assert SECRET not in repr(seen) + found.to_json()
 
 
+def question(plan):
+    return RecordDict({"conformal": ConfigRecord({"plan": pack_plan(plan)})})
+
+
 def reply_of(node, content):
     """What one node replies."""
     seen = []
     grid = LocalGrid([node], tamper=lambda replies: seen.extend(replies) or [])
-    message = Message(content, 100, "query.conformal", ttl=5.0)
-    grid.send_and_receive([message], timeout=5.0)
+    grid.push_messages([Message(content, 100, "query.conformal", ttl=5.0)])
     return seen[0]
 
 
@@ -236,9 +253,7 @@ def reply_of(node, content):
     ],
 )
 def test_every_failure_is_one_fixed_code(node, failure):
-    from fedconformal.flower._messages import question
-
-    error = reply_of(node, question(fc.plan(confidence_level=0.9), None)).error
+    error = reply_of(node, question(fc.plan(confidence_level=0.9))).error
     assert error == sent(failure)
 
 
@@ -274,9 +289,7 @@ def test_not_even_a_broken_log_lets_text_out():
     handler = Broken()
     logging.getLogger("flwr.fedconformal").addHandler(handler)
     try:
-        from fedconformal.flower._messages import question
-
-        content = question(fc.plan(confidence_level=0.9), None)
+        content = question(fc.plan(confidence_level=0.9))
         assert reply_of(raising(ValueError(SECRET)), content).error == sent(Failure.SCORES)
         assert reply_of(site([1.0], name="A"), content).error == sent(Failure.REPORT)
     finally:
@@ -312,6 +325,7 @@ def test_sealed_keeps_exceptions_of_any_handler_at_the_site(caplog):
         lambda arrays, factor=1: [factor * float(arrays.to_numpy_ndarrays()[0][0])],
         lambda context, /, **other: [float(context.node_config["value"])],
         lambda *, arrays: [float(arrays.to_numpy_ndarrays()[0][0])],
+        lambda parameters, context: [float(parameters[0][0])],
     ],
 )
 def test_scores_fn_gets_what_it_names(scores_fn):
@@ -327,7 +341,7 @@ def test_scores_fn_gets_what_it_names(scores_fn):
     "scores_fn", [lambda a, b, c: [1.0], lambda context, model: [1.0], lambda ctx, arrays: [1.0]]
 )
 def test_scores_fn_that_asks_for_something_unknown(scores_fn):
-    with pytest.raises(TypeError, match="scores_fn may ask for arrays, context, message, plan"):
+    with pytest.raises(TypeError, match="scores_fn may ask for arrays, context, message, parameters, plan"):
         add_conformal(ClientApp(), scores_fn)
 
 
@@ -398,10 +412,10 @@ def test_an_error_reply_is_attributed_by_the_question_not_by_its_source(caplog):
 def test_silent_sites_are_missing_and_named(caplog):
     grid = named_grid(tamper=lambda replies: replies[:1], names={100: "A", 101: "B", 102: "C"})
     plan = fc.plan(n_points=dict.fromkeys(DATA, 50), confidence_level=0.8)
-    found = calibrate(grid, plan, timeout=5)
+    found = calibrate(grid, plan, timeout=0.3)
     assert found.missing == ("A", "B")
     assert found == fc.calibrate(plan, reports(plan, {"C": DATA["C"]}))
-    assert "A did not answer within 5 s" in caplog.text
+    assert "A did not answer within 0.3 s" in caplog.text
 
 
 def test_replies_to_nothing_and_second_replies_are_refused():
@@ -451,15 +465,15 @@ def test_a_report_that_does_not_come_alone_is_refused_with_a_reason():
 
 def test_a_site_answers_no_plan_that_does_not_come_alone(caplog):
     class LoadingGrid(LocalGrid):
-        def send_and_receive(self, messages, *, timeout=None):
+        def push_messages(self, messages):
             for message in messages:
                 message.content["junk"] = ConfigRecord({"more": b"x" * 1000})
-            return super().send_and_receive(messages, timeout=timeout)
+            return super().push_messages(messages)
 
     seen = []
     grid = LoadingGrid([site(draws(1), name="A")], tamper=lambda replies: seen.extend(replies) or [])
     with pytest.raises(ValueError, match="0 sites answered"):
-        calibrate(grid, fc.plan(confidence_level=0.8), timeout=5, wait=0)
+        calibrate(grid, fc.plan(confidence_level=0.8), timeout=0.3, wait=0)
     assert seen[0].error == sent(Failure.PLAN)
     assert "carries 'junk' beside the plan" in caplog.text
 
@@ -505,6 +519,77 @@ def test_a_site_whose_clock_is_wrong_by_ten_minutes_is_heard():
     grid = named_grid()
     calibrate(grid, fc.plan(confidence_level=0.8), timeout=5)
     assert all(message.metadata.ttl == 5 + 600 for message in grid.sent)
+
+
+def test_no_large_reply_is_waited_for_beyond_the_timeout_or_holds_up_others():
+    grid = named_grid(names={100: "A", 101: "B", 102: "C"}, heavy={100: 3.0})
+    plan = fc.plan(n_points=dict.fromkeys(DATA, 50), confidence_level=0.8)
+    start = time.monotonic()
+    found = calibrate(grid, plan, timeout=1.2)
+    assert time.monotonic() - start < 2.5
+    assert found.missing == ("A",)
+
+
+def test_a_large_reply_that_comes_in_time_counts():
+    grid = named_grid(heavy={100: 1.3})
+    assert calibrate(grid, fc.plan(n_sites=3, confidence_level=0.8), timeout=30).n_answers == 3
+
+
+def test_an_engine_that_fails_is_not_mistaken_for_silence():
+    grid = named_grid()
+
+    def broken(message_ids):
+        raise ConnectionError("no SuperLink")
+
+    grid.pull_messages = broken
+    with pytest.raises(ConnectionError, match="no SuperLink"):
+        calibrate(grid, fc.plan(n_sites=3, confidence_level=0.8), timeout=5)
+
+
+@pytest.mark.parametrize(
+    "nodes",
+    [lambda node: node.name in {"A", "C"}, {"A", "C"}, ["A", 102], (100, 102)],
+    ids=["by a function", "by names", "by name and number", "by numbers"],
+)
+def test_only_chosen_nodes_are_asked(nodes):
+    grid = named_grid(names={100: "A", 101: "B", 102: "C"})
+    found = calibrate(grid, fc.plan(confidence_level=0.8), timeout=5, nodes=nodes)
+    assert [message.metadata.dst_node_id for message in grid.sent] == [100, 102]
+    assert [answer.site for answer in found.answers] == ["A", "C"]
+
+
+@pytest.mark.parametrize("nodes", ["A", 100])
+def test_nodes_that_nobody_can_choose_by(nodes):
+    with pytest.raises(TypeError, match="nodes must be a function of a node, or numbers or names"):
+        calibrate(named_grid(), fc.plan(confidence_level=0.8), timeout=5, nodes=nodes)
+
+
+def test_a_server_that_dies_goes_on_from_the_reports_it_has(tmp_path):
+    plan = fc.plan(n_points=dict.fromkeys(DATA, 50), confidence_level=0.8)
+    names = {100: "A", 101: "B", 102: "C"}
+
+    def die(message_ids):
+        if message_ids == {"message 2"}:
+            raise ConnectionError("the SuperLink died")
+        return pull(message_ids)
+
+    first = named_grid(names=names)
+    pull, first.pull_messages = first.pull_messages, die
+    with pytest.raises(ConnectionError):
+        calibrate(first, plan, timeout=5, reports=tmp_path / "reports")
+    again = named_grid(names=names)
+    found = calibrate(again, plan, timeout=5, reports=tmp_path / "reports")
+    assert [message.metadata.dst_node_id for message in again.sent] == [102]
+    assert found.to_json() == fc.calibrate(plan, reports(plan, DATA)).to_json()
+    nobody = LocalGrid([])
+    start = time.monotonic()
+    assert calibrate(nobody, plan, timeout=5, reports=tmp_path / "reports") == found
+    assert time.monotonic() - start < 5  # nobody is waited for
+    with pytest.raises(ValueError, match="another one"):
+        calibrate(nobody, fc.plan(n_sites=3), timeout=5, reports=tmp_path / "reports")
+    retrained = ArrayRecord([np.zeros(2)])  # the same plan, but no answer of before fits
+    with pytest.raises(ValueError, match="folder of this model"):
+        calibrate(nobody, plan, retrained, timeout=5, reports=tmp_path / "reports")
 
 
 def test_what_travels_is_small():

@@ -1,5 +1,6 @@
 """Flower as users run it: real processes, in simulation and in a deployment with TLS and authentication."""
 
+import io
 import json
 import os
 import re
@@ -7,9 +8,12 @@ import shutil
 import signal
 import ssl
 import subprocess
+import sys
 import time
+import tomllib
 import urllib.error
 import urllib.request
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +24,11 @@ import fedconformal as fc
 
 pytest.importorskip("flwr", reason="the extra [flower] is not installed")
 
+from flwr.app import ArrayRecord
+from flwr.cli.build import build_fab_from_disk
+
+from fedconformal.flower import model_digest
+
 ROOT = Path(__file__).parents[2]
 APP = Path(__file__).parent / "app"
 GUIDE = ROOT / "docs" / "flower.md"
@@ -29,15 +38,27 @@ SECRET = "patient 4711 has a rare disease"
 deploy = load_deploy()
 
 
-@pytest.fixture
-def home(tmp_path, monkeypatch):
+pytestmark = [pytest.mark.slow, pytest.mark.untraced]
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
     """A folder for Flower's files; whatever still runs with it in the end is killed.
 
     Coverage is not measured in Flower's many processes, which would take twice as long to start.
     """
-    for name in ("COVERAGE_PROCESS_START", "COVERAGE_PROCESS_CONFIG"):
-        monkeypatch.delenv(name, raising=False)
-    (tmp_path / "flwr").mkdir()
+    folder = tmp_path_factory.mktemp("flower")
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("COVERAGE_PROCESS_START", "COVERAGE_PROCESS_CONFIG"):
+            patch.delenv(name, raising=False)
+        (folder / "flwr").mkdir()
+        yield folder
+        end_processes(folder)
+
+
+@pytest.fixture
+def home(place, tmp_path):
+    """A new folder of one test; all simulations have their SuperLink in common, which `flwr run` leaves."""
     yield tmp_path
     end_processes(tmp_path)
 
@@ -50,10 +71,11 @@ def documented(marker):
     return commands[0]
 
 
-def run_documented(marker, home, *options):
+def run_documented(marker, home, *options, cwd=ROOT):
+    """Run a command of the guide in a folder in which the example's path is the same."""
     return subprocess.run(
         ["bash", "-c", " ".join([documented(marker), *options])],
-        cwd=ROOT,
+        cwd=cwd,
         env=deploy.environment(home),
         stdin=subprocess.DEVNULL,
         capture_output=True,
@@ -82,27 +104,36 @@ def as_in_files(plan, seeds, **options):
     return fc.calibrate(plan, [fc.report(plan, scores(seeds[s]), site=s) for s in seeds], **options)
 
 
-def test_the_guide_in_simulation(home):
-    printed = run_documented("--federation-config", home)
-    shown = GUIDE.read_text().split("(the test runs it and compares):\n")[1].split("\n`flwr run` starts")[0]
+def test_the_guide_in_simulation(place, home):
+    (home / "examples").symlink_to(ROOT / "examples")
+    output = f"""--run-config 'output="{home}/result"'"""
+    printed = run_documented("--federation-config", place, output, cwd=home)
+    shown = GUIDE.read_text().split("(the test runs it and compares):\n")[1].split("\nWithout `--fed")[0]
     lines = [line.strip() for line in shown.splitlines() if line.strip() not in {"", "..."}]
     assert len(lines) == 6
     assert [line for line in lines if line not in printed.splitlines()] == []
-    assert len(re.findall(r"^site-\d: [01]\.\d+ of 36 held-out images covered", printed, re.MULTILINE)) == 10
+    assert len(re.findall(r"^site-\d: [01]\.\d+ of 36 new images covered", printed, re.MULTILINE)) == 10
+    result = home / "result"
+    reports = [fc.Report.read(path) for path in (result / "reports").glob("report-*.json")]
+    published = fc.Calibration.read(result / "calibration.json")
+    assert all(finding.holds for finding in fc.audit.verify(published, reports))
+    with np.load(result / "model.npz") as model:
+        assert published.plan.model == model_digest(ArrayRecord([model[name] for name in model.files]))
 
 
-def run_simulation(home, plan, **configuration):
+def run_simulation(place, home, plan, **configuration):
     """One round with ten sites, of which the last two have one name."""
     (home / "plan.json").write_text(plan.to_json())
     files = {"plan": f"{home}/plan.json", "output": f"{home}/calibration.json"}
-    printed = simulate(APP, home, 10, timeout=300, **files, **configuration)
+    printed = simulate(APP, place, 10, timeout=300, **files, **configuration)
     assert (home / "calibration.json").exists(), printed
-    return fc.Calibration.read(home / "calibration.json")
+    return fc.Calibration.read(home / "calibration.json"), printed
 
 
-def test_simulation_is_the_same_as_files_and_refuses_a_site_that_is_there_twice(home):
+def test_simulation_is_the_same_as_files_and_refuses_a_site_that_is_there_twice(place, home):
     plan = fc.plan(n_sites=10, confidence_level=[0.8, 0.9])
-    calibration = run_simulation(home, plan)
+    (home / "open.json").write_text(fc.plan(confidence_level=0.8).to_json())
+    calibration, printed = run_simulation(place, home, plan, more=True, reports=f"{home}/reports")
     reports = [fc.report(plan, scores(i), site=f"site-{min(i, 8)}") for i in range(10)]
     expected = fc.calibrate(plan, reports, on_refused="skip")
     assert calibration.to_json() == expected.to_json()
@@ -111,15 +142,18 @@ def test_simulation_is_the_same_as_files_and_refuses_a_site_that_is_there_twice(
     assert [(r.source, r.reason) for r in calibration.refused] == [
         ("site-8", "2 different reports from this site: none of them counts")
     ]
+    # Ten are asked for reports; nobody for those that are there; three chosen ones; ten for checks.
+    assert "questions: [10, 3, 10]" in printed
+    assert f"checked: {[f'site-{i}' for i in range(8)]} {{30}}" in printed
 
 
-def test_private_sites_pay_from_their_own_ledgers(home):
+def test_private_sites_pay_from_their_own_ledgers(place, home):
     privacy = fc.Privacy(epsilon=5.0, bins=fc.Bins.uniform(0, 1, 50))
     plan = fc.plan(n_sites=10, n_points=200, confidence_level=0.8, privacy=privacy)
     for i in range(9):
         ledger = fc.Ledger.create(home / f"site-{i}")
         ledger.set_budget("scores", 5.0 if i else 4.0)  # too little at the first site
-    calibration = run_simulation(home, plan, ledgers=str(home))
+    calibration, _ = run_simulation(place, home, plan, ledgers=str(home))
     # Of the two sites of one name, the second finds other data under that name: its ledger refuses.
     assert [answer.site for answer in calibration.answers] == [f"site-{i}" for i in range(1, 9)]
     assert [float(fc.Ledger(home / f"site-{i}").spent("scores")) for i in range(9)] == [0.0] + 8 * [5.0]
@@ -135,9 +169,12 @@ def paid(home, i):
 
 def test_the_guide_in_deployment(home):
     proxy()
-    printed = run_documented("deploy.py", home, "--home", str(home / "federation"))
+    options = ("--home", str(home / "federation"), "--output", str(home / "result"))
+    printed = run_documented("deploy.py", home, *options)
     assert "from 4 of 4 sites" in printed
-    assert len(re.findall(r"^site-\d: [01]\.\d+ of 90 held-out images covered", printed, re.MULTILINE)) == 4
+    assert len(re.findall(r"^site-\d: [01]\.\d+ of 90 new images covered", printed, re.MULTILINE)) == 4
+    assert fc.Calibration.read(home / "result" / "calibration.json").n_answers == 4
+    assert list(home.rglob("deploy.py")) == []  # no part of the app
 
 
 def test_deployment_with_sites_that_fail_hang_die_and_lie(home):
@@ -157,12 +194,25 @@ def test_deployment_with_sites_that_fail_hang_die_and_lie(home):
         federation.add_site("stranger", register=False, seed=4)
         federation.add_site("twin", register=False, key=federation.home / "south" / "key", seed=5)
         wait_until(lambda: online(federation) == 6, "six registered sites are online", federation)
-        log = start_run(federation, home, timeout=60)
-        wait_until((home / "dies").exists, "the site has begun", federation)
-        federation.end("dies", signal.SIGKILL)
+        killed = start_run(federation, home, "killed", timeout=200)
+        kept = home / "reports"
+        arrived = (kept / "refused.jsonl", home / "dies", home / "hangs")
+        wait_until(
+            lambda: len(list(kept.glob("report-*.json"))) == 2 and all(file.exists() for file in arrived),
+            "two reports and a refusal are kept",
+            federation,
+        )
+        kill_server_app(federation)
+        federation.end("dies", how=signal.SIGKILL)
+        log = start_run(federation, home, "run", timeout=60)
         run = federation.processes["run"]
         wait_until(lambda: run.poll() is not None, "the run has ended", federation, seconds=200)
         server_log = Path(log.name).read_text()
+        assert federation.status(server_log) == "finished:completed"
+        # Its `flwr run` may say what it likes: a server app that was killed did not complete.
+        assert federation.status(Path(killed.name).read_text()) != "finished:completed"
+        for name in ("north", "south"):  # they were asked once
+            assert site_log(federation, name).count("everything that leaves the site") == 1
 
         calibration = fc.Calibration.read(home / "calibration.json")
         expected = as_in_files(
@@ -175,6 +225,7 @@ def test_deployment_with_sites_that_fail_hang_die_and_lie(home):
         ]
         assert "raises sent no report: the site could not compute its scores" in server_log
         assert "hangs did not answer within 60 s" in server_log
+        assert "reports kept from before: 2; sites to ask:" in server_log
         # Flower notices a dead SuperNode after some fifty seconds; until then it is only silent.
         assert re.search("dies (sent no report: Flower's error code|did not answer within)", server_log)
         assert "stranger" not in server_log
@@ -225,15 +276,29 @@ def online(federation):
     return sum(node["status"] == "online" for node in listed["nodes"])
 
 
-def start_run(federation, home, **configuration):
-    values = {"plan": str(home / "plan.json"), "output": str(home / "calibration.json"), **configuration}
+def start_run(federation, home, name, *, timeout):
+    values = {
+        "plan": str(home / "plan.json"),
+        "output": str(home / "calibration.json"),
+        "reports": str(home / "reports"),
+        "timeout": timeout,
+    }
     settings = " ".join(f"{field}={json.dumps(value)}" for field, value in values.items())
     command = ["flwr", "run", str(APP), "deployment", "--stream", "--run-config", settings]
-    log = (home / "run.log").open("w")
-    federation.processes["run"] = subprocess.Popen(
+    log = (home / f"{name}.log").open("w")
+    federation.processes[name] = subprocess.Popen(
         command, stdout=log, stderr=log, env=deploy.environment(federation.server), start_new_session=True
     )
     return log
+
+
+def kill_server_app(federation):
+    """Kill what runs the app's server part, by its number."""
+    family = deploy.with_descendants([federation.processes["superlink"].pid])
+    commands = {number: Path(f"/proc/{number}/cmdline").read_bytes() for number in family}
+    apps = [number for number, command in commands.items() if b"flwr-serverapp" in command]
+    assert len(apps) == 1, commands
+    deploy.send(signal.SIGKILL, apps)
 
 
 def wait_until(condition, what, federation, seconds=120):
@@ -245,3 +310,53 @@ def wait_until(condition, what, federation, seconds=120):
                 f"not in time: {what}\n" + "\n".join(f"{log}:\n{log.read_text()[-2000:]}" for log in logs)
             )
         time.sleep(0.5)
+
+
+STUBBORN = """
+import signal, subprocess, sys, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+subprocess.Popen([sys.executable, "-c", sys.argv[1]], start_new_session=True)
+time.sleep(600)
+"""
+WAITING = """
+import importlib.util, pathlib, sys, time
+spec = importlib.util.spec_from_file_location("deploy", sys.argv[1])
+deploy = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(deploy)
+with deploy.Deployment(sys.argv[2]) as deployment:
+    deployment.start("one", deployment.server, sys.executable, "-c", sys.argv[3], sys.argv[4])
+    while len(deploy.with_descendants([deployment.processes["one"].pid])) < 2:
+        time.sleep(0.1)
+    print(*deploy.with_descendants([deployment.processes["one"].pid]), flush=True)
+    time.sleep(600)
+"""
+
+
+def test_ctrl_c_ends_everything_at_once_whatever_it_is_deaf_to(tmp_path):
+    """Also what a process started in a session of its own, as a SuperLink does with server apps."""
+    child = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)"
+    arguments = [deploy.__file__, str(tmp_path / "federation"), STUBBORN, child]
+    with subprocess.Popen(
+        [sys.executable, "-c", WAITING, *arguments], stdout=subprocess.PIPE, text=True, start_new_session=True
+    ) as waiting:
+        numbers = [int(number) for number in waiting.stdout.readline().split()]
+        assert len(numbers) == 2
+        start = time.monotonic()
+        waiting.send_signal(signal.SIGINT)
+        assert waiting.stdout.readline() == "ending every process that was started\n"
+        assert time.monotonic() - start < 1
+        assert waiting.wait(8) == 128 + signal.SIGINT
+    listed = subprocess.run(["ps", "-Ao", "pid=,stat="], capture_output=True, text=True, check=True).stdout
+    running = {int(line.split()[0]) for line in listed.splitlines() if " Z" not in line}
+    assert not running & set(numbers)
+
+
+@pytest.mark.parametrize(("example", "package"), [("flower", "digits"), ("flower-torch", "digits_torch")])
+def test_the_examples_are_built_in_format_1_and_hold_the_app_alone(example, package):
+    built = build_fab_from_disk(ROOT / "examples" / example)
+    with zipfile.ZipFile(io.BytesIO(built)) as fab:
+        names = {name for name in fab.namelist() if not name.startswith(".info/")}
+        configuration = tomllib.loads(fab.read("pyproject.toml").decode())
+    modules = {f"{package}/{name}.py" for name in ("__init__", "client_app", "server_app", "task")}
+    assert names == {"LICENSE", "README.md", "pyproject.toml", *modules}
+    assert configuration["tool"]["flwr"]["app"]["fab-format-version"] == 1

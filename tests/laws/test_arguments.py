@@ -31,6 +31,16 @@ SITES = {"n_sites": 2, "n_points": 5, "local_rank": 1, "server_rank": 1}
             r"sites, 10, got 2 ranks \(several ranks at each site are nested: \[\(88, 92\)\] \* 10\)",
         ),
         (
+            {"n_points": [100, 100], "local_rank": (88, 92), "server_rank": 2},
+            ValueError,
+            r"one rank for each site, or nested, \[\(88, 92\)\] \* 2; got the tuple \(88, 92\)",
+        ),
+        (
+            {"n_points": np.array([100, 100]), "local_rank": (88, 92), "server_rank": 2},
+            ValueError,
+            "local_rank must be a list beside a list of sizes",
+        ),
+        (
             {"n_sites": 10, "n_points": 100, "local_rank": [86, 88, 90, 92], "server_rank": 12},
             ValueError,
             r"\[\(86, 88, 90, \.\.\.\)\] \* 10",
@@ -107,8 +117,14 @@ def test_several_ranks_per_site_may_be_written_as_one_likes(ranks):
 
 
 def test_a_flat_list_is_one_rank_per_site():
-    blocks = in_blocks(None, [5, 5], (4, 5), 1, None)
-    assert blocks.sites.local_ranks.tolist() == [4, 5]
+    for sizes, ranks in (
+        ([5, 5], [4, 5]),
+        (5, [4, 5]),
+        ((5, 5), (4, 5)),
+        (np.array([5, 5]), np.array([4, 5])),
+    ):
+        blocks = in_blocks(None, sizes, ranks, 1, None)
+        assert blocks.sites.local_ranks.tolist() == [4, 5]
 
 
 def test_one_weight_or_one_for_each_number():

@@ -79,7 +79,7 @@ class TestMean:
             n_points=[30, 70] * 40 + [70] * 20, local_rank=[27, 64] * 40 + [64] * 20, server_rank=50
         )
         assert one.mean() == many.mean()
-        draws = one.rvs(20_000, random_state=3)
+        draws = one.rvs(20_000, rng=3)
         assert kolmogorov_distance(draws, one.cdf) < kolmogorov_limit(20_000)
 
     def test_variance_of_split_conformal_is_that_of_a_beta_law(self):
@@ -128,7 +128,7 @@ class TestWeightedVotes:
         law = fc.CoverageLaw(n_points=sizes, local_rank=ranks, server_rank=k, weights=weights)
         draws = simulated_votes(sizes, ranks, weights, k, runs=runs, rng=np.random.default_rng(23))
         assert kolmogorov_distance(draws, law.cdf) < kolmogorov_limit(runs)
-        assert kolmogorov_distance(law.rvs(runs, random_state=9), law.cdf) < kolmogorov_limit(runs)
+        assert kolmogorov_distance(law.rvs(runs, rng=9), law.cdf) < kolmogorov_limit(runs)
 
     def test_shifted_sites_are_those_of_simulated_calibrations(self):
         runs, power = 40_000, [1.0, 1.5, 0.7]
@@ -143,7 +143,7 @@ class TestWeightedVotes:
         rng = np.random.default_rng(7)
         draws = simulated_votes(sizes, ranks, weights, k, runs=runs, rng=rng, power=power)
         assert kolmogorov_distance(draws, law.cdf) < kolmogorov_limit(runs)
-        assert kolmogorov_distance(law.rvs(runs, random_state=1), law.cdf) < kolmogorov_limit(runs)
+        assert kolmogorov_distance(law.rvs(runs, rng=1), law.cdf) < kolmogorov_limit(runs)
 
     @given(st.lists(st.tuples(st.integers(1, 40), st.floats(0.01, 1)), min_size=1, max_size=8), st.data())
     def test_one_number_and_one_weight_for_all_is_the_quantile_of_quantiles(self, sites, data):
@@ -178,7 +178,7 @@ class TestWeightedVotes:
         assert padded.mean() == finite.mean()
         beyond = fc.CoverageLaw(n_points=[9, 9], local_rank=[(8, 10), (7, 9)], server_rank=4)
         assert (beyond.mean(), beyond.std(), beyond.ppf(0.1), beyond.cdf(0.999)) == (1, 0, 1, 0)
-        assert (beyond.rvs(3, random_state=0) == 1).all()
+        assert (beyond.rvs(3, rng=0) == 1).all()
 
     def test_two_numbers_of_each_site_are_nearly_as_good_as_pooling(self):
         hospitals = fc.CoverageLaw(n_points=[100] * 10, local_rank=[(88, 92)] * 10, server_rank=12)
@@ -240,7 +240,7 @@ class TestDistribution:
         law = fc.CoverageLaw(n_points=sizes, local_rank=ranks, server_rank=k)
         draws = simulated_coverage(sizes, ranks, k, runs=runs, rng=np.random.default_rng(17))
         assert kolmogorov_distance(draws, law.cdf) < kolmogorov_limit(runs)
-        assert kolmogorov_distance(law.rvs(runs, random_state=5), law.cdf) < kolmogorov_limit(runs)
+        assert kolmogorov_distance(law.rvs(runs, rng=5), law.cdf) < kolmogorov_limit(runs)
 
     @given(st.integers(1, 1000), st.integers(1, 1000), st.data())
     def test_ppf_inverts_cdf_and_sf_is_the_rest(self, m, n, data):
@@ -273,7 +273,7 @@ class TestDistribution:
         assert np.isnan(law.cdf(np.nan))
         assert np.array_equal(law.ppf([0, 1]), [0, 1])
         assert np.isnan(law.ppf(1.5))
-        assert law.rvs((3, 2), random_state=0).shape == (3, 2)
+        assert law.rvs((3, 2), rng=0).shape == (3, 2)
 
     def test_survival_far_in_the_tail_keeps_its_digits(self):
         assert fc.CoverageLaw(1, 100, 1, 1).sf(0.9) == pytest.approx(1e-100, rel=1e-9)
@@ -283,7 +283,7 @@ class TestDistribution:
     def test_ranks_beyond_the_sites_give_the_whole_space(self):
         for law in (fc.CoverageLaw(3, 2, 2, 4), fc.CoverageLaw(3, 2, 3, 1)):
             assert (law.mean(), law.std(), law.cdf(0.999), law.sf(0.999), law.cdf(1.0)) == (1, 0, 0, 1, 1)
-            assert (law.rvs(4, random_state=0) == 1).all()
+            assert (law.rvs(4, rng=0) == 1).all()
             assert law.ppf(0.3) == 1
 
 
@@ -304,7 +304,7 @@ class TestShiftedSites:
         ]
         draws = np.sort(reports, axis=0)[k - 1]
         assert kolmogorov_distance(draws, law.cdf) < kolmogorov_limit(runs)
-        assert kolmogorov_distance(law.rvs(runs, random_state=1), law.cdf) < kolmogorov_limit(runs)
+        assert kolmogorov_distance(law.rvs(runs, rng=1), law.cdf) < kolmogorov_limit(runs)
         assert law.mean() == pytest.approx(draws.mean(), abs=0.01)
 
     def test_no_distortion_changes_nothing(self):

@@ -23,7 +23,7 @@ def test_every_method_gives_the_worst_of_the_sites(law):
 
 
 def test_draws_are_of_the_worst_case(law):
-    draws = law.rvs((2, 3), random_state=1)
+    draws = law.rvs((2, 3), rng=1)
     uniform = np.random.default_rng(1).random((2, 3))
     assert (draws == law.ppf(uniform)).all()
 

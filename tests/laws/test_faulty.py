@@ -54,7 +54,7 @@ def test_equal_sites_attain_the_bound():
     draws = simulated_coverage([20] * 7, [18] * 7, 5, runs=runs, rng=np.random.default_rng(1), adversary=2)
     assert kolmogorov_distance(draws, law.cdf) < kolmogorov_limit(runs)
     assert law.mean() == pytest.approx(float(exact_mean([20] * 5, [18] * 5, 3)), abs=1e-14)
-    assert kolmogorov_distance(law.rvs(runs, random_state=2), law.cdf) < kolmogorov_limit(runs)
+    assert kolmogorov_distance(law.rvs(runs, rng=2), law.cdf) < kolmogorov_limit(runs)
 
 
 def test_equal_sites_with_several_numbers_attain_the_bound():

@@ -14,60 +14,72 @@ from fedconformal.planning._exact import _asked
 from fedconformal.protocol._calibrate import smallest_with
 
 
-def decides(weights, numbers, counts, votes, block):
+def decides(weights, counts, votes, block):
     """Every way in which the other sites' numbers may lie below, one after the other."""
+    cast = [np.concatenate([[0], np.cumsum(row)]).tolist() for row in weights]
     others = [b for b, count in enumerate(counts) for _ in range(count - (b == block))]
-    for below in product(*(range(numbers[b] + 1) for b in others)):
-        cast = sum(weights[b] * i for b, i in zip(others, below, strict=True))
-        if cast < votes <= cast + weights[block] * numbers[block]:
-            return True
-    return False
+    sums = (sum(below) for below in product(*(cast[b] for b in others)))
+    return any(so_far < votes <= so_far + cast[block][-1] for so_far in sums)
 
 
-def test_every_configuration_of_votes_agrees():
+def drawn(rng, blocks, *, alike):
+    """Votes of each number of each block: the same within a site, or different; 0 for those not sent."""
+    numbers = rng.integers(0, 4, size=(blocks, 1))
+    weights = rng.integers(1, 9, size=(blocks, 1 if alike else 3))
+    return np.where(np.arange(3) < numbers, weights, 0)
+
+
+@pytest.mark.parametrize("alike", [True, False])
+def test_every_configuration_of_votes_agrees(alike):
     rng, seen = np.random.default_rng(0), set()
-    for _ in range(400):
+    for _ in range(300):
         blocks = int(rng.integers(1, 4))
-        weights, numbers = rng.integers(1, 9, size=blocks), rng.integers(0, 4, size=blocks)
-        counts = rng.integers(1, 3, size=blocks)
-        total = int((weights * numbers * counts).sum())
-        votes = int(rng.integers(1, total + 2))
-        found = matters(weights, numbers, counts, votes).tolist()
-        expected = [decides(weights, numbers, counts, votes, b) for b in range(blocks)]
+        weights, counts = drawn(rng, blocks, alike=alike), rng.integers(1, 3, size=blocks)
+        votes = int(rng.integers(1, int(weights.sum(axis=1) @ counts) + 2))
+        found = matters(weights, counts, votes).tolist()
+        expected = [decides(weights, counts, votes, b) for b in range(blocks)]
         seen.update(expected)
-        assert found == expected, (weights, numbers, counts, votes)
+        assert found == expected, (weights, counts, votes)
     assert seen == {True, False}
 
 
-def test_without_them_every_threshold_is_the_same():
+@pytest.mark.parametrize("alike", [True, False])
+def test_without_them_every_threshold_is_the_same(alike):
     """The numbers of such sites, whatever they are, and no numbers at all."""
     rng, left_out = np.random.default_rng(1), 0
-    for _ in range(400):
+    for _ in range(300):
         m, r = int(rng.integers(2, 6)), int(rng.integers(1, 4))
-        weights = rng.integers(1, 9, size=m)
-        votes = int(rng.integers(1, r * weights.sum() + 1))
-        needed = matters(weights, np.full(m, r), np.ones(m, dtype=int), votes)
+        weights = np.broadcast_to(rng.integers(1, 9, size=(m, 1 if alike else r)), (m, r))
+        votes = int(rng.integers(1, weights.sum() + 1))
+        needed = matters(weights, np.ones(m, dtype=int), votes)
         left_out += int((~needed).sum())
         values = np.sort(rng.integers(0, 8, size=(m, r)), axis=1).astype(float)
-        values[rng.random((m, r)) < 0.1] = np.inf
-        ballots = [[(float(v), int(w)) for v in row] for row, w in zip(values, weights, strict=True)]
-        everybody = [pair for site in ballots for pair in site]
-        those = [pair for site, here in zip(ballots, needed, strict=True) if here for pair in site]
+        values[np.sort(rng.random((m, r)), axis=1) > 0.9] = np.inf
+        ballots = [list(zip(row, votes, strict=True)) for row, votes in zip(values, weights, strict=True)]
+        everybody = [(float(v), int(w)) for site in ballots for v, w in site]
+        those = [
+            (float(v), int(w)) for site, here in zip(ballots, needed, strict=True) if here for v, w in site
+        ]
         assert smallest_with(those, votes) == smallest_with(everybody, votes)
-    assert left_out > 40
+    assert left_out > 30
 
 
 def test_too_many_votes_to_list_are_taken_as_needed():
     """Certainty is needed to leave a site out."""
-    weights = np.array([10**6, 1])
-    assert matters(weights, np.ones(2, dtype=int), np.ones(2, dtype=int), 10**6).tolist() == [True, True]
+    weights = np.array([[10**6], [1]])
+    assert matters(weights, np.ones(2, dtype=int), 10**6).tolist() == [True, True]
 
 
-def test_nobody_is_left_out_where_a_site_has_numbers_of_different_votes():
-    """Seven votes of the first site and one of the second make eight: no multiple of four says so."""
+@pytest.mark.parametrize(("votes", "asked"), [(8, True), (9, False)])
+def test_votes_that_differ_within_a_site_are_told_apart(votes, asked):
+    """Seven votes of the first site and one of the second make eight; nothing makes nine but nine."""
     blocks = (Block(1, 200, (176, 180, 182, 184, 188), (4, 3, 2, 3, 4)), Block(1, 20, (18,), (1,)))
-    design = Design(Goal(Fraction(9, 10)), PROMISES["population"](), Exact(5), blocks, 8)
-    assert _asked(design) is design
+    design = Design(Goal(Fraction(9, 10)), PROMISES["population"](), Exact(5), blocks, votes)
+    found = _asked(design)
+    assert found.blocks[0] == blocks[0]
+    assert found.blocks[1].ranks == ((18,) if asked else ())
+    for c in (0.85, 0.9, 0.95):
+        assert found.law().cdf(c) == pytest.approx(design.law().cdf(c), abs=1e-13)
 
 
 class TestInARound:

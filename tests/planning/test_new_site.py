@@ -13,7 +13,7 @@ from fedconformal.planning import CRITERIA, PROMISES, Cases, Goal, Sites, rank_a
 from fedconformal.planning._own_quantile import Wanted, chance_above, votes_needed
 from fedconformal.planning.promises import NewSite
 from fedconformal.protocol._cases import drawn_ranks
-from planning.unlike_sites import half_normal, thresholds
+from planning.unlike_sites import FEDERATIONS, half_normal, thresholds
 from support import bernstein_limit
 
 NINE, TENTH = Fraction(9, 10), Fraction(1, 10)
@@ -280,6 +280,8 @@ class Population:
 
 @pytest.mark.parametrize("kind", ["scale", "location", "tail", "two points"])
 class TestSimulation:
+    @pytest.mark.slow
+    @pytest.mark.untraced
     def test_the_mean_over_new_sites(self, kind):
         """5,000 rounds of 20 sites of 30 scores, each with a round of its own; false alarms: 1e-7 each."""
         rng, population, runs = np.random.default_rng(11), Population(kind), 5_000
@@ -309,6 +311,25 @@ class TestSimulation:
         q = thresholds(np.concatenate(reports, axis=1), np.ones(20, dtype=int), found.server_rank)
         reached = population.cdf(population.sites(rng, runs), q) >= 0.9
         assert reached.mean() >= 0.9 - bernstein_limit(reached.astype(float))
+
+
+@pytest.mark.parametrize("name", FEDERATIONS)
+def test_sites_drawn_from_each_of_twelve_kinds_of_heterogeneity(name):
+    """3,000 federations of 20 sites drawn from ten that differ; false-alarm probability 1e-7 each."""
+    kind, rng, runs, n = FEDERATIONS[name], np.random.default_rng(13), 3_000, 20
+    mean, most = design([n], [20], numbers=2), design([n], [20], "conditional")
+    drawn, ranked = [], []
+    for _ in range(20):
+        scores = kind.draw(rng, runs, n)[np.arange(runs), rng.integers(10, size=runs)]
+        drawn.append(scores[:, :2])  # any two of scores in random order
+        ranked.append(np.sort(scores, axis=1)[:, most.blocks[0].ranks[0] - 1])
+    new = rng.integers(10, size=runs)
+    q = thresholds(np.concatenate(drawn, axis=1), np.ones(40, dtype=int), mean.server_rank)
+    covered = kind.cdf(q)[np.arange(runs), new]
+    assert covered.mean() >= 0.9 - bernstein_limit(covered)
+    q = thresholds(np.stack(ranked, axis=1), np.ones(20, dtype=int), most.server_rank)
+    reached = kind.cdf(q)[np.arange(runs), new] >= 0.9
+    assert reached.mean() >= 0.9 - bernstein_limit(reached.astype(float))
 
 
 class TestRefusals:

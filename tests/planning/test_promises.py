@@ -11,7 +11,8 @@ from scipy import stats
 import fedconformal as fc
 from fedconformal.planning import CRITERIA, PROMISES, Advice, Block, Design, Exact, Goal, Sites
 from fedconformal.planning.promises import EachSite, Population
-from support import hoeffding_limit
+from planning.unlike_sites import FEDERATIONS
+from support import bernstein_limit, hoeffding_limit
 
 NINE = Fraction(9, 10)
 
@@ -88,6 +89,16 @@ class TestEachSite:
             # The stated bound holds for the whole law of every site: the empirical cdf is not above it.
             for c in (0.7, 0.8, 0.9, 0.95):
                 assert (coverage <= c).mean() <= plan.law.cdf(c) + hoeffding_limit(runs)
+
+    @pytest.mark.parametrize("name", FEDERATIONS)
+    def test_each_of_ten_sites_is_covered_in_twelve_kinds_of_heterogeneity(self, name):
+        """4,000 federations of ten sites of 60; false-alarm probability 1e-7 for each site."""
+        kind, runs = FEDERATIONS[name], 4_000
+        (rank, *_) = fc.plan(n_sites=10, n_points=60, promise="each-site").local_ranks
+        scores = np.sort(kind.draw(np.random.default_rng(3), runs, 60), axis=2)
+        coverage = kind.cdf(scores[:, :, rank - 1].max(axis=1))
+        for j in range(10):
+            assert coverage[:, j].mean() >= 0.9 - bernstein_limit(coverage[:, j])
 
     def test_all_sites_at_once_with_the_conditional_criterion(self):
         """4,000 federations: the share in which every site reaches the level is at least 1 - delta."""

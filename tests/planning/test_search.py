@@ -23,6 +23,8 @@ def cost_of(law, level, criterion):
 
 
 class TestEqualSites:
+    @pytest.mark.slow
+    @pytest.mark.untraced
     @settings(max_examples=150)
     @given(st.integers(1, 60), st.integers(1, 120), levels, criteria, st.integers(0, 2))
     def test_get_the_best_pair_of_all(self, m, n, level, criterion, f):
@@ -115,6 +117,8 @@ def lowest_cost(sizes, vectors, level, criterion):
 
 
 class TestUnevenSites:
+    @pytest.mark.slow
+    @pytest.mark.untraced
     @settings(max_examples=60)
     @given(st.lists(st.integers(1, 14), min_size=1, max_size=5), levels, criteria)
     def test_are_never_worse_off_than_with_the_best_common_share_of_all(self, sizes, level, criterion):
@@ -129,6 +133,8 @@ class TestUnevenSites:
         if len(set(sizes)) == 1:
             assert found == pytest.approx(best, rel=1e-8)
 
+    @pytest.mark.slow
+    @pytest.mark.untraced
     @settings(max_examples=60)
     @given(
         st.lists(st.integers(1, 400), min_size=1, max_size=12),
@@ -144,6 +150,8 @@ class TestUnevenSites:
         )
         check_promise(plan, sizes, f)
 
+    @pytest.mark.slow
+    @pytest.mark.untraced
     @settings(max_examples=20)
     @given(
         st.lists(st.integers(1, 100), min_size=1, max_size=4),
@@ -160,6 +168,8 @@ class TestUnevenSites:
         check_promise(plan, sizes, f)
         assert all(len(block.ranks[0]) <= numbers for block in plan.blocks)
 
+    @pytest.mark.slow
+    @pytest.mark.untraced
     @settings(max_examples=40)
     @given(st.lists(st.integers(1, 400), min_size=1, max_size=6), levels, criteria, st.integers(0, 2))
     def test_are_infeasible_only_if_all_maxima_are(self, sizes, level, criterion, f):
@@ -171,6 +181,8 @@ class TestUnevenSites:
         if abs(reached) > 1e-9:
             assert plan.feasible == (reached > 0)
 
+    @pytest.mark.slow
+    @pytest.mark.untraced
     @pytest.mark.parametrize("criterion", ["marginal", "stable", "conditional"])
     def test_may_be_many_and_all_different(self, criterion):
         sizes = np.random.default_rng(1).permutation(np.arange(20, 320))
@@ -178,6 +190,7 @@ class TestUnevenSites:
         assert is_valid(plan)
         assert plan.law.mean() < (0.905 if criterion == "conditional" else 0.9003)
 
+    @pytest.mark.untraced
     @pytest.mark.slow
     @settings(max_examples=60)
     @given(st.lists(st.integers(1, 300), min_size=1, max_size=12), levels, criteria)
@@ -249,6 +262,8 @@ class TestTheLevelIsWhatWasTyped:
 class TestFaultySites:
     """With faulty sites a rough look orders the choices; what is chosen has been confirmed."""
 
+    @pytest.mark.slow
+    @pytest.mark.untraced
     @pytest.mark.parametrize("criterion", ["stable", "marginal", "conditional"])
     @pytest.mark.parametrize(
         ("sizes", "faulty", "numbers"), [([30, 50, 80, 90, 200], 1, 2), ([60, 61, 70], 1, 1)]

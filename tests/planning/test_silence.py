@@ -35,6 +35,8 @@ def left_finite(design, n_silent):
     return all(design.for_answers(there).is_finite for there in combinations(sites, len(sites) - n_silent))
 
 
+@pytest.mark.slow
+@pytest.mark.untraced
 @pytest.mark.parametrize(("criterion", "faulty"), CASES)
 @pytest.mark.parametrize("numbers", [1, 2])
 def test_a_design_knows_what_it_bears(criterion, faulty, numbers):
@@ -52,6 +54,8 @@ def test_a_design_knows_what_it_bears(criterion, faulty, numbers):
     assert bears == {True, False}
 
 
+@pytest.mark.slow
+@pytest.mark.untraced
 @pytest.mark.parametrize(("criterion", "faulty"), CASES)
 @pytest.mark.parametrize(("numbers", "missing"), [(1, 1), (1, 2), (3, 1)])
 def test_as_many_may_stay_silent_as_were_asked_for(criterion, faulty, numbers, missing):
@@ -73,6 +77,8 @@ def test_as_many_may_stay_silent_as_were_asked_for(criterion, faulty, numbers, m
     assert feasible
 
 
+@pytest.mark.slow
+@pytest.mark.untraced
 @pytest.mark.parametrize(
     ("sizes", "level", "criterion", "numbers"),
     [
@@ -127,6 +133,17 @@ def test_ranks_that_are_given_bear_it_or_the_plan_is_infeasible():
     assert left_finite(bearing.designs[0], 1)
 
 
+def test_what_was_to_be_borne_is_said_where_nothing_bears_it():
+    options = {"n_sites": 3, "n_points": 200, "on_infeasible": "raise"}
+    for wish, words in (
+        ({"max_missing": 3}, "3 sites of 200 points, any 3 of which may be silent: the threshold"),
+        ({"max_missing": 2, "max_faulty": 1}, "any 2 of which may be silent and 1 may be faulty: the"),
+        ({"max_faulty": 1, "confidence_level": 0.9999}, "3 sites of 200 points, of which 1 may be faulty:"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            fc.plan(**options, **wish)
+
+
 def test_notes_agree_with_what_silence_does():
     """Through documents: a note if and only if one silent site leaves an infinite threshold."""
     rng, said = np.random.default_rng(4), set()
@@ -157,6 +174,8 @@ def test_each_group_and_level_has_its_own_note():
     assert all(note.startswith(start) for note, start in zip(notes, expected, strict=True))
 
 
+@pytest.mark.slow
+@pytest.mark.untraced
 @pytest.mark.parametrize("f", [0, 1])
 @pytest.mark.parametrize(("sizes", "missing"), [([300, 300, 400], 1), ([150] * 5, 1), ([200, 200], 1)])
 def test_private_plans_bear_it_too(sizes, missing, f):

@@ -466,9 +466,14 @@ def test_killed_at_any_system_call(path):
     assert sum("ledger.db-journal" in state for state in states) >= 8
 
 
+@pytest.mark.slow
 @linux
 def test_killed_at_random_times_among_others(path):
-    """Forty times, three processes want the same answer and are killed in about the time that one takes."""
+    """Forty times, three processes want the same answer and are killed within the time that one takes.
+
+    In one round of four at once, and else within a quarter, a half or three quarters of that time: however
+    busy the machine is, many are killed before they have their answer.
+    """
     rng, codes = random.Random(4), []
     Ledger(path).raise_budget("D", 4.5, reason="forty-five plans")
     typical = math.inf
@@ -480,7 +485,7 @@ def test_killed_at_random_times_among_others(path):
         witness = Witness(path, f"P{number}")
         pids = [in_child(witness.ask) for _ in range(3)]
         for pid in pids:
-            time.sleep(typical * rng.random() * rng.random())  # often early
+            time.sleep(rng.uniform(0, typical * (number % 4) / 4))
             os.kill(pid, signal.SIGKILL)
         codes += [exit_code(pid) for pid in pids]
         witness.check()

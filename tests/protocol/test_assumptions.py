@@ -12,6 +12,7 @@ from fedconformal.protocol import _assumptions, assumption_sentences, assumption
 from protocol.sending import SIZES, federation
 
 PRIVATE = fc.Privacy(epsilon=2.0, bins=fc.Bins.uniform(0, 1, 100))
+BOUNDED = fc.Privacy(epsilon=2.0, bins=fc.Bins.uniform(0, 1, 100, bounded=True))
 KEYS = {"A": "ed25519:" + "2" * 64, "B": "ed25519:" + "1" * 64}
 
 
@@ -53,6 +54,11 @@ class TestCodes:
                 {"n_sites": 5, "n_points": 500, "privacy": PRIVATE},
                 0,
                 {"alike", "ties", "as-planned", "private", "not-authenticated"},
+            ),
+            (
+                {"n_sites": 5, "n_points": 500, "privacy": BOUNDED},
+                0,
+                {"alike", "ties", "as-planned", "private", "bounded", "not-authenticated"},
             ),
             (
                 {"groups": {"a": None}, "sites": ["A", "B"], "keys": KEYS},

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedconformal.protocol import flat_numbers, flat_scores
+from fedconformal.protocol import flat_numbers, flat_scores, private_numbers
 
 
 @pytest.mark.parametrize(
@@ -47,3 +47,34 @@ def test_numbers_may_be_anything():
     assert flat_numbers([math.nan, -math.inf]).size == 2
     with pytest.raises(TypeError, match="scores must be numbers"):
         flat_numbers([None])
+
+
+@pytest.mark.parametrize(
+    ("cell", "number"),
+    [
+        (None, math.nan),
+        ("secret", math.nan),
+        ("2.5", 2.5),
+        (b"no", math.nan),
+        (1 + 2j, math.nan),
+        (10**400, math.inf),
+        (-(10**400), -math.inf),
+        ([1], math.nan),
+        (math.inf, math.inf),
+    ],
+    ids=lambda value: str(value)[:9],
+)
+def test_of_a_private_array_no_cell_is_refused(cell, number):
+    """One record that holds no number must not be told by an error."""
+    cells = np.empty(3, dtype=object)
+    cells[:] = 0.5
+    cells[1] = cell
+    np.testing.assert_array_equal(private_numbers(cells), [0.5, number, 0.5])
+
+
+def test_nor_is_one_that_changes_the_kind_of_the_array():
+    for cell in ("secret", 1 + 2j, None):
+        np.testing.assert_array_equal(private_numbers([0.5, cell]), [0.5, math.nan])
+    for shape in ([], [[None]]):
+        with pytest.raises(ValueError, match="flat array"):
+            private_numbers(shape)

@@ -54,6 +54,10 @@ def test_groups_come_as_a_pair_of_scores_and_labels():
     made = answer(packed, lambda plan: (SCORES, labels))
     assert rounds.unpack_report(made) == fc.report(plan, SCORES, groups=labels, site="A")
     assert answer(packed) is Failure.SCORES
+    assert answer(scores=lambda plan: (SCORES, labels)) == answer()  # labels that nobody asked for stay
+    few = rounds.pack_plan(fc.plan(confidence_level=0.5))
+    pair = (0.25, 0.75)  # two scores, and no labels
+    assert rounds.unpack_report(answer(few, lambda plan: pair)).n == 2
 
 
 def test_thresholds_of_each_sites_own_need_no_labels():

@@ -14,6 +14,7 @@ from fedconformal.audit._effort import Effort, UncountableError
 PROGRAM = Path(__file__).with_name("hostile_calibrations.py")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="no resource limits")
 @pytest.mark.parametrize("name", CASES)
 def test_an_answer_within_the_limits(name):

@@ -18,7 +18,7 @@ from fedconformal.audit import verify
 from fedconformal.cli import main
 from fedconformal.documents import Received, Refusal
 
-SIZES = {"A": 40, "B": 60, "C": 25, "D": 90, "E": 60}
+SIZES = {"A": 14, "B": 20, "C": 9, "D": 30, "E": 20}
 KEYS = {site: fc.SigningKey.new() for site in SIZES}
 PUBLIC = {site: key.public_key for site, key in KEYS.items()}
 COORDINATOR = fc.SigningKey.new()
@@ -30,11 +30,17 @@ NEEDS_REPORTS = {
 }
 """Edits that only the sites' reports show."""
 
+NEEDS_REPORTS_IF_OPEN = NEEDS_REPORTS | {"parts.*.answers.*.n"}
+"""The same where the plan does not say how many scores a site has: another size may have the same ranks."""
+
 NEEDS_SIGNATURE = {
     "refused",  # a file that could not be read is not at hand, and a reason is in words
     "parts.*.refused",
 }
 """Edits that nothing shows but the coordinator's signature."""
+
+
+FORGED = "the calibration is signed with the key that it names"
 
 
 def failed(findings):
@@ -118,6 +124,68 @@ def endless():
     return fc.calibrate(plan, reports), reports
 
 
+class Free:
+    """A ledger that charges nothing."""
+
+    def answer(self, dataset, *, sample, **_):
+        return sample()
+
+
+def of_a_mixture():
+    plan = fc.plan(n_points=SIZES, promise="mixture", confidence_level=0.6)
+    reports = federation(plan, SIZES)[1:]
+    return fc.calibrate(plan, reports), reports
+
+
+def drawn_cases():
+    plan = fc.plan(n_sites=6, promise="new-site", confidence_level=0.6, numbers=2)
+    reports = federation(plan, SIZES)
+    return fc.calibrate(plan, reports), reports
+
+
+def new_sites_one_by_one():
+    sizes = dict.fromkeys("ABCDEFGHIJ", 30)
+    wishes = {"promise": "new-site", "criterion": "conditional", "delta": 0.3, "confidence_level": 0.6}
+    plan = fc.plan(n_points=sizes, **wishes)
+    reports = federation(plan, sizes)
+    return fc.calibrate(plan, reports), reports
+
+
+def by_class():
+    counts = {"0": {"A": 20, "B": 20}, "1": {"A": 20, "B": 20}, "2": {"A": 6, "B": 4}}
+    plan = fc.plan(groups=counts, group_by="class", score="lac", merge_rare=15, confidence_level=0.6)
+    rng, reports = np.random.default_rng(0), []
+    for site in "AB":
+        labels = [label for label, sizes in counts.items() for _ in range(sizes[site])]
+        reports.append(fc.report(plan, rng.random(len(labels)), site=site, groups=labels))
+    return fc.calibrate(plan, reports), reports
+
+
+def private_and_signed():
+    privacy = fc.Privacy(epsilon=10.0, bins=fc.Bins.uniform(0, 1, 8, bounded=True))
+    keys = {site: PUBLIC[site] for site in "ABC"}
+    plan = fc.plan(n_points=dict.fromkeys("ABC", 60), privacy=privacy, keys=keys, confidence_level=0.6)
+    scores = np.random.default_rng(0).random((3, 60))
+    reports = [
+        fc.report(plan, own, site=site, ledger=Free(), dataset="D", key=KEYS[site])
+        for site, own in zip("ABC", scores, strict=True)
+    ]
+    return fc.calibrate(plan, reports), reports
+
+
+def private_groups():
+    privacy = fc.Privacy(epsilon=20.0, bins=fc.Bins.uniform(0, 1, 8))
+    plan = fc.plan(
+        groups={label: {"A": 60, "B": 60} for label in "ab"}, privacy=privacy, confidence_level=0.6
+    )
+    labels, scores = np.repeat(["a", "b"], 60), np.random.default_rng(0).random((2, 120))
+    reports = [
+        fc.report(plan, own, site=site, groups=labels, ledger=Free(), dataset="D")
+        for site, own in zip("AB", scores, strict=True)
+    ]
+    return fc.calibrate(plan, reports), reports
+
+
 HONEST = (
     one_missing,
     all_there,
@@ -128,6 +196,12 @@ HONEST = (
     with_groups,
     summed,
     endless,
+    of_a_mixture,
+    drawn_cases,
+    new_sites_one_by_one,
+    by_class,
+    private_and_signed,
+    private_groups,
 )
 
 
@@ -187,9 +261,12 @@ def matches(path, patterns):
     return any(where.startswith(pattern) for pattern in patterns)
 
 
+@pytest.mark.slow
+@pytest.mark.untraced
 def test_every_edit_is_noticed(case):
     calibration, reports = case
     honest = COORDINATOR.sign(calibration)
+    needs_reports = NEEDS_REPORTS_IF_OPEN if calibration.plan.parts[0].blocks is None else NEEDS_REPORTS
     tried = 0
     for path, content in edits(calibration.content()):
         edited = read(content)
@@ -197,11 +274,12 @@ def test_every_edit_is_noticed(case):
             continue  # it is no calibration at all, or the same one
         tried += 1
         pretended = edited.model_copy(update={"signature": honest.signature, "signer": honest.signer})
-        assert failed(verify(pretended)), path
+        found = failed(verify(pretended))
+        assert FORGED in found, path
         if matches(path, NEEDS_SIGNATURE):
             continue
-        alone = failed(verify(edited))
-        if not matches(path, NEEDS_REPORTS):
+        alone = [claim for claim in found if claim != FORGED]  # a signature changes no other finding
+        if not matches(path, needs_reports):
             assert alone, (path, content)
         elif reports is not None:
             assert failed(verify(edited, reports)), (path, content)
@@ -296,7 +374,7 @@ class TestSignatures:
         assert page.count(COORDINATOR.public_key) >= 2
         assert fc.web.certificate(calibration).count("<td>not signed</td>") == 2
         broken = changed(whole, signer=stranger.public_key)
-        assert failed(verify(broken)) == ["the calibration is signed with the key that it names"]
+        assert failed(verify(broken)) == [FORGED]
         of_plan = changed(calibration, plan=signed_plan.model_copy(update={"signer": stranger.public_key}))
         assert failed(verify(of_plan)) == ["the plan is signed with the key that it names"]
 
@@ -442,6 +520,28 @@ class TestThresholds:
         advice = fc.documents.Advice(n_points=500)
         edited = with_level(calibration, server_rank=total + 1, threshold=np.inf, advice=advice)
         assert failed(verify(edited)) != []
+
+
+class TestBounds:
+    """Where bins are said to be bounded, their last edge is a threshold: an unbounded score must not be."""
+
+    @pytest.mark.parametrize(("score", "edge"), [("absolute", 1.0), ("lac", 0.9)])
+    def test_a_score_that_goes_beyond_its_bins_is_not_read(self, score, edge):
+        bins = fc.Bins.uniform(0, edge, 20)
+        plan = fc.plan(n_sites=5, n_points=200, privacy=fc.Privacy(epsilon=8.0, bins=bins), score=score)
+        content = plan.content()
+        content["privacy"]["bounded"] = True
+        with pytest.raises(ValidationError, match="bounded bins must hold every score"):
+            fc.Plan.model_validate_json(json.dumps(content))
+
+    def test_a_bound_that_nobody_knows_is_an_assumption(self):
+        bounded = fc.Bins.uniform(0, 1, 20, bounded=True)
+        plan = fc.plan(n_sites=5, n_points=200, privacy=fc.Privacy(epsilon=8.0, bins=bounded))
+        calibration = fc.calibrate_histogram(plan, 5 * np.eye(20, dtype=int)[19])
+        assert calibration.threshold == 1.0
+        assert "No score can be above the last edge of the bins, 1." in fc.web.certificate(calibration)
+        without = tuple(code for code in calibration.assumptions if code != "bounded")
+        assert failed(verify(changed(calibration, assumptions=without))) == [ASSUMED]
 
 
 class TestRounds:

@@ -11,8 +11,11 @@ pytest.importorskip("flwr", reason="the extra [flower] is not installed")
 from flower_grid import LocalGrid
 from flwr.app import ArrayRecord
 from flwr.clientapp import ClientApp
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 import fedconformal as fc
+from documents.samples import with_digest
 from fedconformal import heterogeneity, rounds
 from fedconformal.cli import main
 from fedconformal.documents import Check
@@ -68,11 +71,16 @@ class TestSilentDowngrade:
     def test_over_flower(self, book):
         app = ClientApp()
         fc.flower.add_conformal(app, lambda context: SCORES)
-        grid = LocalGrid([(app, {"site": "A", "ledger": str(book.path), "dataset": "D"})])
+        node = (app, {"site": "A", "ledger": str(book.path), "dataset": "D"})
+        grid = LocalGrid([node], tamper=self.seen)
         with pytest.raises(ValueError, match="0 sites answered"):
             fc.flower.calibrate(grid, greedy(1), timeout=5, wait=0)
-        (reply,) = grid.replies
+        (reply,) = self.replies
         assert reply.error.code == Failure.POLICY
+
+    def seen(self, replies):
+        self.replies = list(replies)
+        return replies
 
     def test_in_a_check(self, book):
         plan = fc.plan(n_sites=3, n_points=100)
@@ -105,10 +113,16 @@ class TestMoreThanOneNumber:
         (tmp_path / "site.toml").write_text("max_numbers = 2\n")
         app = ClientApp()
         fc.flower.add_conformal(app, lambda context: SCORES)
-        grid = LocalGrid([(app, {"site": "A", "policy": str(tmp_path / "site.toml")})])
+        codes = []
+
+        def seen(replies):
+            codes.extend(reply.error.code for reply in replies if reply.has_error())
+            return replies
+
+        grid = LocalGrid([(app, {"site": "A", "policy": str(tmp_path / "site.toml")})], tamper=seen)
         with pytest.raises(ValueError, match="0 sites answered"):
             fc.flower.calibrate(grid, greedy(3), timeout=5, wait=0)
-        assert [reply.error.code for reply in grid.replies] == [Failure.POLICY]
+        assert codes == [Failure.POLICY]
         assert fc.flower.calibrate(grid, greedy(2), timeout=5, wait=0).n_answers == 1
 
     def test_many_plans_in_a_row_are_counted_where_there_is_a_ledger(self, book):
@@ -145,6 +159,54 @@ class TestMoreThanOneNumber:
             heterogeneity.answer(fc.calibrate(plan, reports), SCORES, site="A")
 
 
+@st.composite
+def hand_written_plans(draw):
+    """A plan that no planner made, for a site A with these many points of each group, and these."""
+    n_levels = draw(st.integers(1, 12))
+    levels = [{"confidence_level": 0.5 + i / 40} for i in range(n_levels)]
+    labels = draw(st.sampled_from([[None], ["a"], ["a", "b"], list("abcdefghijklmno")]))
+    sizes = [draw(st.sampled_from([4, 5, 30, 60, 400])) for _ in labels]
+    if draw(st.booleans()):
+        one = st.fixed_dictionaries({"share": st.sampled_from(["1/2", "9/10"])})
+        several = {"numbers": st.integers(2, 20), "spacing": st.sampled_from(["1/3", "2/1"])}
+        rules = one | st.tuples(one, st.fixed_dictionaries(several)).map(lambda pair: pair[0] | pair[1])
+        parts = [{"levels": [level | draw(rules) for level in levels]} for _ in labels]
+    else:
+        parts = [_closed(draw, levels, n) for n in sizes]
+    named = [{} if label is None else {"label": label} for label in labels]
+    common = {"promise": "population", "criterion": "marginal"}
+    fields = [common | label | part for label, part in zip(named, parts, strict=True)]
+    return {"format": "fedconformal/plan", "version": 1, "parts": fields}, dict(
+        zip(labels, sizes, strict=True)
+    )
+
+
+def _closed(draw, levels, n):
+    one = st.lists(st.integers(1, n + 1), min_size=1, max_size=min(4, n + 1), unique=True).map(sorted)
+    ranks = [draw(one) for _ in levels]
+    blocks = [{"count": 2, "n": n, "ranks": ranks, "names": ["A", "B"]}]
+    return {"levels": [level | {"server_rank": 1} for level in levels], "blocks": blocks}
+
+
+@given(hand_written_plans(), st.sampled_from([None, 1, 7]))
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_no_plan_at_all_gets_more_than_the_policy_allows(asked, most):
+    """Scores that differ show which of them left; a group's size is told with at least one number."""
+    fields, sizes = asked
+    policy = fc.SitePolicy(max_numbers=most)
+    scores = np.arange(float(sum(sizes.values())))
+    labels = np.repeat([str(label) for label in sizes], list(sizes.values()))
+    try:
+        plan = fc.Plan.from_json(json.dumps(with_digest(fields)))
+        sent = fc.report(plan, scores, site="A", groups=labels if plan.is_grouped else None, policy=policy)
+    except ValueError:
+        return
+    left = [{value for values in part.values for value in values if value < np.inf} for part in sent.parts]
+    n = sum(part.n for part in sent.parts)
+    assert sum(max(1, len(values)) for values in left) <= policy.numbers_of(n)
+    assert all(part.label is None or part.n >= policy.min_group for part in sent.parts)
+
+
 class TestBeforeAnythingIsComputed:
     """What can be refused without looking at a score is."""
 
@@ -164,6 +226,27 @@ class TestBeforeAnythingIsComputed:
         assert isinstance(made, Failure)
         assert computed == []
 
+    @pytest.mark.parametrize(
+        "policy",
+        [
+            fc.SitePolicy(private_only=True),
+            fc.SitePolicy(scores=["lac"]),
+            fc.SitePolicy(coordinator=fc.SigningKey.new().public_key),
+        ],
+    )
+    def test_nor_for_a_check(self, policy):
+        plan = fc.plan(n_sites=3, n_points=100)
+        calibration = fc.calibrate(plan, [fc.report(plan, SCORES[:100], site=site) for site in "ABC"])
+        computed = []
+        made = rounds.answer_check(
+            rounds.pack_calibration(calibration),
+            computed.append,
+            lambda plan: Site("A", policy=policy),
+            log=LOG,
+        )
+        assert made is Failure.POLICY
+        assert computed == []
+
     def test_one_group_of_a_plan_is_no_plan(self):
         whole = fc.plan(groups={"a": [50] * 4}, expires="2001-01-01T00:00:00Z")
         with pytest.raises(ValueError, match="one group of a plan"):
@@ -177,6 +260,15 @@ class TestBeforeAnythingIsComputed:
         monkeypatch.setattr(fc.Plan, "has_expired", lambda self, now=None: True)
         with pytest.raises(ValueError, match="expired"):
             prepared.report()
+
+    def test_nor_is_a_vector_drawn_too_late(self, book, monkeypatch):
+        privacy = fc.Privacy(epsilon=0.5, bins=BINS, one_hot=True)
+        plan = fc.plan(n_sites=5, n_points=500, privacy=privacy, expires="9999-01-01T00:00:00Z")
+        prepared = prepare(plan, SCORES, site="A", ledger=book, dataset="D")
+        monkeypatch.setattr(fc.Plan, "has_expired", lambda self, now=None: True)
+        with pytest.raises(ValueError, match="expired"):
+            prepared.bins()
+        assert book.spent("D") == 0
 
 
 def test_how_many_points_a_group_has_is_a_number_too():
@@ -200,6 +292,16 @@ def test_only_the_groups_that_are_answered_count_for_one_in_twenty():
     labels = ["big"] * 1900 + ["x"] * 100
     with pytest.raises(fc.PolicyError, match="of your 100 scores, and the site's policy lets 10 out"):
         fc.report(plan, np.arange(2000.0), site="A", groups=labels)
+
+
+def test_cases_that_are_left_out_of_a_check_do_not_count_for_one_in_twenty():
+    """Hundreds of cases of rare kinds do not let more be told of forty others."""
+    levels = [0.5 + i / 20 for i in range(8)]
+    plan = fc.plan(n_sites=3, n_points=200, confidence_level=levels)
+    calibration = fc.calibrate(plan, [fc.report(plan, SCORES[:200], site=site) for site in "ABC"])
+    kinds = [f"kind {i}" for i in range(98) for _ in range(4)] + ["a", "b"] * 20
+    with pytest.raises(fc.PolicyError, match="16 counts of your 40 cases, and the site's policy lets 10 out"):
+        heterogeneity.answer(calibration, np.arange(432.0), site="A", by={"kind": kinds})
 
 
 class TestChargedBeforeAsked:

@@ -76,7 +76,7 @@ class TestSize:
             (fc.Plan, 2 * 2**20, 16 * 2**20),
             (fc.Report, 64 * 2**10, 4 * 2**20),
             (fc.Calibration, 4 * 2**20, 32 * 2**20),
-            (Check, 64 * 2**10, 64 * 2**10),
+            (Check, 64 * 2**10, 2**20),
         ],
     )
     def test_each_kind_has_a_ceiling_that_is_checked_before_parsing(self, kind, size, largest, monkeypatch):

@@ -116,6 +116,14 @@ class TestHistograms:
         with pytest.raises(ValueError, match="max_faulty"):
             fc.calibrate_histogram(plan, votes)
 
+    def test_a_sum_that_wraps_round_is_no_small_number(self):
+        """Four times 2^62 and five more are five in 64 bits: a plan for five sites has not been answered."""
+        plan = fc.plan(n_sites=5, n_points=200, privacy=self.PRIVACY)
+        for kind in (np.int64, np.uint64):
+            votes = np.array([2**62] * 4 + [5] + [0] * 15, dtype=kind)
+            with pytest.raises(ValueError, match="histogram must count 1 to 5 sites"):
+                fc.calibrate_histogram(plan, votes)
+
     def test_a_sum_for_named_sites_verifies(self):
         privacy = fc.Privacy(epsilon=4.0, bins=fc.Bins.uniform(0, 1, 20))
         plan = fc.plan(n_points=dict.fromkeys(SITES, 200), privacy=privacy)

@@ -67,7 +67,7 @@ def test_there_is_a_card_for_each_group_and_level(grouped):
 def test_laws_are_those_of_the_groups(grouped):
     page = certificate(grouped)
     text = Reader(page).text
-    assert page.count("<svg") == 4
+    assert page.count('<svg class="law"') == 2 * 4
     identifiers = re.findall(r' id="([^"]+)"', page)
     assert len(set(identifiers)) == len(identifiers)
     for label in ("adult", "child"):
@@ -181,7 +181,7 @@ def test_many_groups_are_drawn_up_to_a_point():
     each = np.repeat(labels, 20)
     reports = [fc.report(plan, np.arange(300.0), groups=each, site=site) for site in "AB"]
     page = certificate(fc.calibrate(plan, reports))
-    assert page.count("<svg") == 12
+    assert page.count('<svg class="law"') == 2 * 12
     assert "3 more are not drawn; the table has all of them." in page
 
 

@@ -24,6 +24,8 @@ from selenium.webdriver.support.ui import WebDriverWait
 import fedconformal as fc
 from fedconformal.web import certificate
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def address():

@@ -1,4 +1,4 @@
-"""What would be enough: one less is not."""
+"""What would be enough: one less is not, more is, and the free change comes first."""
 
 import pytest
 from hypothesis import given
@@ -6,22 +6,72 @@ from hypothesis import strategies as st
 
 import fedconformal as fc
 from fedconformal.web import PrivacyWish, WishRequest, answer_wish
-from fedconformal.web.planner import AbandonedError, turning_point
+from fedconformal.web.planner import AbandonedError
+from fedconformal.web.planner._enough import Effort, always_from
 from fedconformal.web.planner._wish import step_of, two_digits
 
 
-@given(turn=st.integers(1, 1000), start=st.integers(1, 1000))
-def test_the_turning_point_is_found_wherever_the_search_begins(turn, start):
-    assert turning_point(lambda n: n >= turn, start=start, stop=1000) == turn
+def effort(n):
+    return Effort(streak=40, ratio=1.5, tries=2000)
 
 
-def test_no_turning_point_is_said():
-    assert turning_point(lambda n: False, start=3, stop=1000) is None
+@given(turn=st.integers(1, 1000))
+def test_a_turning_point_is_found(turn):
+    assert always_from(lambda n: n >= turn, stop=1000, effort=effort).n == turn
+
+
+@given(turn=st.integers(20, 500), lucky=st.sets(st.integers(1, 499)))
+def test_lucky_numbers_before_the_last_failure_are_not_the_answer(turn, lucky):
+    # Failures at most half a streak apart are all seen, whatever lies between.
+    fails = {n for n in range(turn) if n not in lucky or n % 20 == 0} | {turn - 1}
+    found = always_from(lambda n: n not in fails, stop=1000, effort=effort)
+    assert found.n == turn
+    assert found.each_to >= min(1000, turn + 39)
+
+
+def test_what_is_never_enough_is_said():
+    assert always_from(lambda n: False, stop=1000, effort=effort) is None
+    assert always_from(lambda n: n % 2 == 1, stop=1000, effort=effort) is None
 
 
 @pytest.mark.parametrize("epsilon", [0.01, 0.011, 0.5, 0.99, 1.0, 3.8, 99.0, 100.0])
 def test_epsilons_have_two_digits(epsilon):
     assert two_digits(step_of(epsilon)) == pytest.approx(max(epsilon, 0.011))
+
+
+def test_one_answer_wherever_the_slider_stands():
+    """The paper's rule, where more cases can be worse; each number that was tried is the library's."""
+    asked = {"sites": 10, "criterion": "marginal", "wish": "low", "value": 0.88}
+    answers = {n: answer_wish(WishRequest(points=n, **asked)) for n in (100, 101, 120, 132, 5000)}
+    assert len({(answer.n_points, answer.each_to) for answer in answers.values()}) == 1
+    enough, each_to = answers[100].n_points, answers[100].each_to
+    assert {n: answer.met for n, answer in answers.items()} == {
+        n: fc.plan(10, n, criterion="marginal").law.ppf(0.05) >= 0.88 for n in answers
+    }
+    assert answers[101].met
+    assert 132 < enough < each_to - 50
+    low = {n: fc.plan(10, n, criterion="marginal").law.ppf(0.05) for n in range(enough - 1, each_to + 1, 3)}
+    assert [n for n, value in low.items() if value < 0.88] == [enough - 1]
+    says = " ".join(answers[100].sentences)
+    assert f"{enough} cases at each of 10 sites are enough; {enough - 1} are not." in says
+    assert f"each up to {each_to}" in says
+    assert "more cases are not always better: some smaller numbers do too" in says
+
+
+def test_the_free_change_comes_first():
+    asked = {"sites": 10, "points": 100, "wish": "low", "value": 0.88}
+    answer = answer_wish(WishRequest(criterion="marginal", **asked))
+    assert (answer.met, answer.criteria, answer.numbers) == (False, ("stable", "conditional"), 2)
+    for criterion in answer.criteria:
+        assert fc.plan(10, 100, criterion=criterion).law.ppf(0.05) >= 0.88
+    assert fc.plan(10, 100, criterion="marginal", numbers=2).law.ppf(0.05) >= 0.88
+    assert answer.sentences[1].replace("\N{NO-BREAK SPACE}", " ") == (
+        "With the same cases, this would meet it: “on average, and close to it every time”, or "
+        "“with 90 % certainty”, or 2 numbers per site."
+    )
+    assert "enough" in answer.sentences[2]
+    usual = answer_wish(WishRequest(**asked))
+    assert (usual.met, usual.criteria, usual.numbers) == (True, (), None)
 
 
 def test_a_private_wish_names_an_epsilon():

@@ -58,15 +58,28 @@ class Scales:
     """Bytes per site of a question and its reply, metadata and all, as Flower sends them."""
 
     def __init__(self, grid):
-        self.last = 0.0
-        receive = grid.send_and_receive
+        self.question, self.reply = 0, 0
+        push, pull = grid.push_messages, grid.pull_messages
 
-        def weighing(messages, *, timeout=None):
+        # The time that this takes is small beside a round, and the same kind for all three.
+        def pushing(messages):
             messages = list(messages)
-            replies = list(receive(messages, timeout=timeout))
-            # The time that this takes is small beside a round, and the same kind for all three.
-            one = [messages[0], replies[0]]
-            self.last = sum(len(part.deflate()) for m in one for part in get_all_nested_objects(m).values())
+            sent = push(messages)
+            self.question = self.weight(messages[0])
+            return sent
+
+        def pulling(message_ids):
+            replies = list(pull(message_ids))
+            if replies:
+                self.reply = self.weight(replies[0])
             return replies
 
-        grid.send_and_receive = weighing
+        grid.push_messages, grid.pull_messages = pushing, pulling
+
+    @property
+    def last(self):
+        return self.question + self.reply
+
+    @staticmethod
+    def weight(message):
+        return sum(len(part.deflate()) for part in get_all_nested_objects(message).values())

@@ -1,18 +1,21 @@
 """What runs at a site."""
 
-from flwr.app import ArrayRecord, ConfigRecord, Context, Message, MetricRecord, RecordDict
+from flwr.app import ArrayRecord, Context, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
 
 from digits import task
-from fedconformal.flower import add_conformal, sealed, site_name
+from fedconformal.flower import add_conformal, sealed
 from fedconformal.scores import LAC
 
 app = ClientApp(mods=[sealed])
 
 
 def data(context: Context):
-    """The site's images; a real site would read its own files here."""
-    return task.load(context.node_config["partition-id"], context.node_config["num-partitions"])
+    """The site's own file, which its configuration names; in a simulation a share of public digits."""
+    given = context.node_config
+    if "data" in given:
+        return task.split(*task.read(given["data"]))
+    return task.split(*task.share(given["partition-id"], given["num-partitions"]))
 
 
 @app.train()
@@ -24,21 +27,19 @@ def train(message: Message, context: Context) -> Message:
     return Message(RecordDict(content), reply_to=message)
 
 
-def calibration_scores(arrays: ArrayRecord, context: Context):
-    """How badly the model fits each calibration image: 1 - the probability of its true digit."""
-    _, (X, y), _ = data(context)
+def scores(arrays: ArrayRecord, X, y):
+    """How badly the model fits each image: 1 - the probability of its true digit."""
     return LAC().score(y, task.probabilities(arrays.to_numpy_ndarrays(), X))
 
 
-add_conformal(app, calibration_scores)  # this line answers the plan with one report
+def calibration_scores(arrays: ArrayRecord, context: Context):
+    """Scores of the images that are kept for the calibration."""
+    return scores(arrays, *data(context)[1])
 
 
-@app.query("coverage")
-def coverage(message: Message, context: Context) -> Message:
-    """On images that were never used: how often is the true digit in the prediction set, how large is it?"""
-    _, _, (X, y) = data(context)
-    predicted = task.probabilities(message.content["arrays"].to_numpy_ndarrays(), X)
-    sets = LAC().set(predicted, message.content["metrics"]["threshold"])
-    result = {"covered": int(sets[range(len(y)), y].sum()), "labels": int(sets.sum()), "images": len(y)}
-    content = {"metrics": MetricRecord(result), "names": ConfigRecord({"site": site_name(context)})}
-    return Message(RecordDict(content), reply_to=message)
+def new_scores(arrays: ArrayRecord, context: Context):
+    """Scores of images that were never used, on which the site checks the calibration."""
+    return scores(arrays, *data(context)[2])
+
+
+add_conformal(app, calibration_scores, check_scores_fn=new_scores)  # this line answers the server

@@ -1,52 +1,75 @@
-"""What runs at the server: train, calibrate, look."""
+"""What runs at the server: train, calibrate, check."""
 
+import time
 from pathlib import Path
 
-from flwr.app import ArrayRecord, Context, Message, MetricRecord, RecordDict
+import numpy as np
+from flwr.app import ArrayRecord, Context
 from flwr.serverapp import Grid, ServerApp
 from flwr.serverapp.strategy import FedAvg
 
 import fedconformal as fc
 from digits import task
-from fedconformal.flower import calibrate
+from fedconformal.flower import calibrate, check, model_digest
 
 app = ServerApp()
 
 
 @app.main()
 def main(grid: Grid, context: Context) -> None:
-    """Rounds of FedAvg, one calibration round, and the coverage that each site sees."""
+    """Rounds of FedAvg, one calibration round, and the coverage that each site sees.
+
+    What is there is saved right away, and a run that is given the folder of one that died goes on from there.
+    """
     config = context.run_config
-    # Without min_train_nodes the first round may train on the few sites that happen to be there.
-    strategy = FedAvg(
-        fraction_evaluate=0.0, min_train_nodes=config["sites"], min_available_nodes=config["sites"]
-    )
-    trained = strategy.start(grid, ArrayRecord(task.initial_model()), num_rounds=config["rounds"])
+    folder = Path(config["output"] or f"digits-{context.run_id}").resolve()
+    folder.mkdir(parents=True, exist_ok=True)
+    print(f"results go to {folder}", flush=True)
+    arrays = trained_model(grid, config, folder / "model.npz")
 
-    plan = fc.plan(n_sites=config["sites"], confidence_level=config["confidence-level"])
-    calibration = calibrate(grid, plan, arrays=trained.arrays, timeout=config["timeout"])
+    kept = folder / "reports" / "plan.json"
+    plan = fc.Plan.read(kept) if kept.exists() else new_plan(grid, config, arrays)
+    calibration = calibrate(grid, plan, arrays, config["timeout"], reports=folder / "reports")
+    (folder / "calibration.json").write_text(calibration.to_json() + "\n")
 
-    print(f"threshold {calibration.threshold:.4f} from {calibration.n_answers} of {config['sites']} sites")
+    print(f"threshold {calibration.threshold:.4f} from {calibration.n_answers} of {plan.n_sites} sites")
     law = calibration.law
-    print(f"asked for {config['confidence-level']}: the coverage is {law.mean():.3f} on average")
-    print(f"and above {law.ppf(0.05):.3f} in 95 % of calibrations")
-    look(grid, trained.arrays, calibration.threshold, timeout=config["timeout"])
-    if config["output"]:
-        Path(config["output"]).write_text(calibration.to_json() + "\n")
+    print(f"asked for {plan.confidence_levels[0]}: the coverage is {law.mean():.3f} on average")
+    print(f"and above {law.ppf(0.05):.3f} in 95 % of calibrations", flush=True)
+
+    found = check(grid, calibration, arrays, config["timeout"])
+    for row in found.rows:
+        print(f"{row.site}: {row.found.coverage:.3f} of {row.found.n} new images covered")
+    print(found.sentence())
 
 
-def look(grid: Grid, arrays: ArrayRecord, threshold: float, timeout: float) -> None:
-    """Ask each site for the coverage on its held-out images."""
-    content = RecordDict({"arrays": arrays, "metrics": MetricRecord({"threshold": threshold})})
-    questions = [Message(content, node, "query.coverage", ttl=timeout) for node in grid.get_node_ids()]
-    replies = [r for r in grid.send_and_receive(questions, timeout=timeout) if r.has_content()]
-    results = sorted(
-        ((r.content["names"]["site"], r.content["metrics"]) for r in replies), key=lambda result: result[0]
-    )
-    for site, seen in results:
-        share, size = seen["covered"] / seen["images"], seen["labels"] / seen["images"]
-        print(f"{site}: {share:.3f} of {seen['images']} held-out images covered, {size:.2f} digits per set")
-    if not results:
-        return
-    images = sum(seen["images"] for _, seen in results)
-    print(f"all {images} held-out images: {sum(seen['covered'] for _, seen in results) / images:.3f} covered")
+def trained_model(grid: Grid, config, file: Path) -> ArrayRecord:
+    """The model after all rounds of FedAvg; the one in the file, if there is one."""
+    if file.exists():
+        with np.load(file) as kept:
+            return ArrayRecord([kept[name] for name in kept.files])
+    sites = connected(grid, config["sites"])
+    # Without min_train_nodes the first round may train on the few sites that happen to be there.
+    strategy = FedAvg(fraction_evaluate=0.0, min_train_nodes=sites, min_available_nodes=sites)
+    start = ArrayRecord(task.initial_model())
+    result = strategy.start(grid, start, num_rounds=config["rounds"], timeout=config["timeout"])
+    np.savez(file, *result.arrays.to_numpy_ndarrays())
+    return result.arrays
+
+
+def new_plan(grid: Grid, config, arrays: ArrayRecord) -> fc.Plan:
+    """The plan for the sites that are there, and for this model alone."""
+    sites = connected(grid, config["sites"])
+    level = config["confidence-level"]
+    return fc.plan(n_sites=sites, confidence_level=level, model=model_digest(arrays))
+
+
+def connected(grid: Grid, wanted: int, seconds: float = 60.0) -> int:
+    """Wait for so many sites, or until no more of them come; Flower itself would wait for ever."""
+    there, end = -1, time.monotonic() + seconds
+    while time.monotonic() < end:
+        before, there = there, len(list(grid.get_node_ids()))
+        if there >= wanted > 0 or (wanted == 0 and there == before > 1):
+            return there
+        time.sleep(1)
+    raise SystemExit(f"sites connected after {seconds:g} s: {there}, wanted: {wanted or 'two or more'}")

@@ -6,12 +6,23 @@ from sklearn.datasets import load_digits
 N_PIXELS, N_CLASSES = 64, 10
 
 
-def load(site, n_sites):
-    """A site's own images and labels, as (train, calibration, test) pairs: 40, 40 and 20 percent."""
+def share(site, n_sites):
+    """A share of scikit-learn's images, of 64 pixels from 0 to 1, with their labels."""
     X, y = load_digits(return_X_y=True)
     mine = np.random.default_rng(0).permutation(len(y))[site::n_sites]
-    a, b = int(0.4 * len(mine)), int(0.8 * len(mine))
-    return [(X[part] / 16, y[part]) for part in (mine[:a], mine[a:b], mine[b:])]
+    return X[mine] / 16, y[mine]
+
+
+def read(path):
+    """Images and labels in a site's own file: an .npz with ``X`` and ``y``."""
+    with np.load(path) as content:
+        return content["X"], content["y"]
+
+
+def split(X, y):
+    """Images and labels as (train, calibration, test) pairs: 40, 40 and 20 percent."""
+    a, b = int(0.4 * len(y)), int(0.8 * len(y))
+    return [(X[part], y[part]) for part in (slice(a), slice(a, b), slice(b, None))]
 
 
 def initial_model():

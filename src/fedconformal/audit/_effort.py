@@ -6,7 +6,7 @@ STEP = 3000
 """Work of any step, however little it computes."""
 
 _MOST_WORK = 1e9  # about as many nanoseconds
-_MOST_SECONDS = 1.0  # of the processor, in case that work was underestimated
+_MOST_SECONDS = 0.8  # of the processor, in case that work was underestimated, or the machine is busy
 
 
 class UncountableError(ValueError):

@@ -15,6 +15,13 @@ class Finding:
         What was found instead, or in support of it.
     holds : bool or None
         Whether the claim holds; None if this auditor does not know how to count it, or it takes too long.
+
+    Examples
+    --------
+    >>> import fedconformal as fc
+    >>> findings = fc.audit.verify(fc.conformalize({"A": range(40), "B": range(60)}))
+    >>> all(finding.holds for finding in findings)
+    True
     """
 
     claim: str

@@ -1,6 +1,5 @@
 """The ``fedconformal`` command: words on a terminal, the work is done elsewhere."""
 
-import os
 import sys
 import warnings
 from collections.abc import Sequence
@@ -42,7 +41,9 @@ def _run(app: object, arguments: list[str]) -> int:
     except KeyboardInterrupt:
         return _fail("stopped", code=130)
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        from fedconformal.cli._command import hush
+
+        hush()
         return 0
     except (ValueError, TypeError, OSError, ImportError, MemoryError, RecursionError) as error:
         return _fail(_sentence(error))
@@ -53,9 +54,15 @@ def _run(app: object, arguments: list[str]) -> int:
         message = getattr(error, "format_message", None)
         if message is None:
             raise
-        return _fail(message() or "see fedconformal --help")
+        return _fail(_asked_once(message()) or "see fedconformal --help")
     # Typer turns an interrupt into this code without a word.
     return _fail("stopped", code=130) if code == 130 else code if isinstance(code, int) else 0
+
+
+def _asked_once(message: str) -> str:
+    """Two libraries suggest what may have been meant: once is enough."""
+    first, question, _ = message.partition("?")
+    return first + question + ")" * (first.count("(") - first.count(")"))
 
 
 def _sentence(error: BaseException) -> str:

@@ -12,21 +12,23 @@ from fedconformal.cli._calibrate import calibrate
 from fedconformal.cli._certificate import certificate
 from fedconformal.cli._check import check
 from fedconformal.cli._checks import checks
+from fedconformal.cli._command import Command, ReportCommand, add, new_app
 from fedconformal.cli._compare import compare
 from fedconformal.cli._demo import demo
 from fedconformal.cli._plan import plan
 from fedconformal.cli._planner import planner
 from fedconformal.cli._predict import predict
+from fedconformal.cli._promises import promises
 from fedconformal.cli._report import report
 from fedconformal.cli._reproduce import reproduce
 from fedconformal.cli._verify import verify
 from fedconformal.cli._whatif import whatif
 
-app = typer.Typer(
-    add_completion=False,
-    no_args_is_help=True,
+app = new_app(
     pretty_exceptions_enable=False,
     help="Prediction sets with a coverage guarantee, calibrated on data that never leaves its site.",
+    epilog="Exit codes: 0 done, 1 not verified, 2 a mistake, told in one line, 3 no finite threshold (plan "
+    "--exit-code), 130 stopped. A file called - is standard input, or standard output.",
 )
 
 
@@ -45,24 +47,25 @@ def _common(
     pass
 
 
-_COMMANDS: tuple[Callable[..., None], ...] = (
-    plan,
-    bins,
-    report,
-    calibrate,
-    predict,
-    verify,
-    certificate,
-    check,
-    checks,
-    compare,
-    whatif,
-    planner,
-    demo,
-    reproduce,
+_COMMANDS: tuple[tuple[Callable[..., None], str], ...] = (
+    (plan, "plan --points north=120,south=40,west=377 --score absolute -o plan.json"),
+    (bins, "bins --sites 10 --points 300 --epsilon 1 --bins uniform:0:10:50 -o edges.csv"),
+    (report, "report plan.json cases.csv --site north --target truth --prediction guess -o north.json"),
+    (calibrate, "calibrate plan.json north.json south.json west.json -o calibration.json"),
+    (predict, "predict calibration.json new.csv --column guess -o intervals.csv"),
+    (verify, "verify calibration.json --reports north.json --reports south.json --reports west.json"),
+    (certificate, "certificate calibration.json -o certificate.html"),
+    (check, "check calibration.json later.csv --site north --target truth --prediction guess -o later.json"),
+    (checks, "checks calibration.json later.json"),
+    (compare, "compare plan.json north.json south.json west.json --reference half-normal"),
+    (whatif, "whatif plan.json --shift south=scale:1.5"),
+    (promises, "promises plan.json"),
+    (planner, "planner --port 8484"),
+    (demo, "demo --directory demo"),
+    (reproduce, "reproduce coverage --quick"),
 )
-for _command in _COMMANDS:
-    app.command()(_command)
+for _command, _example in _COMMANDS:
+    add(app, _command, [f"fedconformal {_example}"], cls=ReportCommand if _command is report else Command)
 app.add_typer(_keys.app, name="keys")
 app.add_typer(_ledger.app, name="ledger")
 app.add_typer(_policy.app, name="policy")

@@ -1,14 +1,16 @@
 """``fedconformal bins``."""
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fedconformal.cli._options import Column, Force, Json, Output
-from fedconformal.cli._show import print_json, say, table, working
+from fedconformal.cli._options import Column, Decimal, Encoding, Force, Json, Output, Separator
+from fedconformal.cli._show import print_json, table, working
 
 if TYPE_CHECKING:
+    from fedconformal._tables import Dialect
     from fedconformal.documents import Plan
     from fedconformal.privacy import Bins, SuggestedBins
 
@@ -36,23 +38,31 @@ def bins(
         typer.Option(help="Public scores instead of shapes. Never a site's own calibration scores."),
     ] = None,
     column: Column = None,
+    separator: Separator = None,
+    decimal: Decimal = None,
+    encoding: Encoding = None,
     output: Output = None,
     force: Force = False,
     json: Json = False,
 ) -> None:
     """Compare kinds of bins for private reports, and say which to take."""
-    from fedconformal.cli._files import check_output
+    from fedconformal._tables import Dialect
+    from fedconformal.cli._files import check_output, deliver_text
     from fedconformal.privacy import Bins
 
     check_output(output, force=force)
+    dialect = Dialect(separator, decimal, encoding)
     if shape and scores is not None:
         raise ValueError("--shape and --scores do not go together: name shapes, or give public scores")
     with working("comparing bins"):
         made = _plan(sites, points, epsilon, bins, bounded, confidence_level, criterion)
-        found = Bins.suggest(made, shape if scores is None else _read(scores, column))
-    _show(found, as_json=json)
-    if output is not None:
-        _write(found[0].bins, output, force=force)
+        found = Bins.suggest(made, shape if scores is None else _read(scores, column, dialect))
+    if output is None:
+        _show(found, as_json=json)
+        return
+    note = f"; use it as --bins edges:{output}"
+    show = partial(_show, found, as_json=json)
+    deliver_text(_edges(found[0].bins), output, force=force, note=note, show=show)
 
 
 def _plan(
@@ -83,10 +93,10 @@ def _plan(
     return made
 
 
-def _read(path: Path, column: str | None) -> Any:
+def _read(path: Path, column: str | None, dialect: "Dialect") -> Any:
     from fedconformal._tables import read_column
 
-    return read_column(path, column)
+    return read_column(path, column, dialect=dialect)
 
 
 def _show(found: "list[SuggestedBins[Bins]]", *, as_json: bool) -> None:
@@ -110,9 +120,6 @@ def _show(found: "list[SuggestedBins[Bins]]", *, as_json: bool) -> None:
     print(f"take: {found[0].kind}, coverage {found[0].worst:.4f} (standard error at most {error:.4f})")
 
 
-def _write(best: "Bins", output: Path, *, force: bool) -> None:
+def _edges(best: "Bins") -> str:
     """The edges as a table, which ``--bins edges:FILE`` reads."""
-    from fedconformal._outputs import write_text
-
-    write_text(output, "\n".join(["edge", *map(repr, best.edges)]) + "\n", force=force)
-    say(f"wrote {output}; use it as --bins edges:{output}")
+    return "\n".join(["edge", *map(repr, best.edges)]) + "\n"

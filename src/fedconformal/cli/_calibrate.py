@@ -33,21 +33,19 @@ def calibrate(
     json: Json = False,
 ) -> None:
     """Turn reports into a threshold with its guarantee."""
-    from fedconformal.cli._files import check_output, report_files, save, signed
+    from fedconformal.cli._files import check_output, read, report_files, save, signed
     from fedconformal.cli._show_calibration import show_calibration
     from fedconformal.documents import Plan
 
     check_output(output, force=force)
     with working("calibrating"):
-        asked, paths = Plan.read(plan), report_files(reports, plan)
+        asked, paths = read(Plan, plan), report_files(reports, plan)
         if histogram:
             found = _from_vectors(asked, paths, is_sum=is_sum)
         else:
             found = _from_reports(asked, paths, skip_refused=skip_refused)
     found = signed(found, sign)
-    if not json:
-        show_calibration(found)
-    save(found, output, force=force, as_json=json)
+    save(found, output, lambda: show_calibration(found), force=force, as_json=json)
 
 
 def _from_reports(plan: "Plan", paths: list[Path], *, skip_refused: bool) -> "Calibration":

@@ -1,5 +1,6 @@
 """``fedconformal check``."""
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -7,12 +8,15 @@ import typer
 
 from fedconformal.cli._options import (
     Column,
+    Decimal,
+    Encoding,
     Force,
     GroupColumn,
     Json,
     OneLabel,
     Policy,
     Prediction,
+    Separator,
     Target,
     Yes,
 )
@@ -21,20 +25,35 @@ from fedconformal.cli._show import number, print_json, say, table, working
 if TYPE_CHECKING:
     import numpy as np
 
+    from fedconformal._tables import Dialect
     from fedconformal._typing import Floats
     from fedconformal.documents import Calibration
     from fedconformal.heterogeneity import LocalCheck
 
 
+_NEW = "This holds for new cases only: none of them may have been used to train or to calibrate."
+
+
 def check(
     calibration: Annotated[Path, typer.Argument(help="The published calibration.")],
-    scores: Annotated[Path, typer.Argument(help="Scores of new cases: CSV, Parquet or .npy.")],
+    scores: Annotated[Path, typer.Argument(help="Scores of new cases: CSV, Excel, Parquet or .npy.")],
     site: Annotated[str | None, typer.Option(help="This site's name; needed for an answer.")] = None,
     group: GroupColumn = None,
     label: OneLabel = None,
     column: Column = None,
     target: Target = None,
     prediction: Prediction = None,
+    separator: Separator = None,
+    decimal: Decimal = None,
+    encoding: Encoding = None,
+    by: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="COLUMN",
+            help="Tell cases apart by their values in this column, the truth too; may be repeated, for every "
+            "combination of values.",
+        ),
+    ] = None,
     confidence_level: Annotated[
         float | None, typer.Option(help="One of the calibration's levels; all by default.")
     ] = None,
@@ -55,7 +74,8 @@ def check(
 ) -> None:
     """Check a calibration on new cases of this site; nothing leaves unless an answer is asked for."""
     from fedconformal import heterogeneity, protocol
-    from fedconformal.cli._files import check_output
+    from fedconformal._tables import Dialect
+    from fedconformal.cli._files import check_output, read
     from fedconformal.cli._groups import check_site, column_of_labels
     from fedconformal.cli._outgoing import confirm, send_out
     from fedconformal.documents import Calibration
@@ -64,40 +84,37 @@ def check(
     check_output(output, force=force)
     _check_private(private, ledger, dataset, output)
     _check_answer(site, confidence_level, output)
-    published = Calibration.read(calibration)
+    published = read(Calibration, calibration)
     group = column_of_labels(published.plan, group, target, calibration)
     check_site(published.plan, site, calibration)
-    if output is not None and published.plan.grouping.has_labels and label is None:
-        raise ValueError("an answer is for one group: say which with --label")
     account = None if ledger is None else Ledger(ledger)
     with working("reading and counting scores"):
-        cases = _cases(
+        cases = _read(
             published,
             calibration,
             scores,
             site=site,
             group=group,
             label=label,
+            by=by or [],
             column=column,
             target=target,
             prediction=prediction,
             private=private is not None,
             rng=None if account is None else account.generator(published.digest, site or ""),
+            dialect=Dialect(separator, decimal, encoding),
         )
     if private is None:  # else nothing but the release may be seen, not even on this terminal
-        found = {
-            of: heterogeneity.check(alone, values, site=site, confidence_level=confidence_level)
-            for of, (alone, values) in cases.items()
-        }
-        _show(found, as_json=json)
+        _look(cases, site=site, confidence_level=confidence_level, as_json=json)
     if output is None or site is None:
         return
-    ((alone, values),) = cases.values()
     prepared = heterogeneity.prepare_answer(
-        alone,
-        values,
+        cases.calibration,
+        cases.values,
         site=site,
         epsilon=private,
+        by=cases.by or ({group: cases.groups} if group is not None and cases.groups is not None else None),
+        groups=cases.groups,
         policy=None if policy is None else protocol.SitePolicy.read(policy),
         ledger=account,
         dataset=dataset,
@@ -115,7 +132,21 @@ def check(
     )
 
 
-def _cases(
+@dataclass(frozen=True, eq=False)
+class _Cases:
+    """New cases of a site, and the calibration that they are held against.
+
+    The label of each case is there if the calibration has thresholds by label, and one group is not meant.
+    """
+
+    calibration: "Calibration"
+    path: Path
+    values: "Floats"
+    groups: list[str] | None
+    by: dict[str, list[str]]
+
+
+def _read(
     published: "Calibration",
     path: Path,
     scores: Path,
@@ -123,36 +154,97 @@ def _cases(
     site: str | None,
     group: str | None,
     label: str | None,
+    by: list[str],
     column: str | None,
     target: str | None,
     prediction: list[str] | None,
     private: bool,
     rng: "np.random.Generator | None",
-) -> "dict[str | None, tuple[Calibration, Floats]]":
-    """The calibration and the cases of each group that is asked for; of all, under None, without groups."""
-    from fedconformal.cli._groups import calibration_of, check_label, labels_and_column
-    from fedconformal.cli._scores import read_scores
+    dialect: "Dialect",
+) -> _Cases:
+    """The cases; of one group, if it is named."""
+    from fedconformal.cli._groups import calibration_of, check_label
+    from fedconformal.cli._scores import read_cases
 
-    labels, column = labels_and_column(scores, group, column, target)
-    values = read_scores(
-        published.plan, scores, column=column, target=target, prediction=prediction, private=private, rng=rng
+    labels, values, columns = read_cases(
+        published.plan,
+        scores,
+        group=group,
+        by=by,
+        column=column,
+        target=target,
+        prediction=prediction,
+        private=private,
+        rng=rng,
+        dialect=dialect,
     )
-    grouping = published.plan.grouping
+    if label is None:
+        return _Cases(published, path, values, labels, columns)
+    check_label(published.plan, label, path)
     if labels is None:
-        own = grouping.group_of_site(site) if grouping.by_site else label
-        return {own if grouping.by_site else None: (calibration_of(published, own, path), values)}
-    if label is not None:
-        check_label(published.plan, label, path)
+        return _Cases(calibration_of(published, label, path), path, values, None, columns)
+    mine = _places(published, labels, site).get(label, [])
+    if not mine:
+        raise ValueError(f"{scores}: no case is in group {label!r}")
+    there = {name: [values_of[i] for i in mine] for name, values_of in columns.items()}
+    return _Cases(calibration_of(published, label, path), path, values[mine], None, there)
+
+
+def _places(published: "Calibration", labels: list[str], site: str | None) -> dict[str, list[int]]:
+    """Which cases are in each group."""
     names = sorted(set(labels))
-    group_of = dict(zip(names, grouping.groups_of(names, site), strict=True))
-    mine: dict[str, list[int]] = {}
+    group_of = dict(zip(names, published.plan.grouping.groups_of(names, site), strict=True))
+    places: dict[str, list[int]] = {}
     for i, name in enumerate(labels):
         found = group_of[name]
-        if found is not None and label in (None, found):
-            mine.setdefault(found, []).append(i)
-    if not mine:
-        raise ValueError(f"{scores}: no case is in {'any group' if label is None else f'group {label!r}'}")
-    return {each: (calibration_of(published, each, path), values[mine[each]]) for each in sorted(mine)}
+        if found is not None:
+            places.setdefault(found, []).append(i)
+    return places
+
+
+def _look(cases: _Cases, *, site: str | None, confidence_level: float | None, as_json: bool) -> None:
+    """What the site sees for itself."""
+    from fedconformal import heterogeneity
+    from fedconformal.cli._checks import show_assessment
+
+    if cases.by:
+        found = heterogeneity.check_by(
+            cases.calibration,
+            cases.values,
+            by=cases.by,
+            groups=cases.groups,
+            site=site,
+            confidence_level=confidence_level,
+        )
+        show_assessment(found, cases.calibration, as_json=as_json)
+        if not as_json:
+            print(_NEW)
+        return
+    alone = _alone(cases, site)
+    each = {
+        of: heterogeneity.check(calibration, values, site=site, confidence_level=confidence_level)
+        for of, (calibration, values) in alone.items()
+    }
+    _show(each, as_json=as_json)
+
+
+def _alone(cases: _Cases, site: str | None) -> "dict[str | None, tuple[Calibration, Floats]]":
+    """The calibration and the cases of each group; of all, under None, without groups."""
+    from fedconformal.cli._groups import calibration_of
+
+    published, grouping = cases.calibration, cases.calibration.plan.grouping
+    if not published.plan.is_grouped:
+        return {published.label: (published, cases.values)}
+    if cases.groups is None:
+        own = grouping.group_of_site(site)
+        return {own: (calibration_of(published, own, cases.path), cases.values)}
+    places = _places(published, cases.groups, site)
+    if not places:
+        raise ValueError("no case is in any group of the calibration")
+    return {
+        label: (calibration_of(published, label, cases.path), cases.values[places[label]])
+        for label in sorted(places)
+    }
 
 
 def _check_private(
@@ -190,7 +282,7 @@ def _show(found: "dict[str | None, LocalCheck]", *, as_json: bool) -> None:
             [
                 *[str(label)] * grouped,
                 f"{level.confidence_level!r}",
-                number(level.threshold),
+                "" if level.threshold is None else number(level.threshold),
                 *cells(level),
                 f"{level.p_value:.3g}",
             ]
@@ -200,7 +292,7 @@ def _show(found: "dict[str | None, LocalCheck]", *, as_json: bool) -> None:
     )
     for label, each in found.items():
         print(f"Group {label!r}: {each.sentence()}" if grouped else each.sentence())
-    print("This holds for new cases only: none of them may have been used to train or to calibrate.")
+    print(_NEW)
 
 
 def _fields(found: "LocalCheck") -> dict[str, Any]:

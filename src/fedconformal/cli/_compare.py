@@ -33,12 +33,12 @@ def compare(
 ) -> None:
     """Look for sites that stand out, from their reports alone."""
     from fedconformal import heterogeneity
-    from fedconformal.cli._files import read_reports, report_files
+    from fedconformal.cli._files import read, read_reports, report_files
     from fedconformal.cli._groups import check_label
     from fedconformal.cli._reference import reference_from
     from fedconformal.documents import Plan
 
-    asked = Plan.read(plan)
+    asked = read(Plan, plan)
     check_label(asked, label, plan)
     sent, unreadable = read_reports(report_files(reports, plan))
     with working("comparing"):
@@ -55,8 +55,10 @@ def compare(
         say(f"left out: {refusal.source}: {refusal.reason}")
     if json:
         print_json(_content(found, refused))
-    else:
-        _show(found, several=_sends_several(asked if label is None else asked[label]))
+        return
+    _show(found, several=_sends_several(asked if label is None else asked[label]))
+    if found.odd:
+        print(heterogeneity.what_holds(asked, sent, group=label, confidence_level=confidence_level))
 
 
 def _sends_several(plan: "Plan") -> bool:
@@ -70,6 +72,8 @@ def _content(found: "Comparison", refused: "Sequence[Refusal]") -> dict[str, Any
         "assumption": found.assumption,
         "p_value": found.p_value,
         "sites": [vars(site) for site in found.sites],
+        "power": found.power,
+        "suspicion": found.suspicion,
         "left_out": list(found.left_out),
         "refused": [refusal.model_dump() for refusal in refused],
     }
@@ -88,6 +92,9 @@ def _show(found: "Comparison", *, several: bool) -> None:
     if several:
         print("A site that sent several numbers is compared by the middle one.")
     print(found.sentence())
+    print(found.power_sentence())
+    if found.suspicion is not None:
+        print(found.suspicion)
 
 
 def _chance(p: float) -> str:

@@ -1,5 +1,6 @@
 """What some cases say of the coverage at one level, for a table and for machines."""
 
+from math import inf
 from typing import Any
 
 from fedconformal.heterogeneity import CoverageCheck
@@ -15,7 +16,7 @@ def fields(check: CoverageCheck) -> dict[str, Any]:
     """Everything by name, as JSON can hold it."""
     return {
         "confidence_level": check.confidence_level,
-        "threshold": "Infinity" if check.threshold == float("inf") else check.threshold,
+        "threshold": "Infinity" if check.threshold == inf else check.threshold,
         "n": check.n,
         "covered": check.covered,
         "coverage": check.coverage,

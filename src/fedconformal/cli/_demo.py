@@ -1,5 +1,6 @@
 """``fedconformal demo``."""
 
+import os
 import shlex
 import subprocess
 import sys
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from fedconformal.cli._show import table
+from fedconformal.cli._show import table, width
 
 if TYPE_CHECKING:
     from fedconformal._typing import Floats
@@ -29,15 +30,15 @@ class _Hospitals(NamedTuple):
 
 
 def demo(
-    directory: Annotated[Path | None, typer.Option(help="Keep the files here.")] = None,
+    directory: Annotated[
+        Path | None, typer.Option(help="Where to put the files.", show_default="a new temporary folder")
+    ] = None,
 ) -> None:
     """Run the whole story on embedded data: twelve sites, one of them silent."""
-    if directory is not None:
-        directory.mkdir(parents=True, exist_ok=True)
-        _story(directory)
-        return
-    with tempfile.TemporaryDirectory(prefix="fedconformal-demo-") as temporary:
-        _story(Path(temporary))
+    if directory is None:
+        directory = Path(tempfile.mkdtemp(prefix="fedconformal-demo-"))
+    directory.mkdir(parents=True, exist_ok=True)
+    _story(directory.resolve())
 
 
 def _story(directory: Path) -> None:
@@ -48,23 +49,32 @@ def _story(directory: Path) -> None:
     hospitals = _prepare(directory)
     names = list(hospitals.scores)
     answering = [name for name in names if name != _SILENT]
+    print("The files stay, and every command below can be copied and run again there:")
+    print(f"   $ cd {shlex.quote(str(directory))}\n")
     print("1. The coordinator makes a plan.")
-    sizes = ",".join(f"{name}={scores.size}" for name, scores in hospitals.scores.items())
-    wishes = ["--points", sizes, "--confidence-level", str(_LEVEL), "--score", "absolute"]
+    wishes = ["--points", "sizes.csv", "--confidence-level", str(_LEVEL), "--score", "absolute"]
     _run(directory, "plan", *wishes, "-o", "plan.json", "--force", show=True)
-    print("2. Each hospital answers with one number, from a process and a directory of its own.")
+    print("2. Each hospital answers with one number, from a process of its own.")
+    (directory / "reports").mkdir(exist_ok=True)
     with ThreadPoolExecutor(2) as pool:
         list(pool.map(lambda name: _report(directory, name, show=name == names[0]), names))
-    print(
-        f"   ... and so do {len(names) - 1} others. One report is lost on the way: {_SILENT} stays silent.\n"
-    )
+    (directory / "reports" / f"{_SILENT}.json").unlink()
+    print(f"   ... and so do the others. One report is lost on the way: {_SILENT} stays silent.\n")
     print("3. The coordinator calibrates, everybody predicts, anybody verifies.")
-    files = [f"{name}/report.json" for name in answering]
-    _run(directory, "calibrate", "plan.json", *files, "-o", "calibration.json", "--force", show=True)
+    _run(directory, "calibrate", "plan.json", "reports", "-o", "calibration.json", "--force", show=True)
     tables = ["predictions.csv", "-o", "intervals.csv", "--column", "prediction"]
-    _run(directory, "predict", "calibration.json", *tables, "--force")
-    _run(directory, "verify", "calibration.json", show=True)
+    _run(directory, "predict", "calibration.json", *tables, "--force", show=True)
+    _run(directory, "verify", "calibration.json", "--reports", "reports", show=True)
+    page = ["certificate", "calibration.json", "-o", "certificate.html", "--force"]
+    _run(directory, *page, show=True)
     _compare(directory, hospitals, answering)
+    print("\nWhat to open next:")
+    print(f"   {(directory / 'certificate.html').as_uri()}")
+    print("       the certificate of this calibration, in a browser")
+    print("   $ fedconformal planner")
+    print("       a page on which a plan for your own sites is found with sliders")
+    print("   $ fedconformal plan --help")
+    print("       the same on the command line")
 
 
 def _prepare(directory: Path) -> _Hospitals:
@@ -87,23 +97,26 @@ def _prepare(directory: Path) -> _Hospitals:
     for name, values in scores.items():
         (directory / name).mkdir(exist_ok=True)
         np.savetxt(directory / name / "scores.csv", values, header="score", comments="")
+    sizes = [f"{name},{values.size}" for name, values in scores.items()]
+    (directory / "sizes.csv").write_text("\n".join(["site,n", *sizes, ""]))
     predictions = model.predict(data.data[test])
     np.savetxt(directory / "predictions.csv", predictions, header="prediction", comments="")
     return _Hospitals(scores, data.target[test], predictions)
 
 
 def _report(directory: Path, name: str, *, show: bool) -> None:
-    arguments = ["report", "../plan.json", "scores.csv", "--site", name, "-o", "report.json", "--force"]
-    _run(directory / name, *arguments, show=show)
+    files = ["plan.json", f"{name}/scores.csv", "--site", name, "-o", f"reports/{name}.json", "--force"]
+    _run(directory, "report", *files, show=show)
 
 
 def _run(directory: Path, *arguments: str, show: bool = False) -> None:
     """Run a command as a person would, in a process of its own."""
     if show:
-        print(f"   $ fedconformal {shlex.join(arguments)[:150]}")
+        print(f"   $ fedconformal {shlex.join(arguments)}")
     done = subprocess.run(
         [sys.executable, "-m", "fedconformal", *arguments],
         cwd=directory,
+        env={**os.environ, **({"COLUMNS": str(width() - 5)} if sys.stdout.isatty() else {})},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -113,7 +126,7 @@ def _run(directory: Path, *arguments: str, show: bool = False) -> None:
         raise ValueError(done.stderr.strip().removeprefix("fedconformal: "))
     if show:
         said = done.stdout or done.stderr  # what leaves a site is shown on stderr
-        print("\n".join("     " + line for line in said.strip().splitlines()) + "\n")
+        print("\n".join("     " + line for line in said.strip("\n").splitlines()) + "\n")
 
 
 def _compare(directory: Path, hospitals: _Hospitals, answering: list[str]) -> None:

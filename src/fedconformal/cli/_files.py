@@ -1,6 +1,8 @@
 """Documents in files: where they are read from, and where results go."""
 
-from collections.abc import Iterable, Sequence
+import re
+import sys
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -16,20 +18,63 @@ from fedconformal.documents import (
     SigningKey,
 )
 
+STANDARD = Path("-")
+"""Stands for standard input, or output."""
+
 
 def check_output(output: Path | None, *, force: bool) -> None:
     """Refuse an output that exists, before any work is done."""
-    if output is not None:
+    if output is not None and output != STANDARD:
         check_free(output, force=force)
 
 
-def save(document: Document, output: Path | None, *, force: bool, as_json: bool) -> None:
-    """Write a result where it was asked for."""
-    if output is not None:
+def save(
+    document: Document, output: Path | None, show: Callable[[], None], *, force: bool, as_json: bool
+) -> None:
+    """Write a result where it was asked for, and then show it: to people, or as JSON.
+
+    Nobody who stops reading loses the file.
+    """
+    if output not in (None, STANDARD):
         write_text(output, document.to_json() + "\n", force=force)
-        say(f"wrote {output}")
-    if as_json:
+    if as_json or output == STANDARD:
         print(document.to_json())
+    else:
+        show()
+    if output not in (None, STANDARD):
+        say(f"wrote {output}")
+
+
+def deliver_text(
+    text: str,
+    output: Path,
+    *,
+    force: bool,
+    mode: int = 0o644,
+    note: str = "",
+    show: Callable[[], None] | None = None,
+) -> None:
+    """Write text where it was asked for, then show what there is to see, and say where it is."""
+    if output == STANDARD:
+        print(text, end="")
+        return
+    write_text(output, text, force=force, mode=mode)
+    if show is not None:
+        show()
+    say(f"wrote {output}{note}")
+
+
+Read = TypeVar("Read", bound=Document)
+
+
+def read(kind: type[Read], path: Path) -> Read:
+    """A document from its file, or from standard input."""
+    if path != STANDARD:
+        return kind.read(path)
+    try:
+        return kind.from_json(sys.stdin.buffer.read(kind.ceiling.largest + 1))
+    except DocumentError as error:
+        raise DocumentError(f"standard input: {error}") from None
 
 
 Authored = TypeVar("Authored", Plan, Calibration)
@@ -40,13 +85,25 @@ def signed(document: Authored, key: Path | None) -> Authored:
     return document if key is None else read_key(key).sign(document)
 
 
+def read_one_of(path: Path, *kinds: type[Document]) -> Document:
+    """A document of one of these kinds, from its file or from standard input."""
+    content = sys.stdin.buffer.read() if path == STANDARD else path.read_bytes()
+    first = re.search(rb'"format"\s*:\s*"fedconformal/([a-z]+)"', content[:1000])
+    kind = next((kind for kind in kinds if first and kind.kind.encode() == first[1]), kinds[0])
+    try:
+        return kind.from_json(content)
+    except DocumentError as error:
+        raise DocumentError(f"{'standard input' if path == STANDARD else path}: {error}") from None
+
+
 def read_key(path: Path) -> SigningKey:
     """A private key from its file."""
     try:
-        key = SigningKey.from_pem(path.read_bytes())
+        key = SigningKey.from_pem(sys.stdin.buffer.read() if path == STANDARD else path.read_bytes())
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
-    warn_if_shared(path)
+    if path != STANDARD:
+        warn_if_shared(path)
     return key
 
 
@@ -65,13 +122,15 @@ def report_files(files: Sequence[Path], plan_file: Path) -> list[Path]:
     return [path for path in expand(files) if path in files or path.resolve() != plan_file.resolve()]
 
 
-def read_reports(paths: Iterable[Path]) -> tuple[list[Report], list[Refusal]]:
-    """Reports, and a refusal for every file that is none."""
-    reports, unreadable = [], []
-    for path in paths:
+def read_reports(paths: Sequence[Path]) -> tuple[list[Report], list[Refusal]]:
+    """Reports, and a refusal for every file that is none; one may be standard input."""
+    from fedconformal import rounds
+
+    reports, unreadable = rounds.read_reports([path for path in paths if path != STANDARD])
+    if STANDARD in paths:
         try:
-            reports.append(Report.read(path))
+            reports = [*reports, read(Report, STANDARD)]
         except DocumentError as error:
-            reason = str(error).removeprefix(f"{path}: ")
-            unreadable.append(Refusal(source=str(path), reason=reason))
-    return reports, unreadable
+            reason = str(error).removeprefix("standard input: ")
+            unreadable = [*unreadable, Refusal(source="standard input", reason=reason)]
+    return list(reports), list(unreadable)

@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-from fedconformal._tables import read_labels
 from fedconformal._text import quoted
 from fedconformal.documents import Calibration, Plan
 
@@ -47,18 +46,6 @@ def _checked_column(plan: Plan, group: str | None, path: Path) -> str | None:
     if not plan.grouping.by_label and group is not None:
         raise ValueError(f"{path}: has no groups: --group {group} does not go with it")
     return group
-
-
-def labels_and_column(
-    path: Path, group: str | None, column: str | None, target: str | None
-) -> tuple[list[str] | None, str | None]:
-    """The group of each case, and the column of scores: the only other one, if none is named."""
-    if group is None:
-        return None, column
-    labels, others = read_labels(path, group)
-    if column is None and target is None and len(others) == 1:
-        column = others[0]
-    return labels, column
 
 
 def check_label(plan: Plan, label: str | None, path: Path) -> None:

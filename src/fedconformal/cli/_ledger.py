@@ -6,29 +6,31 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fedconformal.cli._options import Column, Json
+from fedconformal.cli._command import add, new_app
+from fedconformal.cli._options import Column, Decimal, Encoding, Json, Separator
 from fedconformal.cli._show import print_json, say, table
 
 if TYPE_CHECKING:
     from fedconformal.privacy import Entry, Ledger
 
-app = typer.Typer(no_args_is_help=True, help="A site's account of privacy spent.")
+app = new_app(help="A site's account of privacy spent.")
 
 LedgerFile = Annotated[Path, typer.Argument(metavar="LEDGER", help="The ledger.")]
 _COLUMNS = ("number", "time", "kind", "dataset", "plan", "site", "epsilon", "answer", "numbers", "reason")
 DataSet = Annotated[str, typer.Argument(help="What the data are called.")]
 
 
-@app.command()
 def new(path: Annotated[Path, typer.Argument(metavar="LEDGER", help="The ledger file to make.")]) -> None:
     """Start a ledger."""
+    from fedconformal.cli._files import STANDARD
     from fedconformal.privacy import Ledger
 
+    if path == STANDARD:
+        raise ValueError("a ledger is a file that stays: it cannot be standard output")
     Ledger.create(path)
     say(f"made {path}")
 
 
-@app.command()
 def budget(
     path: LedgerFile,
     dataset: DataSet,
@@ -46,23 +48,26 @@ def budget(
     say(f"{dataset}: {epsilon:g} in all")
 
 
-@app.command()
 def accept(
     path: LedgerFile,
     dataset: DataSet,
-    scores: Annotated[Path, typer.Argument(help="The new scores: CSV, Parquet or .npy.")],
+    scores: Annotated[Path, typer.Argument(help="The new scores: CSV, Excel, Parquet or .npy.")],
     reason: Annotated[str, typer.Option(help="Why the scores are other ones, such as a new model.")],
     column: Column = None,
+    separator: Separator = None,
+    decimal: Decimal = None,
+    encoding: Encoding = None,
 ) -> None:
     """Accept new scores under an old name: they draw on the same budget."""
-    from fedconformal._tables import read_column
+    from fedconformal._tables import Dialect, read_column
     from fedconformal.privacy import Ledger, fingerprint
 
-    Ledger(path).accept_data(dataset, fingerprint(read_column(scores, column, nan=True)), reason=reason)
+    dialect = Dialect(separator, decimal, encoding)
+    values = read_column(scores, column, nan=True, dialect=dialect)
+    Ledger(path).accept_data(dataset, fingerprint(values), reason=reason)
     say(f"{dataset}: the new scores are accepted, and draw on the same budget")
 
 
-@app.command()
 def check(path: LedgerFile) -> None:
     """Check a whole ledger: that nothing was changed or lost, and that all of it adds up."""
     from fedconformal._text import count
@@ -71,7 +76,6 @@ def check(path: LedgerFile) -> None:
     say(f"{path}: {count(Ledger(path).check(), 'entry', 'entries')}, all as they were written")
 
 
-@app.command()
 def show(path: LedgerFile, json: Json = False) -> None:
     """Show budgets, what was spent on which plan, and how many exact answers were given."""
     from fedconformal.privacy import Ledger
@@ -120,3 +124,10 @@ def _sentence(dataset: str, answers: int, numbers: int) -> str:
     from fedconformal._text import count
 
     return f"{dataset}: {count(answers, 'exact answer')} given, with {count(numbers, 'exact score')} in all"
+
+
+add(app, new, ["fedconformal ledger new site.db"])
+add(app, budget, ["fedconformal ledger budget site.db trial 4"])
+add(app, accept, ['fedconformal ledger accept site.db trial scores.csv --reason "a new model"'])
+add(app, check, ["fedconformal ledger check site.db"])
+add(app, show, ["fedconformal ledger show site.db"])

@@ -25,9 +25,28 @@ Policy = Annotated[
     Path | None, typer.Option(help="What this site lets out, a file as `fedconformal policy new` makes it.")
 ]
 Model = Annotated[Path | None, typer.Option(help="File of the model, whose digest the plan holds.")]
+FactOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--fact",
+        metavar="NAME=TEXT",
+        help="For the certificate: model, version, purpose, population, period, unit, coordinator, contact, "
+        "check_again. Repeatable.",
+    ),
+]
 Sign = Annotated[Path | None, typer.Option("--sign", help="Private key of the coordinator, who signs it.")]
 OneLevel = Annotated[float | None, typer.Option(help="One of the plan's levels.")]
 
+Separator = Annotated[
+    str | None,
+    typer.Option(help="Of a CSV: what is between columns, a character, tab or space; found out if left out."),
+]
+Decimal = Annotated[
+    str | None, typer.Option(help="Of a CSV: the decimal sign, . or , (or point, comma); found out.")
+]
+Encoding = Annotated[
+    str | None, typer.Option(help="Of a CSV: its encoding, as in utf-16 or latin-1; found out.")
+]
 Column = Annotated[str | None, typer.Option(help="Column that holds the scores.")]
 Target = Annotated[
     str | None, typer.Option(help="Instead of scores: column with the truth; the plan fixes the score.")

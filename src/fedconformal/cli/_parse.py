@@ -61,6 +61,11 @@ def keys(texts: Sequence[str]) -> dict[str, str] | None:
     return by_name("--key", pairs("--key", "SITE=ed25519:...", texts, str), "site") or None
 
 
+def facts(texts: Sequence[str]) -> dict[str, str]:
+    """Facts for the certificate, by name."""
+    return by_name("--fact", pairs("--fact", "NAME=TEXT", texts, str), "fact")
+
+
 def share_or_word(text: str) -> str | float:
     """A share of a site's scores, or a word for how it is found."""
     try:

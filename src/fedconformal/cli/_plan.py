@@ -5,13 +5,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fedconformal.cli._options import Force, Json, Output, ScoreOption, Sign
+from fedconformal.cli._options import FactOption, Force, Json, Output, ScoreOption, Sign
 from fedconformal.cli._show import working
 
 if TYPE_CHECKING:
     from fedconformal.documents import Plan
 
 _DEFAULT_LEVEL = 0.9
+_INFEASIBLE = 3
 
 
 def plan(
@@ -49,12 +50,13 @@ def plan(
         ),
     ] = None,
     confidence_level: Annotated[
-        list[float] | None, typer.Option(help="Coverage wanted; may be repeated.")
+        list[float] | None,
+        typer.Option(help="Coverage wanted; may be repeated.", show_default=str(_DEFAULT_LEVEL)),
     ] = None,
     criterion: Annotated[
         str | None,
         typer.Option(
-            help="stable, marginal (the paper's) or conditional; by default what suits the promise."
+            help="stable, marginal (the paper's) or conditional.", show_default="what suits the promise"
         ),
     ] = None,
     delta: Annotated[float, typer.Option(help="For the conditional criterion, in (0, 0.5].")] = 0.1,
@@ -62,8 +64,8 @@ def plan(
     numbers: Annotated[
         int | None,
         typer.Option(
-            help="How many numbers a site sends for each level and group at the most, 1 to 20; 5 for a "
-            "mixture, else 1."
+            help="How many numbers a site sends for each level and group at the most, 1 to 20.",
+            show_default="1, or 5 for a mixture",
         ),
     ] = None,
     max_missing: Annotated[
@@ -74,7 +76,8 @@ def plan(
         str | None,
         typer.Option(
             help="population (sites are alike); where they may differ: mixture (of the sites, with known "
-            "shares), each-site, or new-site (one that was not there)."
+            "shares), each-site, or new-site (one that was not there).",
+            show_default="population",
         ),
     ] = None,
     mixture: Annotated[
@@ -86,7 +89,8 @@ def plan(
         ),
     ] = None,
     local_ranks: Annotated[
-        str | None, typer.Option(help="common, paper, or a share between 0 and 1.")
+        str | None,
+        typer.Option(help="common, paper, or a share between 0 and 1.", show_default="found by the search"),
     ] = None,
     score: Annotated[
         str | None,
@@ -111,8 +115,10 @@ def plan(
         ),
     ] = None,
     bounded: Annotated[bool, typer.Option(help="No score can be above the last bin.")] = False,
-    mechanism: Annotated[str | None, typer.Option(help="permute-and-flip or exponential.")] = None,
-    analysis: Annotated[str | None, typer.Option(help="tight or paper.")] = None,
+    mechanism: Annotated[
+        str | None, typer.Option(help="permute-and-flip or exponential.", show_default="permute-and-flip")
+    ] = None,
+    analysis: Annotated[str | None, typer.Option(help="tight or paper.", show_default="tight")] = None,
     one_hot: Annotated[bool, typer.Option(help="Accept only the sum of one-hot vectors.")] = False,
     split: Annotated[
         list[str] | None,
@@ -122,7 +128,7 @@ def plan(
     ] = None,
     min_group: Annotated[
         int | None,
-        typer.Option(help="A site with fewer cases of a group counts as absent from it; 5 by default."),
+        typer.Option(help="A site with fewer cases of a group counts as absent from it.", show_default="5"),
     ] = None,
     round_id: Annotated[
         str | None,
@@ -135,7 +141,11 @@ def plan(
         str | None,
         typer.Option(metavar="MOMENT", help="When it is not answered any more: 2030-01-31T12:00:00Z."),
     ] = None,
+    fact: FactOption = None,
     sign: Sign = None,
+    exit_code: Annotated[
+        bool, typer.Option("--exit-code", help="Exit with code 3 if no threshold can be finite.")
+    ] = False,
     output: Output = None,
     force: Force = False,
     json: Json = False,
@@ -173,11 +183,12 @@ def plan(
         round=round_id,
         model=model,
         expires=expires,
+        facts=_parse.facts(fact or []),
     )
     made = signed(made, sign)
-    if not json:
-        show_plan(made)
-    save(made, output, force=force, as_json=json)
+    save(made, output, lambda: show_plan(made), force=force, as_json=json)
+    if exit_code and not made.feasible:
+        raise typer.Exit(_INFEASIBLE)
 
 
 def _made(**wishes: Any) -> "Plan":

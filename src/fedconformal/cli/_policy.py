@@ -6,10 +6,11 @@ from typing import Annotated
 
 import typer
 
+from fedconformal.cli._command import add, new_app
 from fedconformal.cli._options import Force, Json
-from fedconformal.cli._show import print_json, say, table
+from fedconformal.cli._show import print_json, table
 
-app = typer.Typer(no_args_is_help=True, help="What a site lets out, whatever a plan asks for.")
+app = new_app(help="What a site lets out, whatever a plan asks for.")
 
 _TEMPLATE = """\
 # What this site lets out, whatever a plan asks for. A line that starts with # stands for its default.
@@ -41,20 +42,18 @@ _TEMPLATE = """\
 """
 
 
-@app.command()
 def new(
     path: Annotated[Path, typer.Argument(help="Where to write it.")] = Path("site.toml"),
     force: Force = False,
 ) -> None:
     """Write a policy that says the defaults, with every line explained, to be edited."""
-    from fedconformal._outputs import write_text
+    from fedconformal.cli._files import deliver_text
     from fedconformal.protocol import SitePolicy
 
-    write_text(path, _TEMPLATE.format(**asdict(SitePolicy())), force=force)
-    say(f"wrote {path}: edit it, then answer with --policy {path}")
+    text = _TEMPLATE.format(**asdict(SitePolicy()))
+    deliver_text(text, path, force=force, note=f": edit it, then answer with --policy {path}")
 
 
-@app.command()
 def show(
     policy: Annotated[Path, typer.Argument(help="A policy file.")],
     json: Json = False,
@@ -73,3 +72,7 @@ def _said(value: object) -> str:
     if value is None:
         return "default"
     return ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)
+
+
+add(app, new, ["fedconformal policy new site.toml"])
+add(app, show, ["fedconformal policy show site.toml"])

@@ -8,6 +8,8 @@ import typer
 
 from fedconformal.cli._options import (
     Column,
+    Decimal,
+    Encoding,
     Force,
     GroupColumn,
     Json,
@@ -15,6 +17,7 @@ from fedconformal.cli._options import (
     Output,
     Policy,
     Prediction,
+    Separator,
     Target,
     Yes,
 )
@@ -28,12 +31,15 @@ if TYPE_CHECKING:
 
 def report(
     plan: Annotated[Path, typer.Argument(help="The plan to answer.")],
-    scores: Annotated[Path, typer.Argument(help="Scores: CSV, Parquet or .npy.")],
+    scores: Annotated[Path, typer.Argument(help="Scores, or cases: CSV, Excel, Parquet or .npy.")],
     site: Annotated[str, typer.Option(help="This site's name.")],
     group: GroupColumn = None,
     column: Column = None,
     target: Target = None,
     prediction: Prediction = None,
+    separator: Separator = None,
+    decimal: Decimal = None,
+    encoding: Encoding = None,
     sign_with: Annotated[Path | None, typer.Option(help="Private key of this site.")] = None,
     ledger: Annotated[Path | None, typer.Option(help="For a private plan: this site's ledger.")] = None,
     dataset: Annotated[
@@ -51,16 +57,18 @@ def report(
 ) -> None:
     """Answer a plan with this site's scores: says what it asks for, and shows exactly what leaves."""
     from fedconformal import protocol
-    from fedconformal.cli._files import check_output, read_key
-    from fedconformal.cli._groups import column_of_labels, labels_and_column
+    from fedconformal._tables import Dialect
+    from fedconformal.cli._files import check_output, read, read_key
+    from fedconformal.cli._groups import column_of_labels
     from fedconformal.cli._leaving import bins_sentence, leaving_sentence
     from fedconformal.cli._outgoing import confirm, send_out
-    from fedconformal.cli._scores import read_scores
+    from fedconformal.cli._scores import read_cases
     from fedconformal.documents import Plan
     from fedconformal.privacy import Ledger
 
     check_output(output, force=force)
-    asked = Plan.read(plan)
+    dialect = Dialect(separator, decimal, encoding)
+    asked = read(Plan, plan)
     labelled = column_of_labels(asked, group, target, plan)
     _check_one_hot(asked, sign_with, wanted=one_hot)
     private = asked.privacy is not None
@@ -69,15 +77,16 @@ def report(
     key = None if sign_with is None else read_key(sign_with)
     account = None if ledger is None else Ledger(ledger)
     with working("reading scores"):
-        labels, column = labels_and_column(scores, labelled, column, target)
-        values = read_scores(
+        labels, values, _ = read_cases(
             asked,
             scores,
+            group=labelled,
             column=column,
             target=target,
             prediction=prediction,
             private=private,
             rng=None if account is None else account.generator(asked.digest, site),
+            dialect=dialect,
         )
         prepared = protocol.prepare(
             asked,

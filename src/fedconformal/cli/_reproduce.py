@@ -40,8 +40,11 @@ def reproduce(
     ] = None,
     splits: Annotated[int | None, typer.Option(help="Random splits: 20, or 3 if quick.")] = None,
     jobs: Annotated[int, typer.Option(help="Processes; -1: one for each core.")] = -1,
+    cached: Annotated[
+        bool, typer.Option(help="Train nothing: leave out what has not all of its fits in the folder.")
+    ] = False,
 ) -> None:
-    """Run the paper's experiments: every figure, with its numbers, and one page that holds all."""
+    """Run the paper's experiments and case studies: every figure, its numbers, one page that holds all."""
     from fedconformal._extras import need
 
     for module in _MODULES:
@@ -61,18 +64,17 @@ def reproduce(
         download=download,
         jobs=_jobs(jobs),
         n_splits=_splits(splits, quick=quick),
-        models=_models(models),
+        models=_models(models, trains=not cached),
         network_on=_network_on(network_on),
+        cached=cached,
     )
-    here = experiments.DATA_SETS if download or own else experiments.available(folder=data)
-    missing = [name for name in experiments.DATA_SETS if name not in here]
     start = time.monotonic()
-    studies = own or _chosen(names or [], missing)
+    studies = own or _chosen(names or [], settings)
     for name, study in studies.items():
         _run(name, study, settings)
     _write_pages(settings, {**experiments.STUDIES, **own})
     say(f"{time.monotonic() - start:.0f} s in all, {os.cpu_count()} cores")
-    _say_what_is_left_out(missing, studies, settings)
+    _say_what_is_left_out(studies, settings)
 
 
 def _list() -> None:
@@ -106,19 +108,23 @@ def _own_study(csv: Path | None, target: str | None, names: list[str]) -> "dict[
     return {dataset.name: experiments.study_of(dataset)}
 
 
-def _chosen(names: list[str], missing: list[str]) -> "dict[str, Study]":
+def _chosen(names: list[str], settings: "Settings") -> "dict[str, Study]":
     """The studies of these names; all are those whose data is here."""
     from fedconformal.experiments import STUDIES
 
     if _ALL in names:
-        return {name: study for name, study in STUDIES.items() if study.dataset not in missing}
+        lacking = {name: study.lacks(settings) for name, study in STUDIES.items()}
+        for name, words in lacking.items():
+            if words is not None and STUDIES[name].dataset is None:
+                say(f"left out: {words}")
+        return {name: study for name, study in STUDIES.items() if lacking[name] is None}
     for name in names:
         if name not in STUDIES:
             raise ValueError(f"no study {name!r}; there are {', '.join(STUDIES)}, and {_ALL}")
     return {name: STUDIES[name] for name in names}
 
 
-def _models(names: str) -> "list[Model]":
+def _models(names: str, *, trains: bool) -> "list[Model]":
     from fedconformal._extras import need
     from fedconformal.experiments import MODELS, Network
 
@@ -127,7 +133,7 @@ def _models(names: str) -> "list[Model]":
         if name not in MODELS:
             raise ValueError(f"--models: no model {name!r}; there are {', '.join(MODELS)}")
         chosen.append(MODELS[name]())
-    if any(isinstance(model, Network) for model in chosen):
+    if trains and any(isinstance(model, Network) for model in chosen):
         need("torch", extra="nn")
     return chosen
 
@@ -167,8 +173,14 @@ def _run(name: str, study: "Study", settings: "Settings") -> None:
     start = time.monotonic()
     with fit_counter(name) as progress:
         rows = study.compute(replace(settings, progress=progress))
+        if not rows:
+            say(f"{name}: left out, for its fits are not all in {settings.store.folder}")
+            return
         settings.store.save_results(name, rows)
         experiments.save_figure(settings.store, name, study.draw(rows))
+    if study.table is not None:
+        heads, lines = study.table(rows)
+        table(list(heads), lines)
     say(f"{name}: {study.title} ({study.figure}), {time.monotonic() - start:.0f} s")
 
 
@@ -176,15 +188,18 @@ def _write_pages(settings: "Settings", studies: "dict[str, Study]") -> None:
     from fedconformal import experiments
 
     summary = experiments.save_summary(settings.store, studies, quick=settings.quick)
+    cases = experiments.save_cases(settings.store, quick=settings.quick)
     page = experiments.save_page(settings.store, studies)
-    for path in (summary, settings.store.folder / "figures", page):
+    for path in (summary, cases, settings.store.folder / "figures", page):
         if path is not None:
             print(path)
 
 
-def _say_what_is_left_out(missing: list[str], studies: "Mapping[str, Study]", settings: "Settings") -> None:
-    from fedconformal.experiments import DATA_ADDRESS, DATA_FOLDER, Network
+def _say_what_is_left_out(studies: "Mapping[str, Study]", settings: "Settings") -> None:
+    from fedconformal.experiments import DATA_ADDRESS, DATA_FOLDER, DATA_SETS, Network, available
 
+    here = DATA_SETS if settings.download else available(folder=settings.folder)
+    missing = [name for name in DATA_SETS if name not in here]
     if not {"coverage", "private"}.isdisjoint(studies) and missing:
         say(
             f"left out, for their files are not here: {', '.join(missing)}; --download fetches them from "

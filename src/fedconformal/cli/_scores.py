@@ -1,18 +1,29 @@
 """A site's scores from a file: a column of them, or truth and predictions from which they are computed."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from fedconformal import scores
-from fedconformal._tables import numbers, read_column, read_labels, read_table
-from fedconformal._text import quoted
+from fedconformal._tables import Dialect, Table, read_column, read_table
+from fedconformal._text import count, quoted
 from fedconformal._typing import Floats
+from fedconformal._validation import BadRowsError
 from fedconformal.documents import Plan, class_places, score_of
 
 
-def in_class_order(plan: Plan, columns: Sequence[str], path: Path) -> list[str]:
+def chosen_columns(typed: Sequence[str], columns: Sequence[str]) -> list[str]:
+    """Names of columns as they were typed: one after the other, or several with commas between them."""
+    found: list[str] = []
+    for text in typed:
+        found += [text] if text in columns else [name.strip() for name in text.split(",")]
+    return found
+
+
+def in_class_order(plan: Plan, columns: Sequence[str], path: Path | str) -> list[str]:
     """Columns of a prediction, found by name where the plan names classes, in the order of the classes."""
     names = list(columns)
     unnamed = [f"column_{i + 1}" for i in range(len(plan.classes or ()))]
@@ -24,73 +35,161 @@ def in_class_order(plan: Plan, columns: Sequence[str], path: Path) -> list[str]:
         raise ValueError(f"{path}: {error}") from None
 
 
-def read_scores(
+def read_cases(
     plan: Plan,
     path: Path,
     *,
+    group: str | None,
     column: str | None,
     target: str | None,
     prediction: list[str] | None,
     private: bool,
     rng: np.random.Generator | None = None,
-) -> Floats:
-    """The scores of a site's cases; for a private answer none is refused, whatever it is."""
+    dialect: Dialect | None = None,
+    by: Sequence[str] = (),
+) -> tuple[list[str] | None, Floats, dict[str, list[str]]]:
+    """The group of each case where there are groups, the scores of a site's cases, and other columns by name.
+
+    For a private answer no score is refused, whatever it is.
+    """
+    _check_options(plan, path, column, target, prediction)
+    if target is None and group is None and not by:
+        return None, read_column(path, column, nan=private, dialect=dialect), {}
+    table = read_table(path, dialect=dialect, private=private)
+    labels = None if group is None else table.labels(group)
+    told = {name: table.labels(name) for name in by}
+    if target is None or plan.score is None or prediction is None:
+        others = [name for name in table.columns if name not in (group, *by)]
+        used = others[0] if column is None and len(others) == 1 else table.only(column)
+        values = table.numbers([used], nan=private)[:, 0]
+        return labels, _refused_minus_infinity(table, used, values, private), told
+    columns = in_class_order(plan, chosen_columns(prediction, table.columns), path)
+    score = score_of(plan.score)
+    truth = _truth(plan, score, table, target, columns, private=private)
+    if private:
+        # A case without a score gets NaN, and no error tells of it.
+        predicted = table.numbers(columns, nan=True)
+        return labels, score.scores_or_nan(truth, predicted, columns, **score.draws(rng)), told
+    return labels, _scored(score, table, target, truth, columns, rng), told
+
+
+def _refused_minus_infinity(table: Table, column: str, values: Floats, private: bool) -> Floats:
+    if not private:
+        table.refuse_rows(values == -np.inf, column, "-Infinity")
+    return values
+
+
+def _check_options(
+    plan: Plan, path: Path, column: str | None, target: str | None, prediction: list[str] | None
+) -> None:
+    """Refuse options that do not go together."""
     if target is None:
         if prediction:
             raise ValueError("--prediction goes with --target, the column with the truth")
-        return read_column(path, column, nan=private)
+        return
     if column is not None:
         raise ValueError("--column is for scores and --target for cases: give one of them")
-    if plan.score is None or not prediction:
-        raise ValueError("--target needs --prediction, and a plan that fixes the score (plan --score)")
-    columns = in_class_order(plan, prediction, path)
-    truth = _truth(plan, path, target, private=private)
-    return (_scored_privately if private else _scored)(
-        score_of(plan.score), path, target, truth, columns, rng
-    )
-
-
-def _truth(plan: Plan, path: Path, target: str, *, private: bool) -> Floats:
-    """The column with the truth as numbers; names of classes become their numbers."""
-    if plan.classes is None:
-        return (
-            read_column(path, target, nan=True)
-            if private
-            else numbers(path, read_table(path), [target])[:, 0]
-        )
-    labels, _ = read_labels(path, target)
-    known = {name: float(i) for i, name in enumerate(plan.classes)}
-    strange = sorted({label for label in labels if label not in known})
-    if strange and not private:
-        rows = sum(label not in known for label in labels)
+    if plan.score is None:
+        raise ValueError("--target needs a plan that fixes the score (plan --score); this one does not")
+    if not prediction:
+        needs = score_of(plan.score).column_help()
         raise ValueError(
-            f"{path}: column {target!r} must hold classes of the plan, {quoted(plan.classes)}, got "
-            f"{quoted(strange)} in {rows} of {len(labels)} rows: correct these, or leave them out"
+            f"--target needs --prediction: score {plan.score.name!r} needs {needs}; the first line of {path} "
+            "says which there are"
         )
-    return np.array([known.get(label, np.nan) for label in labels])
+
+
+# -- truth -------------------------------------------------------------------------------------------------
+
+
+def _truth(
+    plan: Plan, score: scores.Score, table: Table, target: str, columns: Sequence[str], *, private: bool
+) -> Floats:
+    """The column with the truth as numbers; names of classes become their numbers."""
+    table.check([target, *columns])
+    if score.columns is not None:
+        return table.numbers([target], nan=private)[:, 0]
+    if private:
+        return _private_truth(table, target, plan.classes, columns)
+    if plan.classes is None and not _holds_names(table, target, columns):
+        return table.numbers([target])[:, 0]
+    names = columns if plan.classes is None else plan.classes
+    known = {name: float(i) for i, name in enumerate(names)}
+    labels = table.labels(target)
+    strange = sorted({label for label in labels if label not in known})
+    of = "classes of the plan" if plan.classes is not None else "names of the columns of probabilities"
+    table.refuse_rows(
+        np.array([label not in known for label in labels]),
+        target,
+        f"must hold {of}, {quoted(names)}, got {quoted(strange)}",
+        ": correct these, or leave them out",
+    )
+    return np.array([known[label] for label in labels])
+
+
+def _private_truth(
+    table: Table, target: str, classes: Sequence[str] | None, columns: Sequence[str]
+) -> Floats:
+    """Each case by itself: the name of a class, or without such names its number; else NaN."""
+    known = {name: float(i) for i, name in enumerate(columns if classes is None else classes)}
+    by_number = classes is None and not _are_numbers(columns)
+    values = table.numbers([target], nan=True)[:, 0]
+    labels = table.labels_or_none(target)
+    others = values if by_number else np.full(len(labels), np.nan)
+    return np.array([known.get(label or "", other) for label, other in zip(labels, others, strict=True)])
+
+
+def _holds_names(table: Table, target: str, columns: Sequence[str]) -> bool:
+    """Whether the truth is told by names of the columns of probabilities, rather than by their numbers."""
+    return _are_numbers(columns) or not set(table.labels_or_none(target)).isdisjoint(columns)
+
+
+def _are_numbers(columns: Sequence[str]) -> bool:
+    """Whether columns are called by numbers, as 1, 2 and 3: then these are names of the classes."""
+    return all(name.isdecimal() for name in columns)
+
+
+# -- scores ------------------------------------------------------------------------------------------------
 
 
 def _scored(
     score: scores.Score,
-    path: Path,
+    table: Table,
     target: str,
     values: Floats,
     columns: list[str],
     rng: np.random.Generator | None,
 ) -> Floats:
-    predicted = score.prediction_from(numbers(path, read_table(path), columns), columns)
-    truth = score.truth_from(values, argument=f"{path}: column {target!r}")
-    return score.score(truth, predicted, **score.draws(rng))
+    predicted = prediction_of(score, table, columns)
+    with by_line(table, columns):
+        truth = score.truth_from(values, argument=f"column {target!r}")
+        return score.score(truth, predicted, **score.draws(rng))
 
 
-def _scored_privately(
-    score: scores.Score,
-    path: Path,
-    target: str,
-    values: Floats,
-    columns: list[str],
-    rng: np.random.Generator | None,
-) -> Floats:
-    """A case without a score gets NaN, and no error tells of it."""
-    predicted = [read_column(path, name, nan=True) for name in columns]
-    return score.scores_or_nan(values, np.stack(predicted, axis=1), columns, **score.draws(rng))
+def prediction_of(
+    score: scores.Score, table: Table, columns: Sequence[str], *, option: str = "--prediction"
+) -> Any:
+    """The columns of a prediction as the score takes them; a wrong number of them names all there are."""
+    values = table.numbers(columns)
+    try:
+        return score.prediction_from(values, columns)
+    except ValueError as error:
+        there = ", ".join(table.columns)
+        raise ValueError(f"{table.name}: {error}: say which with {option}; there are {there}") from None
+
+
+@contextmanager
+def by_line(table: Table, columns: Sequence[str]) -> Iterator[None]:
+    """Within it, rows that are refused are told by the file's lines."""
+    try:
+        yield
+    except BadRowsError as error:
+        problem = error.problem
+        if problem.startswith("prediction "):
+            what = "column" if len(columns) == 1 else "columns"
+            problem = f"{what} {quoted(columns)} {problem.removeprefix('prediction ')}"
+        first = int(np.argmax(error.bad))
+        rows = f"{np.count_nonzero(error.bad)} of {count(len(error.bad), 'row')}"
+        raise ValueError(
+            f"{table.name}: {problem}; not so in {rows}, first in {table.place(first)}: {error.value}"
+        ) from None

@@ -1,18 +1,27 @@
 """What a terminal gets to see: lines, tables, JSON, a bar while somebody waits."""
 
 import json
+import os
+import shutil
 import sys
+import textwrap
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from fedconformal._text import visible
+from fedconformal.cli._grid import laid_out
+
+_WIDTH = 110  # where nobody watches
 
 
 def say(text: str = "") -> None:
-    """A line for people: on stderr, so that stdout stays for data."""
-    print(visible(text, keep="\n"), file=sys.stderr)
+    """A line for people: on stderr, so that stdout stays for data; work goes on if nobody reads it."""
+    try:
+        print(visible(text, keep="\n"), file=sys.stderr, flush=True)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
 
 
 @contextmanager
@@ -43,24 +52,33 @@ def print_json(content: dict[str, Any] | list[Any]) -> None:
     print(json.dumps(content, indent=2, allow_nan=False).replace("\x7f", "\\u007f"))
 
 
-def table(headers: Sequence[str], rows: Sequence[Sequence[object]], *, title: str | None = None) -> None:
-    """A table on stdout."""
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
+def width() -> int:
+    """How many columns there are to write in."""
+    if sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdecimal():
+        return shutil.get_terminal_size().columns
+    return _WIDTH
 
-    grid = Table(
-        *headers,
-        title=None if title is None else visible(title),
-        box=box.SIMPLE_HEAD,
-        title_justify="left",
-        title_style="bold",
-    )
-    for row in rows:
-        grid.add_row(*(Text(visible(str(cell), keep="\n")) for cell in row))
-    width = None if sys.stdout.isatty() else 110
-    Console(file=sys.stdout, highlight=False, markup=False, width=width).print(grid)
+
+def paragraph(text: str) -> None:
+    """A sentence or two on stdout, broken between words where somebody watches."""
+    wide = width()
+    if wide < _WIDTH:
+        text = textwrap.fill(text, max(20, wide), break_long_words=False, break_on_hyphens=False)
+    print(visible(text, keep="\n"))
+
+
+def table(
+    headers: Sequence[str],
+    rows: Sequence[Sequence[object]],
+    *,
+    title: str | None = None,
+    widest: int | None = None,
+) -> None:
+    """A table on stdout; where it is too wide, one line for each cell: nothing is ever cut."""
+    content = [[visible(str(cell), keep="\n") for cell in row] for row in rows]
+    lines = laid_out(list(headers), content, min(width(), widest or width()))
+    head = [] if title is None else [visible(title)]
+    print("\n".join(["", *head, *lines, ""]))
 
 
 def number(value: float) -> str:

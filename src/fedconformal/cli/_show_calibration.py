@@ -4,12 +4,12 @@ from collections.abc import Iterable
 
 from fedconformal._text import count
 from fedconformal.cli._ranks import votes_needed
-from fedconformal.cli._show import number, table
-from fedconformal.cli._show_plan import LAW, coverage_cells, coverage_headers
-from fedconformal.documents import Calibration, Refusal
+from fedconformal.cli._show import number, paragraph, table
+from fedconformal.cli._show_plan import coverage_cells, coverage_headers
+from fedconformal.documents import Calibration, Refusal, everything_sentences
 from fedconformal.protocol import assumption_sentences
 
-_HEADERS = ("level", "threshold", "votes needed")
+_HEADERS = ("level", "threshold", "votes\nneeded")
 _MOST_NAMES = 20
 
 
@@ -18,13 +18,15 @@ def show_calibration(calibration: Calibration) -> None:
     if calibration.plan.is_grouped:
         _show_groups(calibration)
     else:
-        table([*_HEADERS, *coverage_headers(calibration.plan)], _rows(calibration))
+        table([*_HEADERS, *coverage_headers(calibration.designs[0])], _rows(calibration))
         missing = f": {_names(calibration.missing)}" if calibration.missing else ""
-        print(f"{_answered(calibration)}, {calibration.n_missing} missing{missing}")
+        paragraph(f"{_answered(calibration)}, {calibration.n_missing} missing{missing}")
         _show_refused(calibration.refused)
+    for sentence in everything_sentences(calibration):
+        print(sentence)
     print("The guarantee rests on this:")
     for sentence in assumption_sentences(calibration):
-        print(f"  - {sentence}")
+        paragraph(f"  - {sentence}")
 
 
 def _rows(calibration: Calibration) -> list[list[str]]:
@@ -50,7 +52,12 @@ def _names(names: tuple[str, ...]) -> str:
 
 def _show_refused(refused: Iterable[Refusal], where: str = "") -> None:
     for refusal in refused:
-        print(f"refused: {refusal.source}{where}: {refusal.reason}")
+        paragraph(f"refused: {refusal.source}{where}: {refusal.reason}")
+
+
+def _coverage(calibration: Calibration) -> tuple[str, ...]:
+    found = next(each for each in calibration.by_label.values() if each.is_calibrated)
+    return coverage_headers(found.designs[0])
 
 
 def _show_groups(calibration: Calibration) -> None:
@@ -61,14 +68,15 @@ def _show_groups(calibration: Calibration) -> None:
         if found.is_calibrated
         for row in _rows(found)
     ]
-    table(["group", *_HEADERS, *LAW, "answers", "missing"], rows)
-    print(_answered(calibration))
+    if rows:
+        table(["group", *_HEADERS, *_coverage(calibration), "answers", "missing"], rows)
+    paragraph(_answered(calibration))
     for label, found in calibration.by_label.items():
         if not found.is_calibrated:
-            print(f"group {label!r}: too few answers ({found.n_answers}), the threshold is infinite")
+            paragraph(f"group {label!r}: too few answers ({found.n_answers}), the threshold is infinite")
     for label, names in calibration.missing.items():
         if names:
-            print(f"group {label!r}: no answer from {_names(names)}")
+            paragraph(f"group {label!r}: no answer from {_names(names)}")
     _show_refused(calibration.refused)
     for label, found in calibration.by_label.items():
         _show_refused(found.refused, f", group {label!r}")

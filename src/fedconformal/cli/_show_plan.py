@@ -1,18 +1,21 @@
 """What a coordinator wants to know of a plan."""
 
 import math
+from functools import partial
 
 from fedconformal import baselines
 from fedconformal._text import count, nearest_percent, plain_spaces
+from fedconformal.cli._command import in_options
 from fedconformal.cli._ranks import all_ranks_text, drawn_text, ranks_text, votes_needed, votes_text
-from fedconformal.cli._show import table
+from fedconformal.cli._show import paragraph
+from fedconformal.cli._show import table as any_table
 from fedconformal.documents import Level, Plan
 from fedconformal.laws import CoverageLaw
-from fedconformal.planning import Design
+from fedconformal.planning import Design, Promise
 from fedconformal.privacy import expected_cost
 
-LAW = ("coverage", "std", "5 % quantile")
 _MOST_SITES = 12
+table = partial(any_table, widest=80)
 
 
 def law_cells(law: CoverageLaw) -> list[str]:
@@ -20,9 +23,22 @@ def law_cells(law: CoverageLaw) -> list[str]:
     return [f"{law.mean():.4f}", f"{law.std():.4f}", f"{law.ppf(0.05):.4f}"]
 
 
-def coverage_headers(plan: Plan) -> tuple[str, ...]:
-    """What is shown of a coverage: its law, or what is guaranteed where there is none."""
-    return LAW if plan.promise_object().has_law else ("coverage at least",)
+def coverage_headers(design: Design) -> tuple[str, ...]:
+    """What is shown of a coverage, and whether it is exact or a bound, and of what."""
+    if not design.has_law:
+        return (f"coverage at least\n({design.promise.among.strip()})",)
+    return (f"coverage\n({_known(design)})", "std", "5 %\nquantile")
+
+
+def _known(design: Design) -> str:
+    """How a coverage is known: exactly, or as a bound."""
+    if design.sending.is_bound:
+        return "at least,\nunder noise"
+    if design.goal.max_faulty:
+        return "at least, with\nfaulty sites"
+    if design.promise.is_bound:
+        return f"at least,\n{design.promise.bound_of or design.promise.among.strip()}"
+    return "exact"
 
 
 def coverage_cells(design: Design) -> list[str]:
@@ -35,23 +51,59 @@ def coverage_cells(design: Design) -> list[str]:
     return [f"{_floor(found.coverage or 0)}, at {_floor(found.probability or 0)} of new sites"]
 
 
+def promised_cell(design: Design) -> str:
+    """The mean coverage that is promised, or the coverage and how surely it is reached."""
+    found = design.guarantee()
+    if found.mean is not None and not design.goal.criterion.takes_delta:
+        return _floor(found.mean)
+    return f"{_floor(found.coverage or 0)}, {_floor(found.probability or 0)}"
+
+
 def _floor(value: float) -> str:
     """A lower bound, rounded down."""
     return f"{math.floor(value * 10**4 + 1e-9) / 10**4:.4f}"
 
 
 def show_plan(plan: Plan) -> None:
-    """Who is asked and for what, what this gives, and what stands in the way."""
+    """Who is asked and for what, what this gives, what is promised, and what stands in the way."""
     if plan.is_grouped:
         _show_groups(plan)
     else:
-        print(f"{_sites(plan)}, {_sizes(plan) or 'sizes come with the reports'}; {_goal(plan)}")
+        paragraph(f"{_sites(plan)}, {_sizes(plan) or 'sizes come with the reports'}; {_goal(plan)}")
         _show_ranks(plan)
         _show_privacy(plan)
+    for sentence in promise_sentences(plan):
+        paragraph(sentence)
+    for note in law_notes(plan):
+        paragraph(note)
     if plan.classes is not None:
-        print(f"classes, in the order of columns: {', '.join(plan.classes)}")
+        paragraph(f"classes, in the order of columns: {', '.join(plan.classes)}")
     for note in plan.notes:
-        print(note)
+        paragraph(in_options(note, {}))
+
+
+def promise_sentences(plan: Plan) -> list[str]:
+    """What is promised, a plain sentence for each level; none where no threshold can be finite."""
+    if not plan.feasible:
+        return []
+    group = f" of every {plan.grouping.counted(1).removeprefix('1 ')}" if plan.is_grouped else ""
+    parts = plan.by_label.values() if plan.is_grouped else [plan]
+    found = [_promised(part, level.confidence_level, group) for part in parts for level in part.levels]
+    return [f"Promised: {sentence}" for sentence in dict.fromkeys(found)]
+
+
+def _promised(plan: Plan, level: float, group: str) -> str:
+    promise = plan.promise_object()
+    sentence = promise.sentence(plan.criterion_object(), level, plan.delta, group)
+    alike = promise.condition if promise.whose == Promise.whose else ""
+    return plain_spaces(f"{sentence[:-1]}, {alike}." if alike else sentence)
+
+
+def law_notes(plan: Plan) -> list[str]:
+    """What the laws shown do not contain, where there are several sites."""
+    alone = list(plan.by_label.values()) if plan.is_grouped else [plan]
+    there = [each for each in alone if not each.is_open and (each.n_sites or 0) > 1]
+    return list(dict.fromkeys(note for each in there if (note := each.promise_object().law_note)))
 
 
 def _goal(plan: Plan) -> str:
@@ -89,7 +141,13 @@ def _show_ranks(plan: Plan) -> None:
         return
     pools = plan.promise_object().pools
     table(
-        ["level", "ranks", "votes needed", *coverage_headers(plan), *["centralised at most"] * pools],
+        [
+            "level",
+            _ranks_header(plan),
+            "votes\nneeded",
+            *coverage_headers(plan.designs[0]),
+            *["pooled\nat most"] * pools,
+        ],
         [
             [*_rank_cells(design), *coverage_cells(design), *_pooled(design) * pools]
             for design in plan.designs
@@ -109,7 +167,7 @@ def _show_shares(plan: Plan) -> None:
     """How often new cases come from each site, where a mixture says so."""
     if isinstance(plan.mixture, dict) and len(plan.mixture) <= _MOST_SITES:
         shares = [f"{site} {plain_spaces(nearest_percent(float(x)))}" for site, x in plan.mixture.items()]
-        print(f"new cases come from {', '.join(shares)}; a site that stays silent counts zero")
+        paragraph(f"new cases come from {', '.join(shares)}; a site that stays silent counts zero")
 
 
 def _rule(plan: Plan, level: Level) -> str:
@@ -127,21 +185,32 @@ def _rank_cells(design: Design) -> list[str]:
     return [f"{float(design.goal.level):g}", all_ranks_text(design), votes_needed(design)]
 
 
+def _ranks_header(plan: Plan) -> str:
+    """Whose ranks a column holds."""
+    if plan.part.cases is not None:
+        return "each site\nsends"
+    alike = all(len({block.ranks[i] for block in plan.blocks or ()}) == 1 for i in range(len(plan.levels)))
+    return "rank, at\nevery site" if alike else "ranks, of\nall sites"
+
+
 def _show_sites(plan: Plan) -> None:
     """Whose rank is whose, and how much each site counts; for many sites, just from where to where."""
-    names = plan.site_names
-    if names is not None and len(names) <= _MOST_SITES:
+    blocks = plan.blocks or ()
+    named = plan.site_names is not None and len(plan.site_names) <= _MOST_SITES
+    if named or len(blocks) <= _MOST_SITES:
         several = len(plan.levels) > 1
         rows = [row for i in range(len(plan.levels)) for row in _site_rows(plan, i, with_level=several)]
-        table([*["level"] * several, "site", "points", "ranks", "votes", "share of votes"], rows)
+        whose = ["site"] if named else ["sites"]
+        table([*["level"] * several, *whose, "points", "ranks", "votes", "share\nof votes"], rows)
         return
-    votes = sorted({sum(each) for block in plan.blocks or () for each in block.votes if each})
+    votes = sorted({sum(each) for block in blocks for each in block.votes if each})
     if votes[0] < votes[-1]:
-        print(f"A site has {votes[0]:,} to {votes[-1]:,} votes, larger ones more.")
+        paragraph(f"A site has {votes[0]:,} to {votes[-1]:,} votes, larger ones more.")
 
 
 def _site_rows(plan: Plan, i: int, *, with_level: bool) -> list[list[str]]:
     level, total = plan.levels[i], plan.designs[i].total_votes
+    named = plan.site_names is not None and len(plan.site_names) <= _MOST_SITES
     return [
         [
             *[f"{level.confidence_level:g}"] * with_level,
@@ -152,8 +221,12 @@ def _site_rows(plan: Plan, i: int, *, with_level: bool) -> list[list[str]]:
             plain_spaces(nearest_percent(sum(block.votes[i]) / total)),
         ]
         for block in plan.blocks or ()
-        for name in block.names or ()
+        for name in (block.names or () if named else [_counted(block.count)])
     ]
+
+
+def _counted(sites: int) -> str:
+    return "1 site" if sites == 1 else f"each of {sites:,} sites"
 
 
 def _pooled(design: Design) -> list[str]:
@@ -167,9 +240,9 @@ def _show_privacy(plan: Plan) -> None:
     rule = plan.privacy
     if rule is None or not plan.feasible:
         return
-    print(f"private: epsilon {rule.epsilon:g} per site, {rule.mechanism}, {len(rule.edges)} bins")
+    paragraph(f"private: epsilon {rule.epsilon:g} per site, {rule.mechanism}, {len(rule.edges)} bins")
     table(
-        ["level", "coverage without privacy", "expected with privacy"],
+        ["level", "coverage\nwithout privacy", "expected\nwith privacy"],
         [
             [f"{cost.confidence_level:g}", f"{cost.without:.4f}", f"{cost.expected:.4f}"]
             for cost in expected_cost(plan)
@@ -182,18 +255,25 @@ def _show_privacy(plan: Plan) -> None:
 
 def _show_groups(plan: Plan) -> None:
     goals = dict.fromkeys(_goal(alone) for alone in plan.by_label.values())
-    print(f"{plan.grouping.counted(len(plan.labels))}; {'; '.join(goals)}")
+    paragraph(f"{plan.grouping.counted(len(plan.labels))}; {'; '.join(goals)}")
     rows = [row for label, alone in plan.by_label.items() for row in _group_rows(label, alone)]
-    table(["group", "sites", "points", "level", *LAW], rows)
+    table(["group", "sites", "points", "level", "ranks", *_group_headers(plan)], rows)
     if plan.epsilon is not None:
         split = ", ".join(f"{part.label} {part.epsilon:g}" for part in plan.parts)
-        print(f"private: epsilon {float(plan.epsilon):g} per site, split: {split}")
+        paragraph(f"private: epsilon {float(plan.epsilon):g} per site, split: {split}")
+
+
+def _group_headers(plan: Plan) -> tuple[str, ...]:
+    designs = [design for alone in plan.by_label.values() if not alone.is_open for design in alone.designs]
+    return coverage_headers(designs[0]) if designs else ("coverage", "std", "5 %\nquantile")
 
 
 def _group_rows(label: str, plan: Plan) -> list[list[str]]:
-    sites = "any" if plan.n_sites is None else count(plan.n_sites, "site")
-    laws = [[""] * len(LAW)] * len(plan.levels) if plan.laws is None else map(law_cells, plan.laws)
+    sites = "any" if plan.n_sites is None else f"{plan.n_sites:,}"
+    points = (_sizes(plan) or "open").replace(" points", "").replace(" point", "")
+    laws = [[""] * 3] * len(plan.levels) if plan.laws is None else map(law_cells, plan.laws)
+    ranks = [""] * len(plan.levels) if plan.is_open else [all_ranks_text(design) for design in plan.designs]
     return [
-        [label, sites, _sizes(plan) or "open", f"{level.confidence_level:g}", *law]
-        for level, law in zip(plan.levels, laws, strict=True)
+        [label, sites, points, f"{level.confidence_level:g}", sent, *law]
+        for level, sent, law in zip(plan.levels, ranks, laws, strict=True)
     ]

@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from fedconformal._tables import numbers, read_labels, read_table
+from fedconformal._tables import Table, read_table
 from fedconformal.cli._parse import by_name
 from fedconformal.documents import LARGEST_N
 
+_TABLES = (".csv", ".tsv", ".xlsx", ".parquet")
 Sizes = int | list[int] | dict[str, int] | None
 
 
@@ -39,8 +40,9 @@ def sizes(
 def _sizes(points: str | None, groups: Sequence[str]) -> dict[str, Any]:
     """``n_points``, or ``groups``."""
     file = _file(points)
-    if file is not None and "group" in read_table(file).columns:
-        named = [*_groups_file(file), *map(_group, groups)]
+    table = None if file is None else read_table(file)
+    if table is not None and "group" in table.columns:
+        named = [*_groups_in(table), *map(_group, groups)]
         return {"groups": by_name("--points and --group", named, "group")}
     if not groups:
         return {"n_points": _points("--points", points)}
@@ -64,7 +66,7 @@ def _points(option: str, text: str | None) -> Sizes:
         return None
     file = _file(text)
     if file is not None:
-        return _points_file(file)
+        return _points_in(read_table(file))
     parts = [part.strip() for part in text.split(",")]
     if all("=" in part for part in parts):
         pairs = [part.rsplit("=", 1) for part in parts]
@@ -86,25 +88,26 @@ def _whole(option: str, text: str) -> int:
 
 
 def _file(text: str | None) -> Path | None:
-    return Path(text) if text is not None and text.lower().endswith((".csv", ".parquet")) else None
+    return Path(text) if text is not None and (text == "-" or text.lower().endswith(_TABLES)) else None
 
 
-def _points_file(path: Path) -> dict[str, int]:
-    names, _ = read_labels(path, "site")
-    return by_name(f"{path}", list(zip(names, _counts(path), strict=True)), "site")
+def _points_in(table: Table) -> dict[str, int]:
+    return by_name(table.name, list(zip(table.labels("site"), _counts(table), strict=True)), "site")
 
 
-def _groups_file(path: Path) -> list[tuple[str, dict[str, int]]]:
-    (labels, _), (names, _) = read_labels(path, "group"), read_labels(path, "site")
+def _groups_in(table: Table) -> list[tuple[str, dict[str, int]]]:
+    labels = table.labels("group")
     rows: dict[str, list[tuple[str, int]]] = {label: [] for label in labels}
-    for label, name, n in zip(labels, names, _counts(path), strict=True):
+    for label, name, n in zip(labels, table.labels("site"), _counts(table), strict=True):
         rows[label].append((name, n))
-    return [(label, by_name(f"{path}, group {label!r}", pairs, "site")) for label, pairs in rows.items()]
+    return [
+        (label, by_name(f"{table.name}, group {label!r}", pairs, "site")) for label, pairs in rows.items()
+    ]
 
 
-def _counts(path: Path) -> list[int]:
-    found = numbers(path, read_table(path), ["n"])[:, 0]
-    if not ((found >= 0) & (found < LARGEST_N) & (found == np.floor(found))).all():
-        raise ValueError(f"{path}: column 'n' must hold whole numbers")
+def _counts(table: Table) -> list[int]:
+    found = table.numbers(["n"])[:, 0]
+    wrong = ~((found >= 0) & (found < LARGEST_N) & (found == np.floor(found)))
+    table.refuse_rows(wrong, "n", "must hold whole numbers, not so")
     counts: list[int] = found.astype(int).tolist()
     return counts

@@ -29,9 +29,10 @@ def verify(
 ) -> None:
     """Recompute the claim of a calibration by an independent path."""
     from fedconformal import audit
-    from fedconformal.documents import Calibration
+    from fedconformal.cli._files import read
+    from fedconformal.documents import Calibration, everything_sentences
 
-    claimed, given = Calibration.read(calibration), _given(reports)
+    claimed, given = read(Calibration, calibration), _given(reports)
     with working("recounting"):
         findings = audit.verify(claimed, given, signers=signer or (), effort=effort)
     verified = _is_verified(findings)
@@ -39,6 +40,8 @@ def verify(
         print_json({"verified": verified, "findings": [finding.as_dict() for finding in findings]})
     else:
         _show(findings, can_do_more=given is None and bool(claimed.reports))
+        for sentence in everything_sentences(claimed):
+            print(sentence)
     raise typer.Exit(0 if verified else 1)
 
 

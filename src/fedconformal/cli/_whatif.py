@@ -49,7 +49,7 @@ def whatif(
     with working("computing the laws"):
         asked = heterogeneity.what_if(
             _document(plan, label),
-            dict(_parse.pairs("--shift", _SHIFTS, shift, _shift)),
+            shifts_of(shift),
             reference=reference_from(reference),
             mixture=dict(_parse.pairs("--mixture", "SITE=SHARE", mixture or [], float)) or None,
             confidence_level=confidence_level,
@@ -68,18 +68,22 @@ def whatif(
 
 def _document(path: Path, label: str | None) -> "Plan | Calibration":
     """The plan or the calibration in a file, or what it has of one group."""
+    from fedconformal.cli._files import read_one_of
     from fedconformal.cli._groups import calibration_of, plan_of
-    from fedconformal.documents import Calibration, DocumentError, Plan
+    from fedconformal.documents import Calibration, Plan
 
-    try:
-        plan = Plan.read(path)
-    except DocumentError as first:
-        try:
-            calibration = Calibration.read(path)
-        except DocumentError:
-            raise first from None
-        return calibration_of(calibration, label, path)
-    return plan_of(plan, label, path)
+    document = read_one_of(path, Plan, Calibration)
+    if isinstance(document, Calibration):
+        return calibration_of(document, label, path)
+    assert isinstance(document, Plan)
+    return plan_of(document, label, path)
+
+
+def shifts_of(texts: list[str]) -> dict[str, Any]:
+    """How sites differ, as people type it: SITE=scale:1.5."""
+    from fedconformal.cli import _parse
+
+    return dict(_parse.pairs("--shift", _SHIFTS, texts, _shift))
 
 
 def _shift(text: str) -> Any:

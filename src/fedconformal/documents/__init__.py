@@ -18,8 +18,17 @@ from fedconformal.documents._calibration import (
     Refusal,
     Threshold,
 )
-from fedconformal.documents._ceilings import LARGEST_N, MOST_LEVELS, MOST_SITES, Ceiling
-from fedconformal.documents._check import Check
+from fedconformal.documents._ceilings import (
+    LARGEST_N,
+    MOST_CHECKED,
+    MOST_COLUMNS,
+    MOST_LEVELS,
+    MOST_SITES,
+    Ceiling,
+    check_work,
+)
+from fedconformal.documents._check import Check, CheckedGroup, group_name
+from fedconformal.documents._facts import Facts, check_fact_names
 from fedconformal.documents._grouping import KINDS as GROUPED_BY
 from fedconformal.documents._grouping import Grouping, Merged, pair_label
 from fedconformal.documents._grouping import Made as MadeOf
@@ -37,7 +46,13 @@ from fedconformal.documents._plan_parts import (
 )
 from fedconformal.documents._report import Report, ReportPart, Sent, signed_text
 from fedconformal.documents._rounds import expiry_text, random_round
-from fedconformal.documents._sets import class_places, prediction_sets, score_of
+from fedconformal.documents._sets import (
+    class_places,
+    everything_sentences,
+    labels_in,
+    prediction_sets,
+    score_of,
+)
 from fedconformal.documents._signing import (
     PublicKey,
     SigningKey,
@@ -50,6 +65,8 @@ from fedconformal.documents._views import PerSite, one_or_all, weights_of
 __all__ = [
     "GROUPED_BY",
     "LARGEST_N",
+    "MOST_CHECKED",
+    "MOST_COLUMNS",
     "MOST_LEVELS",
     "MOST_SITES",
     "Advice",
@@ -59,8 +76,10 @@ __all__ = [
     "CalibrationPart",
     "Ceiling",
     "Check",
+    "CheckedGroup",
     "Document",
     "DocumentError",
+    "Facts",
     "Grouping",
     "Label",
     "Level",
@@ -83,16 +102,21 @@ __all__ = [
     "SiteName",
     "Threshold",
     "UnknownGroupWarning",
+    "check_fact_names",
     "check_public_key",
     "check_site_name",
+    "check_work",
     "class_places",
+    "everything_sentences",
     "expiry_text",
     "first_problem",
     "fraction_text",
+    "group_name",
     "is_signature",
     "is_signed_by",
     "kinds",
     "label_text",
+    "labels_in",
     "one_or_all",
     "pair_label",
     "prediction_sets",
@@ -114,6 +138,12 @@ def kinds() -> tuple[str, ...]:
     -------
     tuple of str
         For `schema`.
+
+    Examples
+    --------
+    >>> from fedconformal.documents import kinds
+    >>> kinds()[:3]
+    ('plan', 'report', 'calibration')
     """
     return tuple(_KINDS)
 
@@ -130,6 +160,12 @@ def schema(kind: str) -> dict[str, Any]:
     -------
     dict
         A schema in the 2020-12 dialect; fields that are not required have their default if left out.
+
+    Examples
+    --------
+    >>> from fedconformal.documents import schema
+    >>> schema("plan")["title"]
+    'Plan'
     """
     if kind not in _KINDS:
         raise ValueError(f"kind must be one of {', '.join(map(repr, _KINDS))}, got {kind!r}")

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import math
+import re
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
@@ -27,6 +28,10 @@ from pydantic import (
 from fedconformal._text import one_line
 from fedconformal.documents._ceilings import LONGEST_REASON, MOST_FIELDS, Ceiling
 from fedconformal.documents._names import proper_form
+from fedconformal.documents._showing import Shown
+
+_DOCUMENT = re.compile(r"fedconformal/([a-z]{1,20})")
+_TABLES = (b"PAR1", b"PK\x03\x04", b"\x93NUMPY")  # how Parquet, Excel and .npy begin
 
 
 class DocumentError(ValueError):
@@ -85,6 +90,11 @@ def check_site_name(name: Any) -> None:
     ------
     ValueError
         In one line.
+
+    Examples
+    --------
+    >>> from fedconformal.documents import check_site_name
+    >>> check_site_name("St. Mary's")
     """
     try:
         _SITE_NAME.validate_python(name, strict=True)
@@ -129,7 +139,7 @@ class Part(BaseModel):
         return copy
 
 
-class Document(Part):
+class Document(Shown, Part):
     """A Plan, a Report, a Calibration or a Check.
 
     A field that has its default is not written and not part of the digest: what a document does not say has
@@ -150,6 +160,9 @@ class Document(Part):
     def _named(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """Say what this is, although both fields have their default."""
         return {"format": self.format, "version": self.version, **handler(self)}
+
+    def _line(self) -> str:
+        return self.digest
 
     def content(self) -> dict[str, Any]:
         """The content as JSON has it, without what has its default."""
@@ -232,6 +245,8 @@ class Document(Part):
             given = fields.get(name)
             if name not in fields:
                 raise DocumentError(f"not a {cls.kind}: {name}: is missing")
+            if name == "format" and (other := _DOCUMENT.fullmatch(str(given))) and other[1] != cls.kind:
+                raise DocumentError(f"this is a {other[1]}, not a {cls.kind}")
             if type(given) is not type(value) or given != value:
                 raise DocumentError(f"not a {cls.kind}: {name}: must be {value!r}, got {_short(repr(given))}")
 
@@ -282,10 +297,24 @@ def _load(kind: str, text: str | bytes, ceiling: Ceiling) -> dict[str, Any]:
             decoded, parse_constant=_no_constant, parse_float=_finite, object_pairs_hook=_no_duplicates
         )
     except (ValueError, RecursionError) as error:
+        if _looks_like_a_table(text):
+            raise DocumentError(f"this is a table, not a {kind}, which is JSON") from None
         raise DocumentError(f"not a {kind}: {_problem(error)}") from None
     if not isinstance(content, dict):
         raise DocumentError(f"not a {kind}: a JSON object was expected, got {type(content).__name__}")
     return content
+
+
+def _looks_like_a_table(text: str | bytes) -> bool:
+    """Whether this is a CSV, a spreadsheet or another table, given in the place of a document."""
+    start = text[:2000] if isinstance(text, bytes) else text[:2000].encode()
+    if start.startswith(_TABLES):
+        return True
+    lines = [line for line in start.replace(b"\x00", b"").decode("latin-1").splitlines() if line.strip()]
+    if len(lines) < 2 or lines[0].lstrip().startswith(("{", "[")):
+        return False
+    widths = {max(line.count(separator) for separator in ",;\t") for line in lines[:-1]}
+    return len(widths) == 1 and any(char.isdigit() for char in lines[1])
 
 
 def _rewritten(kind: str, fields: dict[str, Any]) -> bytes:
@@ -332,6 +361,16 @@ def first_problem(error: ValidationError) -> str:
     -------
     str
         The field and the reason, and how many more there are.
+
+    Examples
+    --------
+    >>> from pydantic import ValidationError
+    >>> from fedconformal.documents import Refusal, first_problem
+    >>> try:
+    ...     Refusal(source="A")
+    ... except ValidationError as error:
+    ...     print(first_problem(error))
+    reason: Field required
     """
     problem = error.errors(include_url=False, include_context=False)[0]
     where = ".".join(map(str, problem["loc"])) or "content"

@@ -5,13 +5,15 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
 from pydantic import Field, StringConstraints, model_validator
 
+from fedconformal._text import count
 from fedconformal._typing import Bools, Floats
+from fedconformal._validation import plain_array
 from fedconformal.documents._base import Digest, Extended, Part, Sentence, SiteName
 from fedconformal.documents._ceilings import (
     CALIBRATION,
@@ -25,7 +27,7 @@ from fedconformal.documents._labels import Label, check_labels, unique_labels, w
 from fedconformal.documents._plan import Plan
 from fedconformal.documents._plan_parts import Advice, Probability
 from fedconformal.documents._report import signed_text
-from fedconformal.documents._sets import class_places, named_columns, prediction_sets, score_of
+from fedconformal.documents._sets import class_places, labels_in, named_columns, prediction_sets, score_of
 from fedconformal.documents._signing import AuthoredDocument, Signature, is_signature
 from fedconformal.documents._views import Many, Ranks, Weights, canonical_weights, one_or_all, votes_of
 from fedconformal.laws import CoverageLaw
@@ -141,7 +143,11 @@ class CalibrationPart(Part):
 
     def n_votes(self, level: int) -> int:
         """The votes of all numbers at a level."""
-        return sum(block.count * block.votes for block in self.blocks(level))
+        of_sites = sum(
+            len(answer.ranks[level]) if answer.weights is None else sum(answer.votes[level])
+            for answer in self.answers
+        )
+        return of_sites + sum(part.count * len(part.ranks[level]) for part in self.aggregated or ())
 
 
 class Calibration(AuthoredDocument):
@@ -149,6 +155,17 @@ class Calibration(AuthoredDocument):
 
     With groups of points ``threshold``, ``law``, ``missing`` and so on are dictionaries by label, and
     ``calibration["child"]`` is the calibration of one group.
+
+    Examples
+    --------
+    >>> import fedconformal as fc
+    >>> calibration = fc.conformalize({"A": range(40), "B": range(60)}, score="absolute")
+    >>> calibration
+    <Calibration: threshold 53 at level 0.9, 2 of 2 sites answered>
+    >>> calibration.predict_interval([100.0])
+    array([[ 47., 153.]])
+    >>> fc.Calibration.from_json(calibration.to_json()) == calibration
+    True
     """
 
     kind: ClassVar[str] = "calibration"
@@ -307,6 +324,18 @@ class Calibration(AuthoredDocument):
         if not self.plan.is_grouped:
             return read(self)
         return {label: read(found) for label, found in self.by_label.items()}
+
+    def _line(self) -> str:
+        asked = self.plan.n_sites
+        sites = count(self.n_answers if asked is None else asked, "site")
+        answered = f"{'' if asked is None else f'{self.n_answers:,} of '}{sites} answered"
+        levels = [f"{level:g}" for level in self.plan.confidence_levels]
+        if self.plan.is_grouped:
+            found = f"thresholds for {self.plan.grouping.counted(len(self.plan.labels))}"
+            return f"{found} at level {', '.join(levels)}, {answered}"
+        pairs = zip(self.thresholds, levels, strict=True)
+        found = ", ".join(f"{threshold:.6g} at level {level}" for threshold, level in pairs)
+        return f"threshold {found}, {answered}"
 
     # -- who answered ----------------------------------------------------------------------------------
 
@@ -488,6 +517,32 @@ class Calibration(AuthoredDocument):
         sets = prediction_sets(self, rule, prediction, groups=groups, site=site)
         return np.asarray(sets[:, :, 0] if sets.shape[2] == 1 else sets)
 
+    @overload
+    def predict_set(
+        self,
+        probabilities: Any,
+        *,
+        classes: Any = ...,
+        groups: ArrayLike | None = ...,
+        site: str | None = ...,
+        score: Score | None = ...,
+        u: Any = ...,
+        as_labels: Literal[False] = ...,
+    ) -> Bools: ...
+
+    @overload
+    def predict_set(
+        self,
+        probabilities: Any,
+        *,
+        classes: Any = ...,
+        groups: ArrayLike | None = ...,
+        site: str | None = ...,
+        score: Score | None = ...,
+        u: Any = ...,
+        as_labels: bool,
+    ) -> Bools | list[Any]: ...
+
     def predict_set(
         self,
         probabilities: Any,
@@ -497,7 +552,8 @@ class Calibration(AuthoredDocument):
         site: str | None = None,
         score: Score | None = None,
         u: Any = None,
-    ) -> Bools:
+        as_labels: bool = False,
+    ) -> Bools | list[Any]:
         """The label sets of new points, straight from class probabilities.
 
         Parameters
@@ -515,11 +571,15 @@ class Calibration(AuthoredDocument):
             Where the plan fixes none.
         u : array of shape (n,), or numpy Generator, optional
             Where a randomized score takes its uniform numbers from.
+        as_labels : bool
+            Whether each set is a list of its classes: their names where the plan, ``classes`` or a data frame
+            has them, else the numbers of their columns.
 
         Returns
         -------
         bool array of shape (n, n_classes), or (n, n_classes, n_levels) for several levels
-            Columns in the order of ``probabilities``.
+            Columns in the order of ``probabilities``. With ``as_labels`` a list of n lists; with several
+            levels each of these has a list for each level.
 
         Examples
         --------
@@ -535,11 +595,13 @@ class Calibration(AuthoredDocument):
         >>> found.predict_set([[0.6, 0.4], [0.3, 0.7]], classes=["well", "sick"])
         array([[ True, False],
                [False,  True]])
+        >>> found.predict_set([[0.6, 0.4], [0.3, 0.7]], classes=["well", "sick"], as_labels=True)
+        [['well'], ['sick']]
         """
         rule = score_of(self.plan.score, score)
         if not isinstance(rule, LabelScore):
             raise ValueError(f"score {rule.name!r} is of numbers: predict_interval gives its intervals")
-        table = np.asarray(probabilities)
+        table = plain_array(probabilities)
         names, own = named_columns(probabilities, classes), self.plan.classes
         if own is not None and (table.ndim != 2 or table.shape[1] != len(own)):
             raise ValueError(
@@ -551,4 +613,6 @@ class Calibration(AuthoredDocument):
         places = np.arange(table.shape[-1]) if own is None or names is None else class_places(names, own)
         sets = prediction_sets(self, rule, table[:, places], groups=groups, site=site, u=u)
         given = np.asarray(sets, dtype=np.bool_)[:, np.argsort(places)]
+        if as_labels:
+            return labels_in(given, names or own or range(given.shape[1]))
         return given[:, :, 0] if given.shape[2] == 1 else given

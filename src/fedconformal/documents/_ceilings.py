@@ -40,11 +40,49 @@ MOST_NAMED = 50_000
 MOST_SENT = 500
 """Numbers that a plan may ask a site for, over all levels, in each group."""
 
+MOST_COLUMNS = 5
+"""Columns whose values a check tells apart."""
+
+MOST_CHECKED = 100
+"""Combinations of values that a check tells apart."""
+
 MOST_FIELDS = 100
 """No object in a document has more fields than this."""
 
 LONGEST_REASON = 400
 """Characters of the source of a refusal, or of its reason."""
+
+
+def check_work(n_levels: int, n_bins: int) -> None:
+    """Refuse a plan that is too much work to answer.
+
+    A private answer weighs every bin for each level and group, while it holds the ledger's lock.
+
+    Parameters
+    ----------
+    n_levels : int
+        Levels times groups.
+    n_bins : int
+        Bins of private reports; 0 where reports are not private.
+
+    Raises
+    ------
+    ValueError
+        In one line.
+
+    Examples
+    --------
+    >>> from fedconformal.documents import check_work
+    >>> check_work(n_levels=3, n_bins=100)
+    """
+    if n_levels > MOST_LEVELS_OF_GROUPS:
+        raise ValueError(f"levels times groups must be at most {MOST_LEVELS_OF_GROUPS:,}, got {n_levels:,}")
+    draws = n_levels * n_bins
+    if draws > MOST_DRAWS:
+        raise ValueError(
+            f"bins times levels times groups must be at most {MOST_DRAWS:,} where reports are private, "
+            f"got {draws:,}"
+        )
 
 
 @dataclass(frozen=True)
@@ -107,4 +145,4 @@ def _size(count: int) -> str:
 PLAN = Ceiling(2 * 2**20, 250_000, listing="names", listing_size=16 * 2**20)
 REPORT = Ceiling(64 * 2**10, 100_000, listing="label", listing_size=4 * 2**20)
 CALIBRATION = Ceiling(4 * 2**20, 400_000, listing="site", listing_size=32 * 2**20)
-CHECK = Ceiling(64 * 2**10, 2_000)
+CHECK = Ceiling(64 * 2**10, 20_000, listing="groups", listing_size=2**20)

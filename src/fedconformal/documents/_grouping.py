@@ -45,6 +45,12 @@ def pair_label(site: str, label: str) -> str:
     -------
     str
         Both of them, the site first.
+
+    Examples
+    --------
+    >>> from fedconformal.documents import pair_label
+    >>> pair_label("north", "child")
+    'north: child'
     """
     return f"{site}: {label}"
 
@@ -63,6 +69,13 @@ class Grouping:
         The group that each rare label is merged into.
     groups : tuple of str
         The groups of the plan.
+
+    Examples
+    --------
+    >>> import fedconformal as fc
+    >>> plan = fc.plan(groups={"child": {"A": 40}, "adult": {"A": 90, "B": 60}}, group_by=("site", "label"))
+    >>> plan.grouping.groups_of(["child", "adult"], "A")
+    ['A: child', 'A: adult']
     """
 
     by: tuple[Made, ...]
@@ -113,6 +126,15 @@ class Grouping:
             return ()
         kept = {self._without_site(group) for group in self.groups} - set(self.merged.values())
         return tuple(sorted({*kept, *self.merged}))
+
+    @property
+    def absent(self) -> tuple[tuple[str, str], ...]:
+        """Sites and labels, or merged ones, that have no group together though both have others."""
+        if not (self.by_site and self.has_labels):
+            return ()
+        there = {(self.sites[group], self._without_site(group)) for group in self.groups}
+        sites, labels = ({pair[i] for pair in there} for i in (0, 1))
+        return tuple(sorted({(site, label) for site in sites for label in labels} - there))
 
     def parts_of(self, group: str) -> tuple[str | None, tuple[str, ...]]:
         """The site that a group is made of, and the labels of its points; None and () where it is not.

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from pydantic import AfterValidator, StringConstraints
 
 from fedconformal._text import quoted
+from fedconformal._validation import plain_array
 
 
 def _one_line(label: str) -> str:
@@ -46,6 +47,12 @@ def label_text(label: Any) -> str:
     -------
     str
         Text.
+
+    Examples
+    --------
+    >>> from fedconformal.documents import label_text
+    >>> label_text(3), label_text("child")
+    ('3', 'child')
     """
     if isinstance(label, str):
         return str(label)
@@ -68,9 +75,16 @@ def unique_labels(labels: ArrayLike) -> tuple[list[str], NDArray[np.intp]]:
         The different labels.
     which : array of int
         For each point the place of its label among them.
+
+    Examples
+    --------
+    >>> from fedconformal.documents import unique_labels
+    >>> names, which = unique_labels(["b", "a", "b"])
+    >>> names, which.tolist()
+    (['a', 'b'], [1, 0, 1])
     """
     # Text of numpy's own loses zero bytes at its end, so lists are taken as they are.
-    values = labels if isinstance(labels, np.ndarray) else np.asarray(labels, dtype=object)
+    values = plain_array(labels, dtype=None if hasattr(labels, "dtype") else object)
     if values.ndim != 1:
         raise ValueError(f"labels must be a flat array, one for each point, got shape {values.shape}")
     if values.dtype.kind not in "iuU":

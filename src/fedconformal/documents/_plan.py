@@ -8,16 +8,16 @@ from typing import Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from fedconformal._text import quoted
+from fedconformal._text import count, quoted
 from fedconformal.documents._base import Digest
 from fedconformal.documents._ceilings import (
     MOST_CLASSES,
-    MOST_DRAWS,
     MOST_GROUPS,
-    MOST_LEVELS_OF_GROUPS,
     PLAN,
     Ceiling,
+    check_work,
 )
+from fedconformal.documents._facts import Facts
 from fedconformal.documents._grouping import KINDS, Grouping, Made, Merged, check_grouping
 from fedconformal.documents._labels import Label, check_labels
 from fedconformal.documents._names import check_looks
@@ -30,11 +30,13 @@ from fedconformal.documents._plan_parts import (
     SiteKey,
 )
 from fedconformal.documents._problems import (
+    absent_sentences,
     problem_sentences,
     rare_sentences,
     silence_sentence,
     size_sentences,
     unasked_sentences,
+    whole_sentences,
 )
 from fedconformal.documents._rounds import Expiry, RoundId, is_random, moment
 from fedconformal.documents._signing import AuthoredDocument
@@ -57,6 +59,7 @@ from fedconformal.planning import (
 )
 from fedconformal.planning import Advice as PlannedAdvice
 from fedconformal.privacy import ANALYSES, MECHANISMS, Bins, PrivateRelease
+from fedconformal.scores import SCORES, LabelScore, from_name
 
 
 class Plan(AuthoredDocument):
@@ -66,6 +69,17 @@ class Plan(AuthoredDocument):
     and the same digest everywhere. With one confidence level ``local_ranks``, ``server_rank`` and ``law``
     are that level's; with several they are tuples, one entry per level. With groups of points they are
     dictionaries by label, and ``plan["child"]`` is the plan of one group.
+
+    Examples
+    --------
+    >>> import fedconformal as fc
+    >>> plan = fc.plan(n_sites=10, n_points=79)
+    >>> plan
+    <Plan: 10 sites, 79 points each, level 0.9, promise population, criterion stable>
+    >>> plan.local_ranks[0], plan.server_rank, round(plan.law.mean(), 4)
+    (71, 7, 0.9029)
+    >>> fc.Plan.from_json(plan.to_json()) == plan
+    True
     """
 
     kind: ClassVar[str] = "plan"
@@ -100,12 +114,18 @@ class Plan(AuthoredDocument):
     )
     model: Digest | None = Field(default=None, description="of the file of the model whose scores are meant")
     expires: Expiry | None = Field(default=None, description="when sites and server stop to honour it, UTC")
+    facts: Facts | None = Field(default=None, description="which model, for what, whose cases, who answers")
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         check_labels([part.label for part in self.parts])
         check_looks({name for part in self.parts for name in part.site_names or ()})
-        self._check_size()
+        check_work(
+            sum(len(part.levels) for part in self.parts),
+            0 if self.privacy is None else len(self.privacy.edges),
+        )
+        if self.privacy is not None:
+            self.privacy.check_score(self.score)
         self._check_grouping()
         if self.is_grouped:
             self._check_groups()
@@ -147,18 +167,6 @@ class Plan(AuthoredDocument):
             raise ValueError("max_faulty must be 0 while anybody may answer: name the sites, or count them")
         if self.privacy is not None and self.privacy.one_hot:
             raise ValueError("max_faulty must be 0 with one-hot sums, where one site could cast every vote")
-
-    def _check_size(self) -> None:
-        """A private answer weighs every bin for each level and group, while it holds the ledger's lock."""
-        levels = sum(len(part.levels) for part in self.parts)
-        if levels > MOST_LEVELS_OF_GROUPS:
-            raise ValueError(f"levels times groups must be at most {MOST_LEVELS_OF_GROUPS:,}, got {levels:,}")
-        draws = levels * (0 if self.privacy is None else len(self.privacy.edges))
-        if draws > MOST_DRAWS:
-            raise ValueError(
-                f"bins times levels times groups must be at most {MOST_DRAWS:,} where reports are private, "
-                f"got {draws:,}"
-            )
 
     def _check_grouping(self) -> None:
         if self.classes is not None and len(set(self.classes)) < len(self.classes):
@@ -510,6 +518,20 @@ class Plan(AuthoredDocument):
 
     # -- words -----------------------------------------------------------------------------------------
 
+    def _line(self) -> str:
+        sites = "any number of sites" if self.n_sites is None else count(self.n_sites, "site")
+        sizes = [block.n for part in self.parts for block in part.blocks or ()]
+        points = "open sizes" if self.is_open else f"{_span(sizes)} points each"
+        groups = [self.grouping.counted(len(self.labels))] if self.is_grouped else []
+        terms = [
+            f"promise {_alike(part.promise for part in self.parts)}",
+            f"criterion {_alike(part.criterion for part in self.parts)}",
+            *([] if self.privacy is None else [f"epsilon {self.privacy.epsilon:g}"]),
+            *([] if self.feasible else ["infinite threshold"]),
+        ]
+        levels = "level " + ", ".join(f"{level:g}" for level in self.confidence_levels)
+        return ", ".join([sites, *groups, points, levels, *terms])
+
     @property
     def feasible(self) -> bool:
         """Whether every level has a finite threshold, in every group."""
@@ -523,10 +545,26 @@ class Plan(AuthoredDocument):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a reader should know: problems, and sites too small for their rank."""
-        told = (*self.problems, *self._sentences(lambda part, _: size_sentences(part)))
-        told = (*told, *rare_sentences(self.grouping, feasible=self.feasible))
-        return (*told, *self._sentences(lambda part, _: unasked_sentences(part)), *self._silence_notes())
+        """What a reader should know: problems, sites that are too small, and what silence would do."""
+        told = (*self._said(size_sentences), *self._said(whole_sentences))
+        rare = rare_sentences(self.grouping, feasible=self.feasible)
+        return (
+            *self.problems,
+            *told,
+            *rare,
+            *absent_sentences(self.grouping),
+            *self._said(unasked_sentences),
+            *self._silence_notes(),
+            *self._score_notes(),
+        )
+
+    def _score_notes(self) -> tuple[str, ...]:
+        """What to know of the score for so many classes, where both are fixed."""
+        if self.score is None or self.classes is None or self.score.name not in SCORES:
+            return ()
+        rule = from_name(self.score.name, **self.score.parameters)
+        said = rule.caution(len(self.classes)) if isinstance(rule, LabelScore) else ""
+        return (said,) if said else ()
 
     def _labelled(self) -> list[tuple[str | None, "Plan"]]:
         """The plan of each group with its label; this very plan where there are none."""
@@ -541,6 +579,9 @@ class Plan(AuthoredDocument):
             if not design.is_open and design.is_finite and design.n_sites > 1 and not design.survives()
         )
 
+    def _said(self, say: Callable[[PlanPart], Iterable[str]]) -> tuple[str, ...]:
+        return self._sentences(lambda part, _: say(part))
+
     def _sentences(self, say: Callable[[PlanPart, PrivacyRule | None], Iterable[str]]) -> tuple[str, ...]:
         split = ", with its part of epsilon" if self.privacy is not None else ""
         return tuple(
@@ -548,6 +589,16 @@ class Plan(AuthoredDocument):
             for part in self.parts
             for sentence in say(part, self._privacy_of(part))
         )
+
+
+def _span(sizes: Sequence[int]) -> str:
+    """From where to where numbers go: "40", "40 to 120"."""
+    low, high = min(sizes, default=0), max(sizes, default=0)
+    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
+
+
+def _alike(names: Iterable[str]) -> str:
+    return " or ".join(dict.fromkeys(names))
 
 
 def _designs(part: PlanPart, privacy: PrivacyRule | None) -> tuple[Design, ...]:

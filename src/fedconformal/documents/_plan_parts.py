@@ -172,6 +172,16 @@ class PrivacyRule(Part):
         MECHANISMS[self.mechanism], ANALYSES[self.analysis]
         return self
 
+    def check_score(self, score: ScoreRule | None) -> None:
+        """Refuse bounded bins of a score that is known to go beyond them: the last edge would be no bound."""
+        if not self.bounded or score is None or score.name not in SCORES:
+            return
+        largest = from_name(score.name, **score.parameters).largest
+        if largest is None or self.edges[-1] < largest:
+            raise ValueError(
+                f"bounded bins must hold every score: {score.name} scores may be above the last edge"
+            )
+
 
 class SiteKey(Part):
     """A site's Ed25519 public key."""
@@ -413,5 +423,12 @@ def fraction_text(share: Fraction) -> str:
     -------
     str
         Numerator, slash, denominator.
+
+    Examples
+    --------
+    >>> from fractions import Fraction
+    >>> from fedconformal.documents import fraction_text
+    >>> fraction_text(Fraction(9, 10))
+    '9/10'
     """
     return f"{share.numerator}/{share.denominator}"

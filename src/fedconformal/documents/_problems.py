@@ -1,10 +1,10 @@
 """What stands in the way of a plan, in sentences."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from fedconformal._text import count, quoted
 from fedconformal.documents._grouping import Grouping
-from fedconformal.documents._plan_parts import Advice, Level, PlanPart, PrivacyRule
+from fedconformal.documents._plan_parts import Advice, Level, PlanBlock, PlanPart, PrivacyRule
 from fedconformal.planning import PROMISES
 
 
@@ -19,8 +19,8 @@ def problem_sentences(part: PlanPart, rule: PrivacyRule | None, *, one_site: boo
         private = "" if rule is None else f", epsilon {rule.epsilon:g} and {len(rule.edges)} bins"
         yield (
             f"{_nothing(level)} the level {level.confidence_level!r} ({part.criterion}) with "
-            f"{count(part.n_sites or 0, 'site')} of {points}{private}: the threshold is infinite. "
-            f"It would take {_either(_ways(level.advice, part, min(sizes), one_site=one_site))}."
+            f"{count(part.n_sites or 0, 'site')} of {points}{_borne(part)}{private}: the threshold is "
+            f"infinite. It would take {_either(_ways(level.advice, part, min(sizes), one_site=one_site))}."
         )
 
 
@@ -30,13 +30,26 @@ def size_sentences(part: PlanPart) -> Iterator[str]:
         small = [block for block in part.blocks or () if block.ranks[i] and block.ranks[i][0] > block.n]
         if not small:
             continue
-        names = [name for block in small for name in block.names or ()]
-        label = ", ".join(names[:10] or sorted({f"n = {block.n}" for block in small})[:10])
-        how_many = sum(block.count for block in small)
+        how_many, listed = _listed(small)
         few = "has too few points" if how_many == 1 else "have too few points"
         yield (
             f"At the level {level.confidence_level!r}, {count(how_many, 'site')} {few} for the rank asked "
-            f"for, which counts as Infinity: {label}."
+            f"for, which counts as Infinity: {listed}."
+        )
+
+
+def whole_sentences(part: PlanPart) -> Iterator[str]:
+    """A sentence for each level at which sites with fewer points than numbers are asked for send them all."""
+    for i, level in enumerate(part.levels):
+        most = max((len(block.ranks[i]) for block in part.blocks or ()), default=0)
+        whole = [block for block in part.blocks or () if len(block.ranks[i]) == block.n]
+        if most < 2 or not whole:
+            continue
+        how_many, listed = _listed(whole)
+        has, sends = ("has", "sends") if how_many == 1 else ("have", "send")
+        yield (
+            f"At the level {level.confidence_level!r}, {count(how_many, 'site')} {has} no more points than "
+            f"numbers are asked for, up to {most}, and {sends} all scores: {listed}."
         )
 
 
@@ -44,11 +57,9 @@ def unasked_sentences(part: PlanPart) -> Iterator[str]:
     """A sentence if there are sites that can never change a threshold."""
     idle = [block for block in part.blocks or () if not any(block.ranks)]
     if idle:
-        names = [name for block in idle for name in block.names or ()]
-        label = ", ".join(names[:10] or sorted({f"n = {block.n}" for block in idle})[:10])
-        how_many = sum(block.count for block in idle)
+        how_many, listed = _listed(idle)
         whose = "is not asked, as its answer" if how_many == 1 else "are not asked, as their answers"
-        yield f"{count(how_many, 'site')} {whose} could not change any threshold: {label}."
+        yield f"{count(how_many, 'site')} {whose} could not change any threshold: {listed}."
 
 
 def silence_sentence(label: str | None, level: float, bearing: str) -> str:
@@ -67,6 +78,33 @@ def rare_sentences(grouping: Grouping, *, feasible: bool) -> Iterator[str]:
         )
     if not feasible and len(grouping.labels) - len(rare) > 1:
         yield "merge_rare=N (--merge-rare N) makes one group of all labels with fewer than N points."
+
+
+def absent_sentences(grouping: Grouping) -> Iterator[str]:
+    """What becomes of labels of which a site has too few points, or none, where each has its own groups."""
+    for site, label in grouping.absent[:10]:
+        what = f"every set holds {label!r}" if grouping.by_class else "their threshold is infinite"
+        few = f"Site {site!r} has too few points of {label!r}, or none, for a threshold of its own"
+        yield f"{few}: there, {what}."
+    if len(grouping.absent) > 10:
+        yield f"So it is for {len(grouping.absent) - 10} more pairs of a site and a label."
+
+
+def _listed(blocks: Sequence[PlanBlock]) -> tuple[int, str]:
+    """How many sites there are in some blocks, and a few of them by name, or by size."""
+    names = [name for block in blocks for name in block.names or ()]
+    sizes = sorted({block.n for block in blocks})
+    shown = names or [f"n = {n}" for n in sizes]
+    return sum(block.count for block in blocks), ", ".join(shown[:10]) + ", ..." * (len(shown) > 10)
+
+
+def _borne(part: PlanPart) -> str:
+    """What the sites may do and still keep the promise."""
+    silent = f", any {part.max_missing:,} of which may be silent" if part.max_missing else ""
+    faulty = (
+        f"{' and' if silent else ', of which'} {part.max_faulty:,} may be faulty" if part.max_faulty else ""
+    )
+    return silent + faulty
 
 
 def _nothing(level: Level) -> str:

@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
+from fedconformal._text import count
 from fedconformal.documents._base import Digest, Extended, Part, SiteName
 from fedconformal.documents._ceilings import LARGEST_N, MOST_GROUPS, MOST_LEVELS, REPORT, Ceiling
 from fedconformal.documents._labels import Label, check_labels
@@ -27,6 +28,12 @@ def signed_text(plan_digest: str, report_digest: str) -> str:
     -------
     str
         For `is_signature`.
+
+    Examples
+    --------
+    >>> from fedconformal.documents import signed_text
+    >>> signed_text("sha256:12", "sha256:34")
+    'sha256:12 sha256:34'
     """
     return f"{plan_digest} {report_digest}"
 
@@ -82,7 +89,17 @@ class ReportPart(Part):
 
 
 class Report(SignedDocument):
-    """One site's answer to a plan: a few numbers for each confidence level, and for each group."""
+    """One site's answer to a plan: a few numbers for each confidence level, and for each group.
+
+    Examples
+    --------
+    >>> import fedconformal as fc
+    >>> report = fc.report(fc.plan(n_sites=10, n_points=79), range(79), site="A")
+    >>> report
+    <Report: 1 number for 79 scores, site 'A'>
+    >>> report.value, report.ranks
+    (70.0, ((71,),))
+    """
 
     kind: ClassVar[str] = "report"
     ceiling: ClassVar[Ceiling] = REPORT
@@ -133,6 +150,11 @@ class Report(SignedDocument):
     def ranks(self) -> Any:
         """The ranks that were sent, for each level; with groups, by label."""
         return self._each("ranks")
+
+    def _line(self) -> str:
+        numbers = sum(len(sent.values) for part in self.parts for sent in part.levels)
+        groups = "" if None in self.by_label else f", from {count(len(self.parts), 'group')}"
+        return f"{count(numbers, 'number')} for {count(self.n, 'score')}{groups}, site {self.site!r}"
 
     def _each(self, what: str) -> Any:
         if None in self.by_label:

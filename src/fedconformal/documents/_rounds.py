@@ -18,6 +18,12 @@ def random_round() -> str:
     -------
     str
         128 random bits as hexadecimal digits.
+
+    Examples
+    --------
+    >>> from fedconformal.documents import random_round
+    >>> len(random_round())
+    32
     """
     return secrets.token_hex(16)
 
@@ -44,6 +50,13 @@ def expiry_text(when: datetime) -> str:
     -------
     str
         Such as ``2030-01-31T12:00:00Z``.
+
+    Examples
+    --------
+    >>> from datetime import UTC, datetime
+    >>> from fedconformal.documents import expiry_text
+    >>> expiry_text(datetime(2030, 1, 31, 12, tzinfo=UTC))
+    '2030-01-31T12:00:00Z'
     """
     return when.astimezone(UTC).strftime(_FORMAT)
 

@@ -8,10 +8,12 @@ from numpy.typing import ArrayLike
 
 from fedconformal._text import quoted
 from fedconformal._typing import Bools, Floats, Ints
+from fedconformal._validation import plain_array
+from fedconformal.documents._ceilings import MOST_CLASSES
 from fedconformal.documents._labels import label_text
 from fedconformal.documents._plan import Plan
 from fedconformal.documents._plan_parts import ScoreRule
-from fedconformal.scores import LabelScore, Score, from_name
+from fedconformal.scores import SCORES, LabelScore, Score, from_name
 
 
 class Calibrated(Protocol):
@@ -30,6 +32,51 @@ class Calibrated(Protocol):
 
     def __getitem__(self, label: str) -> Self:
         """The calibration of one group."""
+
+
+def everything_sentences(calibration: "Calibrated") -> tuple[str, ...]:
+    """What is in every set because of a finite threshold that admits it, whatever the prediction is.
+
+    Parameters
+    ----------
+    calibration : Calibration
+        Of a plan that fixes a score of labels; of others nothing can be said.
+
+    Returns
+    -------
+    tuple of str
+        A sentence for each threshold that admits every label, or by class its own label.
+
+    Examples
+    --------
+    >>> import fedconformal as fc
+    >>> from fedconformal.documents import everything_sentences
+    >>> calibration = fc.conformalize({"A": [1.0] * 40}, score="lac")
+    >>> len(everything_sentences(calibration))
+    1
+    """
+    plan = calibration.plan
+    if plan.score is None or plan.score.name not in SCORES:
+        return ()
+    rule = score_of(plan.score)
+    if not isinstance(rule, LabelScore):
+        return ()
+    n_classes = MOST_CLASSES if plan.classes is None else len(plan.classes)
+    told = []
+    for label in plan.labels or (None,):
+        alone = calibration if label is None else calibration[label]
+        for level, threshold in zip(plan.confidence_levels, alone.thresholds, strict=True):
+            if threshold < np.inf and rule.admits_all(threshold, n_classes):
+                told.append(_everything(plan, label, level, threshold))
+    return tuple(told)
+
+
+def _everything(plan: Plan, label: str | None, level: float, threshold: float) -> str:
+    where = "" if label is None else f", group {label!r}"
+    what = f"label {label!r} is in every set"
+    if label is None or not plan.grouping.by_class:
+        what = "every label is in every set"
+    return f"Level {level:g}{where}: the threshold, {threshold:g}, is as large as a score can be, so {what}."
 
 
 def prediction_sets(
@@ -61,6 +108,14 @@ def prediction_sets(
     Returns
     -------
     array of shape (n, 2, n_levels) or (n, n_classes, n_levels)
+
+    Examples
+    --------
+    >>> import fedconformal as fc
+    >>> from fedconformal.documents import prediction_sets
+    >>> calibration = fc.conformalize({"A": range(40)}, score="absolute")
+    >>> prediction_sets(calibration, fc.scores.Absolute(), [100.0])[:, :, 0]
+    array([[ 64., 136.]])
     """
     _check_arguments(calibration, groups, site)
     if not calibration.plan.grouping.by_class:
@@ -85,6 +140,13 @@ def score_of(rule: ScoreRule | None, given: Score | None = None) -> Score:
     Returns
     -------
     Score
+
+    Examples
+    --------
+    >>> import fedconformal as fc
+    >>> from fedconformal.documents import score_of
+    >>> score_of(fc.plan(score="raps").score)
+    RAPS(penalty=0.01, k_reg=5, randomized=False)
     """
     if rule is None:
         if given is None:
@@ -115,6 +177,12 @@ def class_places(names: Sequence[Any], classes: Sequence[str]) -> Ints:
     ------
     ValueError
         If the names are not those of the classes.
+
+    Examples
+    --------
+    >>> from fedconformal.documents import class_places
+    >>> class_places(["p_sick", "p_well"], ["well", "sick"]).tolist()
+    [1, 0]
     """
     given = [label_text(name) for name in names]
     shared = (sum(map(len, given)) - sum(map(len, classes))) // max(len(classes), 1)
@@ -126,6 +194,34 @@ def class_places(names: Sequence[Any], classes: Sequence[str]) -> Ints:
     raise ValueError(
         f"columns must be named after the classes, {quoted(classes)}, in any order, got {quoted(given)}"
     )
+
+
+def labels_in(sets: Bools, classes: Sequence[Any]) -> list[Any]:
+    """The labels that are in each set, where people want lists rather than columns.
+
+    Parameters
+    ----------
+    sets : bool array of shape (n, n_classes) or (n, n_classes, n_levels)
+        Which labels are in the set of each point.
+    classes : sequence
+        The label of each column.
+
+    Returns
+    -------
+    list of n lists
+        The labels of each set, in the order of the columns; with several levels, one such list for each.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> labels_in(np.array([[True, False], [True, True], [False, False]]), ["no", "yes"])
+    [['no'], ['no', 'yes'], []]
+    """
+    names = np.asarray(classes, dtype=object).tolist()
+    if sets.ndim == 3 and sets.shape[2] > 1:
+        return [[labels_in(row[:, i][np.newaxis], names)[0] for i in range(row.shape[1])] for row in sets]
+    flat = sets.reshape(len(sets), -1)
+    return [[names[place] for place in np.flatnonzero(row)] for row in flat]
 
 
 def named_columns(prediction: Any, classes: Any) -> list[Any] | None:
@@ -163,6 +259,6 @@ def _thresholds(calibration: Calibrated, groups: ArrayLike | None, site: str | N
     """The thresholds of all points, (n_levels,), or those of each, (n, n_levels)."""
     grouping = calibration.plan.grouping
     if groups is not None:
-        return calibration.threshold_of(groups, site=site).reshape(len(np.asarray(groups)), -1)
+        return calibration.threshold_of(groups, site=site).reshape(len(plain_array(groups)), -1)
     alone = calibration[grouping.group_of_site(site)] if grouping.by_site else calibration
     return np.array(alone.thresholds)

@@ -141,6 +141,15 @@ def is_signed_by(document: SignedDocument, public_key: str) -> bool:
     -------
     bool
         False also where there is no signature.
+
+    Examples
+    --------
+    >>> import fedconformal as fc
+    >>> from fedconformal.documents import is_signed_by
+    >>> key = fc.SigningKey.new()
+    >>> signed = key.sign(fc.plan(n_sites=3, n_points=40))
+    >>> is_signed_by(signed, key.public_key), is_signed_by(signed, fc.SigningKey.new().public_key)
+    (True, False)
     """
     return is_signature(document.signature, document.signed_text, public_key)
 
@@ -161,6 +170,12 @@ def is_signature(signature: str | None, text: str, public_key: str) -> bool:
     -------
     bool
         False also for None.
+
+    Examples
+    --------
+    >>> from fedconformal.documents import is_signature
+    >>> is_signature(None, "sha256:...", "ed25519:" + "5f" * 32)
+    False
     """
     if signature is None:
         return False
@@ -187,6 +202,11 @@ def check_public_key(name: str, key: Any) -> None:
     ------
     ValueError
         In one line.
+
+    Examples
+    --------
+    >>> from fedconformal.documents import check_public_key
+    >>> check_public_key("coordinator", "ed25519:" + "5f" * 32)
     """
     try:
         _PUBLIC_KEY.validate_python(key, strict=True)

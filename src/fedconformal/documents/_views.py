@@ -23,7 +23,7 @@ Many = Annotated[tuple[T, ...], _FirstWrong()]
 
 
 def _increasing(ranks: tuple[int, ...]) -> tuple[int, ...]:
-    if any(left >= right for left, right in pairwise(ranks)):
+    if len(ranks) > 1 and any(left >= right for left, right in pairwise(ranks)):
         raise ValueError("ranks must be different, in increasing order")
     return ranks
 
@@ -52,7 +52,7 @@ def check_weights(ranks: Sequence[Ranks], weights: Weights) -> None:
 def canonical_weights(ranks: Sequence[Ranks], weights: Weights) -> Weights:
     """The one way to write these votes; refuses votes that do not fit the numbers."""
     check_weights(ranks, weights)
-    return weights_of(votes_of(ranks, weights))
+    return None if weights is None else weights_of(votes_of(ranks, weights))
 
 
 def votes_of(ranks: Sequence[Ranks], weights: Weights) -> tuple[tuple[int, ...], ...]:
@@ -77,6 +77,12 @@ def weights_of(votes: Sequence[tuple[int, ...]]) -> Weights:
     -------
     tuple of tuple of int, or None
         For `PlanBlock` and `Answer`.
+
+    Examples
+    --------
+    >>> from fedconformal.documents import weights_of
+    >>> weights_of([(1, 1)]), weights_of([(2, 2)]), weights_of([(2, 3)])
+    (None, ((2,),), ((2, 3),))
     """
     if all(vote == 1 for each in votes for vote in each):
         return None
@@ -95,6 +101,12 @@ def one_or_all(values: Sequence[Any]) -> Any:
     -------
     object
         The value, or the tuple.
+
+    Examples
+    --------
+    >>> from fedconformal.documents import one_or_all
+    >>> one_or_all([0.9]), one_or_all([0.8, 0.9])
+    (0.9, (0.8, 0.9))
     """
     return values[0] if len(values) == 1 else tuple(values)
 
@@ -108,6 +120,13 @@ class PerSite(Sequence[T], Generic[T]):
         Lengths of the runs.
     values : sequence
         The value of each run.
+
+    Examples
+    --------
+    >>> from fedconformal.documents import PerSite
+    >>> ranks = PerSite([2, 1], [92, 37])
+    >>> len(ranks), ranks[1], list(ranks)
+    (3, 92, [92, 92, 37])
     """
 
     def __init__(self, counts: Sequence[int], values: Sequence[T]) -> None:

@@ -8,19 +8,29 @@ import numpy as np
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import column_or_1d, get_tags
+from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping
 from sklearn.utils.validation import check_is_fitted
 
 from fedconformal import _validation
 from fedconformal._typing import Floats
-from fedconformal.documents import Calibration, Plan, Report, ScoreRule, prediction_sets
-from fedconformal.estimators._promised import check_mixture, level_places
-from fedconformal.estimators._rows import asked_rows, group_names, group_sizes, rows_by_site
-from fedconformal.protocol import SitePolicy, calibrate, made_of, plan, report
-from fedconformal.scores import Score, from_name, is_registered, names_of
+from fedconformal.documents import Calibration, Plan, ScoreRule, prediction_sets
+from fedconformal.estimators._promised import check_mixture, check_privacy, level_places
+from fedconformal.estimators._training import routed_params, set_aside
+from fedconformal.protocol import conformalize, group_names, made_of, plan, rows_by_site
+from fedconformal.scores import Score, from_name, is_registered, names_of, what_lacks
 
 S = TypeVar("S", bound=Score)
 
-_WISHES = ("confidence_level", "criterion", "delta", "max_faulty", "promise", "numbers", "max_missing")
+_WISHES = (
+    "confidence_level",
+    "criterion",
+    "delta",
+    "max_faulty",
+    "promise",
+    "numbers",
+    "max_missing",
+    "privacy",
+)
 """Parameters that are handed to the plan as they are."""
 
 
@@ -46,7 +56,10 @@ class FederatedConformal(BaseEstimator, Generic[S]):  # type: ignore[misc]
     numbers: int | None
     max_missing: int | None
     group_by: Any
+    privacy: Any
     prefit: bool
+    calibration_size: float
+    rng: Any
 
     @abstractmethod
     def _default_estimator(self) -> Any:
@@ -77,38 +90,61 @@ class FederatedConformal(BaseEstimator, Generic[S]):  # type: ignore[misc]
 
     # -- the workflow ----------------------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any, **fit_params: Any) -> Self:
-        """Train a clone of ``estimator``, with ``prefit=False``; ``conformalize`` comes next.
+    def fit(self, X: Any, y: Any, *, sites: Any = None, groups: Any = None, **fit_params: Any) -> Self:
+        """Train a clone of ``estimator``, with ``prefit=False``; with ``sites``, calibrate it too.
+
+        Without ``sites`` all rows are for training, and ``conformalize`` comes next. With ``sites`` the share
+        ``calibration_size`` of each site's rows is set aside at random, the model is trained on the others,
+        and calibrated on those; with ``prefit=True`` all rows are for calibration, as in ``conformalize``. So
+        one call does it all in a pipeline or a cross-validation, which pass on ``sites`` and ``groups``:
+        after ``set_fit_request(sites=True, groups=True)`` where metadata routing is enabled.
 
         Parameters
         ----------
         X : array-like of shape (n, n_features)
-            Training data, which must not be used for ``conformalize``.
+            Training data. Without ``sites`` they must not be used for ``conformalize``.
         y : array-like of shape (n,)
             Their outcomes.
+        sites, groups : array-like of shape (n,), optional
+            The site, and the group, of each row; see ``conformalize``.
         **fit_params : dict
             Passed to the estimator's ``fit`` (to each one's, if there are several).
 
         Returns
         -------
         self
-            With ``estimator_``, and without any calibration.
+            With ``estimator_``, and with ``calibration_`` if ``sites`` were given.
         """
         if self.prefit:
-            raise ValueError(
-                "fit must be skipped with prefit=True, the estimator being fitted already: call "
-                "conformalize, or set prefit=False"
-            )
+            if sites is None:
+                raise ValueError(
+                    "fit must be skipped with prefit=True, the estimator being fitted already: call "
+                    "conformalize, or set prefit=False"
+                )
+            return self.conformalize(X, y, sites=sites, groups=groups)
+        if sites is None:
+            if groups is not None:
+                raise ValueError("groups go with sites in fit: without sites nothing is calibrated")
+            return self._train(X, y, fit_params)
+        trained, calibrated = set_aside(
+            X, y, sites, groups, fit_params, share=self.calibration_size, rng=self.rng
+        )
+        return self._train(**trained).conformalize(**calibrated)
+
+    def _train(self, X: Any, y: Any, fit_params: dict[str, Any]) -> Self:
         score = self._checked_score()
         self._asked()
         self._check_estimator(self._prototype(), score)
         y = y if y is None else column_or_1d(y, warn=True)
         models = clone(self._prototype())
+        params = routed_params(self, fit_params)
         for model in models if isinstance(models, (list, tuple)) else [models]:
-            model.fit(X, y, **fit_params)
+            model.fit(X, y, **params)
         return self._adopt(models, score)
 
-    def conformalize(self, X: Any, y: Any, *, sites: Any = None, groups: Any = None) -> Self:
+    def conformalize(
+        self, X: Any, y: Any, *, sites: Any = None, groups: Any = None, ledgers: Any = None
+    ) -> Self:
         """Calibrate as a federation would: each site's scores are made into one report, and only these meet.
 
         A level that no ranks reach gives an InfeasibleWarning and sets that hold everything.
@@ -125,6 +161,9 @@ class FederatedConformal(BaseEstimator, Generic[S]):  # type: ignore[misc]
         groups : array-like of shape (n,), optional
             For one threshold for each group of rows, the group of each: text or whole numbers. New rows are
             then predicted with the label of theirs, which must be known before their outcome is.
+        ledgers : mapping from site to Ledger, optional
+            With ``privacy``, the account of each site that its answer is charged to, under the data set
+            ``"calibration"``. Left out, accounts are simulated, each with just enough for this call.
 
         Returns
         -------
@@ -135,29 +174,19 @@ class FederatedConformal(BaseEstimator, Generic[S]):  # type: ignore[misc]
         model = self._model_to_calibrate(score)
         given, wanted = self._labels(groups, y, model)
         scores = self._row_scores(model, score, X, y)
-        rows = rows_by_site(sites, len(scores))
-        labels = None if given is None else group_names(given, len(scores))
-        sizes: dict[str, Any] = (
-            {"n_points": {site: len(here) for site, here in rows.items()}}
-            if labels is None
-            else {"groups": group_sizes(labels, rows)}
+        calibration = conformalize(
+            scores,
+            sites=_needed(sites),
+            groups=given,
+            # A plan names only scores that every site can make from their name.
+            score=score if is_registered(score) else None,
+            mixture=self.mixture,
+            ledgers=ledgers,
+            **wanted,
+            **self._wishes(),
         )
-        # A plan names only scores that every site can make from their name.
-        known = score if is_registered(score) else None
-        chosen = plan(**sizes, **wanted, min_group=1, score=known, mixture=self.mixture, **self._wishes())
-        own = SitePolicy.unlimited()  # all scores are the caller's own
-        reports: list[Report] = [
-            report(
-                chosen,
-                scores[here],
-                site=site,
-                groups=None if labels is None else labels[here],
-                policy=own,
-            )
-            for site, here in asked_rows(chosen, rows, labels).items()
-        ]
-        places = list(range(len(chosen.confidence_levels)))
-        return self._set_calibration(model, score, calibrate(chosen, reports), places)
+        places = list(range(len(calibration.plan.confidence_levels)))
+        return self._set_calibration(model, score, calibration, places)
 
     def from_calibration(self, calibration: Calibration) -> Self:
         """Use the result of a real federation (files, Flower) instead of ``conformalize``.
@@ -200,6 +229,7 @@ class FederatedConformal(BaseEstimator, Generic[S]):  # type: ignore[misc]
         model = self._model_to_calibrate(score)
         places = level_places(self._asked(), calibration)
         check_mixture(self.mixture, calibration.plan)
+        check_privacy(self.privacy, calibration.plan)
         return self._set_calibration(model, score, calibration, places)
 
     def _set_calibration(self, model: Any, score: S, calibration: Calibration, places: list[int]) -> Self:
@@ -274,7 +304,7 @@ class FederatedConformal(BaseEstimator, Generic[S]):  # type: ignore[misc]
         if not isinstance(given, self._score_class):
             raise ValueError(
                 f"conformity_score must be one of {', '.join(map(repr, names))} or an instance of "
-                f"scores.{self._score_class.__name__}, got {given!r}"
+                f"scores.{self._score_class.__name__}, got {given!r}{what_lacks(given)}"
             )
         return given
 
@@ -327,6 +357,34 @@ class FederatedConformal(BaseEstimator, Generic[S]):  # type: ignore[misc]
         """Names of the features the model was trained with, where it tells."""
         return self._first_model().feature_names_in_
 
+    def get_metadata_routing(self) -> Any:
+        """What ``fit`` takes for itself, ``sites`` and ``groups``, and what it passes on to the estimator.
+
+        Returns
+        -------
+        MetadataRouter
+            As scikit-learn's metadata routing asks for it.
+        """
+        router = MetadataRouter(owner=type(self).__name__).add_self_request(self)
+        passed = MethodMapping().add(caller="fit", callee="fit")
+        inner = self._prototype()
+        return router.add(
+            estimator=inner[0] if isinstance(inner, (list, tuple)) and inner else inner, method_mapping=passed
+        )
+
+    def _repr_html_inner(self) -> str:
+        return f"{super()._repr_html_inner()}{self._promise_html()}"
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
+        bundle: dict[str, str] = super()._repr_mimebundle_(**kwargs)
+        if "text/html" in bundle:
+            bundle["text/html"] += self._promise_html()
+        return bundle
+
+    def _promise_html(self) -> str:
+        """What the calibration promises, once there is one."""
+        return (self.calibration_._repr_html_() or "") if hasattr(self, "calibration_") else ""
+
     def __sklearn_is_fitted__(self) -> bool:
         """Whether ``predict`` will do; sets need a calibration too."""
         try:
@@ -350,6 +408,16 @@ class FederatedConformal(BaseEstimator, Generic[S]):  # type: ignore[misc]
         if hasattr(inner, "__sklearn_tags__"):
             tags.input_tags = get_tags(inner).input_tags
         return tags
+
+
+def _needed(sites: Any) -> Any:
+    """Refuse to guess the sites of rows."""
+    if sites is None:
+        raise ValueError(
+            "sites must give the site of each row of X, got None; if all rows are from one site, pass the "
+            "same label for each"
+        )
+    return sites
 
 
 def _check_fitted(estimator: Any) -> None:

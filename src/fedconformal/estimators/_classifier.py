@@ -11,15 +11,17 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.utils import column_or_1d
 from sklearn.utils.metaestimators import available_if
 
-from fedconformal import _validation
 from fedconformal._text import quoted
-from fedconformal._typing import Bools, Floats
-from fedconformal.documents import Plan, class_places
+from fedconformal._typing import Floats
+from fedconformal._validation import is_missing
+from fedconformal.documents import Plan, class_places, labels_in
 from fedconformal.estimators._base import FederatedConformal
-from fedconformal.estimators._rows import is_missing
+from fedconformal.estimators._training import generator
+from fedconformal.privacy import Privacy
 from fedconformal.scores import LabelScore
 
 _SCORING, _PREDICTING = 0, 1
+"""Streams of random numbers; `fit` has one of its own."""
 
 
 def _has_probabilities(self: "FederatedConformalClassifier") -> bool:
@@ -61,12 +63,17 @@ class FederatedConformalClassifier(ClassifierMixin, FederatedConformal[LabelScor
         What groups are made of; see `fedconformal.plan`. ``"class"``: a threshold for each true class, so
         that every class is covered, whatever the mix. With the site, each site has thresholds of its own.
         Left out, a label for each row if ``conformalize`` is given any.
+    privacy : Privacy, optional
+        Makes every report differentially private; see `fedconformal.plan`.
     prefit : bool
         True: use the fitted estimator as it is, and skip ``fit``. False: ``fit`` trains a clone.
-    random_state : None, int, numpy Generator or RandomState
+    calibration_size : float
+        With ``prefit=False``, the share of each site's rows that ``fit`` sets aside for calibration where it
+        is given ``sites``.
+    rng : None, int or numpy Generator
         Where a randomized score takes its uniform numbers from, one per row, in ``conformalize`` and in
-        ``predict_set``. An int gives the same numbers in every call, by the row's position, and
-        different ones for the two methods. Not used by other scores.
+        ``predict_set``, and ``fit`` those by which rows are set aside. An int gives the same numbers in every
+        call, by the row's position, and different ones for each method.
 
     Attributes
     ----------
@@ -117,8 +124,10 @@ class FederatedConformalClassifier(ClassifierMixin, FederatedConformal[LabelScor
         numbers: int | None = None,
         max_missing: int | None = None,
         group_by: Any = None,
+        privacy: Privacy | None = None,
         prefit: bool = True,
-        random_state: Any = None,
+        calibration_size: float = 0.5,
+        rng: Any = None,
     ) -> None:
         self.estimator = estimator
         self.confidence_level = confidence_level
@@ -131,8 +140,10 @@ class FederatedConformalClassifier(ClassifierMixin, FederatedConformal[LabelScor
         self.numbers = numbers
         self.max_missing = max_missing
         self.group_by = group_by
+        self.privacy = privacy
         self.prefit = prefit
-        self.random_state = random_state
+        self.calibration_size = calibration_size
+        self.rng = rng
 
     @property
     def classes_(self) -> NDArray[Any]:
@@ -170,7 +181,9 @@ class FederatedConformalClassifier(ClassifierMixin, FederatedConformal[LabelScor
         """
         return np.asarray(self._model().predict_proba(X))
 
-    def predict_set(self, X: Any, *, groups: Any = None, sites: Any = None) -> tuple[NDArray[Any], Bools]:
+    def predict_set(
+        self, X: Any, *, groups: Any = None, sites: Any = None, as_labels: bool = False
+    ) -> tuple[NDArray[Any], Any]:
         """Return the model's labels, and which labels score at most the threshold.
 
         Parameters
@@ -182,21 +195,25 @@ class FederatedConformalClassifier(ClassifierMixin, FederatedConformal[LabelScor
             an UnknownGroupWarning.
         sites : str, or array-like of shape (n,), optional
             Where sites have thresholds of their own, the site of all rows, or of each.
+        as_labels : bool
+            Whether each set is a list of its labels.
 
         Returns
         -------
         y_pred : array of shape (n,)
             The model's labels.
-        sets : bool array of shape (n, n_classes, n_levels)
+        sets : bool array of shape (n, n_classes, n_levels), or list of n lists
             Columns in the order of ``classes_``. All labels where the level cannot be reached; a row
-            without a true entry is an empty set.
+            without a true entry is an empty set. With ``as_labels``, the labels of each row's set, in the
+            order of ``classes_``; with several levels, one such list for each.
         """
         self._check_calibrated()
         probabilities = np.asarray(self.estimator_.predict_proba(X))
         draws = self._draws(self.conformity_score_, len(probabilities), _PREDICTING)
         places = _column_places(self.plan_, self.classes_)
         found = self._sets(probabilities[:, places], groups, sites, draws.get("u"))
-        return self.predict(X), found[:, np.argsort(places)]
+        sets = found[:, np.argsort(places)]
+        return self.predict(X), labels_in(sets, self.classes_.tolist()) if as_labels else sets
 
     def _default_estimator(self) -> Any:
         return LogisticRegression()
@@ -236,11 +253,7 @@ class FederatedConformalClassifier(ClassifierMixin, FederatedConformal[LabelScor
         """The random numbers of a randomized score; the calibration's are independent of the sets'."""
         if not score.needs_draws:
             return {}
-        source = self.random_state
-        if not isinstance(source, (np.random.Generator, np.random.RandomState)):
-            seed = None if source is None else [stream, _validation.integer("random_state", source, low=0)]
-            source = np.random.default_rng(seed)
-        return score.draws(source.random(n))
+        return score.draws(generator(self.rng, stream).random(n))
 
 
 def _class_names(classes: Any) -> list[str]:

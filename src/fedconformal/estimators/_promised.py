@@ -2,8 +2,10 @@
 
 import math
 from collections.abc import Mapping
+from fractions import Fraction
 
 from fedconformal.documents import Calibration, Plan
+from fedconformal.privacy import Privacy
 
 _SHARE_ERROR = 1e-6
 
@@ -36,6 +38,18 @@ def check_mixture(shares: Mapping[str, float] | None, given: Plan) -> None:
         abs(shares[site] / whole - float(share)) > _SHARE_ERROR for site, share in found.items()
     ):
         raise ValueError(f"mixture must be that of the calibration, got {dict(shares)!r}")
+
+
+def check_privacy(wanted: Privacy | None, given: Plan) -> None:
+    """A ValueError if reports were less private than is asked for."""
+    if wanted is None:
+        return
+    cost = given.epsilon
+    if cost is None or cost > Fraction(str(float(wanted.epsilon))):
+        found = "exact reports" if cost is None else f"an epsilon of {float(cost):g}"
+        raise ValueError(
+            f"privacy asks for an epsilon of {wanted.epsilon:g}, and the calibration has {found}"
+        )
 
 
 def _is_promised(asked: Plan, found: Calibration, place: int) -> bool:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from sklearn.base import RegressorMixin
+from sklearn.base import RegressorMixin, is_classifier
 from sklearn.linear_model import LinearRegression
 from sklearn.utils import column_or_1d
 
@@ -15,6 +15,7 @@ from fedconformal.estimators._predictions import (
     point_predictions,
     points_and_prediction,
 )
+from fedconformal.privacy import Privacy
 from fedconformal.scores import IntervalScore
 
 
@@ -55,8 +56,15 @@ class FederatedConformalRegressor(RegressorMixin, FederatedConformal[IntervalSco
     group_by : {"site", "label"} or both, optional
         What groups are made of; see `fedconformal.plan`. With the site, each site has thresholds of its
         own. Left out, a label for each row if ``conformalize`` is given any.
+    privacy : Privacy, optional
+        Makes every report differentially private; see `fedconformal.plan`.
     prefit : bool
         True: use the fitted estimator as it is, and skip ``fit``. False: ``fit`` trains a clone.
+    calibration_size : float
+        With ``prefit=False``, the share of each site's rows that ``fit`` sets aside for calibration where it
+        is given ``sites``.
+    rng : None, int or numpy Generator
+        Where ``fit`` takes the random numbers from by which rows are set aside.
 
     Attributes
     ----------
@@ -102,7 +110,10 @@ class FederatedConformalRegressor(RegressorMixin, FederatedConformal[IntervalSco
         numbers: int | None = None,
         max_missing: int | None = None,
         group_by: Any = None,
+        privacy: Privacy | None = None,
         prefit: bool = True,
+        calibration_size: float = 0.5,
+        rng: Any = None,
     ) -> None:
         self.estimator = estimator
         self.confidence_level = confidence_level
@@ -115,7 +126,10 @@ class FederatedConformalRegressor(RegressorMixin, FederatedConformal[IntervalSco
         self.numbers = numbers
         self.max_missing = max_missing
         self.group_by = group_by
+        self.privacy = privacy
         self.prefit = prefit
+        self.calibration_size = calibration_size
+        self.rng = rng
 
     def predict(self, X: Any) -> Numbers:
         """Return point predictions; no calibration is needed.
@@ -167,7 +181,20 @@ class FederatedConformalRegressor(RegressorMixin, FederatedConformal[IntervalSco
 
     def _check_estimator(self, estimator: Any, score: IntervalScore) -> None:
         check_models(estimator, score)
+        for model in estimator if isinstance(estimator, (list, tuple)) else [estimator]:
+            if _is_classifier(model):
+                raise ValueError(
+                    f"estimator must be a regressor, and {type(model).__name__} is a classifier: its sets "
+                    "are made by FederatedConformalClassifier"
+                )
 
     def _row_scores(self, model: Any, score: IntervalScore, X: Any, y: Any) -> Floats:
         _, prediction = points_and_prediction(model, score, X)
         return score.score(column_or_1d(y), prediction)
+
+
+def _is_classifier(model: Any) -> bool:
+    """Whether it says so; an object that is no scikit-learn estimator may be of the older kind."""
+    if hasattr(model, "__sklearn_tags__"):
+        return bool(is_classifier(model))
+    return getattr(model, "_estimator_type", None) == "classifier"

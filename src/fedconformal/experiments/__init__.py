@@ -20,7 +20,7 @@ from fedconformal.experiments._data import (  # noqa: E402
 )
 from fedconformal.experiments._methods import METHODS, PRIVATE_METHODS, Method  # noqa: E402
 from fedconformal.experiments._models import MODELS, Forest, Model, Network, Ridge  # noqa: E402
-from fedconformal.experiments._page import save_figure, save_page, save_summary  # noqa: E402
+from fedconformal.experiments._page import save_cases, save_figure, save_page, save_summary  # noqa: E402
 from fedconformal.experiments._protocol import Progress, Scenario, paper_scenarios, run  # noqa: E402
 from fedconformal.experiments._results import summarise  # noqa: E402
 from fedconformal.experiments._store import Store  # noqa: E402
@@ -52,6 +52,7 @@ __all__ = [
     "paper_scenarios",
     "poisson",
     "run",
+    "save_cases",
     "save_figure",
     "save_page",
     "save_summary",

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from fedconformal._extras import need
-from fedconformal._tables import numbers, read_table
+from fedconformal._tables import Table, read_table
 from fedconformal._typing import Floats
 
 DATA_ADDRESS = "https://raw.githubusercontent.com/yromano/cqr/master/datasets/"
@@ -46,6 +46,12 @@ class DataSet:
     ------
     ValueError
         If there are fewer than 50 rows, or numbers that are not finite.
+
+    Examples
+    --------
+    >>> from fedconformal.experiments import poisson
+    >>> poisson(100, 200, 100).name
+    'synthetic'
     """
 
     name: str
@@ -84,6 +90,34 @@ class DataSet:
 
 
 @dataclass(frozen=True)
+class File:
+    """A published file.
+
+    Parameters
+    ----------
+    path : str
+        Where it lies in a folder of data.
+    shas : tuple of str
+        SHA-256 of the published file, and of copies that are as good.
+    address : str
+        Of the folder in which it is published under its name.
+    """
+
+    path: str
+    shas: tuple[str, ...]
+    address: str
+
+    @property
+    def published(self) -> str:
+        """Its whole address."""
+        return self.address + Path(self.path).name
+
+    def is_here(self, folder: Path | None) -> bool:
+        """Whether it is in one of the places where data is looked for."""
+        return any((place / self.path).exists() for place in _places(folder))
+
+
+@dataclass(frozen=True)
 class _Source:
     """Files with their SHA-256, how to read them, and the paper's federations."""
 
@@ -91,6 +125,11 @@ class _Source:
     read: Callable[[dict[str, Path]], tuple[Floats, Floats]]
     many_sites: tuple[int, int]
     few_sites: tuple[int, int]
+
+    @property
+    def published(self) -> list[File]:
+        """The files, with where they are published."""
+        return [File(name, (sha,), DATA_ADDRESS) for name, sha in self.files.items()]
 
 
 def load(name: str, *, folder: Path | None = None, download: bool = False) -> DataSet:
@@ -123,8 +162,7 @@ def load(name: str, *, folder: Path | None = None, download: bool = False) -> Da
     source = _SOURCES.get(name)
     if source is None:
         raise ValueError(f"no data set {name!r}; there are {', '.join(_SOURCES)}")
-    paths = {file: _find(name, file, sha, folder, download) for file, sha in source.files.items()}
-    X, y = source.read(paths)
+    X, y = source.read({file.path: find(name, file, folder, download) for file in source.published})
     return DataSet(name, X, y, source.many_sites, source.few_sites)
 
 
@@ -140,11 +178,15 @@ def available(*, folder: Path | None = None) -> list[str]:
     -------
     list of str
         In the order of `DATA_SETS`.
+
+    Examples
+    --------
+    >>> from fedconformal.experiments import available
+    >>> isinstance(available(), list)
+    True
     """
     return [
-        name
-        for name, source in _SOURCES.items()
-        if all(any((place / file).exists() for place in _places(folder)) for file in source.files)
+        name for name, source in _SOURCES.items() if all(file.is_here(folder) for file in source.published)
     ]
 
 
@@ -158,41 +200,67 @@ def _places(folder: Path | None) -> list[Path]:
     return [*([named] if named else []), cache_folder()]
 
 
-def _find(name: str, file: str, sha: str, folder: Path | None, download: bool) -> Path:
+def find(study: str, file: File, folder: Path | None, download: bool) -> Path:
+    """Find a file, fetch it if that is wanted, and check it.
+
+    Parameters
+    ----------
+    study : str
+        Which study needs it.
+    file : File
+        What is looked for.
+    folder : Path, optional
+        Where to look first, as for `load`.
+    download : bool
+        Whether it is fetched into the cache if it is nowhere.
+
+    Returns
+    -------
+    Path
+        Of the file, whose SHA-256 is right.
+
+    Raises
+    ------
+    MissingDataError
+        If it is nowhere; says how to get it.
+    ValueError
+        If it is another file.
+    """
     places = _places(folder)
     for place in places:
-        path = place / file
+        path = place / file.path
         if path.exists():
-            return _checked(path, sha)
+            return _checked(path, file.shas)
     if not download:
         looked = " or ".join(str(place) for place in places)
         raise MissingDataError(
-            f"{name}: {file} is not in {looked}. 'fedconformal reproduce {name} --download' fetches it from "
-            f"{DATA_ADDRESS + file}; if you have it, name its folder with --data or {DATA_FOLDER}"
+            f"{study}: {file.path} is not in {looked}. 'fedconformal reproduce {study} --download' fetches "
+            f"it from {file.published}; if you have it, name its folder with --data or {DATA_FOLDER}"
         )
-    return _fetch(file, sha)
+    return _fetch(file)
 
 
-def _fetch(file: str, sha: str) -> Path:
+def _fetch(file: File) -> Path:
     pooch = need("pooch", extra="experiments")
+    target = cache_folder() / file.path
     try:
         return Path(
-            pooch.retrieve(DATA_ADDRESS + file, known_hash=f"sha256:{sha}", fname=file, path=cache_folder())
+            pooch.retrieve(
+                file.published, known_hash=f"sha256:{file.shas[0]}", fname=target.name, path=target.parent
+            )
         )
     except ValueError:
         raise ValueError(
-            f"{DATA_ADDRESS + file}: is not the file that was expected (SHA-256 {sha})"
+            f"{file.published}: is not the file that was expected (SHA-256 {file.shas[0]})"
         ) from None
     except Exception as error:  # requests, urllib3 and ftplib each have their own
-        raise OSError(
-            f"{DATA_ADDRESS + file}: cannot be fetched: {' '.join(str(error).split())[:200]}"
-        ) from None
+        raise OSError(f"{file.published}: cannot be fetched: {' '.join(str(error).split())[:200]}") from None
 
 
-def _checked(path: Path, sha: str) -> Path:
+def _checked(path: Path, shas: tuple[str, ...]) -> Path:
     found = hashlib.sha256(path.read_bytes()).hexdigest()
-    if found != sha:
-        raise ValueError(f"{path}: is not the file of the paper's experiments (SHA-256 {found}, not {sha})")
+    if found not in shas:
+        raise ValueError(f"{path}: is not the published file (SHA-256 {found}, not {shas[0]})")
     return path
 
 
@@ -201,24 +269,20 @@ def _checked(path: Path, sha: str) -> Path:
 
 def _bio(paths: dict[str, Path]) -> tuple[Floats, Floats]:
     """The target, RMSD, is the first column."""
-    path = paths["CASP.csv"]
-    frame = read_table(path)
-    table = numbers(path, frame, frame.columns)
+    cells = read_table(paths["CASP.csv"])
+    table = cells.numbers(cells.columns)
     return table[:, 1:], table[:, 0]
 
 
 def _bike(paths: dict[str, Path]) -> tuple[Floats, Floats]:
     """Season and weather one-hot; hour, weekday, month and year as numbers; count is the target."""
-    path = paths["bike_train.csv"]
-    frame = read_table(path)
+    table = read_table(paths["bike_train.csv"])
     plain = ["holiday", "workingday", "temp", "atemp", "humidity", "windspeed"]
-    one_hot = [
-        numbers(path, frame, [column]) == value for column in ("season", "weather") for value in range(1, 5)
-    ]
-    times = [datetime.fromisoformat(text) for text in frame["datetime"]]
+    one_hot = [table.numbers([column]) == value for column in ("season", "weather") for value in range(1, 5)]
+    times = [datetime.fromisoformat(text) for text in table.labels("datetime")]
     clock = np.array([[t.hour, t.weekday(), t.month, t.year] for t in times], dtype=float)
-    X = np.hstack([*one_hot, numbers(path, frame, plain), clock])
-    return X, numbers(path, frame, ["count"])[:, 0]
+    X = np.hstack([*one_hot, table.numbers(plain), clock])
+    return X, table.numbers(["count"])[:, 0]
 
 
 def _community(paths: dict[str, Path]) -> tuple[Floats, Floats]:
@@ -239,22 +303,21 @@ def _community(paths: dict[str, Path]) -> tuple[Floats, Floats]:
 
 def _star(paths: dict[str, Path]) -> tuple[Floats, Floats]:
     """Complete rows; categories as integers; the target is the sum of the eight marks."""
-    path = paths["STAR.csv"]
     polars = need("polars", extra="experiments")
-    frame = read_table(path).with_columns(polars.all().replace("NA", None)).drop_nulls()
+    table = read_table(paths["STAR.csv"])
+    frame = table.frame.with_columns(polars.all().replace("NA", None)).drop_nulls()
     marks = [f"{subject}{year}" for subject in ("read", "math") for year in ("k", "1", "2", "3")]
     kept = [name for name in frame.columns[1:] if name not in marks]  # the first column counts the rows
     return (
         np.column_stack([_as_integers(frame[name].to_list()) for name in kept]),
-        numbers(path, frame, marks).sum(axis=1),
+        Table(table.name, frame).numbers(marks).sum(axis=1),
     )
 
 
 def _concrete(paths: dict[str, Path]) -> tuple[Floats, Floats]:
     """The target is the last column."""
-    path = paths["Concrete_Data.csv"]
-    frame = read_table(path)
-    table = numbers(path, frame, frame.columns)
+    cells = read_table(paths["Concrete_Data.csv"])
+    table = cells.numbers(cells.columns)
     return table[:, :-1], table[:, -1]
 
 
@@ -310,25 +373,31 @@ DATA_SETS = tuple(_SOURCES)
 # -- data that need no file, or yours -----------------------------------------------------------------------
 
 
-def poisson(n_train: int = 1000, n_calibration: int = 1000, n_test: int = 5000, *, seed: int = 0) -> DataSet:
+def poisson(n_train: int = 1000, n_calibration: int = 1000, n_test: int = 5000, *, rng: Any = 0) -> DataSet:
     """Draw the process of section 5.1: a Poisson response of one feature, with a few large outliers.
 
     Parameters
     ----------
     n_train, n_calibration, n_test : int
         How many rows each part has.
-    seed : int
-        Of the random generator.
+    rng : None, int or numpy Generator
+        Where randomness comes from.
 
     Returns
     -------
     DataSet
         Called "synthetic".
+
+    Examples
+    --------
+    >>> from fedconformal.experiments import poisson
+    >>> poisson(100, 200, 100).X.shape
+    (400, 1)
     """
-    n, rng = n_train + n_calibration + n_test, np.random.default_rng(seed)
-    x = rng.uniform(1, 5, size=n)
-    y = rng.poisson(np.sin(x) ** 2 + 0.1) + 0.03 * x * rng.standard_normal(n)
-    y += 25 * (rng.random(n) < 0.01) * rng.standard_normal(n)
+    n, source = n_train + n_calibration + n_test, np.random.default_rng(rng)
+    x = source.uniform(1, 5, size=n)
+    y = source.poisson(np.sin(x) ** 2 + 0.1) + 0.03 * x * source.standard_normal(n)
+    y += 25 * (source.random(n) < 0.01) * source.standard_normal(n)
     return DataSet("synthetic", x[:, None], y, *_federations(n_calibration), (n_train, n_calibration))
 
 
@@ -351,11 +420,23 @@ def from_table(path: Path, target: str) -> DataSet:
     ------
     ValueError
         If there is no such column, no other one, or a cell is empty.
+
+    Examples
+    --------
+    >>> import os
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> from fedconformal.experiments import from_table
+    >>> lines = ["age,dose", *(f"{i},{i * i}" for i in range(50))]
+    >>> with TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "table.csv"
+    ...     _ = path.write_text(os.linesep.join(lines))
+    ...     print(from_table(path, "dose").X.shape)
+    (50, 1)
     """
-    frame: Any = read_table(path)
-    if target not in frame.columns:
-        raise ValueError(f"{path}: no column {target!r}; there are {', '.join(frame.columns)}")
-    y = numbers(path, frame, [target])[:, 0]
+    table = read_table(path)
+    frame = table.frame
+    y = table.numbers([target])[:, 0]
     features = [name for name in frame.columns if name != target]
     if not features:
         raise ValueError(f"{path}: {target!r} is its only column, there are no features")
@@ -363,8 +444,16 @@ def from_table(path: Path, target: str) -> DataSet:
     for name in features:
         if frame[name].null_count():
             raise ValueError(f"{path}: column {name!r} has {frame[name].null_count()} empty cells")
-        columns.append(_as_integers([str(cell) for cell in frame[name]]))
+        columns.append(_feature(table, name))
     return DataSet(path.stem, np.column_stack(columns), y, *_federations(int(0.4 * len(y))))
+
+
+def _feature(table: Table, name: str) -> Floats:
+    """Numbers as the table has them, with decimal commas too; else words by their place in the alphabet."""
+    try:
+        return table.numbers([name])[:, 0]
+    except ValueError:
+        return _as_integers([str(cell) for cell in table.frame[name]])
 
 
 def _federations(n_calibration: int) -> tuple[tuple[int, int], tuple[int, int]]:

@@ -13,6 +13,8 @@ from fedconformal.experiments._methods import (
     QQ,
     SINGLE,
     STABLE,
+    THREE,
+    plan_text,
     private_plan,
 )
 from fedconformal.experiments._store import Rows
@@ -42,6 +44,7 @@ def upper_bounds(sites: Sequence[int], points: Sequence[int], level: float) -> R
             values = {
                 QQ: plan(m, n, confidence_level=level, criterion="marginal").law.mean(),
                 STABLE: plan(m, n, confidence_level=level, criterion="stable").law.mean(),
+                THREE: plan(m, n, confidence_level=level, criterion="stable", numbers=3).law.mean(),
                 f"{CENTRALISED}, upper bound": baselines.upper_bound(m * n, level),
                 f"{SINGLE}, upper bound": baselines.upper_bound(n, level),
             }
@@ -78,6 +81,7 @@ def compensation(points: Sequence[int], levels: Sequence[float], n_sites: int = 
             "epsilon": epsilon,
             "n_bins": N_BINS,
             "analysis": analysis,
+            "plan": plan_text(private_plan(n_sites, n, level, epsilon, analysis)),
             "coverage": _compensated(private_plan(n_sites, n, level, epsilon, analysis), coverage),
         }
         for level in levels

@@ -3,10 +3,11 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
+from typing import Any
 
 import numpy as np
 
-from fedconformal import baselines
+from fedconformal import _validation, baselines
 from fedconformal._typing import Floats
 from fedconformal.documents import Plan
 from fedconformal.laws import CoverageLaw
@@ -42,7 +43,7 @@ class Method:
     --------
     >>> from fedconformal.experiments import Method
     >>> largest = Method("largest score", lambda sites, level, rng: max(scores.max() for scores in sites))
-    >>> largest.threshold([np.array([1.0, 3.0]), np.array([2.0])], 0.9, np.random.default_rng(0))
+    >>> float(largest.threshold([np.array([1.0, 3.0]), np.array([2.0])], 0.9, np.random.default_rng(0)))
     3.0
     """
 
@@ -50,6 +51,23 @@ class Method:
     threshold: Rule
     epsilon: float | None = None
     plan: Planner | None = None
+
+    def plan_text(self, sizes: Sequence[int], level: float) -> str | None:
+        """The plan that it follows, short enough for a table: results carry it, so that stale ones show.
+
+        Parameters
+        ----------
+        sizes : sequence of int
+            Scores at each site.
+        level : float
+            The confidence level.
+
+        Returns
+        -------
+        str or None
+            None for a method without a plan.
+        """
+        return None if self.plan is None else plan_text(self.plan(tuple(sizes), level))
 
     def law(self, n_sites: int, n_points: int, level: float) -> CoverageLaw | None:
         """The law of its coverage for equal sites.
@@ -75,17 +93,19 @@ class QuantileOfQuantiles:
 
     Parameters
     ----------
-    criterion, promise, local_ranks : str
+    criterion, promise, local_ranks, numbers, delta : optional
         As `fedconformal.plan` takes them.
     """
 
-    criterion: str
+    criterion: str | None = None
     promise: str = "population"
     local_ranks: str = "common"
+    numbers: int | None = None
+    delta: float = 0.1
 
     def __call__(self, sites: Sites, level: float, rng: np.random.Generator) -> float:
         """The threshold that the server finds."""
-        chosen = self.plan(tuple(len(scores) for scores in sites), level)
+        chosen = new_round(self.plan(tuple(len(scores) for scores in sites), level), rng)
         own = SitePolicy.unlimited()  # the sites are simulated
         reports = [report(chosen, scores, site=f"site {j}", policy=own) for j, scores in enumerate(sites)]
         return float(calibrate(chosen, reports).threshold)
@@ -93,6 +113,61 @@ class QuantileOfQuantiles:
     def plan(self, sizes: tuple[int, ...], level: float) -> Plan:
         """The plan for sites of these sizes."""
         return _plan(self, sizes, level)
+
+
+def plan_text(chosen: Plan) -> str:
+    """Ranks or private aim, weights and votes of a plan, in one line.
+
+    Parameters
+    ----------
+    chosen : Plan
+        Without groups, for one level.
+
+    Returns
+    -------
+    str
+        Such as ``rank 10, weight 1; votes 3``.
+
+    Examples
+    --------
+    >>> from fedconformal import plan
+    >>> plan_text(plan(5, 10, criterion="marginal"))
+    'rank 10, weight 1; votes 3'
+    """
+    if not chosen.feasible:
+        return "none: infinite"
+    if chosen.releases is not None and (aim := chosen.releases[0].aim) is not None:
+        slope = "" if aim.slope is None else f", slope {aim.slope}"
+        return (
+            f"{chosen.releases[0].mechanism.name}, quantile {aim.quantile}{slope}; votes {chosen.server_rank}"
+        )
+    kinds = dict.fromkeys(zip(chosen.local_ranks, chosen.weights, strict=True))
+    sent = [f"rank {_plain(ranks)}, weight {_plain(weight)}" for ranks, weight in kinds]
+    return f"{' and '.join(sent)}; votes {chosen.server_rank}"
+
+
+def _plain(value: int | tuple[int, ...]) -> str:
+    return " ".join(map(str, value)) if isinstance(value, tuple) else str(value)
+
+
+def new_round(chosen: Plan, rng: np.random.Generator) -> Plan:
+    """The same plan for another round, where the round decides which cases sites draw; else as it is.
+
+    The id is drawn by the study's own generator, so that a study gives the same numbers again.
+
+    Parameters
+    ----------
+    chosen : Plan
+        What was planned, perhaps once for many rounds.
+    rng : numpy.random.Generator
+        Where the id of the round comes from.
+
+    Returns
+    -------
+    Plan
+        With an id that no other round has.
+    """
+    return chosen if chosen.round is None else chosen.model_copy(update={"round": rng.bytes(16).hex()})
 
 
 @cache
@@ -132,6 +207,13 @@ def private(sites: Sites, level: float, rng: np.random.Generator, *, epsilon: fl
     counts = np.stack([bins.place(scores) for scores in sites])
     released = simulate_releases(counts, chosen.releases[0], rng=rng)
     return bins.value(int(np.sort(released)[chosen.server_rank - 1]))
+
+
+def _private_method(name: str, epsilon: float, analysis: str) -> Method:
+    def chosen(sizes: tuple[int, ...], level: float) -> Plan:
+        return private_plan(len(sizes), sizes[0], level, epsilon, analysis)
+
+    return Method(name, partial(private, epsilon=epsilon, analysis=analysis), epsilon, chosen)
 
 
 @cache
@@ -175,43 +257,75 @@ def _average(sites: Sites, level: float, rng: np.random.Generator) -> float:
     return baselines.average(sites, level)
 
 
+def _average_of_next(sites: Sites, level: float, rng: np.random.Generator) -> float:
+    """The mean of the sites' next larger scores, as numpy's "higher" quantiles of that order are."""
+    share = _validation.fraction("confidence_level", level)
+    ranks = [min(_validation.rank_of(share, len(scores)) + 1, len(scores)) for scores in sites]
+    return float(np.mean([np.sort(scores)[rank - 1] for scores, rank in zip(sites, ranks, strict=True)]))
+
+
 def _single(sites: Sites, level: float, rng: np.random.Generator) -> float:
     return baselines.single_site(sites[0], level)
 
 
-def _planned(name: str, criterion: str, **wishes: str) -> Method:
+def planned(name: str, criterion: str | None = None, **wishes: Any) -> Method:
+    """A method of the package's own.
+
+    Parameters
+    ----------
+    name : str
+        What tables and figures call it.
+    criterion : str, optional
+        As `fedconformal.plan` takes it.
+    **wishes
+        Of `QuantileOfQuantiles`.
+
+    Returns
+    -------
+    Method
+        With its plan.
+    """
     rule = QuantileOfQuantiles(criterion, **wishes)
     return Method(name, rule, plan=rule.plan)
 
 
 QQ = "FedCP-QQ"
 STABLE = "FedCP-QQ stable"
+THREE = "FedCP-QQ 3 numbers"
 CENTRALISED = "Centralised"
 AVERAGE = "FedCP-Avg"
+AVERAGE_NEXT = "FedCP-Avg, rank + 1"
 SINGLE = "Single site"
 EACH = "FedCP-QQ each site"
 PAPER = "FedCP²-QQ paper"
 TIGHT = "FedCP²-QQ tight"
 
+_AVERAGE = Method(AVERAGE, _average)
+
 METHODS: tuple[Method, ...] = (
-    _planned(QQ, "marginal"),
-    _planned(STABLE, "stable"),
+    planned(QQ, "marginal"),
+    planned(STABLE, "stable"),
+    planned(THREE, "stable", numbers=3),
     Method(CENTRALISED, _centralised),
-    Method(AVERAGE, _average),
+    _AVERAGE,
+    Method(AVERAGE_NEXT, _average_of_next),
     Method(SINGLE, _single),
 )
 """The methods of section 5, and ours."""
 
-UNBALANCED = _planned(QQ, "marginal", local_ranks="paper")
+UNBALANCED = planned(QQ, "marginal", local_ranks="paper")
 """The paper's appendix A.1: local ranks ceil(level (n_j + 1)), then the votes that reach the level."""
 
-DIFFERENT = (*METHODS[:4], _planned(EACH, "marginal", promise="each-site"))
+INTERVALS = METHODS[:6]
+"""The methods of the figures of intervals."""
+
+DIFFERENT = (*METHODS[:2], *METHODS[3:5], planned(EACH, "marginal", promise="each-site"))
 """The methods of the study of sites that differ."""
 
 PRIVATE_METHODS = (
     METHODS[0],
     *(
-        Method(name, partial(private, epsilon=epsilon, analysis=analysis), epsilon)
+        _private_method(name, epsilon, analysis)
         for name, analysis in ((PAPER, "paper"), (TIGHT, "tight"))
         for epsilon in EPSILONS
     ),

@@ -10,9 +10,10 @@ from matplotlib.figure import Figure
 
 from fedconformal._outputs import write_atomically, write_text
 from fedconformal.experiments import _figures as figures
-from fedconformal.experiments._results import markdown, summarise
+from fedconformal.experiments._cases import cases_page
+from fedconformal.experiments._results import by_split, markdown, summarise
 from fedconformal.experiments._store import Rows, Store, distinct
-from fedconformal.experiments._studies import Study
+from fedconformal.experiments._studies import HOSPITALS, SCHOOLS, Study
 
 FORMATS = ("svg", "pdf", "png")
 _MEASURED = {
@@ -96,7 +97,7 @@ def save_page(store: Store, studies: Mapping[str, Study]) -> Path:
 
 
 def save_summary(store: Store, studies: Mapping[str, Study], *, quick: bool) -> Path | None:
-    """Write results.md and its numbers, summary.csv.
+    """Write results.md and its numbers: summary.csv, and splits.csv.gz with every split.
 
     Parameters
     ----------
@@ -115,10 +116,35 @@ def save_summary(store: Store, studies: Mapping[str, Study], *, quick: bool) -> 
     rows = [row for name, study in studies.items() if study.summarised for row in store.read_results(name)]
     if not rows:
         return None
+    rows = by_split(rows)
     summary = summarise(rows)
     store.save_results("summary", summary)
+    store.save_compressed("splits", rows)
     path = store.folder / "results.md"
     write_text(path, markdown(summary, quick=quick), force=True)
+    return path
+
+
+def save_cases(store: Store, *, quick: bool) -> Path | None:
+    """Write cases.md, the page of the case studies.
+
+    Parameters
+    ----------
+    store : Store
+        The folder, with results.
+    quick : bool
+        Whether the results are a quick look, and the page must say so.
+
+    Returns
+    -------
+    Path or None
+        The page; None if no case study was run.
+    """
+    found = [store.read_results(name) for name in (HOSPITALS, SCHOOLS)]
+    if not any(found):
+        return None
+    path = store.folder / "cases.md"
+    write_text(path, cases_page(*found, quick=quick), force=True)
     return path
 
 
@@ -126,7 +152,7 @@ def _section(name: str, study: Study, rows: Rows, figure: Path) -> str:
     image = base64.b64encode(figure.read_bytes()).decode()
     return (
         f'<h2 id="{escape(name)}">{escape(study.title)}</h2>'
-        f'<p class="settings">{escape(study.figure)} of the paper. {escape(describe(rows))}</p>'
+        f'<p class="settings">{escape(study.figure)}. {escape(describe(rows))}</p>'
         f'<img alt="{escape(study.title)}" src="data:image/svg+xml;base64,{image}">'
         f"{_means(rows)}"
     )
@@ -157,6 +183,8 @@ def describe(rows: Rows) -> str:
 
 def _means(rows: Rows) -> str:
     """The table of means, for a study that has splits; coverage and length of each method otherwise."""
+    if "coverage" not in rows[0]:
+        return ""
     if "split" in rows[0]:
         found = summarise(rows)
     elif "method" in rows[0]:

@@ -38,6 +38,12 @@ class Scenario:
         The federation.
     methods : sequence of Method
         What is compared.
+
+    Examples
+    --------
+    >>> from fedconformal.experiments import Scenario
+    >>> Scenario("few sites", n_sites=5, n_points=40).n_points
+    40
     """
 
     name: str
@@ -60,6 +66,13 @@ def paper_scenarios(dataset: DataSet, methods: Sequence[Method] = METHODS) -> li
     -------
     list of Scenario
         m >> n and m << n.
+
+    Examples
+    --------
+    >>> from fedconformal.experiments import poisson
+    >>> from fedconformal.experiments import paper_scenarios
+    >>> [scenario.n_sites * scenario.n_points for scenario in paper_scenarios(poisson(100, 200, 100))]
+    [200, 200]
     """
     return [
         Scenario(MANY, *dataset.many_sites, methods),
@@ -114,6 +127,7 @@ def run(
     n_splits: int = 20,
     confidence_level: float = 0.9,
     jobs: int | None = None,
+    cached: bool = False,
     progress: Progress = lambda done, of: None,
 ) -> Rows:
     """Run every method in every scenario on every split of each data set and model.
@@ -140,6 +154,8 @@ def run(
     jobs : int, optional
         Processes that train at a time, by joblib; left out, whatever an enclosing
         ``joblib.parallel_config`` says.
+    cached : bool
+        Whether pairs of a data set and a model whose fits are not all there are left out, not trained.
     progress : callable
         Told how many fits are there, and of how many.
 
@@ -149,6 +165,10 @@ def run(
         One row for each data set, model, split, scenario and method.
     """
     pairs = [(dataset, model) for dataset in datasets for model in models if wanted(dataset, model)]
+    if cached:
+        pairs = [
+            pair for pair in pairs if all(store.has_fit(store.fit_path(*pair, i)) for i in range(n_splits))
+        ]
     work = [(*pair, split) for pair in pairs for split in range(n_splits)]
     missing = [one for one in work if not store.has_fit(store.fit_path(*one))]
     progress(len(work) - len(missing), len(work))
@@ -225,6 +245,7 @@ def evaluate(fit: Fit, model: Model, scenario: Scenario, level: float, split: in
                 "n_points": n,
                 "method": method.name,
                 "epsilon": method.epsilon,
+                "plan": method.plan_text((n,) * m, level),
                 "threshold": threshold,
                 "coverage": coverage,
                 "length": length,

@@ -1,5 +1,6 @@
 """What a run leaves on disk: a fit per split, so that an interrupted run goes on, and a tidy table."""
 
+import gzip
 import hashlib
 import json
 import warnings
@@ -151,6 +152,28 @@ class Store:
             path = self.results_path(study, kind)
             path.parent.mkdir(parents=True, exist_ok=True)
             write_atomically(path, write, force=True)
+
+    def save_compressed(self, name: str, rows: Rows) -> Path:
+        """Write a table as compressed CSV; the same rows give the same file.
+
+        Parameters
+        ----------
+        name : str
+            Of the table.
+        rows : list of dict
+            What it holds.
+
+        Returns
+        -------
+        Path
+            The file.
+        """
+        frame = need("polars", extra="experiments").DataFrame(rows, infer_schema_length=None)
+        path = self.results_path(name, "csv.gz")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        content = gzip.compress(frame.write_csv().encode(), mtime=0)
+        write_atomically(path, lambda temporary: Path(temporary).write_bytes(content), force=True)
+        return path
 
     def read_results(self, study: str) -> Rows:
         """Read the table of a study.

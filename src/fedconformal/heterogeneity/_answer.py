@@ -2,24 +2,26 @@
 
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, partial
+from hashlib import sha256
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from pydantic import ValidationError
 
-from fedconformal._text import count
-from fedconformal._typing import Floats
+from fedconformal._text import count, quoted
+from fedconformal._typing import Bools, Floats, Ints
 from fedconformal.audit import verify
-from fedconformal.documents import Calibration, Check, first_problem
-from fedconformal.heterogeneity._coverage import count_covered
+from fedconformal.documents import Calibration, Check, CheckedGroup, first_problem
+from fedconformal.heterogeneity._columns import GroupedCases, covered_cases, group_cases, thresholds_of_cases
+from fedconformal.heterogeneity._coverage import common_thresholds
 from fedconformal.heterogeneity._documents import refuse_groups
 from fedconformal.privacy import Ledger, exact_text, fingerprint, prepare_count
-from fedconformal.protocol import PolicyError, SitePolicy, flat_numbers, flat_scores
+from fedconformal.protocol import PolicyError, SitePolicy, flat_scores, private_numbers
 
 
 def answer(
@@ -28,6 +30,8 @@ def answer(
     *,
     site: str,
     epsilon: float | None = None,
+    by: Mapping[str, ArrayLike] | None = None,
+    groups: ArrayLike | None = None,
     policy: SitePolicy | None = None,
     ledger: Ledger | None = None,
     dataset: str | None = None,
@@ -42,16 +46,24 @@ def answer(
     Parameters
     ----------
     calibration : Calibration
-        As for `check`.
+        As for `check`; one with groups as a whole, too.
     scores : array-like
         As for `check`: they must be new. Private answers never refuse a score: NaN is not covered by any
         finite threshold.
     site : str
         The site's name.
     epsilon : float, optional
-        Privacy loss of the whole answer, in [1e-6, 100]; exact counts if left out.
+        Privacy loss of the whole answer, in [1e-6, 100]; exact counts if left out. With ``by`` it is shared
+        evenly by all counts, and how many cases have which values is public.
+    by : mapping from str to array-like, optional
+        Columns and the value of every case in them, as in ``{"truth": y}``: the counts are then those of each
+        combination of values. Combinations of fewer cases than the policy's ``min_group`` are left out of
+        the answer, with their cases.
+    groups : array-like, optional
+        For a calibration with groups, the group of every case (its true class, where groups are classes).
+        The answer is by these unless ``by`` says otherwise.
     policy : SitePolicy, optional
-        What this site lets out; safe defaults if left out. Every level counts as one number.
+        What this site lets out; safe defaults if left out. Every level of every group counts as one number.
     ledger, dataset : Ledger and str, optional
         For a private answer, the account that it is charged to and what the new cases are called in it. With
         an exact answer they are an error, unless the policy says ``private_only=False``: it is then recorded.
@@ -65,9 +77,26 @@ def answer(
     ------
     ValueError
         If the answer cannot be given; nothing has been charged then.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fedconformal as fc
+    >>> scores = np.random.default_rng(0).random((2, 200))
+    >>> calibration = fc.conformalize({"A": scores[0]})
+    >>> fc.heterogeneity.answer(calibration, scores[1], site="A")
+    <Check: 188 of 200 new cases covered, site 'A'>
     """
     return prepare_answer(
-        calibration, scores, site=site, epsilon=epsilon, policy=policy, ledger=ledger, dataset=dataset
+        calibration,
+        scores,
+        site=site,
+        epsilon=epsilon,
+        by=by,
+        groups=groups,
+        policy=policy,
+        ledger=ledger,
+        dataset=dataset,
     ).make()
 
 
@@ -77,6 +106,8 @@ def prepare_answer(
     *,
     site: str,
     epsilon: float | None = None,
+    by: Mapping[str, ArrayLike] | None = None,
+    groups: ArrayLike | None = None,
     policy: SitePolicy | None = None,
     ledger: Ledger | None = None,
     dataset: str | None = None,
@@ -85,7 +116,7 @@ def prepare_answer(
 
     Parameters
     ----------
-    calibration, scores, site, epsilon, policy, ledger, dataset : as for `answer`
+    calibration, scores, site, epsilon, by, groups, policy, ledger, dataset : as for `answer`
         What would be given to it.
 
     Returns
@@ -97,8 +128,16 @@ def prepare_answer(
     ------
     ValueError
         Where `answer` would refuse.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fedconformal as fc
+    >>> scores = np.random.default_rng(0).random((2, 200))
+    >>> calibration = fc.conformalize({"A": scores[0]})
+    >>> type(fc.heterogeneity.prepare_answer(calibration, scores[1], site="A")).__name__
+    'PreparedAnswer'
     """
-    refuse_groups(calibration)
     if (ledger is None) != (dataset is None) or (epsilon is not None and ledger is None):
         raise ValueError(
             "a private answer needs ledger and dataset, so that no budget is overspent: give both"
@@ -110,22 +149,89 @@ def prepare_answer(
     policy.check_author("calibration", calibration.published)
     policy.check_names(calibration.plan)
     values = flat_scores(scores) if epsilon is None else fill_missing(scores)
-    n_levels = len(calibration.levels)
-    asked = f"this calibration asks for {count(n_levels, 'count')} of your {count(values.size, 'case')}"
-    policy.check_numbers(asked, n_levels, values.size)
-    if calibration.label is not None and values.size < policy.min_group:
-        raise PolicyError(
-            f"{count(values.size, 'case')} of group {calibration.label!r}, and the site's policy says "
-            f"min_group = {policy.min_group}: min_group = {values.size} would allow it"
-        )
+    cases = _Cases.of(calibration, values, by, groups, site)
+    cases, left_out = cases.allowed(policy)
+    _check_policy(calibration, cases, values.size, policy)
     _refuse_unverified(calibration.published)
     # Made before any charge, so that what no document can hold costs nothing.
-    blank = _filled(calibration, site, values.size, epsilon, (0,) * len(calibration.levels))
+    blank = _filled(calibration, site, epsilon, cases, np.zeros_like(cases.counts))
     if epsilon is not None:
         policy.check_epsilon(Fraction(str(epsilon)))
+        epsilon_per_count(calibration, blank)
     if ledger is not None and dataset is not None:
         _refuse_used(calibration, ledger, dataset)
-    return PreparedAnswer(calibration, blank, values, policy, ledger, dataset)
+    return PreparedAnswer(calibration, blank, cases, left_out, policy, ledger, dataset)
+
+
+@dataclass(frozen=True, eq=False)
+class _Cases:
+    """New cases, which of them are covered, and their groups where the answer tells them apart."""
+
+    values: NDArray[np.floating[Any]]
+    inside: Bools
+    grouped: GroupedCases | None
+
+    @classmethod
+    def of(
+        cls,
+        calibration: Calibration,
+        values: NDArray[np.floating[Any]],
+        by: Mapping[str, ArrayLike] | None,
+        groups: ArrayLike | None,
+        site: str,
+    ) -> "_Cases":
+        if groups is None and calibration.plan.grouping.has_labels:
+            refuse_groups(calibration)
+        thresholds = thresholds_of_cases(calibration, values.size, groups, site)
+        if by is None and groups is not None:
+            by = {"group": groups}
+        grouped = None if by is None else group_cases(by, values.size)
+        return cls(values, covered_cases(values, thresholds), grouped)
+
+    def allowed(self, policy: SitePolicy) -> "tuple[_Cases, tuple[str, ...]]":
+        """The cases of groups that are large enough, and the names of the other groups."""
+        if self.grouped is None:
+            return self, ()
+        kept, there = self.grouped.of_size(policy.min_group)
+        small = tuple(name for name in self.grouped.names if name not in kept.names)
+        if not kept.values:
+            raise PolicyError(
+                f"no group has {count(policy.min_group, 'case')}, and the site's policy says min_group = "
+                f"{policy.min_group}: min_group = {self.grouped.sizes.max()} would allow one"
+            )
+        return _Cases(self.values[there], self.inside[there], kept), small
+
+    @property
+    def counts(self) -> Ints:
+        """Covered cases of each group, or of all, at each level."""
+        if self.grouped is None:
+            return np.asarray(np.count_nonzero(self.inside, axis=0))[np.newaxis]
+        return self.grouped.counts(self.inside)
+
+    @property
+    def sizes(self) -> list[int]:
+        """How many cases each group has, or all."""
+        return [self.values.size] if self.grouped is None else self.grouped.sizes.tolist()
+
+    @property
+    def question(self) -> str:
+        """What makes this another question than one about all cases together; nothing if it is that."""
+        if self.grouped is None:
+            return ""
+        order = np.argsort(self.values, kind="stable")
+        return json.dumps([self.grouped.by, self.grouped.values, self.grouped.which[order].tolist()])
+
+
+def _check_policy(calibration: Calibration, cases: _Cases, n: int, policy: SitePolicy) -> None:
+    numbers = cases.counts.size
+    asked = "this calibration asks for" if cases.grouped is None else "this answer tells"
+    told = cases.values.size  # without the cases of groups that are left out
+    policy.check_numbers(f"{asked} {count(numbers, 'count')} of your {count(told, 'case')}", numbers, told)
+    if calibration.label is not None and n < policy.min_group:
+        raise PolicyError(
+            f"{count(n, 'case')} of group {calibration.label!r}, and the site's policy says "
+            f"min_group = {policy.min_group}: min_group = {n} would allow it"
+        )
 
 
 def _refuse_unverified(calibration: Calibration) -> None:
@@ -145,8 +251,10 @@ class PreparedAnswer:
         What is answered.
     _blank : Check
         The answer without its counts.
-    _values : array of float
-        The scores of the new cases.
+    _cases : _Cases
+        The new cases.
+    left_out : tuple of str
+        Groups with too few cases for the site's policy.
     _policy : SitePolicy
         What the site lets out.
     _ledger, _dataset : Ledger and str, optional
@@ -155,7 +263,8 @@ class PreparedAnswer:
 
     calibration: Calibration
     _blank: Check
-    _values: NDArray[np.floating[Any]]
+    _cases: _Cases
+    left_out: tuple[str, ...]
     _policy: SitePolicy
     _ledger: Ledger | None
     _dataset: str | None
@@ -163,17 +272,31 @@ class PreparedAnswer:
     @property
     def sentence(self) -> str:
         """What would leave and what that costs, in plain words; refuses what the ledger does not allow."""
-        levels = count(len(self.calibration.levels), "number")
-        told = f"This answer tells {levels} about your {count(self._blank.n, 'new case')}"
+        numbers = count(self._cases.counts.size, "number")
+        told = f"This answer tells {numbers} about your {count(self._blank.n, 'new case')}{self._groups()}"
         if self._ledger is None or self._dataset is None or self._blank.epsilon is None:
-            return f"{told}: how many of them are covered, exactly."
+            return f"{told}: how many of them are covered, exactly.{self._small()}"
         quote = self._ledger.quote(self._dataset, epsilon=self._blank.epsilon, **self._question)
         cost = (
             "costs nothing: the ledger holds the answer that was given before"
             if quote.cost == 0
             else f"costs epsilon {self._blank.epsilon:g} of the {exact_text(quote.remaining)} that are left"
         )
-        return f"{told}, with noise, and {cost}."
+        return f"{told}, with noise, and {cost}.{self._small()}"
+
+    def _groups(self) -> str:
+        groups = self._blank.groups
+        return (
+            "" if groups is None else f", and how many of them are in each of {count(len(groups), 'group')}"
+        )
+
+    def _small(self) -> str:
+        if not self.left_out:
+            return ""
+        return (
+            f" Left out, with fewer cases than the site's policy allows (min_group = "
+            f"{self._policy.min_group}): {quoted(self.left_out)}."
+        )
 
     def make(self) -> Check:
         """Make the answer, charged or recorded where it has to be.
@@ -185,35 +308,37 @@ class PreparedAnswer:
         """
         if self._blank.epsilon is None:
             self._record()
-            covered = count_covered(self.calibration, self._values)
+            counts = self._cases.counts
         else:
-            covered = self._drawn(self._blank.epsilon)
-        return self._blank.model_copy(update={"covered": covered})
+            counts = self._drawn()
+        return _filled(self.calibration, self._blank.site, self._blank.epsilon, self._cases, counts)
 
     @cached_property
     def _question(self) -> dict[str, Any]:
+        digest, more = self.calibration.digest, self._cases.question
         return {
-            "plan_digest": self.calibration.digest,
+            "plan_digest": f"sha256:{sha256((digest + more).encode()).hexdigest()}" if more else digest,
             "site": self._blank.site,
-            "data_fingerprint": fingerprint(self._values),
+            "data_fingerprint": fingerprint(self._cases.values),
         }
 
     def _record(self) -> None:
         if self._ledger is not None and self._dataset is not None:
-            numbers, most = len(self.calibration.levels), self._policy.max_answers
+            numbers, most = self._cases.counts.size, self._policy.max_answers
             self._ledger.record_exact(self._dataset, numbers=numbers, most=most, **self._question)
 
-    def _drawn(self, epsilon: float) -> tuple[int, ...]:
+    def _drawn(self) -> Ints:
         assert self._ledger is not None
         assert self._dataset is not None
-        draws = _draws(self.calibration, self._values, epsilon_per_level(self.calibration, epsilon))
+        assert self._blank.epsilon is not None
+        draws = _draws(self.calibration, self._cases, epsilon_per_count(self.calibration, self._blank))
         text = self._ledger.answer(
             self._dataset,
-            epsilon=epsilon,
+            epsilon=self._blank.epsilon,
             sample=lambda: json.dumps([draw() for draw in draws]),
             **self._question,
         )
-        return tuple(json.loads(text))
+        return np.array(json.loads(text)).reshape(self._cases.counts.shape)
 
 
 def fill_missing(scores: ArrayLike) -> Floats:
@@ -228,16 +353,22 @@ def fill_missing(scores: ArrayLike) -> Floats:
     -------
     array of float
         NaN has become +inf, and -inf the smallest float.
+
+    Examples
+    --------
+    >>> from fedconformal.heterogeneity import fill_missing
+    >>> fill_missing([1.0, float("nan")])
+    array([ 1., inf])
     """
-    return np.nan_to_num(flat_numbers(scores).astype(np.float64), nan=np.inf, posinf=np.inf)
+    return np.nan_to_num(private_numbers(scores).astype(np.float64), nan=np.inf, posinf=np.inf)
 
 
-def epsilon_per_level(calibration: Calibration, epsilon: float) -> Fraction:
-    """The share of one level: an infinite threshold covers everything and needs no noise."""
-    finite = sum(threshold < math.inf for threshold in calibration.thresholds)
+def epsilon_per_count(calibration: Calibration, answer: Check) -> Fraction:
+    """The part of one count: those of an infinite threshold cover everything and need no noise."""
+    finite = sum(threshold != math.inf for threshold in common_thresholds(calibration))
     if not finite:
         raise ValueError("every threshold is infinite: a private answer would spend epsilon for nothing")
-    return Fraction(str(epsilon)) / finite
+    return Fraction(str(answer.epsilon)) / (finite * len(answer.groups or (None,)))
 
 
 def _refuse_used(calibration: Calibration, ledger: Ledger, dataset: str) -> None:
@@ -246,28 +377,32 @@ def _refuse_used(calibration: Calibration, ledger: Ledger, dataset: str) -> None
         raise ValueError(f"dataset {dataset!r} was used for this calibration: a check needs new cases")
 
 
-def _draws(
-    calibration: Calibration, values: NDArray[np.floating[Any]], share: Fraction
-) -> list[Callable[[], int]]:
-    """For each level what draws its noisy count; without noise where everything is covered."""
-    counts = zip(count_covered(calibration, values), calibration.thresholds, strict=True)
+def _draws(calibration: Calibration, cases: _Cases, share: Fraction) -> list[Callable[[], int]]:
+    """For each group and level what draws its noisy count; without noise where everything is covered."""
+    thresholds = common_thresholds(calibration)
     return [
-        (lambda: values.size) if threshold == math.inf else prepare_count(covered, values.size, share)
-        for covered, threshold in counts
+        partial(int, n) if threshold == math.inf else prepare_count(covered, n, share)
+        for n, row in zip(cases.sizes, cases.counts.tolist(), strict=True)
+        for covered, threshold in zip(row, thresholds, strict=True)
     ]
 
 
-def _filled(
-    calibration: Calibration, site: str, n: int, epsilon: float | None, covered: tuple[int, ...]
-) -> Check:
+def _filled(calibration: Calibration, site: str, epsilon: float | None, cases: _Cases, counts: Ints) -> Check:
+    """The answer with these counts, (n_groups, n_levels)."""
+    grouped = cases.grouped
     try:
+        rows = None if grouped is None else zip(grouped.values, cases.sizes, counts.tolist(), strict=True)
         return Check(
             calibration=calibration.published_digest,
             label=calibration.label,
             site=site,
-            n=n,
+            n=sum(cases.sizes),
             epsilon=epsilon,
-            covered=covered,
+            covered=tuple(counts.sum(axis=0).tolist()),
+            by=None if grouped is None else grouped.by,
+            groups=None
+            if rows is None
+            else tuple(CheckedGroup(values=values, n=n, covered=tuple(row)) for values, n, row in rows),
         )
     except ValidationError as error:
         raise ValueError(first_problem(error)) from None

@@ -8,6 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedconformal import _validation
+from fedconformal._text import count
+from fedconformal._typing import Floats, Ints
 from fedconformal.documents import Plan, Refusal, Report, ReportPart, label_text
 from fedconformal.heterogeneity._distributions import Distribution
 from fedconformal.heterogeneity._documents import level_index, refuse_groups
@@ -15,6 +17,8 @@ from fedconformal.heterogeneity._yardsticks import Yardstick, yardstick
 from fedconformal.protocol import take_in
 
 T = TypeVar("T")
+
+_WEAK = 0.5  # a power below which nothing found means little
 
 
 @dataclass(frozen=True)
@@ -64,6 +68,10 @@ class Comparison:
         Sites too small for their rank: whatever their scores, they send Infinity.
     refused : tuple of Refusal
         Reports that do not answer the plan.
+    power : float
+        How probably one site with doubled scores would be named, if the others were alike.
+    suspicion : str or None
+        What speaks against the reference itself.
     """
 
     yardstick: Yardstick
@@ -71,6 +79,8 @@ class Comparison:
     sites: tuple[SiteComparison, ...]
     left_out: tuple[str, ...] = ()
     refused: tuple[Refusal, ...] = ()
+    power: float = 0.0
+    suspicion: str | None = None
 
     @property
     def assumption(self) -> str:
@@ -127,6 +137,19 @@ class Comparison:
         verb = "stands" if len(self.odd) == 1 else "stand"
         return f"{len(self.odd)} of {len(self.sites)} sites {verb} out: {who} {rule}."
 
+    def power_sentence(self) -> str:
+        """What the comparison could have seen, in plain words.
+
+        Returns
+        -------
+        str
+            How probably it finds a site with doubled scores.
+        """
+        about = f"{self.power:.2f}" if 0.005 <= self.power < 0.995 else ("0" if self.power < 0.5 else "1")
+        silence = "; its silence says little" if self.power < _WEAK else ""
+        sites = count(len(self.sites), "site")
+        return f"With {sites} this test would find one with doubled scores with probability {about}{silence}."
+
 
 def compare_sites(
     plan: Plan,
@@ -136,7 +159,7 @@ def compare_sites(
     reference: "str | ArrayLike | Distribution | None" = None,
     confidence_level: float | None = None,
     false_alarm: float = 0.05,
-    seed: int = 0,
+    rng: int | np.random.Generator | None = 0,
 ) -> Comparison:
     """Find sites whose report does not fit the others.
 
@@ -159,8 +182,8 @@ def compare_sites(
         Which level of the plan, if it has several; the first by default.
     false_alarm : float
         The probability with which any site may be named if all are alike.
-    seed : int
-        Of the simulation behind the comparison without a reference.
+    rng : None, int or numpy Generator
+        Random numbers of the simulation behind the comparison without a reference.
 
     Returns
     -------
@@ -171,6 +194,16 @@ def compare_sites(
     ------
     ValueError
         If the plan is private, has groups and none was chosen, or there is too little to compare.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fedconformal as fc
+    >>> plan = fc.plan(n_points={"A": 100, "B": 100, "C": 100})
+    >>> rng = np.random.default_rng(0)
+    >>> reports = [fc.report(plan, rng.exponential(size=100), site=site) for site in "ABC"]
+    >>> [site.site for site in fc.heterogeneity.compare_sites(plan, reports, reference="exponential").odd]
+    []
     """
     alarm = float(_validation.fraction("false_alarm", false_alarm))
     if plan.privacy is not None:
@@ -182,14 +215,17 @@ def compare_sites(
         # Drawn cases are as good as a site that has no others.
         numbers = {s: p.model_copy(update={"n": plan.part.n_drawn(p.n)}) for s, p in numbers.items()}
     able = {site: part for site, part in numbers.items() if _middle(part.ranks[level]) <= part.n}
-    stick = yardstick(reference, seed=seed)
+    stick = yardstick(reference, rng=rng)
     _check_alarm(stick, alarm, len(able))
+    values, sizes, ranks = _arrays(able, level)
     return Comparison(
         stick,
         alarm,
-        _compared(stick, able, level, alarm),
+        _compared(stick, able, values, sizes, ranks, alarm),
         tuple(site for site in numbers if site not in able),
         (*intake.refused, *intake.refused_in[label]),
+        stick.power(sizes, ranks, alarm),
+        stick.suspicion(values, sizes, ranks),
     )
 
 
@@ -217,12 +253,17 @@ def _check_alarm(stick: Yardstick, alarm: float, n_sites: int) -> None:
         )
 
 
-def _compared(
-    stick: Yardstick, parts: dict[str, ReportPart], level: int, alarm: float
-) -> tuple[SiteComparison, ...]:
+def _arrays(parts: dict[str, ReportPart], level: int) -> tuple[Floats, Ints, Ints]:
+    """What each site sent, its size, and the rank of what it sent."""
     values = np.array([_middle(part.values[level]) for part in parts.values()], dtype=float)
     sizes = np.array([part.n for part in parts.values()], dtype=np.int64)
     ranks = np.array([_middle(part.ranks[level]) for part in parts.values()], dtype=np.int64)
+    return values, sizes, ranks
+
+
+def _compared(
+    stick: Yardstick, parts: dict[str, ReportPart], values: Floats, sizes: Ints, ranks: Ints, alarm: float
+) -> tuple[SiteComparison, ...]:
     positions, chances = stick.compare(values, sizes, ranks)
     rows = zip(parts, sizes.tolist(), values.tolist(), positions.tolist(), chances.tolist(), strict=True)
     return tuple(SiteComparison(*row, stands_out=row[-1] <= alarm) for row in rows)

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedconformal.documents import Calibration
+from fedconformal.heterogeneity._columns import covered_cases, thresholds_of_cases
 from fedconformal.heterogeneity._counting import interval, noticed, p_value
 from fedconformal.privacy import CountNoise
 
@@ -24,8 +25,8 @@ class CoverageCheck:
     ----------
     confidence_level : float
         The level that the calibration was made for.
-    threshold : float
-        A case is covered if its score is at most this.
+    threshold : float or None
+        A case is covered if its score is at most this; None where cases have thresholds of their own groups.
     n : int
         How many cases there are.
     covered : int
@@ -39,7 +40,7 @@ class CoverageCheck:
     """
 
     confidence_level: float
-    threshold: float
+    threshold: float | None
     n: int
     covered: int
     interval: tuple[float, float]
@@ -69,11 +70,16 @@ class CoverageCheck:
 
 def count_covered(calibration: Calibration, values: NDArray[Any]) -> tuple[int, ...]:
     """How many scores are at most the threshold, for each level; an infinite one covers anything at all."""
-    values = values.astype(np.result_type(values, np.float64), copy=False)  # else the threshold is rounded
-    return tuple(
-        values.size if threshold == math.inf else int(np.count_nonzero(values <= threshold))
-        for threshold in calibration.thresholds
-    )
+    inside = covered_cases(values, thresholds_of_cases(calibration, values.size, None, None))
+    return tuple(np.count_nonzero(inside, axis=0).tolist())
+
+
+def common_thresholds(calibration: Calibration) -> tuple[float | None, ...]:
+    """The threshold of each level; None where groups have different ones."""
+    if not calibration.plan.is_grouped:
+        return calibration.thresholds
+    by_level = zip(*(found.thresholds for found in calibration.by_label.values()), strict=True)
+    return tuple(each[0] if len(set(each)) == 1 else None for each in by_level)
 
 
 def examine(
@@ -85,15 +91,14 @@ def examine(
     noise: CountNoise | None = None,
 ) -> CoverageCheck:
     """What a count says of the coverage at one of the levels."""
-    found = calibration.levels[level]
-    exact = Fraction(str(found.confidence_level))
-    everything = found.threshold == math.inf
+    wanted, threshold = calibration.plan.confidence_levels[level], common_thresholds(calibration)[level]
+    everything = threshold == math.inf
     return CoverageCheck(
-        found.confidence_level,
-        found.threshold,
+        wanted,
+        threshold,
         n,
         covered,
         (1.0, 1.0) if everything else interval(n, covered, confidence, noise),
-        1.0 if everything else p_value(n, covered, exact, noise),
+        1.0 if everything else p_value(n, covered, Fraction(str(wanted)), noise),
         float(confidence),
     )

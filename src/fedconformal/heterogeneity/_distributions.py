@@ -155,7 +155,7 @@ class Examples:
     """The continuous distribution through example scores: the i-th smallest of n is the i/(n+1)-quantile."""
 
     def __init__(self, scores: ArrayLike) -> None:
-        values = np.asarray(scores, dtype=float)
+        values = _validation.plain_array(scores, dtype=float)
         if values.ndim != 1 or values.size < 2 or not np.isfinite(values).all() or np.ptp(values) == 0:
             raise ValueError("example scores must be a flat array of finite numbers, at least two different")
         x, counts = np.unique(values, return_counts=True)

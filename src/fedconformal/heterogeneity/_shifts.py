@@ -27,6 +27,13 @@ def scale(factor: float) -> Shift:
     -------
     Shift
         For `what_if`.
+
+    Examples
+    --------
+    >>> import fedconformal as fc
+    >>> from scipy import stats
+    >>> round(float(fc.heterogeneity.scale(2)(stats.norm()).ppf(0.8)), 3)
+    1.683
     """
     _check_positive("scale", factor)
     return lambda base: Moved(base, factor=factor)
@@ -44,6 +51,13 @@ def location(amount: float) -> Shift:
     -------
     Shift
         For `what_if`.
+
+    Examples
+    --------
+    >>> import fedconformal as fc
+    >>> from scipy import stats
+    >>> round(float(fc.heterogeneity.location(0.5)(stats.norm()).cdf(0.5)), 3)
+    0.5
     """
     if not abs(amount) <= _LARGEST:
         raise ValueError(f"location must lie between -{_LARGEST:g} and {_LARGEST:g}, got {amount}")
@@ -62,6 +76,13 @@ def power(exponent: float) -> Shift:
     -------
     Shift
         For `what_if`.
+
+    Examples
+    --------
+    >>> import fedconformal as fc
+    >>> from scipy import stats
+    >>> round(float(fc.heterogeneity.power(2)(stats.uniform()).cdf(0.5)), 3)
+    0.25
     """
     _check_positive("power", exponent)
     return lambda base: Distorted(
@@ -83,6 +104,14 @@ def contaminated(share: float, factor: float) -> Shift:
     -------
     Shift
         For `what_if`.
+
+    Examples
+    --------
+    >>> import fedconformal as fc
+    >>> from scipy import stats
+    >>> shifted = fc.heterogeneity.contaminated(0.1, 5)(stats.expon())
+    >>> round(float(shifted.cdf(1.0)), 3)
+    0.587
     """
     _check_positive("contaminated", factor)
     part = float(_validation.fraction("contaminated share", share, closed=True))
@@ -101,6 +130,14 @@ def distortion(h: Distortion) -> Shift:
     -------
     Shift
         For `what_if`.
+
+    Examples
+    --------
+    >>> import fedconformal as fc
+    >>> from scipy import stats
+    >>> shift = fc.heterogeneity.distortion(lambda c: c**2)
+    >>> round(float(shift(stats.uniform()).cdf(0.5)), 3)
+    0.25
     """
     grid = np.linspace(0, 1, 257)
     values = np.asarray(h(grid), dtype=float)
@@ -124,6 +161,15 @@ def examples(scores: ArrayLike) -> Shift:
     -------
     Shift
         For `what_if`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fedconformal as fc
+    >>> from scipy import stats
+    >>> shift = fc.heterogeneity.examples(np.linspace(0, 1, 9))
+    >>> round(float(shift(stats.uniform()).cdf(0.5)), 3)
+    0.5
     """
     found = Examples(scores)
     return lambda base: found

@@ -110,7 +110,7 @@ class WhatIf:
         ValueError
             If there is no such site.
         """
-        tests = self._distribution_of_tests(test)
+        tests = self.distribution_of(test)
         quantile = _remembering(tests.ppf)
         distortions = [_distortion(self._distributions[key], tests, quantile) for _, key in self._kinds]
         blocks = tuple(replace(block, count=count) for (block, _), count in self._kinds.items())
@@ -175,7 +175,18 @@ class WhatIf:
     def _distribution(self, name: str) -> Distribution:
         return self._distributions[self._key(name)]
 
-    def _distribution_of_tests(self, test: str | None) -> Distribution:
+    def distribution_of(self, test: str | None) -> Distribution:
+        """The distribution of the scores of some kind of test point.
+
+        Parameters
+        ----------
+        test : str, optional
+            As for `law`.
+
+        Returns
+        -------
+        Distribution
+        """
         if test is None:
             return self.reference
         if test == MIXTURE:

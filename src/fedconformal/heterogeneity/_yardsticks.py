@@ -8,6 +8,7 @@ or the shape of the tail.
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from functools import lru_cache
 from typing import ClassVar
 
@@ -16,12 +17,15 @@ from numpy.typing import ArrayLike
 from scipy import special, stats
 
 from fedconformal._typing import Floats, Ints
+from fedconformal._validation import plain_array
 from fedconformal.heterogeneity._counting import holm
 from fedconformal.heterogeneity._distributions import Distribution
 from fedconformal.heterogeneity._distributions import reference as as_distribution
 
 _DRAWS = 20_000_000  # simulated reports, in all
 _FEWEST = 4
+_NODES, _MOST_KINDS = 1000, 50  # quantiles of a report, and kinds of sites, that a power is averaged over
+_SUSPICIOUS = 3.0
 _NORMAL_QUARTILE = 0.6744897501960817  # a robust standard deviation is a median distance over this
 
 
@@ -56,6 +60,29 @@ class Yardstick(ABC):
             Positions and adjusted p-values.
         """
 
+    @abstractmethod
+    def power(self, n: Ints, l: Ints, false_alarm: float, factor: float = 2.0) -> float:
+        """How probably a site whose scores are so many times as large is named, if the others are alike.
+
+        Parameters
+        ----------
+        n, l : arrays of int
+            As for `compare`; any of the sites may be the odd one, with equal probability.
+        false_alarm : float
+            Of the comparison.
+        factor : float
+            By how much the scores of the odd site are larger.
+
+        Returns
+        -------
+        float
+            With a reference a lower bound of it: what Holm's method names at its first step.
+        """
+
+    def suspicion(self, values: Floats, n: Ints, l: Ints) -> str | None:
+        """What speaks against the yardstick itself, in a sentence; None if nothing does."""
+        return None
+
     def position_text(self, position: float) -> str:
         """A position for a table."""
         return f"{position:.6g}"
@@ -74,7 +101,7 @@ class ReferenceScores(Yardstick):
     position_heading: ClassVar[str] = "share of the reference below"
 
     def __init__(self, scores: ArrayLike) -> None:
-        values = np.asarray(scores, dtype=float)
+        values = plain_array(scores, dtype=float)
         if values.ndim != 1 or values.size == 0 or np.isnan(values).any():
             raise ValueError("reference scores must be a flat array of numbers, at least one")
         self._ordered = np.sort(values)
@@ -82,11 +109,45 @@ class ReferenceScores(Yardstick):
     def compare(self, values: Floats, n: Ints, l: Ints) -> tuple[Floats, Floats]:
         """The share of reference scores that are not above each report."""
         _refuse_none(values)
+        positions, chances = self._single(values, n, l)
+        return positions, _adjusted(chances)
+
+    def _single(self, values: Floats, n: Ints, l: Ints) -> tuple[Floats, Floats]:
         below, at_most = (np.searchsorted(self._ordered, values, side=side) for side in ("left", "right"))
         total = self._ordered.size + n
         low = stats.hypergeom.sf(l - 1, total, n, at_most + l)
         high = np.where(below > 0, stats.hypergeom.cdf(l - 1, total, n, np.maximum(below - 1, 0) + l), 1.0)
         return at_most / self._ordered.size, _two_sided(low, high)
+
+    def power(self, n: Ints, l: Ints, false_alarm: float, factor: float = 2.0) -> float:
+        """If the odd site's scores are those of the reference, times the factor."""
+
+        def chance(size: int, rank: int, u: Floats) -> Floats:
+            values = factor * np.quantile(self._ordered, u, method="inverted_cdf")
+            return self._single(values, np.full(u.shape, size), np.full(u.shape, rank))[1]
+
+        return _mean_power(chance, n, l, false_alarm)
+
+    def suspicion(self, values: Floats, n: Ints, l: Ints) -> str | None:
+        """Sites that together lie far above the reference: so it is if the model was trained on that.
+
+        Scores of cases that a model was trained on are too small. A heuristic: the mean distance of the
+        sites' positions from what they should be, in standard errors, is above 3, about once in 700 times by
+        chance.
+        """
+        expected = l / (n + 1)
+        positions = np.searchsorted(self._ordered, values, side="left") / self._ordered.size
+        middle = float(expected.mean())
+        variance = (expected * (1 - expected) / (n + 2)).sum() / n.size**2
+        error = np.sqrt(variance + middle * (1 - middle) / self._ordered.size)
+        away = float((positions - expected).mean() / error)
+        if away <= _SUSPICIOUS:
+            return None
+        return (
+            f"Together the sites lie {away:.1f} standard errors above the reference. So it is if the model "
+            "was trained on the reference cases, whose scores are then too small: use cases that it has not "
+            "seen."
+        )
 
 
 class ReferenceDistribution(Yardstick):
@@ -103,8 +164,16 @@ class ReferenceDistribution(Yardstick):
         """The value of the distribution function at each report."""
         _refuse_none(values)
         u = np.asarray(self._distribution.cdf(values), dtype=float)
-        low, high = special.betainc(l, n - l + 1, u), special.betaincc(l, n - l + 1, u)
-        return u, _two_sided(low, high)
+        return u, _adjusted(_beta_chance(u, n, l))
+
+    def power(self, n: Ints, l: Ints, false_alarm: float, factor: float = 2.0) -> float:
+        """If the odd site's scores follow the distribution, times the factor."""
+
+        def chance(size: int, rank: int, u: Floats) -> Floats:
+            moved = self._distribution.cdf(factor * self._distribution.ppf(u))
+            return _beta_chance(np.asarray(moved, dtype=float), np.array(size), np.array(rank))
+
+        return _mean_power(chance, n, l, false_alarm)
 
 
 class EachOther(Yardstick):
@@ -120,8 +189,8 @@ class EachOther(Yardstick):
     assumed: ClassVar[str] = "around the threshold the scores have an exponential tail"
     position_heading: ClassVar[str] = "robust sd from the middle"
 
-    def __init__(self, seed: int = 0) -> None:
-        self._seed = seed
+    def __init__(self, rng: int | np.random.Generator | None = 0) -> None:
+        self._seed = rng if isinstance(rng, int) else int(np.random.default_rng(rng).integers(2**63))
 
     def least_false_alarm(self, n_sites: int) -> float:
         """Twice the smallest p-value that the simulation can give."""
@@ -143,15 +212,32 @@ class EachOther(Yardstick):
         larger = largest.size - np.searchsorted(largest, np.abs(distances), side="left")
         return distances, (1 + larger) / (1 + largest.size)
 
+    def power(self, n: Ints, l: Ints, false_alarm: float, factor: float = 2.0) -> float:
+        """Simulated for exponential scores, in the mean over 2,000 federations or fewer if they are large."""
+        m = n.size
+        if m < _FEWEST:
+            return 0.0
+        largest = _simulated(tuple(n.tolist()), tuple(l.tolist()), self._seed)
+        rng = np.random.default_rng([self._seed, 1])
+        draws = int(np.clip(2_000_000 // m, 99, 2_000))
+        values = -np.log1p(-rng.beta(l, n - l + 1, size=(draws, m)))
+        odd = rng.integers(m, size=draws)
+        values[np.arange(draws), odd] *= factor
+        distances = np.abs(_distances(values, _spread(n, l))[np.arange(draws), odd])
+        larger = largest.size - np.searchsorted(largest, distances, side="left")
+        return float(np.mean((1 + larger) / (1 + largest.size) <= false_alarm))
+
     def position_text(self, position: float) -> str:
         """With its sign."""
         return f"{position:+.1f}"
 
 
-def yardstick(reference: "str | ArrayLike | Distribution | None", *, seed: int = 0) -> Yardstick:
+def yardstick(
+    reference: "str | ArrayLike | Distribution | None", *, rng: int | np.random.Generator | None = 0
+) -> Yardstick:
     """The yardstick for what somebody gave as a reference."""
     if reference is None:
-        return EachOther(seed)
+        return EachOther(rng)
     if isinstance(reference, str) or hasattr(reference, "cdf"):
         return ReferenceDistribution(as_distribution(reference))
     return ReferenceScores(reference)
@@ -191,8 +277,28 @@ def _distances(values: Floats, spread: Floats) -> Floats:
 
 
 def _two_sided(low: Floats, high: Floats) -> Floats:
-    """Adjusted p-values of reports that may be too small or too large."""
-    return np.array(holm(np.minimum(1.0, 2 * np.minimum(low, high)).tolist()))
+    """p-values of reports that may be too small or too large."""
+    return np.asarray(np.minimum(1.0, 2 * np.minimum(low, high)))
+
+
+def _beta_chance(u: Floats, n: Ints, l: Ints) -> Floats:
+    """p-values of Beta(l, n - l + 1) variables."""
+    return _two_sided(special.betainc(l, n - l + 1, u), special.betaincc(l, n - l + 1, u))
+
+
+def _adjusted(p_values: Floats) -> Floats:
+    return np.array(holm(p_values.tolist()))
+
+
+def _mean_power(chance: Callable[[int, int, Floats], Floats], n: Ints, l: Ints, false_alarm: float) -> float:
+    """How often the p-value of an odd site is so small that Holm names it at once, over all sites."""
+    kinds, counts = np.unique(np.stack([n, l]), axis=1, return_counts=True)
+    nodes = (np.arange(_NODES) + 0.5) / _NODES
+    found = [
+        np.mean(chance(size, rank, special.betaincinv(rank, size - rank + 1, nodes)) <= false_alarm / n.size)
+        for size, rank in kinds.T.tolist()[:_MOST_KINDS]
+    ]
+    return float(np.average(found, weights=counts[:_MOST_KINDS]))
 
 
 def _refuse_none(values: Floats) -> None:

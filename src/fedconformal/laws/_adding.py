@@ -31,10 +31,10 @@ def added_tails(ks: Ints, p: Floats, votes: Votes, sums: Sequence[Ints]) -> Floa
     """
     each = masses(p).T  # numbers + 1, blocks, rows
     law = np.ones((1, len(p)))
-    for i, b in enumerate(votes.one_by_one):
-        longer = np.zeros((sums[i + 1].size, len(p)))
-        for cast, mass in zip((0, *votes.cast[b].tolist()), each[:, b], strict=True):
-            longer[np.searchsorted(sums[i + 1], sums[i] + cast)] += law * mass
+    for b, after, moves in zip(votes.one_by_one, sums[1:], votes.moves or (), strict=True):
+        longer = np.zeros((after.size, len(p)))
+        for places, mass in zip(moves, each[:, b], strict=True):
+            longer[places] += law * mass
         law = longer
     tails = np.concatenate([np.cumsum(law[::-1], axis=0)[::-1], np.zeros((1, len(p)))])
     return np.asarray(np.minimum(tails[np.searchsorted(sums[-1], ks)].T, 1.0))

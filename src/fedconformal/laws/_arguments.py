@@ -40,6 +40,7 @@ def in_blocks(n_sites: Any, n_points: Any, local_rank: Any, weights: Any, distor
     if n_sites is not None:
         lengths["n_sites"] = _validation.integer("n_sites", n_sites, low=1)
     _check_lengths(lengths, local_rank, flat=ranks.shape[1] == 1)
+    _check_nesting(sizes.size, n_points, local_rank)
     _check_ranks(ranks)
     m, rows = max(lengths.values(), default=1), max(len(column) for column in columns.values())
     table = _table(rows, sizes, ranks, votes, np.arange(len(shifts)))
@@ -87,6 +88,16 @@ def _check_lengths(lengths: dict[str, int], local_rank: Any, *, flat: bool) -> N
     raise ValueError(
         f"n_sites, n_points, local_rank, weights and distortion must agree on the sites, got {told}"
     )
+
+
+def _check_nesting(m: int, n_points: Any, local_rank: Any) -> None:
+    """Beside a list of sizes a bare tuple may be meant as several ranks of each site, or as one of each."""
+    bare = isinstance(local_rank, tuple) and len(local_rank) > 1 and not any(map(_is_list, local_rank))
+    if bare and _is_list(n_points) and not isinstance(n_points, tuple):
+        raise ValueError(
+            "local_rank must be a list beside a list of sizes: one rank for each site, or nested, "
+            f"[{local_rank}] * {m}; got the tuple {local_rank}"
+        )
 
 
 def _check_ranks(ranks: Ints) -> None:

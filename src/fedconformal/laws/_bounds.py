@@ -41,6 +41,12 @@ def conditional_coverage_bound(
     Returns
     -------
     float
+
+    Examples
+    --------
+    >>> from fedconformal.laws import conditional_coverage_bound
+    >>> round(conditional_coverage_bound(10, 100, 92, 10, delta=0.1), 3)
+    0.886
     """
     m, n = _validation.integer("n_sites", n_sites, low=1), _validation.integer("n_points", n_points, low=1)
     l = _validation.integer("local_rank", local_rank, low=1, high=n)
@@ -73,6 +79,12 @@ def heterogeneous_coverage_bound(
     Returns
     -------
     float
+
+    Examples
+    --------
+    >>> from fedconformal.laws import heterogeneous_coverage_bound
+    >>> round(heterogeneous_coverage_bound(10, 100, 92, 4, distortion=lambda c: c**1.1), 3)
+    0.874
     """
     alike = CoverageLaw(n_sites, n_points, local_rank, server_rank, weights=weights)
     actual = CoverageLaw(n_sites, n_points, local_rank, server_rank, weights=weights, distortion=distortion)
@@ -97,6 +109,16 @@ def heterogeneity_losses(federation: Federation) -> tuple[float, float]:
     -------
     exact, simple : float
         Zero for sites that are not ``Shifted``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fedconformal.laws import Federation, OrderStatistics, Shifted
+    >>> from fedconformal.laws import heterogeneity_losses
+    >>> exact = OrderStatistics(np.array([100]), np.array([92]))
+    >>> loss, _ = heterogeneity_losses(Federation(Shifted(exact, [lambda c: c**1.1]), np.array([10])))
+    >>> bool(loss > 0)
+    True
     """
     if not isinstance(federation.sites, Shifted):
         return 0.0, 0.0
@@ -157,6 +179,12 @@ def ehm_bound(p: ArrayLike) -> Any:
     ------
     ValueError
         If ``p`` holds anything but probabilities.
+
+    Examples
+    --------
+    >>> from fedconformal.laws import ehm_bound
+    >>> round(float(ehm_bound([0.4, 0.5, 0.6])), 4)
+    0.0175
     """
     p = np.asarray(p, dtype=float)
     if p.ndim == 0 or p.shape[-1] == 0 or not np.all((p >= 0) & (p <= 1)):
@@ -180,6 +208,12 @@ def total_variation_to_binomial(p: ArrayLike) -> float:
     Returns
     -------
     float
+
+    Examples
+    --------
+    >>> from fedconformal.laws import total_variation_to_binomial
+    >>> round(total_variation_to_binomial([0.4, 0.5, 0.6]), 4)
+    0.01
     """
     p = np.asarray(p, dtype=float)
     m, mean = p.size, float(p.mean())

@@ -38,6 +38,14 @@ def binomial_masses(p: Floats, m: int) -> tuple[int, Floats]:
         The smallest count that matters.
     masses : array of shape (rows, counts)
         Probabilities of the counts from ``first`` on.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fedconformal.laws import binomial_masses
+    >>> first, masses = binomial_masses(np.array([0.5]), 2)
+    >>> first, masses.round(3)
+    (0, array([[0.25, 0.5 , 0.25]]))
     """
     mean, variance = m * p, m * p * (1 - p)
     reach = _TAIL / 3 + np.sqrt((_TAIL / 3) ** 2 + 2 * _TAIL * variance)
@@ -66,6 +74,13 @@ def honest_counts(p: Floats, counts: Ints, max_faulty: int) -> Ints:
     Returns
     -------
     array of shape (rows, blocks)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fedconformal.laws import honest_counts
+    >>> honest_counts(np.array([[0.9, 0.1]]), np.array([3, 2]), 1)
+    array([[3, 1]])
     """
     order = np.argsort(p, axis=1, kind="stable")
     sorted_counts = counts[order]

@@ -44,6 +44,7 @@ class CoverageLaw:
     local_rank : int, list of int, or list of tuples of int
         Rank that each site sends. Several ranks per site are nested, one increasing tuple for each:
         ``[(88, 92)] * 10``; sites may send different numbers of them. A rank above ``n_points`` means +inf.
+        A bare tuple beside a list of sizes is refused.
     server_rank : int
         Votes needed; more than there are means +inf, hence coverage 1.
     weights : int, list of int, or list of tuples of int, optional
@@ -281,7 +282,7 @@ class CoverageLaw:
         tail = (1 - _validation.fraction("confidence", confidence)) / 2
         return float(self.ppf(float(tail))), float(self.ppf(float(1 - tail)))
 
-    def rvs(self, size: int | tuple[int, ...] = 1, *, random_state: Any = None) -> Floats:
+    def rvs(self, size: int | tuple[int, ...] = 1, *, rng: Any = None) -> Floats:
         """Draw coverages, for simulation.
 
         Sites are drawn one by one and their votes counted as the server would, except where they are very
@@ -291,17 +292,17 @@ class CoverageLaw:
         ----------
         size : int or tuple of int
             Shape of the draws.
-        random_state : int, numpy.random.Generator or None
+        rng : None, int or numpy Generator
             Where randomness comes from.
 
         Returns
         -------
         array of shape ``size``
         """
-        rng = np.random.default_rng(random_state)
+        source = np.random.default_rng(rng)
         shape = tuple(np.atleast_1d(size).tolist())
         federation = self.federation
         many = federation.n_sites * math.prod(shape) > 10_000_000
         if self._certain is not None or federation.max_faulty or many:
-            return np.asarray(self.ppf(rng.random(shape)))
-        return federation.rvs(self.server_rank, shape, rng)
+            return np.asarray(self.ppf(source.random(shape)))
+        return federation.rvs(self.server_rank, shape, source)

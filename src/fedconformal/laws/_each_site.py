@@ -25,6 +25,13 @@ class EachSiteLaw(CoverageLaw):
         Size and rank of the sites.
     laws : sequence of CoverageLaw, optional
         Bounds on the coverage of the sites' own reports, where these are not scores of that rank.
+
+    Examples
+    --------
+    >>> from fedconformal.laws import EachSiteLaw
+    >>> law = EachSiteLaw([(100, 92), (40, 38)])
+    >>> round(law.mean(), 4)
+    0.9109
     """
 
     def __init__(self, kinds: Iterable[tuple[int, int]], laws: Sequence[CoverageLaw] | None = None) -> None:
@@ -58,7 +65,7 @@ class EachSiteLaw(CoverageLaw):
         """For every site, coverage is at least this with probability 1 - q."""
         return np.min([law.ppf(q) for law in self._laws], axis=0)[()]
 
-    def rvs(self, size: int | tuple[int, ...] = 1, *, random_state: Any = None) -> Floats:
+    def rvs(self, size: int | tuple[int, ...] = 1, *, rng: Any = None) -> Floats:
         """Draw from the worst case: the smallest of all sites' quantiles at one uniform draw."""
         shape = tuple(np.atleast_1d(size).tolist())
-        return np.asarray(self.ppf(np.random.default_rng(random_state).random(shape)))
+        return np.asarray(self.ppf(np.random.default_rng(rng).random(shape)))

@@ -33,6 +33,12 @@ def equal_cdf(m: int, n: int, l: ArrayLike, k: ArrayLike, c: ArrayLike) -> Float
     -------
     array
         Probabilities; small ones have a small relative error.
+
+    Examples
+    --------
+    >>> from fedconformal.laws import equal_cdf
+    >>> equal_cdf(10, 100, [92, 95], [4, 1], 0.9).round(3)
+    array([0.407, 0.447])
     """
     return _tail(m, n, l, k, c, upper=False, digits=True)
 
@@ -102,6 +108,13 @@ def equal_moments(m: int, n: int, l: ArrayLike, k: ArrayLike) -> tuple[Floats, F
     Returns
     -------
     mean, variance : arrays
+
+    Examples
+    --------
+    >>> from fedconformal.laws import equal_moments
+    >>> mean, variance = equal_moments(10, 100, 92, 4)
+    >>> round(float(mean), 4), round(float(variance) ** 0.5, 4)
+    (0.9023, 0.012)
     """
     l, k = np.broadcast_arrays(np.asarray(l, float), np.asarray(k, float))
     shape, l, k = l.shape, l.ravel(), k.ravel()

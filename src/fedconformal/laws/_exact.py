@@ -33,6 +33,12 @@ def exact_mean(
     Returns
     -------
     Fraction
+
+    Examples
+    --------
+    >>> from fedconformal.laws import exact_mean
+    >>> exact_mean([3, 3], [3, 2], 1)
+    Fraction(13, 28)
     """
     total, votes = sum(n_points), [*_votes(n_points, local_ranks, weights)]
     last = sum(site[-1] for site in votes)
@@ -74,6 +80,13 @@ def exact_cdf(
     Returns
     -------
     Fraction
+
+    Examples
+    --------
+    >>> from fractions import Fraction
+    >>> from fedconformal.laws import exact_cdf
+    >>> exact_cdf([3, 3], [3, 2], 1, Fraction(1, 2))
+    Fraction(9, 16)
     """
     law = {0: Fraction(1)}
     for n, cast in zip(n_points, _votes(n_points, local_ranks, weights), strict=True):

@@ -15,7 +15,7 @@ from fedconformal.laws._integration import from_window, integrate
 from fedconformal.laws._sites import OrderStatistics, SiteLaw
 from fedconformal.laws._votes import Votes
 
-_NOISE = 4e-16  # what rounding leaves of a tail probability of zero
+_NOISE = 1e-14  # more than rounding leaves of a tail probability of zero, and less than matters
 _TOLERANCE = 1e-13  # of integrals over a window scaled to length one
 _ROUGH = 1e-3  # of the same where a few digits are enough
 _LAST = float(np.nextafter(1.0, 0.0))  # the largest coverage below 1, where the cdf is continuous
@@ -41,6 +41,15 @@ class Federation:
     weights : array of shape (blocks,) or (blocks, numbers), optional
         Votes of each number: whole numbers, 1 by default. Where blocks send different numbers of numbers,
         those that are not sent have weight 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fedconformal.laws import OrderStatistics
+    >>> from fedconformal.laws import Federation
+    >>> federation = Federation(OrderStatistics(np.array([100]), np.array([92])), np.array([10]))
+    >>> federation.cdf(np.array([0.9]), np.array([4])).round(3)
+    array([[0.407]])
     """
 
     sites: SiteLaw
@@ -97,13 +106,15 @@ class Federation:
         """(sites, points, rank) when the sites that count are alike, exact, and send one number each."""
         if not isinstance(self.sites, OrderStatistics) or self._infinite.shape[1] > 1:
             return None
-        finite = ~self._infinite[:, 0] & (self.counts > 0)
-        if (self._votes.weights != 1).any():
+        votes = self._votes.weights[:, 0]
+        heard = ~self._infinite[:, 0] & (self.counts > 0) & (votes > 0)
+        # Who sends +inf, or has no vote, matters only if that may be a lie.
+        if (votes != 1)[heard | (self.max_faulty > 0)].any():
             return None
         kinds = set(
             zip(
-                self.sites.n_points[finite].tolist(),
-                self.sites.local_ranks.ravel()[finite].tolist(),
+                self.sites.n_points[heard].tolist(),
+                self.sites.local_ranks.ravel()[heard].tolist(),
                 strict=True,
             )
         )

@@ -49,6 +49,13 @@ def integrate(f: Callable[[Floats], Floats], edges: Floats, *, tolerance: float)
     Returns
     -------
     array of shape (outputs,)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fedconformal.laws import integrate
+    >>> integrate(lambda c: np.stack([c, c**2], axis=-1), np.array([0.0, 1.0]), tolerance=1e-12).round(6)
+    array([0.5     , 0.333333])
     """
     total: Floats | float = 0.0
     lows, highs = edges[:-1], edges[1:]

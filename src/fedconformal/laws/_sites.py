@@ -65,6 +65,14 @@ class OrderStatistics:
     local_ranks : array of shape (blocks,) or (blocks, numbers)
         The rank that a site sends, or several in increasing order. A rank above n is +inf (p = 0), a rank
         of 0 is -inf (p = 1).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fedconformal.laws import OrderStatistics
+    >>> sites = OrderStatistics(np.array([100]), np.array([92]))
+    >>> sites.below(np.array([0.9])).round(3)
+    array([[0.321]])
     """
 
     n_points: Ints
@@ -145,6 +153,15 @@ class Shifted:
         ``distortions[b]`` is ``h(c) = F_b(F^{-1}(c))``: which share of a site's scores lies below the
         c-quantile of the test point's scores. It must be non-decreasing from [0, 1] to [0, 1] and accept
         arrays.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fedconformal.laws import OrderStatistics
+    >>> from fedconformal.laws import Shifted
+    >>> sites = Shifted(OrderStatistics(np.array([100]), np.array([92])), [lambda c: c**2])
+    >>> sites.below(np.array([0.9])).round(4)
+    array([[0.0018]])
     """
 
     base: OrderStatistics

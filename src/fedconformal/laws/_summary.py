@@ -21,6 +21,14 @@ class Summary:
         The law of the coverage.
     confidence_level : float
         The coverage that was asked for.
+
+    Examples
+    --------
+    >>> import fedconformal as fc
+    >>> from fedconformal.laws import Summary
+    >>> summary = Summary(fc.CoverageLaw(10, 100, 92, 4), 0.9)
+    >>> round(summary.mean, 4), round(summary.low, 4)
+    (0.9023, 0.8817)
     """
 
     law: CoverageLaw
@@ -74,6 +82,14 @@ def density(law: CoverageLaw, edges: Floats) -> Floats:
     Returns
     -------
     array of shape (len(edges) - 1,)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fedconformal as fc
+    >>> from fedconformal.laws import density
+    >>> density(fc.CoverageLaw(10, 100, 92, 4), np.array([0.85, 0.9, 0.95])).round(1)
+    array([ 8.1, 11.9])
     """
     steps: Floats = np.diff(np.asarray(law.cdf(edges), dtype=float)) / np.diff(edges)
     return np.maximum(steps, 0.0)

@@ -82,5 +82,12 @@ def count_tails(ks: Ints, p: Floats, counts: Ints) -> Floats:
     Returns
     -------
     array of shape (rows, len(ks))
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fedconformal.laws import count_tails
+    >>> count_tails(np.array([1, 2]), np.array([[0.5]]), np.array([2]))
+    array([[0.75, 0.25]])
     """
     return vote_tails(ks, p[..., None], Votes(counts, np.ones((counts.size, 1), dtype=np.int64)))

@@ -77,6 +77,16 @@ class Votes:
                 return None
         return sums
 
+    @cached_property
+    def moves(self) -> list[list[slice | Places]] | None:
+        """Where each sum before a site is after it, for every number of votes that the site may cast."""
+        if self.sums is None:
+            return None
+        return [
+            [_places(after, before + cast) for cast in (0, *self.cast[b].tolist())]
+            for b, before, after in zip(self.one_by_one, self.sums[:-1], self.sums[1:], strict=True)
+        ]
+
     def keeping(self, counts: Ints) -> "Votes":
         """The same blocks with other counts."""
         return Votes(counts, self.weights)
@@ -107,6 +117,13 @@ class Votes:
         squares = np.diff(self.cast.astype(float) ** 2, axis=1, prepend=0)
         first, second = (np.einsum("rbi,bi->rb", p, steps) for steps in (self.weights, squares))
         return np.asarray(np.maximum(second - first**2, 0.0) @ self.counts)
+
+
+def _places(among: Ints, values: Ints) -> slice | Places:
+    """Where values are in a rising list: as a slice where they follow each other, which is fast."""
+    places = np.searchsorted(among, values)
+    first, last = int(places[0]), int(places[-1])
+    return slice(first, last + 1) if last - first == places.size - 1 else places
 
 
 def masses(p: Floats) -> Floats:

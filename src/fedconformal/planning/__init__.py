@@ -13,7 +13,7 @@ from fedconformal.planning._own_quantile import rank_above
 from fedconformal.planning._private import Private
 from fedconformal.planning._rule import MOST_NUMBERS, RankRule, usual_spacing
 from fedconformal.planning.criteria import CRITERIA, Criterion
-from fedconformal.planning.promises import PROMISES, Promise
+from fedconformal.planning.promises import PROMISES, Promise, Reached, Sent
 
 __all__ = [
     "CRITERIA",
@@ -30,7 +30,9 @@ __all__ = [
     "Private",
     "Promise",
     "RankRule",
+    "Reached",
     "Sending",
+    "Sent",
     "Sites",
     "draft_private",
     "merged",

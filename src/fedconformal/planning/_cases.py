@@ -23,6 +23,12 @@ class Cases(Sending):
     ----------
     numbers : int
         How many each site sends; every site has so many votes.
+
+    Examples
+    --------
+    >>> import fedconformal as fc
+    >>> fc.plan(n_sites=40, n_points=9, promise="new-site").designs[0].sending
+    Cases(numbers=1)
     """
 
     numbers: int = 1

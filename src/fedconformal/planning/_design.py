@@ -35,6 +35,12 @@ class Block:
         Votes of each number; one each if left out.
     share : Fraction, optional
         Share of new points that come from each of these sites, where the promise is for a known mixture.
+
+    Examples
+    --------
+    >>> from fedconformal.planning import Block
+    >>> Block(count=10, n=79, ranks=(71,)).votes
+    1
     """
 
     count: int
@@ -71,6 +77,13 @@ class Advice:
         Smallest number of sites of the present (smallest) size that would do.
     epsilon : float or None
         Smallest privacy loss that would do.
+
+    Examples
+    --------
+    >>> import fedconformal as fc
+    >>> design = fc.plan(n_sites=2, n_points=3, on_infeasible="ignore").designs[0]
+    >>> design.advice
+    Advice(n_points=5, n_sites=3, epsilon=None)
     """
 
     n_points: int | None = None
@@ -89,6 +102,13 @@ class Guarantee:
     coverage, probability : float or None
         The coverage is at least ``coverage`` with at least this probability, or at so many of new sites;
         None where only the mean is guaranteed.
+
+    Examples
+    --------
+    >>> import fedconformal as fc
+    >>> plan = fc.plan(n_points={"A": 100, "B": 50}, promise="mixture")
+    >>> plan.guarantee.mean >= 0.9
+    True
     """
 
     mean: float | None = None
@@ -108,6 +128,13 @@ class Sites:
         How many sites have each.
     shares : tuple of Fraction, optional
         Share of new points that come from one site of each, where that is known; sizes may then repeat.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fedconformal.planning import Sites
+    >>> Sites(np.array([40, 120]), np.array([3, 1])).n_sites
+    4
     """
 
     n_points: Ints
@@ -211,6 +238,8 @@ class Promise(Protocol):
 
     is_bound: ClassVar[bool]
     has_law: ClassVar[bool]
+    among: ClassVar[str]
+    bound_of: ClassVar[str]
 
     def choose(self, sites: Sites, goal: Goal, sending: Sending, share: Fraction | None) -> Design:
         """The best ranks and votes."""
@@ -261,6 +290,13 @@ class Design:
     eta : Fraction or None
         For a promise to new sites one by one: the chance, at least, that a site's number lies above the
         level-quantile of its own scores.
+
+    Examples
+    --------
+    >>> import fedconformal as fc
+    >>> (design,) = fc.plan(n_sites=10, n_points=79).designs
+    >>> design.server_rank, round(design.law().mean(), 4)
+    (7, 0.9029)
     """
 
     goal: Goal
@@ -441,8 +477,20 @@ def merged(blocks: Iterable[Block]) -> tuple[Block, ...]:
     -------
     tuple of Block
         One for each size and ranks.
+
+    Examples
+    --------
+    >>> from fedconformal.planning import Block
+    >>> from fedconformal.planning import merged
+    >>> merged([Block(1, 79, (71,)), Block(2, 79, (71,))])
+    (Block(count=3, n=79, ranks=(71,), weights=(1,), share=None),)
     """
     counts: Counter[tuple[int, tuple[int, ...], tuple[int, ...], Fraction | None]] = Counter()
+    last: dict[tuple[int, tuple[int, ...], tuple[int, ...], Fraction | None], Block] = {}
     for block in blocks:
-        counts[block.n, block.ranks, block.weights, block.share] += block.count
-    return tuple(Block(count, *alike) for alike, count in counts.items())
+        alike = block.n, block.ranks, block.weights, block.share
+        counts[alike] += block.count
+        last[alike] = block
+    return tuple(
+        last[alike] if last[alike].count == count else Block(count, *alike) for alike, count in counts.items()
+    )

@@ -40,6 +40,18 @@ def draft_private(sites: Sites, goal: Goal, sending: Private, promise: Promise) 
     -------
     Design
         With an infinite threshold, and no advice in its `Advice`, if no finite one was found.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fractions import Fraction
+    >>> import fedconformal as fc
+    >>> from fedconformal.planning import PROMISES, Goal, Private, Sites
+    >>> from fedconformal.planning import draft_private
+    >>> sending = Private(fc.Privacy(8.0, fc.Bins.uniform(0, 1, 10)).release())
+    >>> sites = Sites(np.array([100]), np.array([5]))
+    >>> draft_private(sites, Goal(Fraction(9, 10)), sending, PROMISES["population"]()).server_rank
+    3
     """
     grid, k, analysis = _grid(sites, goal), (sites.n_sites + 1) // 2, sending.release.analysis
     low, high = math.ceil(_FINEST / 2) - 1, _FINEST - 1

@@ -1,5 +1,8 @@
 """Sites whose numbers can never change the threshold: they need not be asked."""
 
+from functools import reduce
+from operator import or_
+
 import numpy as np
 
 from fedconformal._typing import Bools, Ints
@@ -7,13 +10,15 @@ from fedconformal._typing import Bools, Ints
 _LARGEST_SUM = 200_000  # votes up to which sums are listed exactly
 
 
-def matters(weights: Ints, numbers: Ints, counts: Ints, votes: int) -> Bools:
+def matters(weights: Ints, counts: Ints, votes: int) -> Bools:
     """For each block, whether one of its sites can decide if the votes are reached.
 
     Parameters
     ----------
-    weights, numbers, counts : array of shape (blocks,)
-        Votes of each number, finite numbers of each site, and how many sites there are.
+    weights : array of shape (blocks, numbers)
+        Votes of each number of a site; 0 for one that is infinite, or not sent.
+    counts : array of shape (blocks,)
+        How many sites there are.
     votes : int
         Votes that are needed.
 
@@ -22,34 +27,38 @@ def matters(weights: Ints, numbers: Ints, counts: Ints, votes: int) -> Bools:
     array of bool
         False only where it is certain that no site of the block can.
     """
-    found = np.array([_greedy(weights, numbers, counts, votes, b) for b in range(weights.size)])
-    total = int((weights * numbers * counts).sum())
-    for b in np.flatnonzero(~found & (numbers > 0)):
-        found[b] = total > _LARGEST_SUM or _listed(weights, numbers, counts, votes, int(b))
-    return found & (numbers > 0)
+    # The numbers of a site are ordered, so it casts the sum of its first few.
+    cast = [np.unique(row[row > 0]).tolist() for row in np.cumsum(weights, axis=1)]
+    sent = np.array([bool(each) for each in cast])
+    found = np.array([sent[b] and _greedy(cast, counts, votes, b) for b in range(len(cast))])
+    for b in np.flatnonzero(sent & ~found):
+        total = sum(each[-1] * count for each, count in zip(cast, counts.tolist(), strict=True) if each)
+        found[b] = total > _LARGEST_SUM or _listed(cast, counts, votes, int(b))
+    return found
 
 
-def _others(counts: Ints, block: int) -> Ints:
-    others = counts.copy()
+def _others(counts: Ints, block: int) -> list[int]:
+    others: list[int] = counts.tolist()
     others[block] -= 1
     return others
 
 
-def _greedy(weights: Ints, numbers: Ints, counts: Ints, votes: int, block: int) -> bool:
-    """Fill up to just below the votes with the others' numbers, the heaviest first."""
+def _greedy(cast: list[list[int]], counts: Ints, votes: int, block: int) -> bool:
+    """Fill up to just below the votes with those of the others, the most that a site can cast first."""
     room, others = votes - 1, _others(counts, block)
-    for b in np.argsort(-weights):
-        available = int(numbers[b] * others[b])
-        room -= int(weights[b]) * min(available, room // int(weights[b]))
-    return room < int(weights[block] * numbers[block])
+    for b in sorted(range(len(cast)), key=lambda b: cast[b][:1], reverse=True):
+        left = others[b]
+        for cast_by_site in reversed(cast[b]):
+            taken = min(left, room // cast_by_site)
+            room, left = room - taken * cast_by_site, left - taken
+    return room < cast[block][-1]
 
 
-def _listed(weights: Ints, numbers: Ints, counts: Ints, votes: int, block: int) -> bool:
+def _listed(cast: list[list[int]], counts: Ints, votes: int, block: int) -> bool:
     """All sums of the others' votes, as the bits of a whole number."""
-    sums, others = 1, _others(counts, block)
-    for w, r, m in zip(weights.tolist(), numbers.tolist(), others.tolist(), strict=True):
-        for _ in range(m * r):
-            sums |= sums << w
-    window = int(weights[block] * numbers[block])
-    low = max(0, votes - window)
+    sums = 1
+    for each, count in zip(cast, _others(counts, block), strict=True):
+        for _ in range(count):
+            sums = reduce(or_, (sums << cast_by_site for cast_by_site in each), sums)
+    low = max(0, votes - cast[block][-1])
     return bool((sums >> low) & ((1 << (votes - low)) - 1))

@@ -29,6 +29,12 @@ class Exact(Sending):
     ----------
     numbers : int
         How many a site sends at the most.
+
+    Examples
+    --------
+    >>> import fedconformal as fc
+    >>> fc.plan(n_sites=10, n_points=79).designs[0].sending
+    Exact(numbers=1)
     """
 
     numbers: int = 1
@@ -114,13 +120,10 @@ def _with_all(tried: list[Choice]) -> list[Choice]:
 
 def _needed(choice: Choice) -> Bools:
     """For each block, whether its sites can change the threshold."""
-    weights = choice.family.weights[choice.vector]
-    numbers = (weights > 0).sum(axis=1)
-    if (weights.max(axis=1, keepdims=True) != weights)[weights > 0].any():
-        return np.asarray(numbers > 0)  # votes that differ within a site are not listed
-    if int((weights.max(axis=1) * choice.family.counts).max()) == 1 or choice.family.n_sites > _MANY:
-        return np.asarray(numbers > 0)
-    return matters(np.maximum(weights.max(axis=1), 1), numbers, choice.family.counts, choice.server_rank)
+    weights, counts = choice.family.weights[choice.vector], choice.family.counts
+    if choice.family.n_sites > _MANY or int((weights.max(axis=1) * counts).max()) == 1:
+        return np.asarray(weights.any(axis=1))
+    return matters(weights, counts, choice.server_rank)
 
 
 def _alone(sites: Sites, goal: Goal) -> list[Choice]:
@@ -209,14 +212,11 @@ def _blocks(family: Family, vector: int, *, keep_infinite: bool) -> tuple[Block,
 
 def _asked(design: Design) -> Design:
     """The same design without the numbers of sites that can never change the threshold."""
-    numbers = np.array([len(block.ranks) for block in design.blocks])
-    weights = np.array([max(block.weights, default=1) for block in design.blocks])
-    # Whoever may have to stand in for a silent site is asked.
-    if design.goal.max_faulty or design.goal.max_missing or (weights == weights[0]).all():
+    # Whoever may have to stand in for a silent site is asked; and whoever has the same votes as all others.
+    alike = len({weight for block in design.blocks for weight in block.weights}) == 1
+    if design.goal.max_faulty or design.goal.max_missing or alike:
         return design
-    if any(len(set(block.weights)) > 1 for block in design.blocks):
-        return design  # votes that differ within a site are not listed
-    needed = matters(weights, numbers, design.counts, design.server_rank or 1)
+    needed = matters(design.weights, design.counts, design.server_rank or 1)
     blocks = tuple(
         block if here else replace(block, ranks=(), weights=())
         for block, here in zip(design.blocks, needed.tolist(), strict=True)

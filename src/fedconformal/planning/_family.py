@@ -16,9 +16,10 @@ import numpy as np
 from fedconformal._typing import Bools, Floats, Ints
 from fedconformal._validation import rank_of
 
-_WORK = 1_000_000  # entries of the rank matrix
+_WORK = 100_000  # entries of the rank matrix
 _MOST = 16_384  # rank vectors tried at the most
-_FEWEST = 64
+_FEWEST = 256
+_EXACT = 2**25  # fractions with smaller denominators differ by more than the rounding of a float
 _OFFSET = 1.5  # of the middle rank from the level's own, in standard deviations, at the most
 _SPACING = (0.2, 1.4)  # of neighbouring ranks, likewise
 _UNITS = (1, 2, 3, 4, 6, 8, 12)  # votes of the largest site
@@ -138,29 +139,47 @@ def common_shares(n_points: Ints, counts: Ints, level: Fraction, *, miss: float 
     """
     low, high = _range(n_points, counts, float(level), miss)
     most = min(_MOST, max(_FEWEST, _WORK // n_points.size))
-    sizes = np.unique(n_points)
-    first, last = np.maximum(1, np.floor(low * (sizes + 1))), np.minimum(sizes, np.ceil(high * (sizes + 1)))
-    if (last - first + 1).sum() <= most:
-        shares = {
-            Fraction(i, int(n) + 1)
-            for n, start, stop in zip(sizes, first, last, strict=True)
-            for i in range(int(start), int(stop) + 1)
-        }
-    else:
-        base = math.ceil(most / (high - low))
-        shares = {
-            Fraction(i, base) for i in range(max(1, math.floor(low * base)), math.ceil(high * base) + 1)
-        }
-        shares = {share for share in shares if share < 1} | {level}
-    ordered = sorted(shares)
-    ranks = _ranks(n_points, ordered)
+    tops, bottoms = _shares_between(low, high, np.unique(n_points), level, most)
+    ranks = _ranks(n_points, tops, bottoms)
     new = np.r_[True, np.any(np.diff(ranks, axis=0), axis=1)] & (ranks <= n_points).any(axis=1)
-    kept: list[Fraction | None] = [share for share, keep in zip(ordered, new, strict=True) if keep]
+    kept: list[Fraction | None] = [
+        Fraction(top, bottom) for top, bottom in zip(tops[new].tolist(), bottoms[new].tolist(), strict=True)
+    ]
     ranks = ranks[new]
     if not len(ranks) or (ranks[-1] != n_points).any():
         ranks = np.concatenate([ranks, n_points[None, :]])
         kept.append(Fraction(int(n_points[0]), int(n_points[0]) + 1) if n_points.size == 1 else None)
     return _one_vote_each(n_points, counts, ranks, kept)
+
+
+def _shares_between(low: float, high: float, sizes: Ints, level: Fraction, most: int) -> tuple[Ints, Ints]:
+    """Numerators and denominators of the shares at which some rank changes, or of an even choice; rising."""
+    first = np.maximum(1, np.floor(low * (sizes + 1))).astype(np.int64)
+    last = np.minimum(sizes, np.ceil(high * (sizes + 1))).astype(np.int64)
+    counts = np.maximum(last - first + 1, 0)
+    if counts.sum() > most:
+        return _even_shares(low, high, level, math.ceil(most / (high - low)))
+    bottoms = np.repeat(sizes + 1, counts)
+    tops = np.arange(bottoms.size) + np.repeat(first - (np.cumsum(counts) - counts), counts)
+    divisor = np.gcd(tops, bottoms)
+    pairs = np.unique(np.stack([tops // divisor, bottoms // divisor], axis=1), axis=0)
+    if int(sizes[-1]) < _EXACT:  # fractions that differ differ as floats
+        order = np.argsort(pairs[:, 0] / pairs[:, 1]).tolist()
+    else:
+        order = sorted(range(len(pairs)), key=lambda i: Fraction(*pairs[i].tolist()))
+    return pairs[order, 0], pairs[order, 1]
+
+
+def _even_shares(low: float, high: float, level: Fraction, base: int) -> tuple[Ints, Ints]:
+    """All multiples of 1 / base, and the level."""
+    start, stop = max(1, math.floor(low * base)), min(math.ceil(high * base), base - 1)
+    tops, bottoms = list(range(start, stop + 1)), [base] * max(0, stop + 1 - start)
+    place = max(0, math.ceil(level * base) - start)
+    if (level * base).denominator > 1 or not start <= level * base <= stop:
+        tops.insert(place, level.numerator)
+        bottoms.insert(place, level.denominator)
+    kind = np.int64 if level.denominator < 2**62 else object
+    return np.array(tops, dtype=kind), np.array(bottoms, dtype=kind)
 
 
 def weighted(n_points: Ints, counts: Ints, level: Fraction) -> Family:
@@ -213,12 +232,11 @@ def joined(families: list[Family]) -> Family:
     ranks = np.concatenate([family.ranks for family in families])
     weights = np.concatenate([family.weights for family in families])
     shares = [share for family in families for share in family.shares]
-    rows = np.concatenate([ranks.reshape(len(ranks), -1), weights.reshape(len(ranks), -1)], axis=1)
-    _, kept = np.unique(rows, axis=0, return_index=True)
-    kept = np.sort(kept)
-    return Family(
-        first.n_points, first.counts, ranks[kept], weights[kept], tuple(shares[i] for i in kept.tolist())
-    )
+    places: dict[bytes, int] = {}
+    for i, row in enumerate(np.concatenate([ranks, weights], axis=1)):
+        places.setdefault(row.tobytes(), i)
+    kept = list(places.values())
+    return Family(first.n_points, first.counts, ranks[kept], weights[kept], tuple(shares[i] for i in kept))
 
 
 def _crossed(n_points: Ints, counts: Ints, ranks: Ints, weights: Ints, shares: Ints | None = None) -> Family:
@@ -272,10 +290,10 @@ def _range(n_points: Ints, counts: Ints, level: float, miss: float) -> tuple[flo
     return max(float(low.min()), 0.0), min(float(high.max()), float(top.max()))
 
 
-def _ranks(n_points: Ints, shares: list[Fraction]) -> Ints:
+def _ranks(n_points: Ints, tops: Ints, bottoms: Ints) -> Ints:
     """``ceil(share * (n + 1))`` in exact integers."""
-    largest = max(share.numerator for share in shares) * (int(n_points.max()) + 1)
+    largest = int(tops.max(initial=0)) * (int(n_points.max()) + 1)
     kind = np.int64 if largest < 2**62 else object
-    numerators = np.array([share.numerator for share in shares], dtype=kind)[:, None]
-    denominators = np.array([share.denominator for share in shares], dtype=kind)[:, None]
-    return np.asarray(-(-numerators * (n_points + 1) // denominators), dtype=np.int64)
+    return np.asarray(
+        -(-tops.astype(kind)[:, None] * (n_points + 1) // bottoms.astype(kind)[:, None]), dtype=np.int64
+    )

@@ -23,6 +23,13 @@ class Goal:
     max_missing : int or None
         How many sites may stay silent, whichever they are, without making the threshold infinite. None: one,
         where that costs next to nothing.
+
+    Examples
+    --------
+    >>> from fractions import Fraction
+    >>> from fedconformal.planning import Goal
+    >>> Goal(Fraction(9, 10)).criterion.name
+    'stable'
     """
 
     level: Fraction

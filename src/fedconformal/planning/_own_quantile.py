@@ -48,6 +48,13 @@ def rank_above(n: int, level: Fraction, eta: Fraction) -> int:
     -------
     int
         n + 1 where no score does.
+
+    Examples
+    --------
+    >>> from fractions import Fraction
+    >>> from fedconformal.planning import rank_above
+    >>> rank_above(100, Fraction(9, 10), Fraction(1, 2))
+    91
     """
     low, high = 0, n + 1
     while high - low > 1:

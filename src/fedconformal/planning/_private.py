@@ -53,6 +53,13 @@ class Private(Sending):
         How many levels share a site's epsilon.
     draws : int
         How many histograms are drawn at the most, for all sizes together, to see what to expect.
+
+    Examples
+    --------
+    >>> import fedconformal as fc
+    >>> privacy = fc.Privacy(8.0, fc.Bins.uniform(0, 1, 10))
+    >>> fc.plan(n_sites=5, n_points=100, privacy=privacy).designs[0].sending.n_levels
+    1
     """
 
     release: PrivateRelease
@@ -274,7 +281,7 @@ class PrivateSearch:
     def expected(self, aim: Aim, k: int) -> tuple[float, float]:
         """Mean coverage to expect of evenly spread scores, and the cost under the criterion."""
         release = self.release.aimed(aim)
-        law = expected_coverage(self._releases, release, self.sites.counts, k)
+        law = expected_coverage(self._releases, release, self.sites.counts, k, with_error=False)
         return law.mean(), self.goal.criterion.cost(law.mean(), law.std() ** 2, self.goal)
 
     def smallest_rank(self) -> int | None:

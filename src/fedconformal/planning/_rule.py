@@ -24,6 +24,13 @@ class RankRule:
         How many a site sends; one with fewer scores sends all it has.
     spacing : Fraction or None
         Neighbouring ranks are so many standard deviations of a Binomial(n, level) variable apart, at least 1.
+
+    Examples
+    --------
+    >>> from fractions import Fraction
+    >>> from fedconformal.planning import RankRule
+    >>> RankRule(Fraction(9, 10), Fraction(9, 10)).ranks(99)
+    (90,)
     """
 
     share: Fraction
@@ -74,5 +81,11 @@ def usual_spacing(numbers: int) -> Fraction | None:
     -------
     Fraction or None
         In standard deviations of a site's count; None for one number.
+
+    Examples
+    --------
+    >>> from fedconformal.planning import usual_spacing
+    >>> usual_spacing(1), usual_spacing(3)
+    (None, Fraction(29, 33))
     """
     return None if numbers == 1 else Fraction(29, 10 * numbers + 3)

@@ -50,13 +50,7 @@ def screen(family: Family, level: float, max_faulty: int) -> Screen:
 
 def _expanded(family: Family, rows: slice, level: float, max_faulty: int) -> tuple[Floats, ...]:
     """Mean and variance of the votes at the level, and their derivatives."""
-    n, l = family.n_points[:, None], family.ranks[rows]
-    finite = l <= n
-    a, b = np.where(finite, l, 1).astype(float), np.where(finite, n - l + 1, 1).astype(float)
-    p = np.where(finite, special.betainc(a, b, level), 0.0)
-    log_slope = special.xlogy(a - 1, level) + special.xlog1py(b - 1, -level) - special.betaln(a, b)
-    slope = np.where(finite, np.exp(log_slope), 0.0)
-    bend = slope * ((a - 1) / level - (b - 1) / (1 - level))
+    p, slope, bend = _at_level(family.n_points, family.ranks[rows], level)
     votes = family.weights[rows].astype(float)
     # A site's indicator of a larger rank implies those of smaller ones, so its votes are W_i with probability
     # p_i - p_(i+1), W_i the votes of the first i: their square has the mean sum (W_i^2 - W_(i-1)^2) p_i.
@@ -77,6 +71,32 @@ def _expanded(family: Family, rows: slice, level: float, max_faulty: int) -> tup
         ((votes * bend).sum(axis=2) * counts).sum(axis=1),
         (spreading * counts).sum(axis=1),
     )
+
+
+def _at_level(n_points: Ints, ranks: Ints, level: float) -> tuple[Floats, Floats, Floats]:
+    """P(a number lies below the level's quantile) and its two derivatives, in the shape of the ranks.
+
+    Most ranks of a block occur in many vectors: each is looked at once.
+    """
+    first = ranks.min(axis=(0, 2))
+    widths = ranks.max(axis=(0, 2)) - first + 1
+    if widths.sum() >= ranks.size:
+        return _derivatives(np.broadcast_to(n_points[:, None], ranks.shape), ranks, level)
+    before = np.cumsum(widths) - widths
+    listed = np.arange(int(widths.sum())) + np.repeat(first - before, widths)
+    places = ranks + (before - first)[:, None]
+    p, slope, bend = (each[places] for each in _derivatives(np.repeat(n_points, widths), listed, level))
+    return p, slope, bend
+
+
+def _derivatives(n: Ints, l: Ints, level: float) -> tuple[Floats, Floats, Floats]:
+    """The same of a Beta law, or of +inf."""
+    finite = l <= n
+    a, b = np.where(finite, l, 1).astype(float), np.where(finite, n - l + 1, 1).astype(float)
+    p = np.where(finite, special.betainc(a, b, level), 0.0)
+    log_slope = special.xlogy(a - 1, level) + special.xlog1py(b - 1, -level) - special.betaln(a, b)
+    slope = np.where(finite, np.exp(log_slope), 0.0)
+    return p, slope, slope * ((a - 1) / level - (b - 1) / (1 - level))
 
 
 def _honest(gain: Floats, counts: Ints, f: int) -> Ints:

@@ -14,7 +14,7 @@ from fedconformal._typing import Bools, Floats, Ints
 from fedconformal.laws import Federation, OrderStatistics, integrate
 from fedconformal.planning._goal import Goal
 
-_PANELS = 33
+_PANELS = 9
 _DOUBT = 0.05  # standard deviations: a rough mean is far closer than that
 _MOST_CHOICES = 1000
 _MOST_POINTS = 10_000

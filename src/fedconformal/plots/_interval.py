@@ -8,6 +8,7 @@ from matplotlib.axes import Axes
 from numpy.typing import ArrayLike
 
 from fedconformal._typing import Floats
+from fedconformal._validation import plain_array
 from fedconformal.metrics import covered_by_intervals
 from fedconformal.plots import style
 
@@ -29,6 +30,13 @@ class IntervalDisplay:
     ----------
     ax_ : Axes
         The axes that were drawn on last.
+
+    Examples
+    --------
+    >>> import fedconformal as fc
+    >>> display = fc.plots.IntervalDisplay.from_predictions([1.0, 2.0], [[0.0, 2.0], [1.0, 3.0]])
+    >>> display.intervals.shape
+    (2, 2)
     """
 
     prediction: Floats
@@ -105,12 +113,12 @@ class IntervalDisplay:
         ValueError
             If a shape does not fit.
         """
-        centre, ends = np.asarray(prediction, dtype=float), np.asarray(intervals, dtype=float)
+        centre, ends = plain_array(prediction, dtype=float), plain_array(intervals, dtype=float)
         if ends.ndim == 3 and ends.shape[2] == 1:
             ends = ends[:, :, 0]
         if centre.ndim != 1 or ends.shape != (centre.size, 2):
             raise ValueError(f"intervals must have shape ({centre.size}, 2), got {ends.shape}")
-        truth = None if y_true is None else np.asarray(y_true, dtype=float)
+        truth = None if y_true is None else plain_array(y_true, dtype=float)
         if truth is not None and truth.shape != centre.shape:
             raise ValueError(f"y_true must have shape {centre.shape}, got {truth.shape}")
         return cls(centre, ends, truth).plot(ax=ax)

@@ -32,6 +32,14 @@ class PrivacyDisplay:
     ----------
     ax_ : Axes
         The axes that were drawn on last.
+
+    Examples
+    --------
+    >>> import fedconformal as fc
+    >>> bins = fc.Bins.uniform(0, 1, 10)
+    >>> display = fc.plots.PrivacyDisplay.from_federation(5, 100, epsilons=[4.0, 8.0], bins=bins)
+    >>> len(display.cost)
+    2
     """
 
     epsilon: Sequence[float]

@@ -27,6 +27,13 @@ class SiteCoverageDisplay:
     ----------
     ax_ : Axes
         The axes that were drawn on last.
+
+    Examples
+    --------
+    >>> import fedconformal as fc
+    >>> display = fc.plots.SiteCoverageDisplay.from_covered([True, True, False], ["A", "A", "B"])
+    >>> [site.site for site in display.sites]
+    ['A', 'B']
     """
 
     sites: Sequence[SiteCoverage]

@@ -31,6 +31,14 @@ class CoverageTableDisplay:
     ----------
     ax_ : Axes
         The axes that were drawn on last.
+
+    Examples
+    --------
+    >>> import fedconformal as fc
+    >>> plan = fc.plan(n_sites=5, n_points=10, criterion="marginal")
+    >>> display = fc.plots.CoverageTableDisplay.from_plan(plan)
+    >>> display.table.shape
+    (10, 5)
     """
 
     table: Floats

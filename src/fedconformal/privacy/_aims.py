@@ -51,7 +51,7 @@ class Aim(ABC):
         """Width of the interval in which all errors move when one record is replaced."""
 
     @abstractmethod
-    def errors(self, below: Ints, at_most: Ints, n: Ints) -> Ints:
+    def errors(self, below: Ints, at_most: Ints, n: Ints | int) -> Ints:
         """The error of every bin, from L_b, R_b and the number of scores."""
 
     @abstractmethod
@@ -81,6 +81,13 @@ class Slopes(Aim):
         Sites of n scores aim at rank ``t = ceil(quantile * n)``.
     steepness : Fraction
         ``v / (u + v)`` in lowest terms, in (0, 1).
+
+    Examples
+    --------
+    >>> from fractions import Fraction
+    >>> from fedconformal.privacy import Slopes
+    >>> Slopes(Fraction(9, 10), Fraction(9, 10)).quantile
+    Fraction(9, 10)
     """
 
     steepness: Fraction
@@ -105,7 +112,7 @@ class Slopes(Aim):
         v, both = self.steepness.as_integer_ratio()
         return both - v, v
 
-    def errors(self, below: Ints, at_most: Ints, n: Ints) -> Ints:
+    def errors(self, below: Ints, at_most: Ints, n: Ints | int) -> Ints:
         """``max(u (L_b - t + 1), v (t - R_b), 0)``."""
         (u, v), t = self._slopes, self.rank(n)
         errors: Ints = np.maximum(np.maximum((below - t + 1) * u, (t - at_most) * v), 0)
@@ -136,6 +143,13 @@ class Balanced(Aim):
     ----------
     quantile : Fraction
         In [1/2, 1).
+
+    Examples
+    --------
+    >>> from fractions import Fraction
+    >>> from fedconformal.privacy import Balanced
+    >>> Balanced(Fraction(9, 10)).quantile
+    Fraction(9, 10)
     """
 
     def __post_init__(self) -> None:
@@ -149,7 +163,7 @@ class Balanced(Aim):
         """The denominator d."""
         return self.quantile.denominator
 
-    def errors(self, below: Ints, at_most: Ints, n: Ints) -> Ints:
+    def errors(self, below: Ints, at_most: Ints, n: Ints | int) -> Ints:
         """``max(L_b (d - a), G_b a)``."""
         a, d = self.quantile.as_integer_ratio()
         errors: Ints = np.maximum(below * (d - a), (n - at_most) * a)

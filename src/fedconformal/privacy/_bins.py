@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedconformal._typing import Floats, Ints
-from fedconformal._validation import integer
+from fedconformal._validation import integer, plain_array
 from fedconformal.privacy._private_plan import PrivatePlan
 from fedconformal.privacy._suggested import SuggestedBins, suggest_bins
 
@@ -313,7 +313,7 @@ def _range(low: Any, high: Any, count: Any) -> tuple[float, float, int]:
 
 
 def _flat(name: str, value: ArrayLike) -> Floats:
-    array = np.asarray(value)
+    array = plain_array(value)
     if array.dtype.kind not in "fiub":
         raise TypeError(f"{name} must be an array of numbers, got an array of {array.dtype}")
     if array.ndim != 1:

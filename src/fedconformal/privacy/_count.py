@@ -28,6 +28,12 @@ class CountNoise:
     ----------
     scale : float
         ``P(Z = z)`` falls by a factor of ``exp(1 / scale)`` with each step away from 0.
+
+    Examples
+    --------
+    >>> from fedconformal.privacy import CountNoise
+    >>> CountNoise(1.0).scale
+    1.0
     """
 
     scale: float
@@ -109,6 +115,13 @@ def prepare_count(count: int, n: int, epsilon: float | Fraction) -> Callable[[],
     ------
     ValueError
         If a number is out of range.
+
+    Examples
+    --------
+    >>> from fedconformal.privacy import prepare_count
+    >>> draw = prepare_count(90, 100, epsilon=5.0)
+    >>> 0 <= draw() <= 100
+    True
     """
     n = integer("n", n, low=1)
     count = integer("count", count, low=0, high=n)

@@ -35,7 +35,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedconformal._text import count
-from fedconformal._validation import fraction, integer
+from fedconformal._validation import fraction, integer, plain_array
 from fedconformal.privacy._ledger_accounts import Question, exact_text
 from fedconformal.privacy._ledger_entry import Entry
 from fedconformal.privacy._ledger_file import LedgerError, LedgerFile, warn_of_access
@@ -51,6 +51,20 @@ class Quote(NamedTuple):
         What would be charged now: 0 if it is paid for already.
     remaining : Fraction
         What is left of the budget before that.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> import fedconformal as fc
+    >>> from fedconformal.privacy import fingerprint
+    >>> with TemporaryDirectory() as folder:
+    ...     ledger = fc.Ledger.create(Path(folder) / "ledger.db")
+    ...     ledger.set_budget("2024", 3)
+    ...     data = fingerprint([1.0])
+    ...     quote = ledger.quote("2024", plan_digest="p", site="A", epsilon=1, data_fingerprint=data)
+    >>> float(quote.cost), float(quote.remaining)
+    (1.0, 3.0)
     """
 
     cost: Fraction
@@ -81,6 +95,17 @@ class Ledger:
     -----
     LedgerAccessWarning
         If others than its owner can read or change the file.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> import fedconformal as fc
+    >>> with TemporaryDirectory() as folder:
+    ...     ledger = fc.Ledger.create(Path(folder) / "ledger.db")
+    ...     ledger.set_budget("2024", 3)
+    ...     print(ledger.remaining("2024"))
+    3
     """
 
     def __init__(self, path: str | os.PathLike[str], *, timeout: float = 10.0) -> None:
@@ -560,8 +585,14 @@ def fingerprint(scores: ArrayLike) -> str:
     -------
     str
         64 hexadecimal digits.
+
+    Examples
+    --------
+    >>> from fedconformal.privacy import fingerprint
+    >>> fingerprint([1.0, 2.0]) == fingerprint([2.0, 1.0]), fingerprint([1.0]) == fingerprint([1.5])
+    (True, False)
     """
-    values = np.sort(np.asarray(scores, dtype="<f8"), axis=None)
+    values = np.sort(plain_array(scores, dtype="<f8"), axis=None)
     values += 0.0
     values[np.isnan(values)] = np.nan
     return hashlib.sha256(values.data).hexdigest()

@@ -240,6 +240,13 @@ def exact_text(value: Fraction) -> str:
     -------
     str
         All its digits, or numerator and denominator.
+
+    Examples
+    --------
+    >>> from fractions import Fraction
+    >>> from fedconformal.privacy import exact_text
+    >>> exact_text(Fraction("0.3")), exact_text(Fraction(1, 3))
+    ('0.3', '1/3')
     """
     decimal = Decimal(value.numerator) / Decimal(value.denominator)
     return format(decimal, "f") if Fraction(decimal) == value else str(value)

@@ -31,6 +31,17 @@ class Entry(NamedTuple):
         How many scores have left, of exact answers.
     reason : str or None
         Why, of budgets and accepted data.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> import fedconformal as fc
+    >>> with TemporaryDirectory() as folder:
+    ...     ledger = fc.Ledger.create(Path(folder) / "ledger.db")
+    ...     ledger.set_budget("2024", 3)
+    ...     print([entry.dataset for entry in ledger.entries()])
+    ['2024']
     """
 
     number: int

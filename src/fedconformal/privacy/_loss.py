@@ -7,6 +7,7 @@ at most ``exp(epsilon)``.
 import math
 import sys
 from fractions import Fraction
+from functools import lru_cache
 
 from fedconformal._validation import fraction
 
@@ -26,6 +27,7 @@ def check_epsilon(epsilon: float | Fraction) -> Fraction:
     return min(written, Fraction(float(epsilon)))
 
 
+@lru_cache(maxsize=1024, typed=True)  # a search asks for a few of them again and again
 def scale_of(width: int, epsilon: float | Fraction) -> float:
     """``width / epsilon``, rounded up, so that rounding never costs privacy."""
     exact = width / check_epsilon(epsilon)

@@ -1,6 +1,6 @@
 """What a coordinator asks for: a privacy loss, bins, a mechanism, an analysis."""
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -12,7 +12,7 @@ from fedconformal.privacy.analyses import ANALYSES, Analysis
 from fedconformal.privacy.mechanisms import MECHANISMS, Mechanism
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Privacy:
     """Local differential privacy for every site's report: neighbours replace one record.
 
@@ -49,12 +49,15 @@ class Privacy:
 
     epsilon: float
     bins: Bins
+    _: KW_ONLY
     mechanism: str | None = None
     analysis: str = "tight"
     one_hot: bool = False
 
     def __post_init__(self) -> None:
         """Refuse what makes no sense."""
+        if isinstance(self.epsilon, Bins):
+            raise TypeError("epsilon comes first, then the bins, as in Privacy(1.0, Bins.uniform(0, 5, 100))")
         fraction("epsilon", self.epsilon, low=SMALLEST_EPSILON, high=LARGEST_EPSILON, closed=True)
         if not isinstance(self.bins, Bins):
             raise TypeError(f"bins must be Bins, for example Bins.uniform(0, 5, 100), got {self.bins!r}")

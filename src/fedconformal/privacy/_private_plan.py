@@ -131,6 +131,14 @@ class Cost:
         Mean coverage to expect with it.
     error : float
         Standard error of ``expected``; 0 where nothing was simulated.
+
+    Examples
+    --------
+    >>> import fedconformal as fc
+    >>> privacy = fc.Privacy(8.0, fc.Bins.uniform(0, 1, 10))
+    >>> plan = fc.plan(n_sites=5, n_points=100, privacy=privacy)
+    >>> fc.privacy.expected_cost(plan)[0].confidence_level
+    0.9
     """
 
     confidence_level: float
@@ -158,6 +166,16 @@ def pmf(scores: ArrayLike, plan: PrivatePlan) -> Floats:
     ------
     ValueError
         If the plan is not private.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fedconformal as fc
+    >>> privacy = fc.Privacy(8.0, fc.Bins.uniform(0, 1, 10))
+    >>> plan = fc.plan(n_sites=5, n_points=100, privacy=privacy)
+    >>> chances = fc.privacy.pmf(np.linspace(0, 1, 100), plan)
+    >>> chances.shape, round(float(chances.sum()), 6)
+    ((10,), 1.0)
     """
     counts = of_private(plan.bins).place(scores)
     rows = [release.pmf(counts) for release in of_private(plan.releases)]
@@ -183,6 +201,14 @@ def one_hot(bins: Sequence[int], plan: PrivatePlan) -> Ints:
     ------
     ValueError
         If the plan is not private.
+
+    Examples
+    --------
+    >>> import fedconformal as fc
+    >>> privacy = fc.Privacy(8.0, fc.Bins.uniform(0, 1, 10))
+    >>> plan = fc.plan(n_sites=5, n_points=100, privacy=privacy)
+    >>> fc.privacy.one_hot([3], plan)
+    array([[0, 0, 0, 1, 0, 0, 0, 0, 0, 0]])
     """
     vectors = np.zeros((len(bins), len(of_private(plan.bins).edges)), dtype=np.int64)
     vectors[np.arange(len(bins)), list(bins)] = 1
@@ -212,6 +238,15 @@ def expected_cost(plan: PrivatePlan, scores: str | ArrayLike | None = None) -> t
     ------
     ValueError
         If the plan is not private, or ``scores`` is neither a shape nor a sample.
+
+    Examples
+    --------
+    >>> import fedconformal as fc
+    >>> privacy = fc.Privacy(8.0, fc.Bins.uniform(0, 1, 10))
+    >>> plan = fc.plan(n_sites=5, n_points=100, privacy=privacy)
+    >>> (cost,) = fc.privacy.expected_cost(plan)
+    >>> 0.9 <= cost.expected <= 1
+    True
     """
     edges = of_private(plan.bins).edges
     masses = None if scores is None else spread_of(scores, edges[-1]).masses(edges)

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from fedconformal._typing import Floats
-from fedconformal._validation import choice
+from fedconformal._validation import choice, plain_array
 
 _CDFS: dict[str, Callable[[Floats], Floats]] = {
     "uniform": lambda x: x / 10,
@@ -57,7 +57,7 @@ class Spread:
     @classmethod
     def of_sample(cls, public_scores: ArrayLike) -> "Spread":
         """A public sample as it is."""
-        sample = np.sort(np.asarray(public_scores, dtype=float))
+        sample = np.sort(plain_array(public_scores, dtype=float))
         if sample.ndim != 1 or sample.size < 2 or not np.isfinite(sample).all():
             raise ValueError(
                 "scores must be a name or a flat list of at least two finite numbers, got shape "

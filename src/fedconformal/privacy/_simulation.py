@@ -32,6 +32,17 @@ def simulate_releases(counts: ArrayLike, release: PrivateRelease, *, rng: np.ran
     ------
     TypeError
         If ``rng`` is not a generator.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fedconformal as fc
+    >>> privacy = fc.Privacy(8.0, fc.Bins.uniform(0, 1, 10))
+    >>> plan = fc.plan(n_sites=5, n_points=100, privacy=privacy)
+    >>> counts = plan.bins.place(np.linspace(0, 1, 100))
+    >>> rng = np.random.default_rng(0)
+    >>> fc.privacy.simulate_releases(counts, plan.releases[0], rng=rng).shape
+    ()
     """
     if not isinstance(rng, np.random.Generator):
         raise TypeError(f"rng must be a numpy.random.Generator, got {rng!r}")

@@ -4,6 +4,7 @@ A calibration holds the codes, so that rewording a sentence changes no digest.
 """
 
 from collections.abc import Callable
+from enum import Enum
 
 from fedconformal.documents import Calibration, Plan
 from fedconformal.planning import PROMISES
@@ -23,6 +24,13 @@ def assumptions_of(plan: Plan, n_missing: int) -> tuple[str, ...]:
     -------
     tuple of str
         In the order in which they are read.
+
+    Examples
+    --------
+    >>> import fedconformal as fc
+    >>> from fedconformal.protocol import assumptions_of
+    >>> assumptions_of(fc.plan(n_sites=3, n_points=40), n_missing=0)[0]
+    'alike'
     """
     applies = {
         **{PROMISES[part.promise].assumption: True for part in plan.parts},
@@ -34,6 +42,7 @@ def assumptions_of(plan: Plan, n_missing: int) -> tuple[str, ...]:
         "faulty": plan.max_faulty > 0,
         "as-planned": plan.max_faulty == 0,
         "private": plan.privacy is not None,
+        "bounded": plan.privacy is not None and plan.privacy.bounded,
         "signed-whole": plan.is_grouped and plan.keys is not None,
         "not-authenticated": plan.keys is None,
         "several-levels": len(plan.confidence_levels) > 1,
@@ -41,20 +50,51 @@ def assumptions_of(plan: Plan, n_missing: int) -> tuple[str, ...]:
     return tuple(code for code, here in applies.items() if here)
 
 
-def assumption_sentences(calibration: Calibration) -> tuple[str, ...]:
+class Bearing(Enum):
+    """What a sentence has to do with a promise."""
+
+    CONDITION = "the promise holds if this is true"
+    CAVEAT = "true whatever happens, and good to know"
+    UNCHECKED = "nobody has checked it"
+
+
+def assumption_sentences(calibration: Calibration, bearing: Bearing | None = None) -> tuple[str, ...]:
     """What a calibration rests on, in plain words.
 
     Parameters
     ----------
     calibration : Calibration
         Whose codes are to be read.
+    bearing : Bearing, optional
+        Only sentences of this kind; all if left out.
 
     Returns
     -------
     tuple of str
         A sentence, or a few, for each code.
+
+    Examples
+    --------
+    >>> import fedconformal as fc
+    >>> from fedconformal.protocol import assumption_sentences
+    >>> assumption_sentences(fc.conformalize({"A": range(40)}))[1]
+    'With ties among scores the coverage can only be larger than stated.'
     """
-    return tuple(_sentence(code, calibration) for code in calibration.assumptions)
+    return tuple(
+        _sentence(code, calibration)
+        for code in calibration.assumptions
+        if bearing in (None, _BEARINGS.get(code, Bearing.CONDITION))
+    )
+
+
+_BEARINGS = {
+    "ties": Bearing.CAVEAT,
+    "private": Bearing.CAVEAT,
+    "signed-whole": Bearing.CAVEAT,
+    "several-levels": Bearing.CAVEAT,
+    "not-authenticated": Bearing.UNCHECKED,
+}
+"""Of codes that are no conditions."""
 
 
 def _sentence(code: str, calibration: Calibration) -> str:
@@ -103,6 +143,12 @@ def _private(calibration: Calibration) -> str:
     )
 
 
+def _bounded(calibration: Calibration) -> str:
+    privacy = calibration.plan.privacy
+    edge = "" if privacy is None else f", {privacy.edges[-1]:g}"
+    return f"No score can be above the last edge of the bins{edge}."
+
+
 def _said(text: str) -> Callable[[Calibration], str]:
     return lambda calibration: text
 
@@ -121,6 +167,7 @@ _SENTENCES: dict[str, Callable[[Calibration], str]] = {
     "faulty": _faulty,
     "as-planned": _said("Every report was made as the plan says."),
     "private": _private,
+    "bounded": _bounded,
     "signed-whole": _said("Every message was signed as a whole with its site's key."),
     "not-authenticated": _said(
         "The reports were not authenticated: whoever could deliver a file could pose as a site."

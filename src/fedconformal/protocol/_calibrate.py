@@ -212,6 +212,14 @@ def calibrate_histogram(plan: Plan, histogram: ArrayLike) -> Calibration:
     -------
     Calibration
         Thresholds, and how many sites answered.
+
+    Examples
+    --------
+    >>> import fedconformal as fc
+    >>> privacy = fc.Privacy(8.0, fc.Bins.uniform(0, 1, 10), one_hot=True)
+    >>> plan = fc.plan(n_sites=5, n_points=100, privacy=privacy)
+    >>> fc.calibrate_histogram(plan, [0, 0, 0, 0, 0, 0, 0, 0, 1, 4]).n_answers
+    5
     """
     if plan.bins is None or plan.is_grouped or plan.blocks is None:
         raise ValueError("a histogram goes with a private plan without groups")
@@ -244,11 +252,14 @@ def calibrate_histogram(plan: Plan, histogram: ArrayLike) -> Calibration:
 
 def _checked_histogram(plan: Plan, histogram: ArrayLike) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
     assert plan.bins is not None
-    sums = np.atleast_2d(np.asarray(histogram))
+    sums = np.atleast_2d(_validation.plain_array(histogram))
     shape = (len(plan.levels), len(plan.bins.edges))
     if sums.dtype.kind not in "iu" or sums.shape != shape or (sums < 0).any():
         raise ValueError(f"histogram must hold counts >= 0 of shape {shape}, got {sums.dtype} {sums.shape}")
-    totals, planned = set(sums.sum(axis=1).tolist()), plan.n_sites or 0
+    totals, planned = (
+        {sum(row) for row in sums.tolist()},
+        plan.n_sites or 0,
+    )  # none wraps round
     m = totals.pop()
     if totals or not plan.fewest_answers <= m <= planned:
         least = plan.fewest_answers

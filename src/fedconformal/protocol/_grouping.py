@@ -102,6 +102,12 @@ def made_of(group_by: Any) -> tuple[MadeOf, ...] | None:
     Returns
     -------
     tuple of str, or None
+
+    Examples
+    --------
+    >>> from fedconformal.protocol import made_of
+    >>> made_of("class"), made_of(["label", "site"])
+    (('class',), ('site', 'label'))
     """
     if group_by is None:
         return None

@@ -21,6 +21,17 @@ class RefusedReportsError(ValueError):
     ----------
     refused : tuple of Refusal
         All of them, with their reasons.
+
+    Examples
+    --------
+    >>> import fedconformal as fc
+    >>> plan = fc.plan(n_points={"A": 40, "B": 50})
+    >>> other = fc.report(fc.plan(n_points={"A": 40}), range(40), site="A")
+    >>> try:
+    ...     fc.calibrate(plan, [other])
+    ... except fc.RefusedReportsError as error:
+    ...     print(len(error.refused))
+    1
     """
 
     def __init__(self, refused: Sequence[Refusal]) -> None:
@@ -44,6 +55,14 @@ class Intake:
         For each group (under None where there are none) what each site sent that counts.
     refused_in : mapping
         For each group the numbers that do not count although their report does.
+
+    Examples
+    --------
+    >>> import fedconformal as fc
+    >>> plan = fc.plan(n_points={"A": 40, "B": 50})
+    >>> twice = [fc.report(plan, range(40), site="A"), fc.report(plan, range(1, 41), site="A")]
+    >>> [refusal.reason for refusal in fc.protocol.take_in(plan, twice).refused][:1]
+    ['2 different reports from this site: none of them counts']
     """
 
     reports: tuple[Report, ...]
@@ -79,6 +98,15 @@ def take_in(plan: Plan, reports: Iterable[Report], *, unreadable: Iterable[Refus
     -------
     Intake
         What counts and what does not.
+
+    Examples
+    --------
+    >>> import fedconformal as fc
+    >>> from fedconformal.protocol import take_in
+    >>> plan = fc.plan(n_points={"A": 40, "B": 50})
+    >>> intake = take_in(plan, [fc.report(plan, range(40), site="A")])
+    >>> [report.site for report in intake.reports], intake.refused
+    (['A'], ())
     """
     keys = {key.site: key.public_key for key in plan.keys or ()}
     accepted, refused = _one_per_site(reports, lambda report: _problem(plan, keys, report))
@@ -168,6 +196,17 @@ def signature_problem(keys: Mapping[str, str], report: Report) -> str | None:
     -------
     str or None
         The reason.
+
+    Examples
+    --------
+    >>> import fedconformal as fc
+    >>> from fedconformal.protocol import signature_problem
+    >>> key = fc.SigningKey.new()
+    >>> report = fc.report(fc.plan(n_points={"A": 40}), range(40), site="A")
+    >>> signature_problem({"A": key.public_key}, key.sign(report)) is None
+    True
+    >>> signature_problem({"A": key.public_key}, report)
+    'not signed, but the plan asks for signatures'
     """
     if report.signature is None:
         return "not signed, but the plan asks for signatures"

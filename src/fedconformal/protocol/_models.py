@@ -30,6 +30,17 @@ def model_digest(model: Model) -> str:
     ------
     ValueError
         If the file cannot be read.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> from fedconformal.protocol import model_digest
+    >>> with TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "model.bin"
+    ...     _ = path.write_bytes(b"weights")
+    ...     print(model_digest(path)[:14])
+    sha256:9a12903
     """
     if isinstance(model, str) and _DIGEST.fullmatch(model):
         return model

@@ -5,8 +5,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any, Literal, TypeVar
 
+import numpy as np
 from pydantic import ValidationError
 
 from fedconformal import _validation, scores
@@ -14,12 +16,14 @@ from fedconformal._text import quoted
 from fedconformal.documents import (
     MOST_LEVELS,
     Advice,
+    Facts,
     Level,
     Plan,
     PlanPart,
     PrivacyRule,
     ScoreRule,
     SiteKey,
+    check_work,
     expiry_text,
     first_problem,
     fraction_text,
@@ -36,6 +40,7 @@ from fedconformal.planning import (
     Private,
     Promise,
     Sending,
+    Sites,
     usual_spacing,
 )
 from fedconformal.privacy import ANALYSES, Privacy
@@ -48,6 +53,7 @@ from fedconformal.protocol._policy import SitePolicy
 T = TypeVar("T")
 
 _SEARCHED, _PAPER = "common", "paper"
+_REMEMBERED = 1000  # different sizes up to which a choice is remembered
 _SMALLEST_DELTA, _SMALLEST_DELTA_IF_FAULTY = Fraction("1e-300"), Fraction("1e-6")
 
 
@@ -81,6 +87,7 @@ def plan(
     round: str | None = None,
     model: Model | None = None,
     expires: str | datetime | None = None,
+    facts: Mapping[str, str] | None = None,
     on_infeasible: Literal["warn", "raise", "ignore"] = "warn",
 ) -> Plan:
     """Choose the ranks of a federation.
@@ -171,6 +178,9 @@ def plan(
     expires : str or datetime, optional
         When sites and server stop to honour the plan: a moment in UTC such as ``"2030-01-31T12:00:00Z"``, or
         a datetime with its time zone.
+    facts : mapping from str to str, optional
+        What people should read on the certificate, and all sites see: ``model``, ``version``, ``purpose``,
+        ``population``, ``period``, ``unit``, ``coordinator``, ``contact``, ``check_again``.
     on_infeasible : {"warn", "raise", "ignore"}
         What to do when no finite threshold reaches a level: warn (the plan then says so and has an infinite
         threshold), raise a ValueError, or ignore it.
@@ -199,7 +209,7 @@ def plan(
     rule = _score(score) if groups is None else _common_score(_score(score), groups)
     by = made_of(group_by)
     _check_classes(by, classes, rule)
-    _check_privacy(privacy, rule)
+    secret = _privacy_rule(privacy, rule)
     wishes = _Wishes.of(
         confidence_level, criterion, delta, max_faulty, promise, local_ranks, privacy, numbers, max_missing
     )
@@ -212,6 +222,7 @@ def plan(
         if merge_rare is not None:
             raise ValueError("merge_rare goes with groups: it says which of them are one")
         asked = Asked.of(n_sites, n_points, sites).mixed(mixture)
+        _check_work(wishes, privacy)
         parts, names = [_checked("plan", lambda: _part(asked, wishes, privacy))], asked.names
     else:
         fewest = _validation.integer("min_group", min_group, low=1)
@@ -229,6 +240,7 @@ def plan(
                 fewest=fewest,
             ),
         )
+        _check_work(wishes, privacy, sum(not isinstance(sizes, Plan) for sizes in found.sizes.values()))
         parts, names = _group_parts(found, n_sites, listed, wishes, privacy, split, fewest), None
     result = _checked(
         "plan",
@@ -239,10 +251,11 @@ def plan(
             merged=None if found is None else found.merged,
             classes=class_names(classes) if found is None else found.classes,
             keys=_keys(keys, names if found is None else _all_names(parts)),
-            privacy=None if privacy is None else PrivacyRule(**privacy.fields()),
+            privacy=secret,
             round=_round(round, is_needed=keys is not None, parts=parts),
             model=None if model is None else model_digest(model),
             expires=_expiry(expires),
+            facts=Facts().with_more(facts) if facts else None,
         ),
     )
     _warn(result, on_infeasible)
@@ -277,6 +290,7 @@ class _Wishes:
     ) -> "_Wishes":
         levels, promised = _levels(confidence_level), PROMISES[promise]()
         usual = None if privacy is None else ANALYSES[privacy.analysis].default_criterion
+        usual_numbers = promised.default_numbers if privacy is None else 1
         return cls(
             levels,
             CRITERIA[(usual or promised.default_criterion) if criterion is None else criterion](),
@@ -284,7 +298,7 @@ class _Wishes:
             _validation.integer("max_faulty", max_faulty, low=0),
             promised,
             tuple(_share(local_ranks, level) for level in levels),
-            _numbers(promised.default_numbers if numbers is None else numbers, local_ranks, privacy),
+            _numbers(usual_numbers if numbers is None else numbers, local_ranks, privacy),
             None if max_missing is None else _validation.integer("max_missing", max_missing, low=0),
         )
 
@@ -346,7 +360,25 @@ def _design(
         sending = Private(privacy.release(len(wishes.levels)), len(wishes.levels))
     if asked.is_open:
         return promise.open_design(goal, sending, share, asked.n_sites)
-    return promise.choose(asked.by_size, goal, sending, share)
+    sites = asked.by_size
+    if privacy is not None or sites.n_points.size > _REMEMBERED:
+        return promise.choose(sites, goal, sending, share)
+    kinds = tuple(sites.n_points.tolist()), tuple(sites.counts.tolist()), sites.shares
+    return _chosen(promise, *kinds, goal, sending, share)
+
+
+@lru_cache(maxsize=64)
+def _chosen(
+    promise: Promise,
+    sizes: tuple[int, ...],
+    counts: tuple[int, ...],
+    shares: tuple[Fraction, ...] | None,
+    goal: Goal,
+    sending: Sending,
+    share: Fraction | None,
+) -> Design:
+    """What a promise chooses, remembered: simulations and cross-validation ask for the same sizes again."""
+    return promise.choose(Sites(np.array(sizes), np.array(counts), shares), goal, sending, share)
 
 
 def _level(design: Design, numbers: int) -> Level:
@@ -498,7 +530,10 @@ def _score(score: Any) -> ScoreRule | None:
         fields = {"name": score} if isinstance(score, str) else dict(score)
         made = scores.from_name(fields.pop("name", None), **fields)
     else:
-        raise TypeError(f"score must be a name, a mapping with a name, or a Score, got {score!r}")
+        raise TypeError(
+            f"score must be a name, a mapping with a name, or a Score, got {score!r}"
+            f"{scores.what_lacks(score)}"
+        )
     return _checked("score", lambda: ScoreRule(name=made.name, parameters=made.parameters()))
 
 
@@ -538,19 +573,20 @@ def _expiry(expires: Any) -> str | None:
     return expiry_text(expires)
 
 
-def _check_privacy(privacy: Any, score: ScoreRule | None) -> None:
-    """Refuse bins that cannot hold the scores."""
+def _privacy_rule(privacy: Any, score: ScoreRule | None) -> PrivacyRule | None:
+    """How reports are made private, as the plan will hold it; refuses bins that cannot hold the scores."""
     if privacy is None:
-        return
+        return None
     if not isinstance(privacy, Privacy):
         raise TypeError(f"privacy must be a Privacy, got {privacy!r}")
-    if not privacy.bins.bounded or score is None:
-        return
-    largest = scores.from_name(score.name, **score.parameters).largest
-    if largest is None or privacy.bins.edges[-1] < largest:
-        raise ValueError(
-            f"bounded bins must hold every score: {score.name} scores may be above the last edge"
-        )
+    rule = _checked("privacy", lambda: PrivacyRule(**privacy.fields()))
+    rule.check_score(score)
+    return rule
+
+
+def _check_work(wishes: _Wishes, privacy: Privacy | None, n_groups: int = 1) -> None:
+    """Refuse at once what the finished plan would be refused for."""
+    check_work(n_groups * len(wishes.levels), 0 if privacy is None else len(privacy.bins.edges))
 
 
 def _check_private_sites(privacy: Privacy, asked: Asked, wishes: _Wishes) -> None:

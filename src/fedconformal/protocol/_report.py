@@ -17,7 +17,7 @@ from fedconformal.protocol._cases import drawn_ranks
 from fedconformal.protocol._models import Model, check_model
 from fedconformal.protocol._policy import SitePolicy
 from fedconformal.protocol._request import Request, Sizes, admit, of_group, ranks_of, request_of
-from fedconformal.protocol._scores import Scores, flat_numbers, flat_scores
+from fedconformal.protocol._scores import Scores, flat_scores, private_numbers
 
 Parts = Mapping[str | None, Scores]
 """The scores of each group by label; under None where there are no groups."""
@@ -68,9 +68,9 @@ def report(
         Select inside ``scores`` itself, leaving it shuffled; saves a copy of a very large array.
     ledger, dataset : Ledger and str, optional
         For a private plan, the account that the answer is charged to and what the data are called in it. It
-        is charged once, for all groups that are answered for. NaN and scores outside the bins are then
-        clipped, never refused. With a plan that is not private they are an error, unless the policy says
-        ``private_only=False``: the exact answer is then recorded there.
+        is charged once, for all groups that are answered for. NaN, cells that hold no number and scores
+        outside the bins are then clipped, never refused. With a plan that is not private they are an error,
+        unless the policy says ``private_only=False``: the exact answer is then recorded there.
     accept : str, optional
         For a private plan, why scores that the ledger has not seen are of the same records nonetheless, as
         under a new model: they are accepted with this reason if the answer is charged.
@@ -148,14 +148,13 @@ def prepare(
         raise TypeError(f"policy must be a SitePolicy, got {policy!r}")
     admit(plan, policy=policy, has_ledger=ledger is not None or dataset is not None)
     check_model(plan, model)
-    flat = flat_scores if plan.privacy is None else flat_numbers
+    flat = flat_scores if plan.privacy is None else private_numbers
     parts = _by_group(plan, flat(scores), groups, site)
     allowed = request_of(
         plan,
         {label: values.size for label, values in parts.items()},
         site=site,
         policy=policy,
-        has_ledger=ledger is not None or dataset is not None,
     )
     return Prepared(plan, site, policy, parts, allowed, ledger, dataset, accept)
 
@@ -189,6 +188,21 @@ def private_bins(
     -------
     tuple of int
         A bin for each level, 0 the first.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> import fedconformal as fc
+    >>> from fedconformal.protocol import private_bins
+    >>> privacy = fc.Privacy(8.0, fc.Bins.uniform(0, 1, 10), one_hot=True)
+    >>> plan = fc.plan(n_sites=5, n_points=100, privacy=privacy)
+    >>> with TemporaryDirectory() as folder:
+    ...     ledger = fc.Ledger.create(Path(folder) / "ledger.db")
+    ...     ledger.set_budget("2024", 8)
+    ...     [chosen] = private_bins(plan, [0.5] * 100, site="A", ledger=ledger, dataset="2024")
+    >>> 0 <= chosen < 10
+    True
     """
     if plan.privacy is None:
         raise ValueError("this plan is not private: there are no bins to release")
@@ -214,6 +228,15 @@ class Prepared:
         What leaves, without what the ledger says of it.
     _ledger, _dataset, _accept : Ledger, str and str, optional
         The account, what the data are called in it, and why changed data are accepted.
+
+    Examples
+    --------
+    >>> import fedconformal as fc
+    >>> prepared = fc.protocol.prepare(fc.plan(n_sites=5, n_points=40), range(40), site="A")
+    >>> prepared.request.sentence
+    'This plan asks for 1 of your 40 scores.'
+    >>> prepared.report()
+    <Report: 1 number for 40 scores, site 'A'>
     """
 
     plan: Plan
@@ -251,9 +274,9 @@ class Prepared:
         """
         if key is not None and not isinstance(key, SigningKey):
             raise TypeError(f"key must be a SigningKey, got {key!r}")
-        admit(self.plan, policy=self.policy, has_ledger=self._has_ledger)  # it may have expired meanwhile
         private = self.plan.privacy
         if private is None:
+            self._admit_again()
             self._record()
             made = [_part(self.plan, *asked, self.site, in_place=in_place) for asked in self._asked()]
         elif private.one_hot:
@@ -277,6 +300,7 @@ class Prepared:
         mapping
             For each group, or None where there are none, a bin for each level.
         """
+        self._admit_again()
         ledger, dataset = self._account()
         draws = {label: _prepared(of_group(self.plan, label), values) for label, values in self._asked()}
         text = ledger.answer(
@@ -291,9 +315,10 @@ class Prepared:
             raise ValueError(f"the ledger's answer to this plan is for other groups: {others}")
         return bins
 
-    @property
-    def _has_ledger(self) -> bool:
-        return self._ledger is not None or self._dataset is not None
+    def _admit_again(self) -> None:
+        """The plan may have expired since it was looked at."""
+        has_ledger = self._ledger is not None or self._dataset is not None
+        admit(self.plan, policy=self.policy, has_ledger=has_ledger)
 
     def _asked(self) -> list[tuple[str | None, Scores]]:
         """The scores of each group that is answered for."""

@@ -36,6 +36,13 @@ class Request:
         Whether the ledger holds this answer already: it is then given again, at no cost.
     is_drawn : bool
         Whether the scores that leave are drawn at random, rather than chosen by their ranks.
+
+    Examples
+    --------
+    >>> import fedconformal as fc
+    >>> plan = fc.plan(n_sites=5, n_points=40, numbers=3)
+    >>> fc.protocol.prepare(plan, range(40), site="A").request.numbers
+    3
     """
 
     sizes: Sizes
@@ -75,8 +82,8 @@ class Request:
         return cost if self.left is None else f"{cost} of the {exact_text(self.left)} that are left"
 
 
-def request_of(plan: Plan, sizes: Sizes, *, site: str, policy: SitePolicy, has_ledger: bool) -> Request:
-    """What a plan asks of a site of these sizes; refuses what the site's policy does not allow.
+def request_of(plan: Plan, sizes: Sizes, *, site: str, policy: SitePolicy) -> Request:
+    """What a plan that was admitted asks of a site of these sizes; refuses what its policy does not allow.
 
     Parameters
     ----------
@@ -88,8 +95,6 @@ def request_of(plan: Plan, sizes: Sizes, *, site: str, policy: SitePolicy, has_l
         The site's name.
     policy : SitePolicy
         What the site lets out.
-    has_ledger : bool
-        Whether a ledger or a data set was given to charge.
 
     Returns
     -------
@@ -101,10 +106,9 @@ def request_of(plan: Plan, sizes: Sizes, *, site: str, policy: SitePolicy, has_l
     PolicyError
         If the policy does not allow it.
     ValueError
-        If the plan has expired, or does not ask this site.
+        If the plan does not ask this site.
     """
     check_site_name(site)
-    admit(plan, policy=policy, has_ledger=has_ledger)
     held_back = tuple(label for label, n in sizes.items() if label is not None and n < policy.min_group)
     enough = {label: n for label, n in sizes.items() if label not in held_back}
     if not enough:
@@ -143,6 +147,11 @@ def admit(plan: Plan, *, policy: SitePolicy, has_ledger: bool) -> None:
         If the policy does not allow it.
     ValueError
         If the plan is only a part of one, has expired, or carries a signature that is none.
+
+    Examples
+    --------
+    >>> import fedconformal as fc
+    >>> fc.protocol.admit(fc.plan(n_sites=3, n_points=40), policy=fc.SitePolicy(), has_ledger=False)
     """
     check_whole(plan)
     if plan.has_expired():

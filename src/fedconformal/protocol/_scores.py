@@ -6,6 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fedconformal._validation import plain_array
+
 Scores = NDArray[np.floating[Any]]
 
 
@@ -21,8 +23,14 @@ def flat_numbers(scores: ArrayLike) -> Scores:
     -------
     array of float
         The same memory where it holds floats already.
+
+    Examples
+    --------
+    >>> from fedconformal.protocol import flat_numbers
+    >>> flat_numbers([1, 2, float("nan")])
+    array([ 1.,  2., nan])
     """
-    values = np.asarray(scores)
+    values = plain_array(scores)
     if values.dtype.kind in "iub":
         values = values.astype(np.float64)
     if values.dtype.kind != "f":
@@ -30,6 +38,37 @@ def flat_numbers(scores: ArrayLike) -> Scores:
     if values.ndim != 1 or values.size == 0:
         raise ValueError(f"scores must be a flat array with at least one score, got shape {values.shape}")
     return values
+
+
+def private_numbers(scores: ArrayLike) -> Scores:
+    """A flat array of at least one number, NaN where there is none: whether one was refused would tell of it.
+
+    Parameters
+    ----------
+    scores : array-like
+        As for `flat_numbers`; a cell may hold anything else.
+
+    Returns
+    -------
+    array of float
+        Numbers to be counted in bins.
+    """
+    values = np.asarray(scores)
+    if values.dtype.kind in "OUSc":
+        values = np.array([_number(cell) for cell in values.flat], dtype=np.float64).reshape(values.shape)
+    return flat_numbers(values)
+
+
+def _number(cell: Any) -> float:
+    """The number in a cell, NaN if there is none."""
+    if isinstance(cell, (complex, np.complexfloating)):
+        return float(cell.real) if cell.imag == 0 else math.nan
+    try:
+        return float(cell)
+    except OverflowError:
+        return math.inf if cell > 0 else -math.inf
+    except (TypeError, ValueError):
+        return math.nan
 
 
 def flat_scores(scores: ArrayLike) -> Scores:
@@ -44,6 +83,12 @@ def flat_scores(scores: ArrayLike) -> Scores:
     -------
     array of float
         Scores that can be ranked.
+
+    Examples
+    --------
+    >>> from fedconformal.protocol import flat_scores
+    >>> flat_scores([1, 2, float("inf")])
+    array([ 1.,  2., inf])
     """
     values = flat_numbers(scores)
     # A sum is NaN or -inf if anything in it is; looking closer is only needed then.

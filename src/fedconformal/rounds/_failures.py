@@ -12,6 +12,7 @@ class Failure(enum.IntEnum):
     REPORT = 103
     BUDGET = 104
     POLICY = 105
+    CALIBRATION = 106
 
     @property
     def meaning(self) -> str:
@@ -19,12 +20,12 @@ class Failure(enum.IntEnum):
         return _MEANINGS[self]
 
     @classmethod
-    def meaning_of(cls, code: int, engine: str) -> str:
+    def meaning_of(cls, code: int | str, engine: str) -> str:
         """A code in words, which may be one of the engine's own.
 
         Parameters
         ----------
-        code : int
+        code : int or str
             What came instead of a report.
         engine : str
             What the engine is called.
@@ -44,4 +45,5 @@ _MEANINGS = {
     Failure.REPORT: "the site could not answer this plan; its own log says why",
     Failure.BUDGET: "the site's privacy ledger refused an answer; its own log says why",
     Failure.POLICY: "the site's policy does not allow this answer; its own log says why",
+    Failure.CALIBRATION: "the site could not read the calibration; its own log says why",
 }

@@ -1,10 +1,11 @@
 """What travels: a compressed plan one way, a report as text the other; each is read with suspicion."""
 
+import json
 import zlib
 from dataclasses import dataclass
 from functools import lru_cache
 
-from fedconformal.documents import DocumentError, Plan, Report
+from fedconformal.documents import Calibration, Check, DocumentError, Plan, Report
 
 _LENGTH_OF_A_LEVEL = 2**10
 """Characters that a report may take for each level of a group, where a plan has many groups."""
@@ -18,6 +19,12 @@ class Unexpected:
     ----------
     reason : str
         Why it is not looked at.
+
+    Examples
+    --------
+    >>> from fedconformal.rounds import Unexpected
+    >>> Unexpected("no reply").reason
+    'no reply'
     """
 
     reason: str
@@ -35,6 +42,13 @@ def pack_plan(plan: Plan) -> bytes:
     -------
     bytes
         For `unpack_plan`.
+
+    Examples
+    --------
+    >>> import fedconformal as fc
+    >>> plan = fc.plan(n_sites=3, n_points=40)
+    >>> fc.rounds.unpack_plan(fc.rounds.pack_plan(plan)) == plan
+    True
     """
     return zlib.compress(plan.to_json(indent=None).encode(), 9)
 
@@ -56,6 +70,13 @@ def unpack_plan(packed: object) -> Plan:
     ------
     DocumentError
         If there is none in it.
+
+    Examples
+    --------
+    >>> import fedconformal as fc
+    >>> plan = fc.plan(n_sites=3, n_points=40)
+    >>> fc.rounds.unpack_plan(fc.rounds.pack_plan(plan)) == plan
+    True
     """
     if isinstance(packed, Unexpected):
         raise DocumentError(packed.reason)
@@ -67,14 +88,92 @@ def unpack_plan(packed: object) -> Plan:
 @lru_cache(maxsize=4)
 def _unpacked(packed: bytes) -> Plan:
     """Read a plan; simulated sites share a process and get the same one."""
+    return Plan.from_json(_inflated(packed, "plan", Plan.ceiling.largest))
+
+
+def _inflated(packed: bytes, kind: str, largest: int) -> bytes:
+    """What was compressed, unless it is too large or something else."""
     unpacking = zlib.decompressobj()
     try:
-        text = unpacking.decompress(packed, Plan.ceiling.largest)
+        text = unpacking.decompress(packed, largest)
     except zlib.error:
-        raise DocumentError("the plan in the message is not compressed as plans are") from None
+        raise DocumentError(f"the {kind} in the message is not compressed as {kind}s are") from None
     if not unpacking.eof or unpacking.unused_data:
-        raise DocumentError("the plan in the message is cut short, too large, or not alone")
-    return Plan.from_json(text)
+        raise DocumentError(f"the {kind} in the message is cut short, too large, or not alone")
+    return text
+
+
+def pack_calibration(calibration: Calibration) -> bytes:
+    """A calibration as bytes for the wire, for sites to check.
+
+    Parameters
+    ----------
+    calibration : Calibration
+        As published; or one group of it, ``calibration["child"]``.
+
+    Returns
+    -------
+    bytes
+        For `unpack_calibration`.
+    """
+    text = f"{json.dumps(calibration.label)}\n{calibration.published.to_json(indent=None)}"
+    return zlib.compress(text.encode(), 9)
+
+
+def unpack_calibration(packed: object) -> Calibration:
+    """The calibration that a site is asked to check.
+
+    Parameters
+    ----------
+    packed : object
+        What came over the wire.
+
+    Returns
+    -------
+    Calibration
+        Read, but not verified; of one with groups the group that is asked about.
+
+    Raises
+    ------
+    DocumentError
+        If there is none in it.
+    """
+    if isinstance(packed, Unexpected):
+        raise DocumentError(packed.reason)
+    if not isinstance(packed, bytes):
+        raise DocumentError("the message carries no calibration")
+    first, _, text = _inflated(packed, "calibration", Calibration.ceiling.largest).partition(b"\n")
+    published = Calibration.from_json(text)
+    try:
+        label = json.loads(first)
+        return published if label is None else published[label]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        raise DocumentError("the message asks about no group of the calibration") from None
+
+
+def unpack_check(packed: object) -> Check:
+    """The check that a reply carries.
+
+    Parameters
+    ----------
+    packed : object
+        What came over the wire.
+
+    Returns
+    -------
+    Check
+        Read, but not yet compared with any calibration.
+
+    Raises
+    ------
+    DocumentError
+        If there is none in it.
+    """
+    if isinstance(packed, Unexpected):
+        raise DocumentError(packed.reason)
+    if not isinstance(packed, str):
+        raise DocumentError("the reply carries no check")
+    return Check.from_json(packed)
 
 
 def pack_report(report: Report) -> str:
@@ -89,6 +188,13 @@ def pack_report(report: Report) -> str:
     -------
     str
         For `unpack_report`.
+
+    Examples
+    --------
+    >>> import fedconformal as fc
+    >>> report = fc.report(fc.plan(n_sites=3, n_points=40), range(40), site="A")
+    >>> fc.rounds.unpack_report(fc.rounds.pack_report(report)) == report
+    True
     """
     return report.to_json(indent=None)
 
@@ -105,6 +211,12 @@ def longest_report(plan: Plan) -> int:
     -------
     int
         Characters.
+
+    Examples
+    --------
+    >>> import fedconformal as fc
+    >>> fc.rounds.longest_report(fc.plan(n_sites=3, n_points=40)) > 100
+    True
     """
     wanted = _LENGTH_OF_A_LEVEL * len(plan.parts) * len(plan.confidence_levels)
     return min(max(Report.ceiling.size, wanted), Report.ceiling.largest)
@@ -129,6 +241,13 @@ def unpack_report(packed: object, *, longest: int = Report.ceiling.size) -> Repo
     ------
     DocumentError
         If there is none in it, or it is too long.
+
+    Examples
+    --------
+    >>> import fedconformal as fc
+    >>> report = fc.report(fc.plan(n_sites=3, n_points=40), range(40), site="A")
+    >>> fc.rounds.unpack_report(fc.rounds.pack_report(report)) == report
+    True
     """
     if isinstance(packed, Unexpected):
         raise DocumentError(packed.reason)

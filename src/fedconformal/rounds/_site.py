@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from fedconformal import protocol
-from fedconformal.documents import Plan, SigningKey
+from fedconformal import heterogeneity, protocol
+from fedconformal._validation import plain_array
+from fedconformal.documents import Calibration, Plan, SigningKey, unique_labels
 from fedconformal.privacy import Ledger, LedgerError
 from fedconformal.protocol import SitePolicy
 from fedconformal.rounds._failures import Failure
-from fedconformal.rounds._packing import pack_report, unpack_plan
+from fedconformal.rounds._packing import pack_report, unpack_calibration, unpack_plan
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,12 @@ class Site:
         For private plans, the site's account and what its data are called in it.
     policy : SitePolicy, optional
         What the site lets out, whatever the plan asks for.
+
+    Examples
+    --------
+    >>> import fedconformal as fc
+    >>> fc.rounds.Site("north").name
+    'north'
     """
 
     name: str
@@ -55,7 +62,8 @@ def answer(
     packed : object
         The plan, as `pack_plan` made it.
     scores : callable
-        Computes the site's scores for a plan; for a plan with groups a pair of scores and labels.
+        Computes the site's scores for a plan, or a pair of scores and labels: the group, or the true class,
+        of each. The labels are needed, and looked at, for a plan with groups.
     site : callable
         Gives the site's name, key and, for a private plan, its account.
     model : str, optional
@@ -70,18 +78,28 @@ def answer(
     -------
     str or Failure
         The report for `unpack_report`; or the fixed code that leaves instead, if anything went wrong.
+
+    Examples
+    --------
+    >>> import logging
+    >>> import fedconformal as fc
+    >>> packed = fc.rounds.pack_plan(fc.plan(n_sites=3, n_points=40))
+    >>> site, log = fc.rounds.Site("north"), logging.getLogger("north")
+    >>> text = fc.rounds.answer(packed, lambda plan: range(40), lambda plan: site, log=log)
+    >>> fc.rounds.unpack_report(text).site
+    'north'
     """
-    stage = Failure.PLAN
-    try:
+
+    def make(reached: Callable[[Failure], None]) -> str:
         plan = unpack_plan(packed)
-        stage = Failure.REPORT
+        reached(Failure.REPORT)
         who = site(plan)
         policy = SitePolicy() if who.policy is None else who.policy
         has_ledger = who.ledger is not None or who.dataset is not None
         protocol.admit(plan, policy=policy, has_ledger=has_ledger)
-        stage = Failure.SCORES
+        reached(Failure.SCORES)
         values, groups = _scores_and_groups(plan, scores(plan))
-        stage = Failure.REPORT
+        reached(Failure.REPORT)
         prepared = protocol.prepare(
             plan,
             values,
@@ -93,7 +111,86 @@ def answer(
             **_model(plan, model),
         )
         log.log(loudness, "%s", prepared.request.sentence)
-        text = pack_report(prepared.report(key=who.key))
+        return pack_report(prepared.report(key=who.key))
+
+    return _whatever_happens(make, Failure.PLAN, log, loudness)
+
+
+def answer_check(
+    packed: object,
+    scores: Callable[[Plan], Any],
+    site: Callable[[Plan], Site],
+    *,
+    epsilon: float | None = None,
+    model: str | None = None,
+    log: logging.Logger,
+    loudness: int = logging.INFO,
+) -> str | Failure:
+    """Say how many new cases a calibration covers at this site, whatever happens.
+
+    The calibration is verified first, as far as it can be without the reports. Who asks may still choose
+    thresholds: the site's policy, and its ledger if it keeps one, bound what can be learned that way.
+
+    Parameters
+    ----------
+    packed : object
+        The calibration, as `pack_calibration` made it.
+    scores : callable
+        Computes the scores of the site's new cases, or a pair of scores and labels, as for `answer`.
+    site : callable
+        Gives the site's name and, for a private answer, its account; the data are those of the new cases.
+    epsilon : float, optional
+        Privacy loss of the answer, which is the site's choice; exact counts if left out.
+    model, log, loudness : str, logging.Logger and int
+        As for `answer`.
+
+    Returns
+    -------
+    str or Failure
+        The check for `unpack_check`; or the fixed code that leaves instead.
+    """
+
+    def make(reached: Callable[[Failure], None]) -> str:
+        calibration = unpack_calibration(packed)
+        plan = calibration.published.plan
+        reached(Failure.REPORT)
+        who = site(plan)
+        if plan.model is not None and model not in (None, plan.model):
+            raise ValueError(f"the calibration is for the model {plan.model}, and {model} came with it")
+        _admit_check(calibration, who, is_exact=epsilon is None)
+        reached(Failure.SCORES)
+        values = _cases(plan, calibration.label, scores(plan), who.name)
+        reached(Failure.REPORT)
+        prepared = heterogeneity.prepare_answer(
+            calibration,
+            values,
+            site=who.name,
+            epsilon=epsilon,
+            policy=who.policy,
+            ledger=who.ledger,
+            dataset=who.dataset,
+        )
+        log.log(loudness, "%s", prepared.sentence)
+        return prepared.make().to_json(indent=None)
+
+    return _whatever_happens(make, Failure.CALIBRATION, log, loudness)
+
+
+def _admit_check(calibration: Calibration, who: Site, *, is_exact: bool) -> None:
+    """Refuse what the site's policy does not allow before any score is computed."""
+    policy = SitePolicy() if who.policy is None else who.policy
+    policy.check_author("calibration", calibration.published)
+    policy.check_exact(is_exact=is_exact, has_ledger=who.ledger is not None or who.dataset is not None)
+    policy.check_names(calibration.plan)
+
+
+def _whatever_happens(
+    make: Callable[[Callable[[Failure], None]], str], first: Failure, log: logging.Logger, loudness: int
+) -> str | Failure:
+    """What is made, shown in the log before it leaves; or the code of the stage that was reached."""
+    stages = [first]
+    try:
+        text = make(stages.append)
         log.log(loudness, "this is everything that leaves the site: %s", text)
         return text
     except protocol.PolicyError:
@@ -101,7 +198,7 @@ def answer(
     except LedgerError:
         return keep_inside(Failure.BUDGET, log)
     except BaseException:
-        return keep_inside(stage, log)
+        return keep_inside(stages[-1], log)
 
 
 def keep_inside(failure: Failure, log: logging.Logger) -> Failure:
@@ -125,12 +222,27 @@ def keep_inside(failure: Failure, log: logging.Logger) -> Failure:
 
 
 def _scores_and_groups(plan: Plan, computed: Any) -> tuple[Any, Any]:
-    """The scores, and the group of each where the plan has groups."""
+    """The scores, and the group of each where the plan has groups; else labels are left where they are."""
+    paired = isinstance(computed, tuple) and len(computed) == 2 and plain_array(computed[0]).ndim > 0
+    scores, labels = computed if paired else (computed, None)
     if not plan.grouping.has_labels:
-        return np.asarray(computed), None
-    if not isinstance(computed, tuple) or len(computed) != 2:
+        return scores, None
+    if labels is None:
         raise TypeError("for a plan with groups the scores must come as a pair (scores, labels)")
-    return np.asarray(computed[0]), computed[1]
+    return scores, labels
+
+
+def _cases(plan: Plan, label: str | None, computed: Any, site: str) -> Any:
+    """The scores of the new cases that are asked about: all, or those of one group."""
+    scores, labels = _scores_and_groups(plan, computed)
+    if label is None:
+        return scores
+    values = plain_array(scores)
+    if not plan.grouping.has_labels:
+        return values if plan.grouping.group_of_site(site) == label else values[:0]
+    names, which = unique_labels(labels)
+    groups = plan.grouping.groups_of(names, site)
+    return values[np.isin(which, [i for i, group in enumerate(groups) if group == label])]
 
 
 def _model(plan: Plan, model: str | None) -> dict[str, str]:

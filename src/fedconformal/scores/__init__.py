@@ -14,7 +14,7 @@ from fedconformal.scores._base import Score
 from fedconformal.scores._interval import EmptySetWarning, IntervalScore
 from fedconformal.scores._label import LabelScore
 from fedconformal.scores._lac import LAC
-from fedconformal.scores._named import SCORES, from_name, is_registered, names_of
+from fedconformal.scores._named import SCORES, from_name, is_registered, names_of, what_lacks
 from fedconformal.scores._normalized import Normalized
 from fedconformal.scores._quantile_regression import CQR, QuantileRegression
 from fedconformal.scores._raps import RAPS
@@ -35,6 +35,7 @@ __all__ = [
     "from_name",
     "is_registered",
     "names_of",
+    "what_lacks",
 ]
 
 for _score in (Absolute, Normalized, QuantileRegression, LAC, APS, RAPS):

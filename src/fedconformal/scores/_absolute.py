@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 
 from fedconformal._typing import Floats
 from fedconformal.scores._arrays import as_outcomes
-from fedconformal.scores._interval import IntervalScore, distance, outward, unsigned
+from fedconformal.scores._interval import IntervalScore, distance, outward, unsigned, with_unit
 
 
 @dataclass(frozen=True)
@@ -72,3 +72,8 @@ class Absolute(IntervalScore):
     def set_words(self) -> str:
         """Return how a prediction and the threshold q make a set, as a sentence for everybody."""
         return "Around a prediction, the set is the interval from prediction − q to prediction + q."
+
+    def example(self, threshold: float, unit: str = "") -> str:
+        """Return what an interval looks like; see `Score.example`."""
+        ends = " to ".join(f"{100 + step:.5g}" for step in (-threshold, threshold))
+        return f"For example, a prediction of {with_unit('100', unit)} becomes about {with_unit(ends, unit)}."

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedconformal._typing import Bools, Floats
-from fedconformal._validation import BadRowsError, float_array, number_array
+from fedconformal._validation import BadRowsError, float_array, number_array, plain_array
 from fedconformal.scores._arrays import Draws, as_draws, refuse_other_length
 
 Parameter = bool | int | float | str
@@ -42,6 +42,12 @@ class Score(ABC):
     --------
     IntervalScore : for outcomes that are numbers.
     LabelScore : for outcomes that are classes.
+
+    Examples
+    --------
+    >>> from fedconformal.scores import Absolute
+    >>> Absolute().score([1.0, 2.0], [1.5, 4.0])
+    array([0.5, 2. ])
     """
 
     @property
@@ -122,7 +128,7 @@ class Score(ABC):
         array([[ True, False],
                [ True,  True]])
         """
-        inputs = np.asarray(prediction)
+        inputs = plain_array(prediction)
         n = len(inputs)
         different, which = _distinct_rows(thresholds, n=n)
         draws = as_draws(u, n=n, needed=self.needs_draws)
@@ -285,6 +291,23 @@ class Score(ABC):
         -------
         str
         """
+
+    def example(self, threshold: float, unit: str = "") -> str:
+        """Return what a set looks like with this threshold, by an example in a sentence.
+
+        Parameters
+        ----------
+        threshold : float
+            A finite threshold.
+        unit : str
+            Of what is predicted, where there is one.
+
+        Returns
+        -------
+        str
+            Empty where no example says more than `set_words`.
+        """
+        return ""
 
     def draws(self, source: Draws | None = None) -> dict[str, Any]:
         """Return the random numbers that ``score``, ``set`` and ``sets`` take, as keyword arguments.

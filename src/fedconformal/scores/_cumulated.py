@@ -22,6 +22,17 @@ def cumulated(probabilities: Floats, u: Floats | None, costs: Floats | None = No
     return scores
 
 
+def caution(name: str, n_classes: int, *, randomized: bool) -> str:
+    """With two classes the less probable one always scores the most there is, unless it is randomized."""
+    if n_classes != 2 or randomized:
+        return ""
+    return (
+        f"Score {name} with two classes: the less probable label always has the largest score, so a "
+        "threshold admits both labels for every case or never more than one. Use lac, or randomized=true "
+        "(--score-option randomized=true)."
+    )
+
+
 def check_randomized(randomized: Any) -> None:
     """Refuse a flag that is no boolean."""
     if not isinstance(randomized, bool):

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedconformal._typing import Bools, Floats
-from fedconformal._validation import all_rows, float_array
+from fedconformal._validation import all_rows, float_array, plain_array
 from fedconformal.scores._arrays import Draws, as_thresholds
 from fedconformal.scores._base import Score, wrong_columns
 
@@ -108,7 +108,7 @@ class IntervalScore(Score):
         array of shape (n,)
             The predictions, or their first column where there are several.
         """
-        array = np.asarray(prediction)
+        array = plain_array(prediction)
         return array if array.ndim == 1 else array[:, 0]
 
     def column_help(self) -> str:
@@ -242,3 +242,8 @@ def _warn_of_empty(n_empty: int, n: int, *, stacklevel: int) -> None:
             EmptySetWarning,
             stacklevel=stacklevel,
         )
+
+
+def with_unit(text: str, unit: str) -> str:
+    """Numbers with their unit, where there is one."""
+    return f"{text} {unit}" if unit else text

@@ -8,6 +8,7 @@ bit for bit. No label is ever added to an empty set.
 
 from abc import abstractmethod
 from collections.abc import Sequence
+from math import inf
 from typing import ClassVar
 
 import numpy as np
@@ -131,6 +132,37 @@ class LabelScore(Score):
     def set_words(self) -> str:
         """Return how a prediction and the threshold q make a set, as a sentence for everybody."""
         return "The set holds every label whose score is at most q."
+
+    def admits_all(self, threshold: float, n_classes: int) -> bool:
+        """Return whether every set holds every label, whatever the probabilities.
+
+        Parameters
+        ----------
+        threshold : float
+            The threshold.
+        n_classes : int
+            How many classes there are.
+
+        Returns
+        -------
+        bool
+            By default whether the threshold is at least ``largest``.
+        """
+        return threshold == inf or (self.largest is not None and threshold >= self.largest)
+
+    def caution(self, n_classes: int) -> str:
+        """Return what to know before this score is used for so many classes: a sentence, or nothing.
+
+        Parameters
+        ----------
+        n_classes : int
+            How many classes there are.
+
+        Returns
+        -------
+        str
+        """
+        return ""
 
     # -- what label scores have in common ------------------------------------------------------------------
 

@@ -62,6 +62,11 @@ class LAC(LabelScore):
         """Return how a prediction and the threshold q make a set, as a sentence for everybody."""
         return "The set holds every label whose predicted probability is at least 1 − q."
 
+    def example(self, threshold: float, unit: str = "") -> str:
+        """Return which labels stay; see `Score.example`."""
+        least = 100 * (1 - min(threshold, 1.0))
+        return f"For example, a label with a predicted probability of {least:.3g} % or more is in the set."
+
 
 def _complements(probabilities: Floats, _: Floats | None) -> Floats:
     return 1.0 - probabilities

@@ -74,8 +74,43 @@ def is_registered(score: Score) -> bool:
     Returns
     -------
     bool
+
+    Examples
+    --------
+    >>> from fedconformal.scores import LAC
+    >>> is_registered(LAC())
+    True
     """
     return score.name in SCORES and SCORES[score.name] is type(score)
+
+
+def what_lacks(given: Any) -> str:
+    """Return what is missing in something that was given as a score, as the end of a message.
+
+    Parameters
+    ----------
+    given : object
+        Not a score.
+
+    Returns
+    -------
+    str
+        Empty for text and numbers, which nobody takes for a score of their own.
+
+    Examples
+    --------
+    >>> class Mine:
+    ...     def score(self, y, prediction): ...
+    >>> what_lacks(Mine())
+    ': it lacks name, set, and must be a subclass of scores.IntervalScore or scores.LabelScore'
+    """
+    if given is None or isinstance(given, (str, int, float)):
+        return ""
+    if isinstance(given, type):
+        return f": this is a class, and a score is made of it by {given.__name__}()"
+    missing = ", ".join(name for name in ("name", "score", "set") if not hasattr(given, name))
+    lacks = f"lacks {missing}, and " if missing else ""
+    return f": it {lacks}must be a subclass of scores.IntervalScore or scores.LabelScore"
 
 
 def _is_class_of(found: Any, kind: type[Any]) -> bool:

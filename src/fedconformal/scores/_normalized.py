@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from fedconformal._typing import Floats
 from fedconformal._validation import all_rows
 from fedconformal.scores._arrays import as_outcomes
-from fedconformal.scores._interval import IntervalScore, distance, outward, unsigned
+from fedconformal.scores._interval import IntervalScore, distance, outward, unsigned, with_unit
 
 
 @dataclass(frozen=True)
@@ -85,4 +85,12 @@ class Normalized(IntervalScore):
         return (
             "The set is the interval from prediction − q·scale to prediction + q·scale, where scale is the "
             "model’s own estimate of its error."
+        )
+
+    def example(self, threshold: float, unit: str = "") -> str:
+        """Return what an interval looks like; see `Score.example`."""
+        ends = " to ".join(f"{100 + 5 * step:.5g}" for step in (-threshold, threshold))
+        told = with_unit(ends, unit)
+        return (
+            f"For example, a prediction of {with_unit('100', unit)} with a scale of 5 becomes about {told}."
         )

@@ -7,8 +7,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedconformal._typing import Floats
+from fedconformal._validation import plain_array
 from fedconformal.scores._arrays import as_outcomes
-from fedconformal.scores._interval import IntervalScore, outward
+from fedconformal.scores._interval import IntervalScore, outward, with_unit
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,7 @@ class QuantileRegression(IntervalScore):
 
     def points(self, prediction: ArrayLike) -> Floats:
         """Return the middle of the two quantiles, shape (n,); see `IntervalScore.points`."""
-        return np.asarray(np.mean(np.asarray(prediction), axis=1))
+        return np.asarray(np.mean(plain_array(prediction), axis=1))
 
     def column_help(self) -> str:
         """Return which prediction columns it needs, in words; see `Score.column_help`."""
@@ -84,6 +85,13 @@ class QuantileRegression(IntervalScore):
     def set_words(self) -> str:
         """Return how a prediction and the threshold q make a set, as a sentence for everybody."""
         return "The set is the interval between the model’s two quantiles, widened by q on either side."
+
+    def example(self, threshold: float, unit: str = "") -> str:
+        """Return what an interval looks like; see `Score.example`."""
+        ends = " to ".join(f"{end:.5g}" for end in (90 - threshold, 110 + threshold))
+        return (
+            f"For example, quantiles of 90 and {with_unit('110', unit)} become about {with_unit(ends, unit)}."
+        )
 
 
 CQR = QuantileRegression

@@ -10,7 +10,8 @@ from numpy.typing import ArrayLike
 
 from fedconformal._typing import Bools, Floats
 from fedconformal.scores._arrays import Draws
-from fedconformal.scores._cumulated import check_randomized, cumulated
+from fedconformal.scores._blocks import MAX_SUM_ERROR
+from fedconformal.scores._cumulated import caution, check_randomized, cumulated
 from fedconformal.scores._label import LabelScore
 
 
@@ -89,6 +90,14 @@ class RAPS(LabelScore):
             A row without a true entry is an empty set.
         """
         return self.labels_of(self._label_scores, prediction, threshold, u=u)
+
+    def admits_all(self, threshold: float, n_classes: int) -> bool:
+        """Return whether every set holds every label: from the largest possible sum on."""
+        return threshold >= 1 - MAX_SUM_ERROR + self.penalty * max(0, n_classes - self.k_reg)
+
+    def caution(self, n_classes: int) -> str:
+        """Return a warning where there are two classes; see `LabelScore.caution`."""
+        return caution(self.name, n_classes, randomized=self.randomized)
 
     def set_words(self) -> str:
         """Return how a prediction and the threshold q make a set, as a sentence for everybody."""

@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from fedconformal._extras import need
+from fedconformal.web._notebook import notebook_view
 from fedconformal.web.certificates import NotVerifiedError, certificate
 from fedconformal.web.planner import (
     PlanAnswer,
@@ -46,6 +47,7 @@ __all__ = [
     "create_app",
     "is_loopback",
     "make_plan",
+    "notebook_view",
     "openapi",
     "serve",
     "solve",

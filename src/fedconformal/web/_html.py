@@ -55,6 +55,11 @@ def section(title: str, *children: Markup) -> Markup:
     return tag("section", tag("h2", title), *children)
 
 
+def folded(title: str, *children: Markup) -> Markup:
+    """Return a heading and what belongs to it, folded away until it is asked for; open in print."""
+    return tag("section", tag("details", tag("summary", tag("h2", title)), *children))
+
+
 def listing(name: str, items: Iterable[str]) -> Markup:
     """Return a list, ``ul`` or ``ol``, of sentences."""
     return tag(name, *(tag("li", item) for item in items))
@@ -89,8 +94,11 @@ def table(
     styles = [{"class_": "number"} if header in right else {} for header in headers]
 
     def cells(name: str, texts: Sequence[str], **same: str) -> Markup:
-        pairs = zip(texts, styles, strict=True)
-        return tag("tr", *(tag(name, text, **same, **style) for text, style in pairs))
+        cells = zip(texts, headers, styles, strict=True)
+        named = (
+            (text, {"data_column": header} if name == "td" else {}, style) for text, header, style in cells
+        )
+        return tag("tr", *(tag(name, text, **same, **column, **style) for text, column, style in named))
 
     content = tag(
         "table",

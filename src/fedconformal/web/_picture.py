@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
-from typing import Literal
 
 import numpy as np
 
@@ -154,42 +153,62 @@ def _ticks(low: float, high: float, *, most: int) -> list[float]:
     return []
 
 
+@dataclass(frozen=True)
+class _Marker:
+    """A line at a coverage, and the words beside it."""
+
+    coverage: float
+    kind: str
+    label: str
+    prefers_left: bool = False
+
+    def is_left(self, frame: _Frame) -> bool:
+        """Whether the words stand left of the line."""
+        return self._room_left(frame) and (self.prefers_left or not self._room_right(frame))
+
+    def has_room(self, frame: _Frame) -> bool:
+        """Whether they fit on either side."""
+        return self._room_left(frame) or self._room_right(frame)
+
+    def _room_left(self, frame: _Frame) -> bool:
+        return frame.x(self.coverage) - 8 - _CHARACTER * len(self.label) > 0
+
+    def _room_right(self, frame: _Frame) -> bool:
+        return frame.x(self.coverage) + 8 + _CHARACTER * len(self.label) < frame.width
+
+
 def _markers(frame: _Frame, law: Summary, *, is_bound: bool) -> Iterator[str]:
-    """Three lines, then a label for each, on rows of their own so that labels never collide."""
+    """Three lines, then a label for each, on rows of their own so that labels never collide.
+
+    A line begins at the row of its label. From top to bottom: labels right of their lines from left to right,
+    then labels left of theirs from right to left, so that no line runs through the label of another.
+    """
     mean, low = floor_percent(law.mean, digits=2), floor_percent(law.low)
     asked = f"asked for: {percent(law.confidence_level)}"
     average = f"on average{' at least' if is_bound else ':'} {mean}"
     rarely = f"{'at most ' if is_bound else ''}1 in 20 below {low}"
     markers = [
-        _marker(frame, law.confidence_level, 0, "law-level", asked),
-        _marker(frame, law.mean, 1, "law-mean", average),
-        _marker(frame, law.low, 2, "law-low", rarely, side="left"),
+        _Marker(law.confidence_level, "law-level", asked),
+        _Marker(law.mean, "law-mean", average),
+        _Marker(law.low, "law-low", rarely, prefers_left=True),
     ]
-    yield from (line for line, _ in markers)
-    yield from (label for _, label in markers)
+    right = sorted((m for m in markers if not m.is_left(frame)), key=lambda m: m.coverage)
+    left = sorted((m for m in markers if m.is_left(frame)), key=lambda m: -m.coverage)
+    drawn = [_marker(frame, marker, row) for row, marker in enumerate([*right, *left])]
+    yield from (line for line, _ in drawn)
+    yield from (label for _, label in drawn)
 
 
-def _marker(
-    frame: _Frame,
-    coverage: float,
-    row: int,
-    kind: str,
-    label: str,
-    side: Literal["left", "right"] = "right",
-) -> tuple[str, str]:
+def _marker(frame: _Frame, marker: _Marker, row: int) -> tuple[str, str]:
     """A line and its label."""
-    x, y = frame.x(coverage), _ROW * (row + 1) - 6
-    room_right = x + 8 + _CHARACTER * len(label) < frame.width
-    room_left = x - 8 - _CHARACTER * len(label) > 0
-    left = room_left if side == "left" else not room_right and room_left
-    if left or room_right:
-        place, anchor = (x - 8, "end") if left else (x + 8, "start")
+    x, y = frame.x(marker.coverage), _ROW * (row + 1) - 6
+    if marker.has_room(frame):
+        place, anchor = (x - 8, "end") if marker.is_left(frame) else (x + 8, "start")
     else:  # a narrow picture: the label takes what room there is
         place, anchor = (4.0, "start") if x > frame.width / 2 else (frame.width - 4.0, "end")
-    crossing = not (left or room_right)
-    top = y + 5 if crossing else y - 10
+    top = y - 10 if marker.has_room(frame) else y + 5
     return (
-        f'<path class="{kind}" d="M{x:.1f},{top:.1f}V{frame.base:.1f}"/>',
-        f'<text class="law-label {kind}-label" x="{place:.1f}" y="{y}" text-anchor="{anchor}">'
-        f"{escape(label)}</text>",
+        f'<path class="{marker.kind}" d="M{x:.1f},{top:.1f}V{frame.base:.1f}"/>',
+        f'<text class="law-label {marker.kind}-label" x="{place:.1f}" y="{y}" text-anchor="{anchor}">'
+        f"{escape(marker.label)}</text>",
     )

@@ -1,16 +1,20 @@
 """Figures that need no data: the paper's figures 1 and 2, and those of its appendix A.2."""
 
+from typing import Any
+
 import numpy as np
 from matplotlib import colormaps
 from matplotlib.figure import Figure
 
-from fedconformal.experiments._figures._style import panels, styled, target
+from fedconformal.experiments import _methods as methods
+from fedconformal.experiments._figures._style import below, colour, panels, styled, target
 from fedconformal.experiments._store import Rows, distinct, select
-from fedconformal.plots.style import BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILION
+from fedconformal.plots.style import BLUE, GREEN, ORANGE, SKY, VERMILION
 
 _CURVES = (
-    ("FedCP-QQ stable", GREEN, "^:"),
-    ("FedCP-QQ", BLUE, "o-"),
+    (methods.QQ, BLUE, "o-"),
+    (methods.STABLE, GREEN, "^:"),
+    (methods.THREE, SKY, "v--"),
     ("Centralised, upper bound", ORANGE, "s-"),
     ("Single site, upper bound", VERMILION, "D-"),
 )
@@ -31,7 +35,7 @@ def upper_bounds(rows: Rows) -> Figure:
         A panel for each number of sites.
     """
     sites = distinct(rows, "n_sites")
-    figure, grid = panels(1, len(sites), (4.0 * len(sites), 3.2), sharey=True)
+    figure, grid = panels(1, len(sites), (4.0 * len(sites), 3.6), sharey=True)
     for axes, m in zip(grid[0], sites, strict=True):
         for name, fill, style in _CURVES:
             line = select(rows, n_sites=m, curve=name)
@@ -44,9 +48,11 @@ def upper_bounds(rows: Rows) -> Figure:
                 label=name,
             )
         target(axes, rows[0]["confidence_level"])
-        axes.set(title=f"m = {m}", xlabel="n, points per site")
+        axes.set(
+            title=f"m = {m}, $\\alpha$ = {1 - rows[0]['confidence_level']:.2g}", xlabel="n, points per site"
+        )
     grid[0, 0].set_ylabel("coverage")
-    grid[0, -1].legend()
+    below(figure, grid[0, 0], 3)
     return figure
 
 
@@ -65,10 +71,10 @@ def compensation(rows: Rows) -> Figure:
         A panel for each level.
     """
     levels = distinct(rows, "confidence_level")
-    figure, grid = panels(1, len(levels), (3.6 * len(levels), 3.4), sharex=True)
+    figure, grid = panels(1, len(levels), (3.8 * len(levels), 3.8), sharex=True)
     for axes, level in zip(grid[0], levels, strict=True):
         for epsilon, marker in zip(distinct(rows, "epsilon"), "os^Dv", strict=False):
-            for analysis, fill, style in (("paper", SKY, "-"), ("tight", PURPLE, ":")):
+            for analysis, words, method, style in _ANALYSES:
                 line = select(rows, confidence_level=level, epsilon=epsilon, analysis=analysis)
                 axes.plot(
                     [row["n_points"] for row in line],
@@ -76,17 +82,34 @@ def compensation(rows: Rows) -> Figure:
                     linestyle=style,
                     marker=marker,
                     markersize=4,
-                    color=fill,
-                    label=f"{analysis}, $\\varepsilon$ = {epsilon:g}",
+                    color=colour(method),
+                    label=f"{words}, $\\varepsilon$ = {epsilon:g}",
                 )
+                _no_plan(axes, line, marker, colour(method))
         target(axes, level)
-        axes.set(title=f"$\\alpha$ = {1 - level:.2g}", xlabel="n, points per site", ylim=(None, 1.005))
+        m = rows[0]["n_sites"]
+        axes.set(title=f"m = {m}, $\\alpha$ = {1 - level:.2g}, {rows[0]['n_bins']} bins", ylim=(None, 1.01))
+        axes.set(xlabel="n, points per site", xscale="log")
+        ticks = [n for n in (200, 500, 1000, 3000) if n <= max(row["n_points"] for row in rows)]
+        axes.set_xticks(ticks, [str(n) for n in ticks])
+        axes.minorticks_off()
     grid[0, 0].set_ylabel("coverage after compensation")
-    handles, names = grid[0, 0].get_legend_handles_labels()
-    figure.legend(
-        handles[:-1], names[:-1], loc="outside lower center", ncols=len(names) // 2, fontsize="small"
-    )
+    below(figure, grid[0, 0], 3)
     return figure
+
+
+_ANALYSES = (("paper", "paper", methods.PAPER, "-"), ("tight", "ours, free slopes", methods.TIGHT, "--"))
+"""The two analyses of figure 2: name, words, whose colour, dashes."""
+
+
+def _no_plan(axes: Any, line: Rows, marker: str, fill: str) -> None:
+    """Hollow marks on the upper edge where an analysis has no plan."""
+    places = [row["n_points"] for row in line if row["coverage"] is None]
+    if places:
+        axes.plot(
+            places, [1.0] * len(places), marker, markersize=5, color=fill, markerfacecolor="white",
+            label="hollow, at 1: no plan, infinite",
+        )  # fmt: skip
 
 
 @styled
@@ -105,7 +128,7 @@ def heat_map(rows: Rows) -> Figure:
     """
     m, n = rows[0]["n_sites"], rows[0]["n_points"]
     table = np.array([row["coverage"] for row in rows]).reshape(n, m)
-    figure, ((axes,),) = panels(1, 1, (4.4, 4.6))
+    figure, ((axes,),) = panels(1, 1, (4.6, 5.0))
     image = axes.imshow(table, origin="lower", cmap="viridis", vmin=0, vmax=1, aspect="auto",
                         extent=(0.5, m + 0.5, 0.5, n + 0.5))  # fmt: skip
     axes.contour(
@@ -123,7 +146,7 @@ def heat_map(rows: Rows) -> Figure:
         xticks=range(1, m + 1),
         yticks=range(1, n + 1),
     )
-    axes.legend(loc="lower left", frameon=True)
+    figure.legend(loc="outside lower center", ncols=2, fontsize="small")
     figure.colorbar(image, ax=axes, label="coverage (white line: the target)")
     return figure
 
@@ -143,7 +166,7 @@ def curves(rows: Rows) -> Figure:
         A panel for each federation.
     """
     pairs = list(dict.fromkeys((row["n_sites"], row["n_points"]) for row in rows))
-    figure, grid = panels(1, len(pairs), (4.2 * len(pairs), 3.4), sharey=True)
+    figure, grid = panels(1, len(pairs), (4.9 * len(pairs), 3.6), sharey=True)
     for axes, (m, n) in zip(grid[0], pairs, strict=True):
         fills = colormaps["viridis"](np.linspace(0, 0.95, m))
         for k in range(1, m + 1):
@@ -157,6 +180,6 @@ def curves(rows: Rows) -> Figure:
             )
         target(axes, rows[0]["confidence_level"])
         axes.set(title=f"(m, n) = ({m}, {n})", xlabel="l, local rank", xticks=range(n // 10, n + 1, n // 10))
-        axes.legend(fontsize="x-small", ncols=2)
+        axes.legend(fontsize="x-small", loc="center left", bbox_to_anchor=(1.0, 0.5))
     grid[0, 0].set_ylabel("M")
     return figure

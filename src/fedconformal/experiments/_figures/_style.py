@@ -19,10 +19,12 @@ from fedconformal.plots.style import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, S
 COLOURS = {
     methods.QQ: BLUE,
     methods.STABLE: GREEN,
+    methods.THREE: SKY,
     methods.CENTRALISED: ORANGE,
     methods.AVERAGE: VERMILION,
+    methods.AVERAGE_NEXT: "#7f2a00",
     methods.SINGLE: GREY,
-    methods.PAPER: SKY,
+    methods.PAPER: "#a8922f",
     methods.TIGHT: PURPLE,
     methods.EACH: BLACK,
 }
@@ -66,7 +68,7 @@ def colour(method: str) -> str:
 
 def target(axes: Any, level: float) -> None:
     """The coverage that was asked for."""
-    axes.axhline(level, color="black", linestyle="--", linewidth=1, label=f"target {level:g}", zorder=1)
+    axes.axhline(level, color="black", linestyle="--", linewidth=1, label="target", zorder=1)
 
 
 def boxes(
@@ -95,6 +97,13 @@ def boxes(
         )
 
 
+def below(figure: Figure, axes: Any, columns: int) -> None:
+    """The key of one panel, below all of them, where it covers nothing; each entry once."""
+    handles, names = axes.get_legend_handles_labels()
+    once = dict(zip(names, handles, strict=True))
+    figure.legend(once.values(), once.keys(), loc="outside lower center", ncols=columns, fontsize="small")
+
+
 def key(figure: Figure, names: Sequence[str]) -> None:
     """Below the panels: a filled box for each method, the mean and the target."""
     handles: list[Artist] = [Patch(facecolor=colour(name), edgecolor="black", label=name) for name in names]
@@ -103,4 +112,4 @@ def key(figure: Figure, names: Sequence[str]) -> None:
         Line2D([], [], **circle, linestyle="none", label="mean"),
         Line2D([], [], color="black", linestyle="--", linewidth=1, label="target"),
     ]
-    figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), fontsize="small")
+    figure.legend(handles=handles, loc="outside lower center", ncols=min(len(handles), 5), fontsize="small")

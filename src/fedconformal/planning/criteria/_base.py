@@ -102,6 +102,12 @@ class Criterion(ABC):
     A larger threshold must never make a valid choice invalid: for every rank vector the server ranks that are
     valid are those from some rank on. A subclass needs a ``name``, ``margin`` and the words; what else there
     is has defaults that are right for any criterion, if not always fast.
+
+    Examples
+    --------
+    >>> from fedconformal.planning import CRITERIA
+    >>> CRITERIA["stable"]().surety(None)
+    'on average'
     """
 
     name: ClassVar[str]

@@ -18,7 +18,15 @@ _CDF_ERROR = 1e-9  # of P(C <= level), relative to delta
 
 @CRITERIA.register
 class Conditional(Criterion):
-    """P(C >= level) at least 1 - delta, C the coverage given the data; then the smallest mean coverage."""
+    """P(C >= level) at least 1 - delta, C the coverage given the data; then the smallest mean coverage.
+
+    Examples
+    --------
+    >>> import fedconformal as fc
+    >>> law = fc.plan(n_sites=10, n_points=100, criterion="conditional", delta=0.1).law
+    >>> bool(law.sf(0.9) >= 0.9)
+    True
+    """
 
     name: ClassVar[str] = "conditional"
     takes_delta: ClassVar[bool] = True

@@ -19,6 +19,13 @@ class Stable(Marginal):
 
     At 10 sites of 100 points and a level of 0.9 the paper's ranks have a coverage with standard deviation
     .0192; these have .0120, at the price of .002 more coverage.
+
+    Examples
+    --------
+    >>> import fedconformal as fc
+    >>> law = fc.plan(n_sites=10, n_points=100, criterion="stable").law
+    >>> round(law.mean(), 4), round(law.std(), 4)
+    (0.9023, 0.012)
     """
 
     name: ClassVar[str] = "stable"

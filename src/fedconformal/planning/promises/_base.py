@@ -1,7 +1,10 @@
 """What every promise knows."""
 
+import math
 from abc import ABC, abstractmethod
-from dataclasses import replace
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import ClassVar
 
@@ -12,12 +15,72 @@ from fedconformal.planning._exact import Exact
 from fedconformal.planning._goal import Goal
 from fedconformal.planning.criteria import Criterion
 
+
+@dataclass(frozen=True)
+class Sent:
+    """Scores of some ranks, as one site sent them.
+
+    Parameters
+    ----------
+    n : int
+        How many scores the site has.
+    ranks : tuple of int
+        In increasing order.
+    values : tuple of float
+        The score of each rank.
+    """
+
+    n: int
+    ranks: tuple[int, ...]
+    values: tuple[float, ...]
+
+    def rank_at(self, t: float) -> int:
+        """The largest rank whose score is at most t; 0 if there is none."""
+        return max(
+            (rank for rank, value in zip(self.ranks, self.values, strict=True) if value <= t), default=0
+        )
+
+
+@dataclass(frozen=True)
+class Reached:
+    """What numbers sent for another promise would give.
+
+    Parameters
+    ----------
+    threshold : float
+        The smallest of them that reaches the level, or the largest where none does.
+    coverage : float
+        The mean coverage that it would promise: the level, or as much as can be read from these numbers.
+    """
+
+    threshold: float
+    coverage: float
+
+
+def reached(sent: Sequence[Sent], level: Fraction, share: Callable[[float], Fraction]) -> Reached | None:
+    """The smallest finite number whose share, which grows with it, is the level; else the largest."""
+    values = sorted({value for each in sent for value in each.values if value < math.inf})
+    if not values:
+        return None
+    place = bisect_left(values, True, key=lambda value: share(value) >= level)
+    if place < len(values):
+        return Reached(values[place], float(level))
+    return Reached(values[-1], float(share(values[-1])))
+
+
 PROMISES: "Registry[Promise]" = Registry("promise", "fedconformal.promises")
 """All promises by name."""
 
 
 class Promise(ABC):
-    """Whose new points a threshold is for: ranks and votes, the law, the assumptions, the words."""
+    """Whose new points a threshold is for: ranks and votes, the law, the assumptions, the words.
+
+    Examples
+    --------
+    >>> from fedconformal.planning import PROMISES
+    >>> PROMISES["population"]().whose
+    'new cases'
+    """
 
     name: ClassVar[str]
     default_criterion: ClassVar[str]
@@ -36,6 +99,8 @@ class Promise(ABC):
     """Whether it can be given for each group of points."""
     smallest_decides: ClassVar[bool] = False
     """Whether one site with too few points makes the threshold infinite, so that leaving it out helps."""
+    bears_differing_sites: ClassVar[bool] = False
+    """Whether it holds however the sites differ from each other."""
     assumption: ClassVar[str]
     """Code of what it rests on, as a calibration holds it."""
 
@@ -113,8 +178,27 @@ class Promise(ABC):
         law, level = design.law(), float(design.goal.level)
         return Guarantee(law.mean(), level, law.sf(level))
 
+    def read_from(self, sent: Sequence[Sent], level: Fraction) -> Reached | None:
+        """The threshold that numbers sent for another promise would give for this one.
+
+        Parameters
+        ----------
+        sent : sequence of Sent
+            What each site sent: scores of some ranks.
+        level : Fraction
+            The level, on average.
+
+        Returns
+        -------
+        Reached or None
+            None where other numbers would be needed: by default always.
+        """
+        return None
+
     # -- words -----------------------------------------------------------------------------------------
 
+    serves: ClassVar[str] = ""
+    """Whose new cases are covered, for a table of promises; empty: as ``whose`` says."""
     law_note: ClassVar[str] = ""
     """What the law does not contain: a sentence."""
     condition: ClassVar[str] = ""
@@ -126,6 +210,8 @@ class Promise(ABC):
     """Whose truth is covered, in a sentence."""
     among: ClassVar[str] = ""
     """Where the share covered is meant, as in "the share covered at any one site"."""
+    bound_of: ClassVar[str] = ""
+    """What its law bounds, where it is a bound, for the heading of a table: "worst site"."""
     pools: ClassVar[bool] = True
     """Whether pooling all cases in one place would keep the same promise, and so can be compared with."""
 

@@ -5,6 +5,7 @@ largest report. The threshold is then at least site j's own for every j, so a po
 least as often as by site j's own threshold, whatever the other sites are like.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 from typing import ClassVar
@@ -17,14 +18,21 @@ from fedconformal.planning._advice import LARGEST_N, smallest
 from fedconformal.planning._design import Advice, Block, Design, Sending, Sites
 from fedconformal.planning._goal import Goal
 from fedconformal.planning.criteria import CRITERIA
-from fedconformal.planning.promises._base import PROMISES, Promise
+from fedconformal.planning.promises._base import PROMISES, Promise, Reached, Sent, reached
 
 _MARGIN = Fraction(1, 10**12)
 
 
 @PROMISES.register
 class EachSite(Promise):
-    """New points of each site that answered, and so of every mixture of them; sites may differ in any way."""
+    """New points of each site that answered, and so of every mixture of them; sites may differ in any way.
+
+    Examples
+    --------
+    >>> import fedconformal as fc
+    >>> fc.plan(n_sites=10, n_points=100, promise="each-site").law.mean() >= 0.9
+    True
+    """
 
     name: ClassVar[str] = "each-site"
     default_criterion: ClassVar[str] = "marginal"
@@ -32,7 +40,10 @@ class EachSite(Promise):
     assumption: ClassVar[str] = "each-site-alike"
     condition: ClassVar[str] = "for a site of this federation"
     whose: ClassVar[str] = "the new cases of every site that answered"
+    serves: ClassVar[str] = "the cases of every site that answers, by itself"
+    bears_differing_sites: ClassVar[bool] = True
     among: ClassVar[str] = " at any one site"
+    bound_of: ClassVar[str] = "worst site"
     pools: ClassVar[bool] = False
     smallest_decides: ClassVar[bool] = True
 
@@ -111,6 +122,10 @@ class EachSite(Promise):
             "independent and identically distributed, and the model was not trained on the calibration data; "
             "sites may differ in any way. The promise is for points of the sites that answered."
         )
+
+    def read_from(self, sent: Sequence[Sent], level: Fraction) -> Reached | None:
+        """Where every site has sent a rank that is enough for itself."""
+        return reached(sent, level, lambda t: min(Fraction(each.rank_at(t), each.n + 1) for each in sent))
 
     def shortfall(self, where: str) -> str:
         """The cases have changed, or the calibration came out low."""

@@ -7,7 +7,7 @@ of each, would give. A threshold at which they reach the level covers the mixtur
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import accumulate, pairwise
@@ -20,7 +20,7 @@ from fedconformal.planning._exact import Exact
 from fedconformal.planning._goal import Goal
 from fedconformal.planning._staircase import ranks_by_size
 from fedconformal.planning.criteria import CRITERIA
-from fedconformal.planning.promises._base import PROMISES, Promise
+from fedconformal.planning.promises._base import PROMISES, Promise, Reached, Sent, reached
 
 _MOST_VOTES = 2**20  # of one number, as documents hold them
 _LARGEST_DENOMINATOR = 10**40
@@ -28,7 +28,15 @@ _LARGEST_DENOMINATOR = 10**40
 
 @PROMISES.register
 class Mixture(Promise):
-    """New points that come from the sites with known shares; sites may differ in any way."""
+    """New points that come from the sites with known shares; sites may differ in any way.
+
+    Examples
+    --------
+    >>> import fedconformal as fc
+    >>> plan = fc.plan(n_points={"A": 100, "B": 50}, promise="mixture", mixture={"A": 1, "B": 3})
+    >>> {site: str(share) for site, share in plan.mixture.items()}
+    {'A': '1/4', 'B': '3/4'}
+    """
 
     name: ClassVar[str] = "mixture"
     default_criterion: ClassVar[str] = "marginal"
@@ -39,6 +47,9 @@ class Mixture(Promise):
     allows_groups: ClassVar[bool] = False
     assumption: ClassVar[str] = "known-mixture"
     whose: ClassVar[str] = "the new cases of these sites, mixed as the plan says"
+    serves: ClassVar[str] = "the cases of these sites together, mixed with known shares"
+    condition: ClassVar[str] = "for this mixture of the sites"
+    bears_differing_sites: ClassVar[bool] = True
     among: ClassVar[str] = " in the mixture"
     pools: ClassVar[bool] = False
     bearing: ClassVar[str] = "it counts zero here, whatever its cases are like"
@@ -124,6 +135,11 @@ class Mixture(Promise):
         if not design.is_finite:
             return Guarantee(1.0)
         return Guarantee(float(Fraction(design.server_rank or 0) / _unit(design.blocks)))
+
+    def read_from(self, sent: Sequence[Sent], level: Fraction) -> Reached | None:
+        """Where so much of the mixture, by size, is seen to lie below; more ranks would see it earlier."""
+        total = sum(each.n + 1 for each in sent)
+        return reached(sent, level, lambda t: Fraction(sum(each.rank_at(t) for each in sent), total))
 
     # -- words -----------------------------------------------------------------------------------------
 

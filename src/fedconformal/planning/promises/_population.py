@@ -11,16 +11,24 @@ from fedconformal.planning.promises._base import PROMISES, Promise
 
 @PROMISES.register
 class Population(Promise):
-    """New points of the population that all sites' scores were drawn from."""
+    """New points of the population that all sites' scores were drawn from.
+
+    Examples
+    --------
+    >>> import fedconformal as fc
+    >>> fc.plan(n_sites=10, n_points=100, promise="population").law.mean() >= 0.9
+    True
+    """
 
     name: ClassVar[str] = "population"
     default_criterion: ClassVar[str] = "stable"
     assumption: ClassVar[str] = "alike"
     condition: ClassVar[str] = "if sites are alike"
+    serves: ClassVar[str] = "new cases like those of all sites, which are alike"
     law_note: ClassVar[str] = (
-        "This is how the coverage varies from one calibration to the next if sites are alike. It does not "
-        "contain the spread between sites: where these differ, the share covered at one of them may be "
-        "further off."
+        "The law of the coverage says how it varies from one calibration to the next if sites are alike. It "
+        "does not contain the spread between sites: where these differ, the share covered at one of them may "
+        "be further off."
     )
 
     def choose(self, sites: Sites, goal: Goal, sending: Sending, share: Fraction | None) -> Design:

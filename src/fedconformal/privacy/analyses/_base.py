@@ -17,6 +17,12 @@ class Analysis(ABC):
     """An argument why private reports cover: how much noise it wants, and which plan it allows.
 
     It has no parameters, so that its name says all of it.
+
+    Examples
+    --------
+    >>> from fedconformal.privacy import ANALYSES
+    >>> "tight" in ANALYSES
+    True
     """
 
     name: ClassVar[str]

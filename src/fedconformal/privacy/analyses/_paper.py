@@ -20,6 +20,12 @@ class Paper(Analysis):
     """A union bound over the sites: with high probability no release is far below the rank it aims at.
 
     For sites of one size, the marginal criterion, the exponential mechanism and no faulty sites.
+
+    Examples
+    --------
+    >>> import fedconformal as fc
+    >>> fc.Privacy(1.0, fc.Bins.uniform(0, 1, 10), analysis="paper").release().analysis.name
+    'paper'
     """
 
     name: ClassVar[str] = "paper"

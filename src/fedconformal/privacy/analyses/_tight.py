@@ -24,6 +24,12 @@ class Tight(Analysis):
     Sites aim at a rank, and bins that miss it are worse by a slope of their own on either side (see
     `Slopes`). The noise is as small as the mechanism's privacy allows: neighbours change the errors by
     amounts in an interval of width u + v, and so the scale is (u + v) / epsilon.
+
+    Examples
+    --------
+    >>> import fedconformal as fc
+    >>> fc.Privacy(1.0, fc.Bins.uniform(0, 1, 10)).release().analysis.name
+    'tight'
     """
 
     name: ClassVar[str] = "tight"

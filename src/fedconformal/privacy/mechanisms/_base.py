@@ -23,6 +23,12 @@ class Mechanism(ABC):
     width. A mechanism must depend on differences of errors only, and lose at most ``width / scale``: an
     analysis then chooses the scale. Its sampler, ``pmf``, ``tail`` and ``noise`` must describe the same law.
     It has no parameters, so that its name says all of it.
+
+    Examples
+    --------
+    >>> from fedconformal.privacy import MECHANISMS
+    >>> "permute-and-flip" in MECHANISMS
+    True
     """
 
     name: ClassVar[str]

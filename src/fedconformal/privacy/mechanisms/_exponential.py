@@ -19,6 +19,13 @@ class Exponential(Mechanism):
 
     Privacy: if one record is replaced, the logarithm of a bin's weight and that of the sum of all weights
     change by amounts in one interval of width ``width / scale``. Their difference changes by at most that.
+
+    Examples
+    --------
+    >>> import fedconformal as fc
+    >>> bins = fc.Bins.uniform(0, 1, 10)
+    >>> fc.Privacy(1.0, bins, mechanism="exponential").release().mechanism.name
+    'exponential'
     """
 
     name: ClassVar[str] = "exponential"

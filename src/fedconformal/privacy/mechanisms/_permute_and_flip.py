@@ -28,6 +28,12 @@ class PermuteAndFlip(Mechanism):
     Privacy: the law does not change if a constant is added to all errors, so that a change in an interval of
     some width is one from zero to that width, for which McKenna and Sheldon prove a loss of at most
     ``width / scale``.
+
+    Examples
+    --------
+    >>> import fedconformal as fc
+    >>> fc.Privacy(1.0, fc.Bins.uniform(0, 1, 10)).release().mechanism.name
+    'permute-and-flip'
     """
 
     name: ClassVar[str] = "permute-and-flip"

@@ -1,22 +1,27 @@
-"""What a promise rests on, and what no software can see."""
+"""What a promise rests on, what else is good to know, and what nobody has checked."""
 
 from collections.abc import Iterator
 
 from fedconformal._text import listed
 from fedconformal.documents import Calibration
-from fedconformal.protocol import assumption_sentences, assumptions_of
+from fedconformal.protocol import Bearing, assumption_sentences, assumptions_of
 from fedconformal.web._html import Markup, listing, section, tag
 from fedconformal.web.certificates._claim import Certified
 
 
 def assumptions(it: Certified) -> Markup:
     """Return what follows from the plan and from who answered, as the protocol says it, and what is left."""
+    found = _recomputed(it)
+    caveats = [*assumption_sentences(found, Bearing.CAVEAT), *_caveats(it)]
+    unchecked = [*assumption_sentences(found, Bearing.UNCHECKED), *_unseen()]
     return section(
         "What it rests on",
-        tag("p", "The promise holds if all of the following is true."),
-        listing("ol", assumption_sentences(_recomputed(it))),
-        tag("h3", "What no software can see"),
-        listing("ul", _unseen(it)),
+        tag("h3", "The promise holds if"),
+        listing("ol", assumption_sentences(found, Bearing.CONDITION)),
+        tag("h3", "Good to know"),
+        listing("ul", caveats),
+        tag("h3", "Not checked, and not to be seen by any software"),
+        listing("ul", unchecked),
     )
 
 
@@ -26,9 +31,7 @@ def _recomputed(it: Certified) -> Calibration:
     return it.calibration.model_copy(update={"assumptions": assumptions_of(it.plan, missing)})
 
 
-def _unseen(it: Certified) -> Iterator[str]:
-    yield "That the scores were computed as agreed, on cases that the model was not trained on."
-    yield "That new cases resemble the calibration cases. If they change, the promise is void."
+def _caveats(it: Certified) -> Iterator[str]:
     whose = listed(list(dict.fromkeys(claim.promise.whose for claim in it.claims)))
     if it.plan.is_grouped:
         yield (
@@ -37,3 +40,8 @@ def _unseen(it: Certified) -> Iterator[str]:
         )
     else:
         yield f"The promise is for {whose} taken together, not for any one case or any one group of cases."
+
+
+def _unseen() -> Iterator[str]:
+    yield "That the scores were computed as agreed, on cases that the model was not trained on."
+    yield "That new cases resemble the calibration cases. If they change, the promise is void."

@@ -8,7 +8,8 @@ from functools import cached_property
 from fedconformal import baselines
 from fedconformal._text import listed, percent
 from fedconformal.audit import Finding
-from fedconformal.documents import Calibration, Plan, Threshold
+from fedconformal.documents import Calibration, Facts, Plan, Threshold
+from fedconformal.heterogeneity import Assessment
 from fedconformal.laws import Summary
 from fedconformal.planning import Criterion, Promise
 from fedconformal.web.certificates._budget import Budget
@@ -198,11 +199,17 @@ class Certified:
         What `audit.verify` said.
     budget : Budget
         Which laws there is time for.
+    facts : Facts
+        What was told about it, in the plan or afterwards.
+    assessment : Assessment or None
+        What sites found on later cases.
     """
 
     calibration: Calibration
     findings: Sequence[Finding]
     budget: Budget = field(default_factory=Budget)
+    facts: Facts = field(default_factory=Facts)
+    assessment: Assessment | None = None
 
     @property
     def plan(self) -> Plan:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from fedconformal._text import count
 from fedconformal.documents import Calibration, Plan
-from fedconformal.web._html import Markup, join, section, table, tag
+from fedconformal.web._html import Markup, folded, join, table, tag
 from fedconformal.web.certificates._claim import Certified
 
 _COMMANDS = "pip install 'fedconformal[cli]'\nfedconformal verify calibration.json"
@@ -13,7 +13,7 @@ _COMMANDS = "pip install 'fedconformal[cli]'\nfedconformal verify calibration.js
 
 def findings(it: Certified) -> Markup:
     """Return what the auditor found, and all that it takes to check it oneself."""
-    return section(
+    return folded(
         "How to check it",
         tag(
             "p",

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from fedconformal._text import count, listed
 from fedconformal._version import __version__
-from fedconformal.web._html import Markup, section, table, tag
+from fedconformal.web._html import Markup, folded, table, tag
 from fedconformal.web.certificates._claim import Certified, Claim
 
 _PAPER = (
@@ -17,7 +17,7 @@ _COVERAGE = ("coverage given the data", "C = F(q), F the distribution function o
 
 def formulas(it: Certified) -> Markup:
     """Return sets, reports, threshold, law and promise as formulas."""
-    return section(
+    return folded(
         "Formulas",
         *([tag("p", "In each group by itself:")] if it.plan.is_grouped else []),
         table(("what", "formula"), _rows(it), caption="Formulas"),

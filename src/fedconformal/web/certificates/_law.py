@@ -3,12 +3,15 @@
 from collections.abc import Iterator
 
 from fedconformal._text import floor_percent, nearest_percent, percent, threshold_text
-from fedconformal.web._html import Markup, section, table, tag
+from fedconformal.web._html import Markup, join, section, table, tag
 from fedconformal.web._picture import law_picture
 from fedconformal.web.certificates._claim import Certified, LevelClaim
+from fedconformal.web.certificates._marks import marks
 
 MOST_PICTURES = 12
 """Laws drawn one by one; the table has all of them."""
+
+_WIDE, _NARROW = 720, 340  # pixels: a desk and paper, or a phone
 
 _NO_LAW = (
     "Sites may differ here in any way, so no law says how the share covered varies; it depends on how they "
@@ -71,8 +74,16 @@ def _not_shown(it: Certified) -> Iterator[Markup]:
 
 def _figure(level: LevelClaim, name: str) -> Markup:
     assert level.law is not None
-    picture = law_picture(level.law, pooled=level.pooled, is_bound=level.claim.is_bound, name=name)
-    return tag("figure", Markup(picture or ""), tag("figcaption", _caption(level)))
+    drawn = [
+        law_picture(level.law, pooled=level.pooled, is_bound=level.claim.is_bound, width=width, name=each)
+        for width, each in ((_WIDE, name), (_NARROW, f"{name}-narrow"))
+    ]
+    both = (
+        tag("div", Markup(picture or ""), class_=where)
+        for picture, where in zip(drawn, ("wide", "narrow"), strict=True)
+    )
+    shown = tag("figure", *both, tag("figcaption", _caption(level)))
+    return shown if drawn[0] is None else join([marks(level.law), shown])
 
 
 def _caption(level: LevelClaim) -> str:

@@ -1,29 +1,55 @@
 """A calibration as one page that convinces without a terminal: plain words, then numbers, then formulas."""
 
+from collections.abc import Mapping, Sequence
+
 from fedconformal._version import __version__
 from fedconformal.audit import verify
-from fedconformal.documents import Calibration
+from fedconformal.documents import Calibration, Check, Facts
+from fedconformal.heterogeneity import assess
 from fedconformal.web._assets import read_asset
 from fedconformal.web._html import Markup, tag
 from fedconformal.web.certificates._assumptions import assumptions
 from fedconformal.web.certificates._budget import Budget
+from fedconformal.web.certificates._checks import checks as later_checks
 from fedconformal.web.certificates._claim import Certified
 from fedconformal.web.certificates._cost import cost
+from fedconformal.web.certificates._facts import facts as fact_box
+from fedconformal.web.certificates._facts import signatures
 from fedconformal.web.certificates._findings import findings
 from fedconformal.web.certificates._formulas import formulas
 from fedconformal.web.certificates._law import law
 from fedconformal.web.certificates._promise import header, promise
 from fedconformal.web.certificates._sites import short, sites
+from fedconformal.web.certificates._words import glossary
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
-_SECTIONS = (header, promise, cost, assumptions, law, sites, findings, formulas)
+_SECTIONS = (
+    header,
+    fact_box,
+    promise,
+    cost,
+    assumptions,
+    law,
+    later_checks,
+    sites,
+    findings,
+    formulas,
+    glossary,
+    signatures,
+)
 
 
 class NotVerifiedError(ValueError):
     """A calibration whose claim does not hold when it is counted again: it gets no certificate."""
 
 
-def certificate(calibration: Calibration, *, effort: float = 1.0) -> str:
+def certificate(
+    calibration: Calibration,
+    *,
+    checks: Sequence[Check] = (),
+    facts: Mapping[str, str] | None = None,
+    effort: float = 1.0,
+) -> str:
     """Return a page that says what a calibration promises.
 
     The claim is recounted first, with the auditor's own code. The page carries the calibration itself, so
@@ -33,6 +59,10 @@ def certificate(calibration: Calibration, *, effort: float = 1.0) -> str:
     ----------
     calibration : Calibration
         With groups of points or without.
+    checks : sequence of Check
+        What sites found on later cases, to be shown.
+    facts : mapping from str to str, optional
+        Facts beside those that the plan tells: ``model``, ``purpose``, ``date`` and so on, as in `plan`.
     effort : float
         What would take longer than about a second is not recounted, and its law is not shown; this is by how
         much longer it may take.
@@ -46,6 +76,8 @@ def certificate(calibration: Calibration, *, effort: float = 1.0) -> str:
     ------
     NotVerifiedError
         If a claim does not hold. A claim that the auditor could not count is no reason; the page says so.
+    ValueError
+        If checks are of another calibration, or facts contradict the plan's.
 
     Examples
     --------
@@ -61,7 +93,9 @@ def certificate(calibration: Calibration, *, effort: float = 1.0) -> str:
         raise NotVerifiedError(
             f"this calibration gets no certificate, its claim does not hold: {first.claim}: {first.found}"
         )
-    certified = Certified(calibration, found, Budget(effort))
+    told = (calibration.plan.facts or Facts()).with_more(facts or {})
+    assessed = assess(calibration, list(checks)) if checks else None
+    certified = Certified(calibration, found, Budget(effort), told, assessed)
     main = tag("main", *(make(certified) for make in _SECTIONS))
     return f"<!doctype html>\n{tag('html', _head(calibration), tag('body', main), lang='en')}\n"
 
@@ -74,5 +108,16 @@ def _head(calibration: Calibration) -> Markup:
         tag("meta", http_equiv="Content-Security-Policy", content=_POLICY),
         tag("meta", name="generator", content=f"fedconformal {__version__}"),
         tag("title", f"Calibration certificate {short(calibration.digest)}"),
-        tag("style", Markup("\n".join(map(read_asset, ("common.css", "certificate.css"))))),
+        tag(
+            "style",
+            Markup("\n".join([*map(read_asset, ("common.css", "certificate.css")), _footer(calibration)])),
+        ),
+    )
+
+
+def _footer(calibration: Calibration) -> str:
+    """The digest and the page's number at the foot of every printed page; a digest has nothing to escape."""
+    return (
+        f'@page {{ @bottom-left {{ content: "{calibration.digest}"; font: 7pt monospace; }} '
+        '@bottom-right { content: counter(page) " / " counter(pages); font: 8pt sans-serif; } }'
     )

@@ -3,11 +3,13 @@
 from collections.abc import Iterator
 
 from fedconformal import scores
-from fedconformal._text import count, listed, nearest_percent, percent, threshold_text
+from fedconformal._text import count, floor_percent, listed, nearest_percent, percent, threshold_text
 from fedconformal.documents import Plan, ScoreRule
 from fedconformal.web._html import Markup, section, tag
 from fedconformal.web._spread import low_sentence
 from fedconformal.web.certificates._claim import Certified, LevelClaim
+from fedconformal.web.certificates._sites import short
+from fedconformal.web.certificates._words import term
 
 _MOST_SITES = 20
 
@@ -18,8 +20,27 @@ def header(it: Certified) -> Markup:
         "header",
         tag("p", "Calibration certificate", class_="kicker"),
         tag("h1", _headline(it)),
-        tag("p", "Certificate of the calibration with digest ", tag("code", it.calibration.digest)),
+        *_chance(it),
+        tag(
+            "p", "Calibration ", tag("code", short(it.calibration.digest)), "; the whole digest is at the end"
+        ),
     )
+
+
+def _chance(it: Certified) -> Iterator[Markup]:
+    """How likely this very calibration reaches the level, where that is known."""
+    for level in it.levels:
+        if level.is_finite and level.law is not None and not level.law.is_certain:
+            least = "at least " if level.claim.is_bound else ""
+            chance = floor_percent(level.law.reached)
+            yield tag(
+                "p",
+                f"{level.where}Calibrations like this one come out differently. The chance that this one "
+                f"covers {percent(level.level)} or more is {least}{chance}.",
+                class_="chance",
+            )
+            if len(it.claims) > 1 or len(level.claim.levels) > 1:
+                return
 
 
 def _headline(it: Certified) -> str:
@@ -56,23 +77,26 @@ def promise(it: Certified) -> Markup:
     """Return the thresholds, what each promises, and what that means."""
     return section(
         "What is promised",
-        tag("p", _lead(it), class_="lead"),
+        tag("p", *_lead(it), class_="lead"),
         *_not_counted(it),
         tag("div", *(_card(level) for level in it.levels), class_="cards"),
         *(tag("p", each) for each in _meaning(it)),
     )
 
 
-def _lead(it: Certified) -> str:
-    threshold = f"a threshold q for each of {it.plan.grouping.counted(len(it.claims))} of cases, for"
+def _lead(it: Certified) -> Iterator[str]:
     own = " of that class" if it.plan.grouping.by_class else " of its group" if it.plan.is_grouped else ""
-    return (
-        f"{count(it.calibration.n_answers, 'site')} with {count(it.n_points, 'calibration case')} in all "
-        f"agreed on {threshold if it.plan.is_grouped else 'a threshold q for'} one shared model, without "
-        "sharing the cases. With it, every prediction of the model becomes a prediction set: an interval of "
-        "values, or a list of labels. The score of a case says how far off the model was; a set holds every "
-        f"outcome whose score would be at most q{own}."
-    )
+    each = f" for each of {it.plan.grouping.counted(len(it.claims))} of cases," if it.plan.is_grouped else ""
+    yield f"{count(it.calibration.n_answers, 'site')} with {count(it.n_points, 'calibration case')} in all "
+    yield "agreed on a "
+    yield term("threshold")
+    yield f" q{each} for one shared model, without sharing the cases. With it, every prediction of the model "
+    yield "becomes a "
+    yield term("prediction set")
+    yield ": an interval of values, or a list of labels. The "
+    yield term("score")
+    yield " of a case says how far off the model was; a set holds every outcome whose score would be at most "
+    yield f"q{own}."
 
 
 def _not_counted(it: Certified) -> Iterator[Markup]:
@@ -157,6 +181,20 @@ def _kept(level: LevelClaim) -> Iterator[Markup]:
     yield tag("p", promised, class_="promised")
     if level.law is not None:
         yield tag("p", low_sentence(level.law, claim.promise.among))
+    if example := _example(level):
+        yield tag("p", example)
+
+
+def _example(level: LevelClaim) -> str:
+    """What a set looks like with this threshold, where the score is known here."""
+    plan = level.claim.calibration.published.plan
+    if plan.score is None:
+        return ""
+    unit = "" if plan.facts is None else plan.facts.unit or ""
+    try:
+        return _score(plan.score).example(level.found.threshold, unit)
+    except (TypeError, ValueError):
+        return ""
 
 
 def _endless(level: LevelClaim) -> Iterator[Markup]:

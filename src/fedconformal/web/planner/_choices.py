@@ -79,6 +79,25 @@ def criteria_for(promise: Promise) -> tuple[Criterion, ...]:
     return tuple(sorted(fitting, key=lambda each: (each.name != promise.default_criterion, each.takes_delta)))
 
 
+def criterion_words(criterion: Criterion, delta: float) -> str:
+    """Return a criterion as the page calls it.
+
+    Parameters
+    ----------
+    criterion : Criterion
+        In which sense new cases are covered.
+    delta : float
+        For criteria that take it.
+
+    Returns
+    -------
+    str
+        Begins with a small letter.
+    """
+    close = ", and close to it every time" if criterion.trades_up else ""
+    return f"{criterion.surety(delta)}{close}"
+
+
 def allows_faulty(promise: Promise) -> bool:
     """Return whether a promise can be given while some reports may be arbitrary."""
     return goes_together(promise, _usual_goal(promise, max_faulty=1))

@@ -80,6 +80,12 @@ def make_plan(question: PlanQuestion) -> Plan:
     -------
     Plan
         As `protocol.plan` makes it; the same question gives the same plan, but for a round that is random.
+
+    Examples
+    --------
+    >>> import fedconformal as fc
+    >>> fc.web.make_plan(fc.web.PlanQuestion(sites=10, points=79)).server_rank
+    7
     """
     found = _made(question)
     return found if found.part.cases is None else _plan(question, numbers=question.how_many)
@@ -121,6 +127,12 @@ def solve(question: PlanQuestion, *, draft: bool = False) -> Solution:
     -------
     Solution
         The best one, or a draft.
+
+    Examples
+    --------
+    >>> import fedconformal as fc
+    >>> fc.web.solve(fc.web.PlanQuestion(sites=10, points=79)).planned.server_rank
+    7
     """
     return _drafted(question) if draft and not is_quick(question) else _solved(question)
 

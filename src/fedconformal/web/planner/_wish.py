@@ -1,16 +1,22 @@
-"""What would be enough: points, or a privacy loss, that reach a wish while one less does not."""
+"""What would reach a wish: another choice for the same cases, more cases, or a larger privacy loss."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from fractions import Fraction
+from functools import partial
 
 from pydantic import Field
 
 from fedconformal._text import count
-from fedconformal.web.planner._limits import MOST_POINTS, MOST_PRIVATE_WISH_POINTS
+from fedconformal.planning import CRITERIA
+from fedconformal.web.planner._choices import criteria_for, criterion_words, goes_together
+from fedconformal.web.planner._enough import Effort, Enough, always_from
+from fedconformal.web.planner._limits import MOST_POINTS, MOST_PRIVATE_WISH_POINTS, MOST_WISH_NUMBERS
 from fedconformal.web.planner._question import Message, PlanQuestion, WishRequest
-from fedconformal.web.planner._solution import Solution, solve
+from fedconformal.web.planner._solution import Solution, is_quick, other_numbers, solve
 
 _STEPS = 360  # of epsilon: the numbers with two digits from 0.01 to 100
+_QUICK, _SLOW = Effort(streak=100, ratio=1.1, tries=1000), Effort(streak=6, ratio=2.0, tries=80)
+_SMOOTH = Effort(streak=3, ratio=4.0, tries=40)  # noise leaves no steps of whole ranks
 
 
 def _is_rarely_below(solution: Solution, value: float) -> bool:
@@ -33,7 +39,17 @@ class WishAnswer(Message):
     """Whether a wish is met, and what would be enough."""
 
     met: bool = Field(description="whether the plan as it is meets the wish")
-    n_points: int | None = Field(description="points at every site that meet it while one less does not")
+    criteria: tuple[str, ...] = Field(
+        description="other criteria that meet it with the same cases; empty if the plan does"
+    )
+    numbers: int | None = Field(
+        description="numbers per site that meet it with the same cases; null if the plan does, or none do"
+    )
+    n_points: int | None = Field(
+        description="cases at every site that meet it while one less does not, as do all larger numbers that "
+        "were tried"
+    )
+    each_to: int | None = Field(description="every number of cases from n_points to this one was tried")
     epsilon: float | None = Field(
         description="two-digit privacy loss that meets it while the next smaller does not"
     )
@@ -63,6 +79,13 @@ def answer_wish(request: WishRequest, is_abandoned: Callable[[], bool] = lambda:
     ------
     AbandonedError
         As soon as nobody waits any more.
+
+    Examples
+    --------
+    >>> import fedconformal as fc
+    >>> wish = fc.web.WishRequest(sites=5, points=20, wish="low", value=0.8)
+    >>> type(fc.web.answer_wish(wish)).__name__
+    'WishAnswer'
     """
     question = request.question
 
@@ -73,64 +96,59 @@ def answer_wish(request: WishRequest, is_abandoned: Callable[[], bool] = lambda:
         return solution.is_feasible and _IS_MET[request.wish](solution, request.value)
 
     most = MOST_POINTS if question.privacy is None else MOST_PRIVATE_WISH_POINTS
-    start = min(max(question.sizes), most)
-    points = turning_point(lambda n: met(_with_points(question, n)), start=start, stop=most)
-    epsilon, is_met = _enough_epsilon(question, met), met(question)
+    is_met = met(question)
+    criteria = () if is_met else _other_criteria(question, met)
+    numbers = None if is_met else _more_numbers(question, met)
+    points = always_from(
+        lambda n: met(_with_points(question, n)), stop=most, effort=partial(_effort, question)
+    )
+    epsilon = _enough_epsilon(question, met)
     return WishAnswer(
         met=is_met,
-        n_points=points,
+        criteria=criteria,
+        numbers=numbers,
+        n_points=None if points is None else points.n,
+        each_to=None if points is None else points.each_to,
         epsilon=epsilon,
-        sentences=_sentences(question, is_met, points, most, epsilon),
+        sentences=(
+            "This plan meets it." if is_met else "This plan does not meet it.",
+            *_free_sentences(question, criteria, numbers),
+            *_points_sentences(question, points, most),
+            *_epsilon_sentences(question, epsilon),
+        ),
     )
 
 
-def turning_point(is_enough: Callable[[int], bool], *, start: int, stop: int) -> int | None:
-    """Return a whole number that is enough while the one before is not.
-
-    Looks from ``start`` in steps that double, then halves. Where not all larger numbers are enough, there may
-    be smaller turning points.
-
-    Parameters
-    ----------
-    is_enough : callable
-        Whether a whole number is.
-    start : int
-        Where to begin.
-    stop : int
-        The largest number to try.
-
-    Returns
-    -------
-    int or None
-        From 1 to ``stop``; None if none was found.
-    """
-    found = _below(is_enough, start) if is_enough(start) else _above(is_enough, start, stop)
-    if found is None:
-        return None
-    low, high = found
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if is_enough(middle) else (middle, high)
-    return high
+def _effort(question: PlanQuestion, n: int) -> Effort:
+    return _QUICK if is_quick(_with_points(question, n)) else _SLOW
 
 
-def _below(is_enough: Callable[[int], bool], start: int) -> tuple[int, int]:
-    """Two numbers, the lower not enough (or 0), the higher enough; ``start`` is."""
-    high, step = start, max(1, start // 4)
-    while high - step > 0 and is_enough(high - step):
-        high, step = high - step, 2 * step
-    return max(0, high - step), high
+# -- what costs no more cases ------------------------------------------------------------------------------
 
 
-def _above(is_enough: Callable[[int], bool], start: int, stop: int) -> tuple[int, int] | None:
-    """Two numbers, the lower not enough, the higher enough; ``start`` is not."""
-    low, step = start, max(1, start // 4)
-    while low < stop:
-        high = min(low + step, stop)
-        if is_enough(high):
-            return low, high
-        low, step = high, 2 * step
-    return None
+def _other_criteria(question: PlanQuestion, met: Callable[[PlanQuestion], bool]) -> tuple[str, ...]:
+    """Criteria that meet the wish with the cases there are."""
+    private, numbers = question.privacy is not None, question.how_many
+    others = (
+        question.model_copy(update={"criterion": each.name})
+        for each in criteria_for(question.promised)
+        if each != question.goal.criterion
+    )
+    return tuple(
+        other.goal.criterion.name
+        for other in others
+        if goes_together(other.promised, other.goal, private=private, numbers=numbers) and met(other)
+    )
+
+
+def _more_numbers(question: PlanQuestion, met: Callable[[PlanQuestion], bool]) -> int | None:
+    """One number more, where that can be sent and meets the wish with the cases there are."""
+    more = question.how_many + 1
+    can_be_sent = other_numbers(question) is not None and more <= MOST_WISH_NUMBERS
+    return more if can_be_sent and met(question.model_copy(update={"numbers": more})) else None
+
+
+# -- more cases, or a larger privacy loss ------------------------------------------------------------------
 
 
 def _with_points(question: PlanQuestion, n: int) -> PlanQuestion:
@@ -147,8 +165,8 @@ def _enough_epsilon(question: PlanQuestion, met: Callable[[PlanQuestion], bool])
         changed = privacy.model_copy(update={"epsilon": two_digits(step)})
         return met(question.model_copy(update={"privacy": changed}))
 
-    found = turning_point(is_enough, start=step_of(privacy.epsilon), stop=_STEPS)
-    return None if found is None else two_digits(found)
+    found = always_from(is_enough, stop=_STEPS, effort=lambda step: _SMOOTH)
+    return None if found is None else two_digits(found.n)
 
 
 def two_digits(step: int) -> float:
@@ -162,21 +180,37 @@ def step_of(epsilon: float) -> int:
     return max(1, min(_STEPS, sum(two_digits(step) <= epsilon for step in range(_STEPS + 1)) - 1))
 
 
-def _sentences(
-    question: PlanQuestion, is_met: bool, points: int | None, most: int, epsilon: float | None
-) -> tuple[str, ...]:
-    says = ["This plan meets it." if is_met else "This plan does not meet it."]
+# -- in words ----------------------------------------------------------------------------------------------
+
+
+def _free_sentences(question: PlanQuestion, criteria: tuple[str, ...], numbers: int | None) -> Iterator[str]:
+    ways = [f"“{criterion_words(CRITERIA[name](), question.delta)}”" for name in criteria]
+    if numbers is not None:
+        ways.append(f"{count(numbers, 'number')} per site")
+    if ways:
+        yield f"With the same cases, this would meet it: {', or '.join(ways)}."
+
+
+def _points_sentences(question: PlanQuestion, found: Enough | None, most: int) -> Iterator[str]:
     sites = count(question.n_sites, "site")
-    if points is None:
-        says.append(f"No size up to {most:,} at each site was found to meet it.")
-    elif points == 1:
-        says.append(f"1 case at each of {sites} is enough.")
-    else:
-        says.append(f"{points:,} cases at each of {sites} are enough; {points - 1:,} are not.")
+    if found is None:
+        yield f"No number of cases up to {most:,} at each site was found from which on it is always met."
+        return
+    are, short = ("case", "is") if found.n == 1 else ("cases", "are"), found.n - 1
+    enough = f"{found.n:,} {are[0]} at each of {sites} {are[1]} enough"
+    yield f"{enough}; {short:,} {'is' if short == 1 else 'are'} not." if short else f"{enough}."
+    yield (
+        f"So is every larger number that was tried: each up to {found.each_to:,}, and some up to "
+        f"{found.some_to:,}."
+    )
+    if not found.is_first:
+        yield "Ranks are whole numbers, so more cases are not always better: some smaller numbers do too."
+
+
+def _epsilon_sentences(question: PlanQuestion, epsilon: float | None) -> Iterator[str]:
     if question.privacy is not None:
-        says.append(
+        yield (
             "With the cases there are, no ε up to 100 was found to meet it."
             if epsilon is None
             else f"With the cases there are, ε = {epsilon:g} is enough; the next smaller one is not."
         )
-    return tuple(says)

@@ -54,6 +54,12 @@ def create_app(hosts: Iterable[str] = LOOPBACK) -> Starlette:
     -------
     Starlette
         The page, its files and the API.
+
+    Examples
+    --------
+    >>> import fedconformal as fc
+    >>> type(fc.web.create_app()).__name__
+    'Starlette'
     """
     api = _Api()
     routes = [

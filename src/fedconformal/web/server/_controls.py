@@ -8,7 +8,14 @@ from decimal import Decimal
 from fedconformal._text import percent
 from fedconformal.planning import CRITERIA, PROMISES, Criterion, Promise
 from fedconformal.web._html import Markup, join, tag
-from fedconformal.web.planner import PlanQuestion, allows_faulty, allows_numbers, allows_privacy, criteria_for
+from fedconformal.web.planner import (
+    PlanQuestion,
+    allows_faulty,
+    allows_numbers,
+    allows_privacy,
+    criteria_for,
+    criterion_words,
+)
 
 _DELTA = float(PlanQuestion.model_fields["delta"].default)
 _USUAL: str = PlanQuestion.model_fields["promise"].default
@@ -61,12 +68,12 @@ def _criterion(criterion: Criterion) -> Markup:
 
 def _criterion_words(criterion: Criterion) -> tuple[str, ...]:
     """How sure the promise is; where somebody may say how sure, a field in the place of the figure."""
-    sure = _sentence_case(criterion.surety(_DELTA))
+    words = _sentence_case(criterion_words(criterion, _DELTA))
     if criterion.takes_delta:
         certainty = float(1 - Decimal(str(_DELTA)))
-        before, _, after = sure.partition(percent(certainty))
+        before, _, after = words.partition(percent(certainty))
         return before, _certainty(criterion, f"{100 * certainty:g}"), after
-    return (f"{sure}, and close to it every time",) if criterion.trades_up else (sure,)
+    return (words,)
 
 
 def _certainty(criterion: Criterion, value: str) -> Markup:

@@ -16,6 +16,12 @@ def is_loopback(host: str) -> bool:
     -------
     bool
         True for this machine's own names.
+
+    Examples
+    --------
+    >>> from fedconformal.web import is_loopback
+    >>> is_loopback("127.0.0.1"), is_loopback("0.0.0.0")
+    (True, False)
     """
     return host.lower() in LOOPBACK
 

@@ -22,7 +22,13 @@ _REFUSALS = {
 
 _OPERATIONS: tuple[tuple[str, str, type[BaseModel], type[BaseModel], str], ...] = (
     ("/api/plan", "plan", PlanRequest, PlanAnswer, "A plan in words, in numbers and as a picture"),
-    ("/api/wish", "wish", WishRequest, WishAnswer, "The points or the privacy loss that a wish would take"),
+    (
+        "/api/wish",
+        "wish",
+        WishRequest,
+        WishAnswer,
+        "What a wish would take: another choice, more cases, privacy loss",
+    ),
     ("/api/document", "document", PlanQuestion, Plan, "The plan as the document that is sent to the sites"),
 )
 

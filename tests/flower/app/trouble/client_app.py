@@ -42,4 +42,8 @@ def dataset(context: Context) -> str | None:
     return "scores" if context.run_config["ledgers"] else None
 
 
-add_conformal(app, scores, site=name, ledger=ledger, dataset=dataset)
+def new_scores(context: Context):
+    return np.random.default_rng(100 + context.node_config["partition-id"]).random(30)
+
+
+add_conformal(app, scores, check_scores_fn=new_scores, site=name, ledger=ledger, dataset=dataset)

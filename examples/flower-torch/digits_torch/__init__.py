@@ -1,0 +1,1 @@
+"""A small PyTorch network: FedAvg over sites, then one calibration round."""

@@ -1,0 +1,31 @@
+"""One calibration round on NVIDIA FLARE: an executor at the sites, a controller at the server.
+
+``add_conformal`` adds both to a recipe, as FLARE's own ``add_cross_site_evaluation`` does;
+``ConformalRecipe`` is a job of the round alone; whoever writes jobs adds ``ConformalController`` and
+``ConformalExecutor``, and whoever writes controllers calls ``calibrate``. The Calibration is the one that the
+same reports in files would give. ``check`` asks what sites see of it on new cases.
+"""
+
+from fedconformal._extras import need
+
+need("nvflare", extra="nvflare")
+
+from fedconformal.nvflare._controller import ConformalController, calibrate, check  # noqa: E402
+from fedconformal.nvflare._executor import ConformalExecutor  # noqa: E402
+from fedconformal.nvflare._messages import CHECK_TASK, TASK, model_digest  # noqa: E402
+from fedconformal.nvflare._recipe import ConformalRecipe, add_conformal, read_calibration  # noqa: E402
+from fedconformal.rounds import Failure  # noqa: E402
+
+__all__ = [
+    "CHECK_TASK",
+    "TASK",
+    "ConformalController",
+    "ConformalExecutor",
+    "ConformalRecipe",
+    "Failure",
+    "add_conformal",
+    "calibrate",
+    "check",
+    "model_digest",
+    "read_calibration",
+]

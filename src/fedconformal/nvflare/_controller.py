@@ -1,0 +1,347 @@
+"""The server's side: ask every site of the job once, and calibrate, or look, at who answered."""
+
+import logging
+import math
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from nvflare.apis.controller_spec import ClientTask, Task
+from nvflare.apis.fl_context import FLContext
+from nvflare.apis.impl.controller import Controller
+from nvflare.apis.signal import Signal
+from nvflare.app_common.abstract.model import ModelLearnable, ModelLearnableKey
+from nvflare.app_common.app_constant import AppConstants
+
+from fedconformal import _validation, rounds
+from fedconformal._outputs import write_text
+from fedconformal.documents import Calibration, Plan
+from fedconformal.heterogeneity import Assessment
+from fedconformal.nvflare import _messages
+from fedconformal.nvflare._messages import CALIBRATE, CHECK, Model, Question, plan_as_text, plan_from_text
+from fedconformal.nvflare._packages import leave_out_of_jobs
+from fedconformal.rounds import Folder, pack_plan
+
+log = logging.getLogger("fedconformal.nvflare")
+
+CALIBRATION, REPORTS, CHECKED = "calibration.json", "reports", "check.txt"
+
+Answers = rounds.Collection[str] | rounds.CheckCollection[str]
+
+
+class RoundAbortedError(RuntimeError):
+    """The job was aborted during the round; reports that had come in are in the folder of reports."""
+
+
+def calibrate(
+    controller: Controller,
+    plan: Plan,
+    fl_ctx: FLContext,
+    *,
+    model: Model | None = None,
+    timeout: float = 300.0,
+    abort_signal: Signal | None = None,
+    on_refused: Literal["raise", "skip"] = "skip",
+    reports: str | Path | None = None,
+    sites: Collection[str] | None = None,
+) -> Calibration:
+    """Ask every site of the job for its report, once, and turn the reports into a Calibration.
+
+    A site that fails, hangs or is not there counts as missing, and the server's rank is solved anew for the
+    sites that answered. A site speaks under the name that it was provisioned under and no other. The result
+    is the same, byte for byte, as ``fedconformal.calibrate`` gives for the same reports.
+
+    Parameters
+    ----------
+    controller : Controller
+        FLARE's controller that asks, within its ``control_flow``; also a ``ModelController``.
+    plan : Plan
+        The plan to be answered.
+    fl_ctx : FLContext
+        As FLARE hands it to ``control_flow``.
+    model : mapping, optional
+        The parameters of the model by their names, for sites that need it to compute their scores.
+    timeout : float
+        Seconds until a site that has not answered counts as missing; rounded up to whole seconds.
+    abort_signal : Signal, optional
+        As FLARE hands it to ``control_flow``: aborting the job ends the round.
+    on_refused : {"skip", "raise"}
+        Whether reports that do not answer the plan are left out and listed in the calibration, or raise
+        RefusedReportsError.
+    reports : str or Path, optional
+        A folder in which reports are kept as they arrive. Called again with the same folder and plan, only
+        those are asked whose answers are not there, and nobody once the round is complete.
+    sites : collection of str, optional
+        The names of the sites to ask; all of the job's by default.
+
+    Returns
+    -------
+    Calibration
+        The thresholds, and who is missing.
+
+    Raises
+    ------
+    RoundAbortedError
+        If the job was aborted before the round was over.
+    """
+    _check_options(timeout, on_refused)
+    digest = _messages.model_digest(model) if model else None
+    folder = None if reports is None else Folder(reports, plan, model=digest)
+    collection = rounds.Collection(plan, _chosen(fl_ctx, sites), engine="FLARE", log=log, folder=folder)
+    task = _task(CALIBRATE, pack_plan(plan), model, collection, timeout)
+    _ask(controller, task, collection, fl_ctx, abort_signal)
+    return collection.calibrate(timeout=timeout, on_refused=on_refused)
+
+
+def check(
+    controller: Controller,
+    calibration: Calibration,
+    fl_ctx: FLContext,
+    *,
+    model: Model | None = None,
+    timeout: float = 300.0,
+    abort_signal: Signal | None = None,
+    sites: Collection[str] | None = None,
+) -> Assessment:
+    """Ask every site of the job how many of its new cases a calibration covers.
+
+    Sites whose executor has ``check_scores`` verify the calibration and send one count for each level, with
+    noise if they choose so; the others send a code. The log says who did not answer.
+
+    Parameters
+    ----------
+    controller : Controller
+        As for `calibrate`.
+    calibration : Calibration
+        What `calibrate` made; of one with groups, one group: ``calibration["child"]``.
+    fl_ctx, model, timeout, abort_signal, sites : as for `calibrate`
+        Who is asked, and how long is waited.
+
+    Returns
+    -------
+    Assessment
+        Coverage at each site with exact intervals, and who falls short.
+
+    Raises
+    ------
+    ValueError
+        If the calibration has groups, or no check that counts came in.
+    RoundAbortedError
+        If the job was aborted before the round was over.
+    """
+    _check_options(timeout, "skip")
+    if calibration.plan.labels:
+        raise ValueError(
+            "calibration must be one without groups, or one group of it, as in "
+            f"calibration[{calibration.plan.labels[0]!r}]"
+        )
+    collection = rounds.CheckCollection(calibration, _chosen(fl_ctx, sites), engine="FLARE", log=log)
+    task = _task(CHECK, rounds.pack_calibration(calibration), model, collection, timeout)
+    _ask(controller, task, collection, fl_ctx, abort_signal)
+    return collection.assess(timeout=timeout)
+
+
+class ConformalController(Controller):
+    """A workflow of one calibration round, for a job of its own or after the training in the same job.
+
+    The model that the training left travels with the plan. The Calibration is written to ``calibration.json``
+    among the job's results, and the reports beside it, in ``reports``, as they arrive.
+
+    Parameters
+    ----------
+    plan : Plan or str
+        The plan to be answered; as text only in the configuration of a job.
+    timeout : float
+        Seconds until a site that has not answered counts as missing.
+    persistor_id : str
+        The component to load the model from; without one it is the global model that a workflow before this
+        one left, if there is any.
+    on_refused : {"skip", "raise"}
+        Whether reports that do not answer the plan are left out and listed in the calibration, or end the
+        job.
+    reports : str
+        A folder at the server for the reports, instead of one among the job's results: another job with the
+        same plan and folder goes on from there, and asks no site twice.
+    sites : list of str, optional
+        The names of the sites to ask; all of the job's by default.
+    check : bool
+        Whether to ask the sites then what they see of the calibration on new cases; what they answer is
+        written to ``check.txt`` beside it.
+    """
+
+    __module__ = "fedconformal.nvflare"  # the path in job configurations and in a server's class_allow_list
+
+    def __init__(
+        self,
+        plan: Plan | str,
+        timeout: float = 300.0,
+        persistor_id: str = "",
+        on_refused: Literal["raise", "skip"] = "skip",
+        reports: str = "",
+        sites: list[str] | None = None,
+        check: bool = False,
+    ) -> None:
+        super().__init__()
+        if not isinstance(plan, Plan | str):
+            raise TypeError(f"plan must be a Plan, or the text of one in a job's configuration, got {plan!r}")
+        _check_options(timeout, on_refused)
+        # FLARE writes a job's configuration from attributes that are named as the parameters are.
+        self.plan = plan_as_text(plan if isinstance(plan, Plan) else plan_from_text(plan))
+        self.timeout = timeout
+        self.persistor_id = persistor_id
+        self.on_refused: Literal["raise", "skip"] = on_refused
+        self.reports = reports
+        self.sites = sites
+        self.check = check
+
+    def start_controller(self, fl_ctx: FLContext) -> None:
+        """Nothing to prepare.
+
+        Parameters
+        ----------
+        fl_ctx : FLContext
+            The server's context.
+        """
+
+    def stop_controller(self, fl_ctx: FLContext) -> None:
+        """Nothing to tidy up.
+
+        Parameters
+        ----------
+        fl_ctx : FLContext
+            The server's context.
+        """
+
+    def process_result_of_unknown_task(
+        self, client: Any, task_name: str, client_task_id: str, result: Any, fl_ctx: FLContext
+    ) -> None:
+        """Leave out what comes when the round is over.
+
+        Parameters
+        ----------
+        client, task_name, client_task_id, result, fl_ctx : Client, str, str, Shareable and FLContext
+            As FLARE calls it.
+        """
+        log.warning("%s answered when the round was over: left out", client.name)
+
+    def control_flow(self, abort_signal: Signal, fl_ctx: FLContext) -> None:
+        """One round; if it gives no calibration, the job ends and says why.
+
+        Parameters
+        ----------
+        abort_signal : Signal
+            Set when the job is aborted.
+        fl_ctx : FLContext
+            The server's context.
+        """
+        results = Path(fl_ctx.get_workspace().get_result_root(fl_ctx.get_job_id()))
+        options: dict[str, Any] = {
+            "model": self._model(fl_ctx),
+            "timeout": self.timeout,
+            "abort_signal": abort_signal,
+            "sites": self.sites,
+        }
+        try:
+            calibration = calibrate(
+                self,
+                plan_from_text(self.plan),
+                fl_ctx,
+                on_refused=self.on_refused,
+                reports=self.reports or results / REPORTS,
+                **options,
+            )
+        except (ValueError, RoundAbortedError) as error:
+            self.system_panic(f"no calibration: {error}", fl_ctx)
+            return
+        write_text(results / CALIBRATION, calibration.to_json() + "\n", force=True)
+        log.info("%s: %d sites answered", results / CALIBRATION, calibration.n_answers)
+        if self.check:
+            lines = self._checked(calibration, fl_ctx, options)
+            write_text(results / CHECKED, "".join(f"{line}\n" for line in lines), force=True)
+
+    def add_to_fed_job(self, job: Any, ctx: Any, **kwargs: Any) -> None:
+        """Let FLARE's job API add this controller.
+
+        Parameters
+        ----------
+        job, ctx : FedJob and JobCtx
+            As FLARE calls it.
+        **kwargs
+            None are known.
+        """
+        leave_out_of_jobs(job)
+        super().add_to_fed_job(job, ctx, **kwargs)
+
+    def _checked(
+        self, calibration: Calibration, fl_ctx: FLContext, options: Mapping[str, Any]
+    ) -> Iterator[str]:
+        """What the sites see on new cases, group by group."""
+        parts = [calibration[label] for label in calibration.plan.labels] or [calibration]
+        for part in parts:
+            group = "" if part.label is None else f", {part.label}"
+            try:
+                found = check(self, part, fl_ctx, **options)
+            except (ValueError, RoundAbortedError) as error:
+                yield f"not checked{group}: {error}"
+                continue
+            for row in found.rows:
+                seen = row.found
+                covered = f"{seen.coverage:.3f} of {seen.n} new cases covered"
+                yield f"{row.name}{group}: {covered} at level {float(seen.confidence_level):g}"
+            yield found.sentence()
+
+    def _model(self, fl_ctx: FLContext) -> Model | None:
+        """The parameters of the trained model, if there is one."""
+        if self.persistor_id:
+            learnable = fl_ctx.get_engine().get_component(self.persistor_id).load(fl_ctx)
+        else:
+            learnable = fl_ctx.get_prop(AppConstants.GLOBAL_MODEL)
+        if not isinstance(learnable, ModelLearnable) or learnable.is_empty():
+            return None
+        weights: Model = learnable[ModelLearnableKey.WEIGHTS]
+        return weights
+
+
+def _chosen(fl_ctx: FLContext, sites: Collection[str] | None) -> dict[str, str]:
+    """The sites of the job to ask, each under the name that it was provisioned under."""
+    names = [client.name for client in fl_ctx.get_engine().get_clients()]
+    return {name: name for name in names if sites is None or name in sites}
+
+
+def _task(question: Question, packed: bytes, model: Model | None, answers: Answers, timeout: float) -> Task:
+    """The task for every site; each result goes to the collection as it arrives."""
+
+    def receive(client_task: ClientTask, fl_ctx: FLContext) -> None:
+        site, result = client_task.client.name, client_task.result
+        code = _messages.failure_in(result)
+        if code is not None:
+            log.info("%s: FLARE's return code is %s", site, _messages.return_code_in(result))
+            answers.fail(site, code)
+        else:
+            answers.receive(site, question.answered_in(result))
+        client_task.result = None
+
+    data = question.data(packed, model)
+    return Task(name=question.task, data=data, timeout=math.ceil(timeout), result_received_cb=receive)
+
+
+def _ask(
+    controller: Controller, task: Task, answers: Answers, fl_ctx: FLContext, abort_signal: Signal | None
+) -> None:
+    """Give the task to those that have not answered, and wait."""
+    if answers.to_ask:
+        controller.broadcast_and_wait(
+            task=task,
+            fl_ctx=fl_ctx,
+            targets=list(answers.to_ask),
+            min_responses=0,  # FLARE's word for all of them
+            abort_signal=abort_signal,
+        )
+    if abort_signal is not None and abort_signal.triggered:
+        raise RoundAbortedError("the job was aborted before every site had answered")
+
+
+def _check_options(timeout: float, on_refused: str) -> None:
+    if not (isinstance(timeout, int | float) and 1e-3 <= timeout < math.inf):
+        raise ValueError(f"timeout must be a finite number of seconds, at least 0.001, got {timeout!r}")
+    _validation.choice("on_refused", on_refused, ("raise", "skip"))

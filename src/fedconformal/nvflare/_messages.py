@@ -1,0 +1,150 @@
+"""Where a round's content sits in FLARE's messages, and in the configuration of a job."""
+
+import hashlib
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from nvflare.apis.fl_constant import ReturnCode
+from nvflare.apis.shareable import ReservedHeaderKey, Shareable, make_reply
+
+from fedconformal._text import quoted
+from fedconformal.documents import Plan
+from fedconformal.rounds import Failure, Unexpected
+
+MODEL, FAILURE = "model", "failure"
+
+Model = Mapping[str, Any]
+"""A model as it travels: the parameters by their names, as in FLARE's ``FLModel.params``."""
+
+_CODES = frozenset(value for name, value in vars(ReturnCode).items() if name.isupper())
+
+
+@dataclass(frozen=True)
+class Question:
+    """A kind of task, and where what is asked and the answer sit."""
+
+    task: str
+    asked: str
+    answered: str
+
+    def data(self, packed: bytes, model: Model | None) -> Shareable:
+        """The data of the task for every site."""
+        return Shareable({self.asked: packed, **({} if model is None else {MODEL: dict(model)})})
+
+    def asked_in(self, task: Shareable) -> object:
+        """What a site is asked to answer, whatever it is; only a model may come with it."""
+        return _alone(task, self.asked, beside=MODEL)
+
+    def reply(self, answer: str | Failure) -> Shareable:
+        """A site's reply: its answer, or a code."""
+        failed = isinstance(answer, Failure)
+        made = make_reply(ReturnCode.EXECUTION_EXCEPTION if failed else ReturnCode.OK)
+        made.update({FAILURE: int(answer)} if isinstance(answer, Failure) else {self.answered: answer})
+        return made
+
+    def answered_in(self, result: Shareable) -> object:
+        """What a reply carries, whatever it is; nothing may come with it."""
+        return _alone(result, self.answered)
+
+
+CALIBRATE = Question("conformal", "plan", "report")
+CHECK = Question("conformal_check", "calibration", "check")
+
+TASK, CHECK_TASK = CALIBRATE.task, CHECK.task
+"""The names of the tasks that ask a site for its report, and for its check."""
+
+
+def model_in(task: Shareable) -> dict[str, Any]:
+    """The model that came with the question; empty if none did."""
+    model = task.get(MODEL)
+    return dict(model) if isinstance(model, Mapping) else {}
+
+
+def failure_in(result: Shareable) -> int | None:
+    """The code that came instead of an answer; None if there is none."""
+    code = result.get(FAILURE)
+    if isinstance(code, int):
+        return int(code)
+    return None if result.get_return_code() == ReturnCode.OK else int(Failure.SITE)
+
+
+def return_code_in(result: Shareable) -> str:
+    """What FLARE calls the outcome; whatever else stands there is not repeated."""
+    code = result.get_return_code()
+    return str(code) if isinstance(code, str) and code in _CODES else "unknown"
+
+
+def model_digest(model: Model) -> str:
+    """The digest of a model that travels with the plan, for ``fedconformal.plan(model=...)``.
+
+    Parameters
+    ----------
+    model : mapping
+        The parameters by their names, as `calibrate` sends them: arrays, numbers, texts, and lists or
+        mappings of these.
+
+    Returns
+    -------
+    str
+        A SHA-256 of names, types, shapes and values.
+    """
+    digest = hashlib.sha256()
+    for part in _parts(model):
+        digest.update(len(part).to_bytes(8, "big"))
+        digest.update(part)
+    return f"sha256:{digest.hexdigest()}"
+
+
+def _parts(value: object) -> Iterator[bytes]:
+    """A value as byte strings, the same for equal values whatever the order of names."""
+    if isinstance(value, Mapping):
+        yield f"mapping of {len(value)}".encode()
+        for name in sorted(value, key=str):
+            yield str(name).encode()
+            yield from _parts(value[name])
+    elif isinstance(value, list | tuple):
+        yield f"list of {len(value)}".encode()
+        for item in value:
+            yield from _parts(item)
+    elif isinstance(value, bytes):
+        yield b"bytes"
+        yield value
+    else:
+        array = np.asarray(value)
+        if array.dtype.hasobject:
+            raise ValueError(f"model must hold arrays, numbers and texts, got {type(value).__name__}")
+        yield f"{array.dtype.str}{array.shape}".encode()
+        yield array.tobytes()
+
+
+def plan_as_text(plan: Plan) -> str:
+    """A plan for the configuration of a job: its JSON with round brackets for braces.
+
+    FLARE takes what is in braces there for a variable, and a mapping with certain keys for a component.
+    """
+    return _STRING.sub(_without_brackets, plan.to_json(indent=None)).translate(_TO_ROUND)
+
+
+def plan_from_text(text: str) -> Plan:
+    """The plan that a job's configuration holds."""
+    return Plan.from_json(text.translate(_FROM_ROUND))
+
+
+_STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
+_TO_ROUND, _FROM_ROUND = str.maketrans("{}", "()"), str.maketrans("()", "{}")
+_ESCAPES = {ord(bracket): f"\\u{ord(bracket):04x}" for bracket in "{}()"}
+
+
+def _without_brackets(string: re.Match[str]) -> str:
+    return string[0].translate(_ESCAPES)
+
+
+def _alone(content: Shareable, field: str, *, beside: str | None = None) -> object:
+    """The one field of ours, unless anything came with it that nobody asked for."""
+    strange = [str(key) for key in content if key not in (ReservedHeaderKey.HEADERS, field, beside)]
+    if strange:
+        return Unexpected(f"the message carries {quoted(strange)} beside the {field}")
+    return content.get(field)

@@ -1,0 +1,99 @@
+"""For users of FLARE's recipes: a round after the training, or a job of the round alone."""
+
+from pathlib import Path
+from typing import Any, Literal
+
+from nvflare.job_config.api import FedJob
+from nvflare.recipe.spec import Recipe
+
+from fedconformal.documents import Calibration, Plan
+from fedconformal.nvflare._controller import CALIBRATION, ConformalController
+from fedconformal.nvflare._executor import ConformalExecutor
+from fedconformal.nvflare._messages import TASK
+
+
+def add_conformal(
+    recipe: Recipe,
+    plan: Plan,
+    executor: ConformalExecutor | None = None,
+    *,
+    timeout: float = 300.0,
+    persistor_id: str = "",
+    on_refused: Literal["raise", "skip"] = "skip",
+    reports: str = "",
+    sites: list[str] | None = None,
+    check: bool = False,
+) -> None:
+    """Add a calibration round to a recipe, after everything that is in it already.
+
+    Parameters
+    ----------
+    recipe : Recipe
+        Any of FLARE's recipes, for example FedAvgRecipe; the model that it trains travels with the plan.
+    plan : Plan
+        The plan to be answered.
+    executor : ConformalExecutor, optional
+        What the sites answer with: a subclass with ``scores`` of the job's own. Without one each site's own
+        configuration names its function.
+    timeout, persistor_id, on_refused, reports, sites, check : as for ConformalController
+        What the controller is told.
+    """
+    controller = ConformalController(plan, timeout, persistor_id, on_refused, reports, sites, check)
+    recipe._job.to_server(controller, id=TASK)
+    recipe._add_to_client_apps(executor or ConformalExecutor())
+
+
+class ConformalRecipe(Recipe):
+    """A job of one calibration round, for sites that have the model already.
+
+    Parameters
+    ----------
+    plan : Plan
+        The plan to be answered.
+    executor : ConformalExecutor, optional
+        As for `add_conformal`.
+    name : str
+        The name of the job.
+    min_clients : int
+        How many sites must be connected for the job to start. If fewer are left while it runs, FLARE ends the
+        job: let it be smaller than the number of sites.
+    timeout, on_refused, reports, sites, check : as for ConformalController
+        What the controller is told.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        executor: ConformalExecutor | None = None,
+        *,
+        name: str = "conformal",
+        min_clients: int = 1,
+        timeout: float = 300.0,
+        on_refused: Literal["raise", "skip"] = "skip",
+        reports: str = "",
+        sites: list[str] | None = None,
+        check: bool = False,
+    ) -> None:
+        super().__init__(FedJob(name=name, min_clients=min_clients))
+        options: dict[str, Any] = {"timeout": timeout, "on_refused": on_refused, "reports": reports}
+        add_conformal(self, plan, executor, **options, sites=sites, check=check)
+
+
+def read_calibration(result: Any) -> Calibration:
+    """The Calibration among the results of a job.
+
+    Parameters
+    ----------
+    result : str or Path
+        The folder that FLARE's ``run.get_result()`` gives, or that a job's results were downloaded to; at the
+        server, the folder of the job.
+
+    Returns
+    -------
+    Calibration
+        The one that the round wrote.
+    """
+    found = sorted(Path(result).rglob(CALIBRATION))
+    if len(found) != 1:
+        raise ValueError(f"result must be a folder with one {CALIBRATION} in it, {result} has {len(found)}")
+    return Calibration.read(found[0])

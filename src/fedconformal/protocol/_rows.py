@@ -1,0 +1,116 @@
+"""Labels of rows: which site and which group a row is from, and who is asked for it."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedconformal._validation import is_missing, plain_array
+from fedconformal.documents import Plan, check_site_name, unique_labels
+
+Rows = dict[str, NDArray[np.intp]]
+"""The rows of each site, by name."""
+
+
+def rows_by_site(sites: Any, n: int) -> Rows:
+    """The rows of each site, sites by name; a site is known by its label as a string.
+
+    Every row belongs to exactly one site, or none does: a missing label is refused.
+
+    Parameters
+    ----------
+    sites : array-like of shape (n,)
+        The site of each row.
+    n : int
+        How many rows there are.
+
+    Returns
+    -------
+    dict
+        The places of the rows of each site, sites in alphabetical order.
+
+    Examples
+    --------
+    >>> {site: rows.tolist() for site, rows in rows_by_site(["B", "A", "B"], 3).items()}
+    {'A': [1], 'B': [0, 2]}
+    """
+    if sites is None:
+        raise ValueError(
+            "sites must give the site of each row, got None; if all rows are from one site, pass the same "
+            "label for each"
+        )
+    labels = plain_array(sites)
+    _check_length("sites", labels.shape, n)
+    rows = labels.tolist()
+    names = {label: _site_name(label) for label in dict.fromkeys(rows)}
+    return _rows_of(*np.unique(np.array([names[label] for label in rows]), return_inverse=True))
+
+
+def group_names(groups: Any, n: int) -> NDArray[np.object_]:
+    """The group of each row as documents name it.
+
+    Parameters
+    ----------
+    groups : array-like of shape (n,)
+        The group of each row, text or whole numbers.
+    n : int
+        How many rows there are.
+
+    Returns
+    -------
+    array of str
+        Of shape (n,).
+
+    Examples
+    --------
+    >>> group_names([1, 0, 1], 3).tolist()
+    ['1', '0', '1']
+    """
+    _check_length("groups", np.shape(plain_array(groups)), n)
+    names, which = unique_labels(groups)
+    return np.array(names, dtype=object)[which]
+
+
+def group_sizes(groups: NDArray[np.object_], sites: Rows) -> dict[str, dict[str, int]]:
+    """How many rows of each group each site has, where it has any."""
+    sizes: dict[str, dict[str, int]] = {}
+    for site, rows in sites.items():
+        found, counts = np.unique(groups[rows], return_counts=True)
+        for group, count in zip(found.tolist(), counts.tolist(), strict=True):
+            sizes.setdefault(group, {})[site] = count
+    return sizes
+
+
+def is_asked(plan: Plan, site: str, labels: NDArray[np.object_] | None) -> NDArray[np.bool_]:
+    """Which rows of a site it answers for: a plan does not ask where no answer could change a threshold.
+
+    One entry for each row with labels, else one for all.
+    """
+    asked = {part.label: part.asked_names or () for part in plan.parts}
+    if labels is None:
+        return np.array([site in asked[site if plan.grouping.by_site else None]])
+    names, which = unique_labels(labels)
+    groups = plan.grouping.groups_of(names, site)
+    return np.array([site in asked.get(group, ()) for group in groups], dtype=np.bool_)[which]
+
+
+def _rows_of(names: NDArray[Any], which: NDArray[np.intp]) -> Rows:
+    parts = np.split(np.argsort(which, kind="stable"), np.cumsum(np.bincount(which))[:-1])
+    return dict(zip(names.tolist(), parts, strict=True))
+
+
+def _check_length(argument: str, shape: tuple[int, ...], n: int) -> None:
+    if shape != (n,):
+        raise ValueError(f"{argument} must hold one label for each of the {n} rows, got shape {shape}")
+
+
+def _site_name(label: Any) -> str:
+    try:
+        if is_missing(label):
+            raise ValueError
+        check_site_name(str(label))
+    except ValueError:
+        raise ValueError(
+            f"sites must hold labels of 1 to 200 printable characters, none missing, got {label!r}"
+        ) from None
+    return str(label)

@@ -1,0 +1,188 @@
+"""``fit`` with sites: in one call, through pipelines and through cross-validation."""
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+import sklearn
+from estimator_examples import some_sites
+from sklearn.base import clone
+from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.model_selection import GroupKFold, cross_validate
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from fedconformal import FederatedConformalClassifier as Classifier
+from fedconformal import FederatedConformalRegressor as Regressor
+from fedconformal import metrics
+
+
+def coverage(estimator, X, y):
+    return float(metrics.regression_coverage_score(y, estimator.predict_interval(X)[1])[0])
+
+
+def last_coverage(pipeline, X, y):
+    return coverage(pipeline[-1], pipeline[:-1].transform(X), y)
+
+
+@pytest.fixture
+def rows(numbers):
+    (X, y), (X2, y2), _ = numbers
+    X, y = np.concatenate([X, X2]), np.concatenate([y, y2])
+    return X, y, some_sites(len(X))
+
+
+class TestFitWithSites:
+    def test_a_share_of_each_site_is_set_aside(self, rows):
+        X, y, sites = rows
+        found = Regressor(LinearRegression(), prefit=False, calibration_size=0.4, rng=0)
+        found.fit(X, y, sites=sites)
+        sizes = {answer.site: answer.n for answer in found.calibration_.answers}
+        assert sizes == {site: round(0.4 * np.sum(sites == site)) for site in np.unique(sites)}
+
+    def test_it_is_fit_and_then_conformalize(self, rows):
+        X, y, sites = rows
+        found = Regressor(LinearRegression(), prefit=False, rng=3).fit(X, y, sites=sites)
+        n = sum(answer.n for answer in found.calibration_.answers)
+        again = clone(found).fit(X, y, sites=sites)
+        assert again.calibration_ == found.calibration_
+        other = clone(found).set_params(rng=4).fit(X, y, sites=sites)
+        assert other.calibration_ != found.calibration_
+        assert 0 < n < len(X)
+        assert not np.array_equal(found.estimator_.coef_, LinearRegression().fit(X, y).coef_)
+
+    def test_with_a_fitted_model_all_rows_are_for_calibration(self, rows):
+        X, y, sites = rows
+        model = LinearRegression().fit(X[:100], y[:100])
+        found = Regressor(model).fit(X, y, sites=sites)
+        assert found.calibration_ == Regressor(model).conformalize(X, y, sites=sites).calibration_
+
+    def test_groups_and_weights_are_split_too(self, rows):
+        X, y, sites = rows
+        groups, weights = np.where(X[:, 1] > 0, "a", "b"), np.linspace(1, 2, len(X))
+        found = Regressor(prefit=False, rng=0, confidence_level=0.7)
+        found.fit(X, y, sites=sites, groups=groups, sample_weight=weights)
+        assert set(found.thresholds_) == {"a", "b"}
+
+    @pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
+    def test_data_frames(self, rows, frame):
+        X, y, sites = rows
+        table = frame(X, **{"columns" if frame is pd.DataFrame else "schema": [f"x{i}" for i in range(10)]})
+        column = pd.Series if frame is pd.DataFrame else pl.Series
+        plain = Regressor(prefit=False, rng=0).fit(X, y, sites=sites)
+        found = Regressor(prefit=False, rng=0).fit(table, column(y), sites=column(sites))
+        assert found.calibration_.plan == plain.calibration_.plan
+        np.testing.assert_allclose(found.predict_interval(table)[1], plain.predict_interval(X)[1])
+
+    @pytest.mark.parametrize(
+        ("arguments", "message"),
+        [
+            ({"calibration_size": 1.0}, "calibration_size must be a number in"),
+            ({"calibration_size": 0.9999}, "calibration_size must leave rows for training"),
+            ({"rng": -1}, "rng must be"),
+        ],
+    )
+    def test_what_cannot_be_is_refused(self, rows, arguments, message):
+        X, y, sites = rows
+        with pytest.raises(ValueError, match=message):
+            Regressor(prefit=False, **arguments).fit(X, y, sites=sites)
+
+    def test_groups_need_sites(self, rows):
+        X, y, sites = rows
+        with pytest.raises(ValueError, match="groups go with sites"):
+            Regressor(prefit=False).fit(X, y, groups=sites)
+
+
+class TestPipelinesAndCrossValidation:
+    def test_a_fitted_model_is_calibrated_fold_by_fold(self, rows):
+        X, y, sites = rows
+        conformal = Regressor(LinearRegression().fit(X[:150], y[:150]))
+        found = cross_validate(
+            conformal, X[150:], y[150:], params={"sites": sites[150:]}, scoring=coverage, cv=4
+        )
+        assert 0.8 < found["test_score"].mean() < 1
+
+    def test_sites_as_folds(self, rows):
+        X, y, sites = rows
+        with sklearn.config_context(enable_metadata_routing=True):
+            conformal = Regressor(prefit=False, rng=0).set_fit_request(sites=True, groups=False)
+            found = cross_validate(
+                conformal,
+                X,
+                y,
+                params={"sites": sites, "groups": sites},
+                scoring=coverage,
+                cv=GroupKFold(3),
+                return_estimator=True,
+            )
+        left_out = [estimator.plan_.n_sites for estimator in found["estimator"]]
+        assert all(n < len(np.unique(sites)) for n in left_out)
+
+    def test_through_a_pipeline(self, rows):
+        X, y, sites = rows
+        groups = np.where(X[:, 1] > 0, "a", "b")
+        with sklearn.config_context(enable_metadata_routing=True):
+            last = Regressor(prefit=False, rng=0, confidence_level=0.8)
+            pipeline = make_pipeline(StandardScaler(), last.set_fit_request(sites=True, groups=True))
+            pipeline.fit(X, y, sites=sites, groups=groups)
+            assert set(pipeline[-1].thresholds_) == {"a", "b"}
+            last = Regressor(prefit=False, rng=0).set_fit_request(sites=True)
+            found = cross_validate(
+                make_pipeline(StandardScaler(), last), X, y, params={"sites": sites}, scoring=last_coverage
+            )
+        assert 0.8 < found["test_score"].mean() < 1
+
+    def test_without_routing_a_pipeline_takes_them_by_the_name_of_the_step(self, rows):
+        X, y, sites = rows
+        pipeline = make_pipeline(StandardScaler(), Regressor(prefit=False, rng=0))
+        pipeline.fit(X, y, federatedconformalregressor__sites=sites)
+        assert pipeline[-1].plan_.n_sites == len(np.unique(sites))
+
+    def test_what_the_model_asks_for_is_passed_on(self, rows):
+        X, y, _ = rows
+        weights = (np.arange(len(X)) % 2).astype(float)
+        plain = Regressor(prefit=False).fit(X, y, sample_weight=weights)
+        with sklearn.config_context(enable_metadata_routing=True):
+            model = LinearRegression().set_fit_request(sample_weight=True)
+            routed = Regressor(model, prefit=False).fit(X, y, sample_weight=weights)
+            with pytest.raises(TypeError, match="strange"):
+                Regressor(LinearRegression(), prefit=False).fit(X, y, strange=weights)
+        np.testing.assert_array_equal(plain.estimator_.coef_, routed.estimator_.coef_)
+
+
+class TestWhatIsInside:
+    def test_a_classifier_in_the_regressor_is_refused(self, classes):
+        (X, y), *_ = classes
+        fitted = LogisticRegression().fit(X, y)
+        for conformal, act in (
+            (Regressor(fitted), lambda it: it.conformalize(X, y, sites=y)),
+            (Regressor(LogisticRegression(), prefit=False), lambda it: it.fit(X, y)),
+            (Regressor(make_pipeline(StandardScaler(), fitted)), lambda it: it.predict(X)),
+        ):
+            with pytest.raises(ValueError, match="is a classifier: its sets are made by Fed"):
+                act(conformal)
+
+    def test_an_older_kind_of_classifier_too(self):
+        class Old:
+            _estimator_type = "classifier"
+
+            def predict(self, X):
+                return np.zeros(len(X))
+
+        with pytest.raises(ValueError, match="Old is a classifier"):
+            Regressor(Old()).predict(np.zeros((3, 1)))
+
+
+def test_sets_as_labels(classes):
+    train, (X, y), (new, _) = classes
+    names = np.array(["low", "mid", "top"])
+    model = LogisticRegression().fit(train[0], names[train[1]])
+    classifier = Classifier(model, confidence_level=[0.5, 0.9])
+    classifier.conformalize(X, names[y], sites=some_sites(len(X)))
+    labels, sets = classifier.predict_set(new)
+    labels_too, lists = classifier.predict_set(new, as_labels=True)
+    np.testing.assert_array_equal(labels, labels_too)
+    assert len(lists) == len(new)
+    assert all(lists[i][j] == names[sets[i, :, j]].tolist() for i in range(len(new)) for j in range(2))
+    one = Classifier(model).conformalize(X, names[y], sites=some_sites(len(X)))
+    assert one.predict_set(new, as_labels=True)[1][0] == names[one.predict_set(new)[1][0, :, 0]].tolist()

@@ -1,0 +1,102 @@
+"""The examples' apps, whole but without Flower's processes: train, calibrate, save, go on, check."""
+
+import importlib
+import sys
+import tomllib
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+import fedconformal as fc
+
+pytest.importorskip("flwr", reason="the extra [flower] is not installed")
+pytest.importorskip("sklearn", reason="the extra [sklearn] is not installed")
+
+from flower_grid import LocalGrid
+from flwr.app import Context, RecordDict
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+class App:
+    """An example's two parts, and a run of them."""
+
+    def __init__(self, folder, package):
+        self.client, self.server = (
+            importlib.import_module(f"{package}.{part}_app") for part in ("client", "server")
+        )
+        settings = tomllib.loads((EXAMPLES / folder / "pyproject.toml").read_text())
+        self.defaults = settings["tool"]["flwr"]["app"]["config"]
+
+    def run(self, sites, **changes):
+        """Run with so many simulated sites; the messages that were sent."""
+        config = self.defaults | changes
+        nodes = [(self.client.app, {"partition-id": i, "num-partitions": sites}) for i in range(sites)]
+        return self.on(LocalGrid(nodes, config=config))
+
+    def on(self, grid):
+        self.server.app(grid, Context(7, 1, {}, RecordDict(), grid.config))
+        return Counter(message.metadata.message_type for message in grid.sent)
+
+
+@pytest.fixture
+def example(monkeypatch):
+    def load(folder, package):
+        monkeypatch.syspath_prepend(str(EXAMPLES / folder))
+        return App(folder, package)
+
+    yield load
+    for name in [name for name in sys.modules if name.split(".")[0] in {"digits", "digits_torch"}]:
+        del sys.modules[name]
+
+
+def test_the_example_starts_with_whoever_is_there_and_goes_on_where_it_died(example, tmp_path, capsys):
+    digits, output = example("flower", "digits"), str(tmp_path / "result")
+    asked = digits.run(2, output=output)
+    assert asked == {"train": 6, "query.conformal": 2, "query.conformal_check": 2}
+    first = capsys.readouterr().out
+    assert "from 2 of 2 sites" in first
+    published = (tmp_path / "result" / "calibration.json").read_text()
+    (tmp_path / "result" / "calibration.json").unlink()  # the server died before it was written
+    again = digits.run(2, output=output)
+    assert again == {"query.conformal_check": 2}  # nobody trains, nobody reports
+    assert (tmp_path / "result" / "calibration.json").read_text() == published
+    assert capsys.readouterr().out == first
+
+
+def test_a_site_reads_its_own_file_where_it_has_one(example, tmp_path):
+    import numpy as np
+
+    digits = example("flower", "digits")
+    task = importlib.import_module("digits.task")
+    nodes = []
+    for i in range(2):
+        X, y = task.share(i, 2)
+        np.savez(tmp_path / f"{i}.npz", X=X, y=y)
+        nodes.append((digits.client.app, {"site": f"hospital-{i}", "data": str(tmp_path / f"{i}.npz")}))
+    config = digits.defaults | {"output": str(tmp_path / "result"), "rounds": 1, "sites": 2}
+    digits.on(LocalGrid(nodes, config=config))
+    published = fc.Calibration.read(tmp_path / "result" / "calibration.json")
+    assert [answer.site for answer in published.answers] == ["hospital-0", "hospital-1"]
+
+
+def test_nobody_waits_for_ever_for_sites(example):
+    server = example("flower", "digits").server
+    assert server.connected(LocalGrid([None] * 3), 0) == 3
+    assert server.connected(LocalGrid([None] * 3), 2) == 3
+    with pytest.raises(SystemExit, match=r"sites connected after 0\.1 s: 2, wanted: 10"):
+        server.connected(LocalGrid([None] * 2), 10, seconds=0.1)
+
+
+@pytest.mark.parametrize("per_class", [False, True], ids=["one-threshold", "per-class"])
+def test_the_torch_example(example, tmp_path, capsys, per_class):
+    pytest.importorskip("torch", reason="torch is not installed")
+    app, settings = example("flower-torch", "digits_torch"), {"rounds": 1, "per-class": per_class}
+    asked = app.run(2, output=str(tmp_path / "result"), **settings)
+    assert asked == {"train": 2, "query.conformal": 2}
+    published = fc.Calibration.read(tmp_path / "result" / "calibration.json")
+    assert len(published.reports) == 2
+    assert published.plan.labels == (tuple(map(str, range(10))) if per_class else ())
+    assert capsys.readouterr().out.count("a prediction set:") == 5
+    assert app.run(2, output=str(tmp_path / "result"), **settings) == {}

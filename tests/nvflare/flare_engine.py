@@ -1,0 +1,115 @@
+"""FLARE's engine without any process: each site is an executor in a workspace of its own, called here."""
+
+from nvflare.apis.client import Client
+from nvflare.apis.controller_spec import ClientTask
+from nvflare.apis.fl_constant import ReservedKey
+from nvflare.apis.fl_context import FLContext
+from nvflare.apis.shareable import Shareable
+from nvflare.apis.signal import Signal
+from nvflare.apis.wf_comm_spec import WFCommSpec
+from nvflare.apis.workspace import Workspace
+from nvflare.app_common.decomposers import common_decomposers
+
+from fedconformal.nvflare import ConformalExecutor
+
+common_decomposers.register()  # as FLARE's processes do when they start: how arrays travel
+
+JOB = "f0f0f0f0-0000-4000-8000-000000000001"
+
+
+class Scores(ConformalExecutor):
+    """Answers with what it is given, as a job's own code would; an exception is raised instead."""
+
+    def __init__(self, values):
+        super().__init__()
+        self.values = values
+
+    def scores(self, plan, model, fl_ctx):
+        if isinstance(self.values, BaseException):
+            raise self.values
+        return self.values(plan, model, fl_ctx) if callable(self.values) else self.values
+
+
+class LocalFlare(WFCommSpec):
+    """The engine and the communicator of a server; the sites answer in reverse order."""
+
+    def __init__(self, home, sites, tamper=lambda name, result: result):
+        self.home, self.tamper = home, tamper
+        self.sites = dict(sites)
+        self.sent, self.results = [], {}
+        self.abort_after = None
+        self.fl_ctx = self.context("server")
+
+    def context(self, name):
+        root = self.home / name
+        for folder in ("startup", "local", JOB):
+            (root / folder).mkdir(parents=True, exist_ok=True)
+        fl_ctx = FLContext()
+        engine = self if name == "server" else Engine()
+        engine.workspace = Workspace(str(root), name)
+        for key, value in (
+            (ReservedKey.ENGINE, engine),
+            (ReservedKey.IDENTITY_NAME, name),
+            (ReservedKey.RUN_NUM, JOB),
+        ):
+            fl_ctx.put(key, value, private=True, sticky=False)
+        return fl_ctx
+
+    def local(self, name):
+        """A site's own configuration folder."""
+        self.context(name)
+        return self.home / name / "local"
+
+    def get_workspace(self):
+        return self.workspace
+
+    def get_clients(self):
+        return [Client(name, f"token of {name}") for name in self.sites]
+
+    def fire_event(self, event_type, fl_ctx):
+        pass
+
+    def broadcast_and_wait(
+        self, task, fl_ctx, targets=None, min_responses=1, wait_time_after_min_received=0, abort_signal=None
+    ):
+        assert (min_responses, type(task.timeout)) == (0, int)
+        for number, name in enumerate(reversed(targets)):
+            if self.abort_after == number:
+                abort_signal.trigger(True)
+                return
+            self.sent.append((name, task.data))
+            data = Shareable.from_bytes(task.data.to_bytes())
+            result = self.sites[name].execute(task.name, data, self.context(name), Signal())
+            result = self.tamper(name, result)
+            if result is None:
+                continue
+            self.results[name] = result.to_bytes()
+            asked = ClientTask(Client(name, f"token of {name}"), task)
+            asked.result = Shareable.from_bytes(self.results[name])
+            task.result_received_cb(client_task=asked, fl_ctx=fl_ctx)
+
+    def run(self, controller):
+        """A job with one workflow; whether it ended without an error."""
+        controller.set_communicator(self)
+        panics = []
+        controller.system_panic = lambda reason, fl_ctx: panics.append(reason)
+        controller.control_flow(Signal(), self.fl_ctx)
+        return panics
+
+    def _unused(self, *_, **__):
+        raise NotImplementedError
+
+
+for name in list(WFCommSpec.__dict__):
+    if not name.startswith("_") and name not in LocalFlare.__dict__:
+        setattr(LocalFlare, name, LocalFlare._unused)
+
+
+class Engine:
+    """What a site's context gives access to."""
+
+    def get_workspace(self):
+        return self.workspace
+
+    def fire_event(self, event_type, fl_ctx):
+        pass

@@ -1,0 +1,478 @@
+"""FLARE's tasks and results without its processes: everything travels as FLARE's own bytes."""
+
+import json
+import logging
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import fedconformal as fc
+
+pytest.importorskip("nvflare", reason="the extra [nvflare] is not installed")
+
+from flare_deployment import ALLOWED
+from flare_engine import JOB, LocalFlare, Scores
+from nvflare.apis.fl_constant import ReturnCode
+from nvflare.apis.fl_exception import UnsafeComponentError
+from nvflare.apis.impl.controller import Controller
+from nvflare.apis.shareable import Shareable, make_reply
+from nvflare.apis.signal import Signal
+from nvflare.app_common.abstract.model import make_model_learnable
+from nvflare.app_common.app_constant import AppConstants
+from nvflare.app_common.default_component_policy import DEFAULT_CLASS_ALLOW_LIST
+from nvflare.app_common.widgets.component_path_authorizer import ComponentPathAuthorizer
+from nvflare.fuel.hci.cmd_arg_utils import validate_text_file_name
+from nvflare.job_config.api import FedJob
+
+from fedconformal.nvflare import (
+    CHECK_TASK,
+    TASK,
+    ConformalController,
+    ConformalExecutor,
+    ConformalRecipe,
+    Failure,
+    calibrate,
+    model_digest,
+    read_calibration,
+)
+from fedconformal.nvflare._messages import plan_as_text, plan_from_text
+
+SECRET = "patient 4711"
+GUIDE = Path(__file__).parents[2] / "docs" / "nvflare.md"
+
+
+def draws(seed, n=50):
+    return np.random.default_rng(seed).random(n)
+
+
+DATA = {"A": draws(1), "B": draws(2), "C": draws(3)}
+GROUPED = {name: np.where(draws(i + 10) < 0.4, "child", "adult") for i, name in enumerate(DATA)}
+PLAN = fc.plan(n_points=dict.fromkeys(DATA, 50), confidence_level=0.8)
+
+
+def reports(plan, data, **options):
+    return [fc.report(plan, scores, site=name, **options) for name, scores in data.items()]
+
+
+@pytest.fixture
+def flare(tmp_path):
+    """A federation of the given sites: scores, or an executor of their own."""
+
+    def make(sites=DATA, **options):
+        executors = {
+            name: given if isinstance(given, ConformalExecutor) else Scores(given)
+            for name, given in sites.items()
+        }
+        return LocalFlare(tmp_path, executors, **options)
+
+    return make
+
+
+def ask(federation, plan, **options):
+    controller = ConformalController(plan)
+    controller.set_communicator(federation)
+    return calibrate(controller, plan, federation.fl_ctx, **options)
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [
+        fc.plan(confidence_level=0.9),
+        fc.plan(n_sites=3, n_points=50, confidence_level=[0.5, 0.8, 0.9]),
+        fc.plan(n_points={"A": 50, "B": 50, "C": 50, "D": 70}, confidence_level=0.9),
+        fc.plan(n_sites=3, n_points=50, confidence_level=0.8, max_faulty=1),
+        fc.plan(n_sites=3, n_points=50, confidence_level=0.8, criterion="conditional", delta=0.1),
+        fc.plan(n_points=dict.fromkeys(DATA, 50), confidence_level=[0.8, 0.9], numbers=3),
+        fc.plan(n_points=dict.fromkeys(DATA, 50), confidence_level=0.8, promise="mixture"),
+        fc.plan(n_points=dict.fromkeys(DATA, 50), confidence_level=0.8, promise="each-site"),
+    ],
+    ids=["open", "levels", "missing", "faulty", "conditional", "three-numbers", "mixture", "each-site"],
+)
+def test_the_same_calibration_as_from_files(plan, flare):
+    federation = flare()
+    assert federation.run(ConformalController(plan_as_text(plan), timeout=5)) == []
+    results = federation.home / "server" / JOB
+    expected = fc.calibrate(plan, reports(plan, DATA)).to_json()
+    assert (results / "calibration.json").read_text() == expected + "\n"
+    assert read_calibration(results).to_json() == expected
+    kept = [fc.Report.read(file) for file in (results / "reports").glob("report-*.json")]
+    assert sorted(kept, key=lambda report: report.site) == reports(plan, DATA)
+
+
+@pytest.mark.parametrize("sizes", [None, "known"], ids=["open", "closed"])
+def test_a_plan_with_groups(sizes, flare):
+    labels = ("child", "adult")
+    counted = {label: {name: int((GROUPED[name] == label).sum()) for name in DATA} for label in labels}
+    plan = fc.plan(groups=counted if sizes else dict.fromkeys(labels), sites=list(DATA), confidence_level=0.8)
+    found = ask(flare({name: (DATA[name], GROUPED[name]) for name in DATA}), plan)
+    answers = [fc.report(plan, DATA[name], groups=GROUPED[name], site=name) for name in DATA]
+    assert found.to_json() == fc.calibrate(plan, answers).to_json()
+    assert set(found.threshold) == set(labels)
+
+
+def test_private_sites_pay_from_the_ledgers_that_their_own_configuration_names(flare):
+    privacy = fc.Privacy(epsilon=5.0, bins=fc.Bins.uniform(0, 1, 20))
+    data = {name: draws(i, 300) for i, name in enumerate(DATA)}
+    plan = fc.plan(n_points=dict.fromkeys(data, 300), confidence_level=0.8, privacy=privacy)
+    federation = flare(data)
+    books = {}
+    for name, budget in zip(data, (4.0, 5.0, 5.0), strict=True):  # too little at the first site
+        local = federation.local(name)
+        books[name] = fc.Ledger.create(local / "book")
+        books[name].set_budget("scores", budget)
+        (local / "fedconformal.toml").write_text('ledger = "book"\ndataset = "scores"\n')
+    found = ask(federation, plan)
+    assert found.missing == ("A",)
+    assert Shareable.from_bytes(federation.results["A"])["failure"] == Failure.BUDGET
+    assert ask(federation, plan).to_json() == found.to_json()  # the same question costs nothing
+    assert [float(book.spent("scores")) for book in books.values()] == [0.0, 5.0, 5.0]
+    with pytest.raises(ValueError, match="0 sites answered"):
+        ask(federation, PLAN)  # exact answers are not given where there is a ledger
+    assert Shareable.from_bytes(federation.results["A"])["failure"] == Failure.POLICY
+
+
+def test_a_site_s_policy_holds_whatever_the_job_says(flare):
+    federation = flare()
+    local = federation.local("B")
+    (local / "strict.toml").write_text("max_numbers = 0\n")
+    (local / "fedconformal.toml").write_text('policy = "strict.toml"\n')
+    assert ask(federation, PLAN).missing == ("B",)
+    assert Shareable.from_bytes(federation.results["B"])["failure"] == Failure.POLICY
+
+
+def test_signed_plans_read_the_key_that_the_site_s_own_configuration_names(flare):
+    keys = {name: fc.SigningKey.new() for name in DATA}
+    plan = fc.plan(
+        n_points=dict.fromkeys(DATA, 50),
+        confidence_level=0.8,
+        keys={name: key.public_key for name, key in keys.items()},
+    )
+    federation = flare()
+    for name, key in keys.items():
+        file = federation.local(name) / "key.pem"
+        file.touch(mode=0o600)
+        file.write_bytes(key.to_pem())
+        (federation.local(name) / "fedconformal.toml").write_text('signing_key = "key.pem"\n')
+    assert ask(federation, plan).n_answers == 3
+
+
+def test_without_code_of_its_own_the_site_names_its_function(flare, monkeypatch, tmp_path):
+    custom = tmp_path / "custom"
+    custom.mkdir()
+    (custom / "hospital_scores.py").write_text("def scores(plan, model, fl_ctx):\n    return range(50)\n")
+    monkeypatch.syspath_prepend(custom)
+    settings = {"A": 'scores = "hospital_scores:scores"', "B": 'scores = "hospital_scores"', "C": ""}
+    federation = flare({name: ConformalExecutor() for name in settings})
+    for name, text in settings.items():
+        (federation.local(name) / "fedconformal.toml").write_text(text)
+    assert ask(federation, PLAN).missing == ("B", "C")
+    assert 'scores must be "package.module:function"' in (tmp_path / "B" / "fedconformal-log").read_text()
+    assert (
+        "no scores: subclass ConformalExecutor, or name" in (tmp_path / "C" / "fedconformal-log").read_text()
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ('site = "B"', "check_epsilon and signing_key, got 'site'"),
+        ("ledger = 5", "ledger must be a text"),
+        ("check_epsilon = true", "check_epsilon must be a number"),
+        ("no toml at all", "Traceback"),
+    ],
+)
+def test_a_site_whose_configuration_is_wrong_answers_nothing(text, reason, flare, tmp_path):
+    federation = flare()
+    (federation.local("A") / "fedconformal.toml").write_text(text)
+    assert ask(federation, PLAN).missing == ("A",)
+    assert reason in (tmp_path / "A" / "fedconformal-log").read_text()
+
+
+@pytest.mark.parametrize("error", [RuntimeError(SECRET), SystemExit(SECRET), KeyboardInterrupt(SECRET)])
+def test_whatever_is_raised_stays_in_the_site_s_own_log(error, flare, tmp_path, caplog):
+    caplog.set_level(logging.DEBUG)
+    federation = flare({**DATA, "A": error})
+    assert ask(federation, PLAN).missing == ("A",)
+    assert SECRET.encode() not in federation.results["A"]
+    assert SECRET not in caplog.text  # which has all that FLARE's own logs could have
+    assert SECRET in (tmp_path / "A" / "fedconformal-log").read_text()
+    assert f"A sent no report: {Failure.SCORES.meaning}" in caplog.text
+    assert f"the server was told only: {Failure.SCORES.meaning}" in caplog.text
+
+
+def test_the_site_s_log_has_what_leaves_and_is_where_flare_does_not_stream_from(flare, tmp_path):
+    federation = flare()
+    ask(federation, PLAN)
+    report = Shareable.from_bytes(federation.results["B"])["report"]
+    assert (
+        f"this is everything that leaves the site: {report}" in (tmp_path / "B/fedconformal-log").read_text()
+    )
+    assert list((tmp_path / "B" / JOB).iterdir()) == []  # the folder of a job's logs
+    assert validate_text_file_name("fedconformal-log") != ""  # FLARE's console does not show it
+    assert (tmp_path / "B" / "fedconformal-log").stat().st_mode & 0o077 == 0
+    assert len(federation.results["B"]) <= 2048
+
+
+def test_a_log_that_cannot_be_written_loses_the_detail_and_nothing_else(flare, tmp_path, caplog):
+    caplog.set_level(logging.DEBUG)
+    federation = flare({**DATA, "A": RuntimeError(SECRET)})
+    federation.local("A")
+    (tmp_path / "A" / "fedconformal-log").mkdir()
+    assert ask(federation, PLAN).missing == ("A",)
+    assert SECRET not in caplog.text
+
+
+def test_a_broken_context_is_a_code_too(flare):
+    executor = Scores(DATA["A"])
+    federation = flare()
+    fl_ctx = federation.context("A")
+    del fl_ctx.get_engine().workspace
+    result = executor.execute(TASK, Shareable(), fl_ctx, Signal())
+    assert (result.get_return_code(), result["failure"]) == (ReturnCode.EXECUTION_EXCEPTION, Failure.SITE)
+
+
+def test_a_site_speaks_under_the_name_that_it_was_provisioned_under(flare):
+    def pose(name, result):
+        if name == "B":
+            result["report"] = fc.report(PLAN, DATA["B"], site="C").to_json(indent=None)
+        return result
+
+    found = ask(flare(tamper=pose), PLAN)
+    assert found.missing == ("B",)
+    assert [(r.source, r.reason) for r in found.refused] == [("B", "registered as 'B', but reports as 'C'")]
+
+
+STRANGE = {
+    "more beside": lambda result: result.update(extra=1),
+    "no report": lambda result: result.pop("report"),
+    "no text": lambda result: result.update(report=b"{}"),
+    "too long": lambda result: result.update(report="x" * 10**7),
+}
+
+
+@pytest.mark.parametrize("tamper", STRANGE.values(), ids=STRANGE)
+def test_a_reply_that_is_none_is_refused_and_named(tamper, flare):
+    def strange(name, result):
+        if name == "A":
+            tamper(result)
+        return result
+
+    found = ask(flare(tamper=strange), PLAN)
+    assert [refusal.source for refusal in found.refused] == ["A"]
+    assert found.missing == ("A",)
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        (ReturnCode.TASK_UNKNOWN, "TASK_UNKNOWN"),
+        (SECRET, "unknown"),
+        (7, "unknown"),
+    ],
+)
+def test_flare_s_own_errors_count_as_missing_and_their_text_is_not_repeated(code, words, flare, caplog):
+    caplog.set_level(logging.INFO)
+    found = ask(flare(tamper=lambda name, result: make_reply(code) if name == "A" else result), PLAN)
+    assert found.missing == ("A",)
+    assert f"A: FLARE's return code is {words}" in caplog.text
+    assert f"A sent no report: {Failure.SITE.meaning}" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "content", [{}, {"plan": "text"}, {"plan": b"x"}, {"plan": b"x", "ask": 1}, {"model": 3}]
+)
+def test_a_question_that_is_none_gets_a_code(content, flare):
+    result = Scores(DATA["A"]).execute(TASK, Shareable(content), flare().context("A"), Signal())
+    assert result["failure"] == Failure.PLAN
+
+
+def test_only_the_chosen_sites_are_asked(flare):
+    federation = flare()
+    assert ask(federation, PLAN, sites=["A", "C", "elsewhere"]).missing == ("B",)
+    assert {name for name, _ in federation.sent} == {"A", "C"}
+
+
+def test_nobody_answers(flare):
+    federation = flare(tamper=lambda name, result: None)
+    (panic,) = federation.run(ConformalController(PLAN, timeout=0.5))
+    assert panic.startswith("no calibration: ")
+    assert not list(federation.home.rglob("calibration.json"))
+    with pytest.raises(ValueError, match=r"one calibration\.json in it, .* has 0"):
+        read_calibration(federation.home)
+
+
+# -- the model ---------------------------------------------------------------------------------------------
+
+
+MODEL = {"weights": np.arange(6.0).reshape(2, 3), "nested": {"bias": [1, 2.5]}, "name": "m", "raw": b"\x00"}
+
+
+def test_the_model_that_the_training_left_travels_with_the_plan(flare):
+    seen = []
+
+    def scores(plan, model, fl_ctx):
+        seen.append(model)
+        return DATA[fl_ctx.get_identity_name()]
+
+    federation = flare(dict.fromkeys(DATA, scores))
+    left = make_model_learnable(MODEL, {})
+    federation.fl_ctx.set_prop(AppConstants.GLOBAL_MODEL, left, private=True, sticky=False)
+    plan = fc.plan(n_points=dict.fromkeys(DATA, 50), confidence_level=0.8, model=model_digest(MODEL))
+    assert federation.run(ConformalController(plan)) == []
+    assert [model_digest(model) for model in seen] == [plan.model] * 3
+
+
+def test_or_comes_from_a_persistor(flare):
+    class Persistor:
+        def load(self, fl_ctx):
+            return make_model_learnable(MODEL, {})
+
+    federation = flare()
+    federation.get_component = {"persistor": Persistor()}.get
+    assert federation.run(ConformalController(PLAN, persistor_id="persistor")) == []
+    assert {model_digest(data["model"]) for _, data in federation.sent} == {model_digest(MODEL)}
+
+
+def test_another_model_than_the_plan_names_is_not_answered(flare):
+    plan = fc.plan(n_points=dict.fromkeys(DATA, 50), confidence_level=0.8, model="sha256:" + "0" * 64)
+    with pytest.raises(ValueError, match="0 sites answered"):
+        ask(flare(), plan, model=MODEL)
+
+
+def test_the_digest_depends_on_every_name_type_shape_and_value():
+    a = np.arange(6.0)
+    different = [
+        {"a": a},
+        {"b": a},
+        {"a": a.reshape(2, 3)},
+        {"a": a.astype("f4")},
+        {"a": a + 1e-12},
+        {"a": [a]},
+        {"a": a.tobytes()},
+        {"a": {"a": a}},
+        {},
+    ]
+    assert len({model_digest(model) for model in different}) == len(different)
+    assert model_digest({"a": a, "b": 1}) == model_digest({"b": 1, "a": a[::1].copy()})
+    with pytest.raises(ValueError, match="model must hold arrays, numbers and texts, got object"):
+        model_digest({"a": object()})
+
+
+# -- a server that dies ------------------------------------------------------------------------------------
+
+
+def test_another_job_goes_on_from_the_kept_reports_and_asks_no_site_twice(flare, tmp_path):
+    federation = flare()
+    folder = str(tmp_path / "kept")
+    federation.abort_after = 2
+    (panic,) = federation.run(ConformalController(PLAN, reports=folder))
+    assert "aborted before every site had answered" in panic
+    assert [name for name, _ in federation.sent] == ["C", "B"]
+    federation.abort_after = None
+    assert federation.run(ConformalController(PLAN, reports=folder)) == []
+    assert [name for name, _ in federation.sent] == ["C", "B", "A"]
+    expected = fc.calibrate(PLAN, reports(PLAN, DATA))
+    assert read_calibration(tmp_path / "server").to_json() == expected.to_json()
+    assert federation.run(ConformalController(PLAN, reports=folder)) == []  # nobody is asked any more
+    assert len(federation.sent) == 3
+
+
+# -- jobs --------------------------------------------------------------------------------------------------
+
+
+def exported(recipe, folder):
+    recipe.export(str(folder))
+    (job,) = folder.iterdir()
+    files = sorted(file.relative_to(job).name for file in job.rglob("*") if file.is_file())
+    return files, {
+        side: json.loads(next(job.rglob(f"config_fed_{side}.json")).read_text())
+        for side in ("server", "client")
+    }
+
+
+def test_an_exported_job_holds_every_argument_and_no_code(tmp_path, recwarn):
+    awkward = fc.plan(n_points={"north (a) {HOME}": 50, 'so"uth\\ {': 50}, confidence_level=0.8)
+    options = {
+        "timeout": 7.5,
+        "on_refused": "raise",
+        "reports": "/srv/reports",
+        "sites": ["a", "b"],
+        "check": True,
+    }
+    files, job = exported(ConformalRecipe(awkward, name="round", **options), tmp_path / "jobs")
+    assert files == ["config_fed_client.json", "config_fed_server.json", "meta.json"]
+    (workflow,) = job["server"]["workflows"]
+    assert workflow["path"] == "fedconformal.nvflare.ConformalController"
+    assert not set("{}") & set(workflow["args"]["plan"])
+    made = ConformalController(**workflow["args"])
+    assert plan_from_text(made.plan) == awkward
+    assert {name: getattr(made, name) for name in options} == options
+    (executor,) = job["client"]["executors"]
+    assert executor == {
+        "tasks": [TASK, CHECK_TASK],
+        "executor": {"path": "fedconformal.nvflare.ConformalExecutor", "args": {}},
+    }
+    assert [str(warning.message) for warning in recwarn if "ecret" in str(warning.message)] == []
+
+
+def test_components_for_those_who_write_jobs(tmp_path):
+    job = FedJob("mine", min_clients=2)
+    job.to_server(ConformalController(PLAN, persistor_id="persistor"))
+    job.to_clients(ConformalExecutor(), tasks=["calibrate"])
+    job.export_job(str(tmp_path))
+    assert not list(tmp_path.rglob("*.py"))
+    (client,) = tmp_path.rglob("config_fed_client.json")
+    assert json.loads(client.read_text())["executors"][0]["tasks"] == ["calibrate"]
+    (server,) = tmp_path.rglob("config_fed_server.json")
+    assert json.loads(server.read_text())["workflows"][0]["args"]["persistor_id"] == "persistor"
+
+
+@pytest.mark.parametrize("path", ALLOWED.values())
+def test_a_site_allows_one_class_by_the_name_in_the_guide(path, flare):
+    assert f"`{path}`" in GUIDE.read_text()
+    authorizer, federation = ComponentPathAuthorizer(), flare()
+    workspace = federation.context("A").get_workspace()
+    resources = federation.local("A") / "resources.json"
+    resources.write_text(json.dumps({"class_allow_list": list(DEFAULT_CLASS_ALLOW_LIST)}))
+    with pytest.raises(UnsafeComponentError, match="not in allow_list"):
+        authorizer.authorize_component_config({"path": path, "args": {}}, workspace=workspace)
+    resources.write_text(json.dumps({"class_allow_list": [path]}))
+    authorizer.authorize_component_config({"path": path, "args": {}}, workspace=workspace)
+
+
+def test_a_controller_of_one_s_own_may_ask(flare):
+    class Own(Controller):
+        start_controller = stop_controller = process_result_of_unknown_task = lambda *_: None
+
+        def control_flow(self, abort_signal, fl_ctx):
+            self.found = calibrate(self, PLAN, fl_ctx, abort_signal=abort_signal)
+
+    federation, own = flare(), Own()
+    assert federation.run(own) == []
+    assert own.found == fc.calibrate(PLAN, reports(PLAN, DATA))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "words"),
+    [
+        ({"plan": PLAN, "timeout": 0}, ValueError, "timeout must be a finite number of seconds"),
+        ({"plan": PLAN, "on_refused": "ignore"}, ValueError, "on_refused must be"),
+        ({"plan": 5}, TypeError, "plan must be a Plan"),
+        ({"plan": "nonsense"}, ValueError, "not a plan"),
+    ],
+)
+def test_a_controller_that_cannot_work_is_not_made(arguments, error, words):
+    with pytest.raises(error, match=words):
+        ConformalController(**arguments)
+
+
+def test_what_comes_when_the_round_is_over_is_left_out(caplog, flare):
+    controller = ConformalController(PLAN)
+    federation = flare()
+    controller.start_controller(federation.fl_ctx)
+    controller.process_result_of_unknown_task(
+        federation.get_clients()[0], TASK, "1", Shareable(), federation.fl_ctx
+    )
+    controller.stop_controller(federation.fl_ctx)
+    assert "A answered when the round was over: left out" in caplog.text

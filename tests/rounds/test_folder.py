@@ -1,0 +1,167 @@
+"""Answers kept as they arrive: a coordinator that dies goes on from there, and asks nobody twice."""
+
+import logging
+
+import pytest
+
+import fedconformal as fc
+from fedconformal.rounds import Collection, Failure, Folder, pack_report
+
+LOG = logging.getLogger("fedconformal.test")
+PLAN = fc.plan(n_points={"A": 20, "B": 20, "C": 20}, confidence_level=0.8)
+REPORTS = {name: fc.report(PLAN, range(20), site=name) for name in "ABC"}
+NAMED = {1: "A", 2: "B", 3: "C"}
+
+
+def begin(path, nodes=NAMED, plan=PLAN):
+    """A coordinator starts, or starts again."""
+    return Collection(plan, nodes, engine="Test", log=LOG, folder=Folder(path, plan))
+
+
+def send(found, nodes=NAMED, reports=REPORTS):
+    for node in found.to_ask:
+        found.receive(node, pack_report(reports[nodes[node]]))
+
+
+def finish(found, on_refused="skip"):
+    return found.calibrate(timeout=5, on_refused=on_refused)
+
+
+def test_a_coordinator_that_dies_in_the_middle_asks_only_who_has_not_answered(tmp_path):
+    first = begin(tmp_path / "round")
+    first.receive(1, pack_report(REPORTS["A"]))
+    first.fail(2, Failure.SCORES)
+    again = begin(tmp_path / "round")
+    assert again.to_ask == (2, 3)
+    send(again)
+    assert finish(again).to_json() == fc.calibrate(PLAN, REPORTS.values()).to_json()
+
+
+def test_a_complete_round_asks_nobody_and_gives_the_same_bytes(tmp_path):
+    first = begin(tmp_path)
+    first.receive(1, pack_report(REPORTS["A"]))
+    first.receive(2, pack_report(REPORTS["C"]))  # registered as another
+    first.receive(None, "stray")
+    made = finish(first)
+    assert made.missing == ("B", "C")
+    again = begin(tmp_path)
+    assert again.to_ask == ()
+    assert finish(again).to_json() == made.to_json()
+    (tmp_path / "complete").unlink()  # another chance for those that were missing
+    assert begin(tmp_path).to_ask == (3,)
+
+
+def test_the_folder_is_what_calibrate_takes_as_files(tmp_path):
+    found = begin(tmp_path)
+    send(found)
+    made = finish(found)
+    reports = [fc.Report.read(path) for path in sorted(tmp_path.glob("report-*.json"))]
+    assert fc.calibrate(fc.Plan.read(tmp_path / "plan.json"), reports) == made
+
+
+def test_a_report_that_came_another_way_may_be_put_there(tmp_path):
+    Folder(tmp_path, PLAN)
+    (tmp_path / "mailed.json").write_text(REPORTS["B"].to_json())
+    found = begin(tmp_path)
+    assert found.to_ask == (1, 3)
+    send(found)
+    assert finish(found).n_answers == 3
+
+
+def test_sites_are_known_by_name_under_new_numbers(tmp_path):
+    send(begin(tmp_path))
+    again = begin(tmp_path, {7: "A", 8: "B", 9: "C"})
+    assert again.to_ask == ()
+    twins = begin(tmp_path, {7: "A", 8: "A", 9: "C"})
+    assert twins.to_ask == (7, 8)  # two of one name: each is asked, so that a contradiction shows
+    twins.receive(7, pack_report(REPORTS["A"]))
+    twins.receive(8, pack_report(fc.report(PLAN, range(20, 40), site="A")))
+    assert finish(twins).missing == ("A",)
+
+
+def test_nodes_without_names_that_come_back_say_the_same_again(tmp_path):
+    nodes = {1: "", 2: "", 3: ""}
+    first = begin(tmp_path, nodes)
+    first.receive(1, pack_report(REPORTS["A"]))
+    assert begin(tmp_path, nodes).to_ask == (2, 3)
+    again = begin(tmp_path, {11: "", 12: "", 13: ""})
+    assert again.to_ask == (11, 12, 13)
+    send(again, {11: "A", 12: "B", 13: "C"})
+    made = finish(again)
+    assert (made.n_answers, made.refused) == (3, ())
+
+
+def test_two_different_reports_of_a_site_still_cancel_each_other_later(tmp_path):
+    nodes = {1: "", 2: ""}
+    first = begin(tmp_path, nodes)
+    first.receive(1, pack_report(REPORTS["A"]))
+    first.receive(2, pack_report(fc.report(PLAN, range(20, 40), site="A")))
+    with pytest.raises(ValueError, match="0 sites answered"):
+        finish(begin(tmp_path, nodes))
+
+
+def test_refused_reports_stop_the_calibration_and_nobody_is_asked_again(tmp_path):
+    found = begin(tmp_path)
+    found.receive(1, "nonsense")
+    found.receive(2, pack_report(REPORTS["B"]))
+    with pytest.raises(fc.RefusedReportsError):
+        finish(found, on_refused="raise")
+    again = begin(tmp_path)
+    assert again.to_ask == ()
+    assert finish(again).n_answers == 1
+
+
+def test_a_round_that_nobody_answered_is_not_over(tmp_path):
+    with pytest.raises(ValueError, match="0 sites answered"):
+        finish(begin(tmp_path))
+    assert begin(tmp_path).to_ask == (1, 2, 3)
+
+
+def test_a_folder_holds_the_answers_to_one_plan(tmp_path):
+    send(begin(tmp_path))
+    with pytest.raises(ValueError, match=r"holds the answers to another one, .*plan\.json"):
+        Folder(tmp_path, fc.plan(n_sites=3))
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "thesis.txt").write_text("mine")
+    with pytest.raises(ValueError, match="must be a new folder"):
+        Folder(other, PLAN)
+    with pytest.raises(ValueError, match="must be a folder"):
+        Folder(other / "thesis.txt", PLAN)
+
+
+def test_a_folder_holds_answers_under_one_model(tmp_path):
+    Folder(tmp_path, PLAN, model="sha256:1").complete()
+    assert Folder(tmp_path, PLAN, model="sha256:1").is_complete
+    for other in ("sha256:2", None):
+        with pytest.raises(ValueError, match=r"under another one \(sha256:1, not "):
+            Folder(tmp_path, PLAN, model=other)
+
+
+@pytest.mark.parametrize("name", ["plan", "../../up", "a/b", "." * 200, "é" * 200, "CON\u2028"])
+def test_no_name_of_a_node_leads_out_of_the_folder_or_to_another_file(name, tmp_path):
+    folder = Folder(tmp_path / "round", PLAN)
+    folder.keep("1", name, REPORTS["A"])
+    folder.keep("2", name, REPORTS["B"])
+    assert folder.has("1", name)
+    assert not folder.has("3", name)
+    assert sorted(report.site for report in folder.read()[0]) == ["A", "B"]
+    assert [path.name for path in tmp_path.iterdir()] == ["round"]
+
+
+def test_a_line_that_was_cut_short_is_left_out(tmp_path):
+    found = begin(tmp_path)
+    found.receive(1, "nonsense")
+    with (tmp_path / "refused.jsonl").open("a") as file:
+        file.write('{"node": "2", "sou')
+    assert begin(tmp_path).to_ask == (2, 3)
+
+
+def test_files_that_are_no_reports_are_refused_and_named(tmp_path):
+    Folder(tmp_path, PLAN)
+    (tmp_path / "notes.json").write_text("{}")
+    found = begin(tmp_path)
+    send(found)
+    made = finish(found)
+    assert [refusal.source for refusal in made.refused] == [str(tmp_path / "notes.json")]
+    assert made.n_answers == 3

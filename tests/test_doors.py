@@ -1,0 +1,483 @@
+"""Every capability through every door: it works, with the same result, or is refused with a sentence.
+
+Each cell of the table in ``docs/doors.md`` is a test. ``python tests/test_doors.py`` writes the table anew.
+"""
+
+import dataclasses
+import re
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import fedconformal as fc
+from fedconformal.cli import main
+
+PAGE = Path(__file__).parent.parent / "docs" / "doors.md"
+SITES = ("A", "B", "C")
+LEVEL = 0.7
+EQUAL = dict.fromkeys(SITES, 60)
+UNEVEN = {"A": 60, "B": 80, "C": 120}
+LABELS = ("adult", "child")
+BIG = dict.fromkeys(SITES, 300)
+PRIVACY = fc.Privacy(epsilon=4.0, bins=fc.Bins.uniform(0, 5, 20))
+
+
+@dataclasses.dataclass(frozen=True)
+class Capability:
+    """What is wanted of a federation, and what happens in it."""
+
+    wishes: dict
+    labels: bool = False
+    private: bool = False
+    signed: bool = False
+    strict: str | None = None
+    silent: str | None = None
+    forged: str | None = None
+    classes: bool = False
+
+    @property
+    def sizes(self):
+        return BIG if self.private else self.wishes.get("n_points", UNEVEN)
+
+
+def counted(labels):
+    return {label: {site: int((labels[site] == label).sum()) for site in SITES} for label in LABELS}
+
+
+def draw(seed, n):
+    return np.random.default_rng(seed).gamma(2.0, size=n)
+
+
+LABEL_OF = {
+    site: np.where(np.random.default_rng(i).random(UNEVEN[site]) < 0.4, "child", "adult")
+    for i, site in enumerate(SITES)
+}
+CAPABILITIES = {
+    "equal sites": Capability({"n_points": EQUAL}),
+    "uneven sites": Capability({"n_points": UNEVEN}),
+    "several levels": Capability({"n_points": UNEVEN, "confidence_level": [0.6, LEVEL]}),
+    "several numbers": Capability({"n_points": UNEVEN, "numbers": 3}),
+    "criterion marginal": Capability({"n_points": UNEVEN, "criterion": "marginal"}),
+    "criterion stable": Capability({"n_points": UNEVEN, "criterion": "stable"}),
+    "criterion conditional": Capability({"n_points": UNEVEN, "criterion": "conditional"}),
+    "promise mixture": Capability({"n_points": UNEVEN, "promise": "mixture"}),
+    "promise each-site": Capability({"n_points": UNEVEN, "promise": "each-site"}),
+    "promise new-site, on average": Capability({"n_points": UNEVEN, "promise": "new-site"}),
+    "promise new-site, conditional": Capability(
+        {"n_points": UNEVEN, "promise": "new-site", "criterion": "conditional", "delta": 0.4}
+    ),
+    "max_faulty": Capability({"n_points": EQUAL, "max_faulty": 1}),
+    "groups": Capability({"groups": counted(LABEL_OF)}, labels=True),
+    "classes": Capability(
+        {"groups": counted(LABEL_OF), "group_by": "class", "score": "lac"}, labels=True, classes=True
+    ),
+    "groups by site": Capability({"n_points": UNEVEN, "group_by": "site"}),
+    "private": Capability({"n_points": BIG, "privacy": PRIVACY}, private=True),
+    "signed": Capability({"n_points": UNEVEN}, signed=True),
+    "a site's policy": Capability({"n_points": EQUAL}, strict="C"),
+    "a missing site": Capability({"n_points": EQUAL}, silent="C"),
+    "a refused report": Capability({"n_points": EQUAL}, forged="C"),
+}
+
+
+# What a door does not do, and why. The planner makes plans; what happens to reports is not its matter.
+HERE = "all rows are in one place: nobody has to"
+NOT_A_PLAN = "plans do not change by it"
+REFUSED = {
+    ("signed", "estimator"): f"{HERE} sign anything",
+    ("a site's policy", "estimator"): f"{HERE} let anything out",
+    ("a missing site", "estimator"): "a site without rows is not there",
+    ("a refused report", "estimator"): "reports are made here, as the plan says",
+    ("several levels", "planner"): "one level at a time; the command line takes several",
+    ("groups", "planner"): "one group at a time; the command line takes all",
+    ("classes", "planner"): "one class at a time; the command line takes all",
+    ("groups by site", "planner"): "one site at a time; the command line takes all",
+    ("signed", "planner"): "keys are given to the command line",
+    ("a site's policy", "planner"): NOT_A_PLAN,
+    ("a refused report", "planner"): NOT_A_PLAN,
+}
+
+
+# -- what everybody has --------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory):
+    """For each capability the plan, the keys and the ledgers, made once, and what Python gives."""
+    return World(tmp_path_factory.mktemp("doors"))
+
+
+class World:
+    def __init__(self, folder):
+        self.folder, self._made = folder, {}
+
+    def __call__(self, name):
+        if name not in self._made:
+            self._made[name] = Round(name, CAPABILITIES[name], self.folder / re.sub(r"\W", "-", name))
+        return self._made[name]
+
+
+def ledger_at(folder, site):
+    ledger = fc.Ledger.create(folder / f"{site}.db")
+    ledger.set_budget("calibration", 4.0)
+    return ledger
+
+
+class Round:
+    """One round of one capability: the same plan, data, keys and ledgers for all doors."""
+
+    def __init__(self, name, capability, folder):
+        folder.mkdir()
+        self.name, self.it, self.folder = name, capability, folder
+        self.keys = {site: fc.SigningKey.new() for site in SITES} if capability.signed else {}
+        wishes = {"confidence_level": LEVEL, **capability.wishes}
+        if self.keys:
+            wishes["keys"] = {site: key.public_key for site, key in self.keys.items()}
+        self.wishes = wishes
+        self.plan = fc.plan(**wishes, on_infeasible="raise")
+        self.data = {site: self._scores(i, site) for i, site in enumerate(SITES)}
+        self.ledgers = {site: ledger_at(folder, site) for site in SITES} if capability.private else {}
+        self.policies = {capability.strict: fc.SitePolicy(private_only=True)} if capability.strict else {}
+        self.other = fc.plan(n_points=EQUAL, confidence_level=0.9)
+        self.expected = self.calibrated(self.reports())
+
+    def _scores(self, i, site):
+        drawn = draw(i, self.it.sizes[site])
+        return np.minimum(drawn / 10, 0.999) if self.it.classes else drawn
+
+    @property
+    def answering(self):
+        asked = [
+            site for site in SITES if self.it.labels or self.it.wishes.get("group_by") or site in self._asked
+        ]
+        return [site for site in asked if site not in (self.it.silent, self.it.strict)]
+
+    @property
+    def _asked(self):
+        return self.plan.part.asked_names
+
+    def report(self, site, plan=None):
+        plan = self.plan if plan is None else plan
+        options = {"groups": LABEL_OF[site]} if self.it.labels else {}
+        if self.keys:
+            options["key"] = self.keys[site]
+        if self.ledgers:
+            options |= {"ledger": self.ledgers[site], "dataset": "calibration"}
+        return fc.report(plan, self.data[site], site=site, policy=self.policies.get(site), **options)
+
+    def reports(self):
+        return [self.report(site, self.other if site == self.it.forged else None) for site in self.answering]
+
+    def calibrated(self, reports):
+        return fc.calibrate(self.plan, reports, on_refused="skip")
+
+
+def same(found, expected):
+    """The same thresholds from the same answers; who sent what is refused may be told in other words."""
+    assert found.plan == expected.plan
+    assert found.threshold == expected.threshold
+    assert found.missing == expected.missing
+    assert found.n_answers == expected.n_answers
+    assert found.parts == expected.parts
+    assert len(found.refused) == len(expected.refused)
+
+
+# -- doors ---------------------------------------------------------------------------------------------------
+
+
+def through_python(round_):
+    if round_.it.strict:
+        with pytest.raises(fc.PolicyError, match="private_only"):
+            round_.report(round_.it.strict)
+    found = round_.calibrated(round_.reports())
+    same(found, round_.expected)
+    if not (round_.keys or round_.it.silent or round_.it.strict or round_.it.forged):
+        alone = conformalized(round_)
+        assert alone.threshold == round_.expected.threshold
+
+
+def conformalized(round_):
+    """The same in one call; cases drawn at random need the plan's own round."""
+    if round_.plan.round is not None:
+        return round_.expected
+    options = {key: value for key, value in round_.wishes.items() if key not in ("n_points", "groups")}
+    groups = LABEL_OF if round_.it.labels else None
+    ledgers = round_.ledgers or None
+    return fc.conformalize(
+        round_.data,
+        groups=groups,
+        ledgers=ledgers,
+        min_group=5,
+        **options,
+    )
+
+
+def through_files(round_, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    Path("plan.json").write_text(round_.plan.to_json())
+    Path("other.json").write_text(round_.other.to_json())
+    Path("strict.toml").write_text("private_only = true\n")
+    for site in SITES:
+        rows = [f"{value!r}" for value in round_.data[site].tolist()]
+        if round_.it.labels:
+            rows = [f"{row},{label}" for row, label in zip(rows, LABEL_OF[site], strict=True)]
+        header = "score,label" if round_.it.labels else "score"
+        Path(f"{site}.csv").write_text("\n".join([header, *rows]) + "\n")
+        if round_.keys:
+            Path(f"{site}.pem").write_bytes(round_.keys[site].to_pem())
+            Path(f"{site}.pem").chmod(0o600)
+    for site in round_.answering:
+        plan = "other.json" if site == round_.it.forged else "plan.json"
+        assert main(["report", plan, f"{site}.csv", *file_options(round_, site)]) == 0, (
+            capsys.readouterr().err
+        )
+    if round_.it.strict:
+        order = ["report", "plan.json", "C.csv", "--site", "C", "--policy", "strict.toml", "-o", "C.json"]
+        assert main(order) == 2
+        assert "private_only" in capsys.readouterr().err
+    files = [f"{site}.json" for site in round_.answering]
+    skip = ["--skip-refused"] if round_.it.forged else []
+    assert main(["calibrate", "plan.json", *files, *skip, "-o", "calibration.json"]) == 0, (
+        capsys.readouterr().err
+    )
+    same(fc.Calibration.read("calibration.json"), round_.expected)
+
+
+def file_options(round_, site):
+    options = ["--site", site, "--column", "score", "-o", f"{site}.json", "--yes"]
+    if round_.it.labels:
+        options += ["--group", "label"]
+    if round_.keys:
+        options += ["--sign-with", f"{site}.pem"]
+    if round_.ledgers:
+        options += ["--ledger", str(round_.folder / f"{site}.db"), "--dataset", "calibration"]
+    return options
+
+
+def through_estimator(round_, tmp_path):
+    pytest.importorskip("sklearn", reason="the extra [sklearn] is not installed")
+    options = {
+        key: value for key, value in round_.wishes.items() if key not in ("n_points", "groups", "score")
+    }
+    sites = np.repeat(SITES, [len(round_.data[site]) for site in SITES])
+    y = np.concatenate(list(round_.data.values()))
+    if round_.it.classes:
+        return classified(round_, options, sites)
+    groups = np.concatenate(list(LABEL_OF.values())) if round_.it.labels else None
+    model = fc.FederatedConformalRegressor(fitted(), **options)
+    ledgers = {"ledgers": {site: ledger_at(tmp_path, site) for site in SITES}} if round_.ledgers else {}
+    model.conformalize(np.zeros((len(y), 1)), y, sites=sites, groups=groups, **ledgers)
+    found = model.calibration_
+    assert found.plan.local_ranks == round_.plan.local_ranks
+    assert found.plan.server_rank == round_.plan.server_rank
+    if round_.plan.round is None and not round_.ledgers:  # else other cases or noise are drawn
+        assert found.threshold == round_.expected.threshold
+
+
+def fitted():
+    from sklearn.dummy import DummyRegressor
+
+    return DummyRegressor(strategy="constant", constant=0.0).fit(np.zeros((2, 1)), np.zeros(2))
+
+
+def classified(round_, options, sites):
+    """A classifier whose probability of the true class is 1 - score."""
+    from sklearn.base import BaseEstimator, ClassifierMixin
+
+    class Known(ClassifierMixin, BaseEstimator):
+        def fit(self, X, y):
+            self.classes_ = np.array(LABELS)
+            return self
+
+        def predict_proba(self, X):
+            return X
+
+        def predict(self, X):
+            return self.classes_[np.argmax(X, axis=1)]
+
+    truth = np.concatenate(list(LABEL_OF.values()))
+    wrong = np.concatenate(list(round_.data.values()))
+    is_child = truth == "child"
+    X = np.column_stack([np.where(is_child, wrong, 1 - wrong), np.where(is_child, 1 - wrong, wrong)])
+    model = fc.FederatedConformalClassifier(Known().fit(X, truth), **options)
+    found = model.conformalize(X, truth, sites=sites).calibration_
+    assert found.plan.local_ranks == round_.plan.local_ranks
+    for label in LABELS:
+        assert found.threshold[label] == pytest.approx(round_.expected.threshold[label], abs=1e-12)
+
+
+def site_files(round_, site, folder):
+    """What a site's own configuration names: its key, ledger and policy."""
+    if round_.keys:
+        (folder / f"{site}.pem").write_bytes(round_.keys[site].to_pem())
+        (folder / f"{site}.pem").chmod(0o600)
+    (folder / "strict.toml").write_text("private_only = true\n")
+
+
+def answers_of(round_, site):
+    return (round_.data[site], LABEL_OF[site]) if round_.it.labels else round_.data[site]
+
+
+def through_flower(round_, tmp_path):
+    pytest.importorskip("flwr", reason="the extra [flower] is not installed")
+    from flower_grid import LocalGrid
+    from flwr.app import ConfigRecord, Message, RecordDict
+    from flwr.clientapp import ClientApp
+
+    from fedconformal.rounds import pack_report
+
+    nodes = []
+    for site in SITES:
+        if site == round_.it.silent:
+            continue
+        site_files(round_, site, tmp_path)
+        app, config = ClientApp(), {"site": site}
+        fc.flower.add_conformal(app, lambda context, site=site: answers_of(round_, site))
+        if round_.keys:
+            config["signing-key"] = str(tmp_path / f"{site}.pem")
+        if round_.ledgers:
+            config |= {"ledger": str(round_.folder / f"{site}.db"), "dataset": "calibration"}
+        if site == round_.it.strict:
+            config["policy"] = str(tmp_path / "strict.toml")
+        nodes.append((app, config))
+
+    def tamper(replies):
+        if not round_.it.forged:
+            return replies
+        kept = [reply for reply in replies if reply.metadata.src_node_id != 102]
+        forged = RecordDict(
+            {"conformal": ConfigRecord({"report": pack_report(round_.report("C", round_.other))})}
+        )
+        (question,) = [m for m in grid.sent if m.metadata.dst_node_id == 102]
+        return [*kept, Message(forged, reply_to=question)]
+
+    grid = LocalGrid(nodes, tamper=tamper)
+    same(fc.flower.calibrate(grid, round_.plan, timeout=2, wait=0), round_.expected)
+
+
+def through_flare(round_, tmp_path):
+    pytest.importorskip("nvflare", reason="the extra [nvflare] is not installed")
+    from flare_engine import LocalFlare, Scores
+
+    from fedconformal.nvflare import ConformalController, calibrate
+    from fedconformal.rounds import pack_report
+
+    def tamper(name, result):
+        if name == round_.it.forged:
+            result.update(report=pack_report(round_.report(name, round_.other)))
+        return None if name == round_.it.silent else result
+
+    federation = LocalFlare(
+        tmp_path, {site: Scores(answers_of(round_, site)) for site in SITES}, tamper=tamper
+    )
+    for site in SITES:
+        local = federation.local(site)
+        site_files(round_, site, local)
+        lines = [f'signing_key = "{site}.pem"'] if round_.keys else []
+        if round_.ledgers:
+            lines += [f'ledger = "{round_.folder / site}.db"', 'dataset = "calibration"']
+        if site == round_.it.strict:
+            lines += ['policy = "strict.toml"']
+        (local / "fedconformal.toml").write_text("".join(f"{line}\n" for line in lines))
+    controller = ConformalController(round_.plan)
+    controller.set_communicator(federation)
+    same(calibrate(controller, round_.plan, federation.fl_ctx, timeout=2), round_.expected)
+
+
+def through_verify(round_):
+    reports = round_.reports()
+    counted_again = fc.audit.verify(round_.expected, reports=reports)
+    assert [finding.claim for finding in counted_again if finding.holds is not True] == []
+
+
+def through_certificate(round_):
+    from reading import Reader
+
+    page = Reader(fc.web.certificate(round_.expected)).text
+    thresholds = round_.expected.threshold
+    each = thresholds.values() if isinstance(thresholds, dict) else np.ravel(thresholds).tolist()
+    assert all(repr(float(threshold)) in page for threshold in each)
+
+
+def through_planner(round_):
+    sizes = list(round_.it.sizes.values())
+    wishes = {k: v for k, v in round_.wishes.items() if k not in ("n_points", "privacy")}
+    missing = {"missing": 1} if round_.it.silent else {}
+    privacy = {"privacy": {"epsilon": 4.0, "bins": 20, "low": 0.0, "high": 5.0}} if round_.it.private else {}
+    question = fc.web.PlanQuestion.model_validate({"points": tuple(sizes), **wishes, **missing, **privacy})
+    found = fc.web.make_plan(question)
+    assert list(found.local_ranks or ()) == list(round_.plan.local_ranks or ())
+    assert found.server_rank == round_.plan.server_rank
+    if round_.it.silent:
+        answer = fc.web.answer_plan(
+            fc.web.PlanRequest(points=tuple(sizes), confidence_level=LEVEL, missing=1)
+        )
+        assert answer is not None
+
+
+DOORS = {
+    "Python": lambda round_, **_: through_python(round_),
+    "files": through_files,
+    "estimator": lambda round_, tmp_path, **_: through_estimator(round_, tmp_path),
+    "Flower": lambda round_, tmp_path, **_: through_flower(round_, tmp_path),
+    "FLARE": lambda round_, tmp_path, **_: through_flare(round_, tmp_path),
+    "verify": lambda round_, **_: through_verify(round_),
+    "certificate": lambda round_, **_: through_certificate(round_),
+    "planner": lambda round_, **_: through_planner(round_),
+}
+
+
+@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize("name", CAPABILITIES)
+def test_every_capability_through_every_door(name, door, world, tmp_path, monkeypatch, capsys):
+    """It works with the same result; or the door has no way to ask for it, as the table says."""
+    if (name, door) in REFUSED:
+        cannot_be_asked(CAPABILITIES[name], door)
+        return
+    DOORS[door](world(name), tmp_path=tmp_path, monkeypatch=monkeypatch, capsys=capsys)
+
+
+def cannot_be_asked(capability, door):
+    """A door without the argument: asking for it is an error, not silence."""
+    if door == "estimator":
+        import inspect
+
+        taken = set(inspect.signature(fc.FederatedConformalRegressor.conformalize).parameters)
+        taken |= set(inspect.signature(fc.FederatedConformalRegressor.__init__).parameters)
+        assert taken.isdisjoint({"keys", "key", "policy", "policies", "missing", "reports"})
+        return
+    fields = {**capability.wishes, "keys": {}, "policy": {}, "reports": []}
+    own = {k: v for k, v in fields.items() if k not in ("n_points", "score")}
+    with pytest.raises(ValueError, match=r"Extra inputs|valid number"):
+        fc.web.PlanQuestion.model_validate({"points": (60, 80, 120), **own})
+
+
+# -- the table -----------------------------------------------------------------------------------------------
+
+
+def table():
+    """The page's table: a tick where it works, a number where a sentence says why not."""
+    sentences = list(dict.fromkeys(REFUSED.values()))
+    rows = ["| | " + " | ".join(DOORS) + " |", "|---" * (len(DOORS) + 1) + "|"]
+    for name in CAPABILITIES:
+        cells = [
+            f"({sentences.index(REFUSED[name, door]) + 1})" if (name, door) in REFUSED else "✓"
+            for door in DOORS
+        ]
+        rows.append(f"| {name} | " + " | ".join(cells) + " |")
+    notes = [f"{i}. {sentence}." for i, sentence in enumerate(sentences, start=1)]
+    return "\n".join(rows) + "\n\n" + "\n".join(notes)
+
+
+MARKS = re.compile(r"(?<=<!-- doors: begin -->\n).*?(?=\n<!-- doors: end -->)", re.DOTALL)
+
+
+def test_the_page_has_this_table():
+    assert MARKS.search(PAGE.read_text())[0] == table()
+
+
+if __name__ == "__main__":
+    PAGE.write_text(MARKS.sub(lambda _: table(), PAGE.read_text()))
+    sys.exit(0)
