@@ -133,8 +133,6 @@ TABLES = tuple(
 
 ALLOWED = {
     "heterogeneity/_distributions.py": {"exponential"},  # the distribution
-    "heterogeneity/_side_by_side.py": {"mixture"},  # the argument of that name
-    "cli/_promises.py": {"mixture"},  # a column: what is covered of a mixture of all sites
     "experiments/_laws.py": {"paper", "tight"},  # the two analyses that figure 2 of the paper compares
 }
 """Words that mean something else where they are, and experiments that are about single choices."""

@@ -1,5 +1,6 @@
 """A desk with the files of three sites, and the command as a person would run it."""
 
+import os
 import subprocess
 import sys
 
@@ -100,6 +101,8 @@ def process():
     """Run a command in a process of its own."""
 
     def process(*arguments, cwd, **options):
+        # The library that reads lines sets COLUMNS behind Python's back, where a test runner loads it.
+        options.setdefault("env", dict(os.environ))
         return subprocess.run(
             [sys.executable, "-m", "fedconformal", *arguments],
             cwd=cwd,

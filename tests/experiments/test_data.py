@@ -160,7 +160,7 @@ def test_any_table_is_a_data_set(tmp_path):
         ("a,b\n" + "1,2\n" * 60, "c", "no column 'c'; there are a, b"),
         ("a\n" + "1\n" * 60, "a", "its only column"),
         ("a,b\n" + "1,2\n" * 60 + ",2\n", "b", "column 'a' has 1 empty cells"),
-        ("a,b\n" + "1,2\n" * 60 + "3,\n", "b", "NaN or empty in column 'b'"),
+        ("a,b\n" + "1,2\n" * 60 + "3,\n", "b", "column 'b': NaN or empty"),
         ("a,b\n" + "1,x\n" * 60, "b", "must hold numbers"),
         ("a,b\n" + "1,2\n" * 10, "b", "at least 50 rows"),
     ],

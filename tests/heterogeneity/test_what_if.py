@@ -61,7 +61,7 @@ def test_the_law_agrees_with_simulation(kind, votes):
     """4,000 federations for each kind of shift and votes, scores drawn from the sites' own distributions."""
     shifts, base, test = SHIFTS[kind]
     asked = what_if(VOTES[votes], shifts, reference=base)
-    law, target, runs = asked.law(test), asked._distribution_of_tests(test), 4000
+    law, target, runs = asked.law(test), asked.distribution_of(test), 4000
     coverage = target.cdf(simulated_thresholds(asked, runs, np.random.default_rng(11)))
     assert kolmogorov_distance(coverage, law.cdf) < kolmogorov_limit(runs)
     assert abs(coverage.mean() - law.mean()) < hoeffding_limit(runs)

@@ -372,7 +372,7 @@ class TestSignatures:
         ]
         page = fc.web.certificate(whole)
         assert page.count(COORDINATOR.public_key) >= 2
-        assert fc.web.certificate(calibration).count("<td>not signed</td>") == 2
+        assert fc.web.certificate(calibration).count(">not signed</td>") == 2
         broken = changed(whole, signer=stranger.public_key)
         assert failed(verify(broken)) == [FORGED]
         of_plan = changed(calibration, plan=signed_plan.model_copy(update={"signer": stranger.public_key}))

@@ -337,14 +337,14 @@ class TestFlower:
         class Reply:
             content = RecordDict({"conformal": ConfigRecord({"report": packed})})
 
-        assert _messages.report_in(Reply) == packed
+        assert _messages.CALIBRATE.answered_in(Reply) == packed
         for name, record in self.extras().items():
             Reply.content = RecordDict({"conformal": ConfigRecord({"report": packed}), name: record})
             with pytest.raises(fc.DocumentError, match=f"carries '{name}' beside the report"):
-                rounds.unpack_report(_messages.report_in(Reply))
+                rounds.unpack_report(_messages.CALIBRATE.answered_in(Reply))
         Reply.content = RecordDict({"conformal": ConfigRecord({"report": packed, "model": b"x"})})
         with pytest.raises(fc.DocumentError, match="carries 'model' beside the report"):
-            rounds.unpack_report(_messages.report_in(Reply))
+            rounds.unpack_report(_messages.CALIBRATE.answered_in(Reply))
 
     def test_a_question(self):
         from flwr.app import ArrayRecord
@@ -352,14 +352,14 @@ class TestFlower:
         from fedconformal.flower import _messages
 
         class Question:
-            content = _messages.question(PLAN, ArrayRecord([np.zeros(3)]))
+            content = _messages.CALIBRATE.content(rounds.pack_plan(PLAN), ArrayRecord([np.zeros(3)]))
 
-        assert rounds.unpack_plan(_messages.plan_in(Question)) == PLAN
+        assert rounds.unpack_plan(_messages.CALIBRATE.asked_in(Question)) == PLAN
         for name, record in self.extras().items():
-            Question.content = _messages.question(PLAN, None)
+            Question.content = _messages.CALIBRATE.content(rounds.pack_plan(PLAN), None)
             Question.content[name] = record
             with pytest.raises(fc.DocumentError, match=f"carries '{name}' beside the plan"):
-                rounds.unpack_plan(_messages.plan_in(Question))
+                rounds.unpack_plan(_messages.CALIBRATE.asked_in(Question))
 
     def test_a_site_answers_it_with_a_code(self, caplog):
         failure = rounds.answer(

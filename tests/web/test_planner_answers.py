@@ -2,6 +2,8 @@
 
 import json
 import re
+import shlex
+from typing import ClassVar
 from urllib.parse import urlsplit
 
 import numpy as np
@@ -22,7 +24,7 @@ from fedconformal.web import (
     make_plan,
     solve,
 )
-from fedconformal.web.server._controls import criterion_controls, promise_controls
+from fedconformal.web.server._controls import criterion_controls, promise_controls, score_controls
 
 
 @pytest.fixture(scope="module")
@@ -179,6 +181,32 @@ class TestChoices:
         assert command == (
             f"fedconformal plan --sites 10 --points 79 --confidence-level 0.9{options} -o plan.json"
         )
+
+
+class TestNamesAndScore:
+    ASKED: ClassVar = {"points": (120, 40), "names": ("St. Mary's", "south"), "score": "cqr"}
+
+    def test_the_plan_is_the_librarys(self):
+        expected = fc.plan(n_points={"St. Mary's": 120, "south": 40}, score="cqr")
+        assert make_plan(PlanQuestion(**self.ASKED)) == expected
+        unnamed = answer_plan(PlanRequest(points=(120, 40)))
+        assert answer_plan(PlanRequest(**self.ASKED)).rows == unnamed.rows
+        assert unnamed.report_command is None
+
+    def test_the_commands_name_them(self):
+        answer = answer_plan(PlanRequest(**self.ASKED))
+        assert shlex.split(answer.command)[2:6] == ["--points", "St. Mary's=120,south=40", "--score", "cqr"]
+        assert shlex.split(answer.report_command)[4:] == [
+            *["--site", "St. Mary's", "--target", "y", "--prediction", "lower", "--prediction", "upper"],
+            *["-o", "report.json"],
+        ]
+
+    def test_a_name_that_the_command_line_would_split_is_put_into_a_table(self):
+        question = PlanQuestion(points=(120, 40), names=("Ward 3, north", "south"))
+        assert "--points sites.csv " in question.command
+
+    def test_every_score_is_offered(self):
+        assert re.findall(r'<option value="(\w+)">\1: ', score_controls()) == list(fc.scores.SCORES)
 
 
 class TestSeveralNumbers:

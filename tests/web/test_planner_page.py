@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 import subprocess
 import sys
 
@@ -19,7 +20,7 @@ from browsing import (
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
-from selenium.webdriver.support.ui import WebDriverWait
+from selenium.webdriver.support.ui import Select, WebDriverWait
 
 import fedconformal as fc
 from fedconformal.web import certificate
@@ -132,18 +133,69 @@ def test_a_bad_number_is_named_beside_its_field(page, bad):
     assert not page.find_element(By.ID, "problem").is_displayed()
 
 
-def test_a_list_of_sizes_can_be_pasted(page):
-    page.find_element(By.CSS_SELECTOR, "input[value=list]").click()
+def paste(page, content):
     page.execute_script(
-        "const list = document.getElementById('list'); list.value = '120\\n40\\n377';"
-        "list.dispatchEvent(new Event('input', {bubbles: true}))"
+        "const list = document.getElementById('list'); list.value = arguments[0];"
+        "list.dispatchEvent(new Event('input', {bubbles: true}))",
+        content,
     )
-    until(page, lambda: asked(page)["points"] == [120, 40, 377])
+
+
+LISTS = [
+    ("120\n40\n377", [120, 40, 377], None),
+    ("120, 40; 377", [120, 40, 377], None),
+    ("north=120\nsouth = 40", [120, 40], ["north", "south"]),
+    ("north=120, St. Mary's=40", [120, 40], ["north", "St. Mary's"]),
+    ("Hospital\tCases\nnorth\t120\nSt Mary\t40", [120, 40], ["north", "St Mary"]),
+    ('site,n\n"Ward 3, north",120\nsouth,40\n', [120, 40], ["Ward 3, north", "south"]),
+    ("region;site;n\nEU;north;120\nEU;south;40", [120, 40], ["north", "south"]),
+    ("St Mary 120\nsouth 40", [120, 40], ["St Mary", "south"]),
+]
+WRONG_LISTS = [
+    ("120, forty", "“forty” is not a number of cases"),
+    ("north=120\n40", "Please name all sites, or none"),
+    ("1,200\n3,400", "Please write “1,200” without a separator of thousands"),
+    ("north\t1,200\nsouth\t3,400", "“1,200” is not a number of cases"),
+    ("", "Please give at least one number"),
+]
+
+
+def test_sizes_and_names_can_be_pasted_in_many_forms(page):
+    page.find_element(By.CSS_SELECTOR, "input[value=list]").click()
+    for content, sizes, names in LISTS:
+        paste(page, content)
+        until(page, lambda want=(sizes, names): (asked(page)["points"], asked(page).get("names")) == want)
+        named = "" if names is None else " with names"
+        assert text(page, "list-count") == f"{len(sizes)} sites{named}"
+    for content, sentence in WRONG_LISTS:
+        paste(page, content)
+        until(page, lambda want=sentence: want in text(page, "list-error"))
+
+
+def test_a_plan_with_names_and_a_score_is_answered_from_predictions(page, tmp_path):
+    page.find_element(By.CSS_SELECTOR, "input[value=list]").click()
+    paste(page, "north=120\nSt. Mary's=60")
+    Select(page.find_element(By.ID, "score")).select_by_value("absolute")
+    until(page, lambda: asked(page).get("score") == "absolute" and "names" in asked(page))
     wait_for_plan(page)
-    assert text(page, "list-count") == "3 sites"
-    assert "--points 120,40,377 " in text(page, "command")
-    retype(page, "list", "120, forty")
-    until(page, lambda: "“forty” is not a number of cases" in text(page, "list-error"))
+    expected = fc.plan(n_points={"north": 120, "St. Mary's": 60}, score="absolute")
+    page.find_element(By.ID, "download").click()
+    path = page.downloads / "plan.json"
+    until(page, path.exists)
+    path.rename(tmp_path / "plan.json")
+    assert fc.Plan.read(tmp_path / "plan.json") == expected
+    table = np.column_stack([np.arange(120.0), np.zeros(120)])
+    np.savetxt(tmp_path / "cases.csv", table, header="y,prediction", delimiter=",", comments="")
+    command = [*shlex.split(text(page, "report-command"))[1:], "--yes"]
+    subprocess.run(
+        [sys.executable, "-m", "fedconformal", *command], cwd=tmp_path, check=True, capture_output=True
+    )
+    report = fc.Report.read(tmp_path / "report.json")
+    assert (report.site, report.plan) == ("north", expected.digest)
+    link = page.current_url
+    open_at(page, link)
+    assert asked(page)["names"] == ["north", "St. Mary's"]
+    assert asked(page)["score"] == "absolute"
 
 
 def test_a_plan_is_downloaded_and_answered_on_the_command_line(page, address, tmp_path):

@@ -28,7 +28,7 @@ from fedconformal.documents._ceilings import (
     check_work,
 )
 from fedconformal.documents._check import Check, CheckedGroup, group_name
-from fedconformal.documents._facts import Facts, check_fact_names
+from fedconformal.documents._facts import Facts
 from fedconformal.documents._grouping import KINDS as GROUPED_BY
 from fedconformal.documents._grouping import Grouping, Merged, pair_label
 from fedconformal.documents._grouping import Made as MadeOf
@@ -102,7 +102,6 @@ __all__ = [
     "SiteName",
     "Threshold",
     "UnknownGroupWarning",
-    "check_fact_names",
     "check_public_key",
     "check_site_name",
     "check_work",

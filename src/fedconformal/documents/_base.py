@@ -30,7 +30,7 @@ from fedconformal.documents._ceilings import LONGEST_REASON, MOST_FIELDS, Ceilin
 from fedconformal.documents._names import proper_form
 from fedconformal.documents._showing import Shown
 
-_DOCUMENT = re.compile(r"fedconformal/([a-z]{1,20})")
+_DOCUMENT = re.compile(r"fedconformal/(plan|report|calibration|check)")
 _TABLES = (b"PAR1", b"PK\x03\x04", b"\x93NUMPY")  # how Parquet, Excel and .npy begin
 
 

@@ -60,7 +60,7 @@ class Facts(Part):
         ValueError
             If a name is unknown, or a fact is told twice in different words.
         """
-        check_fact_names(others)
+        _check_names(others)
         more = Facts(**others)
         for name, text in more.told.items():
             if self.told.get(name, text) != text:
@@ -68,19 +68,7 @@ class Facts(Part):
         return Facts(**{**self.told, **more.told})
 
 
-def check_fact_names(facts: Mapping[str, str]) -> None:
-    """Refuse names that are none of a fact's.
-
-    Parameters
-    ----------
-    facts : mapping from str to str
-        By name.
-
-    Raises
-    ------
-    ValueError
-        That lists the names there are.
-    """
+def _check_names(facts: Mapping[str, str]) -> None:
     for name in facts:
         if name not in Facts.model_fields:
             raise ValueError(f"no fact {name!r}: there are {listed(list(Facts.model_fields))}")

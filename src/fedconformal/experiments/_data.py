@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -162,7 +163,10 @@ def load(name: str, *, folder: Path | None = None, download: bool = False) -> Da
     source = _SOURCES.get(name)
     if source is None:
         raise ValueError(f"no data set {name!r}; there are {', '.join(_SOURCES)}")
-    X, y = source.read({file.path: find(name, file, folder, download) for file in source.published})
+    paths = {file.path: find(name, file, folder, download) for file in source.published}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # the files are known, columns and all
+        X, y = source.read(paths)
     return DataSet(name, X, y, source.many_sites, source.few_sites)
 
 

@@ -91,6 +91,7 @@ def save_page(store: Store, studies: Mapping[str, Study]) -> Path:
         f"<style>{_STYLE}</style><h1>{_TITLE}</h1>"
         f"{''.join(sections)}</html>\n"
     )
+    store.folder.mkdir(parents=True, exist_ok=True)
     path = store.folder / "index.html"
     write_text(path, html, force=True)
     return path

@@ -231,7 +231,7 @@ def _coverage(settings: Settings) -> Rows:
 
 def _private(settings: Settings) -> Rows:
     scenario = Scenario(PRIVATE, *PRIVATE_FEDERATION, PRIVATE_METHODS)
-    models = [Ridge(), settings.forest]  # the paper's is the forest
+    models: list[Model] = [Ridge(), settings.forest]  # the paper's is the forest
     return _run(settings, settings.present(("bio", "bike")), models, scenarios=lambda dataset: [scenario])
 
 

@@ -52,6 +52,12 @@ def private_numbers(scores: ArrayLike) -> Scores:
     -------
     array of float
         Numbers to be counted in bins.
+
+    Examples
+    --------
+    >>> from fedconformal.protocol import private_numbers
+    >>> private_numbers([1.5, "unknown", 2])
+    array([1.5, nan, 2. ])
     """
     values = np.asarray(scores)
     if values.dtype.kind in "OUSc":

@@ -24,6 +24,17 @@ class CheckCollection(Answers[Node, Check]):
         What the engine is called.
     log : logging.Logger
         The server's log.
+
+    Examples
+    --------
+    >>> import logging
+    >>> import fedconformal as fc
+    >>> plan = fc.plan(n_sites=3, n_points=40)
+    >>> calibration = fc.calibrate(plan, [fc.report(plan, range(40), site=name) for name in "ABC"])
+    >>> log = logging.getLogger("server")
+    >>> checks = fc.rounds.CheckCollection(calibration, {1: "A"}, engine="a test", log=log)
+    >>> checks.calibration == calibration
+    True
     """
 
     what = "check"

@@ -115,6 +115,15 @@ def pack_calibration(calibration: Calibration) -> bytes:
     -------
     bytes
         For `unpack_calibration`.
+
+    Examples
+    --------
+    >>> import fedconformal as fc
+    >>> plan = fc.plan(n_sites=3, n_points=40)
+    >>> calibration = fc.calibrate(plan, [fc.report(plan, range(40), site=name) for name in "ABC"])
+    >>> packed = fc.rounds.pack_calibration(calibration)
+    >>> fc.rounds.unpack_calibration(packed) == calibration
+    True
     """
     text = f"{json.dumps(calibration.label)}\n{calibration.published.to_json(indent=None)}"
     return zlib.compress(text.encode(), 9)
@@ -137,6 +146,14 @@ def unpack_calibration(packed: object) -> Calibration:
     ------
     DocumentError
         If there is none in it.
+
+    Examples
+    --------
+    >>> import fedconformal as fc
+    >>> plan = fc.plan(n_sites=3, n_points=40)
+    >>> calibration = fc.calibrate(plan, [fc.report(plan, range(40), site=name) for name in "ABC"])
+    >>> fc.rounds.unpack_calibration(fc.rounds.pack_calibration(calibration)) == calibration
+    True
     """
     if isinstance(packed, Unexpected):
         raise DocumentError(packed.reason)
@@ -168,6 +185,18 @@ def unpack_check(packed: object) -> Check:
     ------
     DocumentError
         If there is none in it.
+
+    Examples
+    --------
+    >>> import logging
+    >>> import fedconformal as fc
+    >>> plan = fc.plan(n_sites=3, n_points=40)
+    >>> calibration = fc.calibrate(plan, [fc.report(plan, range(40), site=name) for name in "ABC"])
+    >>> packed = fc.rounds.pack_calibration(calibration)
+    >>> site, log = fc.rounds.Site("A"), logging.getLogger("A")
+    >>> text = fc.rounds.answer_check(packed, lambda plan: range(40), lambda plan: site, log=log)
+    >>> fc.rounds.unpack_check(text).site
+    'A'
     """
     if isinstance(packed, Unexpected):
         raise DocumentError(packed.reason)

@@ -148,6 +148,18 @@ def answer_check(
     -------
     str or Failure
         The check for `unpack_check`; or the fixed code that leaves instead.
+
+    Examples
+    --------
+    >>> import logging
+    >>> import fedconformal as fc
+    >>> plan = fc.plan(n_sites=3, n_points=40)
+    >>> calibration = fc.calibrate(plan, [fc.report(plan, range(40), site=name) for name in "ABC"])
+    >>> packed = fc.rounds.pack_calibration(calibration)
+    >>> site, log = fc.rounds.Site("A"), logging.getLogger("A")
+    >>> text = fc.rounds.answer_check(packed, lambda plan: range(40), lambda plan: site, log=log)
+    >>> fc.rounds.unpack_check(text).site
+    'A'
     """
 
     def make(reached: Callable[[Failure], None]) -> str:

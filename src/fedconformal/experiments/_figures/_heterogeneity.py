@@ -51,6 +51,9 @@ def heterogeneity(rows: Rows) -> Figure:
     for axes, (name, panel) in zip(grid.flat, _PANELS.items(), strict=False):
         _growing(axes, select(rows, panel=name), panel)
     _sites(grid[1, 1], select(rows, panel=study.WHO))
+    runs = next(row["runs"] for row in rows if row.get("runs"))
+    words = f"{study.N_SITES} sites of {study.N_POINTS} points; every point of a curve: {runs} federations"
+    figure.suptitle(words, fontsize="small")
     handles, names = grid[0, 0].get_legend_handles_labels()
     figure.legend(handles, names, loc="outside lower center", ncols=4, fontsize="small")
     return figure

@@ -94,6 +94,8 @@ def compensation(rows: Rows) -> Figure:
         axes.set_xticks(ticks, [str(n) for n in ticks])
         axes.minorticks_off()
     grid[0, 0].set_ylabel("coverage after compensation")
+    words = "paper: M at its corrected ranks; ours: the coverage to expect, rounding to bins included"
+    figure.suptitle(words, fontsize="small")
     below(figure, grid[0, 0], 3)
     return figure
 

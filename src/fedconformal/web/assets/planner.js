@@ -59,10 +59,10 @@ function complain(input, sentence) {
   error.hidden = !sentence;
   if (sentence) {
     input.setAttribute("aria-invalid", "true");
-    input.setAttribute("aria-describedby", error.id);
+    input.setAttribute("aria-errormessage", error.id);
   } else {
     input.removeAttribute("aria-invalid");
-    input.removeAttribute("aria-describedby");
+    input.removeAttribute("aria-errormessage");
   }
   return !sentence;
 }
@@ -81,13 +81,55 @@ function number(id, { integer = false, low, high }) {
   return value;
 }
 
+// A pasted list: numbers alone, name=number, or rows of a table with a name and a number.
+
+const isSize = (text) => /^\d{1,7}$/.test(text) && Number(text) >= 1;
+
+function cells(line, separator) {
+  const found = [...line.matchAll(new RegExp(`(?:^|${separator})(?:"((?:[^"]|"")*)"|([^${separator}]*))`, "g"))];
+  return found.map(([, quoted, plain]) => (quoted?.replaceAll('""', '"') ?? plain).trim());
+}
+
+function rows(lines) {
+  const separator = ["\t", ";", ","].find((each) => lines.some((line) => line.includes(each)));
+  if (!separator) return lines.map((line) => [line.replace(/\s+\S+$/, ""), line.split(/\s+/).at(-1)]);
+  const table = lines.map((line) => cells(line, separator));
+  const head = table[0].map((cell) => cell.toLowerCase());
+  const columns = head.includes("site") && head.includes("n") ? [head.indexOf("site"), head.indexOf("n")] : [0, 1];
+  const begins = /\d/.test(table[0][columns[1]] ?? "0") ? 0 : 1; // a heading
+  return table.slice(begins).map((row) => columns.map((column) => row[column] ?? ""));
+}
+
+function sizesByName(text) {
+  const lines = text.split(/\r?\n/).map((line) => line.trim()).filter(Boolean);
+  if (lines.length > 1 && lines.every((line) => /^\d{1,3}([,.]\d{3})+$/.test(line)))
+    throw new Refused(`Please write “${lines[0]}” without a separator of thousands.`);
+  const plain = text.split(/[\s,;]+/).filter(Boolean);
+  if (!lines.length) throw new Refused("Please give at least one number.");
+  if (plain.every((part) => /^\d+$/.test(part)) || (!/[=\t"]/.test(text) && lines.length === 1)) return plain.map((part) => ["", part]);
+  if (!text.includes("=")) return rows(lines);
+  const pairs = lines.flatMap((line) => line.split(/[,;\t]/)).map((pair) => pair.trim()).filter(Boolean);
+  return pairs.map((pair) => (pair.includes("=") ? [pair.slice(0, pair.lastIndexOf("=")).trim(), pair.slice(pair.lastIndexOf("=") + 1).trim()] : ["", pair]));
+}
+
 function listed() {
-  const parts = $("list").value.split(/[\s,;]+/).filter(Boolean);
-  const wrong = parts.find((part) => !/^\d{1,7}$/.test(part) || Number(part) < 1);
-  const sentence = wrong ? `“${wrong.slice(0, 30)}” is not a number of cases.` : parts.length ? "" : "Please give at least one number.";
-  $("list-count").textContent = sentence ? "" : `${parts.length.toLocaleString("en")} ${parts.length === 1 ? "site" : "sites"}`;
+  let sentence = "";
+  let pairs = [];
+  try {
+    pairs = sizesByName($("list").value.normalize("NFC"));
+    const wrong = pairs.find(([, size]) => !isSize(size));
+    if (wrong) sentence = `“${wrong[1].slice(0, 30)}” is not a number of cases.`;
+    else if (new Set(pairs.map(([name]) => name !== "")).size > 1) sentence = "Please name all sites, or none.";
+  } catch (error) {
+    if (!(error instanceof Refused)) throw error;
+    sentence = error.message;
+  }
+  const sites = `${pairs.length.toLocaleString("en")} ${pairs.length === 1 ? "site" : "sites"}`;
+  const named = pairs[0]?.[0] ? ` with ${pairs.length === 1 ? "a name" : "names"}` : "";
+  $("list-count").textContent = sentence ? "" : sites + named;
   if (!complain($("list"), sentence)) throw new Refused();
-  return parts.map(Number);
+  const sizes = { points: pairs.map(([, size]) => Number(size)) };
+  return named ? { ...sizes, names: pairs.map(([name]) => name) } : sizes;
 }
 
 const percent = (value) => Number((value / 100).toPrecision(12));
@@ -99,12 +141,13 @@ function question() {
   const promise = checked("promise").dataset;
   const asked = { promise: chosen("promise"), criterion: chosen("criterion") };
   const list = chosen("spread") === "list";
-  if (list) asked.points = listed();
+  if (list) Object.assign(asked, listed());
   else {
     asked.sites = number("sites", { integer: true, low: 1, high: 10000 });
     asked.points = number("points", { integer: true, low: 1, high: 1000000 });
   }
   const sites = list ? asked.points.length : asked.sites;
+  if ($("score").value) asked.score = $("score").value;
   asked.confidence_level = percent(number("level", { low: 1, high: 99.99 }));
   if (certainty()) asked.delta = percent(100 - number(certainty().id, { low: 50, high: 99.99 }));
   $("missing-slider").max = sites - 1;
@@ -131,7 +174,7 @@ function question() {
 
 const CHOICES = ["spread", "promise", "criterion"];
 const FIELDS = [
-  ...["sites", "points", "list", "level", "missing", "bear", "faulty", "numbers", "epsilon", "bins", "low", "high", "wish", "wish-value"],
+  ...["sites", "points", "list", "score", "level", "missing", "bear", "faulty", "numbers", "epsilon", "bins", "low", "high", "wish", "wish-value"],
   ...[...document.querySelectorAll("input[id^=certainty-]")].map((input) => input.id),
 ];
 
@@ -139,10 +182,7 @@ function remember() {
   const state = new URLSearchParams();
   for (const name of CHOICES) state.set(name, chosen(name));
   if ($("private").checked) state.set("private", "yes");
-  for (const id of FIELDS) {
-    const value = id === "list" ? $(id).value.split(/[\s,;]+/).filter(Boolean).join(" ") : $(id).value;
-    state.set(id, value);
-  }
+  for (const id of FIELDS) state.set(id, $(id).value.trim());
   history.replaceState(null, "", `#${state}`);
 }
 
@@ -299,6 +339,8 @@ function render(plan, asked) {
   $("rows").replaceChildren(...plan.rows.map(row));
   $("asked").textContent = plan.asked;
   $("command").textContent = plan.command;
+  $("report-command").textContent = plan.report_command ?? "";
+  $("answering").hidden = $("report-command").hidden = plan.report_command === null;
   $("caption").textContent = plan.caption;
   $("summary").textContent = plan.summary;
   $("download").disabled = false;
@@ -371,6 +413,7 @@ for (const [name, scale] of Object.entries(SLIDERS)) {
 $("controls").addEventListener("submit", (event) => event.preventDefault());
 $("controls").addEventListener("input", update);
 for (const id of ["wish", "wish-value"]) $(id).addEventListener("input", update);
+$("score").addEventListener("change", update);
 $("download").addEventListener("click", download);
 $("copy").addEventListener("click", copy);
 addEventListener("hashchange", () => {

@@ -47,6 +47,9 @@ class PlanAnswer(Message):
     asked: str = Field(description="the level, in words")
     summary: str = Field(description="the plan in one short line")
     command: str = Field(description="the command that makes this plan")
+    report_command: str | None = Field(
+        description="the command by which a site answers from its predictions; null while no score is chosen"
+    )
 
 
 @lru_cache(maxsize=512)
@@ -86,6 +89,7 @@ def answer_plan(request: PlanRequest) -> PlanAnswer:
         asked=percent(question.confidence_level),
         summary=_summary(solution),
         command=question.command,
+        report_command=question.report_command,
     )
 
 

@@ -1,13 +1,17 @@
 """What may be asked of the planner: every limit is a sentence."""
 
+import shlex
+from collections import Counter
 from decimal import Decimal
 from fractions import Fraction
 from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
 
+from fedconformal.documents import SiteName
 from fedconformal.planning import CRITERIA, MOST_NUMBERS, PROMISES, Goal, Promise
 from fedconformal.privacy import Bins, Privacy
+from fedconformal.scores import SCORES, from_name
 from fedconformal.web.planner._choices import NameIn
 from fedconformal.web.planner._limits import (
     MOST_BINS,
@@ -27,6 +31,10 @@ OneOrList = Annotated[
     Discriminator(lambda value: "list" if isinstance(value, (list, tuple)) else "one"),
 ]
 """One size, or one for each site; told apart first, so that a refusal speaks of the one that was meant."""
+
+
+SIZES_TABLE = "sites.csv"
+"""What a table of names and sizes, with the columns site and n, is called in a command."""
 
 
 class Message(BaseModel):
@@ -70,6 +78,12 @@ class PlanQuestion(Message):
         default=None, description="number of sites; left out when points lists them"
     )
     points: OneOrList = Field(description="calibration cases at each site: one number, or one per site")
+    names: Annotated[tuple[SiteName, ...], Field(min_length=1, max_length=MOST_SITES)] | None = Field(
+        default=None, description="names of the sites that points lists; left out, any may answer"
+    )
+    score: Annotated[str, NameIn(SCORES)] | None = Field(
+        default=None, description="score that all sites use; left out, each brings scores of its own"
+    )
     confidence_level: float = Field(default=0.9, ge=0.01, le=0.9999, description="coverage that is wanted")
     promise: Annotated[str, NameIn(PROMISES)] = Field(
         default="population", description="whose new cases the promise is for"
@@ -108,10 +122,25 @@ class PlanQuestion(Message):
             raise ValueError(
                 f"max_missing must be below the number of sites, {self.n_sites}, got {self.max_missing}"
             )
+        self._check_names()
         self._check_what_is_sent()
         return self
 
+    def _check_names(self) -> None:
+        if self.names is None:
+            return
+        if isinstance(self.points, int) or len(self.names) != len(self.points):
+            raise ValueError(
+                f"points must list one number for each of the {len(self.names)} names, got "
+                f"{'one for all' if isinstance(self.points, int) else len(self.points)}"
+            )
+        if len(set(self.names)) < len(self.names):
+            name, times = Counter(self.names).most_common(1)[0]
+            raise ValueError(f"names must be different, got {name!r} {times} times")
+
     def _check_what_is_sent(self) -> None:
+        if self.score is not None:
+            from_name(self.score)  # refuses a score whose parameters have no defaults
         private, faulty = self.privacy is not None, self.max_faulty > 0
         if private and self.how_many > 1:
             raise ValueError(f"numbers must be 1 with privacy, got {self.how_many}")
@@ -127,6 +156,11 @@ class PlanQuestion(Message):
     def sizes(self) -> tuple[int, ...]:
         """The size of each site, or of all."""
         return (self.points,) if isinstance(self.points, int) else self.points
+
+    @property
+    def federation(self) -> int | tuple[int, ...] | dict[str, int]:
+        """The sizes as `plan` takes them: by name, where sites have names."""
+        return self.points if self.names is None else dict(zip(self.names, self.sizes, strict=True))
 
     @property
     def is_alike(self) -> bool:
@@ -164,13 +198,24 @@ class PlanQuestion(Message):
         """The command that makes the same plan."""
         return f"fedconformal plan {' '.join(self._options())} -o plan.json"
 
+    @property
+    def report_command(self) -> str | None:
+        """The command by which the first site answers; None while no score is chosen."""
+        if self.score is None:
+            return None
+        site = "A" if self.names is None else self.names[0]
+        columns = from_name(self.score).columns or ("p0", "p1")
+        options = [f"--site {shlex.quote(site)}", "--target y", *(f"--prediction {name}" for name in columns)]
+        return f"fedconformal report plan.json cases.csv {' '.join(options)} -o report.json"
+
     def _options(self) -> list[str]:
         """What the command is told, without what it would take anyway."""
-        sizes, criterion, promise = [str(size) for size in self.sizes], self.goal.criterion, self.promised
+        criterion, promise = self.goal.criterion, self.promised
         usual = PROMISES[type(self).model_fields["promise"].default]()
         options = {
-            f"--sites {self.n_sites}": len(sizes) == 1,
-            f"--points {','.join(sizes)}": True,
+            f"--sites {self.n_sites}": self.names is None and len(self.sizes) == 1,
+            f"--points {self._listed_sizes()}": True,
+            f"--score {self.score}": self.score is not None,
             f"--confidence-level {_written(self.confidence_level)}": True,
             f"--promise {promise.name}": promise != usual,
             f"--criterion {criterion.name}": criterion != CRITERIA[promise.default_criterion](),
@@ -181,6 +226,15 @@ class PlanQuestion(Message):
             self.privacy.options if self.privacy else "": self.privacy is not None,
         }
         return [option for option, is_told in options.items() if is_told]
+
+    def _listed_sizes(self) -> str:
+        """The sizes on the command line; a table where a name holds what separates names there."""
+        if self.names is None:
+            return ",".join(map(str, self.sizes))
+        if any("," in name for name in self.names):
+            return SIZES_TABLE
+        pairs = (f"{name}={size}" for name, size in zip(self.names, self.sizes, strict=True))
+        return shlex.quote(",".join(pairs))
 
 
 class PlanRequest(PlanQuestion):

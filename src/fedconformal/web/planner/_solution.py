@@ -99,7 +99,8 @@ def _made(question: PlanQuestion) -> Plan:
 def _plan(question: PlanQuestion, **options: Any) -> Plan:
     return plan(
         question.n_sites,
-        question.points,
+        question.federation,
+        score=question.score,
         confidence_level=question.confidence_level,
         criterion=question.criterion,
         delta=question.delta,

@@ -152,7 +152,7 @@ def _more_numbers(question: PlanQuestion, met: Callable[[PlanQuestion], bool]) -
 
 
 def _with_points(question: PlanQuestion, n: int) -> PlanQuestion:
-    return question.model_copy(update={"sites": question.n_sites, "points": n})
+    return question.model_copy(update={"sites": question.n_sites, "points": n, "names": None})
 
 
 def _enough_epsilon(question: PlanQuestion, met: Callable[[PlanQuestion], bool]) -> float | None:

@@ -7,6 +7,7 @@ from decimal import Decimal
 
 from fedconformal._text import percent
 from fedconformal.planning import CRITERIA, PROMISES, Criterion, Promise
+from fedconformal.scores import SCORES, Score, from_name
 from fedconformal.web._html import Markup, join, tag
 from fedconformal.web.planner import (
     PlanQuestion,
@@ -44,6 +45,30 @@ def criterion_controls() -> Markup:
     ordered = [each.name for each in criteria_for(PROMISES[_USUAL]())]
     rest = [name for name in CRITERIA if name not in ordered]
     return join([_criterion(CRITERIA[name]()) for name in (*ordered, *rest)])
+
+
+def score_controls() -> Markup:
+    """Return an option for each score that needs no parameters.
+
+    Returns
+    -------
+    Markup
+        HTML.
+    """
+    usable = [name for name in SCORES if _has_defaults(name)]
+    return join([tag("option", _score_words(from_name(name)), value=name) for name in usable])
+
+
+def _has_defaults(name: str) -> bool:
+    try:
+        from_name(name)
+    except ValueError:
+        return False
+    return True
+
+
+def _score_words(score: Score) -> str:
+    return f"{score.name}: {score.column_help().partition(', in the order')[0]}"
 
 
 def _promise(promise: Promise) -> Markup:

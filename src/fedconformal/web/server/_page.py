@@ -1,7 +1,7 @@
 """The files of the planner's page; what can be chosen on it comes from the registries."""
 
 from fedconformal.web._assets import read_asset
-from fedconformal.web.server._controls import criterion_controls, promise_controls
+from fedconformal.web.server._controls import criterion_controls, promise_controls, score_controls
 
 ASSETS = {
     "/": ("planner.html", "text/html"),
@@ -12,7 +12,11 @@ ASSETS = {
 }
 """Every file of the page and its media type, by the path it is served at."""
 
-_CONTROLS = {"<!-- promises -->": promise_controls, "<!-- criteria -->": criterion_controls}
+_CONTROLS = {
+    "<!-- promises -->": promise_controls,
+    "<!-- criteria -->": criterion_controls,
+    "<!-- scores -->": score_controls,
+}
 
 
 def page_files() -> dict[str, tuple[bytes, str]]:
