@@ -25,7 +25,7 @@ extensions = [
 ]
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
 templates_path = ["_site/templates"]
-exclude_patterns = ["gallery/*.ipynb", "gallery/*.json", "_site"]
+exclude_patterns = ["gallery/*.ipynb", "gallery/*.json", "_site", "schemas"]
 nitpicky = False
 suppress_warnings = ["config.cache"]
 

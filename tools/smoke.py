@@ -1,4 +1,4 @@
-"""What each extra promises, in a few lines: ``python tools/smoke.py EXTRA`` where only that extra is installed.
+"""What each extra promises, in a few lines: ``python tools/smoke.py EXTRA`` where only that one is installed.
 
 ``core`` needs nothing but the wheel. Run in an empty folder, so that the source tree is not in the way.
 """

@@ -31,9 +31,9 @@ def write(app: Any, config: Any) -> None:
     """A page for each room, and one that lists them."""
     folder = Path(app.srcdir) / "api"
     folder.mkdir(exist_ok=True)
-    present = [room for room in ROOMS if _is_there(room)]
+    present, listed_at = [room for room in ROOMS if _is_there(room)], {}
     for room in present:
-        (folder / f"{room}.rst").write_text(_page(room))
+        (folder / f"{room}.rst").write_text(_page(room, listed_at))
     listed = "\n".join(f"   {ROOMS[room]} <{room}>" for room in present)
     (folder / "index.rst").write_text(
         f"API reference\n=============\n\n.. toctree::\n   :maxdepth: 1\n\n{listed}\n"
@@ -48,11 +48,13 @@ def _is_there(room: str) -> bool:
     return True
 
 
-def _page(room: str) -> str:
-    module, package = import_module(room), import_module("fedconformal")
+def _page(room: str, listed_at: dict[int, str]) -> str:
+    """The page of one room; what another page lists already is only named."""
+    module = import_module(room)
     title = f"{ROOMS[room]}: ``{room}``"
     public = [name for name in module.__all__ if not name.startswith("__")]
-    again = [n for n in public if module is not package and n in package.__all__]
+    made = [n for n in public if inspect.isclass(getattr(module, n)) or inspect.isroutine(getattr(module, n))]
+    again = [n for n in made if listed_at.setdefault(id(getattr(module, n)), room) != room]
     names = [name for name in public if name not in again]
     kinds = {
         "Classes": [n for n in names if inspect.isclass(getattr(module, n))],
@@ -68,7 +70,8 @@ def _page(room: str) -> str:
     if values:
         parts += ["Also: " + ", ".join(f"``{name}``" for name in values) + ".", ""]
     if again:
-        parts += ["In :doc:`fedconformal`, too: " + ", ".join(f"``{name}``" for name in again) + ".", ""]
+        at = (f"``{name}`` (:doc:`{listed_at[id(getattr(module, name))]}`)" for name in again)
+        parts += ["Listed elsewhere: " + ", ".join(at) + ".", ""]
     return "\n".join(parts)
 
 

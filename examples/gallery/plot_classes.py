@@ -28,7 +28,9 @@ def cases(n_sick, n_well):
 
 patients = {site: cases(counts["sick"][site], counts["well"][site]) for site in ("north", "south", "west")}
 lac = fc.scores.LAC()
-scores = {site: lac.score((truth == "well").astype(int), chances) for site, (chances, truth) in patients.items()}
+scores = {
+    site: lac.score((truth == "well").astype(int), chances) for site, (chances, truth) in patients.items()
+}
 
 # %%
 # One threshold for all, and one for each true class: the class of a calibration case is its group.

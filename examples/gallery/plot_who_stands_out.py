@@ -16,7 +16,8 @@ rng = np.random.default_rng(7)
 plan = fc.plan(n_sites=20, n_points=100)
 factor = {3: 2.0, 7: 0.5, 11: 3.0}
 reports = [
-    fc.report(plan, factor.get(i, 1.0) * np.abs(rng.standard_normal(100)), site=f"site-{i}") for i in range(20)
+    fc.report(plan, factor.get(i, 1.0) * np.abs(rng.standard_normal(100)), site=f"site-{i}")
+    for i in range(20)
 ]
 
 # %%
@@ -34,9 +35,13 @@ figure, axes = pyplot.subplots(constrained_layout=True)
 for report in reports:
     stands_out = report.site in odd
     axes.plot(
-        float(np.ravel(report.values)[0]), int(report.site[5:]), "D" if stands_out else "o",
+        float(np.ravel(report.values)[0]),
+        int(report.site[5:]),
+        "D" if stands_out else "o",
         color="C3" if stands_out else "C0",
     )
-axes.axvline(np.quantile(own, 0.9), linestyle=":", color="black", label="90 % of the coordinator's own scores")
+axes.axvline(
+    np.quantile(own, 0.9), linestyle=":", color="black", label="90 % of the coordinator's own scores"
+)
 axes.set(xlabel="reported score", ylabel="site", yticks=range(0, 20, 2))
 axes.legend()
