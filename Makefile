@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 DEMO := $(VENV)/.demo
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable
 
-.PHONY: demo test quick lint format types bench fuzz schemas architecture pictures reproduce results clean
+.PHONY: demo test test-oldest quick lint format types bench docs dist repo-review fuzz schemas architecture pictures reproduce results clean
 
 $(BIN)/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "fedconformal needs Python 3.11 or newer; say make PYTHON=python3.11")'
@@ -38,6 +38,32 @@ types: $(STAMP)
 
 test: lint types
 	OPENBLAS_NUM_THREADS=1 $(BIN)/pytest --numprocesses=auto --dist=worksteal --cov --cov-report=term --cov-fail-under=95
+
+# The fast tests on Python 3.11 with the oldest dependencies that are allowed; Flower and FLARE pin their own.
+OLDEST := .venv-oldest
+test-oldest:
+	$(PYTHON) -m venv $(OLDEST)
+	$(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check --constraint tools/constraints-oldest.txt --editable '.[cli,sklearn,private,plots,web,experiments]' hypothesis pytest pytest-xdist mpmath python-flint pandas
+	OPENBLAS_NUM_THREADS=1 $(OLDEST)/bin/pytest --numprocesses=auto --dist=worksteal --quiet -m "not slow" tests/laws tests/planning tests/privacy tests/scores tests/documents tests/protocol tests/audit tests/estimators tests/plots
+
+# The documentation site, offline, in build/docs/html; warnings are errors.
+DOCS := $(VENV)/.docs
+$(DOCS): pyproject.toml src/fedconformal/_version.py | $(BIN)/python
+	$(PIP) '.[docs]'
+	touch $(DOCS)
+
+docs: $(DOCS)
+	$(BIN)/sphinx-build --fail-on-warning --keep-going --jobs auto docs build/docs/html
+
+# The sdist and the wheel, checked, and the wheel tried in an empty environment with each extra alone.
+dist: | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check build twine check-wheel-contents
+	$(BIN)/python tools/check_dist.py $(EXTRAS)
+
+# What the Scientific Python community asks of a repository.
+repo-review: | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'sp-repo-review[cli]'
+	$(BIN)/repo-review .
 
 # What a contributor waits for after a change: formatting, import contracts and the fast tests.
 quick: $(STAMP)

@@ -98,7 +98,7 @@ def heterogeneity_losses(federation: Federation) -> tuple[float, float]:
     point, the coverage differs by at most E d(S, S'), d the total-variation distance (Proposition 3.4). The
     second is larger but needs no law of votes. Where every site has one vote, Ehm's inequality bounds d
     between each count and the binomial count with its mean, and two binomials of one size and means p, p'
-    are at most as far apart as m |p - p'|. Otherwise d is at most the sum of the sites' own distances.
+    are at most as far apart as ``m |p - p'|``. Otherwise d is at most the sum of the sites' own distances.
 
     Parameters
     ----------

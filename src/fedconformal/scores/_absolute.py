@@ -12,7 +12,7 @@ from fedconformal.scores._interval import IntervalScore, distance, outward, unsi
 
 @dataclass(frozen=True)
 class Absolute(IntervalScore):
-    """The absolute residual, |y - prediction|.
+    """The absolute residual, ``|y - prediction|``.
 
     The prediction has shape (n,).
 
@@ -29,7 +29,7 @@ class Absolute(IntervalScore):
     columns: ClassVar[tuple[str, ...]] = ("prediction",)
 
     def score(self, y: ArrayLike, prediction: ArrayLike) -> Floats:
-        """Return |y - prediction|.
+        """Return ``|y - prediction|``.
 
         Parameters
         ----------

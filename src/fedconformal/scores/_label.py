@@ -126,7 +126,7 @@ class LabelScore(Score):
         return labels.astype(np.int64)
 
     def set_columns(self, names: Sequence[str]) -> tuple[str, ...]:
-        """Return in_set_ and the name of each class's column; see `Score.set_columns`."""
+        """Return ``in_set_`` and the name of each class's column; see `Score.set_columns`."""
         return tuple(f"in_set_{name}" for name in names)
 
     def set_words(self) -> str:

@@ -14,7 +14,7 @@ from fedconformal.scores._interval import IntervalScore, distance, outward, unsi
 
 @dataclass(frozen=True)
 class Normalized(IntervalScore):
-    """The residual in units of its predicted spread, |y - mean| / sigma.
+    """The residual in units of its predicted spread, ``|y - mean| / sigma``.
 
     The prediction has shape (n, 2), its columns the mean and sigma > 0.
 
@@ -31,7 +31,7 @@ class Normalized(IntervalScore):
     predict_option: ClassVar[str | None] = "return_std"
 
     def score(self, y: ArrayLike, prediction: ArrayLike) -> Floats:
-        """Return |y - mean| / sigma.
+        """Return ``|y - mean| / sigma``.
 
         Parameters
         ----------
