@@ -16,8 +16,7 @@ from fedconformal.web.planner._solution import make_plan
 USUAL: str = PlanQuestion.model_fields["promise"].default
 """The promise that is meant where none is chosen."""
 
-_MOST_SITES = 1_000
-_MOST_SIZES = 12
+_MOST_WORK = 500  # beyond that, what would happen to sites that differ takes too long
 
 
 class Card(Message):
@@ -105,7 +104,7 @@ def _costs(plan: Plan, question: PlanQuestion) -> Iterator[str]:
         yield from map(in_cases, plan.problems)
         return
     yield f"Each site sends {count(question.how_many, 'number')}{' at the most' * (question.how_many > 1)}."
-    if question.n_sites > _MOST_SITES or len(set(question.sizes)) > _MOST_SIZES:
+    if question.n_sites * len(set(question.sizes)) ** 2 > _MOST_WORK:
         return
     alike, differing = what_if(plan, {}), what_if(plan, doubled_sites(plan))
     level = percent(question.confidence_level)
