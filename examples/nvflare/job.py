@@ -14,7 +14,7 @@ from fedconformal.nvflare import add_conformal, read_calibration
 parser = argparse.ArgumentParser()
 parser.add_argument("--sites", type=int, default=4)
 parser.add_argument("--rounds", type=int, default=3)
-parser.add_argument("--workspace", default="/tmp/nvflare/simulation")
+parser.add_argument("--workspace", default="simulation")
 given = parser.parse_args()
 workspace = os.path.abspath(given.workspace)
 os.chdir(Path(__file__).parent)  # so that the job names its script without a folder

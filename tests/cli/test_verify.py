@@ -32,6 +32,13 @@ def calibrated(desk, reported, run):
     return fc.Calibration.read("c.json")
 
 
+def test_a_folder_of_kept_reports_holds_the_plan_too(desk, run, calibrated):
+    folder = fc.rounds.Folder(desk / "kept", calibrated.plan)
+    for name in "ABC":
+        (folder.path / f"report-{name}.json").write_text((desk / f"{name}.json").read_text())
+    assert run("verify", "c.json", "--reports", "kept").out.endswith("\nverified\n")
+
+
 def test_a_forged_rank_or_threshold_is_found(desk, run, calibrated):
     (desk / "rank.json").write_text(forged(calibrated, server_rank=1).to_json())
     assert run("verify", "rank.json", code=1).out.endswith("\nnot verified\n")

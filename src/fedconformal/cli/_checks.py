@@ -26,7 +26,7 @@ def checks(
 ) -> None:
     """Compare the sites' checks, and their groups of cases: coverage with intervals, and who falls short."""
     from fedconformal import heterogeneity
-    from fedconformal.cli._files import expand, read, read_reports
+    from fedconformal.cli._files import kept_reports, read, read_reports
     from fedconformal.cli._groups import calibration_of
     from fedconformal.documents import Calibration
 
@@ -39,7 +39,7 @@ def checks(
         raise ValueError(f"nothing was assessed, {len(problems)} refused: {'; '.join(problems)}")
     with working("comparing"):
         result = heterogeneity.assess(published, given)
-    sent = [] if not reports else read_reports(expand(reports))[0]
+    sent = [] if not reports else read_reports(kept_reports(reports))[0]
     show_assessment(result, published, as_json=json, reports=sent)
 
 

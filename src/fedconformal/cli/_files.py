@@ -117,6 +117,13 @@ def expand(files: Iterable[Path]) -> list[Path]:
     return paths
 
 
+def kept_reports(files: Sequence[Path]) -> list[Path]:
+    """The files, without the plan that a folder of kept reports holds, too."""
+    from fedconformal.rounds import PLAN_FILE
+
+    return [path for path in expand(files) if path in files or path.name != PLAN_FILE]
+
+
 def report_files(files: Sequence[Path], plan_file: Path) -> list[Path]:
     """The files, without the plan where it lies in the same directory."""
     return [path for path in expand(files) if path in files or path.resolve() != plan_file.resolve()]

@@ -47,11 +47,11 @@ def verify(
 
 def _given(files: list[Path] | None) -> "list[Report] | None":
     """The reports that an auditor has, if any; one that cannot be read is an error."""
-    from fedconformal.cli._files import expand, read_reports
+    from fedconformal.cli._files import kept_reports, read_reports
 
     if not files:
         return None
-    given, unreadable = read_reports(expand(files))
+    given, unreadable = read_reports(kept_reports(files))
     if unreadable:
         raise ValueError("; ".join(f"{refusal.source}: {refusal.reason}" for refusal in unreadable))
     return given

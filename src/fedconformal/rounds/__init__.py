@@ -9,7 +9,7 @@ used.
 from fedconformal.rounds._checks import CheckCollection
 from fedconformal.rounds._collection import Collection
 from fedconformal.rounds._failures import Failure
-from fedconformal.rounds._folder import Folder, read_reports
+from fedconformal.rounds._folder import PLAN_FILE, Folder, read_reports
 from fedconformal.rounds._packing import (
     Unexpected,
     longest_report,
@@ -24,6 +24,7 @@ from fedconformal.rounds._packing import (
 from fedconformal.rounds._site import Site, answer, answer_check, keep_inside
 
 __all__ = [
+    "PLAN_FILE",
     "CheckCollection",
     "Collection",
     "Failure",

@@ -10,7 +10,9 @@ from pathlib import Path
 from fedconformal._outputs import write_text
 from fedconformal.documents import DocumentError, Plan, Refusal, Report
 
-_PLAN, _MODEL, _REFUSED, _COMPLETE = "plan.json", "model.txt", "refused.jsonl", "complete"
+PLAN_FILE = "plan.json"
+"""What the plan is called in a folder of kept reports."""
+_MODEL, _REFUSED, _COMPLETE = "model.txt", "refused.jsonl", "complete"
 
 
 class Folder:
@@ -47,11 +49,13 @@ class Folder:
 
     def __init__(self, path: str | Path, plan: Plan, *, model: str | None = None) -> None:
         self.path = Path(path)
-        kept = self.path / _PLAN
+        kept = self.path / PLAN_FILE
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             if not kept.exists() and any(self.path.iterdir()):
-                raise ValueError(f"reports must be a new folder, or one with the {_PLAN} of a round: {path}")
+                raise ValueError(
+                    f"reports must be a new folder, or one with the {PLAN_FILE} of a round: {path}"
+                )
         except OSError as error:
             raise ValueError(f"reports must be a folder, got {path}: {error.strerror or error}") from None
         if not kept.exists():
@@ -132,7 +136,7 @@ class Folder:
         reports, refused : list of Report and list of Refusal
             For `fedconformal.calibrate`.
         """
-        files = [path for path in sorted(self.path.glob("*.json")) if path.name != _PLAN]
+        files = [path for path in sorted(self.path.glob("*.json")) if path.name != PLAN_FILE]
         reports, unreadable = read_reports(files)
         refused = [Refusal(source=line["source"], reason=line["reason"]) for line in self._refusals()]
         return reports, refused + unreadable
