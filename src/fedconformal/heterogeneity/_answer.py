@@ -41,8 +41,8 @@ def answer(
     The calibration is verified first, as far as it can be without the reports: whoever asks may still have
     chosen the threshold, and the site's policy and its ledger bound what can be learned that way. With
     ``epsilon`` the numbers of covered cases are differentially private when one case is replaced; how many
-    cases there are is public. The ledger is charged before anything is drawn, and gives the same answer again for the same
-    calibration and data set.
+    cases there are is public. The ledger is charged before anything is drawn, and gives the same answer again
+    for the same calibration and data set.
 
     Parameters
     ----------
