@@ -169,6 +169,14 @@ class TestKinds:
         assert "P(C ≤ c) ≤ P(number of sites" in text
         assert "The promise allows for 1 wrong report, in whatever way." in text
 
+    def test_what_privacy_costs_is_said(self, private):
+        text = Reader(certificate(private)).text
+        shown = (
+            float(re.search(r"expect them to cover about ([\d.]+) % where 90 % was asked for", text)[1]) / 100
+        )
+        expected = private.designs[0].expected_law().mean()
+        assert expected <= float(shown) / 100 < expected + 0.002
+
     def test_summed_answers(self):
         privacy = fc.Privacy(epsilon=4.0, bins=fc.Bins.uniform(0, 1, 4), one_hot=True)
         plan = fc.plan(n_sites=6, n_points=200, privacy=privacy)

@@ -17,6 +17,7 @@ from fedconformal.web.certificates._groups import group_words
 
 _POINTS = 50  # of a private site take as long as one number
 _LARGE = 10**8  # points from which on the numbers of uneven sites take longer
+_MOST_EXPECTED = 10_000  # private sites whose coverage is simulated
 _BOUNDED = 5  # as long takes a law that is the worst of many
 
 
@@ -156,6 +157,15 @@ class LevelClaim:
             return 1
         numbers = sum(len(block.ranks) ** 2 * (1 + block.n // _LARGE) for block in blocks)
         return numbers * (1 + plan.max_faulty) ** 2 * (_BOUNDED if self.claim.is_bound else 1)
+
+    @cached_property
+    def expected_mean(self) -> float | None:
+        """What private sets are expected to cover of evenly spread scores, where there is time to tell."""
+        design = self.claim.calibration.designs[self.index]
+        small = design.n_sites <= _MOST_EXPECTED and design.n_points <= _MOST_EXPECTED * _POINTS
+        if not self.is_finite or self.law is None or not small or self.claim.plan.privacy is None:
+            return None
+        return design.expected_law().mean() if self.claim.budget.allows(self._n_numbers) else None
 
     @property
     def is_silence_fatal(self) -> bool:

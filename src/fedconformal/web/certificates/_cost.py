@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from fedconformal._text import count, floor_percent
+from fedconformal._text import ceiling_percent, count, floor_percent, percent
 from fedconformal.web._html import Markup, listing, section
 from fedconformal.web._privacy_loss import factor_sentence
 from fedconformal.web._spread import equivalent_pool
@@ -54,6 +54,18 @@ def _private(it: Certified) -> Iterator[str]:
         )
     yield factor_sentence(epsilon)
     yield "The promise above holds with this noise counted in."
+    yield from (sentence for level in it.levels for sentence in _wider(level))
+
+
+def _wider(level: LevelClaim) -> Iterator[str]:
+    """By how much noise makes sets larger, in coverage: their size depends on the scores."""
+    expected = level.expected_mean
+    if expected is not None:
+        yield (
+            f"{level.where}Noise makes the sets larger. If scores lie evenly over the bins, expect them to "
+            f"cover about {ceiling_percent(expected)} where {percent(level.level)} was asked for; how much "
+            "wider they are for that depends on the scores."
+        )
 
 
 def _compared(level: LevelClaim) -> Iterator[str]:
