@@ -46,7 +46,7 @@ test-oldest:
 	$(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check --constraint tools/constraints-oldest.txt --editable '.[cli,sklearn,private,plots,web,experiments]' hypothesis pytest pytest-xdist mpmath python-flint pandas
 	OPENBLAS_NUM_THREADS=1 $(OLDEST)/bin/pytest --numprocesses=auto --dist=worksteal --quiet -m "not slow" tests/laws tests/planning tests/privacy tests/scores tests/documents tests/protocol tests/audit tests/estimators tests/plots
 
-# The documentation site, offline, in build/docs/html; warnings are errors.
+# The documentation site, offline, in build/docs/html; warnings and links that lead nowhere are errors.
 DOCS := $(VENV)/.docs
 $(DOCS): pyproject.toml src/fedconformal/_version.py | $(BIN)/python
 	$(PIP) '.[docs]'
@@ -54,6 +54,7 @@ $(DOCS): pyproject.toml src/fedconformal/_version.py | $(BIN)/python
 
 docs: $(DOCS)
 	$(BIN)/sphinx-build --fail-on-warning --keep-going --jobs auto docs build/docs/html
+	$(BIN)/python tools/check_links.py build/docs/html
 
 # The sdist and the wheel, checked, and the wheel tried in an empty environment with each extra alone.
 dist: | $(BIN)/python
