@@ -66,6 +66,7 @@ def _page(room: str, listed_at: dict[int, str]) -> str:
     parts += _listed("Classes", [name for name, value in own.items() if inspect.isclass(value)])
     parts += _listed("Functions", [name for name, value in own.items() if inspect.isroutine(value)])
     parts += _values(module, {name: value for name, value in own.items() if not _has_page(value)})
+    parts += _modules(room, own)
     if again:
         names = (f"``{name}`` (:doc:`{where}`)" for name, where in again.items())
         parts += ["Listed elsewhere: " + ", ".join(names) + ".", ""]
@@ -85,6 +86,14 @@ def _listed(title: str, names: list[str]) -> Iterator[str]:
         yield ""
 
 
+def _modules(room: str, values: dict[str, object]) -> Iterator[str]:
+    """Public modules that have no page, with what they are for."""
+    for name, value in sorted(values.items()):
+        if inspect.ismodule(value) and f"{room}.{name}" not in ROOMS:
+            first, _, _ = (inspect.getdoc(value) or "").partition("\n")
+            yield from (f"Also the module ``{room}.{name}``: {first}", "")
+
+
 def _values(module: Any, values: dict[str, object]) -> Iterator[str]:
     """Registries, limits and kinds of annotation, with what is written below them in the source."""
     shown = {name: value for name, value in sorted(values.items()) if not inspect.ismodule(value)}
@@ -99,7 +108,7 @@ def _values(module: Any, values: dict[str, object]) -> Iterator[str]:
 
 
 def _written_below(path: Path) -> dict[str, str]:
-    """The strings right below assignments in a room, by name."""
+    """The strings right below assignments in a room, by name, also by the name that the room gives them."""
     files = sorted(path.parent.rglob("*.py")) if path.name == "__init__.py" else [path]
     found: dict[str, str] = {}
     for file in files:
@@ -109,7 +118,9 @@ def _written_below(path: Path) -> dict[str, str]:
             if is_text and isinstance(statement, ast.Assign | ast.AnnAssign):
                 text = " ".join(str(following.value.value).split())
                 found |= dict.fromkeys(_targets(statement), text)
-    return found
+    imports = (node for node in ast.parse(path.read_text()).body if isinstance(node, ast.ImportFrom))
+    renamed = {alias.asname: alias.name for node in imports for alias in node.names if alias.asname}
+    return found | {new: found[old] for new, old in renamed.items() if old in found}
 
 
 def _targets(statement: ast.Assign | ast.AnnAssign) -> list[str]:
