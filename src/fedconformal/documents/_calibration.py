@@ -26,7 +26,7 @@ from fedconformal.documents._ceilings import (
 from fedconformal.documents._labels import Label, check_labels, unique_labels, warn_of_unknown
 from fedconformal.documents._plan import Plan
 from fedconformal.documents._plan_parts import Advice, Probability
-from fedconformal.documents._report import signed_text
+from fedconformal.documents._report import Budget, signed_text
 from fedconformal.documents._sets import class_places, labels_in, named_columns, prediction_sets, score_of
 from fedconformal.documents._signing import AuthoredDocument, Signature, is_signature
 from fedconformal.documents._views import Many, Ranks, Weights, canonical_weights, one_or_all, votes_of
@@ -79,6 +79,9 @@ class Received(Part):
     report: Digest
     signature: Signature | None = Field(
         default=None, description="the site's, of the digest; where the plan lists keys"
+    )
+    budget: Budget | None = Field(
+        default=None, description="what is left of the data's privacy budget, as the report says"
     )
 
 

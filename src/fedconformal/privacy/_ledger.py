@@ -537,6 +537,38 @@ class Ledger:
         with self._log() as log:
             return log.accounts.budget(dataset) - log.accounts.spent(dataset)
 
+    def left_after(
+        self, dataset: str, *, plan_digest: str, site: str, data_fingerprint: str, by_plan: bool = False
+    ) -> tuple[Fraction, Fraction]:
+        """What a data set's budget was, and what was left of it, right after an answer was charged.
+
+        What has happened since does not count, so that an answer that is given again says the same.
+
+        Parameters
+        ----------
+        dataset : str
+            As for `answer`, like all that follow.
+        plan_digest, site : str
+            What was answered and by whom.
+        data_fingerprint : str
+            What `fingerprint` says of the data.
+        by_plan : bool
+            Whether the plan alone says which data are meant.
+
+        Returns
+        -------
+        granted, left : Fraction
+            The budget then, and the same minus all charges up to that one.
+
+        Raises
+        ------
+        LedgerError
+            If there is no such charge.
+        """
+        asked = _question(dataset, plan_digest, site, data_fingerprint, by_plan, None)
+        with self._log() as log:
+            return log.accounts.left_after(_keyed(asked, log))
+
     def entries(self, dataset: str | None = None) -> tuple[Entry, ...]:
         """The log: budgets with their reasons, charges, answers; after a check of the whole ledger.
 

@@ -150,6 +150,13 @@ class Accounts:
         question = self._get(*asked.name)
         return (question["answer"], question["hash"]) if "answer" in question else None
 
+    def left_after(self, asked: Question) -> tuple[Fraction, Fraction]:
+        """The budget when an answer was charged, and what was left of it then; refuses if it was not."""
+        question = self._get(*asked.name)
+        if not question:
+            raise self.refusal(f"plan {asked.plan!r} was not charged to data set {asked.dataset!r}")
+        return Fraction(question["granted"]), Fraction(question["left"])
+
     # -- the records ----------------------------------------------------------------------------------------
 
     def add(self, entry: Entry) -> None:
@@ -168,7 +175,9 @@ class Accounts:
         spent = Fraction(self._get("account", entry.dataset).get("spent", 0)) + Fraction(str(entry.epsilon))
         self._put("account", entry.dataset, spent=exact_text(spent))
         self._put("plan", entry.dataset, str(entry.plan), known=True)
-        self._put(*_question(entry).name, epsilon=entry.epsilon)
+        granted = self.budget(entry.dataset)
+        then = {"granted": exact_text(granted), "left": exact_text(granted - spent)}
+        self._put(*_question(entry).name, epsilon=entry.epsilon, **then)
 
     def _add_answer(self, entry: Entry) -> None:
         self._add_data(entry)
