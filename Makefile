@@ -92,6 +92,7 @@ results: $(STAMP)
 	cp reproduction/cases.md docs/cases.md
 	cp reproduction/results/summary.csv docs/results.csv
 	cp reproduction/results/splits.csv.gz docs/results-splits.csv.gz
+	cp reproduction/results/runs.json docs/results-runs.json
 	cp reproduction/results/compensation.csv docs/results-compensation.csv
 	mkdir -p docs/figures
 	cp reproduction/figures/*.png docs/figures
