@@ -188,7 +188,7 @@ class TestKinds:
         text = Reader(page).text
         assert "No finite threshold keeps the promise" in text
         assert "every prediction set holds everything. It is never wrong, and it says nothing." in text
-        assert "It would take 3 points at every site or 5 sites of the smallest size." in text
+        assert "It would take 3 cases at every site or 5 sites of the smallest size." in text
         assert "On average, the truth lies" not in text
         assert "<svg" not in page
 

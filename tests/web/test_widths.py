@@ -25,6 +25,10 @@ def test_figures_are_rounded_up():
     assert "1.20 times as wide as those that cover 90" in width_sentence(0.95, 0.9)
 
 
+def test_sets_that_cover_everything_have_no_ratio():
+    assert times_as_wide(1.0, 0.9) == "many times as wide"
+
+
 def test_the_planner_says_what_privacy_costs_in_width():
     asked = {"sites": 10, "points": 500, "privacy": PrivacyWish(epsilon=1.0)}
     [said] = [each for each in answer_plan(PlanRequest(**asked)).cost if "Privacy makes the sets" in each]

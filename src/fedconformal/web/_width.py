@@ -41,7 +41,10 @@ def times_as_wide(covered: float, level: float) -> str:
     str
         As in "1.13 times as wide".
     """
-    return f"{math.ceil(100 * width_ratio(covered, level) - 1e-9) / 100:.2f} times as wide"
+    ratio = width_ratio(covered, level)
+    if ratio == math.inf:
+        return "many times as wide"
+    return f"{math.ceil(100 * ratio - 1e-9) / 100:.2f} times as wide"
 
 
 def width_sentence(covered: float, level: float) -> str:
@@ -50,7 +53,7 @@ def width_sentence(covered: float, level: float) -> str:
     Parameters
     ----------
     covered : float
-        What is to be expected, below 1.
+        What is to be expected.
     level : float
         What was asked for.
 
