@@ -89,6 +89,7 @@ def _budgets(it: Certified) -> Iterator[Markup]:
             yield tag("p", "No site said what is left of the privacy budget of its data.", class_="note")
         return
     caption = "Privacy budgets after this calibration, as the sites told them"
+    yield tag("h3", caption)
     yield from cut_table(("site", "budget ε", "left of it"), rows, caption)
     if silent := len(it.calibration.reports) - len(rows):
         yield tag("p", f"{count(silent, 'other site')} did not say.", class_="note")
