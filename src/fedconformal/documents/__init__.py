@@ -9,10 +9,10 @@ from fedconformal.documents._base import (
     check_site_name,
     first_problem,
 )
-from fedconformal.documents._calibration import (
+from fedconformal.documents._calibration import Calibration
+from fedconformal.documents._calibration_parts import (
     Aggregate,
     Answer,
-    Calibration,
     CalibrationPart,
     Received,
     Refusal,

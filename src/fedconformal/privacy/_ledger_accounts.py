@@ -12,11 +12,12 @@ from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from fedconformal.privacy._ledger_entry import Entry
 from fedconformal.privacy._ledger_file import LedgerError
 from fedconformal.privacy._ledger_index import BrokenIndexError, Texts
+from fedconformal.privacy._ledger_question import Question
 
 
 class BudgetExceededError(LedgerError):
@@ -38,22 +39,6 @@ class BudgetExceededError(LedgerError):
             f"{path}: data set {dataset!r} has spent {exact_text(spent)} of its budget {exact_text(budget)}, "
             f"so epsilon = {exact_text(asked)} is refused"
         )
-
-
-class Question(NamedTuple):
-    """A plan, put to a site's data; the fingerprint as it is stored."""
-
-    dataset: str
-    plan: str
-    site: str
-    fingerprint: str
-    by_plan: int = 0
-
-    @property
-    def name(self) -> tuple[str, ...]:
-        """What its answer is stored under."""
-        asked = (self.dataset, self.plan, self.site)
-        return ("by plan", *asked) if self.by_plan else ("by data", *asked, self.fingerprint)
 
 
 class Accounts:
