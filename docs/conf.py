@@ -49,6 +49,7 @@ sphinx_gallery_conf = {
     "show_memory": False,
     "show_signature": False,
     "abort_on_example_error": True,
+    "copyfile_regex": r".*\.json",
     "min_reported_time": 1e9,
 }
 
@@ -61,7 +62,9 @@ html_css_files = ["site.css"]
 html_theme_options = {
     "show_toc_level": 2,
     "navigation_with_keys": False,
-    "header_links_before_dropdown": 5,
+    "header_links_before_dropdown": 6,
+    "github_url": "https://github.com/fedconformal/fedconformal",
+    "show_nav_level": 2,
     "footer_start": ["copyright"],
     "footer_end": [],
     "secondary_sidebar_items": ["page-toc"],

@@ -484,9 +484,9 @@ class Ledger:
         LedgerError
             If there is no such charge.
         """
-        asked = _question(dataset, plan_digest, site, data_fingerprint, by_plan, None)
+        asked = Question.of(dataset, plan_digest, site, data_fingerprint, by_plan, None)
         with self._log() as log:
-            return log.accounts.left_after(_keyed(asked, log))
+            return log.accounts.left_after(log.stored(asked))
 
     def entries(self, dataset: str | None = None) -> tuple[Entry, ...]:
         """The log: budgets with their reasons, charges, answers; after a check of the whole ledger.
