@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 DEMO := $(VENV)/.demo
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable
 
-.PHONY: demo test test-oldest quick lint format types bench docs dist repo-review fuzz schemas architecture pictures reproduce results clean
+.PHONY: demo test test-oldest quick lint format types bench bench-page docs dist repo-review fuzz schemas architecture pictures reproduce results clean
 
 $(BIN)/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "fedconformal needs Python 3.11 or newer; say make PYTHON=python3.11")'
@@ -73,8 +73,14 @@ quick: $(STAMP)
 	$(BIN)/lint-imports
 	OPENBLAS_NUM_THREADS=1 $(BIN)/pytest --numprocesses=auto --dist=worksteal --quiet -m "not slow"
 
+# All figures, or SECTIONS="votes arrays"; JSON=bench.json writes them to a file, and two such files are compared by
+# python -m benchmarks compare OLD NEW.
 bench: $(STAMP)
-	$(BIN)/python -m benchmarks
+	$(BIN)/python -m benchmarks $(SECTIONS) $(if $(JSON),--json $(JSON))
+
+# The page of the documentation that shows them.
+bench-page: $(STAMP)
+	$(BIN)/python -m benchmarks page docs/benchmarks.json docs/benchmarks.md
 
 # The picture of the rooms and the table of their imports, from the import contracts.
 architecture: $(STAMP)
@@ -93,6 +99,7 @@ results: $(STAMP)
 	cp reproduction/cases.md docs/cases.md
 	cp reproduction/results/summary.csv docs/results.csv
 	cp reproduction/results/splits.csv.gz docs/results-splits.csv.gz
+	cp reproduction/results/runs.json docs/results-runs.json
 	cp reproduction/results/compensation.csv docs/results-compensation.csv
 	mkdir -p docs/figures
 	cp reproduction/figures/*.png docs/figures
