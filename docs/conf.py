@@ -49,11 +49,13 @@ sphinx_gallery_conf = {
     "show_memory": False,
     "show_signature": False,
     "abort_on_example_error": True,
+    "within_subsection_order": "FileNameSortKey",
     "copyfile_regex": r".*\.json",
-    "min_reported_time": 1e9,
+    "write_computation_times": False,
 }
 
 html_theme = "pydata_sphinx_theme"
+html_context = {"default_mode": "auto"}
 html_title = "fedconformal"
 html_show_sourcelink = False
 html_copy_source = False

@@ -91,6 +91,13 @@ def try_out(wheel: Path, extra: str) -> None:
 
 if __name__ == "__main__":
     wanted = sys.argv[1:] or extras()
-    wheel = built()
+    wheel, failed = built(), []
     for extra in wanted:
-        try_out(wheel, extra)
+        try:
+            try_out(wheel, extra)
+        except subprocess.CalledProcessError as error:
+            print(f"{extra}: {error}", file=sys.stderr, flush=True)
+            failed.append(extra)
+    if failed:
+        sys.exit(f"failed: {', '.join(failed)}")
+    print(f"the wheel works alone and with {', '.join(wanted)}")

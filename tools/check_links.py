@@ -52,7 +52,7 @@ def _is_style(tag: str, attributes: dict[str, str]) -> bool:
 
 def problems(folder: Path) -> Iterator[str]:
     """Every link that leads nowhere, and everything a page needs from elsewhere."""
-    pages = {path: Page(path.read_text(encoding="utf-8")) for path in sorted(folder.rglob("*.html"))}
+    pages = {path: Page(path.read_text(encoding="utf-8")) for path in _pages(folder)}
     if not pages:
         yield f"{folder}: no page"
     for path, page in pages.items():
@@ -60,6 +60,12 @@ def problems(folder: Path) -> Iterator[str]:
             wrong = _wrong(link, path, folder, pages)
             if wrong:
                 yield f"{path.relative_to(folder)}: {link.target}: {wrong}"
+
+
+def _pages(folder: Path) -> list[Path]:
+    """What people can get to: folders such as ``_static`` hold templates of the theme too."""
+    found = sorted(folder.rglob("*.html"))
+    return [path for path in found if not any(p.startswith("_") for p in path.relative_to(folder).parts)]
 
 
 def _wrong(link: Link, path: Path, folder: Path, pages: dict[Path, Page]) -> str | None:
@@ -88,8 +94,7 @@ def main(folder: Path) -> int:
     """Print every problem; 1 if there is any."""
     folder = folder.resolve()
     found = list(problems(folder))
-    pages = sum(1 for _ in folder.rglob("*.html"))
-    print("\n".join(found) if found else f"links: {pages} pages, every link leads somewhere")
+    print("\n".join(found) if found else f"links: {len(_pages(folder))} pages, every link leads somewhere")
     return 1 if found else 0
 
 

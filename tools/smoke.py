@@ -21,7 +21,7 @@ TESTS = Path(__file__).resolve().parent.parent / "tests"
 def fedconformal(*words: str, code: int = 0) -> str:
     """What the command prints on both streams; it must end with this code."""
     command = [sys.executable, "-m", "fedconformal", *words]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == code, (words, done.returncode, done.stdout, done.stderr)
     return done.stdout + done.stderr
 
@@ -33,7 +33,7 @@ def scores_of(site: str) -> np.ndarray:
 
 def core() -> None:
     """Plan, report, calibrate, predict, verify and a certificate; what is missing names its extra."""
-    plan = fc.plan(n_points=SIZES, numbers=2)
+    plan = fc.plan(n_points=SIZES, numbers=2, score="absolute")
     asked = [name for name in SIZES if name in plan.part.asked_names]
     calibration = fc.calibrate(plan, [fc.report(plan, scores_of(name), site=name) for name in asked])
     assert np.isfinite(calibration.threshold)
@@ -127,7 +127,7 @@ def private() -> None:
     """A private report, charged to a ledger."""
     plan = fc.plan(n_sites=5, n_points=200, privacy=fc.Privacy(epsilon=2.0, bins=fc.Bins.uniform(0, 5, 50)))
     ledger = fc.Ledger.create(Path("ledger.db"))
-    ledger.raise_budget("scores", 2.0, reason="a test")
+    ledger.set_budget("scores", 2.0)
     scores = np.random.default_rng(0).gamma(1.0, size=200)
     fc.report(plan, scores, site="A", ledger=ledger, dataset="scores")
     assert ledger.remaining("scores") == 0
@@ -188,7 +188,7 @@ def web() -> None:
 
     with fc.web.background() as address:
         assert b"<html" in urlopen(address, timeout=60).read()
-        wish = json.dumps({"n_sites": 5, "n_points": 50}).encode()
+        wish = json.dumps({"sites": 5, "points": 50}).encode()
         asked = Request(f"{address}api/plan", wish, {"Content-Type": "application/json"})
         assert json.loads(urlopen(asked, timeout=60).read())
 

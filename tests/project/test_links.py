@@ -59,5 +59,12 @@ def test_every_page_is_looked_at_and_the_exit_code_says_it(site, capsys):
     assert "api/index.html: gone.html" in capsys.readouterr().out
 
 
+def test_templates_of_the_theme_are_no_pages(site):
+    folder = site("")
+    (folder / "_static").mkdir()
+    (folder / "_static" / "macros.html").write_text('<script src="{{ pathto(1) }}"></script>')
+    assert list(problems(folder)) == []
+
+
 def test_a_folder_without_pages_is_no_site(tmp_path):
     assert main(tmp_path) == 1

@@ -48,4 +48,4 @@ axes.axvspan(
     *calibration.law.ppf([0.025, 0.975]), alpha=0.2, label="where the coverage lies in 95 % of calibrations"
 )
 axes.set(yticks=range(len(sites)), yticklabels=sites, xlabel="share of new images covered", xlim=(0.75, 1.01))
-axes.legend(loc="lower left")
+figure.legend(loc="outside upper center", ncols=2)
