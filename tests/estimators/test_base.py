@@ -164,7 +164,7 @@ def test_grid_search_over_the_parameters_of_the_model(numbers, classes):
 def test_sparse_input_is_as_good_as_the_model_takes_it(numbers):
     (X_train, y_train), (X, y), (X_test, _) = numbers
     regressor = Regressor(Ridge(), prefit=False)
-    assert get_tags(regressor).input_tags.sparse
+    assert get_tags(regressor).input_tags.sparse == get_tags(Ridge()).input_tags.sparse
     regressor.fit(csr_array(X_train), y_train).conformalize(csr_array(X), y, sites=some_sites(len(X)))
     dense = Regressor(regressor.estimator_).conformalize(X, y, sites=some_sites(len(X)))
     np.testing.assert_allclose(
