@@ -8,7 +8,7 @@ import fedconformal as fc
 from fedconformal.web import PrivacyWish, WishRequest, answer_wish
 from fedconformal.web.planner import AbandonedError
 from fedconformal.web.planner._enough import Effort, always_from
-from fedconformal.web.planner._wish import step_of, two_digits
+from fedconformal.web.planner._wish import _WISHES, step_of, two_digits
 
 
 def effort(n):
@@ -110,3 +110,9 @@ def test_a_wish_beyond_what_cases_can_give_says_why(wish, value, why):
     answer = answer_wish(WishRequest(sites=2, points=50, privacy=None, wish=wish, value=value))
     assert answer.n_points is None
     assert why in " ".join(answer.sentences).replace("\N{NO-BREAK SPACE}", " ")
+
+
+def test_only_a_promise_on_average_is_said_to_be_one():
+    asked = {"sites": 2, "points": 50, "wish": "mean", "value": 0.8}
+    assert "on average" in _WISHES["mean"].why_never(WishRequest(**asked))
+    assert _WISHES["mean"].why_never(WishRequest(**asked, criterion="conditional")) == ""
