@@ -369,6 +369,14 @@ class TestWords:
     def test_nobody_is_asked_twice_what_was_meant(self, run, order):
         assert run(*order, code=2).err.count("Did you mean") == 1
 
+    @pytest.mark.parametrize(
+        ("typed", "meant"),
+        [("--level", "--confidence-level"), ("--site", "--sites"), ("--faulty", "--max-faulty")],
+    )
+    def test_a_part_of_an_option_is_known_again(self, run, typed, meant):
+        said = f"No such option '{typed}'. Did you mean '{meant}'?"
+        assert said in run("plan", typed, 3, code=2).err
+
     def test_one_site(self, desk, run):
         shown = run("plan", "--points", "A=500", "-o", "one.json").out
         assert shown.startswith("1 site, 500 points each")

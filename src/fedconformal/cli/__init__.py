@@ -54,9 +54,20 @@ def _run(app: object, arguments: list[str]) -> int:
         message = getattr(error, "format_message", None)
         if message is None:
             raise
-        return _fail(_asked_once(message()) or "see fedconformal --help")
+        return _fail(_meant(error) or _asked_once(message()) or "see fedconformal --help")
     # Typer turns an interrupt into this code without a word.
     return _fail("stopped", code=130) if code == 130 else code if isinstance(code, int) else 0
+
+
+def _meant(error: Exception) -> str:
+    """An unknown option that is a part of one option's name: the libraries go by spelling alone."""
+    typed, context = getattr(error, "option_name", None), getattr(error, "ctx", None)
+    if typed is None or context is None:
+        return ""
+    names = [name for parameter in context.command.params for name in parameter.opts]
+    longer = [name for name in names if name.startswith(typed)]
+    longer = longer or [name for name in names if typed.lstrip("-") in name.split("-")]
+    return f"No such option {typed!r}. Did you mean {longer[0]!r}?" if len(longer) == 1 else ""
 
 
 def _asked_once(message: str) -> str:
