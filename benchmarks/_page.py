@@ -28,7 +28,8 @@ thousandth where there is no clock); it moved if the two ranges do not touch.
 BUSY = """\
 Other work shared the {cores} cores: the load average, given for each section, is how many processes wanted a
 core on average in the minute before it began and in its last minute, itself included. Where it is above
-{cores}, times vary by tens of per cent, and a figure near its goal may fall on either side of it.
+{cores}, times vary by tens of per cent, what runs in threads gains nothing from them, and a figure near its
+goal may fall on either side of it.
 """
 
 

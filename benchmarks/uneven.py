@@ -1,8 +1,7 @@
 """Sites all of different sizes, against sorting.
 
 The paper has equal sites only. For a thousand sites the yardstick is a `numpy.sort` of a hundred million
-floats, for ten thousand sites one minute of patience. Goal: no longer than that, in time of the
-processor.
+floats, for ten thousand sites one minute of patience. Goal: no longer than that, in time of the processor.
 """
 
 from collections.abc import Iterator
