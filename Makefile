@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 DEMO := $(VENV)/.demo
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable
 
-.PHONY: demo test test-oldest quick lint format types bench docs dist repo-review fuzz schemas architecture pictures reproduce results clean
+.PHONY: demo test test-oldest quick lint format types bench bench-page docs dist repo-review fuzz schemas architecture pictures reproduce results clean
 
 $(BIN)/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "fedconformal needs Python 3.11 or newer; say make PYTHON=python3.11")'
@@ -45,14 +45,14 @@ test: $(STAMP)
 	OPENBLAS_NUM_THREADS=1 $(BIN)/pytest --numprocesses=$$($(BIN)/python -c 'import os; print(os.cpu_count() + 1)') \
 		--dist=worksteal --cov --cov-report=term --cov-fail-under=95
 
-# The fast tests on Python 3.11 with the oldest dependencies that are allowed; Flower and FLARE pin their own.
+# The fast tests with the oldest dependencies that are allowed, on the oldest Python that is; Flower, FLARE and PyTorch pin their own.
 OLDEST := .venv-oldest
 test-oldest:
 	$(PYTHON) -m venv $(OLDEST)
-	$(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check --constraint tools/constraints-oldest.txt --editable '.[cli,sklearn,private,plots,web,experiments]' hypothesis pytest pytest-xdist mpmath python-flint pandas
-	OPENBLAS_NUM_THREADS=1 $(OLDEST)/bin/pytest --numprocesses=auto --dist=worksteal --quiet -m "not slow" tests/laws tests/planning tests/privacy tests/scores tests/documents tests/protocol tests/audit tests/estimators tests/plots
+	$(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check --constraint tools/constraints-oldest.txt --editable '.[cli,excel,sklearn,private,plots,web,experiments,schools]' hypothesis import-linter mpmath numpydoc openpyxl pandas pytest pytest-xdist python-flint pyyaml
+	OPENBLAS_NUM_THREADS=1 $(OLDEST)/bin/pytest --numprocesses=auto --dist=worksteal --quiet -m "not slow" --ignore=tests/flower --ignore=tests/nvflare --ignore=tests/benchmarks
 
-# The documentation site, offline, in build/docs/html; warnings are errors.
+# The documentation site, offline, in build/docs/html; warnings and links that lead nowhere are errors.
 DOCS := $(VENV)/.docs
 $(DOCS): pyproject.toml src/fedconformal/_version.py | $(BIN)/python
 	$(PIP) '.[docs]'
@@ -60,6 +60,7 @@ $(DOCS): pyproject.toml src/fedconformal/_version.py | $(BIN)/python
 
 docs: $(DOCS)
 	$(BIN)/sphinx-build --fail-on-warning --keep-going --jobs auto docs build/docs/html
+	$(BIN)/python tools/check_links.py build/docs/html
 
 # The sdist and the wheel, checked, and the wheel tried in an empty environment with each extra alone.
 dist: | $(BIN)/python
@@ -78,8 +79,14 @@ quick: $(STAMP)
 	$(BIN)/lint-imports
 	OPENBLAS_NUM_THREADS=1 $(BIN)/pytest --numprocesses=auto --dist=worksteal --quiet -m "not slow"
 
+# All figures, or SECTIONS="votes arrays"; JSON=bench.json writes them to a file, and two such files are compared by
+# python -m benchmarks compare OLD NEW.
 bench: $(STAMP)
-	$(BIN)/python -m benchmarks
+	$(BIN)/python -m benchmarks $(SECTIONS) $(if $(JSON),--json $(JSON))
+
+# The page of the documentation that shows them.
+bench-page: $(STAMP)
+	$(BIN)/python -m benchmarks page docs/benchmarks.json docs/benchmarks.md
 
 # The picture of the rooms and the table of their imports, from the import contracts.
 architecture: $(STAMP)
@@ -98,6 +105,7 @@ results: $(STAMP)
 	cp reproduction/cases.md docs/cases.md
 	cp reproduction/results/summary.csv docs/results.csv
 	cp reproduction/results/splits.csv.gz docs/results-splits.csv.gz
+	cp reproduction/results/runs.json docs/results-runs.json
 	cp reproduction/results/compensation.csv docs/results-compensation.csv
 	mkdir -p docs/figures
 	cp reproduction/figures/*.png docs/figures
@@ -106,7 +114,7 @@ fuzz: $(STAMP)
 	$(BIN)/python tests/documents/fuzz_documents.py 100000
 
 clean:
-	rm -rf $(VENV) .coverage* .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(OLDEST) .coverage* .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist docs/api docs/gallery docs/sg_execution_times.rst
 
 schemas: $(STAMP)
 	$(BIN)/python -c 'import json, pathlib; from fedconformal.documents import kinds, schema; [pathlib.Path(f"docs/schemas/{kind}.schema.json").write_text(json.dumps(schema(kind), indent=2) + "\n") for kind in kinds()]'

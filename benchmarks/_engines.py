@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from benchmarks._timing import Row, duration, summarise
+from benchmarks._rows import Figure, Row, beside, timed
+from benchmarks._timing import summarise
 
 GOAL_TIME, GOAL_BYTES = 1.2, 2048
 
@@ -27,30 +28,25 @@ def measured(simulate: Callable[[Path, Path], str]) -> Rounds:
 
 
 def engine_rows(sites: int, points: int, rounds: Rounds, *, floor: str) -> Iterator[Row]:
-    """The time beside both anchors, and what travelled."""
-    what = f"calibration round, {sites} simulated sites"
-    yield _time_row(what, rounds, "floor", floor, goal=GOAL_TIME)
-    yield _time_row(what, rounds, "everything", f"all {points} scores")
+    """The time beside both yardsticks, and what travelled."""
+    setting = f"{sites} simulated sites"
+    yield _time_row("calibration round, beside the floor", setting, rounds, "floor", floor, goal=GOAL_TIME)
+    everything = f"all {points} scores"
+    yield _time_row("calibration round, beside sending all", setting, rounds, "everything", everything)
     weight = {name: found["bytes"] for name, found in rounds.items()}
-    yield Row(
-        what=f"bytes per site, {sites} simulated sites",
-        ours=f"{weight['ours']:.0f}",
-        anchor=f"{weight['floor']:.0f} (one float), {weight['everything']:.0f} (all scores)",
-        ratio=f"{weight['ours'] / weight['everything']:.2f}",
-        goal=f"<= {GOAL_BYTES} bytes",
+    yield beside(
+        "message per site",
+        setting,
+        Figure(weight["ours"], "bytes"),
+        Figure(weight["everything"], "bytes", f"{everything}; one float {weight['floor']:.0f}"),
+        goal=f"{GOAL_BYTES:,} bytes",
         met=weight["ours"] <= GOAL_BYTES,
     )
 
 
-def _time_row(what: str, rounds: Rounds, anchor: str, words: str, *, goal: float | None = None) -> Row:
+def _time_row(
+    name: str, setting: str, rounds: Rounds, yardstick: str, words: str, *, goal: float | None = None
+) -> Row:
     # By turns in one run: the ratio of neighbours forgives what the machine does beside.
-    pairs = zip(rounds["ours"]["seconds"], rounds[anchor]["seconds"], strict=True)
-    result = summarise(list(pairs))
-    return Row(
-        what=what,
-        ours=duration(result.ours),
-        anchor=f"{duration(result.anchor)} ({words})",
-        ratio=f"{result.ratio:.2f}",
-        goal="" if goal is None else f"< {goal:g}",
-        met=None if goal is None else result.ratio < goal,
-    )
+    pairs = zip(rounds["ours"]["seconds"], rounds[yardstick]["seconds"], strict=True)
+    return timed(name, setting, summarise(list(pairs)), words, goal=goal)

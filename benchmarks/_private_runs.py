@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 import fedconformal as fc
+from benchmarks._rows import Figure
 
 LEVEL = 0.9
 N_BINS = 100
@@ -48,6 +49,10 @@ class Mean:
 
     def __str__(self) -> str:
         return f"{self.value:.4f} +- {self.error:.4f}"
+
+    def figure(self, words: str = "") -> Figure:
+        """It for a row; the words come before the error."""
+        return Figure(self.value, "coverage", "; ".join(filter(None, (words, f"+- {self.error:.4f}"))))
 
 
 def simulate(plan: fc.Plan, masses: np.ndarray, *, runs: int, rng: np.random.Generator) -> Mean:

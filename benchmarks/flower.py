@@ -1,4 +1,9 @@
-"""A calibration round on Flower beside the engine's own floor, and beside sending all scores."""
+"""A calibration round on Flower, against the engine's own floor, and against sending all scores.
+
+The floor is a query for one float, the least that any round on Flower costs; sending all scores is what one
+would do where they may leave a site. Goals: at most 1.2 times the floor, and at most 2,048 bytes from each
+site.
+"""
 
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -6,11 +11,12 @@ from typing import Any
 
 from benchmarks._engines import GOAL_BYTES, engine_rows, measured
 from benchmarks._flower_processes import end_processes, simulate
-from benchmarks._timing import Row
+from benchmarks._rows import Row
 
 __all__ = ["APP", "GOAL_BYTES", "run"]
 
 SITES = (10, 100, 1000)
+SHORT, LEFT_OUT = {"sites": (10, 100)}, "1,000 simulated sites"
 APP = Path(__file__).parent / "flower_app"
 
 

@@ -1,4 +1,4 @@
-"""The paper's own algorithm for M (appendix A.2), as published: the anchor of the table's speed.
+"""The paper's own algorithm for M (appendix A.2), as published: the yardstick of the table's speed.
 
     1 - M_{l,k} = 1/(mn+1) * sum_{j>=k} C(m,j) * sum_{r in R_j} p_r(a, b)
 

@@ -1,4 +1,9 @@
-"""Prediction sets by the million: intervals against bare arithmetic, LAC sets against MAPIE."""
+"""Prediction sets by the million, against bare arithmetic and against MAPIE.
+
+Intervals beside two lines of numpy, and sets of labels (LAC) beside MAPIE's `predict_set` with
+probabilities that are ready. Goal: at most twice the time of the arithmetic, a fifth of MAPIE's, and the
+very same sets.
+"""
 
 from collections.abc import Iterator
 from functools import partial
@@ -10,10 +15,11 @@ from mapie.classification import SplitConformalClassifier
 from sklearn.base import BaseEstimator, ClassifierMixin
 
 import fedconformal as fc
-from benchmarks._timing import Row, compare, faster_row, ratio_row
+from benchmarks._rows import Figure, Row, timed
+from benchmarks._timing import compare
 
 INTERVAL_GOAL = 2.0
-LABEL_GOAL = 5.0
+LABEL_GOAL = 1 / 5
 
 
 def run(
@@ -33,13 +39,13 @@ def _intervals(rows: int, repetitions: int) -> Row:
     threshold = 1.25
     ours = partial(fc.scores.Absolute().set, predictions, threshold)
 
-    def anchor() -> object:
+    def yardstick() -> object:
         return np.stack([predictions - threshold, predictions + threshold], axis=-1)
 
     ours()
-    result = compare([ours] * repetitions, anchor)
-    what = f"{rows:,} intervals, scores.Absolute().set"
-    return ratio_row(what, result, "numpy: stack([p - t, p + t])", goal=INTERVAL_GOAL)
+    result = compare([ours] * repetitions, yardstick)
+    words = "numpy: stack([p - t, p + t])"
+    return timed("scores.Absolute().set", f"{rows:,} intervals", result, words, goal=INTERVAL_GOAL)
 
 
 class Precomputed(ClassifierMixin, BaseEstimator):
@@ -68,16 +74,17 @@ def _labels(rows: int, classes: int, calibration: int, repetitions: int) -> Iter
     threshold = fc.calibrate(plan, [fc.report(plan, score.score(truth, known), site="A")]).threshold
     mapie = SplitConformalClassifier(Precomputed(classes), confidence_level=0.9).conformalize(known, truth)
     result = compare([partial(score.set, new, threshold)] * repetitions, partial(mapie.predict_set, new))
-    what = f"{rows:,} x {classes} LAC sets, scores.LAC().set"
-    anchor = f"MAPIE {version('mapie')}, prefit, probabilities ready"
-    yield faster_row(what, result, anchor, goal=LABEL_GOAL)
+    setting = f"{rows:,} rows, {classes} classes"
+    words = f"MAPIE {version('mapie')}, prefit, probabilities ready"
+    yield timed("scores.LAC().set", setting, result, words, goal=LABEL_GOAL)
     differing = int((score.set(new, threshold) != mapie.predict_set(new)[1][:, :, 0]).sum())
     scores = 1 - new
     slack = int(((scores > threshold) & (scores - threshold <= 1e-8)).sum())
     yield Row(
-        what="entries that differ, both calibrated on the same rows",
-        ours=f"{differing} of {rows * classes:,}",
-        anchor=f"{slack} within MAPIE's slack of 1e-8",
+        "entries of LAC sets that differ",
+        f"{setting}, both calibrated on the same rows",
+        ours=Figure(differing, "count", f"of {rows * classes:,}"),
+        yardstick=Figure(slack, "count", "within MAPIE's slack of 1e-8"),
         goal="0",
         met=differing == 0,
     )

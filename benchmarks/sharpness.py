@@ -1,11 +1,18 @@
-"""How close plans come to pooling all scores: one to nine numbers per site, even and uneven federations."""
+"""How close plans come to pooling all scores, which the sites may not do.
+
+The spread of the coverage round the level beside that of split conformal prediction with all scores in one
+place (for the reader also that of the largest site alone), with one to nine numbers per site; then the mean
+coverage under `conditional`, at the same certainty. Goals: 1.2 to 1.3 times the spread with one number,
+depending on the sizes, 1.11 with two, 1.07 with three, 1.03 with five, 1.015 with nine; at most 0.002 more
+mean coverage. No clock is involved.
+"""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
 import fedconformal as fc
-from benchmarks._timing import Row
+from benchmarks._rows import Figure, Row, at_most, beside
 
 LEVEL = 0.9
 DELTA = 0.1
@@ -60,16 +67,16 @@ def run(
 
 def _spread(name: str, sizes: Sequence[int], numbers: int) -> Row:
     pooled = _pooled(sum(sizes)).std()
-    ours = _error(fc.plan(n_points=sizes, numbers=numbers).law) / pooled
-    alone = _error(fc.plan(1, max(sizes)).law) / pooled
+    ours = _error(fc.plan(n_points=sizes, numbers=numbers).law)
+    alone = _error(fc.plan(1, max(sizes)).law)
     goal = GOALS.get(numbers, _goal_of_one(sizes))
-    return Row(
-        what=f"{name}, {_counted(numbers)}: spread over that of pooled scores",
-        ours=f"{ours:.4f}",
-        anchor=f"{alone:.3f} (largest site alone)",
-        ratio=f"{ours / alone:.3f}",
-        goal=f"<= {goal:g}",
-        met=ours <= goal,
+    return beside(
+        "spread of the coverage",
+        f"{name}, {_counted(numbers)}",
+        Figure(ours),
+        Figure(pooled, words=f"pooled; largest site alone {alone:.4g}"),
+        goal=at_most(goal),
+        met=ours / pooled <= goal,
     )
 
 
@@ -78,12 +85,12 @@ def _excess(name: str, sizes: Sequence[int], numbers: int) -> Row:
     conditional = partial(fc.plan, criterion="conditional", delta=DELTA)
     ours = conditional(n_points=sizes, numbers=numbers).law.mean()
     pooled = conditional(1, sum(sizes)).law.mean()
-    return Row(
-        what=f"{name}, {_counted(numbers)}, conditional: mean coverage",
-        ours=f"{ours:.5f}",
-        anchor=f"{pooled:.5f} (pooled scores)",
-        ratio=f"{ours - pooled:+.5f}",
-        goal=f"<= {EXCESS:g} more",
+    return beside(
+        "mean coverage, conditional",
+        f"{name}, {_counted(numbers)}",
+        Figure(ours, "coverage"),
+        Figure(pooled, "coverage", "pooled"),
+        goal=f"at most {EXCESS:g} more",
         met=ours - pooled <= EXCESS,
     )
 

@@ -37,13 +37,14 @@ def in_this_process(monkeypatch):
 
 def test_a_tiny_federation_is_timed_and_weighed(in_this_process):
     rows = list(nvflare.run(sites=[3], points=20, repetitions=2, simulate=in_this_process))
-    assert [row.what for row in rows] == [
-        "calibration round, 3 simulated sites",
-        "calibration round, 3 simulated sites",
-        "bytes per site, 3 simulated sites",
+    assert [row.name for row in rows] == [
+        "calibration round, beside the floor",
+        "calibration round, beside sending all",
+        "message per site",
     ]
-    assert "(all 20 scores)" in rows[1].anchor
-    assert 0 < int(rows[2].ours) <= GOAL_BYTES
+    assert {row.setting for row in rows} == {"3 simulated sites"}
+    assert rows[1].yardstick.words == "all 20 scores"
+    assert 0 < rows[2].ours.value <= GOAL_BYTES
     assert rows[2].met
 
 

@@ -1,10 +1,15 @@
 """Every section of the benchmarks runs, with sizes so small that its figures mean nothing."""
 
+import json
 import subprocess
 import sys
+from datetime import date
 
 import pytest
+from benchmarks._record import read, section_of, this_machine
+from benchmarks._rows import Figure, Row
 
+import fedconformal as fc
 from benchmarks import __main__ as bench
 
 TINY = {
@@ -76,9 +81,14 @@ def test_every_section_has_a_test():
 @pytest.mark.slow
 @pytest.mark.parametrize("name", TINY)
 def test_a_section_runs(name):
-    rows = list(bench.import_module(bench.SECTIONS[name]).run(**TINY[name]))
+    rows = tuple(bench.import_module(bench.SECTIONS[name]).run(**TINY[name]))
     assert len(rows) == ROWS[name]
-    assert all(isinstance(row, bench.Row) and row.what and row.ours for row in rows)
+    section = section_of(rows, seconds=1.0, load=(0.5, 1.0))  # refuses rows that cannot be told apart
+    for row in section.rows:
+        assert row.name
+        assert str(row.ours)
+        assert row.ratio is None or row.low <= row.ratio <= row.high
+        assert (row.met is None) == (not row.goal)
 
 
 def test_accuracy_is_required_and_met():
@@ -86,41 +96,114 @@ def test_accuracy_is_required_and_met():
     assert all(row.required and row.met for row in rows)
 
 
-def test_figures_are_printed_in_columns(monkeypatch, capsys):
-    """One line for each figure, so that the outputs of two commits can be laid side by side."""
-    rows = [
-        bench.Row("what is timed", "1 s", "2 s (an anchor)", "0.5", "< 1", met=True),
-        bench.Row("another", "3 MB"),
-    ]
-    monkeypatch.setattr(bench, "import_module", lambda name: type("section", (), {"run": lambda: rows}))
-    monkeypatch.setattr(bench, "_machine", lambda: "a machine")
+ROWS_GIVEN = (
+    Row("a time", "of 3", Figure(1.0, "s"), Figure(2.0, "s", "sorting"), 0.5, 0.4, 0.6, "<= 1", met=True),
+    Row("another", "of 4", Figure(3, "MB")),
+)
+
+
+@pytest.fixture
+def sections(monkeypatch):
+    """Give a section's rows in place of running it; what it was called with."""
+    called = []
+
+    def give(rows, **more):
+        def run(**sizes):
+            called.append(sizes)
+            if isinstance(rows, Exception):
+                raise rows
+            return iter(rows)
+
+        module = type("section", (), {"run": staticmethod(run), **more})
+        monkeypatch.setattr(bench, "import_module", lambda name: module)
+        return called
+
+    return give
+
+
+def test_figures_are_printed_in_columns(sections, capsys):
+    sections(ROWS_GIVEN)
     assert bench.main(["table"]) == 0
     machine, _, section, heads, rule, *lines = capsys.readouterr().out.splitlines()
-    assert machine == "a machine"
+    assert machine == str(this_machine())
     assert section.startswith("table (")
-    assert heads.split() == ["what", "ours", "anchor", "ratio", "goal", "met"]
+    assert heads.split() == ["what", "setting", "ours", "yardstick", "ratio", "goal", "met"]
     assert set(rule) == {"-"}
-    assert lines == ["what is timed  1 s   2 s (an anchor)  0.5    < 1   yes", "another        3 MB"]
+    assert lines == [
+        "a time   of 3     1 s   2 s (sorting)  0.5    <= 1  yes",
+        "another  of 4     3 MB",
+    ]
 
 
-@pytest.mark.parametrize("trouble", ["a required figure is not met", "a section breaks down"])
-def test_the_exit_code_tells_of_trouble(monkeypatch, capsys, trouble):
-    def run():
-        if trouble == "a section breaks down":
-            raise RuntimeError("no such thing")
-        return [bench.Row("error", "1e-3", goal="<= 1e-12", met=False, required=True)]
-
-    monkeypatch.setattr(bench, "_machine", lambda: "a machine")
-    monkeypatch.setattr(bench, "import_module", lambda name: type("section", (), {"run": staticmethod(run)}))
+@pytest.mark.parametrize(
+    "trouble",
+    [[Row("error", "", Figure(1e-3), goal="<= 1", met=False, required=True)], RuntimeError("no such thing")],
+)
+def test_the_exit_code_tells_of_trouble(sections, capsys, trouble):
+    sections(trouble)
     assert bench.main(["table"]) == 1
-    assert ("broke down" in capsys.readouterr().out) == (trouble == "a section breaks down")
+    assert ("broke down" in capsys.readouterr().out) == isinstance(trouble, Exception)
 
 
-def test_an_unknown_section_is_refused(capsys):
+def test_rows_that_cannot_be_told_apart_are_a_fault(sections, capsys):
+    sections(ROWS_GIVEN[:1] * 2)
+    assert bench.main(["table"]) == 1
+    assert "two rows of one name and setting: a time, of 3" in capsys.readouterr().out
+
+
+def test_a_short_run_leaves_out_what_the_section_says(sections, tmp_path):
+    called, file = sections(ROWS_GIVEN, SHORT={"sites": 3}, LEFT_OUT="many sites"), tmp_path / "f.json"
+    bench.main(["table", "--json", str(file)])
+    bench.main(["pair", "--short", "--keep", "--json", str(file)])
+    assert called == [{}, {"sites": 3}]
+    assert {name: one.left_out for name, one in read(file).sections.items()} == {
+        "table": "",
+        "pair": "many sites",
+    }
+
+
+def test_figures_are_written_and_read_again(sections, tmp_path):
+    sections([*ROWS_GIVEN, Row("lost", "", Figure(float("inf"), "error"), ratio=float("inf"), met=False)])
+    file = tmp_path / "f.json"
+    assert bench.main(["table", "--json", str(file)]) == 0
+    record = read(file)
+    section = record.sections["table"]
+    assert record.machine == this_machine()
+    assert section.rows[:2] == ROWS_GIVEN
+    assert (section.rows[2].ours.value, section.rows[2].ratio) == (None, None)  # JSON has no infinity
+    assert section.version == fc.__version__
+    assert date.fromisoformat(section.date)
+    assert json.loads(file.read_text(), parse_constant=pytest.fail)["format"] == 1
+
+
+def test_a_dash_writes_json_alone_to_standard_output(sections, capsys):
+    sections(ROWS_GIVEN)
+    assert bench.main(["table", "--json", "-"]) == 0
+    printed = capsys.readouterr()
+    assert json.loads(printed.out)["sections"]["table"]["rows"][0]["ratio"] == 0.5
+    assert "a time" in printed.err
+
+
+def refused(capsys, *arguments):
     with pytest.raises(SystemExit) as end:
-        bench.main(["nonsense"])
+        bench.main([str(argument) for argument in arguments])
     assert end.value.code == 2
-    assert "unknown section nonsense" in capsys.readouterr().err
+    return capsys.readouterr().err.splitlines()[-1]
+
+
+def test_what_cannot_be_run_is_refused(sections, tmp_path, capsys):
+    sections(ROWS_GIVEN)
+    file, other, bad = (tmp_path / name for name in ("f.json", "other.json", "bad.json"))
+    assert "unknown section nonsense" in refused(capsys, "nonsense")
+    assert "--keep needs --json with a file" in refused(capsys, "table", "--keep")
+    assert "f.json is no file of benchmarks" in refused(capsys, "table", "--keep", "--json", file)
+    bench.main(["table", "--json", str(file)])
+    other.write_text(file.read_text().replace('"cpu_count": ', '"cpu_count": 1000'))
+    assert "is of another machine" in refused(capsys, "table", "--keep", "--json", other)
+    for content in ("[]", "{}", "nothing", '{"format": 2}'):
+        bad.write_text(content)
+        assert "bad.json is no file of benchmarks" in refused(capsys, "compare", file, bad)
+        assert "bad.json is no file of benchmarks" in refused(capsys, "page", bad, tmp_path / "page.md")
 
 
 def test_it_can_be_run_as_a_module():
