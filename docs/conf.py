@@ -49,10 +49,13 @@ sphinx_gallery_conf = {
     "show_memory": False,
     "show_signature": False,
     "abort_on_example_error": True,
-    "min_reported_time": 1e9,
+    "within_subsection_order": "FileNameSortKey",
+    "copyfile_regex": r".*\.json",
+    "write_computation_times": False,
 }
 
 html_theme = "pydata_sphinx_theme"
+html_context = {"default_mode": "auto"}
 html_title = "fedconformal"
 html_show_sourcelink = False
 html_copy_source = False
@@ -61,7 +64,9 @@ html_css_files = ["site.css"]
 html_theme_options = {
     "show_toc_level": 2,
     "navigation_with_keys": False,
-    "header_links_before_dropdown": 5,
+    "header_links_before_dropdown": 6,
+    "github_url": "https://github.com/fedconformal/fedconformal",
+    "show_nav_level": 2,
     "footer_start": ["copyright"],
     "footer_end": [],
     "secondary_sidebar_items": ["page-toc"],

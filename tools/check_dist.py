@@ -1,22 +1,43 @@
 """Build the sdist and the wheel, check both, and try the wheel alone with each extra: ``make dist``.
 
-Environments are made in a temporary folder; ``python tools/check_dist.py core cli`` tries only these.
+Environments are made in temporary folders; ``python tools/check_dist.py core cli`` tries only these.
 """
 
 import subprocess
 import sys
+import tarfile
 import tempfile
+import time
+import tomllib
 import venv
+import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 
-ROOT = Path(__file__).parent.parent
-sys.path.insert(0, str(Path(__file__).parent))
-EXTRAS = ["core", "cli", "sklearn", "private", "flower", "nvflare", "plots", "web", "experiments"]
+ROOT = Path(__file__).resolve().parent.parent
+NOT_FOR_USERS = {"all", "dev", "docs"}
+"""Extras that are sums of others, or for work on the project."""
+NEEDED = [
+    "CHANGELOG.md",
+    "CITATION.cff",
+    "LICENSE",
+    "Makefile",
+    "README.md",
+    "docs/index.md",
+    "tests/conftest.py",
+]
+CONSTRAINTS = ROOT / "tools" / "constraints-dist.txt"
 
 
-def run(*command: str | Path, **options: str | Path) -> None:
+def run(*command: str | Path, cwd: Path | None = None) -> None:
     """Run it, or end here."""
-    subprocess.run([str(word) for word in command], check=True, **options)  # type: ignore[call-overload]
+    subprocess.run([str(word) for word in command], check=True, cwd=cwd)
+
+
+def extras() -> list[str]:
+    """The core, and every extra that pyproject.toml offers to users."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    return ["core", *(name for name in project["optional-dependencies"] if name not in NOT_FOR_USERS)]
 
 
 def built() -> Path:
@@ -24,25 +45,59 @@ def built() -> Path:
     for old in (ROOT / "dist").glob("fedconformal-*"):
         old.unlink()
     run(sys.executable, "-m", "build", "--outdir", ROOT / "dist", ROOT)
-    files = sorted((ROOT / "dist").glob("fedconformal-*"))
-    run(sys.executable, "-m", "twine", "check", "--strict", *files)
-    (wheel,) = (path for path in files if path.suffix == ".whl")
+    sdist, wheel = sorted((ROOT / "dist").glob("fedconformal-*"), key=lambda path: path.suffix)
+    run(sys.executable, "-m", "twine", "check", "--strict", sdist, wheel)
     run(sys.executable, "-m", "check_wheel_contents", wheel)
+    wrong = [*lacking(sdist), *relative_links(wheel)]
+    if wrong:
+        sys.exit("\n".join(wrong))
+    for path in (sdist, wheel):
+        print(f"{path.name}: {path.stat().st_size / 1e6:.2f} MB", flush=True)
     return wheel
+
+
+def lacking(sdist: Path) -> Iterator[str]:
+    """Files that somebody who builds from the sdist needs."""
+    with tarfile.open(sdist) as packed:
+        names = {name.partition("/")[2] for name in packed.getnames()}
+    yield from (f"{sdist.name} has no {name}" for name in NEEDED if name not in names)
+
+
+def relative_links(wheel: Path) -> Iterator[str]:
+    """Links of the description that would lead nowhere on the page of a package index."""
+    with zipfile.ZipFile(wheel) as packed:
+        (name,) = (name for name in packed.namelist() if name.endswith(".dist-info/METADATA"))
+        _, _, description = packed.read(name).decode().partition("\n\n")
+    for piece in description.split("](")[1:]:
+        target = piece.partition(")")[0]
+        if not target.startswith(("https://", "#")):
+            yield f"{wheel.name}: the description links to {target}"
 
 
 def try_out(wheel: Path, extra: str) -> None:
     """Install the wheel with one extra into an empty environment, and use it there."""
-    with tempfile.TemporaryDirectory() as folder:
-        venv.create(folder, with_pip=True)
-        python = Path(folder) / "bin" / "python"
+    start = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="fedconformal-") as folder:
+        venv.create(Path(folder) / "venv", with_pip=True)
+        python, work = Path(folder) / "venv" / "bin" / "python", Path(folder) / "work"
+        work.mkdir()
         wanted = str(wheel) if extra == "core" else f"{wheel}[{extra}]"
-        run(python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", wanted)
-        run(python, "-m", "pip", "check")
-        run(python, ROOT / "tools" / "smoke.py", extra, cwd=folder)
+        pip = (python, "-m", "pip", "--disable-pip-version-check")
+        run(*pip, "install", "--quiet", "--constraint", CONSTRAINTS, wanted)
+        run(*pip, "check")
+        run(python, ROOT / "tools" / "smoke.py", extra, cwd=work)
+    print(f"{extra}: {time.monotonic() - start:.0f} s", flush=True)
 
 
 if __name__ == "__main__":
-    wheel = built()
-    for extra in sys.argv[1:] or EXTRAS:
-        try_out(wheel, extra)
+    wanted = sys.argv[1:] or extras()
+    wheel, failed = built(), []
+    for extra in wanted:
+        try:
+            try_out(wheel, extra)
+        except subprocess.CalledProcessError as error:
+            print(f"{extra}: {error}", file=sys.stderr, flush=True)
+            failed.append(extra)
+    if failed:
+        sys.exit(f"failed: {', '.join(failed)}")
+    print(f"the wheel works alone and with {', '.join(wanted)}")

@@ -1,7 +1,10 @@
 """The reference of every public name, from the names that each room exports: no list to keep up."""
 
+import ast
 import inspect
+from collections.abc import Iterator
 from importlib import import_module
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +12,12 @@ ROOMS = {
     "fedconformal": "What most users need",
     "fedconformal.laws": "Laws of the coverage",
     "fedconformal.planning": "Designs, criteria and promises",
+    "fedconformal.planning.criteria": "Criteria",
+    "fedconformal.planning.promises": "Promises",
     "fedconformal.scores": "Scores",
     "fedconformal.privacy": "Private reports",
+    "fedconformal.privacy.mechanisms": "Private mechanisms",
+    "fedconformal.privacy.analyses": "Analyses of private reports",
     "fedconformal.documents": "Documents",
     "fedconformal.protocol": "The verbs, and a site's policy",
     "fedconformal.audit": "The recount",
@@ -25,54 +32,101 @@ ROOMS = {
     "fedconformal.web": "Planner and certificate",
     "fedconformal.experiments": "The paper's experiments",
 }
+PLAIN = (bool, int, float, str)
+"""Values that can be shown as they are."""
 
 
 def write(app: Any, config: Any) -> None:
-    """A page for each room, and one that lists them."""
+    """A page for each room, and one that lists them; a page that is right already is left alone."""
     folder = Path(app.srcdir) / "api"
     folder.mkdir(exist_ok=True)
-    present, listed_at = [room for room in ROOMS if _is_there(room)], {}
-    for room in present:
-        (folder / f"{room}.rst").write_text(_page(room, listed_at))
-    listed = "\n".join(f"   {ROOMS[room]} <{room}>" for room in present)
-    (folder / "index.rst").write_text(
-        f"API reference\n=============\n\n.. toctree::\n   :maxdepth: 1\n\n{listed}\n"
-    )
+    for name, text in pages().items():
+        path = folder / f"{name}.rst"
+        if not path.exists() or path.read_text() != text:
+            path.write_text(text)
 
 
-def _is_there(room: str) -> bool:
-    try:
-        import_module(room)
-    except ImportError:
-        return False
-    return True
+def pages() -> dict[str, str]:
+    """The text of every page, by its name."""
+    listed_at: dict[int, str] = {}
+    found = {room: _page(room, listed_at) for room in ROOMS}
+    listed = "\n".join(f"   {title} <{room}>" for room, title in ROOMS.items())
+    return {"index": f"API reference\n=============\n\n.. toctree::\n   :maxdepth: 1\n\n{listed}\n", **found}
 
 
 def _page(room: str, listed_at: dict[int, str]) -> str:
     """The page of one room; what another page lists already is only named."""
     module = import_module(room)
     title = f"{ROOMS[room]}: ``{room}``"
-    public = [name for name in module.__all__ if not name.startswith("__")]
-    made = [n for n in public if inspect.isclass(getattr(module, n)) or inspect.isroutine(getattr(module, n))]
-    again = [n for n in made if listed_at.setdefault(id(getattr(module, n)), room) != room]
-    names = [name for name in public if name not in again]
-    kinds = {
-        "Classes": [n for n in names if inspect.isclass(getattr(module, n))],
-        "Functions": [n for n in names if inspect.isroutine(getattr(module, n))],
-    }
+    public = {name: getattr(module, name) for name in module.__all__ if not name.startswith("__")}
+    at = {name: listed_at.setdefault(id(value), room) for name, value in public.items() if _has_page(value)}
+    again = {name: where for name, where in at.items() if where != room}
+    own = {name: value for name, value in public.items() if name not in again}
     parts = [title, "=" * len(title), "", f".. currentmodule:: {room}", "", inspect.getdoc(module) or "", ""]
-    for kind, found in kinds.items():
-        if found:
-            parts += [kind, "-" * len(kind), "", ".. autosummary::", "   :toctree: generated", ""]
-            parts += [f"   {name}" for name in sorted(found)] + [""]
-    others = sorted(set(names) - {n for found in kinds.values() for n in found})
-    values = [n for n in others if not inspect.ismodule(getattr(module, n))]
-    if values:
-        parts += ["Also: " + ", ".join(f"``{name}``" for name in values) + ".", ""]
+    parts += _listed("Classes", [name for name, value in own.items() if inspect.isclass(value)])
+    parts += _listed("Functions", [name for name, value in own.items() if inspect.isroutine(value)])
+    parts += _values(module, {name: value for name, value in own.items() if not _has_page(value)})
+    parts += _modules(room, own)
     if again:
-        at = (f"``{name}`` (:doc:`{listed_at[id(getattr(module, name))]}`)" for name in again)
-        parts += ["Listed elsewhere: " + ", ".join(at) + ".", ""]
+        names = (f"``{name}`` (:doc:`{where}`)" for name, where in again.items())
+        parts += ["Listed elsewhere: " + ", ".join(names) + ".", ""]
     return "\n".join(parts)
+
+
+def _has_page(value: object) -> bool:
+    """Whether something gets a page of its own."""
+    return inspect.isclass(value) or inspect.isroutine(value)
+
+
+def _listed(title: str, names: list[str]) -> Iterator[str]:
+    """A table of names, each with a page of its own."""
+    if names:
+        yield from (title, "-" * len(title), "", ".. autosummary::", "   :toctree: generated", "")
+        yield from (f"   {name}" for name in sorted(names))
+        yield ""
+
+
+def _modules(room: str, values: dict[str, object]) -> Iterator[str]:
+    """Public modules that have no page, with what they are for."""
+    for name, value in sorted(values.items()):
+        if inspect.ismodule(value) and f"{room}.{name}" not in ROOMS:
+            first, _, _ = (inspect.getdoc(value) or "").partition("\n")
+            yield from (f"Also the module ``{room}.{name}``: {first}", "")
+
+
+def _values(module: Any, values: dict[str, object]) -> Iterator[str]:
+    """Registries, limits and kinds of annotation, with what is written below them in the source."""
+    shown = {name: value for name, value in sorted(values.items()) if not inspect.ismodule(value)}
+    if shown:
+        yield from ("Values", "------", "")
+        said = _written_below(Path(inspect.getfile(module)))
+    for name, value in shown.items():
+        yield f".. py:data:: {name}"
+        if isinstance(value, PLAIN):
+            yield f"   :value: {value!r}"
+        yield from ("", f"   {said.get(name, '')}", "")
+
+
+def _written_below(path: Path) -> dict[str, str]:
+    """The strings right below assignments in a room, by name, also by the name that the room gives them."""
+    files = sorted(path.parent.rglob("*.py")) if path.name == "__init__.py" else [path]
+    found: dict[str, str] = {}
+    for file in files:
+        body = ast.parse(file.read_text()).body
+        for statement, following in pairwise(body):
+            is_text = isinstance(following, ast.Expr) and isinstance(following.value, ast.Constant)
+            if is_text and isinstance(statement, ast.Assign | ast.AnnAssign):
+                text = " ".join(str(following.value.value).split())
+                found |= dict.fromkeys(_targets(statement), text)
+    imports = (node for node in ast.parse(path.read_text()).body if isinstance(node, ast.ImportFrom))
+    renamed = {alias.asname: alias.name for node in imports for alias in node.names if alias.asname}
+    return found | {new: found[old] for new, old in renamed.items() if old in found}
+
+
+def _targets(statement: ast.Assign | ast.AnnAssign) -> list[str]:
+    """The names that an assignment gives."""
+    targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+    return [node.id for target in targets for node in ast.walk(target) if isinstance(node, ast.Name)]
 
 
 def setup(app: Any) -> dict[str, bool]:

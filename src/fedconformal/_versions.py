@@ -36,11 +36,9 @@ def _installed(name: str) -> str:
 
 
 def _used() -> list[str]:
-    """The packages that are needed, or that an extra brings, without those for development."""
-    lines = [
-        line for line in requires("fedconformal") or () if "extra == 'dev'" not in line.replace('"', "'")
-    ]
-    names = {_name(line) for line in lines}
+    """The packages that are needed, or that an extra brings, without those for work on the project."""
+    lines = [line.replace('"', "'") for line in requires("fedconformal") or ()]
+    names = {_name(line) for line in lines if not line.endswith(("extra == 'dev'", "extra == 'docs'"))}
     return sorted(names - {"fedconformal"})
 
 

@@ -376,7 +376,10 @@ class TestWords:
 
     def test_an_infeasible_plan_has_a_code_for_those_who_ask(self, desk, run):
         order = ["plan", "--sites", 3, "--points", 2]
-        assert "the threshold is infinite" in run(*order).out
+        shown = run(*order).out
+        assert "the threshold is infinite" in shown
+        assert "1.0000" not in shown  # what cannot work does not look like success
+        assert "The law of the coverage" not in shown
         assert "the threshold is infinite" in run(*order, "--exit-code", "-o", "p.json", code=3).out
         assert not fc.Plan.read("p.json").feasible
         run("plan", "--sites", 3, "--points", 200, "--exit-code")

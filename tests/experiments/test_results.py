@@ -1,15 +1,28 @@
 import gzip
 import io
+import json
 import os
 from pathlib import Path
 
 import polars
 import pytest
 
-from fedconformal.experiments import DATA_SETS, METHODS, MODELS, PRIVATE_METHODS, _data
+from fedconformal.experiments import (
+    DATA_SETS,
+    METHODS,
+    MODELS,
+    PRIVATE_METHODS,
+    Forest,
+    Ridge,
+    Store,
+    _data,
+    is_fresh,
+    record_run,
+)
 from fedconformal.experiments._claims import CONSISTENT, NO, TOO_FEW, YES, claims, within
 from fedconformal.experiments._methods import plan_text, private_plan
 from fedconformal.experiments._results import by_split, markdown, summarise
+from fedconformal.experiments._runs import recorded_runs
 
 FOLDER = os.environ.get(_data.DATA_FOLDER)
 DOCS = Path(__file__).parents[2] / "docs"
@@ -86,12 +99,26 @@ def test_a_quick_page_says_so_at_the_top():
     assert NO not in page
 
 
+def test_a_run_from_nothing_says_how_long_it_took(tmp_path):
+    store = Store(tmp_path)
+    assert recorded_runs(store) == []
+    assert is_fresh(store)
+    record_run(store, [Ridge(), Forest()], cores=2, seconds=1500.4)
+    page = markdown(summarise(rows_with(n_splits=3, **VALUES)), quick=False, runs=recorded_runs(store))
+    assert "with ridge and forest that began with an empty folder" in page
+    assert "took 25 minutes by the clock on 2 cores." in page
+    (tmp_path / "fits").mkdir()
+    (tmp_path / "fits" / "one.npz").touch()
+    assert not is_fresh(store)
+
+
 # -- what the documentation shows ---------------------------------------------------------------------------
 
 
 def test_the_results_page_is_what_the_command_writes(summary):
-    """docs/results.md holds no number by hand: it is made of the means in docs/results.csv alone."""
-    assert (DOCS / "results.md").read_text() == markdown(summary, quick=False)
+    """docs/results.md holds no number by hand: it is made of the means and of how long the run took."""
+    runs = json.loads((DOCS / "results-runs.json").read_text())
+    assert (DOCS / "results.md").read_text() == markdown(summary, quick=False, runs=runs)
 
 
 def test_the_means_are_those_of_the_published_splits(summary):

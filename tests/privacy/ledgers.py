@@ -1,12 +1,17 @@
 """Questions to a ledger, and what others see of its file."""
 
+import os
 import secrets
 import sqlite3
+import sys
 from contextlib import closing
+
+import pytest
 
 from fedconformal.privacy import fingerprint
 
 DATA = fingerprint([1.0, 2.0])
+linux = pytest.mark.skipif(sys.platform != "linux", reason="kills and traces processes the Linux way")
 
 
 def ask(
@@ -39,6 +44,10 @@ def never():
     raise AssertionError("a sample was drawn")
 
 
+def interrupted():
+    raise KeyboardInterrupt
+
+
 def on_disk(path, column):
     """What another reader sees in the file."""
     with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as connection:
@@ -57,3 +66,20 @@ def put(file, content):
     """Write a file that is its owner's alone."""
     file.touch(mode=0o600)
     file.write_bytes(content)
+
+
+def in_child(action):
+    """Run in a forked process; its exit code is 1 if the action failed."""
+    pid = os.fork()
+    if pid == 0:  # pragma: no cover
+        code = 1
+        try:
+            action()
+            code = 0
+        finally:
+            os._exit(code)
+    return pid
+
+
+def exit_code(pid):
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])

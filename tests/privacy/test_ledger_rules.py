@@ -6,22 +6,12 @@ from fractions import Fraction
 import pytest
 
 from fedconformal.privacy import BudgetExceededError, Ledger, LedgerError, Quote
-from privacy.ledgers import DATA, ask, kinds, never, quote, record
-
-
-@pytest.fixture
-def path(tmp_path):
-    Ledger.create(tmp_path / "ledger.db").set_budget("D", 1)
-    return tmp_path / "ledger.db"
+from privacy.ledgers import DATA, ask, interrupted, kinds, never, quote, record
 
 
 @pytest.fixture
 def ledger(path):
     return Ledger(path)
-
-
-def interrupted():
-    raise KeyboardInterrupt
 
 
 # -- a plan that says which data are meant -----------------------------------------------------------------

@@ -11,6 +11,7 @@ import fedconformal as fc
 from fedconformal.documents import ScoreRule
 from fedconformal.protocol import assumption_sentences
 from fedconformal.web import NotVerifiedError, certificate
+from fedconformal.web._cases import in_cases
 from fedconformal.web._html import Markup, tag
 
 HOSTILE = ["<script>alert(1)</script>", "\"onload='x'", "&amp;</style>", "山田\N{RIGHT-TO-LEFT MARK}"[:2]]
@@ -68,7 +69,7 @@ class TestOrdinary:
         assert repr(ordinary.threshold) in text
         assert "On average, the truth lies inside the prediction set for at least 90 % of new cases." in text
         assert "3 sites answered; 1 site did not: east. The reports were not signed." in text
-        assert all(words in text for words in assumption_sentences(ordinary))
+        assert all(in_cases(words) in text for words in assumption_sentences(ordinary))
         assert ordinary.refused[0].reason in text
         assert ordinary.digest in text
         assert ordinary.plan.digest in text
@@ -188,7 +189,7 @@ class TestKinds:
         text = Reader(page).text
         assert "No finite threshold keeps the promise" in text
         assert "every prediction set holds everything. It is never wrong, and it says nothing." in text
-        assert "It would take 3 points at every site or 5 sites of the smallest size." in text
+        assert "It would take 3 cases at every site or 5 sites of the smallest size." in text
         assert "On average, the truth lies" not in text
         assert "<svg" not in page
 

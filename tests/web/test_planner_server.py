@@ -42,7 +42,7 @@ LIMITS = [
     ({"points": list(range(1, 102))}, "up to 40 different sizes"),
     (
         {"points": list(range(100, 106)) * 4, "max_faulty": 2},
-        "if sites may be wrong, points may hold up to 5",
+        "if sites may be wrong, sites may have up to 5",
     ),
     ({"points": [100, 101] * 101, "max_faulty": 2}, "there may be up to 200 sites"),
     ({"points": list(range(1, 41)) * 3}, "with 40 different sizes there may be up to 100 sites here"),
@@ -54,7 +54,7 @@ LIMITS = [
     ({"sites": 3, "points": 5, "confidence_level": 1.0}, "less than or equal to 0.9999"),
     ({"sites": 3, "points": 5, "privacy": {"epsilon": 0}}, "greater than or equal to 0.001"),
     ({"sites": 3, "points": 5, "privacy": {"epsilon": 1, "bins": 1001}}, "less than or equal to 1000"),
-    ({"sites": 3, "points": 20_000, "privacy": {"epsilon": 1}}, "may add up to 10,000 points here"),
+    ({"sites": 3, "points": 20_000, "privacy": {"epsilon": 1}}, "may add up to 10,000 cases here"),
     ({"points": list(range(9, 29)), "privacy": {"epsilon": 1}}, "up to 12 different sizes"),
     ({"sites": 3, "points": 5, "privacy": {"epsilon": 1, "low": 2, "high": 1}}, "must go up, got 2 to 1"),
     ({"sites": 3, "points": 5, "privacy": {"epsilon": 1, "low": 1e11, "high": 100000000001}}, "too narrow"),

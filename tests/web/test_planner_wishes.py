@@ -93,3 +93,20 @@ def test_what_a_bound_leaves_open_cannot_be_wished_for():
     with pytest.raises(ValueError, match="a lower bound on the coverage, and nothing to expect"):
         answer_wish(WishRequest(**asked, wish="mean"))
     assert answer_wish(WishRequest(**asked, wish="low")).n_points is not None
+
+
+@pytest.mark.parametrize(
+    ("wish", "value", "why"),
+    [
+        (
+            "low",
+            0.9,
+            "That 19 of 20 calibrations reach 90 % takes a higher level, or a promise that is surer.",
+        ),
+        ("mean", 0.89, "The promise is 90 % on average: sets that cover less, on average, would break it."),
+    ],
+)
+def test_a_wish_beyond_what_cases_can_give_says_why(wish, value, why):
+    answer = answer_wish(WishRequest(sites=2, points=50, privacy=None, wish=wish, value=value))
+    assert answer.n_points is None
+    assert why in " ".join(answer.sentences).replace("\N{NO-BREAK SPACE}", " ")

@@ -90,6 +90,16 @@ def of_whole(calibration: Calibration, reports: Sequence[Report]) -> list[Findin
     ]
 
 
+def of_budgets(calibration: Calibration, reports: Sequence[Report]) -> list[Finding]:
+    """Whether privacy budgets are told as the reports at hand tell them, where any does."""
+    by_digest = {report.digest: report for report in reports}
+    found = [(each, by_digest[each.report]) for each in calibration.reports if each.report in by_digest]
+    told = [pair for pair in found if pair[0].budget or pair[1].budget]
+    differ = [received.site for received, report in told if received.budget != report.budget]
+    said = f"not {named(differ)}" if differ else f"{len(told)} of {len(told)}"
+    return [Finding("budgets are what the reports say", said, not differ)] if told else []
+
+
 def of_left_out(calibration: Calibration, reports: Sequence[Report]) -> Finding:
     """Whether something at hand was left out after the fact, or refused although it fits the plan."""
     claim = "everything at hand that fits the plan was counted"

@@ -68,10 +68,13 @@ def reproduce(
         network_on=_network_on(network_on),
         cached=cached,
     )
-    start = time.monotonic()
+    start, fresh = time.monotonic(), experiments.is_fresh(settings.store)
     studies = own or _chosen(names or [], settings)
     for name, study in studies.items():
         _run(name, study, settings)
+    if fresh and _ALL in (names or []):
+        seconds = time.monotonic() - start
+        experiments.record_run(settings.store, settings.models, cores=os.cpu_count() or 1, seconds=seconds)
     _write_pages(settings, {**experiments.STUDIES, **own})
     say(f"{time.monotonic() - start:.0f} s in all, {os.cpu_count()} cores")
     _say_what_is_left_out(studies, settings)

@@ -42,7 +42,12 @@ def _known(design: Design) -> str:
 
 
 def coverage_cells(design: Design) -> list[str]:
-    """The law of a coverage; where there is none its least mean, or at how many new sites it is reached."""
+    """The law of a coverage; where there is none its least mean, or at how many new sites it is reached.
+
+    Nothing that looks like success where every set would hold everything.
+    """
+    if not design.is_finite:
+        return ["-"] * len(coverage_headers(design))
     if design.has_law:
         return law_cells(design.law())
     found = design.guarantee()
@@ -102,7 +107,7 @@ def _promised(plan: Plan, level: float, group: str) -> str:
 def law_notes(plan: Plan) -> list[str]:
     """What the laws shown do not contain, where there are several sites."""
     alone = list(plan.by_label.values()) if plan.is_grouped else [plan]
-    there = [each for each in alone if not each.is_open and (each.n_sites or 0) > 1]
+    there = [each for each in alone if each.feasible and not each.is_open and (each.n_sites or 0) > 1]
     return list(dict.fromkeys(note for each in there if (note := each.promise_object().law_note)))
 
 
@@ -232,7 +237,7 @@ def _counted(sites: int) -> str:
 def _pooled(design: Design) -> list[str]:
     """The most that all scores in one place would cover."""
     bound = baselines.upper_bound(design.n_points, float(design.goal.level))
-    return [f"{min(bound, 1.0):.4f}"]
+    return [f"{bound:.4f}" if bound < 1 else "-"]
 
 
 def _show_privacy(plan: Plan) -> None:
@@ -271,7 +276,7 @@ def _group_headers(plan: Plan) -> tuple[str, ...]:
 def _group_rows(label: str, plan: Plan) -> list[list[str]]:
     sites = "any" if plan.n_sites is None else f"{plan.n_sites:,}"
     points = (_sizes(plan) or "open").replace(" points", "").replace(" point", "")
-    laws = [[""] * 3] * len(plan.levels) if plan.laws is None else map(law_cells, plan.laws)
+    laws = [[""] * 3] * len(plan.levels) if plan.is_open else [coverage_cells(each) for each in plan.designs]
     ranks = [""] * len(plan.levels) if plan.is_open else [all_ranks_text(design) for design in plan.designs]
     return [
         [label, sites, points, f"{level.confidence_level:g}", sent, *law]

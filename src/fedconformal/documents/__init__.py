@@ -9,10 +9,10 @@ from fedconformal.documents._base import (
     check_site_name,
     first_problem,
 )
-from fedconformal.documents._calibration import (
+from fedconformal.documents._calibration import Calibration
+from fedconformal.documents._calibration_parts import (
     Aggregate,
     Answer,
-    Calibration,
     CalibrationPart,
     Received,
     Refusal,
@@ -44,7 +44,7 @@ from fedconformal.documents._plan_parts import (
     SiteKey,
     fraction_text,
 )
-from fedconformal.documents._report import Report, ReportPart, Sent, signed_text
+from fedconformal.documents._report import Budget, Report, ReportPart, Sent, signed_text
 from fedconformal.documents._rounds import expiry_text, random_round
 from fedconformal.documents._sets import (
     class_places,
@@ -72,6 +72,7 @@ __all__ = [
     "Advice",
     "Aggregate",
     "Answer",
+    "Budget",
     "Calibration",
     "CalibrationPart",
     "Ceiling",

@@ -1,6 +1,6 @@
 """The Plan: which ranks each site sends and how many votes the server needs."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from fractions import Fraction
 from functools import cached_property
@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from fedconformal._text import count, quoted
+from fedconformal._text import quoted
 from fedconformal.documents._base import Digest
 from fedconformal.documents._ceilings import (
     MOST_CLASSES,
@@ -18,9 +18,13 @@ from fedconformal.documents._ceilings import (
     check_work,
 )
 from fedconformal.documents._facts import Facts
-from fedconformal.documents._grouping import KINDS, Grouping, Made, Merged, check_grouping
+from fedconformal.documents._grouping import Grouping, Made, Merged
 from fedconformal.documents._labels import Label, check_labels
 from fedconformal.documents._names import check_looks
+from fedconformal.documents._plan_checks import check_classes, check_faulty, check_groups, check_part
+from fedconformal.documents._plan_costs import cost_of, largest_cost, privacy_of
+from fedconformal.documents._plan_designs import designs_of
+from fedconformal.documents._plan_line import plan_line
 from fedconformal.documents._plan_parts import (
     Level,
     PlanBlock,
@@ -29,37 +33,23 @@ from fedconformal.documents._plan_parts import (
     ScoreRule,
     SiteKey,
 )
+from fedconformal.documents._plan_sites import site_ranks, site_sizes, site_weights
 from fedconformal.documents._problems import (
     absent_sentences,
     problem_sentences,
     rare_sentences,
-    silence_sentence,
+    score_sentences,
+    silence_sentences,
     size_sentences,
     unasked_sentences,
     whole_sentences,
 )
-from fedconformal.documents._rounds import Expiry, RoundId, is_random, moment
+from fedconformal.documents._rounds import Expiry, RoundId, moment
 from fedconformal.documents._signing import AuthoredDocument
 from fedconformal.documents._views import Many, PerSite, Ranks, one_or_all
 from fedconformal.laws import CoverageLaw
-from fedconformal.planning import (
-    CRITERIA,
-    PROMISES,
-    Block,
-    Cases,
-    Criterion,
-    Design,
-    Exact,
-    Goal,
-    Guarantee,
-    Private,
-    Promise,
-    Sending,
-    merged,
-)
-from fedconformal.planning import Advice as PlannedAdvice
-from fedconformal.privacy import ANALYSES, MECHANISMS, Bins, PrivateRelease
-from fedconformal.scores import SCORES, LabelScore, from_name
+from fedconformal.planning import CRITERIA, PROMISES, Criterion, Design, Guarantee, Promise
+from fedconformal.privacy import Bins, PrivateRelease
 
 
 class Plan(AuthoredDocument):
@@ -126,74 +116,17 @@ class Plan(AuthoredDocument):
         )
         if self.privacy is not None:
             self.privacy.check_score(self.score)
-        self._check_grouping()
+        check_classes(self.classes)
         if self.is_grouped:
-            self._check_groups()
+            check_groups(self.parts, self.group_by, self.grouping, self.classes, self.privacy)
+        elif self.group_by is not None or self.merged is not None:
+            raise ValueError("group_by and merged go with groups")
         if self.keys is not None and sorted(key.site for key in self.keys) != sorted(self.site_names or ()):
             raise ValueError("keys must name exactly the sites that the plan names")
-        self._check_faulty()
+        check_faulty(self.parts, self.privacy)
         for part in self.parts:
-            if any((self.privacy is None) != (level.quantile is None) for level in part.levels):
-                raise ValueError("every level has a quantile if the plan is private, and none otherwise")
-            if part.blocks is None and self.privacy is not None:
-                raise ValueError("a private plan needs the sizes of the sites")
-            if self.privacy is not None:
-                ANALYSES[self.privacy.analysis]().check(
-                    mechanism=MECHANISMS[self.privacy.mechanism](),
-                    n_sizes=len({block.n for block in part.blocks or ()}),
-                    criterion=part.criterion,
-                    max_faulty=part.max_faulty,
-                )
-            promise, private = PROMISES[part.promise](), self.privacy is not None
-            if part.cases is not None and (self.round is None or not is_random(self.round)):
-                raise ValueError("a plan for cases drawn at random has a random round: 32 hexadecimal digits")
-            for level, design in zip(part.levels, _designs(part, self._privacy_of(part)), strict=True):
-                numbers = part.cases or level.numbers
-                promise.check(design.goal, private=private, is_open=design.is_open, numbers=numbers)
-                _check_fitting(promise, part, design)
-                promise.check_design(design)
-                if private and any(block.weights != (1,) for block in design.blocks):
-                    raise ValueError("in a private plan every site sends one number, of one vote")
-                release = design.sending.release
-                if release is not None and any(b.ranks[0] != release.rank(b.n) for b in design.blocks):
-                    raise ValueError("the ranks of private sites do not follow from the quantile")
+            check_part(part, self.privacy, self.round)
         return self
-
-    def _check_faulty(self) -> None:
-        """How many reports are wrong means nothing where nobody knows how many there may be, or whose."""
-        if not self.max_faulty:
-            return
-        if any(part.n_sites is None for part in self.parts):
-            raise ValueError("max_faulty must be 0 while anybody may answer: name the sites, or count them")
-        if self.privacy is not None and self.privacy.one_hot:
-            raise ValueError("max_faulty must be 0 with one-hot sums, where one site could cast every vote")
-
-    def _check_grouping(self) -> None:
-        if self.classes is not None and len(set(self.classes)) < len(self.classes):
-            raise ValueError("classes must be different")
-        if not self.is_grouped:
-            if self.group_by is not None or self.merged is not None:
-                raise ValueError("group_by and merged go with groups")
-            return
-        if self.group_by is not None and self.group_by not in KINDS:
-            known = " or ".join(" and ".join(made) for made in KINDS)
-            raise ValueError(f"groups must be made of a label, or of {known}")
-        if self.grouping.by_site and any(len(part.site_names or ()) != 1 for part in self.parts):
-            raise ValueError("where groups are made of sites, each has one site, with a name")
-        check_grouping(self.grouping, self.classes)
-
-    def _check_groups(self) -> None:
-        if len({tuple(level.confidence_level for level in part.levels) for part in self.parts}) > 1:
-            raise ValueError("all groups must have the same confidence levels")
-        if self.privacy is not None and self.privacy.one_hot:
-            raise ValueError("groups do not go with one-hot vectors")
-        if any((part.epsilon is None) != (self.privacy is None) for part in self.parts):
-            raise ValueError("every group has a part of epsilon if the plan is private, and none otherwise")
-        if self.privacy is not None and self._largest_cost(self.labels) > Fraction(str(self.privacy.epsilon)):
-            raise ValueError("the groups' parts of epsilon add up to more than the whole")
-        for part in self.parts:
-            if not PROMISES[part.promise].allows_groups:
-                raise ValueError(f"promise {part.promise!r} does not go with groups: it is a plan of its own")
 
     # -- groups ----------------------------------------------------------------------------------------
 
@@ -226,7 +159,7 @@ class Plan(AuthoredDocument):
 
     def _alone(self, part: PlanPart) -> "Plan":
         single = part.model_copy(update={"label": None, "epsilon": None})
-        alone = Plan(parts=(single,), score=self.score, privacy=self._privacy_of(part))
+        alone = Plan(parts=(single,), score=self.score, privacy=privacy_of(part, self.privacy))
         alone.__dict__["answered_digest"] = self.digest  # no field: equal plans stay equal
         return alone
 
@@ -379,15 +312,12 @@ class Plan(AuthoredDocument):
     @cached_property
     def designs(self) -> tuple[Design, ...]:
         """The design of each level: everything that is promised follows from it."""
-        return _designs(self.part, self.privacy)
+        return designs_of(self.part, self.privacy)
 
     @property
     def n_points(self) -> Any:
         """Size of each site, by label if there are groups; None while the plan is open."""
-        return self._each(lambda plan: plan._per_site([block.n for block in plan.blocks or ()]))
-
-    def _per_site(self, values: Sequence[Any]) -> PerSite[Any] | None:
-        return None if self.blocks is None else PerSite([block.count for block in self.blocks], values)
+        return self._each(lambda plan: site_sizes(plan.part))
 
     @property
     def server_rank(self) -> Any:
@@ -397,15 +327,7 @@ class Plan(AuthoredDocument):
     @property
     def local_ranks(self) -> Any:
         """Rank that each site sends, in the order of the sites; None while open, or if cases are drawn."""
-        return self._each(lambda plan: one_or_all(plan._local_ranks()))
-
-    def _local_ranks(self) -> list[PerSite[Any] | None]:
-        blocks = self.blocks or ()
-        if self.part.cases is not None:
-            return [None for _ in self.levels]
-        return [
-            self._per_site([one_or_all(block.ranks[i]) for block in blocks]) for i in range(len(self.levels))
-        ]
+        return self._each(lambda plan: one_or_all(site_ranks(plan.part)))
 
     @property
     def weights(self) -> Any:
@@ -414,20 +336,7 @@ class Plan(AuthoredDocument):
         One whole number per site, or a tuple where its numbers have different ones; 0 for a site that is not
         asked.
         """
-        return self._each(lambda plan: one_or_all(plan._weights()))
-
-    def _weights(self) -> list[PerSite[Any] | None]:
-        blocks = self.blocks or ()
-        votes = [[sorted(set(block.votes[i])) or [0] for block in blocks] for i in range(len(self.levels))]
-        return [
-            self._per_site(
-                [
-                    each[0] if len(each) == 1 else block.votes[i]
-                    for each, block in zip(level, blocks, strict=True)
-                ]
-            )
-            for i, level in enumerate(votes)
-        ]
+        return self._each(lambda plan: one_or_all(site_weights(plan.part)))
 
     @property
     def laws(self) -> tuple[CoverageLaw, ...] | None:
@@ -464,11 +373,6 @@ class Plan(AuthoredDocument):
 
     # -- privacy ---------------------------------------------------------------------------------------
 
-    def _privacy_of(self, part: PlanPart) -> PrivacyRule | None:
-        if self.privacy is None or part.epsilon is None:
-            return self.privacy
-        return self.privacy.model_copy(update={"epsilon": part.epsilon})
-
     @property
     def bins(self) -> Bins | None:
         """Where private releases may fall; None if the plan is not private."""
@@ -491,13 +395,9 @@ class Plan(AuthoredDocument):
         """What the answer of a site with points of all groups costs; None if the plan is not private."""
         if self.privacy is None:
             return None
-        return self._largest_cost(self.to_answer) if self.is_grouped else Fraction(str(self.privacy.epsilon))
-
-    def _largest_cost(self, labels: Iterable[str]) -> Fraction:
-        """What an answer for these groups costs at most, whoever gives it."""
-        wanted = set(labels)
-        sites = set(self.grouping.sites.values()) or {""}
-        return max(self.cost(wanted.intersection(self.grouping.groups_at(site))) for site in sites)
+        if not self.is_grouped:
+            return Fraction(str(self.privacy.epsilon))
+        return largest_cost(self.parts, self.grouping, self.to_answer)
 
     def cost(self, labels: Iterable[str]) -> Fraction:
         """What an answer for these groups costs: the sum of their epsilons, exactly.
@@ -512,25 +412,12 @@ class Plan(AuthoredDocument):
         Fraction
             0 if the plan is not private.
         """
-        wanted = set(labels)
-        parts = [part.epsilon for part in self.parts if part.label in wanted]
-        return sum((Fraction(str(part)) for part in parts if part is not None), Fraction(0))
+        return cost_of(self.parts, labels)
 
     # -- words -----------------------------------------------------------------------------------------
 
     def _line(self) -> str:
-        sites = "any number of sites" if self.n_sites is None else count(self.n_sites, "site")
-        sizes = [block.n for part in self.parts for block in part.blocks or ()]
-        points = "open sizes" if self.is_open else f"{_span(sizes)} points each"
-        groups = [self.grouping.counted(len(self.labels))] if self.is_grouped else []
-        terms = [
-            f"promise {_alike(part.promise for part in self.parts)}",
-            f"criterion {_alike(part.criterion for part in self.parts)}",
-            *([] if self.privacy is None else [f"epsilon {self.privacy.epsilon:g}"]),
-            *([] if self.feasible else ["infinite threshold"]),
-        ]
-        levels = "level " + ", ".join(f"{level:g}" for level in self.confidence_levels)
-        return ", ".join([sites, *groups, points, levels, *terms])
+        return plan_line(self.parts, self.n_sites, self.grouping, self.privacy)
 
     @property
     def feasible(self) -> bool:
@@ -555,29 +442,13 @@ class Plan(AuthoredDocument):
             *absent_sentences(self.grouping),
             *self._said(unasked_sentences),
             *self._silence_notes(),
-            *self._score_notes(),
+            *score_sentences(self.score, self.classes),
         )
-
-    def _score_notes(self) -> tuple[str, ...]:
-        """What to know of the score for so many classes, where both are fixed."""
-        if self.score is None or self.classes is None or self.score.name not in SCORES:
-            return ()
-        rule = from_name(self.score.name, **self.score.parameters)
-        said = rule.caution(len(self.classes)) if isinstance(rule, LabelScore) else ""
-        return (said,) if said else ()
-
-    def _labelled(self) -> list[tuple[str | None, "Plan"]]:
-        """The plan of each group with its label; this very plan where there are none."""
-        return [*self.by_label.items()] if self.is_grouped else [(None, self)]
 
     def _silence_notes(self) -> tuple[str, ...]:
-        """A sentence for each level whose threshold one silent site would make infinite."""
-        return tuple(
-            silence_sentence(label, level.confidence_level, plan.promise_object().bearing)
-            for label, plan in self._labelled()
-            for level, design in zip(plan.levels, plan.designs, strict=True)
-            if not design.is_open and design.is_finite and design.n_sites > 1 and not design.survives()
-        )
+        plans = self.by_label.values() if self.is_grouped else [self]
+        pairs = zip(self.parts, plans, strict=True)
+        return tuple(text for part, plan in pairs for text in silence_sentences(part, plan.designs))
 
     def _said(self, say: Callable[[PlanPart], Iterable[str]]) -> tuple[str, ...]:
         return self._sentences(lambda part, _: say(part))
@@ -587,70 +458,5 @@ class Plan(AuthoredDocument):
         return tuple(
             sentence if part.label is None else f"Group {part.label!r}{split}: {sentence}"
             for part in self.parts
-            for sentence in say(part, self._privacy_of(part))
+            for sentence in say(part, privacy_of(part, self.privacy))
         )
-
-
-def _span(sizes: Sequence[int]) -> str:
-    """From where to where numbers go: "40", "40 to 120"."""
-    low, high = min(sizes, default=0), max(sizes, default=0)
-    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
-
-
-def _alike(names: Iterable[str]) -> str:
-    return " or ".join(dict.fromkeys(names))
-
-
-def _designs(part: PlanPart, privacy: PrivacyRule | None) -> tuple[Design, ...]:
-    """The design of each level of a part."""
-    return tuple(_design(part, i, _sending(part, level, privacy)) for i, level in enumerate(part.levels))
-
-
-def _design(part: PlanPart, i: int, sending: Sending) -> Design:
-    level = part.levels[i]
-    goal = Goal(
-        Fraction(str(level.confidence_level)),
-        CRITERIA[part.criterion](),
-        Fraction(str(part.delta or 0.1)),
-        part.max_faulty,
-        part.max_missing,
-    )
-    return Design(
-        goal,
-        PROMISES[part.promise](),
-        sending,
-        merged(
-            Block(block.count, block.n, block.ranks[i], block.votes[i], block.exact_share)
-            for block in part.blocks or ()
-        ),
-        level.server_rank,
-        level.exact_share,
-        None if level.advice is None else PlannedAdvice(**level.advice.model_dump()),
-        level.exact_eta,
-    )
-
-
-def _check_fitting(promise: Promise, part: PlanPart, design: Design) -> None:
-    """Refuse fields of another promise."""
-    if (part.cases is not None) != isinstance(promise.sending(design.goal, 1), Cases):
-        raise ValueError("cases are drawn for a promise on average over new sites, and only there")
-    if design.eta is not None and not (promise.takes_eta and design.goal.criterion.takes_delta):
-        raise ValueError("eta goes with a promise to new sites one by one")
-    if not promise.takes_mixture and any(block.share is not None for block in design.blocks):
-        raise ValueError("a share of new points goes with a promise to a mixture")
-
-
-def _sending(part: PlanPart, level: Level, rule: PrivacyRule | None) -> Sending:
-    n_levels = len(part.levels)
-    if rule is None:
-        return Exact() if part.cases is None else Cases(part.cases)
-    assert level.exact_quantile is not None
-    analysis = ANALYSES[rule.analysis]()
-    release = PrivateRelease(
-        Fraction(str(rule.epsilon)) / n_levels,
-        len(rule.edges),
-        MECHANISMS[rule.mechanism](),
-        analysis,
-        analysis.aim(level.exact_quantile, level.exact_slope),
-    )
-    return Private(release, n_levels)

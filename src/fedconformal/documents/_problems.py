@@ -4,8 +4,9 @@ from collections.abc import Iterator, Sequence
 
 from fedconformal._text import count, quoted
 from fedconformal.documents._grouping import Grouping
-from fedconformal.documents._plan_parts import Advice, Level, PlanBlock, PlanPart, PrivacyRule
-from fedconformal.planning import PROMISES
+from fedconformal.documents._plan_parts import Advice, Level, PlanBlock, PlanPart, PrivacyRule, ScoreRule
+from fedconformal.planning import PROMISES, Design
+from fedconformal.scores import SCORES, LabelScore, from_name
 
 
 def problem_sentences(part: PlanPart, rule: PrivacyRule | None, *, one_site: bool = False) -> Iterator[str]:
@@ -62,10 +63,24 @@ def unasked_sentences(part: PlanPart) -> Iterator[str]:
         yield f"{count(how_many, 'site')} {whose} could not change any threshold: {listed}."
 
 
-def silence_sentence(label: str | None, level: float, bearing: str) -> str:
-    """What silence would do."""
-    where = "" if label is None else f"Group {label!r}: "
-    return f"{where}At the level {level!r}, one silent site could make the threshold infinite; {bearing}."
+def silence_sentences(part: PlanPart, designs: Sequence[Design]) -> Iterator[str]:
+    """A sentence for each level whose threshold one silent site would make infinite."""
+    where = "" if part.label is None else f"Group {part.label!r}: "
+    for level, design in zip(part.levels, designs, strict=True):
+        if not design.is_open and design.is_finite and design.n_sites > 1 and not design.survives():
+            yield (
+                f"{where}At the level {level.confidence_level!r}, one silent site could make the threshold "
+                f"infinite; {PROMISES[part.promise].bearing}."
+            )
+
+
+def score_sentences(score: ScoreRule | None, classes: Sequence[str] | None) -> Iterator[str]:
+    """What to know of the score for so many classes, where both are fixed."""
+    if score is None or classes is None or score.name not in SCORES:
+        return
+    rule = from_name(score.name, **score.parameters)
+    if isinstance(rule, LabelScore) and (said := rule.caution(len(classes))):
+        yield said
 
 
 def rare_sentences(grouping: Grouping, *, feasible: bool) -> Iterator[str]:

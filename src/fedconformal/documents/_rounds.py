@@ -5,9 +5,20 @@ import secrets
 from datetime import UTC, datetime
 from typing import Annotated
 
-from pydantic import AfterValidator, StringConstraints
+from pydantic import AfterValidator, StringConstraints, WithJsonSchema
 
-RoundId = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,63}$")]
+_ROUND = r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,63}$"
+
+
+def _id(text: str) -> str:
+    if re.fullmatch(_ROUND, text, re.ASCII) is None or text.endswith("\n"):
+        raise ValueError(
+            "must be 1 to 64 letters, digits, dots, colons, dashes and underscores, a letter or digit first"
+        )
+    return text
+
+
+RoundId = Annotated[str, AfterValidator(_id), WithJsonSchema({"type": "string", "pattern": _ROUND})]
 """Up to 64 letters, digits, dots, colons, dashes and underscores."""
 
 

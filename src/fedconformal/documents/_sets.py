@@ -127,6 +127,35 @@ def prediction_sets(
     return score.sets_by_class(prediction, by_class.reshape(-1, n_levels), **score.draws(u))
 
 
+def label_sets(
+    calibration: Calibrated,
+    score: LabelScore,
+    probabilities: Any,
+    *,
+    classes: Any = None,
+    groups: ArrayLike | None = None,
+    site: str | None = None,
+    u: Any = None,
+) -> tuple[Bools, Sequence[Any]]:
+    """The label sets of new points, and what their columns stand for; columns as those of the probabilities.
+
+    Columns that are named after the plan's classes are found by name, in whatever order they come.
+    """
+    table = plain_array(probabilities)
+    names, own = named_columns(probabilities, classes), calibration.plan.classes
+    if own is not None and (table.ndim != 2 or table.shape[1] != len(own)):
+        raise ValueError(
+            f"probabilities must have one column for each of the {len(own)} classes of the plan, got "
+            f"shape {table.shape}"
+        )
+    if own is None and classes is not None:
+        raise ValueError("classes go with a plan that names its classes, and this one does not")
+    places = np.arange(table.shape[-1]) if own is None or names is None else class_places(names, own)
+    sets = prediction_sets(calibration, score, table[:, places], groups=groups, site=site, u=u)
+    given = np.asarray(sets, dtype=np.bool_)[:, np.argsort(places)]
+    return given, names or own or range(given.shape[1])
+
+
 def score_of(rule: ScoreRule | None, given: Score | None = None) -> Score:
     """The score that a plan fixes, or else one that is given.
 

@@ -26,6 +26,7 @@ def _owned(key: str) -> str:
 
 
 PublicKey = Annotated[str, StringConstraints(pattern=r"^ed25519:[0-9a-f]{64}$"), AfterValidator(_owned)]
+"""A public Ed25519 key, as plans list it."""
 
 
 class SignedDocument(Document):

@@ -23,6 +23,7 @@ from fedconformal.experiments._models import MODELS, Forest, Model, Network, Rid
 from fedconformal.experiments._page import save_cases, save_figure, save_page, save_summary  # noqa: E402
 from fedconformal.experiments._protocol import Progress, Scenario, paper_scenarios, run  # noqa: E402
 from fedconformal.experiments._results import summarise  # noqa: E402
+from fedconformal.experiments._runs import is_fresh, record_run  # noqa: E402
 from fedconformal.experiments._store import Store  # noqa: E402
 from fedconformal.experiments._studies import STUDIES, Settings, Study, study_of  # noqa: E402
 
@@ -48,9 +49,11 @@ __all__ = [
     "Study",
     "available",
     "from_table",
+    "is_fresh",
     "load",
     "paper_scenarios",
     "poisson",
+    "record_run",
     "run",
     "save_cases",
     "save_figure",

@@ -12,6 +12,7 @@ from fedconformal._outputs import write_atomically, write_text
 from fedconformal.experiments import _figures as figures
 from fedconformal.experiments._cases import cases_page
 from fedconformal.experiments._results import by_split, markdown, summarise
+from fedconformal.experiments._runs import recorded_runs
 from fedconformal.experiments._store import Rows, Store, distinct
 from fedconformal.experiments._studies import HOSPITALS, SCHOOLS, Study
 
@@ -122,7 +123,7 @@ def save_summary(store: Store, studies: Mapping[str, Study], *, quick: bool) -> 
     store.save_results("summary", summary)
     store.save_compressed("splits", rows)
     path = store.folder / "results.md"
-    write_text(path, markdown(summary, quick=quick), force=True)
+    write_text(path, markdown(summary, quick=quick, runs=recorded_runs(store)), force=True)
     return path
 
 

@@ -199,8 +199,11 @@ def _fits(work: Sequence[Work], jobs: int | None) -> Iterator[tuple[Work, Fit]]:
         return i, fit_split(*one)
 
     parallel = joblib.Parallel(n_jobs=jobs, return_as="generator_unordered")
-    for i, fit in parallel(joblib.delayed(numbered)(i, one) for i, one in enumerate(work)):
-        yield work[i], fit
+    with warnings.catch_warnings():
+        # A worker that has grown is replaced by a fresh one, and nothing is lost.
+        warnings.filterwarnings("ignore", "A worker stopped", UserWarning)
+        for i, fit in parallel(joblib.delayed(numbered)(i, one) for i, one in enumerate(work)):
+            yield work[i], fit
 
 
 def evaluate(fit: Fit, model: Model, scenario: Scenario, level: float, split: int) -> Rows:

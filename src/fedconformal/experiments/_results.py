@@ -9,6 +9,7 @@ from fedconformal.experiments._claims import claims, coverage_error, law_std, le
 from fedconformal.experiments._methods import EPSILONS, METHODS, PAPER, QQ, TIGHT
 from fedconformal.experiments._models import MODELS, Forest, Ridge
 from fedconformal.experiments._protocol import FEW, MANY, PRIVATE
+from fedconformal.experiments._runs import run_sentences
 from fedconformal.experiments._store import Rows, distinct, mean, select
 
 SETTING = ("scenario", "dataset", "model", "n_sites", "n_points", "method", "epsilon")
@@ -123,7 +124,7 @@ reaches into what is claimed, and beyond. Where we differ from the paper, or the
 # -- markdown -----------------------------------------------------------------------------------------------
 
 
-def markdown(summary: Rows, *, quick: bool) -> str:
+def markdown(summary: Rows, *, quick: bool, runs: Sequence[dict[str, Any]] = ()) -> str:
     """The results page: each claim of the paper with what we found, all tables, and where we differ.
 
     Parameters
@@ -132,6 +133,8 @@ def markdown(summary: Rows, *, quick: bool) -> str:
         What `summarise` found.
     quick : bool
         Whether it was a quick look, and the page must say so.
+    runs : list of dict
+        How long whole runs took, where that was measured.
 
     Returns
     -------
@@ -146,7 +149,7 @@ def markdown(summary: Rows, *, quick: bool) -> str:
             parts.append(_by_dataset(chosen, scenario))
     if select(summary, scenario=PRIVATE):
         parts.append(_private(select(summary, scenario=PRIVATE)))
-    parts.append(_times(summary))
+    parts.append(_times(summary, runs))
     return "\n\n".join(parts) + "\n"
 
 
@@ -259,7 +262,7 @@ def _private(summary: Rows) -> str:
     )
 
 
-def _times(summary: Rows) -> str:
+def _times(summary: Rows, runs: Sequence[dict[str, Any]]) -> str:
     fits = [
         select(summary, dataset=dataset, model=model)[0]
         for dataset in distinct(summary, "dataset")
@@ -271,17 +274,16 @@ def _times(summary: Rows) -> str:
     ]
     lines.append(["all", "", "", "", _minutes(fits)])
     quicker = [row for row in fits if row["model"] in _QUICKER]
-    words = (
+    words = [
         f"All fits took {_minutes(fits, 0)} minutes of processor time, those of ridge and forests "
-        f"{_minutes(quicker, 0)}: at best {_minutes(quicker, 0, cores=2)} minutes on each of two cores. They "
-        "were made one after another on a machine that other work shared; no undisturbed wall-clock time of "
-        "the whole was measured."
-    )
-    return f"## What the fits cost\n\n{words}\n\n" + table(
+        f"{_minutes(quicker, 0)}.",
+        *run_sentences(runs),
+    ]
+    return f"## What the fits cost\n\n{' '.join(words)}\n\n" + table(
         ["data set", "model", "training rows", "CPU seconds per split", "CPU minutes in all"], lines
     )
 
 
-def _minutes(fits: Rows, digits: int = 1, *, cores: int = 1) -> str:
+def _minutes(fits: Rows, digits: int = 1) -> str:
     seconds = sum(row["fit_seconds"] * row["n_splits"] for row in fits)
-    return f"{seconds / 60 / cores:.{digits}f}"
+    return f"{seconds / 60:.{digits}f}"

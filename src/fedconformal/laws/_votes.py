@@ -130,4 +130,5 @@ def masses(p: Floats) -> Floats:
     """Probability of exactly 0, 1, ... numbers below, from that of at least 1, 2, ...: one entry more."""
     at_least = np.ones((*p.shape[:-1], p.shape[-1] + 2))
     at_least[..., 1:-1], at_least[..., -1] = p, 0.0
-    return np.asarray(np.maximum(at_least[..., :-1] - at_least[..., 1:], 0.0))
+    exactly: Floats = np.maximum(at_least[..., :-1] - at_least[..., 1:], 0.0)
+    return exactly

@@ -1,74 +1,26 @@
 """A site's privacy account on disk: what each data set may cost, what it has cost, and every answer given.
 
-Pure differential privacy, basic composition: answers to different plans on one data set add their epsilons,
-and the same answer given again costs nothing. Exact answers have no epsilon: they are counted, and their
-number is bounded. `Ledger.answer` is the only way to spend. It makes two transactions in one SQLite file, and
-the argument rests on their order:
-
-1. *Charge.* Under the write lock: give back a stored answer; or refuse; or write the charge and commit. The
-   commit returns once the charge is on disk (below), so a sample is never drawn on a charge that can be lost.
-2. *Draw.* Under the write lock again: if another process has stored the answer meanwhile, return that one;
-   else draw the sample, store it, commit, and only then return it. The lock is held while drawing, so one
-   sample is drawn at a time, one is stored, and everybody returns the stored one.
-
-A process killed in 1 leaves all of the charge or nothing of it, and no sample. Killed in 2 it leaves a charge
-without an answer, which is never refunded, and the next call for the same plan draws on it without a second
-one. This is safe because a sample leaves `answer` only after it is stored: a lost sample was seen by nobody,
-and exactly one answer is released per charge. The operating system drops the lock of a dead process. Not
-covered: somebody who learns the sample inside the process (or from the time it took) and kills the process
-until they like it; an old copy of the file put back between two runs; disks without working locks.
-
-On disk means in a file (`_ledger_file`) that holds a sealed log and an index of what it adds up to
-(`_ledger_log`, where it stands what is checked at every call and what by `Ledger.check` alone).
+What it means to spend, and why no answer is ever given unpaid, stands in `_ledger_spending`. On disk means in
+a file (`_ledger_file`) that holds a sealed log and an index of what it adds up to (`_ledger_log`, where it
+stands what is checked at every call and what by `Ledger.check` alone).
 """
 
-import hashlib
 import os
-import secrets
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from fractions import Fraction
 from pathlib import Path
-from typing import NamedTuple, Self
+from typing import Self
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from fedconformal._text import count
-from fedconformal._validation import fraction, integer, plain_array
-from fedconformal.privacy._ledger_accounts import Question, exact_text
+from fedconformal._validation import integer
+from fedconformal.privacy._ledger_accounts import exact_text
 from fedconformal.privacy._ledger_entry import Entry
-from fedconformal.privacy._ledger_file import LedgerError, LedgerFile, warn_of_access
-from fedconformal.privacy._ledger_log import End, Log
-
-
-class Quote(NamedTuple):
-    """What an answer would cost.
-
-    Parameters
-    ----------
-    cost : Fraction
-        What would be charged now: 0 if it is paid for already.
-    remaining : Fraction
-        What is left of the budget before that.
-
-    Examples
-    --------
-    >>> from pathlib import Path
-    >>> from tempfile import TemporaryDirectory
-    >>> import fedconformal as fc
-    >>> from fedconformal.privacy import fingerprint
-    >>> with TemporaryDirectory() as folder:
-    ...     ledger = fc.Ledger.create(Path(folder) / "ledger.db")
-    ...     ledger.set_budget("2024", 3)
-    ...     data = fingerprint([1.0])
-    ...     quote = ledger.quote("2024", plan_digest="p", site="A", epsilon=1, data_fingerprint=data)
-    >>> float(quote.cost), float(quote.remaining)
-    (1.0, 3.0)
-    """
-
-    cost: Fraction
-    remaining: Fraction
+from fedconformal.privacy._ledger_file import create_file, warn_of_access
+from fedconformal.privacy._ledger_log import End, Log, transaction
+from fedconformal.privacy._ledger_question import Question, Quote, check_lines, exact_epsilon
+from fedconformal.privacy._ledger_spending import charge, draw, record
 
 
 class Ledger:
@@ -137,16 +89,7 @@ class Ledger:
         LedgerError
             If there is a file already, or none can be made.
         """
-        try:
-            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
-        except OSError as error:
-            raise LedgerError(f"{path}: a ledger cannot be created here ({error.strerror})") from None
-        try:
-            with closing(LedgerFile(Path(path).absolute(), timeout)) as file:
-                file.initialize(secrets.token_hex(32))
-        except BaseException:
-            os.unlink(path)  # this call has made it, and half a ledger would be in the way of the next one
-            raise
+        create_file(path, timeout)
         return cls(path, timeout=timeout)
 
     def set_budget(self, dataset: str, epsilon: float | Fraction) -> None:
@@ -164,8 +107,8 @@ class Ledger:
         LedgerError
             If another budget was set before.
         """
-        _check_lines(dataset=dataset)
-        budget = _epsilon(epsilon)
+        check_lines(dataset=dataset)
+        budget = exact_epsilon(epsilon)
         with self._log(write=True) as log:
             old = log.accounts.known_budget(dataset)
             if old is None:
@@ -192,8 +135,8 @@ class Ledger:
         LedgerError
             If that is no more than before, or no budget was set.
         """
-        _check_lines(dataset=dataset, reason=reason)
-        budget = _epsilon(epsilon)
+        check_lines(dataset=dataset, reason=reason)
+        budget = exact_epsilon(epsilon)
         with self._log(write=True) as log:
             old = log.accounts.budget(dataset)
             if budget <= old:
@@ -222,7 +165,7 @@ class Ledger:
         LedgerError
             If no budget was set, or the data are in this ledger under another name.
         """
-        _check_lines(dataset=dataset, data_fingerprint=data_fingerprint, reason=reason)
+        check_lines(dataset=dataset, data_fingerprint=data_fingerprint, reason=reason)
         with self._log(write=True) as log:
             keyed = log.keyed(data_fingerprint)
             log.accounts.budget(dataset)
@@ -286,8 +229,8 @@ class Ledger:
             If the data have changed, have another name in this ledger, the plan was charged another epsilon,
             or the file cannot be used.
         """
-        asked = _question(dataset, plan_digest, site, data_fingerprint, by_plan, accept)
-        cost = _epsilon(epsilon)
+        asked = Question.of(dataset, plan_digest, site, data_fingerprint, by_plan, accept)
+        cost = exact_epsilon(epsilon)
         stored = self._charge(asked, cost, accept)
         return self._draw(asked, cost, sample) if stored is None else stored
 
@@ -331,35 +274,21 @@ class Ledger:
         LedgerError
             If it would be refused for another reason.
         """
-        asked = _question(dataset, plan_digest, site, data_fingerprint, by_plan, accept)
-        cost = _epsilon(epsilon)
+        asked = Question.of(dataset, plan_digest, site, data_fingerprint, by_plan, accept)
+        cost = exact_epsilon(epsilon)
         with self._log() as log:
-            due = log.accounts.due(_keyed(asked, log), cost, accept=accept is not None)
+            due = log.accounts.due(log.stored(asked), cost, accept=accept is not None)
             return Quote(due, log.accounts.budget(dataset) - log.accounts.spent(dataset))
 
     def _charge(self, question: Question, cost: Fraction, accept: str | None) -> str | None:
         """Give back the stored answer, or else make sure that a charge is on disk."""
         with self._log(write=True) as log:
-            asked, changed = _keyed(question, log), log.accounts.is_changed
-            if log.accounts.due(asked, cost, accept=accept is not None):
-                if accept is not None and changed(asked.dataset, asked.fingerprint):
-                    log.append("data", asked.dataset, fingerprint=asked.fingerprint, reason=accept)
-                log.append("charge", **asked._asdict(), epsilon=exact_text(cost))
-            return log.answer(asked)
+            return charge(log, question, cost, accept)
 
     def _draw(self, question: Question, cost: Fraction, sample: Callable[[], str]) -> str:
         """Draw on the charge unless somebody else has, store, and return what is stored."""
         with self._log(write=True) as log:
-            asked = _keyed(question, log)
-            if log.accounts.due(asked, cost, accept=True):
-                raise log.accounts.refusal(f"no charge for plan {asked.plan!r} on data set {asked.dataset!r}")
-            answer = log.answer(asked)
-            if answer is None:
-                answer = sample()
-                if not isinstance(answer, str):
-                    raise TypeError(f"sample must return a string, got {type(answer).__name__}")
-                log.append("answer", **asked._asdict(), answer=answer)
-        return answer
+            return draw(log, question, cost, sample)
 
     def record_exact(
         self,
@@ -393,20 +322,10 @@ class Ledger:
         LedgerError
             If it has given that many before; nothing is written then.
         """
-        question = _question(dataset, plan_digest, site, data_fingerprint)
+        question = Question.of(dataset, plan_digest, site, data_fingerprint)
         numbers, most = integer("numbers", numbers, low=1), integer("most", most, low=0)
         with self._log(write=True) as log:
-            asked = _keyed(question, log)
-            log.accounts.check_name(dataset, asked.fingerprint)
-            if log.accounts.is_recorded(asked):
-                return
-            given = log.accounts.exact_answers(dataset)
-            if given >= most:
-                raise log.accounts.refusal(
-                    f"data set {dataset!r} has given {count(given, 'exact answer')} of at most {most}: more "
-                    "need a larger max_answers in the site's policy"
-                )
-            log.append("exact", **asked._asdict() | {"by_plan": None}, numbers=numbers)
+            record(log, question, numbers, most)
 
     def exact_answers(self, dataset: str) -> int:
         """How many different exact answers a data set has given over its life.
@@ -473,7 +392,7 @@ class Ledger:
         numpy Generator
             In its first state.
         """
-        _check_lines(plan_digest=plan_digest, site=site)
+        check_lines(plan_digest=plan_digest, site=site)
         with self._log() as log:
             return np.random.default_rng(int(log.keyed(f"draws {plan_digest} {site}"), 16))
 
@@ -537,6 +456,38 @@ class Ledger:
         with self._log() as log:
             return log.accounts.budget(dataset) - log.accounts.spent(dataset)
 
+    def left_after(
+        self, dataset: str, *, plan_digest: str, site: str, data_fingerprint: str, by_plan: bool = False
+    ) -> tuple[Fraction, Fraction]:
+        """What a data set's budget was, and what was left of it, right after an answer was charged.
+
+        What has happened since does not count, so that an answer that is given again says the same.
+
+        Parameters
+        ----------
+        dataset : str
+            As for `answer`, like all that follow.
+        plan_digest, site : str
+            What was answered and by whom.
+        data_fingerprint : str
+            What `fingerprint` says of the data.
+        by_plan : bool
+            Whether the plan alone says which data are meant.
+
+        Returns
+        -------
+        granted, left : Fraction
+            The budget then, and the same minus all charges up to that one.
+
+        Raises
+        ------
+        LedgerError
+            If there is no such charge.
+        """
+        asked = Question.of(dataset, plan_digest, site, data_fingerprint, by_plan, None)
+        with self._log() as log:
+            return log.accounts.left_after(log.stored(asked))
+
     def entries(self, dataset: str | None = None) -> tuple[Entry, ...]:
         """The log: budgets with their reasons, charges, answers; after a check of the whole ledger.
 
@@ -556,75 +507,6 @@ class Ledger:
     @contextmanager
     def _log(self, *, write: bool = False) -> Iterator[Log]:
         """The log in a transaction that is committed at the end, and undone by any exception."""
-        with closing(LedgerFile(self.path, self.timeout)) as file:
-            file.check()
-            file.run("BEGIN IMMEDIATE" if write else "BEGIN")
-            log = Log(file)
-            if self._seen is not None and not log.goes_on_from(self._seen):
-                raise log.accounts.refusal("not the ledger that was opened, or an older copy of it")
-            if write:
-                # A write lock is granted even if the file is read-only or was moved; only writing tells.
-                file.run("UPDATE head SET writes = writes + 1")
+        with transaction(self.path, self.timeout, seen=self._seen, write=write) as log:
             yield log
-            file.run("COMMIT")
-            self._seen = log.end
-
-
-def fingerprint(scores: ArrayLike) -> str:
-    """SHA-256 of the scores in any order, which any changed, added or lost score changes.
-
-    Taken over the sorted little-endian float64 bytes; every NaN is the same, and so are 0.0 and -0.0. It
-    keeps no secret, as few or guessable scores can be found by trying: keep it at the site.
-
-    Parameters
-    ----------
-    scores : array of float
-        A site's scores.
-
-    Returns
-    -------
-    str
-        64 hexadecimal digits.
-
-    Examples
-    --------
-    >>> from fedconformal.privacy import fingerprint
-    >>> fingerprint([1.0, 2.0]) == fingerprint([2.0, 1.0]), fingerprint([1.0]) == fingerprint([1.5])
-    (True, False)
-    """
-    values = np.sort(plain_array(scores, dtype="<f8"), axis=None)
-    values += 0.0
-    values[np.isnan(values)] = np.nan
-    return hashlib.sha256(values.data).hexdigest()
-
-
-def _question(
-    dataset: str,
-    plan_digest: str,
-    site: str,
-    data_fingerprint: str,
-    by_plan: bool = False,
-    accept: str | None = None,
-) -> Question:
-    _check_lines(dataset=dataset, plan_digest=plan_digest, site=site, data_fingerprint=data_fingerprint)
-    if accept is not None:
-        _check_lines(accept=accept)
-    return Question(dataset, plan_digest, site, data_fingerprint, int(by_plan))
-
-
-def _keyed(question: Question, log: Log) -> Question:
-    """The same question as it is stored: without the fingerprint itself."""
-    return question._replace(fingerprint=log.keyed(question.fingerprint))
-
-
-def _check_lines(**values: object) -> None:
-    """Check names and reasons: one line of text each."""
-    for name, value in values.items():
-        if not isinstance(value, str):
-            raise TypeError(f"{name} must be a string, got {value!r}")
-        if not value or not value.isprintable() or value != value.strip():
-            raise ValueError(f"{name} must be one line of text without spaces around it, got {value!r}")
-
-
-def _epsilon(value: float | Fraction) -> Fraction:
-    return fraction("epsilon", value, high=1e6, closed=True)
+        self._seen = log.end

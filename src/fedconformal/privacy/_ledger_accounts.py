@@ -12,11 +12,12 @@ from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from fedconformal.privacy._ledger_entry import Entry
 from fedconformal.privacy._ledger_file import LedgerError
 from fedconformal.privacy._ledger_index import BrokenIndexError, Texts
+from fedconformal.privacy._ledger_question import Question
 
 
 class BudgetExceededError(LedgerError):
@@ -38,22 +39,6 @@ class BudgetExceededError(LedgerError):
             f"{path}: data set {dataset!r} has spent {exact_text(spent)} of its budget {exact_text(budget)}, "
             f"so epsilon = {exact_text(asked)} is refused"
         )
-
-
-class Question(NamedTuple):
-    """A plan, put to a site's data; the fingerprint as it is stored."""
-
-    dataset: str
-    plan: str
-    site: str
-    fingerprint: str
-    by_plan: int = 0
-
-    @property
-    def name(self) -> tuple[str, ...]:
-        """What its answer is stored under."""
-        asked = (self.dataset, self.plan, self.site)
-        return ("by plan", *asked) if self.by_plan else ("by data", *asked, self.fingerprint)
 
 
 class Accounts:
@@ -150,6 +135,13 @@ class Accounts:
         question = self._get(*asked.name)
         return (question["answer"], question["hash"]) if "answer" in question else None
 
+    def left_after(self, asked: Question) -> tuple[Fraction, Fraction]:
+        """The budget when an answer was charged, and what was left of it then; refuses if it was not."""
+        question = self._get(*asked.name)
+        if not question:
+            raise self.refusal(f"plan {asked.plan!r} was not charged to data set {asked.dataset!r}")
+        return Fraction(question["granted"]), Fraction(question["left"])
+
     # -- the records ----------------------------------------------------------------------------------------
 
     def add(self, entry: Entry) -> None:
@@ -168,7 +160,9 @@ class Accounts:
         spent = Fraction(self._get("account", entry.dataset).get("spent", 0)) + Fraction(str(entry.epsilon))
         self._put("account", entry.dataset, spent=exact_text(spent))
         self._put("plan", entry.dataset, str(entry.plan), known=True)
-        self._put(*_question(entry).name, epsilon=entry.epsilon)
+        granted = self.budget(entry.dataset)
+        then = {"granted": exact_text(granted), "left": exact_text(granted - spent)}
+        self._put(*_question(entry).name, epsilon=entry.epsilon, **then)
 
     def _add_answer(self, entry: Entry) -> None:
         self._add_data(entry)

@@ -7,10 +7,12 @@ a copy or a tidy-up leaves behind; with a rollback journal one file is the whole
 """
 
 import os
+import secrets
 import shlex
 import sqlite3
 import stat
 import warnings
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +74,20 @@ def warn_of_access(path: Path) -> None:
         how = "change" if mode & 0o022 else "read"
         text = f"{path}: others can {how} this ledger: run chmod 600 {shlex.quote(str(path))}"
         warnings.warn(text, LedgerAccessWarning, stacklevel=3)
+
+
+def create_file(path: str | os.PathLike[str], timeout: float) -> None:
+    """Make a file that is an empty ledger, its owner's alone; one that is there is never replaced."""
+    try:
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+    except OSError as error:
+        raise LedgerError(f"{path}: a ledger cannot be created here ({error.strerror})") from None
+    try:
+        with closing(LedgerFile(Path(path).absolute(), timeout)) as file:
+            file.initialize(secrets.token_hex(32))
+    except BaseException:
+        os.unlink(path)  # this call has made it, and half a ledger would be in the way of the next one
+        raise
 
 
 class LedgerFile:

@@ -26,13 +26,17 @@ entries, and a check of the whole is the only thing that grows with the log itse
 import hashlib
 import hmac
 import json
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, NamedTuple
 
-from fedconformal.privacy._ledger_accounts import Accounts, Question, text_hash
+from fedconformal.privacy._ledger_accounts import Accounts, text_hash
 from fedconformal.privacy._ledger_entry import Entry
 from fedconformal.privacy._ledger_file import LedgerFile
 from fedconformal.privacy._ledger_index import Index
+from fedconformal.privacy._ledger_question import Question
 
 
 class End(NamedTuple):
@@ -120,9 +124,32 @@ class Log:
         """A hash of a fingerprint that nobody can make without this file."""
         return hmac.new(self._key.encode(), data_fingerprint.encode(), hashlib.sha256).hexdigest()
 
+    def stored(self, question: Question) -> Question:
+        """The same question as it is stored: without the fingerprint itself."""
+        return question._replace(fingerprint=self.keyed(question.fingerprint))
+
     def _seal(self, before: str, row: Any) -> str:
         text = json.dumps([self._key, before, *row], default=repr)
         return hashlib.sha256(text.encode()).hexdigest()
+
+
+@contextmanager
+def transaction(path: Path, timeout: float, *, seen: End | None, write: bool) -> Iterator[Log]:
+    """The log in a transaction that is committed at the end, and undone by any exception.
+
+    A log that does not go on from the end that was seen before is refused.
+    """
+    with closing(LedgerFile(path, timeout)) as file:
+        file.check()
+        file.run("BEGIN IMMEDIATE" if write else "BEGIN")
+        log = Log(file)
+        if seen is not None and not log.goes_on_from(seen):
+            raise log.accounts.refusal("not the ledger that was opened, or an older copy of it")
+        if write:
+            # A write lock is granted even if the file is read-only or was moved; only writing tells.
+            file.run("UPDATE head SET writes = writes + 1")
+        yield log
+        file.run("COMMIT")
 
 
 class _FileNodes:

@@ -29,8 +29,7 @@ class CheckCollection(Answers[Node, Check]):
     --------
     >>> import logging
     >>> import fedconformal as fc
-    >>> plan = fc.plan(n_sites=3, n_points=40)
-    >>> calibration = fc.calibrate(plan, [fc.report(plan, range(40), site=name) for name in "ABC"])
+    >>> calibration = fc.conformalize({"A": range(40), "B": range(60)})
     >>> log = logging.getLogger("server")
     >>> checks = fc.rounds.CheckCollection(calibration, {1: "A"}, engine="a test", log=log)
     >>> checks.calibration == calibration

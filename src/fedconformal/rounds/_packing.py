@@ -4,8 +4,11 @@ import json
 import zlib
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import TypeVar
 
 from fedconformal.documents import Calibration, Check, DocumentError, Plan, Report
+
+T = TypeVar("T")
 
 _LENGTH_OF_A_LEVEL = 2**10
 """Characters that a report may take for each level of a group, where a plan has many groups."""
@@ -78,11 +81,16 @@ def unpack_plan(packed: object) -> Plan:
     >>> fc.rounds.unpack_plan(fc.rounds.pack_plan(plan)) == plan
     True
     """
+    return _unpacked(_found(packed, bytes, "the message carries no plan"))
+
+
+def _found(packed: object, kind: type[T], otherwise: str) -> T:
+    """What came over the wire, if it is of the right kind; else the reason why nothing is read."""
     if isinstance(packed, Unexpected):
         raise DocumentError(packed.reason)
-    if not isinstance(packed, bytes):
-        raise DocumentError("the message carries no plan")
-    return _unpacked(packed)
+    if not isinstance(packed, kind):
+        raise DocumentError(otherwise)
+    return packed
 
 
 @lru_cache(maxsize=4)
@@ -119,8 +127,7 @@ def pack_calibration(calibration: Calibration) -> bytes:
     Examples
     --------
     >>> import fedconformal as fc
-    >>> plan = fc.plan(n_sites=3, n_points=40)
-    >>> calibration = fc.calibrate(plan, [fc.report(plan, range(40), site=name) for name in "ABC"])
+    >>> calibration = fc.conformalize({"A": range(40), "B": range(60)})
     >>> packed = fc.rounds.pack_calibration(calibration)
     >>> fc.rounds.unpack_calibration(packed) == calibration
     True
@@ -150,16 +157,12 @@ def unpack_calibration(packed: object) -> Calibration:
     Examples
     --------
     >>> import fedconformal as fc
-    >>> plan = fc.plan(n_sites=3, n_points=40)
-    >>> calibration = fc.calibrate(plan, [fc.report(plan, range(40), site=name) for name in "ABC"])
+    >>> calibration = fc.conformalize({"A": range(40), "B": range(60)})
     >>> fc.rounds.unpack_calibration(fc.rounds.pack_calibration(calibration)) == calibration
     True
     """
-    if isinstance(packed, Unexpected):
-        raise DocumentError(packed.reason)
-    if not isinstance(packed, bytes):
-        raise DocumentError("the message carries no calibration")
-    first, _, text = _inflated(packed, "calibration", Calibration.ceiling.largest).partition(b"\n")
+    found = _found(packed, bytes, "the message carries no calibration")
+    first, _, text = _inflated(found, "calibration", Calibration.ceiling.largest).partition(b"\n")
     published = Calibration.from_json(text)
     try:
         label = json.loads(first)
@@ -188,21 +191,13 @@ def unpack_check(packed: object) -> Check:
 
     Examples
     --------
-    >>> import logging
     >>> import fedconformal as fc
-    >>> plan = fc.plan(n_sites=3, n_points=40)
-    >>> calibration = fc.calibrate(plan, [fc.report(plan, range(40), site=name) for name in "ABC"])
-    >>> packed = fc.rounds.pack_calibration(calibration)
-    >>> site, log = fc.rounds.Site("A"), logging.getLogger("A")
-    >>> text = fc.rounds.answer_check(packed, lambda plan: range(40), lambda plan: site, log=log)
-    >>> fc.rounds.unpack_check(text).site
-    'A'
+    >>> calibration = fc.conformalize({"A": range(40), "B": range(60)})
+    >>> check = fc.heterogeneity.answer(calibration, range(40), site="A")
+    >>> fc.rounds.unpack_check(check.to_json()) == check
+    True
     """
-    if isinstance(packed, Unexpected):
-        raise DocumentError(packed.reason)
-    if not isinstance(packed, str):
-        raise DocumentError("the reply carries no check")
-    return Check.from_json(packed)
+    return Check.from_json(_found(packed, str, "the reply carries no check"))
 
 
 def pack_report(report: Report) -> str:
@@ -278,10 +273,7 @@ def unpack_report(packed: object, *, longest: int = Report.ceiling.size) -> Repo
     >>> fc.rounds.unpack_report(fc.rounds.pack_report(report)) == report
     True
     """
-    if isinstance(packed, Unexpected):
-        raise DocumentError(packed.reason)
-    if not isinstance(packed, str):
-        raise DocumentError("the reply carries no report")
-    if len(packed) > longest:
-        raise DocumentError(f"a report of {len(packed)} characters, more than {longest}")
-    return Report.from_json(packed)
+    text = _found(packed, str, "the reply carries no report")
+    if len(text) > longest:
+        raise DocumentError(f"a report of {len(text)} characters, more than {longest}")
+    return Report.from_json(text)

@@ -153,8 +153,7 @@ def answer_check(
     --------
     >>> import logging
     >>> import fedconformal as fc
-    >>> plan = fc.plan(n_sites=3, n_points=40)
-    >>> calibration = fc.calibrate(plan, [fc.report(plan, range(40), site=name) for name in "ABC"])
+    >>> calibration = fc.conformalize({"A": range(40), "B": range(60)})
     >>> packed = fc.rounds.pack_calibration(calibration)
     >>> site, log = fc.rounds.Site("A"), logging.getLogger("A")
     >>> text = fc.rounds.answer_check(packed, lambda plan: range(40), lambda plan: site, log=log)

@@ -2,7 +2,7 @@
 
 from matplotlib.figure import Figure
 
-from fedconformal.experiments._figures._style import colour, panels, styled, target
+from fedconformal.experiments._figures._style import below, colour, panels, styled, target
 from fedconformal.experiments._store import Rows, distinct, mean, select
 
 
@@ -39,6 +39,5 @@ def authors(rows: Rows) -> Figure:
     runs = len(distinct(rows, "seed"))
     left.set(ylabel="coverage, %", title=f"ridge, means over {runs} of the authors' 20 runs")
     right.set(ylabel="length", title="dots: ours; rings: published by the authors")
-    handles, words = left.get_legend_handles_labels()
-    figure.legend(handles, words, loc="outside lower center", ncols=5, fontsize="small")
+    below(figure, left, 5)
     return figure

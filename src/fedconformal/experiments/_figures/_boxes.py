@@ -7,7 +7,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from fedconformal.experiments import _methods as methods
-from fedconformal.experiments._figures._style import boxes, colour, key, panels, styled, target
+from fedconformal.experiments._figures._style import boxes, colour, key, panels, styled, target, words
 from fedconformal.experiments._models import MODELS
 from fedconformal.experiments._protocol import FEW, MANY
 from fedconformal.experiments._store import Rows, distinct, select
@@ -135,10 +135,7 @@ def _private_panel(axes: Any, chosen: Rows) -> None:
 def _private_box(axes: Any, place: int, rows: Rows) -> None:
     """A box, or the words that there is no plan in its place."""
     if all(row["threshold"] == float("inf") for row in rows):
-        axes.text(
-            place, 0.5, "no plan:\ninfinite", ha="center", va="center", fontsize="small",
-            color="0.35", transform=axes.get_xaxis_transform(),
-        )  # fmt: skip
+        words(axes, place, 0.5, "no plan:\ninfinite", color="0.35")
         return
     boxes(axes, [[row["coverage"] for row in rows]], [colour(rows[0]["method"])], [place])
 
@@ -186,7 +183,4 @@ def _lengths(axes: Any, rows: Rows, model: str) -> None:
 
 
 def _not_run(axes: Any, place: float) -> None:
-    axes.text(
-        place, 0.25, "not run", ha="center", va="center", fontsize="small", color="0.35",
-        transform=axes.get_xaxis_transform(),
-    )  # fmt: skip
+    words(axes, place, 0.25, "not run", color="0.35")

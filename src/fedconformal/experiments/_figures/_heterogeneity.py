@@ -6,7 +6,7 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from fedconformal.experiments import _heterogeneity as study
-from fedconformal.experiments._figures._style import colour, panels, styled, target
+from fedconformal.experiments._figures._style import below, colour, curve, panels, styled, target
 from fedconformal.experiments._store import Rows, distinct, select
 from fedconformal.plots.style import GREY, VERMILION
 
@@ -54,8 +54,7 @@ def heterogeneity(rows: Rows) -> Figure:
     runs = next(row["runs"] for row in rows if row.get("runs"))
     words = f"{study.N_SITES} sites of {study.N_POINTS} points; every point of a curve: {runs} federations"
     figure.suptitle(words, fontsize="small")
-    handles, names = grid[0, 0].get_legend_handles_labels()
-    figure.legend(handles, names, loc="outside lower center", ncols=4, fontsize="small")
+    below(figure, grid[0, 0], 4)
     return figure
 
 
@@ -64,17 +63,19 @@ def _growing(axes: Any, rows: Rows, panel: _Panel) -> None:
     simulated = select(rows, curve="simulated")
     for method, marker in zip(distinct(simulated, "method"), _MARKERS, strict=True):
         line = select(simulated, method=method)
-        axes.plot(
-            [row["x"] for row in line],
-            [row["coverage"] for row in line],
+        curve(
+            axes,
+            line,
+            "x",
+            "coverage",
             marker=marker,
             markersize=4,
             linewidth=0.8,
             color=colour(method),
             label=method,
         )
-    for curve, dashes, width, alpha in (("exact law", "-", 3.5, 0.35), ("Proposition 3.4", ":", 1.5, 1.0)):
-        line = select(rows, curve=curve)
+    for kind, dashes, width, alpha in (("exact law", "-", 3.5, 0.35), ("Proposition 3.4", ":", 1.5, 1.0)):
+        line = select(rows, curve=kind)
         if line:
             axes.plot(
                 [row["x"] for row in line],
@@ -83,7 +84,7 @@ def _growing(axes: Any, rows: Rows, panel: _Panel) -> None:
                 linewidth=width,
                 alpha=alpha,
                 color=colour(line[0]["method"]),
-                label=f"{line[0]['method']}, {curve}",
+                label=f"{line[0]['method']}, {kind}",
                 zorder=1,
             )
     target(axes, rows[0]["confidence_level"])

@@ -3,7 +3,7 @@
 from matplotlib.figure import Figure
 
 from fedconformal.experiments import _methods as methods
-from fedconformal.experiments._figures._style import colour, panels, styled
+from fedconformal.experiments._figures._style import colour, curve, panels, styled
 from fedconformal.experiments._store import Rows, distinct, select
 from fedconformal.plots.style import GREY
 
@@ -41,9 +41,11 @@ def intervals(rows: Rows) -> Figure:
         line = select(rows, method=method)
         dashes, width = _LINES.get(method, ("-", 1.1))
         for end in ("lower", "upper"):
-            axes.plot(
-                [row["x"] for row in line],
-                [row[end] for row in line],
+            curve(
+                axes,
+                line,
+                "x",
+                end,
                 linestyle=dashes,
                 color=colour(method),
                 linewidth=width,

@@ -7,7 +7,7 @@ from matplotlib import colormaps
 from matplotlib.figure import Figure
 
 from fedconformal.experiments import _methods as methods
-from fedconformal.experiments._figures._style import below, colour, panels, styled, target
+from fedconformal.experiments._figures._style import below, colour, curve, panels, styled, target
 from fedconformal.experiments._store import Rows, distinct, select
 from fedconformal.plots.style import BLUE, GREEN, ORANGE, SKY, VERMILION
 
@@ -39,14 +39,7 @@ def upper_bounds(rows: Rows) -> Figure:
     for axes, m in zip(grid[0], sites, strict=True):
         for name, fill, style in _CURVES:
             line = select(rows, n_sites=m, curve=name)
-            axes.plot(
-                [row["n_points"] for row in line],
-                [row["coverage"] for row in line],
-                style,
-                color=fill,
-                markersize=3,
-                label=name,
-            )
+            curve(axes, line, "n_points", "coverage", style, color=fill, markersize=3, label=name)
         target(axes, rows[0]["confidence_level"])
         axes.set(
             title=f"m = {m}, $\\alpha$ = {1 - rows[0]['confidence_level']:.2g}", xlabel="n, points per site"
@@ -76,9 +69,11 @@ def compensation(rows: Rows) -> Figure:
         for epsilon, marker in zip(distinct(rows, "epsilon"), "os^Dv", strict=False):
             for analysis, words, method, style in _ANALYSES:
                 line = select(rows, confidence_level=level, epsilon=epsilon, analysis=analysis)
-                axes.plot(
-                    [row["n_points"] for row in line],
-                    [np.nan if row["coverage"] is None else row["coverage"] for row in line],
+                curve(
+                    axes,
+                    line,
+                    "n_points",
+                    "coverage",
                     linestyle=style,
                     marker=marker,
                     markersize=4,
@@ -173,13 +168,7 @@ def curves(rows: Rows) -> Figure:
         fills = colormaps["viridis"](np.linspace(0, 0.95, m))
         for k in range(1, m + 1):
             line = select(rows, n_sites=m, n_points=n, server_rank=k)
-            axes.plot(
-                [row["local_rank"] for row in line],
-                [row["coverage"] for row in line],
-                ".-",
-                color=fills[k - 1],
-                label=f"k = {k}",
-            )
+            curve(axes, line, "local_rank", "coverage", ".-", color=fills[k - 1], label=f"k = {k}")
         target(axes, rows[0]["confidence_level"])
         axes.set(title=f"(m, n) = ({m}, {n})", xlabel="l, local rank", xticks=range(n // 10, n + 1, n // 10))
         axes.legend(fontsize="x-small", loc="center left", bbox_to_anchor=(1.0, 0.5))

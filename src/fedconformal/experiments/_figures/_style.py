@@ -71,6 +71,18 @@ def target(axes: Any, level: float) -> None:
     axes.axhline(level, color="black", linestyle="--", linewidth=1, label="target", zorder=1)
 
 
+def curve(axes: Any, rows: Rows, x: str, y: str, *marks: str, **options: Any) -> None:
+    """One column of rows over another; nothing where there is no value."""
+    values = [np.nan if row[y] is None else row[y] for row in rows]
+    axes.plot([row[x] for row in rows], values, *marks, **options)
+
+
+def words(axes: Any, place: float, height: float, text: str, **options: Any) -> None:
+    """Words in the place of a box that is not there, at a share of the panel's height."""
+    options = {"ha": "center", "va": "center", "fontsize": "small", **options}
+    axes.text(place, height, text, transform=axes.get_xaxis_transform(), **options)
+
+
 def boxes(
     axes: Any, samples: Sequence[Sequence[float]], colours: Sequence[str], places: Sequence[float]
 ) -> None:
@@ -78,10 +90,7 @@ def boxes(
     for values, fill, place in zip(samples, colours, places, strict=True):
         finite = np.asarray(values)[np.isfinite(values)]
         if not finite.size:
-            axes.text(
-                place, 0.5, "infinite", rotation=90, ha="center", va="center", fontsize="small",
-                transform=axes.get_xaxis_transform(),
-            )  # fmt: skip
+            words(axes, place, 0.5, "infinite", rotation=90)
             continue
         axes.boxplot(
             finite,

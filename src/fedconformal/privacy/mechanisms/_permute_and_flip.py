@@ -46,8 +46,8 @@ class PermuteAndFlip(Mechanism):
         is released.
 
         The product is at most exp(1 - u sum w), so beyond u = 48 / sum w nothing is left in float64, and
-        within that window |product| <= exp(48 |u| / window) for complex u, from which 64 Gauss-Legendre nodes
-        are off by less than 1e-60.
+        within that window ``|product| <= exp(48 |u| / window)`` for complex u, from which 64 Gauss-Legendre
+        nodes are off by less than 1e-60.
         """
         window = np.minimum(1.0, _WINDOW / weights.sum(axis=-1, keepdims=True))
         no = np.log1p(-weights[..., None, :] * (window * _NODES)[..., :, None])

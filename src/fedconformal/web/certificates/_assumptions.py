@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from fedconformal._text import listed
 from fedconformal.documents import Calibration
 from fedconformal.protocol import Bearing, assumption_sentences, assumptions_of
+from fedconformal.web._cases import in_cases
 from fedconformal.web._html import Markup, listing, section, tag
 from fedconformal.web.certificates._claim import Certified
 
@@ -12,17 +13,22 @@ from fedconformal.web.certificates._claim import Certified
 def assumptions(it: Certified) -> Markup:
     """Return what follows from the plan and from who answered, as the protocol says it, and what is left."""
     found = _recomputed(it)
-    caveats = [*assumption_sentences(found, Bearing.CAVEAT), *_caveats(it)]
-    unchecked = [*assumption_sentences(found, Bearing.UNCHECKED), *_unseen()]
+    caveats = [*_said(found, Bearing.CAVEAT), *_caveats(it)]
+    unchecked = [*_said(found, Bearing.UNCHECKED), *_unseen()]
     return section(
         "What it rests on",
         tag("h3", "The promise holds if"),
-        listing("ol", assumption_sentences(found, Bearing.CONDITION)),
+        listing("ol", _said(found, Bearing.CONDITION)),
         tag("h3", "Good to know"),
         listing("ul", caveats),
         tag("h3", "Not checked, and not to be seen by any software"),
         listing("ul", unchecked),
     )
+
+
+def _said(found: Calibration, bearing: Bearing) -> list[str]:
+    """The protocol's sentences, in the words of the page."""
+    return [in_cases(sentence) for sentence in assumption_sentences(found, bearing)]
 
 
 def _recomputed(it: Certified) -> Calibration:

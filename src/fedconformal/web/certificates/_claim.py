@@ -1,6 +1,7 @@
 """What a certificate is about: what is claimed for all cases, or for each group of them."""
 
 import math
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -166,6 +167,13 @@ class LevelClaim:
         if not self.is_finite or self.law is None or not small or self.claim.plan.privacy is None:
             return None
         return design.expected_law().mean() if self.claim.budget.allows(self._n_numbers) else None
+
+    @property
+    def bin_width(self) -> float | None:
+        """How wide the bin is that the threshold ends; None where there are none, or it has no beginning."""
+        edges = () if self.claim.plan.privacy is None else self.claim.plan.privacy.edges
+        place = bisect_left(edges, self.found.threshold)
+        return edges[place] - edges[place - 1] if 0 < place < len(edges) and self.is_finite else None
 
     @property
     def is_silence_fatal(self) -> bool:

@@ -3,27 +3,33 @@
 from collections.abc import Iterator
 
 from fedconformal._text import ceiling_percent, count, floor_percent, percent
-from fedconformal.web._html import Markup, listing, section
+from fedconformal.scores import LabelScore
+from fedconformal.web._html import Markup, listing, section, tag
 from fedconformal.web._privacy_loss import factor_sentence
 from fedconformal.web._spread import equivalent_pool
+from fedconformal.web._width import width_sentence
 from fedconformal.web.certificates._claim import Certified, LevelClaim
+from fedconformal.web.certificates._promise import known_score
+from fedconformal.web.certificates._sites import cut_table
 
 
 def cost(it: Certified) -> Markup:
     """Return what was given away, and a comparison with pooling all cases."""
     compared = (sentence for level in it.levels for sentence in _compared(level))
-    return section("What it cost", listing("ul", [*_given_away(it), *compared]))
+    return section("What it cost", listing("ul", [*_given_away(it), *compared]), *_budgets(it))
 
 
 def _given_away(it: Certified) -> Iterator[str]:
     numbers = _numbers(it)
+    told = any(received.budget is not None for received in it.calibration.reports)
+    nothing = f"nothing else{', but for the budget that some tell' if told else ''}"
     if it.plan.is_grouped:
         yield (
             f"For each group that it answered for, a site gave away {numbers} and how many cases of the "
-            "group it has. Its report holds nothing else."
+            f"group it has. Its report holds {nothing}."
         )
     else:
-        yield f"Each site gave away {numbers} and how many cases it has. Its report holds nothing else."
+        yield f"Each site gave away {numbers} and how many cases it has. Its report holds {nothing}."
     yield from _not_private() if it.plan.privacy is None else _private(it)
     if any(claim.calibration.part.aggregated is not None for claim in it.claims):
         yield "The server saw the sum of all answers, not who sent which."
@@ -58,14 +64,35 @@ def _private(it: Certified) -> Iterator[str]:
 
 
 def _wider(level: LevelClaim) -> Iterator[str]:
-    """By how much noise makes sets larger, in coverage: their size depends on the scores."""
+    """By how much noise and bins make sets larger; how much exactly depends on scores that nobody sends."""
     expected = level.expected_mean
     if expected is not None:
         yield (
             f"{level.where}Noise makes the sets larger. If scores lie evenly over the bins, expect them to "
-            f"cover about {ceiling_percent(expected)} where {percent(level.level)} was asked for; how much "
-            "wider they are for that depends on the scores."
+            f"cover about {ceiling_percent(expected)} where {percent(level.level)} was asked for."
         )
+        if not isinstance(known_score(level.claim.plan), LabelScore):
+            yield width_sentence(expected, level.level)
+    if (width := level.bin_width) is not None:
+        yield (
+            f"{level.where}The threshold is the upper end of a bin that begins {width:.3g} below it: bins "
+            "alone raise a threshold by up to that much. The promise counts this in too."
+        )
+
+
+def _budgets(it: Certified) -> Iterator[Markup]:
+    """What is left of each site's privacy budget, where sites say so."""
+    told = [(each.site, each.budget) for each in it.calibration.reports if each.budget is not None]
+    rows = [(site, f"{budget.granted:g}", f"{budget.left:g}") for site, budget in told]
+    if not rows:
+        if it.plan.privacy is not None:
+            yield tag("p", "No site said what is left of the privacy budget of its data.", class_="note")
+        return
+    caption = "Privacy budgets after this calibration, as the sites told them"
+    yield tag("h3", caption)
+    yield from cut_table(("site", "budget ε", "left of it"), rows, caption)
+    if silent := len(it.calibration.reports) - len(rows):
+        yield tag("p", f"{count(silent, 'other site')} did not say.", class_="note")
 
 
 def _compared(level: LevelClaim) -> Iterator[str]:

@@ -35,7 +35,8 @@ def _known(it: Certified) -> Iterator[tuple[str, str]]:
 
 def _for_whom(it: Certified) -> Iterator[str]:
     for claim in it.claims:
-        yield ", ".join(filter(None, [claim.promise.serves or claim.promise.whose, claim.promise.condition]))
+        promise = claim.promise
+        yield promise.serves or ", ".join(filter(None, [promise.whose, promise.condition]))
 
 
 def _sites(it: Certified) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from fedconformal import scores
 from fedconformal._text import count, floor_percent, listed, nearest_percent, percent, threshold_text
-from fedconformal.documents import Plan, ScoreRule
+from fedconformal.documents import Plan
 from fedconformal.web._html import Markup, section, tag
 from fedconformal.web._spread import low_sentence
 from fedconformal.web.certificates._claim import Certified, LevelClaim
@@ -143,16 +143,22 @@ def set_sentence(plan: Plan) -> str:
     """
     if plan.score is None:
         return "Which score the sites used is not part of the plan; ask the coordinator."
-    try:
-        return _score(plan.score).set_words()
-    except (TypeError, ValueError):
+    score = known_score(plan)
+    if score is None:
         return (
             f"The score of the plan, {plan.score.name}, is not one that is known here; ask the coordinator."
         )
+    return score.set_words()
 
 
-def _score(rule: ScoreRule) -> scores.Score:
-    return scores.from_name(rule.name, **rule.parameters)
+def known_score(plan: Plan) -> scores.Score | None:
+    """Return the score of a plan; None where it names none, or one that is not installed here."""
+    if plan.score is None:
+        return None
+    try:
+        return scores.from_name(plan.score.name, **plan.score.parameters)
+    except (TypeError, ValueError):
+        return None
 
 
 # -- one threshold -----------------------------------------------------------------------------------------
@@ -188,13 +194,8 @@ def _kept(level: LevelClaim) -> Iterator[Markup]:
 def _example(level: LevelClaim) -> str:
     """What a set looks like with this threshold, where the score is known here."""
     plan = level.claim.calibration.published.plan
-    if plan.score is None:
-        return ""
-    unit = "" if plan.facts is None else plan.facts.unit or ""
-    try:
-        return _score(plan.score).example(level.found.threshold, unit)
-    except (TypeError, ValueError):
-        return ""
+    score, unit = known_score(plan), "" if plan.facts is None else plan.facts.unit or ""
+    return "" if score is None else score.example(level.found.threshold, unit)
 
 
 def _endless(level: LevelClaim) -> Iterator[Markup]:
@@ -215,7 +216,7 @@ def _why_endless(level: LevelClaim) -> str:
         return "The report that the server had to keep was itself infinite."
     advice = level.found.advice
     ways = [
-        *([f"{count(advice.n_points, 'point')} at every site"] if advice.n_points else []),
+        *([f"{count(advice.n_points, 'case')} at every site"] if advice.n_points else []),
         *([f"{count(advice.n_sites, 'site')} of the smallest size"] if advice.n_sites else []),
         *([f"a privacy loss ε of {advice.epsilon:g}"] if advice.epsilon else []),
     ]

@@ -11,7 +11,7 @@ from fedconformal.web.certificates._claim import Certified, Claim
 MOST_ROWS = 200
 """Rows of a table; of larger federations the rest stays in the calibration that the page carries."""
 
-_NUMBERS = ("cases", "rank aimed at", "rank sent", "ranks sent", "votes")
+_NUMBERS = ("budget ε", "left of it", "cases", "rank aimed at", "rank sent", "ranks sent", "votes")
 
 
 def short(digest: str) -> str:
@@ -126,11 +126,11 @@ def _answers(it: Certified) -> Iterator[Markup]:
     digests = {received.site: short(received.report) for received in it.calibration.reports}
     headers, rows = _answer_table(it)
     if it.plan.is_grouped:
-        yield from _cut(("group", *headers), rows, "Answers by group and site")
-        yield from _cut(("site", "report’s digest"), list(digests.items()), "Reports that counted")
+        yield from cut_table(("group", *headers), rows, "Answers by group and site")
+        yield from cut_table(("site", "report’s digest"), list(digests.items()), "Reports that counted")
         return
     signed = [(*row[1:], digests.get(row[1], "")) for row in rows]
-    yield from _cut((*headers, "report’s digest"), signed, "Sites that answered")
+    yield from cut_table((*headers, "report’s digest"), signed, "Sites that answered")
 
 
 def _answer_table(it: Certified) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
@@ -167,7 +167,7 @@ def _votes_at(votes: Sequence[int]) -> str:
     return f"{each} = {sum(votes):,}"
 
 
-def _cut(headers: Sequence[str], rows: Sequence[Sequence[str]], caption: str) -> Iterator[Markup]:
+def cut_table(headers: Sequence[str], rows: Sequence[Sequence[str]], caption: str) -> Iterator[Markup]:
     """A table of the first rows, and how many more there are."""
     if rows:
         yield table(headers, rows[:MOST_ROWS], numbers=[h for h in headers if h in _NUMBERS], caption=caption)
@@ -203,8 +203,8 @@ def _refused(it: Certified) -> Iterator[Markup]:
     if whole:
         yield tag("h3", "Refused")
         yield tag("p", "These reports did not count.")
-        yield from _cut(("from", "reason"), whole, "Reports that were refused")
+        yield from cut_table(("from", "reason"), whole, "Reports that were refused")
     if in_groups:
         yield tag("h3", "Refused in a group")
         yield tag("p", "These numbers did not count, although the reports they came in did.")
-        yield from _cut(("group", "from", "reason"), in_groups, "Numbers that were refused")
+        yield from cut_table(("group", "from", "reason"), in_groups, "Numbers that were refused")

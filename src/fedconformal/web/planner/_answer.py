@@ -13,6 +13,7 @@ from fedconformal.web._cases import in_cases
 from fedconformal.web._picture import law_picture
 from fedconformal.web._privacy_loss import factor_sentence
 from fedconformal.web._spread import equivalent_pool, low_sentence, spread_ratio
+from fedconformal.web._width import width_sentence
 from fedconformal.web.planner._question import Message, PlanQuestion, PlanRequest
 from fedconformal.web.planner._solution import Solution, other_numbers, solve
 
@@ -191,10 +192,10 @@ def _cost(solution: Solution, pooled: Summary | None) -> Iterator[str]:
     if not solution.is_feasible:
         return
     if question.privacy is not None:
-        expected = ceiling_percent(solution.expected_mean)
+        expected = solution.expected_mean
         yield (
-            f"Privacy makes the sets larger: expect them to cover about {expected} if scores lie evenly over "
-            "the bins."
+            f"Privacy makes the sets larger: expect them to cover about {ceiling_percent(expected)} if "
+            f"scores lie evenly over the bins. {width_sentence(expected, question.confidence_level)}"
         )
     if pooled is not None and solution.law is not None:
         yield from _compared_with_pooling(solution, solution.law, pooled)

@@ -10,6 +10,7 @@ from fedconformal.documents import Plan
 from fedconformal.heterogeneity import MIXTURE, WhatIf, doubled_sites, what_if
 from fedconformal.planning import CRITERIA, PROMISES, Promise
 from fedconformal.web._cases import in_cases
+from fedconformal.web._width import times_as_wide
 from fedconformal.web.planner._question import Message, PlanQuestion
 from fedconformal.web.planner._solution import make_plan
 
@@ -107,9 +108,11 @@ def _costs(plan: Plan, question: PlanQuestion) -> Iterator[str]:
     if question.n_sites * len(set(question.sizes)) ** 2 > _MOST_WORK:
         return
     alike, differing = what_if(plan, {}), what_if(plan, doubled_sites(plan))
-    level = percent(question.confidence_level)
-    mean = ceiling_percent(alike.law(MIXTURE).mean())
-    yield f"If sites are alike, its sets cover {mean} of new cases, where {level} is asked for."
+    level, mean = question.confidence_level, alike.law(MIXTURE).mean()
+    yield (
+        f"If sites are alike, its sets cover {ceiling_percent(mean)} of new cases, where {percent(level)} is "
+        f"asked for: for errors on a bell curve, intervals {times_as_wide(mean, level)} as need be."
+    )
     worst = floor_percent(min(differing.law(site).mean() for site in _kinds_of_sites(differing)))
     yield f"If some sites differ, the site worst off has {worst} of its new cases covered."
 

@@ -52,10 +52,10 @@ def check_sizes(different: set[int], n_sites: int, *, faulty: bool, private: boo
         condition = "if sites may be wrong, "
         _check_list(len(different), n_sites, condition, MOST_FAULTY_SIZES, MOST_FAULTY_SITES_BY_SIZES)
     if private and len(different) > MOST_PRIVATE_SIZES:
-        raise ValueError(f"with privacy, points may hold up to {MOST_PRIVATE_SIZES} different sizes {_HERE}")
+        raise ValueError(f"with privacy, sites may have up to {MOST_PRIVATE_SIZES} different sizes {_HERE}")
     if private and sum(different) > MOST_PRIVATE_POINTS:
         raise ValueError(
-            f"with privacy, the different sizes may add up to {MOST_PRIVATE_POINTS:,} points {_HERE}"
+            f"with privacy, the different sizes may add up to {MOST_PRIVATE_POINTS:,} cases {_HERE}"
         )
 
 
@@ -64,7 +64,7 @@ def _check_list(n_sizes: int, n_sites: int, condition: str, most_sizes: int, mos
     if n_sizes == 1:
         return
     if n_sizes > most_sizes:
-        raise ValueError(f"{condition}points may hold up to {most_sizes} different sizes {_HERE}")
+        raise ValueError(f"{condition}sites may have up to {most_sizes} different sizes {_HERE}")
     if n_sizes * n_sites > most_product:
         most = most_product // n_sizes
         raise ValueError(

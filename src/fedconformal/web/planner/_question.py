@@ -272,7 +272,7 @@ class WishRequest(PlanQuestion):
         ):
             raise ValueError(
                 f"with privacy, a wish is searched for up to {MOST_PRIVATE_WISH_SITES:,} sites of up to "
-                f"{MOST_PRIVATE_WISH_POINTS:,} points"
+                f"{MOST_PRIVATE_WISH_POINTS:,} cases"
             )
         return self
 

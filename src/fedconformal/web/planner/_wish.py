@@ -1,12 +1,13 @@
 """What would reach a wish: another choice for the same cases, more cases, or a larger privacy loss."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from fractions import Fraction
 from functools import partial
 
 from pydantic import Field
 
-from fedconformal._text import count
+from fedconformal._text import count, percent
 from fedconformal.planning import CRITERIA
 from fedconformal.web.planner._choices import criteria_for, criterion_words, goes_together
 from fedconformal.web.planner._enough import Effort, Enough, always_from
@@ -19,20 +20,46 @@ _QUICK, _SLOW = Effort(streak=100, ratio=1.1, tries=1000), Effort(streak=6, rati
 _SMOOTH = Effort(streak=3, ratio=4.0, tries=40)  # noise leaves no steps of whole ranks
 
 
-def _is_rarely_below(solution: Solution, value: float) -> bool:
-    return solution.law is not None and solution.law.low >= value
+class _Wish(ABC):
+    """What may be wished for."""
+
+    @abstractmethod
+    def is_met(self, solution: Solution, value: float) -> bool:
+        """Whether a plan gives it."""
+
+    @abstractmethod
+    def why_never(self, request: WishRequest) -> str:
+        """Why no number of cases may be enough; empty where the wish itself does not say."""
 
 
-def _is_expected_at_most(solution: Solution, value: float) -> bool:
-    if solution.question.promised.is_bound:
-        raise ValueError("for this promise there is a lower bound on the coverage, and nothing to expect")
-    return solution.expected_mean <= value
+class _RarelyBelow(_Wish):
+    def is_met(self, solution: Solution, value: float) -> bool:
+        return solution.law is not None and solution.law.low >= value
+
+    def why_never(self, request: WishRequest) -> str:
+        if request.value < request.confidence_level:
+            return ""
+        return (
+            f"The level is {percent(request.confidence_level)}: with more cases the coverage comes closer to "
+            f"it, from both sides. That 19 of 20 calibrations reach {percent(request.value)} takes a higher "
+            "level, or a promise that is surer."
+        )
 
 
-_IS_MET: dict[str, Callable[[Solution, float], bool]] = {
-    "low": _is_rarely_below,
-    "mean": _is_expected_at_most,
-}
+class _ExpectedAtMost(_Wish):
+    def is_met(self, solution: Solution, value: float) -> bool:
+        if solution.question.promised.is_bound:
+            raise ValueError("for this promise there is a lower bound on the coverage, and nothing to expect")
+        return solution.expected_mean <= value
+
+    def why_never(self, request: WishRequest) -> str:
+        if request.value >= request.confidence_level:
+            return ""
+        level = percent(request.confidence_level)
+        return f"The promise is {level} on average: sets that cover less, on average, would break it."
+
+
+_WISHES: dict[str, _Wish] = {"low": _RarelyBelow(), "mean": _ExpectedAtMost()}
 
 
 class WishAnswer(Message):
@@ -93,7 +120,7 @@ def answer_wish(request: WishRequest, is_abandoned: Callable[[], bool] = lambda:
         if is_abandoned():
             raise AbandonedError
         solution = solve(changed)
-        return solution.is_feasible and _IS_MET[request.wish](solution, request.value)
+        return solution.is_feasible and _WISHES[request.wish].is_met(solution, request.value)
 
     most = MOST_POINTS if question.privacy is None else MOST_PRIVATE_WISH_POINTS
     is_met = met(question)
@@ -113,7 +140,7 @@ def answer_wish(request: WishRequest, is_abandoned: Callable[[], bool] = lambda:
         sentences=(
             "This plan meets it." if is_met else "This plan does not meet it.",
             *_free_sentences(question, criteria, numbers),
-            *_points_sentences(question, points, most),
+            *(_points_sentences(question, points) if points else _out_of_reach(request, most)),
             *_epsilon_sentences(question, epsilon),
         ),
     )
@@ -191,11 +218,14 @@ def _free_sentences(question: PlanQuestion, criteria: tuple[str, ...], numbers: 
         yield f"With the same cases, this would meet it: {', or '.join(ways)}."
 
 
-def _points_sentences(question: PlanQuestion, found: Enough | None, most: int) -> Iterator[str]:
+def _out_of_reach(request: WishRequest, most: int) -> Iterator[str]:
+    """That more cases do not help, and why, where the wish is beyond what any number of them gives."""
+    yield f"No number of cases up to {most:,} at each site was found from which on it is always met."
+    yield from filter(None, [_WISHES[request.wish].why_never(request)])
+
+
+def _points_sentences(question: PlanQuestion, found: Enough) -> Iterator[str]:
     sites = count(question.n_sites, "site")
-    if found is None:
-        yield f"No number of cases up to {most:,} at each site was found from which on it is always met."
-        return
     are, short = ("case", "is") if found.n == 1 else ("cases", "are"), found.n - 1
     enough = f"{found.n:,} {are[0]} at each of {sites} {are[1]} enough"
     yield f"{enough}; {short:,} {'is' if short == 1 else 'are'} not." if short else f"{enough}."

@@ -43,5 +43,7 @@ for report in reports:
 axes.axvline(
     np.quantile(own, 0.9), linestyle=":", color="black", label="90 % of the coordinator's own scores"
 )
+axes.plot([], [], "o", color="C0", label="a site like the others")
+axes.plot([], [], "D", color="C3", label="named")
 axes.set(xlabel="reported score", ylabel="site", yticks=range(0, 20, 2))
 axes.legend()

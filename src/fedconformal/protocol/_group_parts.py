@@ -1,0 +1,88 @@
+"""From wishes to the parts of a plan that has groups: one part for each."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import ValidationError
+
+from fedconformal._text import quoted
+from fedconformal.documents import Plan, PlanPart, ScoreRule, first_problem
+from fedconformal.privacy import Privacy
+from fedconformal.protocol._federation import Asked
+from fedconformal.protocol._grouping import Arranged
+from fedconformal.protocol._groups import asked_in_group, split_epsilon
+from fedconformal.protocol._parts import planned_part
+from fedconformal.protocol._wishes import Wishes
+
+
+def sites_alone(
+    by: tuple[str, ...] | None, groups: Any, n_sites: Any, n_points: Any, sites: list[str] | None
+) -> Asked | None:
+    """The sites, where groups are made of them alone; None where they are made of labels."""
+    if by is None or len(by) > 1 or "site" not in by:
+        if groups is None:
+            raise ValueError("groups must map labels to sizes where group_by is not site alone, got None")
+        if n_points is not None:
+            raise ValueError("n_points does not go with groups: each group has its own sizes")
+        return None
+    if groups is not None:
+        raise ValueError("groups does not go with group_by site alone: each site is a group")
+    return Asked.of(n_sites, n_points, sites)
+
+
+def group_parts(
+    found: Arranged,
+    n_sites: int | None,
+    names: list[str] | None,
+    wishes: Wishes,
+    privacy: Privacy | None,
+    split: Mapping[Any, float] | None,
+    fewest: int,
+) -> list[PlanPart]:
+    """The part of each group, in alphabetical order; what is wrong with one is said with its name."""
+    parts_of_epsilon = split_epsilon(privacy, dict.fromkeys(found.labels.values()), split)
+    parts = []
+    for group in sorted(found.sizes):
+        sizes, epsilon = found.sizes[group], parts_of_epsilon[found.labels[group]]
+        try:
+            if isinstance(sizes, Plan):
+                parts.append(_part_of(sizes, group, privacy, fewest))
+                continue
+            parts.append(planned_part(asked_in_group(sizes, n_sites, names, fewest), wishes, epsilon, group))
+        except ValidationError as error:
+            raise ValueError(f"groups: {first_problem(error)}, got {quoted([group])}") from None
+        except (ValueError, TypeError) as error:
+            raise type(error)(f"group {quoted([group])}: {error}") from None
+    return parts
+
+
+def common_score(rule: ScoreRule | None, groups: Any) -> ScoreRule | None:
+    """The score of the whole plan and of every ready plan of one group, which must be the same."""
+    ready = groups.values() if isinstance(groups, Mapping) else ()
+    rules = [rule, *(plan.score for plan in ready if isinstance(plan, Plan))]
+    given = [each for each in rules if each is not None]
+    if any(each != given[0] for each in given):
+        raise ValueError(
+            f"all groups must have the same score, got {' and '.join(each.name for each in given)}"
+        )
+    return given[0] if given else None
+
+
+def _part_of(ready: Plan, label: str, privacy: Privacy | None, fewest: int) -> PlanPart:
+    """The plan that somebody made for one group, as a part of the whole."""
+    if privacy is not None or ready.privacy is not None:
+        raise ValueError("privacy is split over groups given by their sizes, not over ready plans")
+    if ready.keys is not None:
+        raise ValueError("the keys belong to the whole plan, not to the plan of one group")
+    if (ready.round, ready.model, ready.expires) != (None, None, None):
+        raise ValueError("round, model and expires belong to the whole plan, not to the plan of one group")
+    if any(block.n < fewest for block in ready.part.blocks or ()):
+        raise ValueError(f"every site needs {fewest} points of it (min_group = {fewest})")
+    fields = {name: getattr(ready.part, name) for name in PlanPart.model_fields}
+    return PlanPart(**{**fields, "label": label})
+
+
+def all_names(parts: list[PlanPart]) -> tuple[str, ...] | None:
+    """The sites of all groups together; None where any group does not name its own."""
+    names = [part.site_names for part in parts]
+    return None if None in names else tuple(sorted({name for each in names for name in each or ()}))

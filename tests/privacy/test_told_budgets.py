@@ -1,0 +1,124 @@
+"""What a site says of its privacy budget: if it wants to, the same each time, and as the report has it."""
+
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import fedconformal as fc
+from fedconformal.audit import verify
+from fedconformal.documents import Budget
+from fedconformal.privacy import LedgerError, fingerprint
+
+SCORES = np.linspace(0.0, 1.0, 200)
+TELLING = fc.SitePolicy(tell_budget=True)
+
+
+@pytest.fixture(scope="module")
+def plan() -> fc.Plan:
+    return _plan(8.0)
+
+
+def _plan(epsilon: float) -> fc.Plan:
+    return fc.plan(n_sites=5, n_points=200, privacy=fc.Privacy(epsilon, fc.Bins.uniform(0, 1.25, 50)))
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> fc.Ledger:
+    made = fc.Ledger.create(tmp_path / "site.db")
+    made.set_budget("2024", 20)
+    return made
+
+
+def _report(plan: fc.Plan, ledger: fc.Ledger, site: str = "A", policy: fc.SitePolicy = TELLING) -> fc.Report:
+    return fc.report(plan, SCORES, site=site, ledger=ledger, dataset="2024", policy=policy)
+
+
+def test_a_site_says_nothing_of_its_budget_unless_its_policy_tells(plan: fc.Plan, ledger: fc.Ledger) -> None:
+    silent = _report(plan, ledger, policy=fc.SitePolicy())
+    assert silent.budget is None
+    assert "budget" not in silent.to_json()
+
+
+def test_what_was_left_is_told_with_the_report(plan: fc.Plan, ledger: fc.Ledger) -> None:
+    told = _report(plan, ledger)
+    assert told.budget == Budget(granted=20, left=12)
+    assert fc.Report.from_json(told.to_json()) == told
+
+
+def test_an_answer_that_is_given_again_says_the_same(plan: fc.Plan, ledger: fc.Ledger) -> None:
+    """Else the server would hold two different reports of one site, and count none."""
+    first = _report(plan, ledger)
+    _report(_plan(4.0), ledger)
+    ledger.raise_budget("2024", 50, reason="a new board")
+    assert _report(plan, ledger) == first
+    assert _report(_plan(2.0), ledger).budget == Budget(granted=50, left=36)
+
+
+def test_an_exact_report_has_no_budget() -> None:
+    exact = fc.report(fc.plan(n_sites=5, n_points=200), SCORES, site="A", policy=TELLING)
+    assert exact.budget is None
+
+
+def test_the_ledger_knows_what_was_left_after_each_charge(ledger: fc.Ledger, plan: fc.Plan) -> None:
+    asked = {"plan_digest": plan.digest, "site": "A", "data_fingerprint": fingerprint(SCORES)}
+    with pytest.raises(LedgerError, match="was not charged to data set '2024'"):
+        ledger.left_after("2024", **asked)
+    _report(plan, ledger)
+    assert ledger.left_after("2024", **asked) == (Fraction(20), Fraction(12))
+    assert ledger.check() == 3
+
+
+@pytest.fixture
+def reports(plan: fc.Plan, tmp_path: Path) -> list[fc.Report]:
+    made = []
+    for site in "ABCDE":
+        ledger = fc.Ledger.create(tmp_path / f"{site}.db")
+        ledger.set_budget("2024", 10)
+        made.append(_report(plan, ledger, site, TELLING if site in "AB" else fc.SitePolicy()))
+    return made
+
+
+def test_the_calibration_carries_it_and_the_certificate_lists_it(
+    plan: fc.Plan, reports: list[fc.Report]
+) -> None:
+    calibration = fc.calibrate(plan, reports)
+    assert [each.budget for each in calibration.reports] == [*[Budget(granted=10, left=2)] * 2, *[None] * 3]
+    page = fc.web.certificate(calibration)
+    assert "Privacy budgets after this calibration, as the sites told them" in page
+    assert "3 other sites did not say." in page
+    assert "nothing else, but for the budget that some tell" in page
+
+
+def test_a_certificate_says_that_no_site_told(plan: fc.Plan, ledger: fc.Ledger) -> None:
+    silent = [_report(plan, ledger, site, fc.SitePolicy(max_answers=9)) for site in "AB"]
+    page = fc.web.certificate(fc.calibrate(plan, silent))
+    assert "No site said what is left of the privacy budget of its data." in page
+
+
+def test_an_auditor_sees_a_budget_that_the_report_does_not_tell(
+    plan: fc.Plan, reports: list[fc.Report]
+) -> None:
+    calibration = fc.calibrate(plan, reports)
+    claim = "budgets are what the reports say"
+    assert [each.holds for each in verify(calibration, reports) if each.claim == claim] == [True]
+    for i, changed in ((0, Budget(granted=10, left=9)), (1, None), (4, Budget(granted=1, left=1))):
+        received = list(calibration.reports)
+        received[i] = received[i].model_copy(update={"budget": changed})
+        edited = calibration.model_copy(update={"reports": tuple(received)})
+        assert [each.holds for each in verify(edited, reports) if each.claim == claim] == [False]
+
+
+def test_more_than_was_granted_is_never_left() -> None:
+    with pytest.raises(ValueError, match="no more can be left of a budget than was granted"):
+        Budget(granted=1, left=2)
+
+
+def test_a_policy_file_says_whether_it_is_told(tmp_path: Path) -> None:
+    file = tmp_path / "site.toml"
+    file.write_text("tell_budget = true\n")
+    assert fc.SitePolicy.read(file).tell_budget
+    file.write_text("tell_budget = 1\n")
+    with pytest.raises(ValueError, match="tell_budget must be true or false, got 1"):
+        fc.SitePolicy.read(file)

@@ -1,0 +1,37 @@
+"""Every page of docs can be reached from the front page, which sends each reader to theirs."""
+
+import re
+from pathlib import Path
+
+DOCS = Path(__file__).parents[2] / "docs"
+GENERATED = {"gallery/index", "api/index"}
+
+
+def entries(page):
+    """The pages that a page has in its contents."""
+    for block in re.findall(r"^```\{toctree\}\n(.*?)^```$", (DOCS / f"{page}.md").read_text(), re.M | re.S):
+        for line in filter(None, block.splitlines()):
+            if not line.startswith(":"):
+                yield re.sub(r".*<(.*)>$", r"\1", line)
+
+
+def below(page):
+    yield page
+    for entry in entries(page):
+        if entry not in GENERATED:
+            yield from below(entry)
+
+
+def test_every_page_is_in_the_contents_once():
+    assert sorted(below("index")) == sorted(path.stem for path in DOCS.glob("*.md"))
+
+
+def test_the_front_page():
+    """Three sentences, the planner, and a row for each of seven readers."""
+    text = (DOCS / "index.md").read_text()
+    first = text.split("\n\n")[1]
+    assert len(re.findall(r"\.(?=\s|$)", first)) == 3
+    assert "![The planner" in text.split("\n\n")[2]
+    readers = re.findall(r"^\| an? (.*?) \| (.*) \|$", text, re.MULTILINE)
+    assert len(readers) == 7
+    assert all(re.search(r"\]\([a-z-]+\.md\)", pages) for _, pages in readers)

@@ -1,0 +1,57 @@
+"""The reference of the site names everything public."""
+
+import re
+from importlib import import_module
+from pathlib import Path
+
+import api_pages
+import pytest
+from docstrings import ROOMS
+
+import fedconformal
+
+HOUSE = Path(fedconformal.__file__).parent
+
+for extra in ("cryptography", "flwr", "matplotlib", "nvflare", "polars", "sklearn", "starlette"):
+    pytest.importorskip(extra, reason="an extra is not installed")
+
+PAGES = api_pages.pages()
+
+
+def is_public(path):
+    parts = path.relative_to(HOUSE).parts
+    return not any(part.startswith("_") for part in parts[:-1]) and parts[0] != "cli"
+
+
+def packages():
+    """Every package, and every module right below the house, that says what it exports."""
+    for path in sorted([*HOUSE.glob("**/__init__.py"), *HOUSE.glob("[a-z]*.py")]):
+        if is_public(path) and re.search(r"^__all__ = ", path.read_text(), re.MULTILINE):
+            yield ".".join(path.relative_to(HOUSE.parent).with_suffix("").parts).removesuffix(".__init__")
+
+
+def test_every_room_has_a_page():
+    inner = {"fedconformal.web.certificates", "fedconformal.web.planner", "fedconformal.web.server"}
+    assert set(packages()) - inner == set(api_pages.ROOMS)
+    assert set(api_pages.ROOMS) == set(ROOMS)
+
+
+@pytest.mark.parametrize("room", api_pages.ROOMS)
+def test_every_public_name_is_on_the_page_of_its_room(room):
+    """In a table, as a value, or with the page that it is on; modules are pages themselves."""
+    module, page = import_module(room), PAGES[room]
+    for name in module.__all__:
+        if f"{room}.{name}" in api_pages.ROOMS or name == "__version__":
+            continue
+        listed = rf"^( {{3}}|\.\. py:data:: ){name}$|``{name}`` \(:doc:|Also the module ``{room}\.{name}``"
+        assert re.search(listed, page, re.MULTILINE), name
+
+
+def test_values_say_what_they_are():
+    assert ".. py:data:: CRITERIA\n\n   All criteria by name." in PAGES["fedconformal.planning.criteria"]
+    lacking = [
+        (room, name)
+        for room, page in PAGES.items()
+        for name in re.findall(r"^\.\. py:data:: (\w+)\n(?:   :value: .*\n)?\n   $", page, re.MULTILINE)
+    ]
+    assert lacking == []
