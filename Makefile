@@ -41,7 +41,7 @@ test quick: export PYTHONDONTWRITEBYTECODE =
 
 # One process more than there are processors: some tests wait for other programs.
 test: $(STAMP)
-	$(MAKE) --jobs=2 --output-sync=line lint types
+	$(MAKE) --jobs=2 lint types
 	OPENBLAS_NUM_THREADS=1 $(BIN)/pytest --numprocesses=$$($(BIN)/python -c 'import os; print(os.cpu_count() + 1)') \
 		--dist=worksteal --cov --cov-report=term --cov-fail-under=95
 

@@ -143,6 +143,8 @@ def test_no_result_is_older_than_its_plan(summary):
         assert methods[name, epsilon].plan_text((n,) * m, level) == plan, AGAIN
 
 
+@pytest.mark.untraced
+@pytest.mark.slow
 def test_no_compensation_is_older_than_its_plan():
     """Figure 2: the rows up to 300 points, which are quick to plan, with both analyses."""
     rows = [row for row in table(DOCS / "results-compensation.csv") if row["n_points"] <= 300]
