@@ -26,17 +26,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     2
     """
     try:
-        from fedconformal.cli._app import app
+        from fedconformal.cli._app import command
     except ModuleNotFoundError as error:
         return _fail(f"{error.name} is not installed: pip install 'fedconformal[cli]'")
     with warnings.catch_warnings():
         warnings.showwarning = _one_line  # type: ignore[assignment]
-        return _run(app, list(sys.argv[1:] if arguments is None else arguments))
+        return _run(command, list(sys.argv[1:] if arguments is None else arguments))
 
 
-def _run(app: object, arguments: list[str]) -> int:
+def _run(command: object, arguments: list[str]) -> int:
     try:
-        code = app(args=arguments, standalone_mode=False)  # type: ignore[operator]
+        code = command(args=arguments, standalone_mode=False)  # type: ignore[operator]
         sys.stdout.flush()
     except KeyboardInterrupt:
         return _fail("stopped", code=130)
