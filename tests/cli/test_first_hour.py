@@ -376,6 +376,7 @@ class TestWords:
     def test_a_part_of_an_option_is_known_again(self, run, typed, meant):
         said = f"No such option '{typed}'. Did you mean '{meant}'?"
         assert said in run("plan", typed, 3, code=2).err
+        assert "No such option" not in run("plan", meant, code=2).err  # it lacks its value
 
     def test_one_site(self, desk, run):
         shown = run("plan", "--points", "A=500", "-o", "one.json").out

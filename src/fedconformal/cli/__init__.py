@@ -65,6 +65,8 @@ def _meant(error: Exception) -> str:
     if typed is None or context is None:
         return ""
     names = [name for parameter in context.command.params for name in parameter.opts]
+    if typed in names:  # known, and used wrongly
+        return ""
     longer = [name for name in names if name.startswith(typed)]
     longer = longer or [name for name in names if typed.lstrip("-") in name.split("-")]
     return f"No such option {typed!r}. Did you mean {longer[0]!r}?" if len(longer) == 1 else ""
