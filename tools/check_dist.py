@@ -78,12 +78,12 @@ def try_out(wheel: Path, extra: str) -> None:
     """Install the wheel with one extra into an empty environment, and use it there."""
     start = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="fedconformal-") as folder:
-        venv.create(Path(folder) / "venv", with_pip=True)
+        venv.create(Path(folder) / "venv", symlinks=True)
         python, work = Path(folder) / "venv" / "bin" / "python", Path(folder) / "work"
         work.mkdir()
         wanted = str(wheel) if extra == "core" else f"{wheel}[{extra}]"
-        pip = (python, "-m", "pip", "--disable-pip-version-check")
-        run(*pip, "install", "--quiet", "--constraint", CONSTRAINTS, wanted)
+        pip = (sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", python)
+        run(*pip, "install", "--quiet", "--no-compile", "--constraint", CONSTRAINTS, wanted)
         run(*pip, "check")
         run(python, ROOT / "tools" / "smoke.py", extra, cwd=work)
     print(f"{extra}: {time.monotonic() - start:.0f} s", flush=True)

@@ -18,6 +18,17 @@ import fedconformal as fc
 from fedconformal.web import background, certificate
 
 WIDTH, HEIGHT = 1200, 860
+FACTS = {
+    "model": "length of stay, gradient boosting",
+    "version": "2.3",
+    "purpose": "planning of beds",
+    "population": "adults admitted through emergency",
+    "period": "January to June 2026",
+    "unit": "days",
+    "coordinator": "Hospital network, department of statistics",
+    "contact": "statistics@example.org",
+    "check_again": "January 2027",
+}
 STATE = "#sites=12&points=150&level=90&criterion=stable&missing=1&faulty=1"
 
 
@@ -39,9 +50,9 @@ def planner_picture(driver, path):
 
 
 def certificate_picture(driver, path):
-    plan = fc.plan(n_points={"north": 120, "south": 40, "west": 377, "east": 88}, score="absolute")
+    sizes = {"north": 120, "south": 40, "west": 377, "east": 88}
+    plan = fc.plan(n_points=sizes, score="absolute", facts=FACTS)
     rng = np.random.default_rng(1)
-    sizes = dict(zip(plan.site_names, plan.n_points, strict=True))
     reports = [
         fc.report(plan, rng.gamma(2.0, size=n), site=site) for site, n in sizes.items() if site != "east"
     ]
