@@ -39,6 +39,7 @@ def test_epsilons_have_two_digits(epsilon):
     assert two_digits(step_of(epsilon)) == pytest.approx(max(epsilon, 0.011))
 
 
+@pytest.mark.slow
 @pytest.mark.untraced
 def test_one_answer_wherever_the_slider_stands():
     """The paper's rule, where more cases can be worse; each number that was tried is the library's."""
