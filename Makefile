@@ -36,8 +36,14 @@ format: $(STAMP)
 types: $(STAMP)
 	$(BIN)/mypy
 
-test: lint types
-	OPENBLAS_NUM_THREADS=1 $(BIN)/pytest --numprocesses=auto --dist=worksteal --cov --cov-report=term --cov-fail-under=95
+# Tests start some two hundred processes, for which compiled modules are kept.
+test quick: export PYTHONDONTWRITEBYTECODE =
+
+# One process more than there are processors: some tests wait for other programs.
+test: $(STAMP)
+	$(MAKE) --jobs=2 lint types
+	OPENBLAS_NUM_THREADS=1 $(BIN)/pytest --numprocesses=$$($(BIN)/python -c 'import os; print(os.cpu_count() + 1)') \
+		--dist=worksteal --cov --cov-report=term --cov-fail-under=95
 
 # The fast tests with the oldest dependencies that are allowed, on the oldest Python that is; Flower, FLARE and PyTorch pin
 # their own, and what fuzzes the planner needs a newer server.

@@ -20,7 +20,7 @@ from time import perf_counter
 
 from benchmarks._compare import compared
 from benchmarks._page import page
-from benchmarks._record import Record, Section, load_average, read, section_of, this_machine
+from benchmarks._record import Record, Section, commit, load_average, read, section_of, this_machine
 from benchmarks._rows import HEADINGS, columns
 from benchmarks._timing import duration
 
@@ -103,6 +103,7 @@ def _run_all(options: argparse.Namespace, record: Record) -> int:
 
 def _run(name: str, *, short: bool) -> Section | str:
     """One section; how it broke down, if it did."""
+    commit()  # of the code that runs, whatever happens to the files meanwhile
     before, start = load_average(), perf_counter()
     try:
         module = import_module(SECTIONS[name])

@@ -1,6 +1,7 @@
 """The page of the documentation, from a record and from what the sections say about themselves."""
 
 import ast
+import re
 from collections.abc import Iterator, Mapping
 
 from benchmarks._record import ROOT, Record, Section
@@ -27,7 +28,8 @@ thousandth where there is no clock); it moved if the two ranges do not touch.
 BUSY = """\
 Other work shared the {cores} cores: the load average, given for each section, is how many processes wanted a
 core on average in the minute before it began and in its last minute, itself included. Where it is above
-{cores}, times vary by tens of per cent, and a figure near its goal may fall on either side of it.
+{cores}, times vary by tens of per cent, what runs in threads gains nothing from them, and a figure near its
+goal may fall on either side of it.
 """
 
 
@@ -35,25 +37,38 @@ def page(record: Record, modules: Mapping[str, str]) -> str:
     """Every section that there is, run or not."""
     busy = f"Taken with {record.machine}. {BUSY.format(cores=record.machine.cpu_count)}"
     sections = [_section(name, module, record.sections.get(name)) for name, module in modules.items()]
-    return "\n".join([HEAD, busy, _summary(record), *sections])
+    return "\n".join([HEAD, busy, _summary(record, modules), *sections])
 
 
-def _summary(record: Record) -> str:
+def _summary(record: Record, modules: Mapping[str, str]) -> str:
     rows = [(name, row) for name, section in record.sections.items() for row in section.rows]
     asked = [(name, row) for name, row in rows if row.met is not None]
-    missed = [f"- [{name}](#{name}): {row.name}, {row.setting}" for name, row in asked if not row.met]
+    missed = [
+        f"- [{name}](#{_anchor(_title(name, modules[name]))}): {row.name}, {row.setting}"
+        for name, row in asked
+        if not row.met
+    ]
     said = f"Goals met: {len(asked) - len(missed)} of {len(asked)}."
     return "\n".join([f"{said} Missed:\n", *missed, ""] if missed else [said, ""])
 
 
 def _section(name: str, module: str, section: Section | None) -> str:
-    title, _, prose = docstring(module).partition("\n\n")
-    parts = [f"({name})=\n## {title.rstrip('.')} (`{name}`)", prose]
+    parts = [f"## {_title(name, module)}", docstring(module).partition("\n\n")[2]]
     if section is None:
         parts += [f"Not run for this page: `python -m benchmarks {name}` runs it."]
     else:
         parts += [_taken(section), "\n".join(_table(section))]
     return "\n\n".join(parts) + "\n"
+
+
+def _title(name: str, module: str) -> str:
+    first = docstring(module).splitlines()[0]
+    return f"{first.removesuffix('.')} (`{name}`)"
+
+
+def _anchor(title: str) -> str:
+    """Of a heading, as GitHub and the site have it."""
+    return re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
 
 
 def docstring(module: str) -> str:

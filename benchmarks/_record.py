@@ -7,6 +7,7 @@ import platform
 import subprocess
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -111,7 +112,7 @@ def section_of(
     return Section(
         rows=rows,
         version=fedconformal.__version__,
-        commit=_commit(),
+        commit=commit(),
         date=datetime.now(UTC).date().isoformat(),
         seconds=round(seconds, 1),
         load=(round(load[0], 1), round(load[1], 1)),
@@ -135,8 +136,9 @@ def load_average() -> float:
     return os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
 
 
-def _commit() -> str:
-    """The commit, with a + if something in it was changed; empty where this is no repository."""
+@cache
+def commit() -> str:
+    """The commit when first asked, with a + if something was changed; empty where this is no repository."""
     try:
         done = subprocess.run(
             ["git", "describe", "--always", "--exclude=*", "--dirty=+"],

@@ -141,7 +141,7 @@ def written(ratio: float | None) -> str:
     """A ratio in words: 1.23, or 1/120 for a small one."""
     if ratio is None:
         return ""
-    return f"1/{1 / ratio:,.0f}" if 0 < ratio < 0.1 else f"{ratio:.3g}"
+    return f"1/{1 / ratio:,.0f}" if 0 < ratio < 0.1 else f"{ratio:.4g}"
 
 
 def _quotient(ours: float | None, yardstick: float | None) -> float | None:

@@ -79,6 +79,8 @@ def peak_memory(program: str) -> int:
 
 
 def duration(value: float) -> str:
+    if value >= 1000:
+        return f"{value:,.0f} s"
     for unit, size in (("s", 1.0), ("ms", 1e-3)):
         if value >= size:
             return f"{value / size:.3g} {unit}"

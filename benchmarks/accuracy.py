@@ -1,9 +1,9 @@
 """The law of coverage, against exact integers, brute force and fifty digits.
 
-What one would use instead is the paper's formula in exact integers, which takes minutes where a law takes
-milliseconds, or brute-force integration. Goals: every mean within 1e-12; every table rising in both ranks;
-small probabilities within one part in 1e9, down to 1e-300; no nan up to a million sites of a million
-points. All of them are required. No clock is involved.
+What one would use instead is the paper's formula in exact integers, which is far slower, or brute-force
+integration. Goals: every mean within 1e-12; every table rising in both ranks; small probabilities within
+one part in 1e9, down to 1e-300; no nan up to a million sites of a million points. All of them are required.
+No clock is involved.
 """
 
 from collections.abc import Callable, Iterator, Sequence

@@ -8,6 +8,7 @@ Planning and sorting wait for nothing, so the time of the processor is taken: ot
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
+from itertools import count
 from time import process_time
 
 import numpy as np
@@ -30,6 +31,8 @@ LEVELS = (0.9, 0.8999, 0.9001, 0.8998, 0.9002)
 
 Planning = partial[fc.Plan]
 
+_shifts = count()
+
 
 def run(
     *,
@@ -37,22 +40,22 @@ def run(
     uneven: Sequence[tuple[int, int, float]] = UNEVEN,
     few: Sequence[tuple[int, int]] = FEW,
     many: int = 1000,
-    count: int = 10**8,
+    floats: int = 10**8,
     repetitions: int = 3,
 ) -> Iterator[Row]:
     """Equal sites as the base; then sites of different sizes, faulty ones, and several numbers."""
     fc.plan(n_points=_sizes(3), numbers=2)  # loads what it needs
     for m, n in equal:
         yield _base(m, n, repetitions)
-    for sites, floats, goal in uneven:
-        ours = [_planning(sites, shift) for shift in range(repetitions)]
-        result = compare(ours, sorting(floats), process_time)
-        yield sorted_beside(PLAIN, f"{sites} sites, stable", result, floats, goal=goal)
-    yardstick = sorting(count)
+    for sites, fewer, goal in uneven:
+        ours = [_planning(sites) for _ in range(repetitions)]
+        result = compare(ours, sorting(fewer), process_time)
+        yield sorted_beside(PLAIN, f"{sites} sites, stable", result, fewer, goal=goal)
+    yardstick = sorting(floats)
     for criterion in CRITERIA:
-        ours = [_planning(many, shift, criterion=criterion) for shift in range(repetitions)]
+        ours = [_planning(many, criterion=criterion) for _ in range(repetitions)]
         result = compare(ours, yardstick, process_time)
-        yield sorted_beside(PLAIN, f"{many:,} sites, {criterion}", result, count)
+        yield sorted_beside(PLAIN, f"{many:,} sites, {criterion}", result, floats)
     for sites, numbers in few:
         yield _longer(sites, repetitions, numbers=numbers, wishes={"max_faulty": FAULTY})
     for sites in (*(sites for sites, _, _ in uneven), many):
@@ -73,7 +76,7 @@ def _longer(
     sites: int, repetitions: int, *, criterion: str = "stable", numbers: int = 1, wishes: Mapping[str, int]
 ) -> Row:
     """The same federations with a further wish and without, next to each other."""
-    plain = [_planning(sites, shift, criterion=criterion, numbers=numbers) for shift in range(repetitions)]
+    plain = [_planning(sites, criterion=criterion, numbers=numbers) for _ in range(repetitions)]
     pairs = [(_seconds(partial(each, **wishes)), _seconds(each)) for each in plain]
     words = ", ".join(f"{name}={value}" for name, value in wishes.items())
     sent = "" if numbers == 1 else f" with {numbers} numbers"
@@ -81,9 +84,9 @@ def _longer(
     return timed(f"plan, {words}", setting, summarise(pairs), "without", goal=LONGER)
 
 
-def _planning(sites: int, shift: int, *, criterion: str = "stable", numbers: int = 1) -> Planning:
-    """The federations of the repetitions differ by one point per site: no cache answers for us."""
-    return partial(fc.plan, n_points=_sizes(sites, shift), criterion=criterion, numbers=numbers)
+def _planning(sites: int, *, criterion: str = "stable", numbers: int = 1) -> Planning:
+    """Each federation has a point per site more than the one before: no cache answers for us."""
+    return partial(fc.plan, n_points=_sizes(sites, next(_shifts)), criterion=criterion, numbers=numbers)
 
 
 def _seconds(plan: Planning) -> float:

@@ -1,8 +1,8 @@
 """Every command and every line of Python in the documentation is run, and its output compared.
 
 ``python`` blocks with ``>>>`` are doctests, others are executed; ``console`` blocks run their ``$`` lines in
-bash (our own commands, outside the README, in this process) and compare what follows. All blocks of a page
-share one empty directory and one namespace. In outputs, ``...`` stands for anything.
+bash (our own commands and loops of one, outside the README, in this process) and compare what follows. All
+blocks of a page share one empty directory and one namespace. In outputs, ``...`` stands for anything.
 """
 
 import contextlib
@@ -24,6 +24,7 @@ pytest.importorskip("typer", reason="the extra [cli] is not installed")  # with 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 BLOCK = re.compile(r"^```(python|console)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+LOOP = re.compile(r"for (\w+) in ([\w ]+); do (fedconformal [^;]+); done\n")
 SHELL = re.compile(r"^(?!fedconformal )|[|<>&;`*]|\$\(|\bdemo\b|\bplanner\b")
 """What only a shell can do, or what must run by itself."""
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
@@ -44,15 +45,23 @@ def run_python(code, namespace, page):
 def run_console(code, directory, *, shell):
     for step in re.split(r"^\$ ", code, flags=re.MULTILINE)[1:]:
         command, output = split_command(step)
-        returned, printed = (in_a_shell if shell or SHELL.search(command) else in_this_process)(
-            command, directory
-        )
+        returned, printed = run_command(command, directory, shell=shell)
         code_expected = int(match[1]) if (match := re.search(r"# exit code (\d+)", command)) else 0
         assert returned == code_expected, f"{command}\n{printed}"
         if output.strip():
             assert doctest.OutputChecker().check_output(output, printed, FLAGS), (
                 f"{command}\n--- documented\n{output}\n--- printed\n{printed}"
             )
+
+
+def run_command(command, directory, *, shell):
+    """The exit code and what was printed; of a loop over sites the largest code."""
+    if not shell and (loop := LOOP.fullmatch(command)):
+        name, values, body = loop.groups()
+        orders = [re.sub(rf"\${name}\b", value, body) for value in values.split()]
+        codes, printed = zip(*(run_command(order, directory, shell=False) for order in orders), strict=True)
+        return max(codes), "".join(printed)
+    return (in_a_shell if shell or SHELL.search(command) else in_this_process)(command, directory)
 
 
 def in_a_shell(command, directory):

@@ -28,7 +28,7 @@ TINY = {
         "uneven": [(7, 1000, 0.5)],
         "few": [(7, 2)],
         "many": 8,
-        "count": 1000,
+        "floats": 1000,
         "repetitions": 1,
     },
     "import": {"repetitions": 1},

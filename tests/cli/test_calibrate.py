@@ -26,10 +26,22 @@ def test_a_directory_of_reports(desk, reported, run):
 
 def test_on_what_the_guarantee_rests(reported, run):
     out = run("calibrate", "plan.json", *reported("A", "B"), "-o", "c.json").out
-    said = out.split("The guarantee rests on this:\n")[1].splitlines()
-    sentences = fc.protocol.assumption_sentences(fc.Calibration.read("c.json"))
-    assert said == [f"  - {sentence}" for sentence in sentences]
-    assert any("1 site did not answer" in line for line in said)
+    rest, unchecked = out.split("Not checked:\n")
+    conditions, caveats = rest.split("The promise holds if:\n")[1].split("Good to know:\n")
+    calibration = fc.Calibration.read("c.json")
+    for bearing, said in zip(fc.protocol.Bearing, (conditions, caveats, unchecked), strict=True):
+        sentences = fc.protocol.assumption_sentences(calibration, bearing)
+        assert said.splitlines() == [f"  - {sentence}" for sentence in sentences]
+    assert "1 site did not answer" in conditions
+    assert "not authenticated" in unchecked
+
+
+def test_a_list_is_indented_where_the_terminal_is_narrow(reported, run, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "60")
+    lines = run("calibrate", "plan.json", *reported()).out.splitlines()
+    listed = lines[lines.index("The promise holds if:") + 1 : lines.index("Good to know:")]
+    assert max(map(len, lines)) <= 60
+    assert all(line.startswith(("  - ", "    ")) for line in listed)
 
 
 @pytest.mark.parametrize(

@@ -237,6 +237,7 @@ class TestLines:
 
 
 class TestPipes:
+    @pytest.mark.slow
     def test_files_are_written_before_anything_is_printed(self, desk, reported):
         """``calibrate ... | head -3`` must not lose the file."""
         files = " ".join(reported())
@@ -368,6 +369,15 @@ class TestWords:
     @pytest.mark.parametrize("order", [["plann"], ["plan", "--site", 3], ["keys", "neww"]])
     def test_nobody_is_asked_twice_what_was_meant(self, run, order):
         assert run(*order, code=2).err.count("Did you mean") == 1
+
+    @pytest.mark.parametrize(
+        ("typed", "meant"),
+        [("--level", "--confidence-level"), ("--site", "--sites"), ("--faulty", "--max-faulty")],
+    )
+    def test_a_part_of_an_option_is_known_again(self, run, typed, meant):
+        said = f"No such option '{typed}'. Did you mean '{meant}'?"
+        assert said in run("plan", typed, 3, code=2).err
+        assert "No such option" not in run("plan", meant, code=2).err  # it lacks its value
 
     def test_one_site(self, desk, run):
         shown = run("plan", "--points", "A=500", "-o", "one.json").out

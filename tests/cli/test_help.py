@@ -93,6 +93,7 @@ def files(tmp_path, monkeypatch):
     pl.DataFrame({"score": rng.exponential(size=50)}).write_csv("scores.csv")
 
 
+@pytest.mark.slow
 def test_every_example_runs(files, run):
     """In the order of the help, in one folder."""
     order = [name for name in COMMANDS if name not in NOT_RUN]

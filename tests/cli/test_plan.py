@@ -98,6 +98,13 @@ class TestWhatIsShown:
         assert "infinite" in out
         assert "It would take 3 points at each of 3 sites, or 5 sites of 2 points." in out
 
+    def test_a_level_that_is_reached_is_promised_beside_one_that_is_not(self, run):
+        levels = ("--confidence-level", 0.5, "--confidence-level", 0.9)
+        out = run("plan", "--sites", 2, "--points", 3, *levels).out
+        assert "Promised: On average, the truth lies inside the prediction set for at least 50 %" in out
+        assert "at least 90 %" not in out
+        assert "Promised" not in run("plan", "--sites", 2, "--points", 3).out
+
 
 class TestSizes:
     def test_open_plans_named_sites_and_a_file_of_sizes(self, desk, run):

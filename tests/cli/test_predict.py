@@ -16,9 +16,11 @@ def calibration(tmp_path, monkeypatch):
     (tmp_path / "c.json").write_text(fc.calibrate(plan, reports).to_json())
 
 
-def test_other_columns_pass_through_unchanged(run, tmp_path):
+@pytest.mark.parametrize("option", ["--column", "--prediction"])
+def test_other_columns_pass_through_unchanged(run, tmp_path, option):
+    """Whoever has said --prediction to a report may say it here."""
     (tmp_path / "p.csv").write_text("id,prediction\n007,1.5\n")
-    run("predict", "c.json", "p.csv", "--column", "prediction", "-o", "out.csv")
+    run("predict", "c.json", "p.csv", option, "prediction", "-o", "out.csv")
     assert (tmp_path / "out.csv").read_text().splitlines()[1].startswith("007,1.5,")
 
 

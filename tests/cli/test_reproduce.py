@@ -88,6 +88,7 @@ def test_a_second_run_makes_no_fit(everything, run):
     assert (out / "figures/coverage.svg").read_bytes() == first
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not FOLDER, reason="FEDCONFORMAL_DATA does not name the paper's data sets")
 def test_quick_takes_whatever_data_is_there(run):
     small = ["--quick", "--models", "ridge", "--jobs", 1, "--splits", 1]
@@ -103,6 +104,7 @@ def test_without_a_name_the_studies_are_listed(run):
     assert all(name in shown for name in STUDIES)
 
 
+@pytest.mark.slow
 def test_a_table_of_ones_own(run):
     rows = "".join(f"{i % 13},{'red' if i % 3 else 'blue'},{i % 13 + i % 5}\n" for i in range(300))
     Path("houses.csv").write_text("size,colour,price\n" + rows)

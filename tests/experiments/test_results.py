@@ -143,6 +143,8 @@ def test_no_result_is_older_than_its_plan(summary):
         assert methods[name, epsilon].plan_text((n,) * m, level) == plan, AGAIN
 
 
+@pytest.mark.untraced
+@pytest.mark.slow
 def test_no_compensation_is_older_than_its_plan():
     """Figure 2: the rows up to 300 points, which are quick to plan, with both analyses."""
     rows = [row for row in table(DOCS / "results-compensation.csv") if row["n_points"] <= 300]
@@ -164,7 +166,6 @@ def test_the_results_page_meets_the_papers_figures(summary):
         )
 
 
-@pytest.mark.xfail(reason="not all fits of forests and networks have been made yet: run 'make results'")
 def test_the_results_are_complete(summary):
     pairs = {(row["dataset"], row["model"]) for row in summary}
     assert pairs >= {(dataset, model) for dataset in DATA_SETS for model in MODELS}

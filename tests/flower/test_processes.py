@@ -43,17 +43,11 @@ pytestmark = [pytest.mark.slow, pytest.mark.untraced]
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
-    """A folder for Flower's files; whatever still runs with it in the end is killed.
-
-    Coverage is not measured in Flower's many processes, which would take twice as long to start.
-    """
+    """A folder for Flower's files; whatever still runs with it in the end is killed."""
     folder = tmp_path_factory.mktemp("flower")
-    with pytest.MonkeyPatch.context() as patch:
-        for name in ("COVERAGE_PROCESS_START", "COVERAGE_PROCESS_CONFIG"):
-            patch.delenv(name, raising=False)
-        (folder / "flwr").mkdir()
-        yield folder
-        end_processes(folder)
+    (folder / "flwr").mkdir()
+    yield folder
+    end_processes(folder)
 
 
 @pytest.fixture
@@ -168,12 +162,13 @@ def paid(home, i):
 
 
 def test_the_guide_in_deployment(home):
+    """Two sites instead of four, for Flower starts a process for every message."""
     proxy()
-    options = ("--home", str(home / "federation"), "--output", str(home / "result"))
+    options = ("--sites", "2", "--home", str(home / "federation"), "--output", str(home / "result"))
     printed = run_documented("deploy.py", home, *options)
-    assert "from 4 of 4 sites" in printed
-    assert len(re.findall(r"^site-\d: [01]\.\d+ of 90 new images covered", printed, re.MULTILINE)) == 4
-    assert fc.Calibration.read(home / "result" / "calibration.json").n_answers == 4
+    assert "from 2 of 2 sites" in printed
+    assert len(re.findall(r"^site-\d: [01]\.\d+ of 180 new images covered", printed, re.MULTILINE)) == 2
+    assert fc.Calibration.read(home / "result" / "calibration.json").n_answers == 2
     assert list(home.rglob("deploy.py")) == []  # no part of the app
 
 

@@ -208,6 +208,7 @@ def test_killed_in_the_sample(path):
     witness.check()
 
 
+@pytest.mark.slow
 @linux
 @pytest.mark.parametrize(
     ("how", "charge"),

@@ -108,6 +108,8 @@ def assert_no_gain(path):
             assert call() == expected
 
 
+@pytest.mark.untraced
+@pytest.mark.slow
 def test_no_edit_of_one_row_is_a_larger_budget_and_the_check_finds_each(used, tmp_path):
     Ledger(used).check()
     assert_no_gain(used)
@@ -151,6 +153,8 @@ def test_an_earlier_entry_matters_to_no_answer_and_is_found_by_the_check(used):
             whole()
 
 
+@pytest.mark.untraced
+@pytest.mark.slow
 def test_a_flipped_bit_is_never_a_larger_budget(used, tmp_path):
     content, rng = used.read_bytes(), random.Random(2)
     places = [place for place, byte in enumerate(content) if byte]

@@ -286,6 +286,7 @@ class TestPmf:
 
 
 class TestPrivacy:
+    @pytest.mark.untraced
     @each_mechanism
     @pytest.mark.parametrize("B", [2, 3, 4, 5])
     def test_no_neighbours_are_told_apart_by_more_than_epsilon(self, mechanism, B):

@@ -10,6 +10,8 @@ import fedconformal as fc
 from fedconformal.audit import verify
 from fedconformal.documents import Budget
 from fedconformal.privacy import LedgerError, fingerprint
+from fedconformal.privacy._ledger_accounts import Accounts
+from fedconformal.protocol import prepare
 
 SCORES = np.linspace(0.0, 1.0, 200)
 TELLING = fc.SitePolicy(tell_budget=True)
@@ -54,6 +56,43 @@ def test_an_answer_that_is_given_again_says_the_same(plan: fc.Plan, ledger: fc.L
     ledger.raise_budget("2024", 50, reason="a new board")
     assert _report(plan, ledger) == first
     assert _report(_plan(2.0), ledger).budget == Budget(granted=50, left=36)
+
+
+def test_an_answer_that_is_drawn_on_an_earlier_charge_says_what_was_left_then(
+    plan: fc.Plan, ledger: fc.Ledger
+) -> None:
+    """A process was killed between the charge and the draw, and others have spent since."""
+    asked = {"plan_digest": plan.digest, "site": "A", "data_fingerprint": fingerprint(SCORES)}
+    with pytest.raises(KeyboardInterrupt):
+        ledger.answer("2024", epsilon=8.0, sample=_interrupted, **asked)
+    _report(_plan(4.0), ledger)
+    assert _report(plan, ledger).budget == Budget(granted=20, left=12)
+
+
+def _interrupted() -> str:
+    raise KeyboardInterrupt
+
+
+def test_a_ledger_from_before_budgets_were_told_is_gone_on_with(
+    plan: fc.Plan, ledger: fc.Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its first answers told none, and so they tell none when they are given again."""
+    with monkeypatch.context() as before:
+        before.setattr(Accounts, "_says_what_was_left", lambda self, asked: False)
+        first = _report(plan, ledger)
+    assert first.budget is None
+    assert _report(plan, ledger) == first
+    assert _report(_plan(2.0), ledger).budget == Budget(granted=20, left=10)
+    assert ledger.check() == 5
+
+
+def test_a_data_owner_reads_that_the_budget_leaves_before_it_does(plan: fc.Plan, ledger: fc.Ledger) -> None:
+    asked = {"site": "A", "ledger": ledger, "dataset": "2024"}
+    said = "The report says what your data's budget is and what is left of it after this answer."
+    assert said in prepare(plan, SCORES, policy=TELLING, **asked).request.sentence
+    assert said not in prepare(plan, SCORES, **asked).request.sentence
+    exact = prepare(fc.plan(n_sites=5, n_points=200), SCORES, site="A", policy=TELLING)
+    assert said not in exact.request.sentence
 
 
 def test_an_exact_report_has_no_budget() -> None:
@@ -108,6 +147,23 @@ def test_an_auditor_sees_a_budget_that_the_report_does_not_tell(
         received[i] = received[i].model_copy(update={"budget": changed})
         edited = calibration.model_copy(update={"reports": tuple(received)})
         assert [each.holds for each in verify(edited, reports) if each.claim == claim] == [False]
+
+
+def test_what_is_left_is_never_rounded_up_to_what_was_granted(
+    plan: fc.Plan, reports: list[fc.Report]
+) -> None:
+    told = reports[0].model_copy(update={"budget": Budget(granted=1e9, left=999999999.5)})
+    page = fc.web.certificate(fc.calibrate(plan, [told, *reports[1:]]))
+    assert "999999999.5" in page
+
+
+def test_a_budget_in_an_exact_report_is_not_shown() -> None:
+    plan = fc.plan(n_sites=5, n_points=200)
+    exact = [fc.report(plan, SCORES, site=site) for site in "ABCDE"]
+    exact[0] = exact[0].model_copy(update={"budget": Budget(granted=5, left=5)})
+    page = fc.web.certificate(fc.calibrate(plan, exact))
+    assert "Privacy budgets" not in page
+    assert "Its report holds nothing else." in page
 
 
 def test_more_than_was_granted_is_never_left() -> None:

@@ -97,6 +97,8 @@ class TestByClass:
             assert sets[:, column].mean() >= exact - hoeffding_limit(n)
             assert sets[:, column].mean() <= exact + hoeffding_limit(n)
 
+    @pytest.mark.untraced
+    @pytest.mark.slow
     def test_a_promise_to_each_site_within_each_class(self):
         """1000 runs with sites that differ: no site's class is covered too rarely, false alarm below 1e-6."""
         runs, rng = 1000, np.random.default_rng(10)

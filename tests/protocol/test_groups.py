@@ -132,6 +132,8 @@ class TestCoverage:
         assert promised >= 0.7**3
         assert abs(together - promised) < hoeffding_limit(runs)
 
+    @pytest.mark.untraced
+    @pytest.mark.slow
     def test_one_threshold_for_all_misses_a_group_by_far(self):
         """What groups are for: 400 runs, the spread-out group is covered far below the level without them."""
         rng, runs, sizes = np.random.default_rng(3), 400, {"old": [80] * 4, "young": [20] * 4}
@@ -151,6 +153,8 @@ class TestCoverage:
         assert covered[:, 0].mean() < 0.5
         assert covered[:, 1].mean() > 0.8 - hoeffding_limit(runs)
 
+    @pytest.mark.untraced
+    @pytest.mark.slow
     def test_sites_missing_a_group_keep_its_law(self):
         """600 runs; fails by chance with probability below 1e-7 (Massart)."""
         plan = fc.plan(groups={"a": [30] * 6, "b": [30] * 6}, confidence_level=0.8, criterion="stable")

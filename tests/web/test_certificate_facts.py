@@ -1,5 +1,6 @@
 """For a board that must decide: what it is about, what was found later, and every word explained."""
 
+import math
 import re
 
 import numpy as np
@@ -81,6 +82,25 @@ class TestWhatAReaderAsks:
         shown = float(re.search(r"The chance that this one covers 90 % or more is ([\d.]+) %", text)[1]) / 100
         assert told.law.sf(0.9) - 0.001 < shown <= told.law.sf(0.9)
         assert text.index("The chance that") < text.index("What is promised")
+
+    def test_every_level_and_group_of_the_headline_has_its_chance(self):
+        sites = {site: np.arange(100.0) for site in "ABC"}
+        two = fc.conformalize(sites, confidence_level=(0.8, 0.9))
+        each = [f"{math.floor(1000 * law.sf(x)) / 10} %" for law, x in zip(two.law, (0.8, 0.9), strict=True)]
+        said = f"this one covers 80 % or more is {each[0]} and that it covers 90 % or more is {each[1]}."
+        assert said in Reader(certificate(two)).text
+        labels = {site: ["young", "old"] * 50 for site in "ABC"}
+        text = Reader(certificate(fc.conformalize(sites, groups=labels))).text
+        assert re.search(
+            r"90 % or more of the .*old.* is [\d.]+ % and that it covers 90 % or more of the", text
+        )
+
+    def test_of_many_chances_the_least_is_told(self):
+        levels = (0.5, 0.6, 0.7, 0.8, 0.9)
+        many = fc.conformalize({site: np.arange(100.0) for site in "ABC"}, confidence_level=levels)
+        least = min(law.sf(x) for law, x in zip(many.law, levels, strict=True))
+        shown = f"is at least {math.floor(1000 * least) / 10} % for each of 5 thresholds."
+        assert shown in Reader(certificate(many)).text
 
     def test_the_headline_has_its_condition(self, told):
         assert re.search(r"<h1>[^<]*, if sites are alike</h1>", certificate(told))

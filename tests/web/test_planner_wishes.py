@@ -8,7 +8,7 @@ import fedconformal as fc
 from fedconformal.web import PrivacyWish, WishRequest, answer_wish
 from fedconformal.web.planner import AbandonedError
 from fedconformal.web.planner._enough import Effort, always_from
-from fedconformal.web.planner._wish import step_of, two_digits
+from fedconformal.web.planner._wish import _WISHES, step_of, two_digits
 
 
 def effort(n):
@@ -39,6 +39,8 @@ def test_epsilons_have_two_digits(epsilon):
     assert two_digits(step_of(epsilon)) == pytest.approx(max(epsilon, 0.011))
 
 
+@pytest.mark.slow
+@pytest.mark.untraced
 def test_one_answer_wherever_the_slider_stands():
     """The paper's rule, where more cases can be worse; each number that was tried is the library's."""
     asked = {"sites": 10, "criterion": "marginal", "wish": "low", "value": 0.88}
@@ -74,6 +76,8 @@ def test_the_free_change_comes_first():
     assert (usual.met, usual.criteria, usual.numbers) == (True, (), None)
 
 
+@pytest.mark.untraced
+@pytest.mark.slow
 def test_a_private_wish_names_an_epsilon():
     asked = {"sites": 3, "points": 100, "privacy": PrivacyWish(epsilon=5.0, bins=50)}
     answer = answer_wish(WishRequest(**asked, wish="mean", value=0.93))
@@ -110,3 +114,9 @@ def test_a_wish_beyond_what_cases_can_give_says_why(wish, value, why):
     answer = answer_wish(WishRequest(sites=2, points=50, privacy=None, wish=wish, value=value))
     assert answer.n_points is None
     assert why in " ".join(answer.sentences).replace("\N{NO-BREAK SPACE}", " ")
+
+
+def test_only_a_promise_on_average_is_said_to_be_one():
+    asked = {"sites": 2, "points": 50, "wish": "mean", "value": 0.8}
+    assert "on average" in _WISHES["mean"].why_never(WishRequest(**asked))
+    assert _WISHES["mean"].why_never(WishRequest(**asked, criterion="conditional")) == ""

@@ -29,10 +29,23 @@ def test_sets_that_cover_everything_have_no_ratio():
     assert times_as_wide(1.0, 0.9) == "many times as wide"
 
 
+@pytest.mark.parametrize("level", [5e-324, 1e-17, 1e-12, 0.001])
+def test_levels_near_zero_have_no_ratio_either(level):
+    """A hostile calibration may name any level between 0 and 1."""
+    assert times_as_wide(0.9, level) == "many times as wide"
+
+
+def test_levels_next_to_one_do_not_break_it():
+    assert times_as_wide(0.9, 1 - 2**-53) == "1.00 times as wide"
+    assert times_as_wide(1.0, 1 - 2**-53) == "1.00 times as wide"
+
+
 def test_the_planner_says_what_privacy_costs_in_width():
     asked = {"sites": 10, "points": 500, "privacy": PrivacyWish(epsilon=1.0)}
-    [said] = [each for each in answer_plan(PlanRequest(**asked)).cost if "Privacy makes the sets" in each]
+    said = " ".join(answer_plan(PlanRequest(**asked)).cost)
+    assert "Privacy makes the sets larger" in said
     assert "times as wide as those that cover 90" in said
+    assert "bell curve" not in " ".join(answer_plan(PlanRequest(**asked, score="lac")).cost)
 
 
 def test_every_feasible_promise_has_its_width_on_its_card():

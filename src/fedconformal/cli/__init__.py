@@ -26,17 +26,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     2
     """
     try:
-        from fedconformal.cli._app import app
+        from fedconformal.cli._app import command
     except ModuleNotFoundError as error:
         return _fail(f"{error.name} is not installed: pip install 'fedconformal[cli]'")
     with warnings.catch_warnings():
         warnings.showwarning = _one_line  # type: ignore[assignment]
-        return _run(app, list(sys.argv[1:] if arguments is None else arguments))
+        return _run(command, list(sys.argv[1:] if arguments is None else arguments))
 
 
-def _run(app: object, arguments: list[str]) -> int:
+def _run(command: object, arguments: list[str]) -> int:
     try:
-        code = app(args=arguments, standalone_mode=False)  # type: ignore[operator]
+        code = command(args=arguments, standalone_mode=False)  # type: ignore[operator]
         sys.stdout.flush()
     except KeyboardInterrupt:
         return _fail("stopped", code=130)
@@ -54,9 +54,22 @@ def _run(app: object, arguments: list[str]) -> int:
         message = getattr(error, "format_message", None)
         if message is None:
             raise
-        return _fail(_asked_once(message()) or "see fedconformal --help")
+        return _fail(_meant(error) or _asked_once(message()) or "see fedconformal --help")
     # Typer turns an interrupt into this code without a word.
     return _fail("stopped", code=130) if code == 130 else code if isinstance(code, int) else 0
+
+
+def _meant(error: Exception) -> str:
+    """An unknown option that is a part of one option's name: the libraries go by spelling alone."""
+    typed, context = getattr(error, "option_name", None), getattr(error, "ctx", None)
+    if typed is None or context is None:
+        return ""
+    names = [name for parameter in context.command.params for name in parameter.opts]
+    if typed in names:  # known, and used wrongly
+        return ""
+    longer = [name for name in names if name.startswith(typed)]
+    longer = longer or [name for name in names if typed.lstrip("-") in name.split("-")]
+    return f"No such option {typed!r}. Did you mean {longer[0]!r}?" if len(longer) == 1 else ""
 
 
 def _asked_once(message: str) -> str:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Annotated
 
 import typer
+from typer.main import get_command
 
 from fedconformal._version import __version__
 from fedconformal.cli import _keys, _ledger, _policy
@@ -69,3 +70,6 @@ for _command, _example in _COMMANDS:
 app.add_typer(_keys.app, name="keys")
 app.add_typer(_ledger.app, name="ledger")
 app.add_typer(_policy.app, name="policy")
+
+command = get_command(app)
+"""What is run, made once: to make it takes longer than most commands."""

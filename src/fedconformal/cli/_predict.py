@@ -35,7 +35,8 @@ def predict(
         str | None, typer.Option(help="The cases' site, where each site has thresholds of its own.")
     ] = None,
     column: Annotated[
-        list[str] | None, typer.Option(help="Columns of the prediction; may be repeated.")
+        list[str] | None,
+        typer.Option("--column", "--prediction", help="Columns of the prediction; may be repeated."),
     ] = None,
     score: Annotated[str | None, typer.Option(help="The score, where the plan does not fix it.")] = None,
     score_option: ScoreOption = None,

@@ -59,12 +59,15 @@ def width() -> int:
     return _WIDTH
 
 
-def paragraph(text: str) -> None:
-    """A sentence or two on stdout, broken between words where somebody watches."""
-    wide = width()
+def paragraph(text: str, *, mark: str = "") -> None:
+    """A sentence or two on stdout, behind a mark in a list; broken between words where somebody watches."""
+    wide, text = width(), visible(mark + text, keep="\n")
     if wide < _WIDTH:
-        text = textwrap.fill(text, max(20, wide), break_long_words=False, break_on_hyphens=False)
-    print(visible(text, keep="\n"))
+        indent = " " * len(mark)
+        text = textwrap.fill(
+            text, max(20, wide), subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+        )
+    print(text)
 
 
 def table(

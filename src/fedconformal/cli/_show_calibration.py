@@ -7,10 +7,15 @@ from fedconformal.cli._ranks import votes_needed
 from fedconformal.cli._show import number, paragraph, table
 from fedconformal.cli._show_plan import coverage_cells, coverage_headers
 from fedconformal.documents import Calibration, Refusal, everything_sentences
-from fedconformal.protocol import assumption_sentences
+from fedconformal.protocol import Bearing, assumption_sentences
 
 _HEADERS = ("level", "threshold", "votes\nneeded")
 _MOST_NAMES = 20
+_TITLES = {
+    Bearing.CONDITION: "The promise holds if:",
+    Bearing.CAVEAT: "Good to know:",
+    Bearing.UNCHECKED: "Not checked:",
+}
 
 
 def show_calibration(calibration: Calibration) -> None:
@@ -23,10 +28,12 @@ def show_calibration(calibration: Calibration) -> None:
         paragraph(f"{_answered(calibration)}, {calibration.n_missing} missing{missing}")
         _show_refused(calibration.refused)
     for sentence in everything_sentences(calibration):
-        print(sentence)
-    print("The guarantee rests on this:")
-    for sentence in assumption_sentences(calibration):
-        paragraph(f"  - {sentence}")
+        paragraph(sentence)
+    for bearing, title in _TITLES.items():
+        if sentences := assumption_sentences(calibration, bearing):
+            print(title)
+        for sentence in sentences:
+            paragraph(sentence, mark="  - ")
 
 
 def _rows(calibration: Calibration) -> list[list[str]]:

@@ -89,12 +89,15 @@ def show_plan(plan: Plan) -> None:
 
 def promise_sentences(plan: Plan) -> list[str]:
     """What is promised, a plain sentence for each level; none where no threshold can be finite."""
-    if not plan.feasible:
-        return []
     group = f" of every {plan.grouping.counted(1).removeprefix('1 ')}" if plan.is_grouped else ""
     parts = plan.by_label.values() if plan.is_grouped else [plan]
-    found = [_promised(part, level.confidence_level, group) for part in parts for level in part.levels]
+    found = [_promised(part, level, group) for part in parts for level in _reached(part)]
     return [f"Promised: {sentence}" for sentence in dict.fromkeys(found)]
+
+
+def _reached(plan: Plan) -> list[float]:
+    """The levels that some ranks reach."""
+    return [level.confidence_level for level in plan.levels if level.advice is None]
 
 
 def _promised(plan: Plan, level: float, group: str) -> str:
@@ -107,7 +110,7 @@ def _promised(plan: Plan, level: float, group: str) -> str:
 def law_notes(plan: Plan) -> list[str]:
     """What the laws shown do not contain, where there are several sites."""
     alone = list(plan.by_label.values()) if plan.is_grouped else [plan]
-    there = [each for each in alone if each.feasible and not each.is_open and (each.n_sites or 0) > 1]
+    there = [each for each in alone if _reached(each) and not each.is_open and (each.n_sites or 0) > 1]
     return list(dict.fromkeys(note for each in there if (note := each.promise_object().law_note)))
 
 

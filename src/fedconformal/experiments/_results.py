@@ -115,7 +115,9 @@ reaches into what is claimed, and beyond. Where we differ from the paper, or the
   those that cover 80 % of a held-out part. On concrete that part has 21 points, and in one split (the
   fifth) only the first epochs covered 80 %: a network that had learned nothing, with intervals four
   times too long. An epoch now counts only if its held-out loss is at most 1.5 times the smallest; if
-  none is left, the one with the smallest loss is taken.
+  none is left, the one with the smallest loss is taken. The guard does not see everything: in the ninth
+  split of concrete only early epochs cover 80 %, with losses from 1.17 times the smallest on; the network
+  stops after 371 steps, as in the reference procedure, and intervals of all methods are 2.4 times as long.
 * **Spread.** Coverage is measured on a test set and therefore varies more from split to split than the
   coverage given the calibration data does, most of all on small data sets; the law's own standard
   deviation stands beside it."""

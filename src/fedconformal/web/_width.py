@@ -6,6 +6,8 @@ from scipy import special
 
 from fedconformal._text import ceiling_percent, percent
 
+_MOST_TIMES = 100
+
 
 def width_ratio(covered: float, level: float) -> float:
     """Return how much wider intervals are that cover more, if errors follow a bell curve.
@@ -20,10 +22,12 @@ def width_ratio(covered: float, level: float) -> float:
     Returns
     -------
     float
-        At least 1; infinite where everything is covered.
+        At least 1; infinite where everything is covered, or next to nothing was asked for.
     """
+    if covered <= level:
+        return 1.0
     wide, asked = (float(special.ndtri((1 + share) / 2)) for share in (covered, level))
-    return max(1.0, wide / asked)
+    return max(1.0, wide / asked) if asked > 0 else math.inf
 
 
 def times_as_wide(covered: float, level: float) -> str:
@@ -42,7 +46,7 @@ def times_as_wide(covered: float, level: float) -> str:
         As in "1.13 times as wide".
     """
     ratio = width_ratio(covered, level)
-    if ratio == math.inf:
+    if ratio > _MOST_TIMES:
         return "many times as wide"
     return f"{math.ceil(100 * ratio - 1e-9) / 100:.2f} times as wide"
 

@@ -173,7 +173,8 @@ class LevelClaim:
         """How wide the bin is that the threshold ends; None where there are none, or it has no beginning."""
         edges = () if self.claim.plan.privacy is None else self.claim.plan.privacy.edges
         place = bisect_left(edges, self.found.threshold)
-        return edges[place] - edges[place - 1] if 0 < place < len(edges) and self.is_finite else None
+        width = edges[place] - edges[place - 1] if 0 < place < len(edges) else math.inf
+        return width if width < math.inf else None
 
     @property
     def is_silence_fatal(self) -> bool:

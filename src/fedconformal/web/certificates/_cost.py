@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from fedconformal._text import ceiling_percent, count, floor_percent, percent
+from fedconformal.documents import Budget
 from fedconformal.scores import LabelScore
 from fedconformal.web._html import Markup, listing, section, tag
 from fedconformal.web._privacy_loss import factor_sentence
@@ -21,8 +22,7 @@ def cost(it: Certified) -> Markup:
 
 def _given_away(it: Certified) -> Iterator[str]:
     numbers = _numbers(it)
-    told = any(received.budget is not None for received in it.calibration.reports)
-    nothing = f"nothing else{', but for the budget that some tell' if told else ''}"
+    nothing = f"nothing else{', but for the budget that some tell' if _told(it) else ''}"
     if it.plan.is_grouped:
         yield (
             f"For each group that it answered for, a site gave away {numbers} and how many cases of the "
@@ -82,8 +82,7 @@ def _wider(level: LevelClaim) -> Iterator[str]:
 
 def _budgets(it: Certified) -> Iterator[Markup]:
     """What is left of each site's privacy budget, where sites say so."""
-    told = [(each.site, each.budget) for each in it.calibration.reports if each.budget is not None]
-    rows = [(site, f"{budget.granted:g}", f"{budget.left:g}") for site, budget in told]
+    rows = [(site, _epsilon(budget.granted), _epsilon(budget.left)) for site, budget in _told(it)]
     if not rows:
         if it.plan.privacy is not None:
             yield tag("p", "No site said what is left of the privacy budget of its data.", class_="note")
@@ -93,6 +92,18 @@ def _budgets(it: Certified) -> Iterator[Markup]:
     yield from cut_table(("site", "budget ε", "left of it"), rows, caption)
     if silent := len(it.calibration.reports) - len(rows):
         yield tag("p", f"{count(silent, 'other site')} did not say.", class_="note")
+
+
+def _told(it: Certified) -> list[tuple[str, Budget]]:
+    """The sites that say what their budget is; exact reports have none, whatever is written in them."""
+    if it.plan.privacy is None:
+        return []
+    return [(each.site, each.budget) for each in it.calibration.reports if each.budget is not None]
+
+
+def _epsilon(value: float) -> str:
+    """Digits enough that what is left is not rounded up to what was granted."""
+    return f"{value + 0.0:.12g}"
 
 
 def _compared(level: LevelClaim) -> Iterator[str]:

@@ -11,7 +11,7 @@ from fedconformal.web.certificates._claim import Certified, LevelClaim
 from fedconformal.web.certificates._sites import short
 from fedconformal.web.certificates._words import term
 
-_MOST_SITES = 20
+_MOST_SITES, _MOST_CHANCES = 20, 4
 
 
 def header(it: Certified) -> Markup:
@@ -28,19 +28,25 @@ def header(it: Certified) -> Markup:
 
 
 def _chance(it: Certified) -> Iterator[Markup]:
-    """How likely this very calibration reaches the level, where that is known."""
-    for level in it.levels:
-        if level.is_finite and level.law is not None and not level.law.is_certain:
-            least = "at least " if level.claim.is_bound else ""
-            chance = floor_percent(level.law.reached)
-            yield tag(
-                "p",
-                f"{level.where}Calibrations like this one come out differently. The chance that this one "
-                f"covers {percent(level.level)} or more is {least}{chance}.",
-                class_="chance",
-            )
-            if len(it.claims) > 1 or len(level.claim.levels) > 1:
-                return
+    """How likely this very calibration reaches each level, where that is known; of many, the least."""
+    finite = ((level, level.law) for level in it.levels if level.is_finite)
+    known = [(level, law.reached) for level, law in finite if law is not None and not law.is_certain]
+    if not known:
+        return
+    each = [f"{_reached(level)}{floor_percent(chance)}" for level, chance in known[:_MOST_CHANCES]]
+    said = f"this one covers {listed([each[0], *(f'that it covers {other}' for other in each[1:])])}"
+    if len(known) > _MOST_CHANCES:
+        least = floor_percent(min(chance for _, chance in known))
+        said = f"this one reaches its level is at least {least} for each of {len(known):,} thresholds"
+    yield tag(
+        "p", f"Calibrations like this one come out differently. The chance that {said}.", class_="chance"
+    )
+
+
+def _reached(level: LevelClaim) -> str:
+    """What is covered where a level is reached, and whether the chance of it is a bound."""
+    group = "" if level.claim.label is None else f" of the {level.claim.group}"
+    return f"{percent(level.level)} or more{group} is {'at least ' if level.claim.is_bound else ''}"
 
 
 def _headline(it: Certified) -> str:

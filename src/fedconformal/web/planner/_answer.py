@@ -195,8 +195,10 @@ def _cost(solution: Solution, pooled: Summary | None) -> Iterator[str]:
         expected = solution.expected_mean
         yield (
             f"Privacy makes the sets larger: expect them to cover about {ceiling_percent(expected)} if "
-            f"scores lie evenly over the bins. {width_sentence(expected, question.confidence_level)}"
+            "scores lie evenly over the bins."
         )
+        if not question.has_label_score:
+            yield width_sentence(expected, question.confidence_level)
     if pooled is not None and solution.law is not None:
         yield from _compared_with_pooling(solution, solution.law, pooled)
 

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, model_val
 from fedconformal.documents import SiteName
 from fedconformal.planning import CRITERIA, MOST_NUMBERS, PROMISES, Goal, Promise
 from fedconformal.privacy import Bins, Privacy
-from fedconformal.scores import SCORES, from_name
+from fedconformal.scores import SCORES, LabelScore, from_name
 from fedconformal.web.planner._choices import NameIn
 from fedconformal.web.planner._limits import (
     MOST_BINS,
@@ -146,6 +146,11 @@ class PlanQuestion(Message):
             raise ValueError(f"numbers must be 1 with privacy, got {self.how_many}")
         check_sizes(set(self.sizes), self.n_sites, faulty=faulty, private=private, numbers=self.how_many)
         self.promised.check(self.goal, private=private, is_open=False, numbers=self.how_many)
+
+    @property
+    def has_label_score(self) -> bool:
+        """Whether sets are of labels, so that nothing has a width."""
+        return self.score is not None and isinstance(from_name(self.score), LabelScore)
 
     @property
     def how_many(self) -> int:

@@ -53,7 +53,7 @@ class _ExpectedAtMost(_Wish):
         return solution.expected_mean <= value
 
     def why_never(self, request: WishRequest) -> str:
-        if request.value >= request.confidence_level:
+        if request.value >= request.confidence_level or request.goal.criterion.takes_delta:
             return ""
         level = percent(request.confidence_level)
         return f"The promise is {level} on average: sets that cover less, on average, would break it."
