@@ -31,6 +31,6 @@ def fingerprint(scores: ArrayLike) -> str:
     (True, False)
     """
     values = np.sort(plain_array(scores, dtype="<f8"), axis=None)
+    values[np.isnan(values)] = np.nan  # first: adding to a signalling NaN warns
     values += 0.0
-    values[np.isnan(values)] = np.nan
     return hashlib.sha256(values.data).hexdigest()
