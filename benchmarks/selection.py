@@ -77,8 +77,8 @@ def _in_file(n: int, part: int) -> Iterator[Row]:
         skipped = f"skipped: {free / 1e9:.1f} GB of disk free, {needed / 1e9:.0f} GB needed"
         yield Row(name, setting, Figure(None, words=skipped))
         return
-    with tempfile.TemporaryDirectory() as name:
-        directory = Path(name)
+    with tempfile.TemporaryDirectory() as folder:
+        directory = Path(folder)
         plan, scores, report = (directory / file for file in ("plan.json", "big.parquet", "out.json"))
         plan.write_text(fc.plan(n_sites=10).to_json())
         _write(scores, n, part)
