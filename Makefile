@@ -51,7 +51,7 @@ OLDEST := .venv-oldest
 test-oldest:
 	$(PYTHON) -m venv $(OLDEST)
 	$(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check --constraint tools/constraints-oldest.txt --editable '.[cli,excel,sklearn,private,plots,web,experiments,schools]' hypothesis import-linter mapie mpmath numpydoc openpyxl pandas pytest pytest-xdist python-flint pyyaml selenium
-	OPENBLAS_NUM_THREADS=1 $(OLDEST)/bin/pytest --numprocesses=auto --dist=worksteal --quiet -m "not slow" --ignore=tests/flower --ignore=tests/nvflare --ignore=tests/benchmarks --ignore=tests/web/test_planner_server.py
+	OPENBLAS_NUM_THREADS=1 $(OLDEST)/bin/pytest --numprocesses=auto --dist=worksteal --quiet -m "not slow" --ignore=tests/flower --ignore=tests/nvflare --ignore=tests/benchmarks --ignore=tests/test_doors.py --ignore=tests/test_examples.py --ignore=tests/web/test_planner_server.py
 
 # The documentation site, offline, in build/docs/html; warnings and links that lead nowhere are errors.
 DOCS := $(VENV)/.docs
