@@ -15,6 +15,11 @@ def test_intervals_of_normal_errors_have_these_widths(covered, level):
     assert width_ratio(covered, level) == pytest.approx(wide / asked)
 
 
+def test_more_large_errors_make_the_difference_larger():
+    wide, asked = (np.ptp(stats.laplace.interval(share)) for share in (0.95, 0.9))
+    assert wide / asked > width_ratio(0.95, 0.9)
+
+
 def test_less_than_the_level_is_never_called_narrower():
     assert width_ratio(0.8999, 0.9) == 1.0
 

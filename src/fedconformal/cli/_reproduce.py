@@ -72,7 +72,7 @@ def reproduce(
     studies = own or _chosen(names or [], settings)
     for name, study in studies.items():
         _run(name, study, settings)
-    if fresh and _ALL in (names or []):
+    if fresh and _ALL in (names or []) and not (quick or cached):
         seconds = time.monotonic() - start
         experiments.record_run(settings.store, settings.models, cores=os.cpu_count() or 1, seconds=seconds)
     _write_pages(settings, {**experiments.STUDIES, **own})

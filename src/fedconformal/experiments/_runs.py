@@ -32,7 +32,11 @@ def is_fresh(store: Store) -> bool:
     -------
     bool
     """
-    return not any((store.folder / "fits").glob("*.npz"))
+    return _n_fits(store) == 0
+
+
+def _n_fits(store: Store) -> int:
+    return sum(1 for _ in (store.folder / "fits").glob("*.npz"))
 
 
 def record_run(store: Store, models: Sequence[Model], *, cores: int, seconds: float) -> None:
@@ -49,8 +53,8 @@ def record_run(store: Store, models: Sequence[Model], *, cores: int, seconds: fl
     seconds : float
         By the clock on the wall.
     """
-    run = {"models": [model.name for model in models], "cores": cores, "seconds": round(seconds)}
-    _write(store, [run])
+    names = [model.name for model in models]
+    _write(store, [{"models": names, "fits": _n_fits(store), "cores": cores, "seconds": round(seconds)}])
 
 
 def recorded_runs(store: Store) -> Rows:
@@ -86,8 +90,8 @@ def run_sentences(runs: Sequence[dict[str, Any]]) -> list[str]:
         A sentence for each.
     """
     return [
-        f"A whole run with {listed(run['models'])} that began with an empty folder, fits, tables and "
-        f"figures together, took {run['seconds'] / 60:.0f} minutes by the clock on "
-        f"{count(run['cores'], 'core')}."
+        f"A whole run with {listed(run['models'])} that began with an empty folder, "
+        f"{count(run['fits'], 'fit')}, tables and figures together, took {run['seconds'] / 60:.0f} minutes "
+        f"by the clock on {count(run['cores'], 'core')}."
         for run in runs
     ]
