@@ -52,6 +52,7 @@ def test_views():
     assert (DRAWN.local_ranks, OPEN.local_ranks) == (None, None)
     assert OPEN.guarantee is None
     assert USUAL.guarantee.mean == USUAL.law.mean()
+    assert "np." not in repr(USUAL.guarantee)
 
 
 PART, BLOCK, LEVEL = "parts__0", "parts__0__blocks__0", "parts__0__levels__0"

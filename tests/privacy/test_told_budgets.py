@@ -10,7 +10,6 @@ import fedconformal as fc
 from fedconformal.audit import verify
 from fedconformal.documents import Budget
 from fedconformal.privacy import LedgerError, fingerprint
-from fedconformal.privacy._ledger_accounts import Accounts
 from fedconformal.protocol import prepare
 
 SCORES = np.linspace(0.0, 1.0, 200)
@@ -71,19 +70,6 @@ def test_an_answer_that_is_drawn_on_an_earlier_charge_says_what_was_left_then(
 
 def _interrupted() -> str:
     raise KeyboardInterrupt
-
-
-def test_a_ledger_from_before_budgets_were_told_is_gone_on_with(
-    plan: fc.Plan, ledger: fc.Ledger, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Its first answers told none, and so they tell none when they are given again."""
-    with monkeypatch.context() as before:
-        before.setattr(Accounts, "_says_what_was_left", lambda self, asked: False)
-        first = _report(plan, ledger)
-    assert first.budget is None
-    assert _report(plan, ledger) == first
-    assert _report(_plan(2.0), ledger).budget == Budget(granted=20, left=10)
-    assert ledger.check() == 5
 
 
 def test_a_data_owner_reads_that_the_budget_leaves_before_it_does(plan: fc.Plan, ledger: fc.Ledger) -> None:

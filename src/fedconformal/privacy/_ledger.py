@@ -458,7 +458,7 @@ class Ledger:
 
     def left_after(
         self, dataset: str, *, plan_digest: str, site: str, data_fingerprint: str, by_plan: bool = False
-    ) -> tuple[Fraction, Fraction] | None:
+    ) -> tuple[Fraction, Fraction]:
         """What a data set's budget was, and what was left of it, right after an answer was charged.
 
         What has happened since does not count, so that an answer that is given again says the same.
@@ -476,9 +476,8 @@ class Ledger:
 
         Returns
         -------
-        tuple of Fraction, or None
-            The budget then, and the same minus all charges up to that one; None for a charge that was
-            written before ledgers recorded this.
+        granted, left : Fraction
+            The budget then, and the same minus all charges up to that one.
 
         Raises
         ------

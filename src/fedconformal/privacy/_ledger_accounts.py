@@ -52,13 +52,10 @@ class Accounts:
         The ledger's key.
     path : Path
         The ledger's file, for errors.
-    as_written : Accounts, optional
-        When the log is added up anew, the accounts that were written with it: records of charges that say
-        nothing of what was left, as they once did not, are to be found as they are.
     """
 
-    def __init__(self, records: Texts, key: str, path: Path, as_written: "Accounts | None" = None) -> None:
-        self._records, self._key, self._path, self._as_written = records, key, path, as_written
+    def __init__(self, records: Texts, key: str, path: Path) -> None:
+        self._records, self._key, self._path = records, key, path
 
     # -- the rules ------------------------------------------------------------------------------------------
 
@@ -138,15 +135,12 @@ class Accounts:
         question = self._get(*asked.name)
         return (question["answer"], question["hash"]) if "answer" in question else None
 
-    def left_after(self, asked: Question) -> tuple[Fraction, Fraction] | None:
-        """The budget when an answer was charged, and what was left of it then; refuses if it was not.
-
-        None where the charge is older than this record of it.
-        """
+    def left_after(self, asked: Question) -> tuple[Fraction, Fraction]:
+        """The budget when an answer was charged, and what was left of it then; refuses if it was not."""
         question = self._get(*asked.name)
         if not question:
             raise self.refusal(f"plan {asked.plan!r} was not charged to data set {asked.dataset!r}")
-        return (Fraction(question["granted"]), Fraction(question["left"])) if "left" in question else None
+        return Fraction(question["granted"]), Fraction(question["left"])
 
     # -- the records ----------------------------------------------------------------------------------------
 
@@ -166,12 +160,9 @@ class Accounts:
         spent = Fraction(self._get("account", entry.dataset).get("spent", 0)) + Fraction(str(entry.epsilon))
         self._put("account", entry.dataset, spent=exact_text(spent))
         self._put("plan", entry.dataset, str(entry.plan), known=True)
-        asked, granted = _question(entry), self.budget(entry.dataset)
+        granted = self.budget(entry.dataset)
         then = {"granted": exact_text(granted), "left": exact_text(granted - spent)}
-        self._put(*asked.name, epsilon=entry.epsilon, **then if self._says_what_was_left(asked) else {})
-
-    def _says_what_was_left(self, asked: Question) -> bool:
-        return self._as_written is None or "left" in self._as_written._get(*asked.name)
+        self._put(*_question(entry).name, epsilon=entry.epsilon, **then)
 
     def _add_answer(self, entry: Entry) -> None:
         self._add_data(entry)

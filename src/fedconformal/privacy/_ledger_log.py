@@ -84,7 +84,7 @@ class Log:
         """All entries, after a check of the whole file."""
         self._file.check_pages()
         found, records, seal = list[Entry](), dict[str, str](), self._key
-        accounts = Accounts(records, self._key, self._file.path, as_written=self.accounts)
+        accounts = Accounts(records, self._key, self._file.path)
         for *row, sealed in self._file.run("SELECT * FROM entries ORDER BY number"):
             entry, seal = Entry(*row[:-1]), self._seal(seal, row)
             if seal != sealed or entry.number != len(found) + 1:

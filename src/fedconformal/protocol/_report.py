@@ -352,8 +352,8 @@ class Prepared:
             return None
         ledger, dataset = self._account()
         asked = {name: value for name, value in self._question.items() if name != "accept"}
-        then = ledger.left_after(dataset, **asked)
-        return None if then is None else Budget(granted=float(then[0]), left=float(then[1]))
+        granted, left = ledger.left_after(dataset, **asked)
+        return Budget(granted=float(granted), left=float(left))
 
     def _record(self) -> None:
         """Write down that exact numbers leave, where there is a ledger."""

@@ -176,7 +176,7 @@ class Promise(ABC):
     def guarantee(self, design: Design) -> Guarantee:
         """What is guaranteed; by default what the law says of its mean and of reaching the level."""
         law, level = design.law(), float(design.goal.level)
-        return Guarantee(law.mean(), level, law.sf(level))
+        return Guarantee(law.mean(), level, float(law.sf(level)))
 
     def read_from(self, sent: Sequence[Sent], level: Fraction) -> Reached | None:
         """The threshold that numbers sent for another promise would give for this one.
