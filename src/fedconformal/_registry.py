@@ -5,10 +5,11 @@ looked up only when a name is not known yet, or when all names are asked for.
 """
 
 import re
-import warnings
 from collections.abc import Iterator
 from importlib.metadata import EntryPoint, entry_points
 from typing import Generic, TypeVar
+
+from fedconformal._warnings import warn
 
 T = TypeVar("T")
 
@@ -73,7 +74,4 @@ class Registry(Generic[T]):
         try:
             self.register(point.load())
         except Exception as error:
-            warnings.warn(
-                f"the {self.what} {point.name!r} of the package {point.value!r} cannot be used: {error}",
-                stacklevel=4,
-            )
+            warn(f"the {self.what} {point.name!r} of the package {point.value!r} cannot be used: {error}")

@@ -1,6 +1,5 @@
 """Labels of points as people hold them: text or whole numbers."""
 
-import warnings
 from collections.abc import Collection, Sequence
 from numbers import Integral
 from typing import Annotated, Any
@@ -11,6 +10,7 @@ from pydantic import AfterValidator, StringConstraints
 
 from fedconformal._text import quoted
 from fedconformal._validation import plain_array
+from fedconformal._warnings import warn
 
 
 def _one_line(label: str) -> str:
@@ -98,9 +98,8 @@ def warn_of_unknown(names: Sequence[str], which: NDArray[np.intp], known: Collec
     strange = [i for i, name in enumerate(names) if name not in known]
     if strange:
         count = int(np.isin(which, strange).sum())
-        warnings.warn(
+        warn(
             f"{count} of {which.size} points are in groups that the plan does not have "
             f"({quoted([names[i] for i in strange])}): their threshold is infinite",
             UnknownGroupWarning,
-            stacklevel=3,
         )

@@ -1,6 +1,5 @@
 """Prediction sets for any classifier with probabilities."""
 
-import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,6 +13,7 @@ from sklearn.utils.metaestimators import available_if
 from fedconformal._text import quoted
 from fedconformal._typing import Floats
 from fedconformal._validation import is_missing
+from fedconformal._warnings import warn
 from fedconformal.documents import Plan, class_places, labels_in
 from fedconformal.estimators._base import FederatedConformal
 from fedconformal.estimators._training import generator
@@ -277,10 +277,8 @@ def _places(y: NDArray[Any], classes: Any) -> NDArray[np.intp]:
     if any(is_missing(label) for label in unknown):
         raise ValueError("y must not hold missing labels (None, NaN)")
     if unknown:
-        warnings.warn(
+        warn(
             f"{len(unknown)} of {len(labels)} calibration labels are not among the classifier's classes, the "
-            f"first is {unknown[0]!r}. They score +inf; no set holds them, whatever the threshold.",
-            UserWarning,
-            stacklevel=4,
+            f"first is {unknown[0]!r}. They score +inf; no set holds them, whatever the threshold."
         )
     return places

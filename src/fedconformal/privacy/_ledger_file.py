@@ -11,10 +11,11 @@ import secrets
 import shlex
 import sqlite3
 import stat
-import warnings
 from contextlib import closing
 from pathlib import Path
 from typing import Any
+
+from fedconformal._warnings import warn
 
 _APPLICATION = 0x66634C67  # "fcLg"
 _VERSION = 1
@@ -73,7 +74,7 @@ def warn_of_access(path: Path) -> None:
     if mode & 0o077 and os.name == "posix":
         how = "change" if mode & 0o022 else "read"
         text = f"{path}: others can {how} this ledger: run chmod 600 {shlex.quote(str(path))}"
-        warnings.warn(text, LedgerAccessWarning, stacklevel=3)
+        warn(text, LedgerAccessWarning)
 
 
 def create_file(path: str | os.PathLike[str], timeout: float) -> None:

@@ -1,11 +1,11 @@
 """From wishes to a Plan."""
 
-import warnings
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any, Literal
 
 from fedconformal import _validation, scores
+from fedconformal._warnings import warn
 from fedconformal.documents import Facts, Plan, check_work
 from fedconformal.privacy import Privacy
 from fedconformal.protocol._federation import Asked, Sizes
@@ -239,7 +239,7 @@ def _warn(result: Plan, on_infeasible: str) -> None:
     if on_infeasible == "raise":
         raise ValueError(message)
     if on_infeasible == "warn":
-        warnings.warn(message, InfeasibleWarning, stacklevel=3)
+        warn(message, InfeasibleWarning)
 
 
 def _check_work(wishes: Wishes, privacy: Privacy | None, n_groups: int = 1) -> None:

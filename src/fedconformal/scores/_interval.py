@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike
 
 from fedconformal._typing import Bools, Floats
 from fedconformal._validation import all_rows, float_array, plain_array
+from fedconformal._warnings import warn
 from fedconformal.scores._arrays import Draws, as_thresholds
 from fedconformal.scores._base import Score, wrong_columns
 
@@ -92,7 +93,7 @@ class IntervalScore(Score):
             warnings.simplefilter("ignore", EmptySetWarning)
             sets: Floats = np.asarray(super().sets(prediction, thresholds, u=u))
         empty = sets[:, 0] > sets[:, 1]
-        _warn_of_empty(int(np.count_nonzero(empty)), empty.size, stacklevel=3)
+        _warn_of_empty(int(np.count_nonzero(empty)), empty.size)
         return sets
 
     def points(self, prediction: ArrayLike) -> Floats:
@@ -193,7 +194,7 @@ class IntervalScore(Score):
                 low = np.subtract(lower, width, out=out[:, 0, j])
                 high = np.add(upper, width, out=out[:, 1, j])
                 n_empty += _mark_empty(low, high)
-        _warn_of_empty(n_empty, out[:, 0].size, stacklevel=4)
+        _warn_of_empty(n_empty, out[:, 0].size)
         return out[:, :, 0] if single else out
 
     def _can_be_truth(self, values: Floats) -> Bools:
@@ -234,13 +235,12 @@ def _mark_empty(low: Floats, high: Floats) -> int:
     return int(np.count_nonzero(empty))
 
 
-def _warn_of_empty(n_empty: int, n: int, *, stacklevel: int) -> None:
+def _warn_of_empty(n_empty: int, n: int) -> None:
     if n_empty:
-        warnings.warn(
+        warn(
             f"{n_empty} of {n} intervals are empty: no number scores at most the threshold. They are given "
             "as (+inf, -inf), which covers nothing.",
             EmptySetWarning,
-            stacklevel=stacklevel,
         )
 
 
