@@ -131,7 +131,7 @@ def test_a_group_that_privacy_leaves_unanswered_says_what_would_help(tmp_path):
     assert plan["infant"].problems[0] in text
     assert "1.5-differentially private for somebody with one record in every group" in text
     assert "by permute-and-flip" in text
-    assert "Mean, 5 % quantile and probability are lower bounds" in text
+    assert "the chance to reach the level are lower bounds" in text
 
 
 def test_groups_with_plans_of_their_own_are_told_apart():

@@ -4,12 +4,12 @@ from collections.abc import Iterator
 
 from fedconformal._text import count, listed
 from fedconformal.documents import Facts
-from fedconformal.web._html import Markup, section, table, tag
+from fedconformal.web._html import Markup, join, section, table, tag
 from fedconformal.web.certificates._claim import Certified
 
 _MOST_SITES = 12
 _NOT_SAID = "not said"
-_ONLY_IF_TOLD = ("unit", "date")
+_ONLY_IF_TOLD = ("unit",)
 _SIGN = ("For the coordinator", "For the board", "Place and date")
 
 
@@ -20,14 +20,23 @@ def facts(it: Certified) -> Markup:
 
 
 def _told(it: Certified) -> Iterator[tuple[str, str]]:
-    told = it.facts.told
+    told, planned = it.facts.told, {} if it.plan.facts is None else it.plan.facts.told
     for name, field in Facts.model_fields.items():
-        if name in told or name not in _ONLY_IF_TOLD:
-            yield field.title or name, told.get(name, _NOT_SAID)
+        if name in told:
+            yield field.title or name, told[name] if name in planned else _added(told[name])
+        elif name not in _ONLY_IF_TOLD:
+            yield field.title or name, _NOT_SAID
+
+
+def _added(text: str) -> Markup:
+    """A fact that sites did not see when they answered."""
+    return join([text, " ", tag("span", "(added to this page, not in the plan)", class_="note")])
 
 
 def _known(it: Certified) -> Iterator[tuple[str, str]]:
     yield "Sites that answered", _sites(it)
+    if not it.plan.is_grouped and it.calibration.n_missing:
+        yield "Sites that did not answer", f"{it.calibration.n_missing:,}"
     yield "Promise made for", "; ".join(dict.fromkeys(_for_whom(it)))
     if it.plan.expires is not None:
         yield "Reports were taken until", it.plan.expires
