@@ -192,6 +192,7 @@ class TestKinds:
         assert "every prediction set holds everything. It is never wrong, and it says nothing." in text
         assert "It would take 3 cases at every site or 5 sites of the smallest size." in text
         assert "On average, the truth lies" not in text
+        assert "Every prediction set holds everything, so every new case is covered" in text
         assert "<svg" not in page
 
     def test_an_infinite_report_is_named(self):
@@ -235,7 +236,9 @@ def test_a_promise_to_each_site_is_said_as_one(options):
     text = Reader(certificate(fc.calibrate(plan, reports))).text
     assert "of the new cases of every site" in text
     assert "sites may differ in any way" in text
-    assert re.search(r"The chance that this one covers 90 % or more at any one site is at least [\d.]+ %", text)
+    assert re.search(
+        r"The chance that this one covers 90 % or more at any one site is at least [\d.]+ %", text
+    )
     assert "the share covered at any one site is" in text
     assert "new cases that one of them covers at any one site at the least" in text
     assert "Pooling all" not in text

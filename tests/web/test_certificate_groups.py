@@ -224,6 +224,9 @@ def test_groups_by_class_and_site_are_called_so(group_by, headline, first):
     assert f"at least 90 % of new cases {headline}, on average" in text
     assert f"for at least 90 % of new cases of the {first}." in text
     assert ("Each label has its own q." in text) == ("class" in group_by)
+    assert ("This is for labels of this class" in text) == ("class" in group_by)
+    assert f"The law of the coverage at 90 % for the {first}." in text
+    assert f"{first[:1].upper()}{first[1:]}: Twenty calibrations like this one." in text
     assert ("at most q of that class." in text) == ("class" in group_by)
 
 

@@ -17,6 +17,7 @@ _ROWS = 3
 _BOTTOM = 44
 _SIDE = 10
 _CHARACTER = 7.4  # mean width of a character of a label, in a wide font
+_DIGIT = 8.8  # the same of a tick
 _GAP = 8  # between a line and its label
 _TOUCH = 3  # closer than this, a line touches a label
 
@@ -137,7 +138,7 @@ def _axis(frame: _Frame) -> Iterator[str]:
     for tick in _ticks(frame.low, frame.high, most=max(2, frame.width // 64)):
         x = frame.x(tick)
         yield f'<path class="law-axis" d="M{x:.1f},{base:.1f}v5"/>'
-        half = _CHARACTER * len(percent(tick)) / 2
+        half = _DIGIT * len(percent(tick)) / 2
         inside = min(max(x, half), frame.width - half)
         place = f'x="{inside:.1f}" y="{base + 19:.1f}"'
         yield f'<text class="law-tick" {place} text-anchor="middle">{percent(tick)}</text>'
@@ -212,7 +213,9 @@ def _markers(frame: _Frame, law: Summary, *, is_bound: bool) -> Iterator[str]:
         _Marker(law.mean, "law-mean", average),
         _Marker(law.low, "law-low", rarely, prefers_left=True),
     ]
-    drawn = [_marker(frame, marker, row, place) for row, (marker, place) in enumerate(_rows(frame, markers))]
+    way = _rows(frame, markers)
+    highest = _ROWS * _ROW if _n_struck(frame, way) else 0  # too narrow for any: all lines begin below
+    drawn = [_marker(frame, marker, row, place, highest) for row, (marker, place) in enumerate(way)]
     yield from (line for line, _ in drawn)
     yield from (label for _, label in drawn)
 
@@ -237,10 +240,10 @@ def _n_second_best(frame: _Frame, way: Sequence[tuple[_Marker, _Place]]) -> int:
     return sum(marker.places(frame).index(place) for marker, place in way)
 
 
-def _marker(frame: _Frame, marker: _Marker, row: int, place: _Place) -> tuple[str, str]:
-    """A line and its label."""
+def _marker(frame: _Frame, marker: _Marker, row: int, place: _Place, highest: float) -> tuple[str, str]:
+    """A line, which begins no higher than this, and its label."""
     x, y = frame.x(marker.coverage), _ROW * (row + 1) - 6
-    top = y + 5 if place.holds(x) else y - 10
+    top = max(highest, y + 5 if place.holds(x) else y - 10)
     return (
         f'<path class="{marker.kind}" d="M{x:.1f},{top:.1f}V{frame.base:.1f}"/>',
         f'<text class="law-label {marker.kind}-label" x="{place.x:.1f}" y="{y}" '

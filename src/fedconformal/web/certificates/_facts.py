@@ -10,6 +10,7 @@ from fedconformal.web.certificates._claim import Certified
 _MOST_SITES = 12
 _NOT_SAID = "not said"
 _ONLY_IF_TOLD = ("unit",)
+_OF_THE_PAGE = ("date",)
 _SIGN = ("For the coordinator", "For the board", "Place and date")
 
 
@@ -23,7 +24,8 @@ def _told(it: Certified) -> Iterator[tuple[str, str]]:
     told, planned = it.facts.told, {} if it.plan.facts is None else it.plan.facts.told
     for name, field in Facts.model_fields.items():
         if name in told:
-            yield field.title or name, told[name] if name in planned else _added(told[name])
+            of_plan = name in planned or name in _OF_THE_PAGE
+            yield field.title or name, told[name] if of_plan else _added(told[name])
         elif name not in _ONLY_IF_TOLD:
             yield field.title or name, _NOT_SAID
 
@@ -56,8 +58,6 @@ def _sites(it: Certified) -> str:
 
 def signatures(it: Certified) -> Markup:
     """Return lines to be signed on paper, and the digest once more."""
-    return section(
-        "Signed",
-        tag("div", *(tag("p", words, class_="sign") for words in _SIGN), class_="signatures"),
-        tag("p", "Calibration ", tag("code", it.calibration.digest), class_="note"),
-    )
+    lines = tag("div", *(tag("p", words, class_="sign") for words in _SIGN), class_="signatures")
+    digest = tag("p", "Calibration ", tag("code", it.calibration.digest), class_="note")
+    return tag("div", section("Signed", lines, digest), class_="to-sign")

@@ -15,15 +15,14 @@ _MOST_SITES, _MOST_CHANCES = 20, 4
 
 def header(it: Certified) -> Markup:
     """Return the headline, and which calibration it is about."""
-    return tag(
-        "header",
-        tag("p", "Calibration certificate", class_="kicker"),
-        tag("h1", _headline(it)),
-        *_chance(it),
-        tag(
-            "p", "Calibration ", tag("code", short(it.calibration.digest)), "; the whole digest is at the end"
-        ),
-    )
+    digest = tag("code", short(it.calibration.digest))
+    return headed(it, tag("p", "Calibration ", digest, "; the whole digest is at the end"))
+
+
+def headed(it: Certified, which: Markup) -> Markup:
+    """Return the headline with its chance, above which calibration it is."""
+    kicker = tag("p", "Calibration certificate", class_="kicker")
+    return tag("header", kicker, tag("h1", _headline(it)), *_chance(it), which)
 
 
 def _chance(it: Certified) -> Iterator[Markup]:

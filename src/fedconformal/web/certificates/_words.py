@@ -96,10 +96,9 @@ class Glossary:
     def section(self) -> Markup:
         """Return every word that was explained, with its meaning."""
         entries = (
-            child
+            tag("div", tag("dt", word), tag("dd", meaning, id=_anchor(word)))
             for word, meaning in _WORDS.items()
             if word in self._used
-            for child in (tag("dt", word), tag("dd", meaning, id=_anchor(word)))
         )
         return section("Words on this page", tag("dl", *entries, class_="words"))
 
