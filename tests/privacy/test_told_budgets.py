@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from reading import Reader
 
 import fedconformal as fc
 from fedconformal.audit import verify
@@ -110,7 +111,7 @@ def test_the_calibration_carries_it_and_the_certificate_lists_it(
 ) -> None:
     calibration = fc.calibrate(plan, reports)
     assert [each.budget for each in calibration.reports] == [*[Budget(granted=10, left=2)] * 2, *[None] * 3]
-    page = fc.web.certificate(calibration)
+    page = Reader(fc.web.certificate(calibration)).text
     assert "Privacy budgets after this calibration, as the sites told them" in page
     assert "3 other sites did not say." in page
     assert "nothing else, but for the budget that some tell" in page
@@ -118,7 +119,7 @@ def test_the_calibration_carries_it_and_the_certificate_lists_it(
 
 def test_a_certificate_says_that_no_site_told(plan: fc.Plan, ledger: fc.Ledger) -> None:
     silent = [_report(plan, ledger, site, fc.SitePolicy(max_answers=9)) for site in "AB"]
-    page = fc.web.certificate(fc.calibrate(plan, silent))
+    page = Reader(fc.web.certificate(fc.calibrate(plan, silent))).text
     assert "No site said what is left of the privacy budget of its data." in page
 
 
@@ -147,7 +148,7 @@ def test_a_budget_in_an_exact_report_is_not_shown() -> None:
     plan = fc.plan(n_sites=5, n_points=200)
     exact = [fc.report(plan, SCORES, site=site) for site in "ABCDE"]
     exact[0] = exact[0].model_copy(update={"budget": Budget(granted=5, left=5)})
-    page = fc.web.certificate(fc.calibrate(plan, exact))
+    page = Reader(fc.web.certificate(fc.calibrate(plan, exact))).text
     assert "Privacy budgets" not in page
     assert "Its report holds nothing else." in page
 

@@ -9,7 +9,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from score_examples import DETERMINISTIC, INTERVAL_SCORES, PREDICTIONS, RANDOMIZED, inf
 
-from fedconformal.scores import APS, CQR, LAC, Absolute, EmptySetWarning, LabelScore, Normalized
+from fedconformal.scores import (
+    APS,
+    CQR,
+    LAC,
+    SCORES,
+    Absolute,
+    EmptySetWarning,
+    LabelScore,
+    Normalized,
+    from_name,
+)
 
 LABEL_SCORES = [*DETERMINISTIC, *RANDOMIZED]
 ALL_SCORES = [*INTERVAL_SCORES, *LABEL_SCORES]
@@ -312,3 +322,50 @@ def test_what_shapes_alone_tell_is_refused(score):
         score.scores_or_nan([1.0], table)
     with pytest.raises(ValueError, match="u was given"):
         score.scores_or_nan([1.0, 2.0], table, u=[0.5, 0.5])
+
+
+@pytest.mark.parametrize(
+    ("name", "threshold", "words"),
+    [
+        ("absolute", 3.9396, "a prediction of 100 mm becomes about 96.06 to 103.94 mm."),
+        ("absolute", 0.0041, "a prediction of 0.1 mm becomes about 0.09590 to 0.10410 mm."),
+        ("absolute", 24_000_000.0, "becomes about 976,000,000 to 1,024,000,000 mm"),
+        ("absolute", 0.0, "a prediction of 100 mm becomes about 100.00 to 100.00 mm."),
+        ("absolute", -1.0, "every set is empty"),
+        ("normalized", 2.0, "100 mm with a scale of 5 mm becomes about 90.0 to 110.0 mm."),
+        ("normalized", -1.0, "every set is empty"),
+        ("cqr", 1.5, "quantiles of 90 and 110 mm become about 88.50 to 111.50 mm."),
+        ("cqr", -25.9, "quantiles of 50 and 150 mm become about 75.9 to 124.1 mm."),
+        ("lac", 0.9, "a predicted probability of 10.0\N{NO-BREAK SPACE}% or more"),
+        ("lac", 0.45378, "a predicted probability of 54.7\N{NO-BREAK SPACE}% or more"),
+        ("lac", 1.0, "every set holds all labels"),
+        ("lac", -0.5, "every set holds no label"),
+        ("aps", 0.92, "the set holds the first two."),
+        ("aps", 0.5, "the set holds no label."),
+        ("raps", 0.97, "the set holds the first three."),
+    ],
+)
+def test_an_example_shows_how_large_sets_are(name, threshold, words):
+    assert words in from_name(name).example(threshold, "mm")
+
+
+@pytest.mark.parametrize("name", ["absolute", "normalized", "cqr"])
+@pytest.mark.parametrize("threshold", [1e-300, 5e-324, 1e300, 1.7e308])
+def test_no_example_is_made_of_what_cannot_be_read(name, threshold):
+    assert from_name(name).example(threshold) == ""
+
+
+@pytest.mark.parametrize("threshold", [0.01, 0.3, 0.6, 0.85, 0.97])
+@pytest.mark.parametrize("name", ["aps", "raps"])
+def test_an_example_of_labels_is_a_set_of_the_score(name, threshold):
+    held = int(from_name(name).set([[0.6, 0.25, 0.1, 0.05]], threshold).sum())
+    said = ("no label", "the first of them", "the first two", "the first three", "all of them")[held]
+    assert from_name(name).example(threshold).endswith(f"the set holds {said}.")
+
+
+def test_a_randomized_set_has_no_example():
+    assert from_name("aps", randomized=True).example(0.8) == ""
+
+
+def test_whether_a_threshold_has_a_unit():
+    assert [name for name in SCORES if from_name(name).has_unit] == ["absolute", "cqr"]

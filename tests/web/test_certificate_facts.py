@@ -45,7 +45,10 @@ class TestFacts:
         assert "facts" not in without.to_json()
 
     def test_others_can_be_added_but_none_changed(self, told):
-        assert "Contact office" in Reader(certificate(told, facts={"contact": "office"})).text
+        page = Reader(certificate(told, facts={"contact": "office", "date": "today"})).text
+        assert "Contact office (added to this page, not in the plan)" in page
+        assert "Version 2.1 Purpose" in page
+        assert "Date of this document today Sites" in page
         with pytest.raises(ValueError, match=r"fact 'version': the plan says '2.1', not '3'"):
             certificate(told, facts={"version": "3"})
         with pytest.raises(ValueError, match=r"no fact 'colour': there are model, version"):
@@ -108,7 +111,7 @@ class TestWhatAReaderAsks:
     def test_conditions_caveats_and_what_was_not_checked_are_three_lists(self, told):
         text = Reader(certificate(told)).text
         holds, know, unchecked = (
-            text.index(words) for words in ("The promise holds if", "Good to know", "Not checked, and")
+            text.index(words) for words in ("The promise holds if", "Good to know", "Not checked The")
         )
         assert holds < text.index("Every report was made as the plan says.") < know
         assert know < text.index("With ties among scores") < unchecked
@@ -118,7 +121,7 @@ class TestWhatAReaderAsks:
         ("score", "words"),
         [
             ("absolute", r"a prediction of 100 days becomes about 9\d\.\d+ to 10\d\.\d+ days"),
-            ("normalized", r"a prediction of 100 days with a scale of 5 becomes about"),
+            ("normalized", r"a prediction of 100 days with a scale of 5 days becomes about"),
             ("cqr", r"quantiles of 90 and 110 days become about"),
         ],
     )
@@ -132,13 +135,35 @@ class TestWhatAReaderAsks:
         rng = np.random.default_rng(1)
         asked = plan.part.asked_names
         found = fc.calibrate(plan, [fc.report(plan, rng.random(sizes[s]), site=s) for s in asked])
-        least = 100 * (1 - found.threshold)
         text = Reader(certificate(found)).text
-        assert f"a label with a predicted probability of {least:.3g} % or more is in the set" in text
+        shown = re.search(r"a label with a predicted probability of ([\d.]+) % or more is in the set", text)[
+            1
+        ]
+        assert 0 <= float(shown) / 100 - (1 - found.threshold) < 0.001
+
+    def test_a_threshold_has_the_unit_of_what_is_predicted_where_scores_have_it(self, told):
+        assert f"threshold q {told.threshold!r} days On average" in Reader(certificate(told)).text
+        scaled = calibration(np.random.default_rng(3), score="normalized", facts=FACTS)
+        assert f"threshold q {scaled.threshold!r} On average" in Reader(certificate(scaled)).text
+
+    def test_where_sites_may_differ_in_any_way_it_says_that_no_chance_is_known(self):
+        for promise in ("mixture", "new-site"):
+            found = calibration(np.random.default_rng(3), promise=promise, confidence_level=0.6)
+            text = Reader(certificate(found)).text
+            assert (
+                "How likely this one reaches its level cannot be told" in text[: text.index("What is prom")]
+            )
+            assert "The chance that this one" not in text
+
+    def test_that_the_threshold_follows_from_the_reports_is_not_checked(self, told):
+        text = Reader(certificate(told)).text
+        unchecked = text[text.index("Not checked") : text.index("How far off it can be")]
+        assert "the page was made without their reports" in unchecked
+        assert "They are as somebody wrote them" in unchecked
 
     def test_twenty_marks_and_how_many_reach_the_level(self, told):
         page = certificate(told)
-        reached = int(re.search(r"(\d+) of 20 marks lie at 90\s% or above", page)[1])
+        reached = int(re.search(r"about (\d+) of 20 marks lie at 90 % or above", Reader(page).text)[1])
         assert abs(reached / 20 - told.law.sf(0.9)) <= 0.05
         wide = page[page.index('<svg class="law marks"') :]
         wide = wide[: wide.index("</svg>")]
@@ -147,8 +172,10 @@ class TestWhatAReaderAsks:
 
     def test_words_are_explained_where_they_stand_and_at_the_end(self, told):
         page = certificate(told)
-        for word in re.findall(r'href="#(word-[a-z-]+)"', page):
-            assert f'<dt id="{word}">' in page
+        words = re.findall(r'<span class="term" [^>]*aria-describedby="(word-[a-z-]+)"', page)
+        assert set(words) == set(re.findall(r'<dd id="(word-[a-z-]+)"', page))
+        assert {"word-score", "word-threshold", "word-rank", "word-coverage", "word-digest"} <= set(words)
+        assert "word-privacy-loss" not in words
 
     def test_formulas_and_checks_are_folded_away(self, told):
         page = certificate(told)

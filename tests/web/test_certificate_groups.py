@@ -131,7 +131,7 @@ def test_a_group_that_privacy_leaves_unanswered_says_what_would_help(tmp_path):
     assert plan["infant"].problems[0] in text
     assert "1.5-differentially private for somebody with one record in every group" in text
     assert "by permute-and-flip" in text
-    assert "Mean, 5 % quantile and probability are lower bounds" in text
+    assert "the chance to reach the level are lower bounds" in text
 
 
 def test_groups_with_plans_of_their_own_are_told_apart():
@@ -224,6 +224,9 @@ def test_groups_by_class_and_site_are_called_so(group_by, headline, first):
     assert f"at least 90 % of new cases {headline}, on average" in text
     assert f"for at least 90 % of new cases of the {first}." in text
     assert ("Each label has its own q." in text) == ("class" in group_by)
+    assert ("This is for labels of this class" in text) == ("class" in group_by)
+    assert f"The law of the coverage at 90 % for the {first}." in text
+    assert f"{first[:1].upper()}{first[1:]}: Twenty calibrations like this one." in text
     assert ("at most q of that class." in text) == ("class" in group_by)
 
 

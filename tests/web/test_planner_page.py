@@ -24,7 +24,6 @@ from selenium.webdriver.support.ui import Select, WebDriverWait
 
 import fedconformal as fc
 from fedconformal.planning import PROMISES
-from fedconformal.web import certificate
 
 pytestmark = [pytest.mark.slow, pytest.mark.untraced]
 
@@ -340,35 +339,6 @@ def test_it_fits_the_width_and_has_no_serious_accessibility_problem(page, addres
         assert page.execute_script("return document.documentElement.scrollWidth") <= width
         assert page.save_screenshot(str(tmp_path / "planner.png"))
         assert serious_problems(page, axe) == []
-
-
-def calibrated(plan, sizes, **options):
-    rng = np.random.default_rng(0)
-    reports = [fc.report(plan, rng.random(n), site=site, **options) for site, n in sizes.items()]
-    return fc.calibrate(plan, reports)
-
-
-def ungrouped():
-    plan = fc.plan(n_points={"north": 60, "south": 40, "west": 60}, confidence_level=[0.8, 0.9])
-    return calibrated(plan, {"north": 60, "west": 60})
-
-
-def grouped():
-    groups = {"adult": {"north": 30, "west": 30, "south": 9}, "child": {"north": 30, "west": 30}}
-    plan = fc.plan(groups=groups, confidence_level=[0.8, 0.9])
-    return calibrated(plan, {"north": 60, "west": 60}, groups=np.repeat(["adult", "child"], 30))
-
-
-@pytest.mark.parametrize("width", [1280, 390])
-@pytest.mark.parametrize("make", [ungrouped, grouped])
-def test_the_certificate_fits_and_has_no_serious_accessibility_problem(driver, axe, tmp_path, width, make):
-    path = tmp_path / "certificate.html"
-    path.write_text(certificate(make()), encoding="utf-8")
-    resize(driver, width, 900)
-    driver.get(path.as_uri())
-    assert driver.execute_script("return document.documentElement.scrollWidth") <= width
-    assert serious_problems(driver, axe) == []
-    assert [line["message"] for line in driver.get_log("browser")] == []
 
 
 def test_the_skip_link_keeps_what_was_chosen(page, address):

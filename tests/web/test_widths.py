@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from reading import Reader
 from scipy import stats
 
 import fedconformal as fc
@@ -73,12 +74,12 @@ def _private(score, tmp_path):
 
 
 def test_the_certificate_says_what_noise_and_bins_cost(tmp_path):
-    page = fc.web.certificate(_private(None, tmp_path))
+    page = Reader(fc.web.certificate(_private(None, tmp_path))).text
     assert "If errors follow a bell curve, intervals that cover" in page
     assert "The threshold is the upper end of a bin that begins 0.02 below it" in page
 
 
 def test_a_certificate_of_labels_speaks_of_no_intervals(tmp_path):
-    page = fc.web.certificate(_private("lac", tmp_path))
+    page = Reader(fc.web.certificate(_private("lac", tmp_path))).text
     assert "Noise makes the sets larger" in page
     assert "bell curve" not in page

@@ -7,7 +7,8 @@ from numpy.typing import ArrayLike
 
 from fedconformal._typing import Floats
 from fedconformal.scores._arrays import as_outcomes
-from fedconformal.scores._interval import IntervalScore, distance, outward, unsigned, with_unit
+from fedconformal.scores._example import NO_NUMBER, Example
+from fedconformal.scores._interval import IntervalScore, distance, outward, unsigned
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,7 @@ class Absolute(IntervalScore):
 
     name: ClassVar[str] = "absolute"
     columns: ClassVar[tuple[str, ...]] = ("prediction",)
+    has_unit: ClassVar[bool] = True
 
     def score(self, y: ArrayLike, prediction: ArrayLike) -> Floats:
         """Return ``|y - prediction|``.
@@ -75,5 +77,10 @@ class Absolute(IntervalScore):
 
     def example(self, threshold: float, unit: str = "") -> str:
         """Return what an interval looks like; see `Score.example`."""
-        ends = " to ".join(f"{100 + step:.5g}" for step in (-threshold, threshold))
-        return f"For example, a prediction of {with_unit('100', unit)} becomes about {with_unit(ends, unit)}."
+        if threshold < 0:
+            return NO_NUMBER
+        made = Example(threshold, unit)
+        if not made.is_readable:
+            return ""
+        ends = made.about(made.center - threshold, made.center + threshold)
+        return f"For example, a prediction of {made.exact(made.center)} becomes about {ends}."

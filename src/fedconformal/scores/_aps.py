@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 from fedconformal._typing import Bools, Floats
 from fedconformal.scores._arrays import Draws
 from fedconformal.scores._blocks import MAX_SUM_ERROR
-from fedconformal.scores._cumulated import caution, check_randomized, cumulated
+from fedconformal.scores._cumulated import caution, check_randomized, cumulated, example
 from fedconformal.scores._label import LabelScore
 
 
@@ -96,3 +96,7 @@ class APS(LabelScore):
     def set_words(self) -> str:
         """Return how a prediction and the threshold q make a set, as a sentence for everybody."""
         return "The set holds the labels, from the most probable down, whose summed probability is at most q."
+
+    def example(self, threshold: float, unit: str = "") -> str:
+        """Return which labels stay; see `Score.example`."""
+        return "" if self.randomized else example(cumulated, threshold)

@@ -37,6 +37,8 @@ class Score(ABC):
         No score can be above it, whatever the data; None if there is no such number.
     needs_draws : bool
         Whether ``score`` and ``set`` ask for uniform random numbers, the argument ``u``; see `draws`.
+    has_unit : bool
+        Whether scores, and so the threshold, have the unit of what is predicted.
 
     See Also
     --------
@@ -68,6 +70,11 @@ class Score(ABC):
     @property
     def needs_draws(self) -> bool:
         """Whether ``score`` and ``set`` ask for uniform random numbers."""
+        return False
+
+    @property
+    def has_unit(self) -> bool:
+        """Whether scores, and so the threshold, have the unit of what is predicted."""
         return False
 
     # -- what a score computes -----------------------------------------------------------------------------

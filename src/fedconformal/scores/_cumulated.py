@@ -1,9 +1,11 @@
 """Probabilities added up from the most probable label down, for the scores that do so."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from fedconformal._text import percent
 from fedconformal._typing import Floats
 
 
@@ -31,6 +33,18 @@ def caution(name: str, n_classes: int, *, randomized: bool) -> str:
         "threshold admits both labels for every case or never more than one. Use lac, or randomized=true "
         "(--score-option randomized=true)."
     )
+
+
+_PROBABILITIES = (0.6, 0.25, 0.1, 0.05)
+_FIRST = ("no label", "the first of them", "the first two", "the first three", "all of them")
+
+
+def example(label_scores: Callable[[Floats, None], Floats], threshold: float) -> str:
+    """Which of four labels a set holds, where nothing is drawn at random."""
+    scores = label_scores(np.array([_PROBABILITIES]), None)
+    held = _FIRST[int(np.sum(scores <= threshold))]
+    listed = f"{', '.join(percent(p) for p in _PROBABILITIES[:-1])} and {percent(_PROBABILITIES[-1])}"
+    return f"For example, of four labels with predicted probabilities of {listed} the set holds {held}."
 
 
 def check_randomized(randomized: Any) -> None:

@@ -242,8 +242,3 @@ def _warn_of_empty(n_empty: int, n: int) -> None:
             "as (+inf, -inf), which covers nothing.",
             EmptySetWarning,
         )
-
-
-def with_unit(text: str, unit: str) -> str:
-    """Numbers with their unit, where there is one."""
-    return f"{text} {unit}" if unit else text

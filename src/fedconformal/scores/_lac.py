@@ -5,6 +5,7 @@ from typing import ClassVar
 
 from numpy.typing import ArrayLike
 
+from fedconformal._text import ceiling_percent
 from fedconformal._typing import Bools, Floats
 from fedconformal.scores._label import LabelScore
 
@@ -64,8 +65,10 @@ class LAC(LabelScore):
 
     def example(self, threshold: float, unit: str = "") -> str:
         """Return which labels stay; see `Score.example`."""
-        least = 100 * (1 - min(threshold, 1.0))
-        return f"For example, a label with a predicted probability of {least:.3g} % or more is in the set."
+        if not 0 <= threshold < 1:
+            return f"With this threshold every set holds {'no label' if threshold < 0 else 'all labels'}."
+        least = ceiling_percent(1 - threshold)
+        return f"For example, a label with a predicted probability of {least} or more is in the set."
 
 
 def _complements(probabilities: Floats, _: Floats | None) -> Floats:

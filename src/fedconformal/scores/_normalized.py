@@ -9,7 +9,10 @@ from numpy.typing import ArrayLike
 from fedconformal._typing import Floats
 from fedconformal._validation import all_rows
 from fedconformal.scores._arrays import as_outcomes
-from fedconformal.scores._interval import IntervalScore, distance, outward, unsigned, with_unit
+from fedconformal.scores._example import NO_NUMBER, Example
+from fedconformal.scores._interval import IntervalScore, distance, outward, unsigned
+
+_SCALE = 5.0  # of an example
 
 
 @dataclass(frozen=True)
@@ -89,8 +92,13 @@ class Normalized(IntervalScore):
 
     def example(self, threshold: float, unit: str = "") -> str:
         """Return what an interval looks like; see `Score.example`."""
-        ends = " to ".join(f"{100 + 5 * step:.5g}" for step in (-threshold, threshold))
-        told = with_unit(ends, unit)
+        if threshold < 0:
+            return NO_NUMBER
+        margin = _SCALE * threshold
+        made = Example(margin, unit)
+        if not made.is_readable:
+            return ""
         return (
-            f"For example, a prediction of {with_unit('100', unit)} with a scale of 5 becomes about {told}."
+            f"For example, a prediction of {made.exact(made.center)} with a scale of {made.exact(_SCALE)} "
+            f"becomes about {made.about(made.center - margin, made.center + margin)}."
         )

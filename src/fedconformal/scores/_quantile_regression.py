@@ -9,7 +9,8 @@ from numpy.typing import ArrayLike
 from fedconformal._typing import Floats
 from fedconformal._validation import plain_array
 from fedconformal.scores._arrays import as_outcomes
-from fedconformal.scores._interval import IntervalScore, outward, with_unit
+from fedconformal.scores._example import Example
+from fedconformal.scores._interval import IntervalScore, outward
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,7 @@ class QuantileRegression(IntervalScore):
 
     name: ClassVar[str] = "cqr"
     columns: ClassVar[tuple[str, ...]] = ("lower", "upper")
+    has_unit: ClassVar[bool] = True
     one_model_per_column: ClassVar[bool] = True
 
     def score(self, y: ArrayLike, prediction: ArrayLike) -> Floats:
@@ -88,9 +90,15 @@ class QuantileRegression(IntervalScore):
 
     def example(self, threshold: float, unit: str = "") -> str:
         """Return what an interval looks like; see `Score.example`."""
-        ends = " to ".join(f"{end:.5g}" for end in (90 - threshold, 110 + threshold))
+        made = Example(threshold, unit)
+        if not made.is_readable:
+            return ""
+        # Far enough apart that a negative threshold leaves something between them.
+        apart = made.center / 10 if abs(threshold) < made.center / 20 else made.center / 2
+        low, high = made.center - apart, made.center + apart
         return (
-            f"For example, quantiles of 90 and {with_unit('110', unit)} become about {with_unit(ends, unit)}."
+            f"For example, quantiles of {low:,.12g} and {made.exact(high)} become about "
+            f"{made.about(low - threshold, high + threshold)}."
         )
 
 

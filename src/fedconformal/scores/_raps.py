@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from fedconformal._typing import Bools, Floats
 from fedconformal.scores._arrays import Draws
 from fedconformal.scores._blocks import MAX_SUM_ERROR
-from fedconformal.scores._cumulated import caution, check_randomized, cumulated
+from fedconformal.scores._cumulated import caution, check_randomized, cumulated, example
 from fedconformal.scores._label import LabelScore
 
 
@@ -105,6 +105,10 @@ class RAPS(LabelScore):
             "The set holds the labels, from the most probable down, whose summed probability, with a penalty "
             "for long sets, is at most q."
         )
+
+    def example(self, threshold: float, unit: str = "") -> str:
+        """Return which labels stay; see `Score.example`."""
+        return "" if self.randomized else example(self._label_scores, threshold)
 
     def _label_scores(self, probabilities: Floats, u: Floats | None) -> Floats:
         ranks = np.arange(1, probabilities.shape[1] + 1)

@@ -12,6 +12,7 @@ class Markup(str):
     __slots__ = ()
 
 
+_LONG = 19  # characters of a number from which on it may take several lines
 _VOID = {"meta", "link", "br", "hr", "input"}
 
 
@@ -70,6 +71,7 @@ def table(
     rows: Iterable[Sequence[str]],
     *,
     numbers: Iterable[str] = (),
+    whole: Iterable[str] = (),
     caption: str,
 ) -> Markup:
     """Return a table that scrolls where it is too wide.
@@ -82,6 +84,8 @@ def table(
         The cells.
     numbers : iterable of str
         Headers of the columns that are set flush right.
+    whole : iterable of str
+        Headers of the columns whose words are never broken.
     caption : str
         What the table is, for those who cannot see it.
 
@@ -90,15 +94,20 @@ def table(
     Markup
         HTML.
     """
-    right = set(numbers)
-    styles = [{"class_": "number"} if header in right else {} for header in headers]
+    kinds = {**dict.fromkeys(whole, "whole"), **dict.fromkeys(numbers, "number")}
+
+    def style(header: str, text: str) -> dict[str, str]:
+        kind = kinds.get(header)
+        if kind is None:
+            return {}
+        return {"class_": "number long" if kind == "number" and len(text) > _LONG else kind}
 
     def cells(name: str, texts: Sequence[str], **same: str) -> Markup:
-        cells = zip(texts, headers, styles, strict=True)
         named = (
-            (text, {"data_column": header} if name == "td" else {}, style) for text, header, style in cells
+            (text, {"data_column": header} if name == "td" else {}, style(header, text))
+            for text, header in zip(texts, headers, strict=True)
         )
-        return tag("tr", *(tag(name, text, **same, **column, **style) for text, column, style in named))
+        return tag("tr", *(tag(name, text, **same, **column, **kind) for text, column, kind in named))
 
     content = tag(
         "table",

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from fedconformal._text import count, percent
 from fedconformal.documents import Calibration, Document, Plan
+from fedconformal.web._cases import in_cases
 from fedconformal.web._html import Markup, listing, table, tag
 from fedconformal.web.certificates import opening
 
@@ -16,6 +17,7 @@ _STYLE = """
 .fedconformal-view code { font-size: 0.75rem; overflow-wrap: anywhere; }
 .fedconformal-view .card { border: 1px solid; border-radius: 0.3rem; margin: 0.4rem 0; padding: 0.3rem; }
 .fedconformal-view .value { font-weight: bold; margin-left: 0.5rem; overflow-wrap: anywhere; }
+.fedconformal-view .value + .unit { margin-left: 0.4rem; }
 .fedconformal-view .kicker { font-size: 0.8rem; opacity: 0.8; }
 .fedconformal-view .scroll { overflow-x: auto; }
 .fedconformal-view td, .fedconformal-view th { padding: 0 0.9rem 0.2rem 0; text-align: left; }
@@ -66,7 +68,7 @@ def _plan(plan: Plan) -> Iterator[Markup]:
     if len(plan.labels) > _MOST_GROUPS:
         yield tag("p", f"The first {_MOST_GROUPS} of {count(len(plan.labels), 'group')}.")
     if plan.notes:
-        yield listing("ul", plan.notes)
+        yield listing("ul", map(in_cases, plan.notes))
     yield tag("p", "Digest ", tag("code", plan.digest))
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
+from itertools import permutations, product
 
 import numpy as np
 
@@ -15,7 +16,10 @@ _ROW = 20  # height of a line of labels
 _ROWS = 3
 _BOTTOM = 44
 _SIDE = 10
-_CHARACTER = 6.6  # mean width of a character of a label
+_CHARACTER = 7.4  # mean width of a character of a label, in a wide font
+_DIGIT = 8.8  # the same of a tick
+_GAP = 8  # between a line and its label
+_TOUCH = 3  # closer than this, a line touches a label
 
 
 @dataclass(frozen=True)
@@ -134,7 +138,7 @@ def _axis(frame: _Frame) -> Iterator[str]:
     for tick in _ticks(frame.low, frame.high, most=max(2, frame.width // 64)):
         x = frame.x(tick)
         yield f'<path class="law-axis" d="M{x:.1f},{base:.1f}v5"/>'
-        half = _CHARACTER * len(percent(tick)) / 2
+        half = _DIGIT * len(percent(tick)) / 2
         inside = min(max(x, half), frame.width - half)
         place = f'x="{inside:.1f}" y="{base + 19:.1f}"'
         yield f'<text class="law-tick" {place} text-anchor="middle">{percent(tick)}</text>'
@@ -164,26 +168,41 @@ class _Marker:
     label: str
     prefers_left: bool = False
 
-    def is_left(self, frame: _Frame) -> bool:
-        """Whether the words stand left of the line."""
-        return self._room_left(frame) and (self.prefers_left or not self._room_right(frame))
+    def places(self, frame: _Frame) -> list["_Place"]:
+        """Where its words can stand, the best place first; the last two are for narrow pictures."""
+        x, length = frame.x(self.coverage), _CHARACTER * len(self.label)
+        beside = [_Place(x + _GAP, "start", length), _Place(x - _GAP, "end", length)]
+        edges = [_Place(4.0, "start", length), _Place(frame.width - 4.0, "end", length)]
+        ordered = beside[::-1] if self.prefers_left else beside
+        fitting = [place for place in ordered if place.low > 0 and place.high < frame.width]
+        return [*fitting, *edges]
 
-    def has_room(self, frame: _Frame) -> bool:
-        """Whether they fit on either side."""
-        return self._room_left(frame) or self._room_right(frame)
 
-    def _room_left(self, frame: _Frame) -> bool:
-        return frame.x(self.coverage) - 8 - _CHARACTER * len(self.label) > 0
+@dataclass(frozen=True)
+class _Place:
+    """Where words stand in their row."""
 
-    def _room_right(self, frame: _Frame) -> bool:
-        return frame.x(self.coverage) + 8 + _CHARACTER * len(self.label) < frame.width
+    x: float
+    anchor: str
+    length: float
+
+    @property
+    def low(self) -> float:
+        return self.x if self.anchor == "start" else self.x - self.length
+
+    @property
+    def high(self) -> float:
+        return self.low + self.length
+
+    def holds(self, x: float) -> bool:
+        """Whether a line at x would run through the words, or touch them."""
+        return self.low - _TOUCH < x < self.high + _TOUCH
 
 
 def _markers(frame: _Frame, law: Summary, *, is_bound: bool) -> Iterator[str]:
     """Three lines, then a label for each, on rows of their own so that labels never collide.
 
-    A line begins at the row of its label. From top to bottom: labels right of their lines from left to right,
-    then labels left of theirs from right to left, so that no line runs through the label of another.
+    A line begins at the row of its label, or below it where the label is wider than the room beside the line.
     """
     mean, low = floor_percent(law.mean, digits=2), floor_percent(law.low)
     asked = f"asked for: {percent(law.confidence_level)}"
@@ -194,23 +213,39 @@ def _markers(frame: _Frame, law: Summary, *, is_bound: bool) -> Iterator[str]:
         _Marker(law.mean, "law-mean", average),
         _Marker(law.low, "law-low", rarely, prefers_left=True),
     ]
-    right = sorted((m for m in markers if not m.is_left(frame)), key=lambda m: m.coverage)
-    left = sorted((m for m in markers if m.is_left(frame)), key=lambda m: -m.coverage)
-    drawn = [_marker(frame, marker, row) for row, marker in enumerate([*right, *left])]
+    way = _rows(frame, markers)
+    highest = _ROWS * _ROW if _n_struck(frame, way) else 0  # too narrow for any: all lines begin below
+    drawn = [_marker(frame, marker, row, place, highest) for row, (marker, place) in enumerate(way)]
     yield from (line for line, _ in drawn)
     yield from (label for _, label in drawn)
 
 
-def _marker(frame: _Frame, marker: _Marker, row: int) -> tuple[str, str]:
-    """A line and its label."""
+def _rows(frame: _Frame, markers: Sequence[_Marker]) -> Sequence[tuple[_Marker, _Place]]:
+    """The order from top to bottom, and the places, in which no line runs through the label of another."""
+    ways = (
+        tuple(zip(order, places, strict=True))
+        for order in permutations(markers)
+        for places in product(*(marker.places(frame) for marker in order))
+    )
+    return min(ways, key=lambda way: (_n_struck(frame, way), _n_second_best(frame, way)))
+
+
+def _n_struck(frame: _Frame, way: Sequence[tuple[_Marker, _Place]]) -> int:
+    """How many labels are run through by the line of a row above."""
+    lines = [frame.x(marker.coverage) for marker, _ in way]
+    return sum(place.holds(x) for row, (_, place) in enumerate(way) for x in lines[:row])
+
+
+def _n_second_best(frame: _Frame, way: Sequence[tuple[_Marker, _Place]]) -> int:
+    return sum(marker.places(frame).index(place) for marker, place in way)
+
+
+def _marker(frame: _Frame, marker: _Marker, row: int, place: _Place, highest: float) -> tuple[str, str]:
+    """A line, which begins no higher than this, and its label."""
     x, y = frame.x(marker.coverage), _ROW * (row + 1) - 6
-    if marker.has_room(frame):
-        place, anchor = (x - 8, "end") if marker.is_left(frame) else (x + 8, "start")
-    else:  # a narrow picture: the label takes what room there is
-        place, anchor = (4.0, "start") if x > frame.width / 2 else (frame.width - 4.0, "end")
-    top = y - 10 if marker.has_room(frame) else y + 5
+    top = max(highest, y + 5 if place.holds(x) else y - 10)
     return (
         f'<path class="{marker.kind}" d="M{x:.1f},{top:.1f}V{frame.base:.1f}"/>',
-        f'<text class="law-label {marker.kind}-label" x="{place:.1f}" y="{y}" text-anchor="{anchor}">'
-        f"{escape(marker.label)}</text>",
+        f'<text class="law-label {marker.kind}-label" x="{place.x:.1f}" y="{y}" '
+        f'text-anchor="{place.anchor}">{escape(marker.label)}</text>',
     )

@@ -3,6 +3,8 @@
 import math
 from decimal import ROUND_CEILING, Decimal
 
+from fedconformal._text import ceiling_percent
+
 _NEXT_TO_NOTHING = 7.0  # e to this power is more than a thousand
 
 
@@ -27,5 +29,12 @@ def factor_sentence(epsilon: float) -> str:
     factor = Decimal(math.exp(epsilon)).quantize(Decimal("0.01"), rounding=ROUND_CEILING)
     return (
         f"Exchanging one record of a site for another makes any report at most {factor:,} times as likely or "
-        f"unlikely (e to the power ε = {epsilon:g})."
+        f"unlikely (e to the power ε = {epsilon:g}): somebody who holds two versions of a record for equally "
+        f"likely can be {ceiling_percent(_sure(epsilon))} sure which it was after reading the report, and no "
+        "surer."
     )
+
+
+def _sure(epsilon: float) -> float:
+    """The most that an even chance between two records can become, by Bayes' rule."""
+    return 1 / (1 + math.exp(-epsilon))

@@ -14,14 +14,14 @@ def assumptions(it: Certified) -> Markup:
     """Return what follows from the plan and from who answered, as the protocol says it, and what is left."""
     found = _recomputed(it)
     caveats = [*_said(found, Bearing.CAVEAT), *_caveats(it)]
-    unchecked = [*_said(found, Bearing.UNCHECKED), *_unseen()]
+    unchecked = [*_said(found, Bearing.UNCHECKED), *_unseen(it)]
     return section(
         "What it rests on",
         tag("h3", "The promise holds if"),
         listing("ol", _said(found, Bearing.CONDITION)),
         tag("h3", "Good to know"),
         listing("ul", caveats),
-        tag("h3", "Not checked, and not to be seen by any software"),
+        tag("h3", "Not checked"),
         listing("ul", unchecked),
     )
 
@@ -41,13 +41,24 @@ def _caveats(it: Certified) -> Iterator[str]:
     whose = listed(list(dict.fromkeys(claim.promise.whose for claim in it.claims)))
     if it.plan.is_grouped:
         yield (
-            f"The promise is for {whose} of a group taken together, not for any one case or any smaller "
-            "group of cases."
+            f"The promise is for {whose} of a group: for many of them together, not for any one case or any "
+            "smaller group of cases."
         )
     else:
-        yield f"The promise is for {whose} taken together, not for any one case or any one group of cases."
+        yield (
+            f"The promise is for {whose}: for many of them together, not for any one case or any one group "
+            "of cases."
+        )
 
 
-def _unseen() -> Iterator[str]:
+def _unseen(it: Certified) -> Iterator[str]:
+    yield (
+        "That the thresholds, and what else this page takes from the calibration, are what the sites "
+        "reported: the page was made without their reports."
+    )
+    if it.plan.privacy is not None:
+        yield "That each site drew its noise as the plan says, and kept its ledger."
     yield "That the scores were computed as agreed, on cases that the model was not trained on."
+    if it.facts.told:
+        yield "That the facts on top are true. They are as somebody wrote them."
     yield "That new cases resemble the calibration cases. If they change, the promise is void."

@@ -73,6 +73,8 @@ def _wider(level: LevelClaim) -> Iterator[str]:
         )
         if not isinstance(known_score(level.claim.plan), LabelScore):
             yield width_sentence(expected, level.level)
+    elif level.is_finite:
+        yield f"{level.where}Noise makes the sets larger; by how much could not be told for this page."
     if (width := level.bin_width) is not None:
         yield (
             f"{level.where}The threshold is the upper end of a bin that begins {width:.3g} below it: bins "
@@ -114,11 +116,10 @@ def _compared(level: LevelClaim) -> Iterator[str]:
     pool = equivalent_pool(law)
     if pool is None:
         return
-    spread = "The bound on the coverage spreads" if claim.is_bound else "The coverage spreads"
-    least = "at least " if claim.is_bound else ""
+    what, least = ("the bound on the coverage", "at least ") if claim.is_bound else ("the coverage", "")
     yield (
-        f"{level.where}{spread} as the coverage of about {count(pool, 'pooled case')} would; the sites have "
-        f"{claim.n_points:,}. Pooling all of them in one place would cover "
-        f"{floor_percent(pooled.mean, digits=2)} on average, this covers "
+        f"{level.where}Keeping the cases apart costs precision: {what} varies as much as it would with "
+        f"about {count(pool, 'pooled case')}, and the sites have {claim.n_points:,}. Pooling all of them in "
+        f"one place would cover {floor_percent(pooled.mean, digits=2)} on average; this covers "
         f"{least}{floor_percent(law.mean, digits=2)}."
     )

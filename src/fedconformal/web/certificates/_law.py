@@ -18,7 +18,9 @@ _NO_LAW = (
     "differ. What is guaranteed is the mean, or at how many new sites the level is reached."
 )
 
-_COLUMNS = ("votes needed", "mean", "std", "5 % quantile", "P(C ≥ level)")
+_COLUMNS = ("votes needed", "on average", "spread", "1 in 20 below", "reaches the level")
+
+_ENDLESS = "Every prediction set holds everything, so every new case is covered, whatever happens."
 
 
 def law(it: Certified) -> Markup:
@@ -26,6 +28,8 @@ def law(it: Certified) -> Markup:
     known = "known as a bound from below" if it.is_bound else "known exactly"
     if not any(claim.promise.has_law for claim in it.claims):
         return section("How far off it can be", tag("p", _NO_LAW), _table(it))
+    if not any(level.is_finite for level in it.levels):
+        return section("How far off it can be", tag("p", _ENDLESS), _table(it))
     return section(
         "How far off it can be",
         tag(
@@ -59,7 +63,8 @@ def _bound_note(it: Certified) -> Iterator[Markup]:
     if it.is_bound:
         yield tag(
             "p",
-            "Mean, 5 % quantile and probability are lower bounds; std is the spread of the bound itself.",
+            "The average, the figure for 1 in 20 and the chance to reach the level are lower bounds; the "
+            "spread is that of the bound itself.",
             class_="note",
         )
 
@@ -83,12 +88,12 @@ def _figure(level: LevelClaim, name: str) -> Markup:
         for picture, where in zip(drawn, ("wide", "narrow"), strict=True)
     )
     shown = tag("figure", *both, tag("figcaption", _caption(level)))
-    return shown if drawn[0] is None else join([marks(level.law), shown])
+    return shown if drawn[0] is None else join([marks(level, level.law), shown])
 
 
 def _caption(level: LevelClaim) -> str:
     claim = level.claim
-    group = "" if claim.label is None else f" for the group “{claim.label}”"
+    group = "" if claim.label is None else f" for the {claim.group}"
     pooled = f" Dashed: pooling all {claim.n_points:,} cases in one place." if level.pooled else ""
     return (
         f"The law of the coverage at {percent(level.level)}{group}"
@@ -111,7 +116,9 @@ def _guaranteed(level: LevelClaim) -> list[str]:
         return ["too few answers", *["–"] * 4]
     found = level.claim.calibration.designs[level.index].guarantee()
     mean = "–" if found.mean is None else f"{floor_percent(found.mean, digits=2)} or more"
-    sites = "–" if found.probability is None else f"{floor_percent(found.probability)} or more"
+    sites = (
+        "–" if found.probability is None else f"at {floor_percent(found.probability)} of new sites or more"
+    )
     return [level.votes, mean, "–", "–", sites]
 
 

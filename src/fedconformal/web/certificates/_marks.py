@@ -2,23 +2,26 @@
 
 import numpy as np
 
-from fedconformal._text import percent
+from fedconformal._text import floor_percent, percent
 from fedconformal._typing import Floats
 from fedconformal.laws import Summary
 from fedconformal.web._html import Markup, tag
+from fedconformal.web.certificates._claim import LevelClaim
 
 _MARKS = 20
-_WIDE, _NARROW, _HEIGHT, _SIDE = 720, 340, 74, 16
+_WIDE, _NARROW, _HEIGHT, _SIDE = 720, 340, 84, 16
 _STEPS = 200
 
 
-def marks(law: Summary) -> Markup:
+def marks(level: LevelClaim, law: Summary) -> Markup:
     """Return one mark for each twentieth of the law, those at or above the level filled.
 
     Parameters
     ----------
+    level : LevelClaim
+        What is claimed.
     law : Summary
-        The law of the coverage, or a bound of it; not certain.
+        The law of its coverage, or a bound of it; not certain.
 
     Returns
     -------
@@ -26,16 +29,22 @@ def marks(law: Summary) -> Markup:
         A picture with its sentence.
     """
     coverages = _typical(law)
-    reached = int(np.sum(coverages >= law.confidence_level))
-    words = (
-        f"Twenty calibrations like this one: {reached} of {_MARKS} marks lie at "
-        f"{percent(law.confidence_level)} or above. Yours is one of them, and nobody knows which."
-    )
+    words = _words(level, int(np.sum(coverages >= law.confidence_level)))
     drawn = (
         tag("div", _picture(coverages, law.confidence_level, width, words), class_=where)
         for width, where in ((_WIDE, "wide"), (_NARROW, "narrow"))
     )
     return tag("figure", *drawn, tag("figcaption", words))
+
+
+def _words(level: LevelClaim, reached: int) -> str:
+    claim = level.claim
+    least, more = (" at the least", " or more") if claim.is_bound else ("", "")
+    return (
+        f"{level.where}Twenty calibrations like this one. Each mark is the share of new cases that one of "
+        f"them covers{claim.promise.among}{least}: about {reached} of {_MARKS} marks{more} lie at "
+        f"{percent(level.level)} or above. Yours is one of them, and nobody knows which."
+    )
 
 
 def _picture(coverages: Floats, level: float, width: int, words: str) -> Markup:
@@ -46,17 +55,26 @@ def _picture(coverages: Floats, level: float, width: int, words: str) -> Markup:
 
     radius = 6 if width == _WIDE else 4
     dots = "".join(
-        f'<circle cx="{place(float(c)):.1f}" cy="{22 + 13 * (i % 2)}" r="{radius}" '
+        f'<circle cx="{place(float(c)):.1f}" cy="{32 + 13 * (i % 2)}" r="{radius}" '
         f'class="{"mark-reached" if c >= level else "mark-below"}"/>'
         for i, c in enumerate(coverages)
     )
     x = place(level)
     side = "end" if x > width / 2 else "start"
-    return Markup(
-        f'<svg class="law marks" viewBox="0 0 {width} {_HEIGHT}" width="{width}" role="img" '
-        f'aria-label="{words}">'
-        f'<path class="law-level" d="M{x:.1f} 4V52"/>{dots}'
-        f'<text x="{x:.1f}" y="68" text-anchor="{side}">level {percent(level)}</text></svg>'
+    drawn = (
+        f'<path class="law-level" d="M{x:.1f} 18V58"/>{dots}'
+        f'<text x="{x:.1f}" y="12" text-anchor="{side}">level {percent(level)}</text>'
+        f'<text class="law-tick" x="4" y="76">{floor_percent(low)}</text>'
+        f'<text class="law-tick" x="{width - 4}" y="76" text-anchor="end">{floor_percent(high)}</text>'
+    )
+    return tag(
+        "svg",
+        Markup(drawn),
+        class_="law marks",
+        viewBox=f"0 0 {width} {_HEIGHT}",
+        width=f"{width}",
+        role="img",
+        aria_label=words,
     )
 
 

@@ -5,7 +5,7 @@ from fedconformal.documents import Calibration
 from fedconformal.web._html import Markup, join, tag
 from fedconformal.web.certificates._budget import Budget
 from fedconformal.web.certificates._claim import Certified
-from fedconformal.web.certificates._promise import header, promise
+from fedconformal.web.certificates._promise import headed, promise
 
 _EFFORT = 0.25  # somebody waits
 
@@ -28,4 +28,4 @@ def opening(calibration: Calibration) -> Markup:
         text = f"The claim of this calibration does not hold: {wrong[0].claim}: {wrong[0].found}"
         return tag("p", tag("strong", text))
     it = Certified(calibration, found, Budget(_EFFORT))
-    return join([header(it), promise(it)])
+    return join([headed(it, tag("p", "Digest ", tag("code", calibration.digest))), promise(it)])

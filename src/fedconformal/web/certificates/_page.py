@@ -20,7 +20,7 @@ from fedconformal.web.certificates._formulas import formulas
 from fedconformal.web.certificates._law import law
 from fedconformal.web.certificates._promise import header, promise
 from fedconformal.web.certificates._sites import short, sites
-from fedconformal.web.certificates._words import glossary
+from fedconformal.web.certificates._words import Glossary
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 _SECTIONS = (
@@ -34,8 +34,6 @@ _SECTIONS = (
     sites,
     findings,
     formulas,
-    glossary,
-    signatures,
 )
 
 
@@ -96,7 +94,9 @@ def certificate(
     told = (calibration.plan.facts or Facts()).with_more(facts or {})
     assessed = assess(calibration, list(checks)) if checks else None
     certified = Certified(calibration, found, Budget(effort), told, assessed)
-    main = tag("main", *(make(certified) for make in _SECTIONS))
+    glossary = Glossary()
+    sections = [glossary.explain(make(certified)) for make in _SECTIONS]
+    main = tag("main", *sections, glossary.section(), signatures(certified))
     return f"<!doctype html>\n{tag('html', _head(calibration), tag('body', main), lang='en')}\n"
 
 

@@ -9,26 +9,46 @@ from fedconformal.web._html import Markup, section, tag
 from fedconformal.web._spread import low_sentence
 from fedconformal.web.certificates._claim import Certified, LevelClaim
 from fedconformal.web.certificates._sites import short
-from fedconformal.web.certificates._words import term
 
 _MOST_SITES, _MOST_CHANCES = 20, 4
 
 
 def header(it: Certified) -> Markup:
     """Return the headline, and which calibration it is about."""
-    return tag(
-        "header",
-        tag("p", "Calibration certificate", class_="kicker"),
-        tag("h1", _headline(it)),
-        *_chance(it),
-        tag(
-            "p", "Calibration ", tag("code", short(it.calibration.digest)), "; the whole digest is at the end"
-        ),
-    )
+    digest = tag("code", short(it.calibration.digest))
+    return headed(it, tag("p", "Calibration ", digest, "; the whole digest is at the end"))
+
+
+def headed(it: Certified, which: Markup) -> Markup:
+    """Return the headline with its chance, above which calibration it is."""
+    kicker = tag("p", "Calibration certificate", class_="kicker")
+    return tag("header", kicker, tag("h1", _headline(it)), *_chance(it), which)
 
 
 def _chance(it: Certified) -> Iterator[Markup]:
-    """How likely this very calibration reaches each level, where that is known; of many, the least."""
+    """How likely this very calibration reaches each level, or that it is not known."""
+    said = [*_known_chances(it), *_unknown_chances(it)]
+    if said:
+        yield tag("p", " ".join(["Calibrations like this one come out differently.", *said]), class_="chance")
+
+
+def _unknown_chances(it: Certified) -> Iterator[str]:
+    finite = [level for level in it.levels if level.is_finite]
+    unlike = sum(not level.claim.promise.has_law for level in finite)
+    left = sum(level.law is None for level in finite) - unlike
+    of = {True: "this one reaches its level", False: "each of them reaches its level"}[len(finite) == 1]
+    if unlike:
+        yield (
+            f"How likely {of} cannot be told, because sites may differ in any way; what is promised is "
+            "promised whatever they are like."
+        )
+    if left:
+        others = "" if left == len(finite) else f" for {count(left, 'other threshold')}"
+        yield f"How likely {of} was not computed{others}: that would take too long for this page."
+
+
+def _known_chances(it: Certified) -> Iterator[str]:
+    """Where there is a law; of many chances, the least."""
     finite = ((level, level.law) for level in it.levels if level.is_finite)
     known = [(level, law.reached) for level, law in finite if law is not None and not law.is_certain]
     if not known:
@@ -38,15 +58,14 @@ def _chance(it: Certified) -> Iterator[Markup]:
     if len(known) > _MOST_CHANCES:
         least = floor_percent(min(chance for _, chance in known))
         said = f"this one reaches its level is at least {least} for each of {len(known):,} thresholds"
-    yield tag(
-        "p", f"Calibrations like this one come out differently. The chance that {said}.", class_="chance"
-    )
+    yield f"The chance that {said}."
 
 
 def _reached(level: LevelClaim) -> str:
     """What is covered where a level is reached, and whether the chance of it is a bound."""
     group = "" if level.claim.label is None else f" of the {level.claim.group}"
-    return f"{percent(level.level)} or more{group} is {'at least ' if level.claim.is_bound else ''}"
+    among = level.claim.promise.among
+    return f"{percent(level.level)} or more{group}{among} is {'at least ' if level.claim.is_bound else ''}"
 
 
 def _headline(it: Certified) -> str:
@@ -58,7 +77,7 @@ def _headline(it: Certified) -> str:
             claim.finite_levels,
             claim.promise.whose,
             claim.promise.surety(claim.criterion, claim.plan.delta),
-            claim.promise.condition,
+            claim.promise.condition if claim.promise.pools else "",  # others name theirs in whose cases
         )
         for claim in kept
     }
@@ -94,15 +113,16 @@ def _lead(it: Certified) -> Iterator[str]:
     own = " of that class" if it.plan.grouping.by_class else " of its group" if it.plan.is_grouped else ""
     each = f" for each of {it.plan.grouping.counted(len(it.claims))} of cases," if it.plan.is_grouped else ""
     yield f"{count(it.calibration.n_answers, 'site')} with {count(it.n_points, 'calibration case')} in all "
-    yield "agreed on a "
-    yield term("threshold")
-    yield f" q{each} for one shared model, without sharing the cases. With it, every prediction of the model "
-    yield "becomes a "
-    yield term("prediction set")
-    yield ": an interval of values, or a list of labels. The "
-    yield term("score")
-    yield " of a case says how far off the model was; a set holds every outcome whose score would be at most "
-    yield f"q{own}."
+    yield f"agreed on a threshold q{each} for one shared model, without sharing the cases. With it, every "
+    yield f"prediction of the model becomes a prediction set: {_kind_of_set(it.plan)}. The score of a case "
+    yield f"says how far off the model was; a set holds every outcome whose score would be at most q{own}."
+
+
+def _kind_of_set(plan: Plan) -> str:
+    score = known_score(plan)
+    if score is None:
+        return "an interval of values, or a list of labels"
+    return "a list of labels" if isinstance(score, scores.LabelScore) else "an interval of values"
 
 
 def _not_counted(it: Certified) -> Iterator[Markup]:
@@ -178,6 +198,7 @@ def _card(level: LevelClaim) -> Markup:
             "p",
             tag("span", "threshold q", class_="unit"),
             tag("span", threshold_text(found.threshold), class_="value"),
+            *_unit(level),
             class_="threshold",
         ),
         *(_kept(level) if level.is_finite else _endless(level)),
@@ -200,8 +221,22 @@ def _kept(level: LevelClaim) -> Iterator[Markup]:
 def _example(level: LevelClaim) -> str:
     """What a set looks like with this threshold, where the score is known here."""
     plan = level.claim.calibration.published.plan
-    score, unit = known_score(plan), "" if plan.facts is None else plan.facts.unit or ""
-    return "" if score is None else score.example(level.found.threshold, unit)
+    score = known_score(plan)
+    said = "" if score is None else score.example(level.found.threshold, _told_unit(plan))
+    own = " This is for labels of this class; others have thresholds of their own."
+    return said + own if said and plan.grouping.by_class else said
+
+
+def _unit(level: LevelClaim) -> Iterator[Markup]:
+    """The unit of a finite threshold, where scores have one and it was told."""
+    plan = level.claim.calibration.published.plan
+    score, unit = known_score(plan), _told_unit(plan)
+    if unit and level.is_finite and score is not None and score.has_unit:
+        yield tag("span", unit, class_="unit")
+
+
+def _told_unit(plan: Plan) -> str:
+    return "" if plan.facts is None else plan.facts.unit or ""
 
 
 def _endless(level: LevelClaim) -> Iterator[Markup]:

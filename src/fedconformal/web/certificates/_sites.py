@@ -11,6 +11,7 @@ from fedconformal.web.certificates._claim import Certified, Claim
 MOST_ROWS = 200
 """Rows of a table; of larger federations the rest stays in the calibration that the page carries."""
 
+_DIGEST = "report’s digest"
 _NUMBERS = ("budget ε", "left of it", "cases", "rank aimed at", "rank sent", "ranks sent", "votes")
 
 
@@ -48,6 +49,18 @@ def _who(it: Certified) -> Iterator[str]:
         )
     yield from _not_asked(it)
     yield from _silence(it)
+    yield _sent(it)
+
+
+def _sent(it: Certified) -> str:
+    """What the table below says."""
+    if it.plan.parts[0].cases is not None:
+        return (
+            "The table says how many cases each site has, and how many of them were drawn at random: it sent "
+            "the scores of those."
+        )
+    verb = "aimed at" if it.plan.privacy else "sent"
+    return f"The table says how many cases each site has, and the score of which rank it {verb}."
 
 
 def _signed(it: Certified) -> str:
@@ -127,10 +140,10 @@ def _answers(it: Certified) -> Iterator[Markup]:
     headers, rows = _answer_table(it)
     if it.plan.is_grouped:
         yield from cut_table(("group", *headers), rows, "Answers by group and site")
-        yield from cut_table(("site", "report’s digest"), list(digests.items()), "Reports that counted")
+        yield from cut_table(("site", _DIGEST), list(digests.items()), "Reports that counted")
         return
     signed = [(*row[1:], digests.get(row[1], "")) for row in rows]
-    yield from cut_table((*headers, "report’s digest"), signed, "Sites that answered")
+    yield from cut_table((*headers, _DIGEST), signed, "Sites that answered")
 
 
 def _answer_table(it: Certified) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
@@ -170,7 +183,8 @@ def _votes_at(votes: Sequence[int]) -> str:
 def cut_table(headers: Sequence[str], rows: Sequence[Sequence[str]], caption: str) -> Iterator[Markup]:
     """A table of the first rows, and how many more there are."""
     if rows:
-        yield table(headers, rows[:MOST_ROWS], numbers=[h for h in headers if h in _NUMBERS], caption=caption)
+        numbers = [header for header in headers if header in _NUMBERS]
+        yield table(headers, rows[:MOST_ROWS], numbers=numbers, whole=[_DIGEST], caption=caption)
     if len(rows) > MOST_ROWS:
         more = len(rows) - MOST_ROWS
         yield tag("p", f"and {more:,} more, all listed in the calibration.", class_="note")

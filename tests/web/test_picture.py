@@ -1,0 +1,47 @@
+"""The picture of a law: no line runs through a label, however wide the picture."""
+
+import re
+
+import pytest
+
+import fedconformal as fc
+from fedconformal.laws import Summary
+from fedconformal.web._picture import law_picture
+
+CHARACTER = 7.4
+
+PLANS = [
+    {"n_sites": 10, "n_points": 100},
+    {"n_sites": 3, "n_points": 20, "confidence_level": 0.8},
+    {"n_sites": 12, "n_points": 150, "max_faulty": 2},
+    {"n_sites": 4, "n_points": 300, "promise": "each-site"},
+    {"n_sites": 10, "n_points": 500, "criterion": "conditional", "delta": 0.02},
+    {"n_sites": 5, "n_points": 1000, "confidence_level": 0.99},
+    {"n_sites": 30, "n_points": 40, "confidence_level": 0.5},
+]
+
+
+def lines_and_labels(picture):
+    """Where each line stands and begins, and what room each label takes in its row."""
+    line = r'<path class="(law-level|law-mean|law-low)" d="M([\d.]+),([\d.]+)V'
+    label = r'class="law-label (law-\w+)-label" x="([\d.-]+)" y="(\d+)" text-anchor="(\w+)">([^<]+)<'
+    lines = [(kind, float(x), float(top)) for kind, x, top in re.findall(line, picture)]
+    labels = []
+    for kind, x, y, anchor, text in re.findall(label, picture):
+        low = float(x) - (CHARACTER * len(text) if anchor == "end" else 0)
+        labels.append((kind, low, low + CHARACTER * len(text), int(y)))
+    return lines, labels
+
+
+@pytest.mark.parametrize("width", [300, 340, 480, 720])
+@pytest.mark.parametrize("is_bound", [False, True])
+@pytest.mark.parametrize("options", PLANS, ids=str)
+def test_no_line_runs_through_a_label(options, is_bound, width):
+    plan = fc.plan(**options)
+    summary = Summary(plan.law, plan.confidence_levels[0])
+    lines, labels = lines_and_labels(law_picture(summary, is_bound=is_bound, width=width))
+    assert len(lines) == len(labels) == 3
+    for kind, low, high, y in labels:
+        assert [other for other, x, top in lines if low < x < high and top < y - 2] == [], (kind, low, high)
+        assert low > -1
+        assert high < width + 1
