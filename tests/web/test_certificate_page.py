@@ -1,13 +1,13 @@
 """A certificate in a real browser and on paper: nothing is cut, struck through or left alone."""
 
 import base64
+import io
 import re
-import shutil
-import subprocess
 
 import numpy as np
 import pytest
 from browsing import axe_source, browser, find_browser, resize, serious_problems
+from pypdf import PdfReader
 
 import fedconformal as fc
 from fedconformal.web import certificate
@@ -157,41 +157,32 @@ HEADINGS = (
 )
 
 
-needs_pdftotext = pytest.mark.skipif(shutil.which("pdftotext") is None, reason="pdftotext is not installed")
-
-
-def printed_pages(driver, path, **options):
+def printed_pages(driver):
     """The lines of each page."""
-    printed = driver.execute_cdp_cmd("Page.printToPDF", options)
-    path.write_bytes(base64.b64decode(printed["data"]))
-    command = ["pdftotext", "-layout", str(path), "-"]
-    text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    return [
-        [line.strip() for line in page.splitlines() if line.strip()]
-        for page in text.removesuffix("\f").split("\f")
-    ]
+    printed = driver.execute_cdp_cmd("Page.printToPDF", {"preferCSSPageSize": True})
+    pages = PdfReader(io.BytesIO(base64.b64decode(printed["data"]))).pages
+    texts = [page.extract_text(extraction_mode="layout") for page in pages]
+    return [[line.strip() for line in text.splitlines() if line.strip()] for text in texts]
 
 
-@needs_pdftotext
 def test_printed_pages_have_their_number_the_digest_and_what_is_folded_away(
     driver, addresses, calibrations, tmp_path
 ):
     driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
     for name, address in addresses.items():
         driver.get(address)
-        pages = printed_pages(driver, tmp_path / "page.pdf", preferCSSPageSize=True)
+        pages = printed_pages(driver)
         for number, lines in enumerate(pages, start=1):
             foot = rf"{calibrations[name].digest}\s+{number} ?/ ?{len(pages)}"
             assert re.fullmatch(foot, lines[-1]), name
         assert "fedconformal verify calibration.json" in [line for lines in pages for line in lines]
 
 
-@needs_pdftotext
 def test_no_heading_is_left_alone_wherever_pages_end(driver, addresses, tmp_path):
     driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
     driver.get(addresses["mixture"])
     move = "for (const each of document.querySelectorAll('section')) each.style.marginTop = arguments[0]"
     for gap in range(6, 66, 5):
         driver.execute_script(move, f"{gap}mm")
-        pages = printed_pages(driver, tmp_path / "page.pdf", preferCSSPageSize=True)
+        pages = printed_pages(driver)
         assert [lines[-2] for lines in pages if re.fullmatch(HEADINGS, lines[-2])] == [], gap
