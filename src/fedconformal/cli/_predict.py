@@ -49,8 +49,9 @@ def predict(
     json: Json = False,
 ) -> None:
     """Turn predictions into intervals or label sets."""
+    from fedconformal._inputs import STANDARD
     from fedconformal._tables import Dialect, read_table
-    from fedconformal.cli._files import STANDARD, check_output, read
+    from fedconformal.cli._files import check_output, read
     from fedconformal.cli._groups import check_column, check_site
     from fedconformal.cli._scores import by_line, chosen_columns, in_class_order, prediction_of
     from fedconformal.documents import Calibration, prediction_sets
