@@ -444,6 +444,12 @@ class TestWords:
         said = run("report", "one.json", "A.csv", "--site", "B", code=2).err
         assert "--site must be one of the plan's, 'A', got 'B'" in said
 
+    def test_one_row_and_one_point(self, desk, run, reported):
+        run("calibrate", "plan.json", *reported(), "-o", "c.json")
+        Path("new.csv").write_text("p\n1.5\n")
+        assert "wrote sets.csv: 1 row\n" in run("predict", "c.json", "new.csv", "-o", "sets.csv").err
+        assert "1 point each" in repr(fc.plan(30, 1))
+
     def test_one_site(self, desk, run):
         shown = run("plan", "--points", "A=500", "-o", "one.json").out
         assert shown.startswith("1 site, 500 points each")
