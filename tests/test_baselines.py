@@ -48,3 +48,9 @@ def test_the_coverage_of_split_conformal_prediction_has_a_beta_law():
     assert law.mean() == pytest.approx(90 / 100, abs=1e-14)
     assert law.cdf(0.88) == pytest.approx(betainc(90, 10, 0.88), rel=1e-12)
     assert baselines.coverage_law(8, 0.9).mean() == 1
+
+
+@pytest.mark.parametrize("scores", [np.arange(50.0), [1, 2, 3]])
+def test_average_takes_no_numbers_without_their_sites(scores):
+    with pytest.raises(ValueError, match="scores must be one array for each site"):
+        baselines.average(scores, 0.9)

@@ -114,7 +114,10 @@ def average(scores: Iterable[ArrayLike], confidence_level: float) -> float:
     >>> average([range(1, 10), range(11, 20)], 0.9)
     14.0
     """
-    thresholds = [single_site(site, confidence_level) for site in _sites(scores)]
+    sites = [_validation.plain_array(site) for site in _sites(scores)]
+    if any(site.ndim == 0 for site in sites):
+        raise ValueError("scores must be one array for each site, got numbers that belong to no site")
+    thresholds = [single_site(site, confidence_level) for site in sites]
     if not thresholds:
         raise ValueError("scores must hold the scores of at least one site")
     return float(np.mean(thresholds))

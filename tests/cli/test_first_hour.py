@@ -185,6 +185,21 @@ class TestLabels:
         )
         assert asked(cases, "benign, likely", "malignant") == 0.5
 
+    def test_one_column_of_probabilities_is_no_prediction(self, asked):
+        error = asked("y,p\n1,0.75\n0,0.25\n1,0.5\n", "p", code=2)
+        assert "score 'lac' needs one column per class" in error
+        assert "got 1 column (p)" in error
+
+    def test_classes_that_are_called_otherwise(self, asked):
+        cases = self.CASES.replace("y,benign,malignant", "y,p_benign,p_malignant")
+        error = asked(cases, "p_benign,p_malignant", code=2)
+        assert "must hold class numbers from 0 to 1 or names of the columns of probabilities" in error
+        assert "'p_benign', 'p_malignant', got 'benign', 'malignant' in 3 of 3 rows" in error
+
+    def test_no_column_has_two_parts(self, asked):
+        assert "the column 'benign' is named twice" in asked(self.CASES, "benign,benign", code=2)
+        assert "--target and --prediction both name 'y'" in asked(self.CASES, "y,benign", code=2)
+
     def test_a_wrong_number_of_columns_names_them(self, run, desk):
         run("plan", "--points", "A=2", "--score", "cqr", "-o", "q.json")
         Path("cases.csv").write_text("y,low,high\n1,0,2\n2,1,3\n")
@@ -246,6 +261,7 @@ class TestPipes:
             ("plan --sites 10 --points 79", "p.json"),
             (f"calibrate plan.json {files}", "c.json"),
             ("report plan.json A.csv --site A", "r.json"),
+            ("check c.json A.csv --site A", "k.json"),
         ]:
             # The reader is gone before a line is printed: every print fails.
             command = f"set -o pipefail; {fedconformal} {order} -o {output} 2>&1 | true"
@@ -287,6 +303,36 @@ class TestPipes:
             in run("report", "-", "A.csv", "--site", "A", code=2).err
         )
 
+    def test_a_dash_in_an_option(self, desk, run, reported, monkeypatch):
+        files = reported()
+        Path("sizes.csv").write_text("site;n\nA;30\nB;40\n")
+        Path("model.bin").write_bytes(b"weights")
+        run("policy", "new", "site.toml")
+        answer = ["report", "plan.json", "A.csv", "--site", "A"]
+        bins = ["plan", "--sites", 3, "--points", 300, "--epsilon", 1, "--bins"]
+        for order, path in (
+            (["plan", "--points", "-"], "sizes.csv"),
+            (["promises", "--points", "-"], "sizes.csv"),
+            (["plan", "--sites", 3, "--model", "-"], "model.bin"),
+            (["whatif", "plan.json", "--shift", "A=scale:2", "--reference", "-"], "A.csv"),
+            (["whatif", "plan.json", "--shift", "A=scores:-"], "A.csv"),
+            (["compare", "plan.json", *files, "--reference", "-"], "A.csv"),
+            ([*bins, "reference:-:20"], "A.csv"),
+            (["policy", "show", "-"], "site.toml"),
+            ([*answer, "--policy", "-"], "site.toml"),
+        ):
+            named = [Path(path) if each == "-" else str(each).replace("-:", f"{path}:") for each in order]
+            named = [str(each).replace(":-", f":{path}") for each in named]
+            expected = run(*named).out
+            self.given(monkeypatch, path)
+            assert run(*order).out == expected, order
+
+    def test_a_dash_stands_for_one_file(self, desk, run, monkeypatch):
+        for order in (["report", "-", "-", "--site", "A"], ["calibrate", "-", "-"]):
+            self.given(monkeypatch, "plan.json")
+            assert "standard input: is empty; - can stand for one file only" in run(*order, code=2).err
+        assert "it cannot be standard input" in run("ledger", "show", "-", code=2).err
+
     def test_a_dash_is_standard_output(self, desk, run, reported):
         a, b, c = reported()
         assert fc.Plan.from_json(run("plan", "--sites", 3, "--points", 30, "-o", "-").out).n_sites == 3
@@ -295,6 +341,9 @@ class TestPipes:
         )
         Path("c.json").write_text(run("calibrate", "plan.json", a, b, c, "-o", "-").out)
         assert fc.Calibration.read("c.json").n_answers == 3
+        checked = run("check", "c.json", "A.csv", "--site", "A", "-o", "-")
+        assert fc.documents.Check.from_json(checked.out).site == "A"
+        assert "covered" in checked.err
         assert run("predict", "c.json", "predictions.csv", "-o", "-").out.startswith(
             "prediction,lower,upper\n"
         )
@@ -357,10 +406,21 @@ class TestWords:
             (["--sites", 5, "--points", 30, "--max-faulty", 9], "--max-faulty must be below half"),
             (["--sites", 5, "--points", 30, "--numbers", 99], "--numbers must be"),
             (["--sites", 5, "--points", 30, "--criterion", "x"], "--criterion must be one of '"),
+            (["--points", "A=120;B=40"], "sizes must have commas between them, as in A=120,B=40"),
+            (["--sites", 3, "--model", "none.bin"], "fedconformal: none.bin: No such file"),
+            (["--points", "A=120 B=40"], "sizes must have commas between them, as in A=120,B=40"),
         ],
     )
     def test_errors_name_what_was_typed(self, run, order, words):
         assert words in run("plan", *order, code=2).err
+
+    def test_of_other_commands_too(self, desk, run):
+        said = run("whatif", "plan.json", "--shift", "Z=scale:2", code=2).err
+        assert "--shift must name sites of the plan" in said
+        assert (
+            "--model cannot be compared"
+            in run("report", "plan.json", "A.csv", "--site", "A", "--model", "A.csv", code=2).err
+        )
 
     def test_what_is_quoted_stays_as_it_is(self):
         said = in_options("no site 'n_points' in max_faulty.csv; n_points=3", {"n_points": "--points"})
@@ -378,6 +438,17 @@ class TestWords:
         said = f"No such option '{typed}'. Did you mean '{meant}'?"
         assert said in run("plan", typed, 3, code=2).err
         assert "No such option" not in run("plan", meant, code=2).err  # it lacks its value
+
+    def test_a_site_that_is_not_asked_is_told_who_is(self, desk, run):
+        run("plan", "--points", "A=30", "-o", "one.json")
+        said = run("report", "one.json", "A.csv", "--site", "B", code=2).err
+        assert "--site must be one of the plan's, 'A', got 'B'" in said
+
+    def test_one_row_and_one_point(self, desk, run, reported):
+        run("calibrate", "plan.json", *reported(), "-o", "c.json")
+        Path("new.csv").write_text("p\n1.5\n")
+        assert "wrote sets.csv: 1 row\n" in run("predict", "c.json", "new.csv", "-o", "sets.csv").err
+        assert "1 point each" in repr(fc.plan(30, 1))
 
     def test_one_site(self, desk, run):
         shown = run("plan", "--points", "A=500", "-o", "one.json").out

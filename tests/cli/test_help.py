@@ -2,6 +2,8 @@
 
 import re
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -71,6 +73,21 @@ def test_help_has_short_and_long_names_and_exit_codes(run):
     for command in COMMANDS:
         assert command.split()[0] in printed
     assert "3 no finite threshold" in " ".join(printed.split())
+
+
+@pytest.mark.parametrize("group", ["", "keys", "ledger", "policy"])
+def test_no_command_is_told_by_half_a_sentence(run, monkeypatch, group):
+    monkeypatch.setenv("COLUMNS", "60")
+    printed = run(*group.split(), "-h").out
+    assert "..." not in printed.partition("Commands:")[2]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("option", ["--help", "--version"])
+def test_nobody_needs_to_read_to_the_end(tmp_path, option):
+    command = f"set -o pipefail; {sys.executable} -m fedconformal {option} | true"
+    done = subprocess.run(["bash", "-c", command], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stderr == ""
 
 
 def test_the_columns_of_every_score_are_in_the_help_and_on_the_page(run):

@@ -58,7 +58,7 @@ def test_scores_of_a_new_model_draw_on_the_old_budget_once_accepted(desk, run):
     scores = np.random.default_rng(0).exponential(size=300)
     np.save("old.npy", scores)
     np.savetxt("new.csv", 9 * scores, header="score", comments="")
-    options = ["--site", "X", *account(run, "X", budget=4), "--json"]
+    options = ["--site", "X", *account(run, "X", budget=4), "--decimal", ".", "--json"]
     first = fc.Report.from_json(run("report", "p.json", "old.npy", *options).out)
     refused = run("report", "p.json", "new.csv", *options, code=2).err
     assert "have changed" in refused

@@ -43,7 +43,7 @@ class TestHowMuchLeaves:
         options = ["--epsilon", 4, "--bins", "uniform:0:8:50", "--confidence-level", 0.8]
         run("plan", "--points", "A=40,B=600,C=600", *options, "-o", "p.json")
         fc.Ledger.create("site.db").set_budget("D", 100)
-        account = ("--ledger", "site.db", "--dataset", "D")
+        account = ("--ledger", "site.db", "--dataset", "D", "--decimal", ".")
         sentence = "One of 50 public bins leaves, drawn at random; no score does."
         asked = "This plan asks for one bin, drawn at random, and costs "
         assert self.said(run, *account) == [f"{asked}epsilon 4 of the 100 that are left.", sentence]
@@ -164,7 +164,7 @@ class TestCases:
             (["--target", "y"], "--target needs --prediction"),
             (["--prediction", "guess"], "--prediction goes with --target"),
             (["--target", "y", "--prediction", "guess", "--column", "y"], "give one of them"),
-            (["--target", "y", "--prediction", "guess", "--prediction", "y"], "needs one column"),
+            (["--target", "y", "--prediction", "guess", "--prediction", "y"], "both name 'y'"),
             (["--target", "z", "--prediction", "guess"], "no column 'z'"),
             (["--target", "y", "--prediction", "text"], "must hold numbers"),
         ],
@@ -187,7 +187,10 @@ class TestCases:
 
 
 def test_wrong_site_or_size(desk, run):
-    assert "one of the 3 sites" in run("report", "plan.json", "A.csv", "--site", "Z", code=2).err
+    assert (
+        "one of the plan's, 'A', 'B', 'C', got 'Z'"
+        in run("report", "plan.json", "A.csv", "--site", "Z", code=2).err
+    )
     assert (
         "expects 60 scores from site 'B', got 40"
         in run("report", "plan.json", "A.csv", "--site", "B", code=2).err

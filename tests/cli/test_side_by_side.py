@@ -37,7 +37,7 @@ def test_a_plan_and_a_named_shift(run, tmp_path):
     ("arguments", "words"),
     [
         ((), "give a plan, or the sizes"),
-        (("--points", "A=10", "--shift", "B=scale:2"), "shifts must name sites"),
+        (("--points", "A=10", "--shift", "B=scale:2"), "--shift must name sites"),
         (("--points", "10", "--sites", "A,B"), "--sites must be a number here"),
         (("--points", "A=100", "--mixture", "Z=1"), "mixture must name sites of the plan, got 'Z'"),
     ],

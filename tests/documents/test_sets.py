@@ -55,7 +55,7 @@ def test_each_site_uses_thresholds_of_its_own(probabilities):
         ValueError, match="site must be given: every site has its own threshold, here 'A', 'B'"
     ):
         found.predict_set(probabilities)
-    with pytest.raises(ValueError, match="site must be one of the 2 sites of the plan, got 'C'"):
+    with pytest.raises(ValueError, match="site must be one of the plan's, 'A', 'B', got 'C'"):
         found.predict_set(probabilities, site="C")
 
 

@@ -74,7 +74,7 @@ def test_each_site_predicts_with_thresholds_of_its_own(model, data, group_by):
         assert (alone == found.calibration_.predict_set(model.predict_proba(X[900:][here]), site=site)).all()
     with pytest.raises(ValueError, match="sites must give the site of each row"):
         found.predict_set(X)
-    with pytest.raises(ValueError, match="site must be one of the 3 sites of the plan, got 'D'"):
+    with pytest.raises(ValueError, match="site must be one of the plan's, 'A', 'B', 'C', got 'D'"):
         found.predict_set(X, sites="D")
 
 

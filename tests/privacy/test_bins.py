@@ -21,6 +21,11 @@ def place_one_by_one(edges, scores):
     return counts
 
 
+def test_what_is_shown_of_many_edges():
+    assert repr(Bins([0.25, 0.5, 1.0], bounded=True)) == "<Bins: 3 with edges 0.25, 0.5, 1.0, bounded>"
+    assert repr(Bins.uniform(0, 5, 1000)) == "<Bins: 1000 with edges 0.005, 0.01, ..., 5.0>"
+
+
 class TestEdges:
     def test_uniform_bins_end_where_they_were_told_to(self):
         assert Bins.uniform(0, 5, 100).edges == tuple(i * 5 / 100 for i in range(1, 101))

@@ -3,6 +3,7 @@
 import io
 import sys
 import warnings
+from datetime import datetime
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +17,7 @@ GUESS = [1.25, 0.5, 1e-7, 12.0]
 NAMES = ("Größe", "prediction")
 
 SEPARATORS = {"comma": ",", "semicolon": ";", "tab": "\t", "bar": "|"}
-ENCODINGS = ("utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "latin-1")
+ENCODINGS = ("utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "utf-32", "latin-1")
 
 
 def written(separator, decimal, *, quoted=False, stray=False, end="\n", names=NAMES):
@@ -103,7 +104,55 @@ class TestExcel:
         path = self.sheet([[], [" Größe ", "prediction"], *zip(TRUTH, GUESS, strict=True)], more=["Notes"])
         values, words = said(path)
         assert np.array_equal(values, np.transpose([TRUTH, GUESS]))
-        assert words == "t.xlsx: read from the sheet 'Sheet', the first of 2"
+        assert words == "t.xlsx, sheet 'Sheet': read from the first of 2 sheets"
+
+    def test_which_sheet_lacks_a_column(self, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        path = self.sheet([["notes"], ["x"]], more=["data"])
+        with pytest.raises(ValueError, match=r"t.xlsx, sheet 'Sheet': no column 'truth'; there are notes"):
+            read_table(path).numbers(["truth"])
+
+    def test_without_names_no_row_is_lost(self, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        values, words = said(self.sheet([[1.5, 2.5], [3, 4]]))
+        assert values.tolist() == [[1.5, 2.5], [3, 4]]
+        assert words == "t.xlsx: the first line holds numbers, so it is read as the first row"
+        with pytest.raises(ValueError, match="does the first line hold names or numbers"):
+            read_table(self.sheet([[2023, 2024], [3.5, 4.5]]))
+
+    def test_numbers_have_no_decimal_sign_and_texts_have(self, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        assert said(self.sheet([["a"], [1.234], [5.678]]))[0].tolist() == [[1.234], [5.678]]
+        with pytest.raises(ValueError, match=r"is 1.234 in line 2 a thousand or more"):
+            said(self.sheet([["a"], ["1.234"], ["5.678"]]))
+        with pytest.raises(ValueError, match=r"got 'n/a' in line 3$"):
+            said(self.sheet([["a"], [1.5], ["n/a"]]))
+        with pytest.raises(ValueError, match=r"got '1,5' in line 3: other numbers have decimal points"):
+            said(self.sheet([["a"], [2.5], ["1,5"]]))
+        with pytest.raises(ValueError, match=r"must hold numbers, got '2024-01-02 00:00:00' in line 2"):
+            said(self.sheet([["a"], [datetime(2024, 1, 2)]]))
+
+    @pytest.mark.parametrize("last", ["0,5", "x", "1.200", None, True, 3])
+    def test_of_private_scores_one_cell_changes_one(self, tmp_path, monkeypatch, last):
+        monkeypatch.chdir(tmp_path)
+        rng = np.random.default_rng(1)
+        scores = (rng.normal(size=200) * 10.0 ** rng.integers(-12, 12, size=200)).tolist()
+        rows = [["score"], *([score] for score in scores)]
+        scores = read_column(self.sheet(rows), nan=True).tolist()  # as they are without it
+        values = read_column(self.sheet([*rows, [last], [7.5]]), nan=True)
+        assert values.size == 202
+        assert values[:200].tolist() == scores
+        assert values[201] == 7.5
+
+    def test_a_file_is_what_it_holds(self, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        renamed = self.sheet([["a"], [1.5]]).rename("t.csv")
+        assert read_table(renamed).numbers(["a"]).tolist() == [[1.5]]
+        Path("text.xlsx").write_text("a\n1.5\n")
+        with pytest.raises(
+            ValueError, match=r"text.xlsx: cannot be read as Excel: it is another kind of file"
+        ):
+            read_table(Path("text.xlsx"))
 
     def test_a_row_is_told_as_the_sheet_counts_it(self, tmp_path, monkeypatch):
         monkeypatch.chdir(tmp_path)
@@ -113,7 +162,9 @@ class TestExcel:
 
     def test_labels_that_are_whole_numbers(self, tmp_path, monkeypatch):
         monkeypatch.chdir(tmp_path)
-        assert read_table(self.sheet([["a"], [1], [10]])).labels("a") == ["1", "10"]
+        for labels in ([1, 10], [10000000, 1234567890]):
+            found = read_table(self.sheet([["a"], *([each] for each in labels)])).labels("a")
+            assert found == [str(each) for each in labels]
 
     def test_empty_sheets_and_files_that_are_none(self, tmp_path, monkeypatch):
         monkeypatch.chdir(tmp_path)
@@ -143,6 +194,9 @@ class TestThousands:
             "a;b\n1,200;1\n3,400;2\n",
             "a;b\n1.200;1\n3.400;2\n",
             "a\tb\n1,200\t1\n",
+            "a\tb\n1.200\t1\n",
+            "a|b\n1.200|950\n",
+            "score\n1.200\n950\n",
         ],
     )
     def test_where_it_is_left_open_it_is_asked(self, file, text):
@@ -163,7 +217,10 @@ class TestThousands:
             ("a\n0.5\n1'200\n", 'got "1\'200" in line 3: thousands'),
             ("a\n0.5\n1\u202f200\n", "in line 3: thousands"),
             ("a\n0.5\n1,234,567\n", "in line 3: thousands"),
-            ("a;b\n0.5;2\n0,25;1\n", "got '0,25' in line 3: is the decimal sign a comma"),
+            ("a;b\n0.5;2\n0,25;1\n", "got '0,25' in line 3: other numbers have decimal points"),
+            ("a;b\n1.234.567;2\n", "got '1.234.567' in line 2: thousands"),
+            ("a;b\n1,5;2\n50,5 %;1\n", "got '50,5 %' in line 3$"),
+            ("a;b\n(1,5);2\n", r"got '\(1,5\)' in line 2$"),
             ("a\n0.5\n1_000\n", "got '1_000' in line 3"),
         ],
     )
@@ -181,6 +238,26 @@ class TestThousands:
         assert read_table(path, dialect=Dialect(decimal=",")).numbers(["a"])[:, 0].tolist() == [1.2, 3.4]
         with pytest.raises(ValueError, match="thousands are written without"):
             read_table(path, dialect=Dialect(decimal=".")).numbers(["a"])
+
+    def test_no_option_is_named_that_there_is_not(self, file):
+        none = Dialect(options=())
+        for text, words in [
+            ("a\n1,200\n", r"a thousand or more, or a number with three decimals\? Write 1200, or 1.2000$"),
+            ("a,b\n1,2,3\n", r"cannot be told from those between columns\.$"),
+            (b"a\n\x81\n", "is not text in UTF-8, UTF-16 or Latin-1$"),
+            (b"\x00\x01\x02", "is not text$"),
+            ("a,b\n1,2\n", r"2 columns \(a, b\), and one is needed$"),
+        ]:
+            with pytest.raises(ValueError, match=words):
+                read_column(file(text), dialect=none)
+
+    def test_what_was_said_may_be_wrong(self, file):
+        path = file("a;b\n0,5;1\n")
+        with pytest.raises(ValueError, match=r"got '0,5' in line 2: say --decimal ,, or nothing"):
+            read_table(path, dialect=Dialect(decimal=".")).numbers(["a"])
+
+    def test_the_minus_of_typographers(self, file):
+        assert said(file("a;b\n\u22121,5;\u22122\n"))[0].tolist() == [[-1.5, -2.0]]
 
     def test_another_column_may_settle_it(self, file):
         assert read_table(file("a;b\n1,200;0,5\n")).numbers(["a"])[:, 0].tolist() == [1.2]
@@ -221,7 +298,10 @@ class TestMistakes:
             (b"a\n\x81\n", "is not text in UTF-8, UTF-16 or Latin-1: say which with --encoding"),
             (b"\x00\x01\x02\x03", "is not text"),
             ('{"format": "fedconformal/plan", "x": 1}', "this is a plan, not a table"),
-            ('a,b\n1,"2\n3,4\n', "cannot be read as CSV"),
+            (
+                'a,b\n1,2\n1,"2\n3,4\n',
+                "cannot be read as CSV: a quotation mark is not closed; look at line 3$",
+            ),
         ],
     )
     def test_get_one_line(self, file, text, words):
@@ -262,9 +342,12 @@ class TestPrivate:
     @pytest.mark.parametrize("last", ["x", "0,5", "1,2,3", "", "\xff", '"', "1.200", "nan"])
     def test_one_case_changes_one_case(self, file, last):
         data = b"score\n" + b"0.5\n" * 9 + last.encode("latin-1") + b"\n7.5\n"
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
             values = read_column(file(data), nan=True)
+        assert [str(each.message) for each in caught] == [
+            "t.csv: read with decimal points (for commas say --decimal ,)"
+        ]
         if last != '"':
             assert values.size == 11
             assert values[10] == 7.5
@@ -272,11 +355,12 @@ class TestPrivate:
         assert np.isnan(values[9]) or values[9] == 1.2
 
     def test_the_decimal_sign_is_asked_for(self, file):
-        path = file("id;score\n1;0,5\n2;0,25\n")
-        with pytest.raises(ValueError, match=r"no case may decide which: say --decimal , or --decimal ."):
-            read_column(path, "score", nan=True)
-        found = read_column(path, "score", nan=True, dialect=Dialect(decimal=","))
-        assert found.tolist() == [0.5, 0.25]
+        for separator in ";\t|":
+            path = file("id;score\n1;0,5\n2;0,25\n".replace(";", separator))
+            with pytest.raises(ValueError, match=r"no case may decide which: say --decimal , or --decimal ."):
+                read_column(path, "score", nan=True)
+            found = read_column(path, "score", nan=True, dialect=Dialect(decimal=","))
+            assert found.tolist() == [0.5, 0.25]
 
 
 class TestStandardInput:
@@ -296,5 +380,5 @@ class TestStandardInput:
 
     def test_nothing(self, monkeypatch):
         self.given(monkeypatch, b"")
-        with pytest.raises(ValueError, match=r"^standard input: is empty$"):
+        with pytest.raises(ValueError, match=r"^standard input: is empty; - can stand for one file only$"):
             read_column(Path("-"))

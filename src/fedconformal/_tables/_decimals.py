@@ -6,9 +6,10 @@ from typing import Any, NamedTuple
 
 from fedconformal._extras import need
 
-_POINT = r"^\s*[+-]?(?:[0-9]+\.[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?\s*$"
+_SIGN = "[+\u2212-]?"  # some programs write the minus of typographers
+_POINT = rf"^\s*{_SIGN}(?:[0-9]+\.[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?\s*$"
 _COMMA = _POINT.replace(r"\.", ",")
-_POINT_THOUSANDS = r"^\s*[+-]?[1-9][0-9]{0,2}(?:\.[0-9]{3})+\s*$"
+_POINT_THOUSANDS = rf"^\s*{_SIGN}[1-9][0-9]{{0,2}}\.[0-9]{{3}}\s*$"
 _COMMA_THOUSANDS = _POINT_THOUSANDS.replace(r"\.", ",")
 _GROUPED = re.compile(r"[0-9][.,'\u2019\s][0-9]{3}(?![0-9])")
 
@@ -29,7 +30,7 @@ def decimal_of(columns: Iterable[Any], *, separator: str | None) -> str | Doubt:
     columns : iterable of polars Series
         Of text.
     separator : str or None
-        What stands between columns: beside semicolons, points may separate thousands.
+        What stands between columns: where it is a comma, points do not separate thousands.
 
     Returns
     -------
@@ -42,7 +43,7 @@ def decimal_of(columns: Iterable[Any], *, separator: str | None) -> str | Doubt:
         return "," if _first(texts, _POINT, unless=_POINT_THOUSANDS) is None else "."
     if _first(texts, _POINT, unless=_POINT_THOUSANDS) is not None:
         return "."
-    if commas or separator == ";":
+    if commas or separator != ",":
         doubt = _first(texts, _COMMA_THOUSANDS if commas else _POINT_THOUSANDS)
         if doubt is not None:
             return doubt
@@ -63,18 +64,32 @@ def _first(texts: Iterable[Any], pattern: str, *, unless: str | None = None) -> 
 def as_floats(series: Any, decimal: str) -> Any:
     """A column of text as numbers, null where there is none."""
     polars = need("polars", extra="cli")
-    texts = series.str.strip_chars()
+    texts = series.str.strip_chars().str.replace("\u2212", "-", literal=True)
     if decimal == ",":
         plain = ~texts.str.contains(".", literal=True).fill_null(False)
         texts = texts.str.replace(",", ".", literal=True).set(~plain, None)
     return texts.cast(polars.Float64, strict=False)
 
 
-def hint(cell: str, decimal: str) -> str:
-    """What may be wrong with a cell that holds no number: the end of a message."""
+def hint(cell: str, decimal: str, *, said: bool) -> str:
+    """What may be wrong with a cell that holds no number: the end of a message.
+
+    Parameters
+    ----------
+    cell : str
+        What it holds.
+    decimal : str
+        The decimal sign.
+    said : bool
+        Whether somebody said that this is the sign, rather than the file.
+
+    Returns
+    -------
+    str
+    """
     if _GROUPED.search(cell):
         return ": thousands are written without a separator, as 1200"
-    other, word = (",", "comma") if decimal == "." else (".", "point")
-    if other in cell and any(char.isdigit() for char in cell):
-        return f": is the decimal sign a {word}? Say --decimal {other}"
-    return ""
+    if not re.match(_COMMA if decimal == "." else _POINT, cell):
+        return ""
+    other, signs = (",", "points") if decimal == "." else (".", "commas")
+    return f": say --decimal {other}, or nothing" if said else f": other numbers have decimal {signs}"

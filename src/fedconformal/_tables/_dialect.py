@@ -13,8 +13,20 @@ from dataclasses import dataclass, replace
 SEPARATORS = (";", "\t", ",", "|")
 _NAMES = {"tab": "\t", "\\t": "\t", "space": " ", "comma": ",", "semicolon": ";", "point": "."}
 _WORDS = {"\t": "tabs", " ": "spaces"}
-_BOMS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
-_ENCODING_WORDS = {"utf-16": "UTF-16", "utf-16-le": "UTF-16", "utf-16-be": "UTF-16", "cp1252": "Latin-1"}
+_BOMS = {  # that of UTF-32 begins as that of UTF-16 does
+    codecs.BOM_UTF8: "utf-8-sig",
+    codecs.BOM_UTF32_LE: "utf-32",
+    codecs.BOM_UTF32_BE: "utf-32",
+    codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+}
+_ENCODING_WORDS = {
+    "utf-16": "UTF-16",
+    "utf-16-le": "UTF-16",
+    "utf-16-be": "UTF-16",
+    "utf-32": "UTF-32",
+    "cp1252": "Latin-1",
+}
 _SAMPLE = 100  # lines that a separator must fit
 _NUMBER = re.compile(
     r"[+-]?(?:[0-9]+[.,]?[0-9]*|[.,][0-9]+)(?:[eE][+-]?[0-9]+)?|[+-]?(?:inf|infinity|nan)", re.I
@@ -33,6 +45,8 @@ class Dialect:
         "." or ",", or their names.
     encoding : str
         An encoding that Python knows, such as "utf-16" or "latin-1".
+    options : tuple of str
+        The options by which somebody could say so; messages name no others.
 
     Examples
     --------
@@ -43,6 +57,7 @@ class Dialect:
     separator: str | None = None
     decimal: str | None = None
     encoding: str | None = None
+    options: tuple[str, ...] = ("--separator", "--decimal", "--encoding", "--column")
 
     def __post_init__(self) -> None:
         """Words become characters; what cannot be used is refused."""
@@ -57,6 +72,10 @@ class Dialect:
         if decimal is not None and decimal == separator:
             raise ValueError(f"separator and decimal must differ, got {decimal!r} for both")
         _check_encoding(self.encoding)
+
+    def advice(self, option: str, text: str) -> str:
+        """A piece of advice that names an option, or nothing where there is no such option."""
+        return text if option in self.options else ""
 
 
 def _check_encoding(encoding: str | None) -> None:
@@ -117,7 +136,7 @@ def decoded(name: str, data: bytes, wish: Dialect, *, by_first_line: bool, tabs:
     ValueError
         If the encoding cannot be told, or the names cannot be used.
     """
-    encoding = wish.encoding or _encoding(name, data, by_first_line=by_first_line)
+    encoding = wish.encoding or _encoding(name, data, wish, by_first_line=by_first_line)
     content = _in_utf8(name, data, encoding, lossy=by_first_line)
     noticed = []
     if wish.encoding is None and encoding in _ENCODING_WORDS:
@@ -131,7 +150,7 @@ def decoded(name: str, data: bytes, wish: Dialect, *, by_first_line: bool, tabs:
         noticed.append(f"with {_WORDS.get(separator, separator)} between columns")
     reader = csv.reader((f"{line}\n" for line in lines[skipped:]), delimiter=separator)
     cells = next(reader, [])
-    named = not all(_NUMBER.fullmatch(cell.strip()) for cell in cells) if cells else True
+    named = not are_numbers(cells)
     names = _names(name, cells) if named else None
     if names is not None and any(cell != cell.strip() for cell in cells):
         noticed.append("without the spaces around column names")
@@ -144,6 +163,11 @@ def decoded(name: str, data: bytes, wish: Dialect, *, by_first_line: bool, tabs:
         1 + before,
         tuple(noticed),
     )
+
+
+def are_numbers(cells: Sequence[str]) -> bool:
+    """Whether a line holds numbers alone, so that it has no names."""
+    return bool(cells) and all(_NUMBER.fullmatch(cell.strip()) for cell in cells)
 
 
 def _names(name: str, cells: Sequence[str]) -> tuple[str, ...]:
@@ -169,36 +193,36 @@ def _announced(line: str) -> tuple[int, str | None]:
 # -- encoding ----------------------------------------------------------------------------------------------
 
 
-def _encoding(name: str, data: bytes, *, by_first_line: bool) -> str:
+def _encoding(name: str, data: bytes, wish: Dialect, *, by_first_line: bool) -> str:
     for bom, encoding in _BOMS.items():
         if data.startswith(bom):
             return encoding
     start = data[:2000].split(b"\n")[0] if by_first_line else data[:2000]
     if b"\x00" in start:
-        return _without_bom(name, start)
+        return _without_bom(name, start, wish)
     try:
         (start if by_first_line else data).decode("utf-8")
     except UnicodeDecodeError:
-        return _western(name, start if by_first_line else data)
+        return _western(name, start if by_first_line else data, wish)
     return "utf-8"
 
 
-def _without_bom(name: str, start: bytes) -> str:
+def _without_bom(name: str, start: bytes, wish: Dialect) -> str:
     """UTF-16 without a mark: Western text has a zero in every second byte."""
     for encoding, zeros in (("utf-16-le", start[1::2]), ("utf-16-be", start[::2])):
         if zeros and zeros.count(0) > 0.7 * len(zeros):
             return encoding
-    raise ValueError(f"{name}: is not text; a CSV in a rare encoding can be read with --encoding")
+    rare = wish.advice("--encoding", "; a CSV in a rare encoding can be read with --encoding")
+    raise ValueError(f"{name}: is not text{rare}")
 
 
-def _western(name: str, data: bytes) -> str:
+def _western(name: str, data: bytes, wish: Dialect) -> str:
     """What Windows writes in Western Europe, which has all of Latin-1."""
     try:
         data.decode("cp1252")
     except UnicodeDecodeError:
-        raise ValueError(
-            f"{name}: is not text in UTF-8, UTF-16 or Latin-1: say which with --encoding"
-        ) from None
+        which = wish.advice("--encoding", ": say which with --encoding")
+        raise ValueError(f"{name}: is not text in UTF-8, UTF-16 or Latin-1{which}") from None
     return "cp1252"
 
 

@@ -2,6 +2,7 @@
 
 import csv
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from io import BytesIO
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from fedconformal._extras import need
-from fedconformal._tables._dialect import Dialect, Text, decoded
+from fedconformal._tables._dialect import Dialect, Text, are_numbers, decoded
 from fedconformal._tables._source import Source
 from fedconformal._tables._table import Table, check_type, only_column, row_number, rows_words
 from fedconformal._text import count, one_line
@@ -54,7 +55,7 @@ def read_column(
     if source.kind == ".npy":
         values = _npy_column(source, column)
     elif source.kind == ".parquet":
-        values = _parquet_column(source, column, nan=nan)
+        values = _parquet_column(source, column, dialect or Dialect(), nan=nan)
     else:
         table = _table(source, dialect or Dialect(), private=nan)
         values, place = table.numbers([table.only(column)], nan=nan)[:, 0], table.place
@@ -97,11 +98,11 @@ def read_table(path: Path, *, dialect: Dialect | None = None, private: bool = Fa
 
 def _table(source: Source, dialect: Dialect, *, private: bool) -> Table:
     if source.kind == ".npy":
-        return Table(source.name, _npy_frame(source))
+        return Table(source.name, _npy_frame(source), dialect)
     if source.kind == ".parquet":
-        return Table(source.name, _parquet_frame(source))
+        return Table(source.name, _parquet_frame(source), dialect)
     if source.kind == ".xlsx":
-        return _excel(source, dialect)
+        return _excel(source, dialect, private=private)
     return _csv(source, dialect, private=private)
 
 
@@ -112,26 +113,29 @@ def _csv(source: Source, wish: Dialect, *, private: bool) -> Table:
     text = decoded(source.name, source.data, wish, by_first_line=private, tabs=source.kind == ".tsv")
     if text.content.lstrip()[:1] == b"{" or (text.names or ("",))[0].startswith("{"):
         source.refuse_document()
-    decimal = wish.decimal or (_private_decimal(source.name, text) if private else None)
+    decimal, noticed = wish.decimal, list(text.noticed)
     frame = _cells(source.name, text, ragged=private)
+    if private and decimal is None:
+        decimal = _private_decimal(source.name, text)
+        noticed += ["with decimal points (for commas say --decimal ,)"] * (frame.width == 1)
     if text.names is None:
-        _check_unnamed(source.name, text, frame)
+        quoted = b'"' in text.content.split(b"\n", 1)[0]
+        _check_unnamed(source.name, frame, may_be_names=quoted)
     return Table(
         source.name,
         frame,
-        decimal,
-        text.dialect.separator,
+        replace(wish, decimal=decimal, separator=text.dialect.separator if frame.width > 1 else None),
         lambda row: f"line {text.line(row)}",
-        list(text.noticed),
+        noticed,
         text.names is not None,
     )
 
 
 def _private_decimal(name: str, text: Text) -> str:
     """The decimal sign of private scores, which their cells may not decide."""
-    if text.dialect.separator == ";" and len(text.names or ()) > 1:
+    if text.dialect.separator != "," and len(text.names or ()) > 1:
         raise ValueError(
-            f"{name}: has semicolons between columns, so numbers may have decimal points or commas, and for "
+            f"{name}: has no commas between columns, so numbers may have decimal points or commas, and for "
             "a private answer no case may decide which: say --decimal , or --decimal ."
         )
     return "."
@@ -147,7 +151,9 @@ def _cells(name: str, text: Text, *, ragged: bool) -> Any:
         frame = read(BytesIO(header + text.content))
     except Exception as error:
         if not ragged:
-            raise ValueError(f"{name}: cannot be read as CSV: {_first_line(error)}") from None
+            raise ValueError(
+                f"{name}: cannot be read as CSV: {_quotes(text) or _first_line(error)}"
+            ) from None
         frame = read(BytesIO(header + text.content), quote_char=None)  # some quotation mark is never closed
         frame = frame.select(polars.all().str.strip_chars('"'))
     frame = _without_empty_end(frame)
@@ -166,14 +172,21 @@ def _width(text: Text) -> int:
     return len(next(csv.reader([first], delimiter=text.dialect.separator or ",")))
 
 
+def _quotes(text: Text) -> str:
+    """What is wrong with quotation marks, the only thing that a reader of text stumbles over."""
+    odd = [i for i, line in enumerate(text.content.split(b"\n")) if line.count(b'"') % 2]
+    return f"a quotation mark is not closed; look at line {text.first_line + odd[0]}" if odd else ""
+
+
 def _refuse_long(name: str, text: Text, row: int, width: int) -> None:
     separator = text.dialect.separator
+    other = text.dialect.advice("--separator", " Another character can be said with --separator.")
     commas = " Decimal commas or thousands separators cannot be told from those between columns." * (
         separator == ","
     )
     raise ValueError(
-        f"{name}: line {text.line(row)} has more than the {count(width, 'cell')} of the first line, which "
-        f"are separated by {separator!r}.{commas} Another character can be said with --separator"
+        f"{name}: line {text.line(row)} has more than the {count(width, 'cell')} of the first line, with "
+        f"{separator!r} between them.{commas}{other}"
     )
 
 
@@ -181,19 +194,19 @@ def _without_empty_end(frame: Any) -> Any:
     """Without rows at the end in which nothing is: blank lines, or the empty cells that Excel leaves."""
     filled = np.zeros(frame.height, dtype=np.bool_)
     for series in frame:
-        filled |= series.is_not_null().to_numpy()
+        blank = series.str.strip_chars() == ""
+        filled |= ~blank.fill_null(True).to_numpy()
     return frame.head(int(np.flatnonzero(filled)[-1]) + 1 if filled.any() else 0)
 
 
-def _check_unnamed(name: str, text: Text, frame: Any) -> None:
+def _check_unnamed(name: str, frame: Any, *, may_be_names: bool) -> None:
     """Refuse a first line of numbers that may well be names.
 
     It may be if its numbers are whole, as those that pandas numbers columns by or as years, and others are
     not; or if they are in quotes.
     """
-    first = text.content.split(b"\n", 1)[0]
     whole = all(str(series[0]).strip().lstrip("+-").isdigit() for series in frame)
-    if b'"' in first or (whole and not all(map(_is_whole, frame))):
+    if may_be_names or (whole and not all(map(_is_whole, frame))):
         raise ValueError(f"{name}: does the first line hold names or numbers? Give the columns names")
 
 
@@ -205,34 +218,60 @@ def _is_whole(series: Any) -> bool:
 # -- Excel -------------------------------------------------------------------------------------------------
 
 
-def _excel(source: Source, wish: Dialect) -> Table:
-    """The first sheet; its first row that is not empty holds the names."""
+def _excel(source: Source, wish: Dialect, *, private: bool) -> Table:
+    """The first sheet, all cells as text; its first row that is not empty holds the names."""
     try:
-        book = need("fastexcel", extra="excel").read_excel(
-            source.data if source.is_stdin else str(source.path)
-        )
+        book = need("fastexcel", extra="excel").read_excel(source.data)
+        texts = book.load_sheet(0, header_row=None, skip_rows=0, dtypes="string").to_polars()
     except ImportError as error:
         raise ImportError(f"{source.name}: {error}; or save it as CSV") from None
     except Exception as error:
         raise ValueError(f"{source.name}: cannot be read as Excel: {_first_line(error)}") from None
-    sheet = book.sheet_names[0]
-    texts = _sheet(book, skip_rows=0, dtypes="string")
-    filled = [i for i, row in enumerate(texts.iter_rows()) if any(cell is not None for cell in row)][:1]
-    if not filled:
+    sheet, others = book.sheet_names[0], len(book.sheet_names) - 1
+    name = f"{source.name}, sheet {sheet!r}" if others else source.name
+    frame = _without_empty_end(texts)
+    if frame.height == 0:
         raise ValueError(f"{source.name}: the sheet {sheet!r} is empty")
-    start = filled[0] + 1
-    frame = _sheet(book, skip_rows=start) if texts.height > start else texts.head(0)
-    names = [(cell or "").strip() or f"column_{i + 1}" for i, cell in enumerate(texts.row(start - 1))]
-    if twice := [name for i, name in enumerate(names) if name in names[:i]]:
-        raise ValueError(f"{source.name}: two columns are called {twice[0]!r}; each needs a name of its own")
-    frame = _without_empty_end(frame.rename(dict(zip(frame.columns, names, strict=True))))
-    several = len(book.sheet_names) > 1
-    noticed = [f"from the sheet {sheet!r}, the first of {len(book.sheet_names)}"] * several
-    return Table(source.name, frame, wish.decimal, None, lambda row: f"line {start + row + 1}", noticed)
+    start = next(i for i, row in enumerate(frame.iter_rows()) if any(cell is not None for cell in row))
+    heads = [(cell or "").strip() for cell in frame.row(start)]
+    named = not are_numbers(heads)
+    names = [head if head and named else f"column_{i + 1}" for i, head in enumerate(heads)]
+    if twice := [each for i, each in enumerate(names) if each in names[:i]]:
+        raise ValueError(f"{name}: two columns are called {twice[0]!r}; each needs a name of its own")
+    first = start + named
+    frame = frame.slice(first).rename(dict(zip(frame.columns, names, strict=True)))
+    if not named:
+        _check_unnamed(name, frame, may_be_names=False)
+    noticed = [f"from the first of {others + 1} sheets"] * bool(others)
+    decimal = wish.decimal or ("." if private else None)
+    written = replace(wish, decimal=decimal, separator=None)
+    cells = _with_numbers(book, frame, first)
+    return Table(name, cells, written, lambda row: f"line {first + row + 1}", noticed, named)
 
 
-def _sheet(book: Any, **options: Any) -> Any:
-    return book.load_sheet(0, header_row=None, **options).to_polars()
+def _with_numbers(book: Any, texts: Any, first: int) -> Any:
+    """The same cells, as numbers in columns that hold nothing else: what is no text has no decimal sign."""
+    empty: dict[int, Any] = {i: "string" for i, each in enumerate(texts) if each.null_count() == texts.height}
+    if len(empty) == texts.width:
+        return texts
+    load = partial(book.load_sheet, 0, header_row=None, skip_rows=first, n_rows=texts.height)
+    typed, floats = load(dtypes=empty).to_polars(), load(dtypes="float").to_polars()
+    columns = []
+    for text, values, exact in zip(texts, typed, floats, strict=True):
+        is_numeric = values.dtype.is_numeric() and values.null_count() == text.null_count()
+        cells = values if is_numeric else _polars().Series(map(_exact, text, exact), dtype=text.dtype)
+        columns.append(cells.alias(text.name))
+    return _polars().DataFrame(columns)
+
+
+def _exact(text: str | None, value: float | None) -> str | None:
+    """A cell as text; the library rounds a number that it makes text of."""
+    if text is None or value is None:
+        return text
+    try:
+        return text if float(text) == value else repr(value)
+    except ValueError:
+        return text
 
 
 # -- Parquet and .npy --------------------------------------------------------------------------------------
@@ -249,7 +288,7 @@ def _parquet_frame(source: Source) -> Any:
         raise ValueError(f"{source.name}: cannot be read as Parquet: {_first_line(error)}") from None
 
 
-def _parquet_column(source: Source, column: str | None, *, nan: bool) -> Floats:
+def _parquet_column(source: Source, column: str | None, wish: Dialect, *, nan: bool) -> Floats:
     polars = _polars()
     try:
         lazy = polars.scan_parquet(source.opened())
@@ -257,7 +296,7 @@ def _parquet_column(source: Source, column: str | None, *, nan: bool) -> Floats:
         height = int(lazy.select(polars.len()).collect().item())
     except Exception as error:
         raise ValueError(f"{source.name}: cannot be read as Parquet: {_first_line(error)}") from None
-    name = only_column(source.name, schema.names(), column)
+    name = only_column(source.name, schema.names(), column, wish)
     if not (nan and schema[name] == polars.String):
         check_type(source.name, name, schema[name])
     values = np.empty(height)

@@ -1,27 +1,26 @@
 """Where a table comes from: a file, or standard input."""
 
 import re
-import sys
 from dataclasses import dataclass
 from functools import cached_property
 from io import BytesIO
 from pathlib import Path
 
-STDIN = Path("-")
-"""Stands for standard input."""
+from fedconformal._inputs import STANDARD, standard_input
 
 _DOCUMENT = re.compile(rb"^\s*\{.{0,200}?\"format\"\s*:\s*\"fedconformal/([a-z]+)\"", re.DOTALL)
 _MAGIC = {b"PAR1": ".parquet", b"\x93NUMPY": ".npy", b"PK\x03\x04": ".xlsx"}
+_KINDS = {".parquet": "Parquet", ".npy": ".npy", ".xlsx": "Excel"}
 
 
 @dataclass(frozen=True)
 class Source:
-    """A file that exists and is not empty, or standard input; its kind is how its name ends.
+    """A file that exists and is not empty, or standard input.
 
     Parameters
     ----------
     path : Path
-        The file, or `STDIN`.
+        The file, or `STANDARD`.
     suffixes : tuple of str
         How names of files may end.
 
@@ -37,8 +36,6 @@ class Source:
     def __post_init__(self) -> None:
         """Refuse what cannot be a table."""
         if self.is_stdin:
-            if not self.data:
-                raise ValueError(f"{self.name}: is empty")
             return
         if self.path.is_dir():
             raise ValueError(f"{self.path}: is a directory, a file is needed")
@@ -49,18 +46,23 @@ class Source:
             raise ValueError(f"{self.path}: the name must end with one of {', '.join(self.suffixes)}")
         if self.path.stat().st_size == 0:
             raise ValueError(f"{self.path}: is empty")
+        suffix = self.path.suffix.lower()
+        if suffix in _KINDS and suffix != self.kind:
+            protected = ", or one that is protected by a password" * (suffix == ".xlsx")
+            raise ValueError(
+                f"{self.path}: cannot be read as {_KINDS[suffix]}: it is another kind of file{protected}"
+            )
 
     def refuse_document(self) -> None:
         """Refuse a plan, or another document, in the place of a table."""
-        with BytesIO(self.data) if self.is_stdin else self.path.open("rb") as file:
-            found = _DOCUMENT.match(file.read(1000))
+        found = _DOCUMENT.match(self._start)
         if found:
             raise ValueError(f"{self.name}: this is a {found[1].decode()}, not a table")
 
     @property
     def is_stdin(self) -> bool:
         """Whether it is standard input."""
-        return self.path == STDIN
+        return self.path == STANDARD
 
     @property
     def name(self) -> str:
@@ -70,14 +72,20 @@ class Source:
     @cached_property
     def data(self) -> bytes:
         """The whole content."""
-        return sys.stdin.buffer.read() if self.is_stdin else self.path.read_bytes()
+        return standard_input() if self.is_stdin else self.path.read_bytes()
+
+    @cached_property
+    def _start(self) -> bytes:
+        if self.is_stdin:
+            return self.data[:1000]
+        with self.path.open("rb") as file:
+            return file.read(1000)
 
     @property
     def kind(self) -> str:
-        """How the name ends, in small letters; of standard input, what its first bytes show."""
-        if not self.is_stdin:
-            return self.path.suffix.lower()
-        return next((kind for magic, kind in _MAGIC.items() if self.data.startswith(magic)), ".csv")
+        """What its first bytes show, whatever it is called; of text, .tsv if its name ends so, else .csv."""
+        shown = next((kind for magic, kind in _MAGIC.items() if self._start.startswith(magic)), None)
+        return shown or (".tsv" if self.path.suffix.lower() == ".tsv" else ".csv")
 
     def opened(self) -> Path | BytesIO:
         """What readers of other libraries take."""

@@ -9,15 +9,17 @@ import numpy as np
 
 from fedconformal._extras import need
 from fedconformal._tables._decimals import Doubt, as_floats, decimal_of, hint
+from fedconformal._tables._dialect import Dialect
 from fedconformal._text import count, listed
 from fedconformal._typing import Bools, Floats
 
 
-def only_column(file: str, columns: Sequence[str], column: str | None) -> str:
+def only_column(file: str, columns: Sequence[str], column: str | None, wish: Dialect) -> str:
     """The column that is meant: the one that is named, or the only one."""
     listed_names = ", ".join(columns)
     if column is None and len(columns) != 1:
-        raise ValueError(f"{file}: {len(columns)} columns ({listed_names}): say which with --column")
+        which = wish.advice("--column", ": say which with --column") or ", and one is needed"
+        raise ValueError(f"{file}: {len(columns)} columns ({listed_names}){which}")
     if column is not None and column not in columns:
         raise ValueError(f"{file}: no column {column!r}; there are {listed_names}")
     return columns[0] if column is None else column
@@ -44,10 +46,9 @@ class Table:
         What the file is called in messages.
     frame : polars DataFrame
         The cells; those of a CSV are text, so that what is only passed through (an id of 007) is not changed.
-    decimal : str or None
-        The decimal sign of cells that are text; None if it is yet to be found out.
-    separator : str or None
-        What stands between columns, where there is such a thing.
+    dialect : Dialect
+        What is known of how it is written. The decimal sign of cells that are text may be yet to be found
+        out; without a separator there is one column, or there are no lines.
     place : callable
         Where a row is in the file, as in "line 7".
     noticed : list of str
@@ -58,8 +59,7 @@ class Table:
 
     name: str
     frame: Any
-    decimal: str | None = None
-    separator: str | None = None
+    dialect: Dialect = field(default_factory=Dialect)
     place: Callable[[int], str] = field(default=row_number)
     noticed: list[str] = field(default_factory=list)
     named: bool = True
@@ -89,11 +89,11 @@ class Table:
             If one is missing; lists those that are there.
         """
         for name in columns:
-            only_column(self.name, self.columns, name)
+            only_column(self.name, self.columns, name, self.dialect)
 
     def only(self, column: str | None) -> str:
         """The column that is meant: the one that is named, or the only one."""
-        return only_column(self.name, self.columns, column)
+        return only_column(self.name, self.columns, column, self.dialect)
 
     def numbers(self, columns: Sequence[str], *, nan: bool = False) -> Floats:
         """Return columns as one array of numbers.
@@ -143,7 +143,7 @@ class Table:
         cell = str(series[row])[:40]
         raise ValueError(
             f"{self.name}: column {name!r} must hold numbers, got {cell!r} in {self.place(row)}"
-            f"{hint(cell, decimal)}"
+            f"{hint(cell, decimal, said=self.dialect.decimal is not None)}"
         )
 
     def refuse_rows(self, wrong: Bools, column: str, what: str, rest: str = "") -> None:
@@ -170,14 +170,14 @@ class Table:
 
     def _decimal(self, columns: Sequence[str]) -> str:
         """The decimal sign in these columns; if they leave it open, in the whole table."""
-        if self.decimal is not None:
-            return self.decimal
+        if self.dialect.decimal is not None:
+            return self.dialect.decimal
         texts = [self.frame[name] for name in columns if self.frame[name].dtype == _polars().String]
-        found = decimal_of(texts, separator=self.separator)
+        found = decimal_of(texts, separator=self.dialect.separator)
         if isinstance(found, Doubt):
             doubt = found
             others = [series for series in self.frame if series.dtype == _polars().String]
-            found = decimal_of(others, separator=self.separator)
+            found = decimal_of(others, separator=self.dialect.separator)
             if isinstance(found, Doubt):
                 raise ValueError(self._doubtful(doubt))
         said = "with decimal commas"
@@ -189,9 +189,11 @@ class Table:
     def _doubtful(self, doubt: Doubt) -> str:
         plain = doubt.cell.replace(",", "").replace(".", "")
         sign = "," if "," in doubt.cell else "."
+        said = self.dialect.advice("--decimal", f"say --decimal {sign}")
+        other = said or f"{doubt.cell.replace(',', '.')}0"
         return (
             f"{self.name}: column {doubt.column!r}: is {doubt.cell} in {self.place(doubt.row)} a thousand or "
-            f"more, or a number with three decimals? Write {plain}, or say --decimal {sign}"
+            f"more, or a number with three decimals? Write {plain}, or {other}"
         )
 
     def labels(self, column: str) -> list[str]:
@@ -226,7 +228,7 @@ class Table:
         self.check([column])
         polars, series = _polars(), self.frame[column]
         if series.dtype.is_float():
-            return [None if x is None else f"{x:g}" if x == round(x) else str(x) for x in _finite(series)]
+            return [None if x is None else str(int(x) if x == int(x) else x) for x in _finite(series)]
         texts = series.cast(polars.String, strict=False).str.strip_chars()
         if series.dtype == polars.String:  # 1.0 and 1e+00 are the name 1, however a program wrote them
             texts = texts.str.replace(r"^([0-9]+)(?:\.0*)?(?:[eE][+-]?0+)?$", "$1")
@@ -243,7 +245,7 @@ class Table:
         ]
 
     def _is_numeric(self, series: Any) -> bool:
-        found = self.decimal or decimal_of([series], separator=self.separator)
+        found = self.dialect.decimal or decimal_of([series], separator=self.dialect.separator)
         if isinstance(found, Doubt):
             return True  # numbers, whatever they mean: taking them asks
         return int(as_floats(series, found).null_count()) == 0

@@ -35,7 +35,7 @@ def planned_ranks(plan: Plan, n: int, site: str) -> tuple[tuple[int, ...], ...]:
         return plan.ranks_for(n, site=site)
     names = plan.site_names
     if names is not None and site not in names:
-        raise ValueError(f"{site} is none of the {len(names)} sites of the plan")
+        raise ValueError(f"{site} is no site of the plan")
     drawn = plan.part.cases
     if drawn is not None:
         return (tuple(range(1, min(n, drawn) + 1)),) * len(plan.levels)

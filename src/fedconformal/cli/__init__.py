@@ -40,7 +40,10 @@ def _run(command: object, arguments: list[str]) -> int:
         sys.stdout.flush()
     except KeyboardInterrupt:
         return _fail("stopped", code=130)
-    except BrokenPipeError:
+    except (BrokenPipeError, SystemExit) as error:
+        # The library of the command line ends the process if nobody reads its help to the end.
+        if isinstance(error, SystemExit) and not isinstance(error.__context__, BrokenPipeError):
+            raise
         from fedconformal.cli._command import hush
 
         hush()

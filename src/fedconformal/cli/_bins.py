@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fedconformal.cli._options import Column, Decimal, Encoding, Force, Json, Output, Separator
-from fedconformal.cli._show import print_json, table, working
+from fedconformal.cli._show import paragraph, print_json, table, working
 
 if TYPE_CHECKING:
     from fedconformal._tables import Dialect
@@ -117,7 +117,7 @@ def _show(found: "list[SuggestedBins[Bins]]", *, as_json: bool) -> None:
         ],
     )
     error = max(each.error for each in found)
-    print(f"take: {found[0].kind}, coverage {found[0].worst:.4f} (standard error at most {error:.4f})")
+    paragraph(f"take: {found[0].kind}, coverage {found[0].worst:.4f} (standard error at most {error:.4f})")
 
 
 def _edges(best: "Bins") -> str:

@@ -1,11 +1,15 @@
 """``fedconformal check``."""
 
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from fedconformal.cli._command import hush
 from fedconformal.cli._options import (
     Column,
     Decimal,
@@ -20,7 +24,7 @@ from fedconformal.cli._options import (
     Target,
     Yes,
 )
-from fedconformal.cli._show import number, print_json, say, table, working
+from fedconformal.cli._show import number, paragraph, print_json, say, table, working
 
 if TYPE_CHECKING:
     import numpy as np
@@ -73,13 +77,13 @@ def check(
     json: Json = False,
 ) -> None:
     """Check a calibration on new cases of this site; nothing leaves unless an answer is asked for."""
-    from fedconformal import heterogeneity, protocol
+    from fedconformal import heterogeneity
+    from fedconformal._inputs import STANDARD
     from fedconformal._tables import Dialect
-    from fedconformal.cli._files import check_output, read
+    from fedconformal.cli._files import check_output, open_ledger, read, read_policy
     from fedconformal.cli._groups import check_site, column_of_labels
     from fedconformal.cli._outgoing import confirm, send_out
     from fedconformal.documents import Calibration
-    from fedconformal.privacy import Ledger
 
     check_output(output, force=force)
     _check_private(private, ledger, dataset, output)
@@ -87,7 +91,7 @@ def check(
     published = read(Calibration, calibration)
     group = column_of_labels(published.plan, group, target, calibration)
     check_site(published.plan, site, calibration)
-    account = None if ledger is None else Ledger(ledger)
+    account = None if ledger is None else open_ledger(ledger)
     with working("reading and counting scores"):
         cases = _read(
             published,
@@ -105,7 +109,8 @@ def check(
             dialect=Dialect(separator, decimal, encoding),
         )
     if private is None:  # else nothing but the release may be seen, not even on this terminal
-        _look(cases, site=site, confidence_level=confidence_level, as_json=json)
+        with _shown_beside(output == STANDARD):
+            _look(cases, site=site, confidence_level=confidence_level, as_json=json and output != STANDARD)
     if output is None or site is None:
         return
     prepared = heterogeneity.prepare_answer(
@@ -115,7 +120,7 @@ def check(
         epsilon=private,
         by=cases.by or ({group: cases.groups} if group is not None and cases.groups is not None else None),
         groups=cases.groups,
-        policy=None if policy is None else protocol.SitePolicy.read(policy),
+        policy=None if policy is None else read_policy(policy),
         ledger=account,
         dataset=dataset,
     )
@@ -130,6 +135,17 @@ def check(
         force=force,
         as_json=as_json,
     )
+
+
+@contextmanager
+def _shown_beside(answer_on_stdout: bool) -> Iterator[None]:
+    """Within it, print for people where no answer goes; nobody who stops reading loses the answer."""
+    try:
+        with redirect_stdout(sys.stderr) if answer_on_stdout else nullcontext():
+            yield
+            sys.stdout.flush()
+    except BrokenPipeError:
+        hush()
 
 
 @dataclass(frozen=True, eq=False)
@@ -218,7 +234,7 @@ def _look(cases: _Cases, *, site: str | None, confidence_level: float | None, as
         )
         show_assessment(found, cases.calibration, as_json=as_json)
         if not as_json:
-            print(_NEW)
+            paragraph(_NEW)
         return
     alone = _alone(cases, site)
     each = {
@@ -291,8 +307,8 @@ def _show(found: "dict[str | None, LocalCheck]", *, as_json: bool) -> None:
         ],
     )
     for label, each in found.items():
-        print(f"Group {label!r}: {each.sentence()}" if grouped else each.sentence())
-    print(_NEW)
+        paragraph(f"Group {label!r}: {each.sentence()}" if grouped else each.sentence())
+    paragraph(_NEW)
 
 
 def _fields(found: "LocalCheck") -> dict[str, Any]:

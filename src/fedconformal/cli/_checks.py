@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fedconformal.cli._options import Json, OneLabel
-from fedconformal.cli._show import print_json, table, working
+from fedconformal.cli._show import paragraph, print_json, table, working
 
 if TYPE_CHECKING:
     from fedconformal.documents import Calibration, Check, Report
@@ -56,7 +56,7 @@ def show_assessment(
         table(
             [*_COLUMNS, "95 % interval", "p-value", "adjusted", "short"], [_cells(row) for row in result.rows]
         )
-    print(result.sentence())
+    paragraph(result.sentence())
     if result.short:
         _say_what_holds(result, calibration, reports)
 
@@ -68,9 +68,9 @@ def _say_what_holds(result: "Assessment", calibration: "Calibration", reports: "
     whole = [row for row in result.short if row.group is None]
     if whole and not calibration.plan.is_grouped:
         level = whole[0].found.confidence_level
-        print(what_holds(plan, reports, group=label, confidence_level=level))
+        paragraph(what_holds(plan, reports, group=label, confidence_level=level))
     if len(whole) < len(result.short):
-        print(what_holds(plan, group=label, in_groups=True))
+        paragraph(what_holds(plan, group=label, in_groups=True))
 
 
 _COLUMNS = ("site", "epsilon", "level", "covered", "coverage")

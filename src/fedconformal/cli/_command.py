@@ -9,10 +9,19 @@ from inspect import signature
 from typing import Any, ClassVar
 
 import typer
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperGroup
 
 # What the library calls its arguments where an option has another name.
-_ARGUMENTS = {"n_sites": "sites", "n_points": "points", "keys": "key", "groups": "group", "round": "round_id"}
+_ARGUMENTS = {
+    "n_sites": "sites",
+    "n_points": "points",
+    "keys": "key",
+    "groups": "group",
+    "shifts": "shift",
+    "round": "round_id",
+}
+_ANYWHERE = r"(?<![\w'\"./-])", r"(?![\w'\"=./-])"
+_AS_SUBJECT = r"\A", r"(?=(?:\[\d+\])? (?:must|does|goes|is|are|needs|and|cannot) )"
 _BOTH_WAYS = re.compile(r"\w+=\w+ \((--[^)]+)\)")
 
 
@@ -110,17 +119,26 @@ def in_options(message: str, options: dict[str, str]) -> str:
     """
     text = _BOTH_WAYS.sub(r"\1", message)
     for name, option in options.items():
-        where = r"(?<![\w'\"./-])" if "_" in name else r"\A"
-        follows = (
-            r"(?![\w'\"=./-])" if "_" in name else r"(?=(?:\[\d+\])? (?:must|does|goes|is|are|needs|and) )"
-        )
+        where, follows = _ANYWHERE if "_" in name else _AS_SUBJECT
         text = re.sub(f"{where}{re.escape(name)}{follows}", option, text)
     return text
+
+
+class Group(TyperGroup):
+    """Commands under one name, whose list has whole sentences."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """The commands, and what each does."""
+        with formatter.section("Commands"):
+            formatter.write_dl(
+                [(name, command.get_short_help_str(limit=500)) for name, command in self.commands.items()]
+            )
 
 
 def new_app(**options: Any) -> typer.Typer:
     """A group of commands with plain help, which is quick to show and is never cut."""
     return typer.Typer(
+        cls=Group,
         no_args_is_help=True,
         rich_markup_mode=None,
         context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},

@@ -7,7 +7,7 @@ import typer
 
 from fedconformal._text import count
 from fedconformal.cli._options import AnsweredPlan, Json, OneLabel, OneLevel, Reports
-from fedconformal.cli._show import number, print_json, say, table, working
+from fedconformal.cli._show import number, paragraph, print_json, say, table, working
 
 if TYPE_CHECKING:
     from fedconformal.documents import Plan, Refusal
@@ -46,7 +46,7 @@ def compare(
             asked,
             sent,
             group=label,
-            reference=None if reference is None else reference_from(reference, column),
+            reference=None if reference is None else reference_from(reference, column, options=("--column",)),
             confidence_level=confidence_level,
             false_alarm=false_alarm,
         )
@@ -58,7 +58,7 @@ def compare(
         return
     _show(found, several=_sends_several(asked if label is None else asked[label]))
     if found.odd:
-        print(heterogeneity.what_holds(asked, sent, group=label, confidence_level=confidence_level))
+        paragraph(heterogeneity.what_holds(asked, sent, group=label, confidence_level=confidence_level))
 
 
 def _sends_several(plan: "Plan") -> bool:
@@ -86,15 +86,15 @@ def _show(found: "Comparison", *, several: bool) -> None:
     ]
     table(["site", "points", "report", found.position_heading, "adjusted p"], rows)
     if len(found.sites) > len(rows):
-        print(f"... and {count(len(found.sites) - len(rows), 'more site')} (--json shows all).")
+        paragraph(f"... and {count(len(found.sites) - len(rows), 'more site')} (--json shows all).")
     for name in found.left_out:
-        print(f"{name} sent Infinity and was left out.")
+        paragraph(f"{name} sent Infinity and was left out.")
     if several:
-        print("A site that sent several numbers is compared by the middle one.")
-    print(found.sentence())
-    print(found.power_sentence())
+        paragraph("A site that sent several numbers is compared by the middle one.")
+    paragraph(found.sentence())
+    paragraph(found.power_sentence())
     if found.suspicion is not None:
-        print(found.suspicion)
+        paragraph(found.suspicion)
 
 
 def _chance(p: float) -> str:

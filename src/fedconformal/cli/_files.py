@@ -1,11 +1,13 @@
 """Documents in files: where they are read from, and where results go."""
 
+import hashlib
 import re
-import sys
+import tomllib
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
+from fedconformal._inputs import STANDARD, standard_input
 from fedconformal._outputs import check_free, warn_if_shared, write_text
 from fedconformal.cli._show import say
 from fedconformal.documents import (
@@ -18,8 +20,9 @@ from fedconformal.documents import (
     SigningKey,
 )
 
-STANDARD = Path("-")
-"""Stands for standard input, or output."""
+if TYPE_CHECKING:
+    from fedconformal.privacy import Ledger
+    from fedconformal.protocol import SitePolicy
 
 
 def check_output(output: Path | None, *, force: bool) -> None:
@@ -72,7 +75,7 @@ def read(kind: type[Read], path: Path) -> Read:
     if path != STANDARD:
         return kind.read(path)
     try:
-        return kind.from_json(sys.stdin.buffer.read(kind.ceiling.largest + 1))
+        return kind.from_json(standard_input(kind.ceiling.largest + 1))
     except DocumentError as error:
         raise DocumentError(f"standard input: {error}") from None
 
@@ -87,7 +90,7 @@ def signed(document: Authored, key: Path | None) -> Authored:
 
 def read_one_of(path: Path, *kinds: type[Document]) -> Document:
     """A document of one of these kinds, from its file or from standard input."""
-    content = sys.stdin.buffer.read() if path == STANDARD else path.read_bytes()
+    content = read_bytes(path)
     first = re.search(rb'"format"\s*:\s*"fedconformal/([a-z]+)"', content[:1000])
     kind = next((kind for kind in kinds if first and kind.kind.encode() == first[1]), kinds[0])
     try:
@@ -96,10 +99,44 @@ def read_one_of(path: Path, *kinds: type[Document]) -> Document:
         raise DocumentError(f"{'standard input' if path == STANDARD else path}: {error}") from None
 
 
+def read_bytes(path: Path) -> bytes:
+    """The content of a file, or standard input."""
+    return standard_input() if path == STANDARD else path.read_bytes()
+
+
+def read_policy(path: Path | None) -> "SitePolicy":
+    """A site's policy from its file, or from standard input; the usual one without."""
+    from fedconformal.protocol import SitePolicy
+
+    if path is None:
+        return SitePolicy()
+    if path != STANDARD:
+        return SitePolicy.read(path)
+    content = standard_input()
+    try:
+        return SitePolicy.of(tomllib.loads(content.decode("utf-8")))
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"standard input: not a policy: {str(error).splitlines()[0]}") from None
+
+
+def model_of(path: Path | None) -> Path | str | None:
+    """The file of a model, or the digest of standard input."""
+    return path if path != STANDARD else f"sha256:{hashlib.sha256(standard_input()).hexdigest()}"
+
+
+def open_ledger(path: Path) -> "Ledger":
+    """A site's ledger."""
+    from fedconformal.privacy import Ledger
+
+    if path == STANDARD:
+        raise ValueError("a ledger is a file that stays: it cannot be standard input")
+    return Ledger(path)
+
+
 def read_key(path: Path) -> SigningKey:
     """A private key from its file."""
     try:
-        key = SigningKey.from_pem(sys.stdin.buffer.read() if path == STANDARD else path.read_bytes())
+        key = SigningKey.from_pem(read_bytes(path))
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
     if path != STANDARD:
@@ -134,7 +171,7 @@ def read_reports(paths: Sequence[Path]) -> tuple[list[Report], list[Refusal]]:
     from fedconformal import rounds
 
     reports, unreadable = rounds.read_reports([path for path in paths if path != STANDARD])
-    if STANDARD in paths:
+    for _ in range(paths.count(STANDARD)):
         try:
             reports = [*reports, read(Report, STANDARD)]
         except DocumentError as error:

@@ -18,7 +18,8 @@ def new(
     force: Force = False,
 ) -> None:
     """Make a key: the private part goes to a file, the public part is printed."""
-    from fedconformal.cli._files import STANDARD, check_output, deliver_text
+    from fedconformal._inputs import STANDARD
+    from fedconformal.cli._files import check_output, deliver_text
     from fedconformal.documents import SigningKey
 
     path = output or Path(f"{name}.key")

@@ -22,7 +22,7 @@ DataSet = Annotated[str, typer.Argument(help="What the data are called.")]
 
 def new(path: Annotated[Path, typer.Argument(metavar="LEDGER", help="The ledger file to make.")]) -> None:
     """Start a ledger."""
-    from fedconformal.cli._files import STANDARD
+    from fedconformal._inputs import STANDARD
     from fedconformal.privacy import Ledger
 
     if path == STANDARD:
@@ -38,9 +38,9 @@ def budget(
     reason: Annotated[str | None, typer.Option(help="Why a budget that was set before is raised.")] = None,
 ) -> None:
     """Set the budget of a data set, or raise it with a reason."""
-    from fedconformal.privacy import Ledger
+    from fedconformal.cli._files import open_ledger
 
-    account = Ledger(path)
+    account = open_ledger(path)
     if reason is None:
         account.set_budget(dataset, epsilon)
     else:
@@ -60,27 +60,28 @@ def accept(
 ) -> None:
     """Accept new scores under an old name: they draw on the same budget."""
     from fedconformal._tables import Dialect, read_column
-    from fedconformal.privacy import Ledger, fingerprint
+    from fedconformal.cli._files import open_ledger
+    from fedconformal.privacy import fingerprint
 
     dialect = Dialect(separator, decimal, encoding)
     values = read_column(scores, column, nan=True, dialect=dialect)
-    Ledger(path).accept_data(dataset, fingerprint(values), reason=reason)
+    open_ledger(path).accept_data(dataset, fingerprint(values), reason=reason)
     say(f"{dataset}: the new scores are accepted, and draw on the same budget")
 
 
 def check(path: LedgerFile) -> None:
     """Check a whole ledger: that nothing was changed or lost, and that all of it adds up."""
     from fedconformal._text import count
-    from fedconformal.privacy import Ledger
+    from fedconformal.cli._files import open_ledger
 
-    say(f"{path}: {count(Ledger(path).check(), 'entry', 'entries')}, all as they were written")
+    say(f"{path}: {count(open_ledger(path).check(), 'entry', 'entries')}, all as they were written")
 
 
 def show(path: LedgerFile, json: Json = False) -> None:
     """Show budgets, what was spent on which plan, and how many exact answers were given."""
-    from fedconformal.privacy import Ledger
+    from fedconformal.cli._files import open_ledger
 
-    account = Ledger(path)
+    account = open_ledger(path)
     log = account.entries()
     budgets, exact = _budgets(account, log), _exact(log)
     entries = [{key: str(value) for key, value in entry._asdict().items()} for entry in log]

@@ -3,8 +3,8 @@
 import sys
 from pathlib import Path
 
+from fedconformal._inputs import STANDARD
 from fedconformal._outputs import write_text
-from fedconformal.cli._files import STANDARD
 from fedconformal.cli._show import say
 
 

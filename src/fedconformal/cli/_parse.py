@@ -7,7 +7,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from fedconformal._tables import SUFFIXES, read_column
+from fedconformal._inputs import STANDARD
+from fedconformal._tables import SUFFIXES, Dialect, read_column
+from fedconformal._typing import Floats
 from fedconformal.privacy import Bins, Privacy
 from fedconformal.scores import Score, from_name
 
@@ -134,17 +136,21 @@ def _reference(rest: str) -> Bins:
     """FILE:COUNT, or FILE:COUNT:BOUND for scores that cannot exceed a bound; a FILE may have colons."""
     file, _, last = rest.rpartition(":")
     inner, _, count = file.rpartition(":")
-    if inner and count.isdigit() and Path(inner).exists():
-        return Bins.from_reference(read_column(Path(inner)), int(count), bound=float(last))
+    if inner and count.isdigit() and (Path(inner) == STANDARD or Path(inner).exists()):
+        return Bins.from_reference(_column(inner), int(count), bound=float(last))
     if not file:
         raise ValueError(f"must be {BINS_FORMS}")
-    return Bins.from_reference(read_column(Path(file)), int(last))
+    return Bins.from_reference(_column(file), int(last))
+
+
+def _column(file: str) -> Floats:
+    return read_column(Path(file), dialect=Dialect(options=()))
 
 
 def _edges(rest: str) -> Bins:
     """Numbers with commas between them, or a file of them."""
-    if Path(rest).suffix in SUFFIXES:
-        return Bins(tuple(read_column(Path(rest)).tolist()))
+    if Path(rest) == STANDARD or Path(rest).suffix.lower() in SUFFIXES:
+        return Bins(tuple(_column(rest).tolist()))
     return Bins(tuple(float(edge) for edge in rest.split(",")))
 
 

@@ -150,9 +150,9 @@ def plan(
     force: Force = False,
     json: Json = False,
 ) -> None:
-    """Choose the ranks of a federation."""
+    """Make a plan: which numbers each site is to send, and what is promised then."""
     from fedconformal.cli import _parse, _sizes
-    from fedconformal.cli._files import check_output, save, signed
+    from fedconformal.cli._files import check_output, model_of, save, signed
     from fedconformal.cli._show_plan import show_plan
 
     check_output(output, force=force)
@@ -181,7 +181,7 @@ def plan(
         split=_parse.split(split or []),
         min_group=min_group,
         round=round_id,
-        model=model,
+        model=model_of(model),
         expires=expires,
         facts=_parse.facts(fact or []),
     )

@@ -62,9 +62,9 @@ def show(
     json: Json = False,
 ) -> None:
     """Read a policy and show what holds, defaults included."""
-    from fedconformal.protocol import SitePolicy
+    from fedconformal.cli._files import read_policy
 
-    held = asdict(SitePolicy.read(policy))
+    held = asdict(read_policy(policy))
     if json:
         print_json(held)
     else:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from fedconformal._text import count
 from fedconformal.cli._options import (
     Decimal,
     Encoding,
@@ -49,8 +50,9 @@ def predict(
     json: Json = False,
 ) -> None:
     """Turn predictions into intervals or label sets."""
+    from fedconformal._inputs import STANDARD
     from fedconformal._tables import Dialect, read_table
-    from fedconformal.cli._files import STANDARD, check_output, read
+    from fedconformal.cli._files import check_output, read
     from fedconformal.cli._groups import check_column, check_site
     from fedconformal.cli._scores import by_line, chosen_columns, in_class_order, prediction_of
     from fedconformal.documents import Calibration, prediction_sets
@@ -116,7 +118,8 @@ def _say_everything(sets: Any, levels: Sequence[float]) -> None:
         return
     for i, level in enumerate(levels):
         if sets[:, :, i].all():
-            say(f"every one of the {len(sets)} sets holds every label (level {level:g}): they tell nothing")
+            which = "the set" if len(sets) == 1 else f"every one of the {len(sets)} sets"
+            say(f"{which} holds every label (level {level:g}), which tells nothing")
 
 
 def _set_columns(names: Sequence[str], sets: Any, levels: Sequence[float]) -> dict[str, Any]:
@@ -137,7 +140,7 @@ def _deliver(result: Any, output: Path | None, *, force: bool, as_json: bool) ->
     if output is not None:
         is_parquet = output.suffix.lower() == ".parquet"
         write_atomically(output, result.write_parquet if is_parquet else result.write_csv, force=force)
-        say(f"wrote {output}: {result.height} rows")
+        say(f"wrote {output}: {count(result.height, 'row')}")
     if as_json:
         print_json([{key: _json_value(value) for key, value in row.items()} for row in result.to_dicts()])
     elif output is None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fedconformal.cli._options import Json
-from fedconformal.cli._show import number, print_json, table, working
+from fedconformal.cli._show import number, paragraph, print_json, table, working
 
 if TYPE_CHECKING:
     from fedconformal.heterogeneity import PromiseRow, Shift
@@ -99,15 +99,16 @@ def _show(rows: "Sequence[PromiseRow]", shifts: "dict[str, Shift] | None", refer
         [_cells(row, base) for row in rows if row.plan is not None],
     )
     who = "as --shift says" if shifts else "a third of the sites, at least one, has doubled scores"
-    print(
+    paragraph(
         f"Width: the expected threshold for {reference} scores, as a multiple of the first that is finite. "
         f"If shifted: {who}. Worst site, all sites: the mean coverage, then, at the site where it is lowest, "
         "and over the cases of all sites by size."
     )
     for name in dict.fromkeys(row.promise.name for row in rows):
         _tell([row for row in rows if row.promise.name == name])
-    print(
-        "\nThresholds of each site's own (plan --by-site), of each true class (--by-class) or of kinds of "
+    print()
+    paragraph(
+        "Thresholds of each site's own (plan --by-site), of each true class (--by-class) or of kinds of "
         "cases (--group) go with some of these promises, in the same single round."
     )
 
@@ -132,13 +133,14 @@ def _cells(row: "PromiseRow", base: float | None) -> list[str]:
 def _tell(rows: "Sequence[PromiseRow]") -> None:
     """A promise in words, what it rests on, and why it cannot be given or is infinite here."""
     promise = rows[0].promise
-    print(f"\n{promise.name}: for {promise.serves or promise.whose}.")
+    print()
+    paragraph(f"{promise.name}: for {promise.serves or promise.whose}.")
     for row in rows:
         reason = f" {row.reason}" if row.reason else ""
-        print(f"  {row.criterion.name}: {row.sentence()}{reason}")
-    print(f"  It rests on this: {promise.assumed()}")
+        paragraph(f"{row.criterion.name}: {row.sentence()}{reason}", mark="  ")
+    paragraph(f"It rests on this: {promise.assumed()}", mark="  ")
     if promise.law_note:
-        print(f"  {promise.law_note}")
+        paragraph(promise.law_note, mark="  ")
 
 
 def _times(width: float | None, base: float | None) -> str:

@@ -58,13 +58,12 @@ def report(
     """Answer a plan with this site's scores: says what it asks for, and shows exactly what leaves."""
     from fedconformal import protocol
     from fedconformal._tables import Dialect
-    from fedconformal.cli._files import check_output, read, read_key
+    from fedconformal.cli._files import check_output, model_of, open_ledger, read, read_key, read_policy
     from fedconformal.cli._groups import column_of_labels
     from fedconformal.cli._leaving import bins_sentence, leaving_sentence
     from fedconformal.cli._outgoing import confirm, send_out
     from fedconformal.cli._scores import read_cases
     from fedconformal.documents import Plan
-    from fedconformal.privacy import Ledger
 
     check_output(output, force=force)
     dialect = Dialect(separator, decimal, encoding)
@@ -72,10 +71,10 @@ def report(
     labelled = column_of_labels(asked, group, target, plan)
     _check_one_hot(asked, sign_with, wanted=one_hot)
     private = asked.privacy is not None
-    allowed = protocol.SitePolicy() if policy is None else protocol.SitePolicy.read(policy)
+    allowed = read_policy(policy)
     protocol.admit(asked, policy=allowed, has_ledger=ledger is not None or dataset is not None)
     key = None if sign_with is None else read_key(sign_with)
-    account = None if ledger is None else Ledger(ledger)
+    account = None if ledger is None else open_ledger(ledger)
     with working("reading scores"):
         labels, values, _ = read_cases(
             asked,
@@ -94,7 +93,7 @@ def report(
             site=site,
             groups=labels,
             policy=allowed,
-            model=model,
+            model=model_of(model),
             ledger=account,
             dataset=dataset,
         )

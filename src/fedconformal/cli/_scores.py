@@ -20,6 +20,10 @@ def chosen_columns(typed: Sequence[str], columns: Sequence[str]) -> list[str]:
     found: list[str] = []
     for text in typed:
         found += [text] if text in columns else [name.strip() for name in text.split(",")]
+    if twice := [name for i, name in enumerate(found) if name in found[:i]]:
+        raise ValueError(
+            f"the column {twice[0]!r} is named twice; each belongs to one part of the prediction"
+        )
     return found
 
 
@@ -64,6 +68,8 @@ def read_cases(
         values = table.numbers([used], nan=private)[:, 0]
         return labels, _refused_minus_infinity(table, used, values, private), told
     columns = in_class_order(plan, chosen_columns(prediction, table.columns), path)
+    if target in columns:
+        raise ValueError(f"--target and --prediction both name {target!r}: the truth is no prediction")
     score = score_of(plan.score)
     truth = _truth(plan, score, table, target, columns, private=private)
     if private:
@@ -118,6 +124,8 @@ def _truth(
     labels = table.labels(target)
     strange = sorted({label for label in labels if label not in known})
     of = "classes of the plan" if plan.classes is not None else "names of the columns of probabilities"
+    if plan.classes is None and not _are_numbers(columns) and len(strange) == len(set(labels)):
+        of = f"class numbers from 0 to {len(columns) - 1} or {of}"
     table.refuse_rows(
         np.array([label not in known for label in labels]),
         target,
@@ -141,7 +149,8 @@ def _private_truth(
 
 def _holds_names(table: Table, target: str, columns: Sequence[str]) -> bool:
     """Whether the truth is told by names of the columns of probabilities, rather than by their numbers."""
-    return _are_numbers(columns) or not set(table.labels_or_none(target)).isdisjoint(columns)
+    told = set(table.labels_or_none(target))
+    return _are_numbers(columns) or not told.isdisjoint(columns) or target not in table.numeric()
 
 
 def _are_numbers(columns: Sequence[str]) -> bool:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from fedconformal._tables import Table, read_table
+from fedconformal._tables import Dialect, Table, read_table
 from fedconformal.cli._parse import by_name
 from fedconformal.documents import LARGEST_N
 
@@ -40,12 +40,12 @@ def sizes(
 def _sizes(points: str | None, groups: Sequence[str]) -> dict[str, Any]:
     """``n_points``, or ``groups``."""
     file = _file(points)
-    table = None if file is None else read_table(file)
+    table = None if file is None else _table(file)
     if table is not None and "group" in table.columns:
         named = [*_groups_in(table), *map(_group, groups)]
         return {"groups": by_name("--points and --group", named, "group")}
     if not groups:
-        return {"n_points": _points("--points", points)}
+        return {"n_points": _points("--points", points) if table is None else _points_in(table)}
     if points is not None:
         raise ValueError(
             f"--points must be a table with columns group, site and n beside --group, got {points!r}; the "
@@ -66,10 +66,14 @@ def _points(option: str, text: str | None) -> Sizes:
         return None
     file = _file(text)
     if file is not None:
-        return _points_in(read_table(file))
+        return _points_in(_table(file))
     parts = [part.strip() for part in text.split(",")]
     if all("=" in part for part in parts):
         pairs = [part.rsplit("=", 1) for part in parts]
+        if joined := next((part for part in parts if part.count("=") > 1), None):
+            raise ValueError(
+                f"{option}: sizes must have commas between them, as in A=120,B=40, got {joined!r}"
+            )
         return by_name(option, [(name.strip(), _whole(option, size)) for name, size in pairs], "site")
     found = [_whole(option, part) for part in parts]
     return found[0] if len(found) == 1 else found
@@ -89,6 +93,10 @@ def _whole(option: str, text: str) -> int:
 
 def _file(text: str | None) -> Path | None:
     return Path(text) if text is not None and (text == "-" or text.lower().endswith(_TABLES)) else None
+
+
+def _table(file: Path) -> Table:
+    return read_table(file, dialect=Dialect(options=()))
 
 
 def _points_in(table: Table) -> dict[str, int]:

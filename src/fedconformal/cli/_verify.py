@@ -8,7 +8,7 @@ import typer
 
 from fedconformal._text import count
 from fedconformal.cli._options import Effort, Json
-from fedconformal.cli._show import print_json, table, working
+from fedconformal.cli._show import paragraph, print_json, table, working
 
 if TYPE_CHECKING:
     from fedconformal.audit import Finding
@@ -41,7 +41,7 @@ def verify(
     else:
         _show(findings, can_do_more=given is None and bool(claimed.reports))
         for sentence in everything_sentences(claimed):
-            print(sentence)
+            paragraph(sentence)
     raise typer.Exit(0 if verified else 1)
 
 
@@ -66,7 +66,7 @@ def _show(findings: Sequence["Finding"], *, can_do_more: bool) -> None:
     rows = [[finding.claim, finding.found, finding.verdict] for finding in findings]
     table(["claim", "found", "holds"], rows)
     if can_do_more:
-        print("The threshold itself can be verified with the reports: --reports FILE, once for each.")
+        paragraph("The threshold itself can be verified with the reports: --reports FILE, once for each.")
     left = sum(finding.holds is None for finding in findings)
     if _is_verified(findings):
         print("verified")

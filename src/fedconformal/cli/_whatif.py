@@ -89,7 +89,7 @@ def shifts_of(texts: list[str]) -> dict[str, Any]:
 def _shift(text: str) -> Any:
     """How one site differs."""
     from fedconformal import heterogeneity
-    from fedconformal._tables import read_column
+    from fedconformal._tables import Dialect, read_column
 
     makers: dict[str, Callable[..., Any]] = {
         "scale": heterogeneity.scale,
@@ -99,7 +99,7 @@ def _shift(text: str) -> Any:
     }
     kind, _, rest = text.partition(":")
     if kind == "scores":
-        return heterogeneity.examples(read_column(Path(rest)))
+        return heterogeneity.examples(read_column(Path(rest), dialect=Dialect(options=())))
     if kind not in makers:
         raise ValueError(f"there is no shift {kind!r}")
     return makers[kind](*map(float, rest.split(":")))

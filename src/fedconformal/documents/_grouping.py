@@ -198,7 +198,7 @@ class Grouping:
         if site is None:
             raise ValueError(f"site must be given: every site has its own threshold, here {quoted(known)}")
         if site not in known:
-            raise ValueError(f"site must be one of the {len(known)} sites of the plan, got {site!r}")
+            raise ValueError(f"site must be one of the plan's, {quoted(known)}, got {site!r}")
         return site
 
 

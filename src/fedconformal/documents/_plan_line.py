@@ -30,7 +30,7 @@ def _points(parts: Sequence[PlanPart]) -> str:
         return "open sizes"
     sizes = [block.n for part in parts for block in part.blocks or ()]
     low, high = min(sizes, default=0), max(sizes, default=0)
-    return f"{low:,} points each" if low == high else f"{low:,} to {high:,} points each"
+    return f"{count(low, 'point')} each" if low == high else f"{low:,} to {high:,} points each"
 
 
 def _alike(names: Iterable[str]) -> str:

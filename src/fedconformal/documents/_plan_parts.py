@@ -8,6 +8,7 @@ from typing import Annotated, Self
 from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
 from fedconformal._text import count as counted
+from fedconformal._text import quoted
 from fedconformal._validation import rank_of
 from fedconformal.documents._base import Part, SiteName, printable
 from fedconformal.documents._ceilings import (
@@ -394,7 +395,7 @@ class PlanPart(Part):
         """The block of a site, None while the plan is open; a site that is not expected is refused."""
         names = self.site_names
         if names is not None and site not in self._by_name:
-            raise ValueError(f"site must be one of the {len(names)} sites of the plan, got {site!r}")
+            raise ValueError(f"site must be one of the plan's, {quoted(names)}, got {site!r}")
         if self.blocks is None:
             return None
         if names is not None and site is not None:

@@ -20,6 +20,7 @@ from fedconformal.privacy._suggested import SuggestedBins, suggest_bins
 
 _BLOCK = 65_536
 """Scores placed at a time: small enough to stay in the processor's cache."""
+_SHOWN = 6  # edges at the most
 _CELLS = 4  # of a finder, for each bin
 
 
@@ -56,6 +57,14 @@ class Bins:
 
     edges: tuple[float, ...]
     bounded: bool = False
+
+    def __repr__(self) -> str:
+        """Show the first edges and the last, and how many there are."""
+        edges = ", ".join(map(repr, self.edges))
+        if len(self.edges) > _SHOWN:
+            first = ", ".join(map(repr, self.edges[:2]))
+            edges = f"{first}, ..., {self.edges[-1]!r}"
+        return f"<Bins: {len(self.edges)} with edges {edges}{', bounded' * self.bounded}>"
 
     def __post_init__(self) -> None:
         """Keep the edges as exact float64, refusing what cannot be a grid."""

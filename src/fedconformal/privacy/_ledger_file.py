@@ -99,7 +99,8 @@ class LedgerFile:
         try:
             status = path.stat()
         except OSError as error:
-            raise LedgerError(f"{path}: cannot be opened ({error.strerror}); see Ledger.create") from None
+            made = "`fedconformal ledger new` or Ledger.create makes one"
+            raise LedgerError(f"{path}: cannot be opened ({error.strerror}); {made}") from None
         if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1:
             # A journal belongs to a name: after a crash a second hard link would open a half-written file.
             raise LedgerError(f"{path}: must be a plain file with one name (a symbolic link to it is fine)")

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedconformal import _validation
+from fedconformal._text import count
 from fedconformal.documents import (
     Advice,
     Aggregate,
@@ -116,7 +117,8 @@ def _check_enough(plan: Plan, intake: Intake) -> None:
         return
     faulty = "" if plan.is_grouped or not plan.max_faulty else f" with max_faulty = {plan.max_faulty}"
     verb = "is" if needed == 1 else "are"
-    raise ValueError(f"{len(intake.reports)} sites answered: at least {needed} {verb} needed{faulty}")
+    answered = count(len(intake.reports), "site")
+    raise ValueError(f"{answered} answered: at least {needed} {verb} needed{faulty}")
 
 
 def _part(plan: Plan, label: str | None, intake: Intake) -> CalibrationPart:
@@ -237,7 +239,8 @@ def calibrate_histogram(plan: Plan, histogram: ArrayLike) -> Calibration:
     elif len({block.n for block in plan.blocks}) == 1:
         blocks = [(m, plan.blocks[0].n, plan.blocks[0].ranks)]
     else:
-        raise ValueError(f"{planned - m} sites are missing, and the sites' sizes differ: nobody knows whose")
+        missing = count(planned - m, "site")
+        raise ValueError(f"{missing} did not answer, and sizes differ: nobody knows whose is missing")
     values = [plan.bins.value(b) for b in range(len(plan.bins.edges))]
     levels = range(len(plan.levels))
     answered = [merged(Block(count, n, ranks[i]) for count, n, ranks in blocks) for i in levels]

@@ -159,7 +159,7 @@ def _problem(plan: Plan, keys: Mapping[str, str], report: Report) -> str | None:
             return f"a number for {quoted(strange)}, which is no group of the plan"
         names = plan.site_names
         if names is not None and report.site not in names:
-            return f"site must be one of the {len(names)} sites of the plan, got {report.site!r}"
+            return f"site must be one of the plan's, {quoted(names)}, got {report.site!r}"
     elif (reason := _part_problem(plan, report.site, report.parts[0])) is not None:
         return reason
     return signature_problem(keys, report) if keys else None

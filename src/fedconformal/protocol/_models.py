@@ -48,7 +48,7 @@ def model_digest(model: Model) -> str:
         with Path(model).open("rb") as file:
             return f"sha256:{hashlib.file_digest(file, 'sha256').hexdigest()}"
     except OSError as error:
-        raise ValueError(f"model: {model}: {error.strerror or error}") from None
+        raise ValueError(f"{model}: {error.strerror or error}") from None
 
 
 def check_model(plan: Plan, model: Model | None) -> None:

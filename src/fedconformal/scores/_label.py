@@ -115,7 +115,7 @@ class LabelScore(Score):
     def prediction_from(self, table: ArrayLike, names: Sequence[str] | None = None) -> Floats:
         """Return a table's columns as ``score`` and ``set`` take them; see `Score.prediction_from`."""
         probabilities = float_array("table", table, ndim=2)
-        if probabilities.shape[1] == 0:
+        if probabilities.shape[1] < 2:
             raise wrong_columns(self, probabilities, names)
         return probabilities
 
