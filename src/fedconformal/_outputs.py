@@ -2,11 +2,11 @@
 
 import os
 import secrets
-import warnings
 from collections.abc import Callable
 from pathlib import Path
 
 from fedconformal._text import one_line
+from fedconformal._warnings import warn
 
 
 def check_free(path: Path, *, force: bool) -> None:
@@ -125,4 +125,4 @@ def warn_if_shared(path: Path) -> None:
         With what to do about it.
     """
     if os.name == "posix" and path.stat().st_mode & 0o077:
-        warnings.warn(f"{path}: others may read this private key; chmod 600 keeps it yours", stacklevel=2)
+        warn(f"{path}: others may read this private key; chmod 600 keeps it yours")

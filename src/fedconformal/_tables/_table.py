@@ -1,6 +1,5 @@
 """A table as it was read: columns by name, and the line of the file that each row comes from."""
 
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,6 +11,7 @@ from fedconformal._tables._decimals import Doubt, as_floats, decimal_of, hint
 from fedconformal._tables._dialect import Dialect
 from fedconformal._text import count, listed
 from fedconformal._typing import Bools, Floats
+from fedconformal._warnings import warn
 
 
 def only_column(file: str, columns: Sequence[str], column: str | None, wish: Dialect) -> str:
@@ -253,11 +253,9 @@ class Table:
     def say(self) -> None:
         """Say what was found out about the file, once."""
         if self.noticed:
-            warnings.warn(f"{self.name}: read {listed(self.noticed)}", stacklevel=3)
+            warn(f"{self.name}: read {listed(self.noticed)}")
         if not self.named:
-            warnings.warn(
-                f"{self.name}: the first line holds numbers, so it is read as the first row", stacklevel=3
-            )
+            warn(f"{self.name}: the first line holds numbers, so it is read as the first row")
         self.noticed, self.named = [], True
 
 

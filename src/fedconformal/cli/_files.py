@@ -2,7 +2,6 @@
 
 import hashlib
 import re
-import tomllib
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -112,11 +111,7 @@ def read_policy(path: Path | None) -> "SitePolicy":
         return SitePolicy()
     if path != STANDARD:
         return SitePolicy.read(path)
-    content = standard_input()
-    try:
-        return SitePolicy.of(tomllib.loads(content.decode("utf-8")))
-    except (ValueError, TypeError) as error:
-        raise ValueError(f"standard input: not a policy: {str(error).splitlines()[0]}") from None
+    return SitePolicy.from_toml(standard_input(), name="standard input")
 
 
 def model_of(path: Path | None) -> Path | str | None:

@@ -113,12 +113,36 @@ class SitePolicy:
             With the name of the file and the reason in one line.
         """
         try:
-            given = tomllib.loads(Path(path).read_text(encoding="utf-8"))
-            return cls.of(given)
+            content = Path(path).read_bytes()
         except OSError as error:
             raise ValueError(f"{path}: {error.strerror or error}") from None
+        return cls.from_toml(content, name=str(path))
+
+    @classmethod
+    def from_toml(cls, content: bytes, *, name: str = "policy") -> Self:
+        """Read a policy from the content of its file.
+
+        Parameters
+        ----------
+        content : bytes
+            TOML in UTF-8.
+        name : str
+            What refusals call it.
+
+        Returns
+        -------
+        SitePolicy
+            What it says; a key that is left out has its default.
+
+        Raises
+        ------
+        ValueError
+            With the name and the reason in one line.
+        """
+        try:
+            return cls.of(tomllib.loads(content.decode("utf-8")))
         except (ValueError, TypeError) as error:  # UnicodeDecodeError and TOMLDecodeError are ValueErrors
-            raise ValueError(f"{path}: not a policy: {str(error).splitlines()[0]}") from None
+            raise ValueError(f"{name}: not a policy: {str(error).splitlines()[0]}") from None
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> Self:
