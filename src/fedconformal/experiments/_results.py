@@ -1,76 +1,25 @@
-"""Means over splits, held against what the paper says: the tables of the results page."""
+"""The results page: what the paper says, held against the means over splits."""
 
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from fedconformal.experiments._claims import claims, coverage_error, law_std, length_ratio
+from fedconformal.experiments._claims import (
+    claims,
+    coverage_spread,
+    law_spread,
+    length_ratio,
+    mean_coverage,
+)
 from fedconformal.experiments._methods import EPSILONS, METHODS, PAPER, QQ, TIGHT
 from fedconformal.experiments._models import MODELS, Forest, Ridge
 from fedconformal.experiments._protocol import FEW, MANY, PRIVATE
 from fedconformal.experiments._runs import run_sentences
-from fedconformal.experiments._store import Rows, distinct, mean, select
+from fedconformal.experiments._store import Rows, distinct, select
+from fedconformal.experiments._summary import summarise
 
-SETTING = ("scenario", "dataset", "model", "n_sites", "n_points", "method", "epsilon")
 _QUICKER = (Ridge.name, Forest.name)
-
-
-SPLIT_COLUMNS = (*SETTING, "confidence_level", "split", "n_train", "n_test", "plan", "threshold", "coverage",
-                 "length", "fit_seconds")  # fmt: skip
-"""What is published of every split."""
-
-
-def by_split(rows: Rows) -> Rows:
-    """The rows of all splits, each number to ten digits: what a small file holds.
-
-    Parameters
-    ----------
-    rows : list of dict
-        What `run` found.
-
-    Returns
-    -------
-    list of dict
-        With `SPLIT_COLUMNS` alone.
-    """
-    return [
-        {c: float(f"{row[c]:.10g}") if isinstance(row[c], float) else row[c] for c in SPLIT_COLUMNS}
-        for row in rows
-    ]
-
-
-def summarise(rows: Rows) -> Rows:
-    """Means over splits, and the spread of the coverage.
-
-    Parameters
-    ----------
-    rows : list of dict
-        What `run` found.
-
-    Returns
-    -------
-    list of dict
-        One row for each data set, model, federation and method.
-    """
-    splits: dict[tuple[Any, ...], Rows] = {}
-    for row in rows:
-        splits.setdefault(tuple(row[name] for name in SETTING), []).append(row)
-    return [
-        {
-            **dict(zip(SETTING, key, strict=True)),
-            "confidence_level": found[0]["confidence_level"],
-            "n_splits": len(found),
-            "n_train": found[0]["n_train"],
-            "n_test": found[0]["n_test"],
-            "plan": found[0]["plan"],
-            "coverage": mean(found, "coverage"),
-            "coverage_std": float(np.std([row["coverage"] for row in found], ddof=1)) if found[1:] else 0.0,
-            "length": mean(found, "length"),
-            "fit_seconds": mean(found, "fit_seconds"),
-        }
-        for key, found in splits.items()
-    ]
 
 
 _FULL = """# The paper's experiments, again
@@ -126,13 +75,13 @@ reaches into what is claimed, and beyond. Where we differ from the paper, or the
 # -- markdown -----------------------------------------------------------------------------------------------
 
 
-def markdown(summary: Rows, *, quick: bool, runs: Sequence[dict[str, Any]] = ()) -> str:
+def markdown(rows: Rows, *, quick: bool, runs: Sequence[dict[str, Any]] = ()) -> str:
     """The results page: each claim of the paper with what we found, all tables, and where we differ.
 
     Parameters
     ----------
-    summary : list of dict
-        What `summarise` found.
+    rows : list of dict
+        Of every split, as `by_split` gives them.
     quick : bool
         Whether it was a quick look, and the page must say so.
     runs : list of dict
@@ -143,8 +92,9 @@ def markdown(summary: Rows, *, quick: bool, runs: Sequence[dict[str, Any]] = ())
     str
         Markdown.
     """
+    summary = summarise(rows)
     first = [_QUICK if quick else _FULL.format(command=_command(summary)), _what_was_run(summary)]
-    parts = [*first, _claims_table(summary), _NOTES, _overall(summary)]
+    parts = [*first, _claims_table(rows), _NOTES, _overall(rows)]
     for scenario in (MANY, FEW):
         chosen = select(summary, scenario=scenario)
         if chosen:
@@ -161,8 +111,8 @@ def _command(summary: Rows) -> str:
     return f"fedconformal reproduce all --models {','.join(models)}"
 
 
-def _claims_table(summary: Rows) -> str:
-    lines = [[claim.words, claim.found, claim.verdict] for claim in claims(summary)]
+def _claims_table(rows: Rows) -> str:
+    lines = [[claim.words, claim.found, claim.verdict] for claim in claims(rows)]
     return "## The paper's claims\n\n" + table(["the paper", "here", "holds"], lines)
 
 
@@ -202,21 +152,22 @@ def _number(value: float, digits: int = 3) -> str:
     return "infinite" if np.isinf(value) else f"{value:.{digits}f}"
 
 
-def _overall(summary: Rows) -> str:
+def _overall(rows: Rows) -> str:
     """Over all data sets and models, as the paper's figure 4 pools them."""
     lines = []
     for scenario in (MANY, FEW):
         for method in METHODS:
-            found = select(summary, scenario=scenario, method=method.name)
-            if found:
+            if select(rows, scenario=scenario, method=method.name):
+                asked = (rows, scenario, method.name)
+                coverage, spread = mean_coverage(*asked), law_spread(*asked)
                 lines.append(
                     [
                         scenario,
                         method.name,
-                        f"{mean(found, 'coverage'):.4f} ± {coverage_error(found):.4f}",
-                        _number(mean(found, "coverage_std"), 4),
-                        "" if method.plan is None else _number(law_std(found), 4),
-                        _number(length_ratio(summary, scenario, method.name), 3),
+                        f"{coverage.value:.4f} ± {coverage.error:.4f}",
+                        _number(coverage_spread(*asked).value, 4),
+                        "" if np.isnan(spread) else _number(spread, 4),
+                        _number(length_ratio(*asked).value, 3),
                     ]
                 )
     return (
