@@ -111,15 +111,17 @@ def save_page(store: Store, studies: Mapping[str, Study]) -> Path:
         The page.
     """
     found = {name: store.read_results(name) for name in studies if store.results_path(name).exists()}
+    quick = {name: is_quick(rows) for name, rows in found.items()}
+    mixed = len(set(quick.values())) > 1
     sections = [
-        _section(name, studies[name], rows, store.folder / "figures" / f"{name}.svg")
+        _section(name, studies[name], rows, store.folder / "figures", said=mixed and quick[name])
         for name, rows in found.items()
     ]
     html = (
         f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{_TITLE}</title>'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<style>{_STYLE}</style><h1>{_TITLE}</h1>"
-        f"{_quick_words(any(map(is_quick, found.values())))}"
+        f"{_quick_words(any(quick.values()))}"
         f"{''.join(sections)}</html>\n"
     )
     store.folder.mkdir(parents=True, exist_ok=True)
@@ -194,10 +196,10 @@ def save_cases(store: Store) -> Path | None:
     return path
 
 
-def _section(name: str, study: Study, rows: Rows, figure: Path) -> str:
-    image = base64.b64encode(figure.read_bytes()).decode()
+def _section(name: str, study: Study, rows: Rows, folder: Path, *, said: bool) -> str:
+    image = base64.b64encode((folder / f"{name}.svg").read_bytes()).decode()
     return (
-        f'<h2 id="{escape(name)}">{escape(study.title)}</h2>{_quick_words(is_quick(rows))}'
+        f'<h2 id="{escape(name)}">{escape(study.title)}</h2>{_quick_words(said)}'
         f'<p class="settings">{escape(study.figure)}. {escape(describe(rows))}</p>'
         f'<img alt="{escape(study.title)}" src="data:image/svg+xml;base64,{image}">'
         f"{_means(rows)}"
