@@ -74,11 +74,11 @@ Where we differ from the paper, or the paper from what happens:
   those that cover 80 % of a held-out part. On concrete that part has 21 points, and a network that has
   learned nothing may cover it: in the fifth split eight epochs of 1,000 do, three of them among the first
   ten, with three times the smallest loss. An epoch counts only if its held-out loss is at most 1.5 times the
-  smallest; if none is left, the one with the smallest loss is taken. In
-  all 20 splits of concrete that leaves the choice of the reference procedure as it is.
-  The guard does not see everything: in the ninth split of concrete only epochs among the first 57 cover
-  80 %, with losses from 1.17 times the smallest on; the network stops after 371 steps, as in the reference
-  procedure, and the intervals of all methods are 2.4 times as long as in the other splits.
+  smallest; if none is left, the one with the smallest loss is taken. In all 20 splits of concrete that leaves
+  the choice of the reference procedure as it is. The guard does not see everything: in the ninth split only
+  epochs among the first 57 cover 80 %, with losses from 1.17 times the smallest on; the network stops after
+  371 steps, as in the reference procedure, and the intervals of all methods are 2.4 times as long as in the
+  other splits.
 * **Spread.** Coverage is measured on a test set and therefore varies more from split to split than the
   coverage given the calibration data does, most of all on small data sets; the law's own standard
   deviation stands beside it."""
