@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 DEMO := $(VENV)/.demo
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable
 
-.PHONY: demo test test-oldest quick lint format types bench bench-page docs dist repo-review fuzz schemas architecture pictures reproduce results clean
+.PHONY: demo test test-oldest quick lint format types bench bench-page docs dist repo-review fuzz schemas architecture pictures reproduce results pages clean
 
 $(BIN)/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "fedconformal needs Python 3.11 or newer; say make PYTHON=python3.11")'
@@ -110,6 +110,10 @@ results: $(STAMP)
 	cp reproduction/results/compensation.csv docs/results-compensation.csv
 	mkdir -p docs/figures
 	cp reproduction/figures/*.png docs/figures
+
+# The same page, means and figures from the rows in docs, after a change of how they are written or drawn: no fits needed.
+pages: $(STAMP)
+	$(BIN)/python -m fedconformal.experiments.published docs
 
 fuzz: $(STAMP)
 	$(BIN)/python tests/documents/fuzz_documents.py 100000

@@ -58,6 +58,9 @@ def test_all_quick_needs_no_data_and_says_what_it_left_out(everything):
         assert "<svg" in (out / f"figures/{name}.svg").read_text()
         assert Store(out).read_results(name)
     page = (out / "index.html").read_text()
+    assert '<meta name="viewport" content="width=device-width' in page
+    assert page.index("A quick look") < page.index("<h2")
+    assert page.count("A quick look") == 1
     assert page.count("<img ") == page.count("data:image/svg+xml;base64,") == len(drawn)
     assert not re.search(r'(src|href)="http', page)  # it stands alone
     assert "FedCP-QQ stable" in page
@@ -66,7 +69,27 @@ def test_all_quick_needs_no_data_and_says_what_it_left_out(everything):
     assert results.startswith("# A quick look")
     assert "| synthetic | ridge | 100 x 10 | coverage |" in results
     assert polars.read_csv(out / "results/coverage.csv").height == 2 * 2 * 2 * 7
-    assert "**no**" not in results.replace("(no plan: infinite) | **no**", "")  # two splits refute nothing
+    assert "**no**" not in results  # two splits refute nothing
+    assert "; **no plan** at ε = 1 |" in results
+
+
+@pytest.mark.slow
+def test_a_page_says_quick_for_what_was_quick_whatever_is_run_next(run):
+    small = ["--models", "ridge", "--splits", 2, "--jobs", 1]
+    run("reproduce", "coverage", "--quick", *small)
+    page, results = Path("reproduction/index.html"), Path("reproduction/results.md")
+    quick = results.read_text()
+    assert quick.startswith("# A quick look")
+    Path("houses.csv").write_text("size,price\n" + "".join(f"{i % 13},{i % 5}\n" for i in range(300)))
+    said = run("reproduce", "--csv", "houses.csv", "--target", "price", *small)
+    assert "results.md" not in said.out
+    assert results.read_text() == quick
+    run("reproduce", "heat-map", *small)
+    assert results.read_text().startswith("# A quick look")
+    assert page.read_text().count("A quick look") == 2  # at the top, and at the one study that was
+    run("reproduce", "coverage", *small)
+    assert results.read_text().startswith("# The paper's experiments, again")
+    assert "A quick look" not in page.read_text()
 
 
 def test_cached_trains_nothing_and_says_what_it_lacks(run):

@@ -1,6 +1,7 @@
 """Each figure has what the paper's reader looks for: the lines, the boxes, the means, the target."""
 
 import math
+import re
 
 import numpy as np
 import pytest
@@ -61,11 +62,16 @@ def drawn(figure):
 
 def test_upper_bounds_lie_as_in_figure_1():
     figure = drawn(figures.upper_bounds(laws.upper_bounds((5, 20), (10, 50, 100), 0.9)))
-    assert [axes.get_title() for axes in figure.axes] == [
-        "m = 5, $\\alpha$ = 0.1",
-        "m = 20, $\\alpha$ = 0.1",
-    ]
-    for axes, m in zip(figure.axes, (5, 20), strict=True):
+    above, below = figure.axes[:2], figure.axes[2:]
+    assert [axes.get_title() for axes in above] == ["m = 5, $\\alpha$ = 0.1", "m = 20, $\\alpha$ = 0.1"]
+    assert [axes.get_title() for axes in below] == ["the same, near the target"] * 2
+    for near in below:  # all but the single site's bound is inside
+        low, high = near.get_ylim()
+        inside = [line for line in near.lines if not str(line.get_label()).startswith("Single site")]
+        assert len(inside) == 5
+        assert all(low < value < high for line in inside for value in line.get_ydata())
+        assert high < 0.93
+    for axes, m in zip(above, (5, 20), strict=True):
         curves = {line.get_label(): line.get_ydata() for line in axes.lines}
         assert targets(axes) == [0.9]
         assert curves["Single site, upper bound"] == pytest.approx([0.9 + 1 / (n + 1) for n in (10, 50, 100)])
@@ -85,6 +91,8 @@ def test_compensation_falls_to_the_target_and_shows_gaps():
     (axes,) = figure.axes
     curves = {line.get_label(): np.asarray(line.get_ydata(), float) for line in axes.lines}
     assert targets(axes) == [0.9]
+    key = [text.get_text().split(",")[0] for text in figure.legends[0].get_texts()]
+    assert key == ["paper"] * 3 + ["ours"] * 3 + ["hollow", "target"]  # a column for each
     for epsilon in (10, 5, 1):
         paper, tight = (curves[f"{a}, $\\varepsilon$ = {epsilon}"] for a in ("paper", "ours, free slopes"))
         assert 0.9 < tight[1] < paper[1]
@@ -131,7 +139,10 @@ def test_intervals_show_points_and_both_ends_of_each_method(name, tmp_path):
     shown = [QQ, STABLE, THREE, CENTRALISED, AVERAGE, AVERAGE_NEXT]
     assert [label.partition(":")[0] for label in labels[1:]] == shown
     assert len(axes.lines) == 1 + 2 * len(shown)
-    assert "m = 50, n = " in axes.get_title()
+    assert re.match(
+        r"m = 50, n = (20|11 to 46), \$\\alpha\$ = 0.1; CQR with a quantile forest of 100 trees",
+        axes.get_title(),
+    )
     assert axes.get_ylim() == (-2.5, 7.0)
     lengths = {row["method"]: row["length"] for row in found}
     assert lengths[AVERAGE] > lengths[QQ]
@@ -142,7 +153,8 @@ def test_intervals_show_points_and_both_ends_of_each_method(name, tmp_path):
 def test_coverage_boxes_have_means_target_and_our_method(rows):
     figure = drawn(figures.coverage(rows))
     titles = [axes.get_title() for axes in figure.axes]
-    assert [title.partition(":")[0] for title in titles] == ["$m \\gg n$", "$m \\ll n$"]
+    settings = ["$m \\gg n$: m = 20, n = 10", "$m \\ll n$: m = 10, n = 20"]
+    assert [title.partition(", 4 splits")[0] for title in titles] == settings
     for axes, scenario in zip(figure.axes, ("m >> n", "m << n"), strict=True):
         means = [
             np.mean([r["coverage"] for r in rows if r["scenario"] == scenario and r["method"] == name])

@@ -75,7 +75,7 @@ def reproduce(
     if fresh and _ALL in (names or []) and not (quick or cached):
         seconds = time.monotonic() - start
         experiments.record_run(settings.store, settings.models, cores=os.cpu_count() or 1, seconds=seconds)
-    _write_pages(settings, {**experiments.STUDIES, **own})
+    _write_pages(settings, studies, {**experiments.STUDIES, **own})
     say(f"{time.monotonic() - start:.0f} s in all, {os.cpu_count()} cores")
     _say_what_is_left_out(studies, settings)
 
@@ -179,21 +179,25 @@ def _run(name: str, study: "Study", settings: "Settings") -> None:
         if not rows:
             say(f"{name}: left out, for its fits are not all in {settings.store.folder}")
             return
-        settings.store.save_results(name, rows)
-        experiments.save_figure(settings.store, name, study.draw(rows))
+        settings.store.save_results(name, [{**row, "quick": settings.quick} for row in rows])
+        experiments.save_figure(settings.store, name, study.draw(rows), rows)
     if study.table is not None:
         heads, lines = study.table(rows)
         table(list(heads), lines)
     say(f"{name}: {study.title} ({study.figure}), {time.monotonic() - start:.0f} s")
 
 
-def _write_pages(settings: "Settings", studies: "dict[str, Study]") -> None:
+def _write_pages(settings: "Settings", run: "Mapping[str, Study]", studies: "Mapping[str, Study]") -> None:
+    """The page of all studies, and of the other pages those that what was run belongs on."""
     from fedconformal import experiments
 
-    summary = experiments.save_summary(settings.store, studies, quick=settings.quick)
-    cases = experiments.save_cases(settings.store, quick=settings.quick)
-    page = experiments.save_page(settings.store, studies)
-    for path in (summary, cases, settings.store.folder / "figures", page):
+    store, paths = settings.store, []
+    if any(study.summarised for study in run.values()):
+        paths.append(experiments.save_summary(store, studies))
+    if not experiments.CASES.isdisjoint(run):
+        paths.append(experiments.save_cases(store))
+    paths += [store.folder / "figures", experiments.save_page(store, studies)]
+    for path in paths:
         if path is not None:
             print(path)
 

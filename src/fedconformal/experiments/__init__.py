@@ -22,12 +22,13 @@ from fedconformal.experiments._methods import METHODS, PRIVATE_METHODS, Method  
 from fedconformal.experiments._models import MODELS, Forest, Model, Network, Ridge  # noqa: E402
 from fedconformal.experiments._page import save_cases, save_figure, save_page, save_summary  # noqa: E402
 from fedconformal.experiments._protocol import Progress, Scenario, paper_scenarios, run  # noqa: E402
-from fedconformal.experiments._results import summarise  # noqa: E402
 from fedconformal.experiments._runs import is_fresh, record_run  # noqa: E402
 from fedconformal.experiments._store import Store  # noqa: E402
-from fedconformal.experiments._studies import STUDIES, Settings, Study, study_of  # noqa: E402
+from fedconformal.experiments._studies import CASES, STUDIES, Settings, Study, study_of  # noqa: E402
+from fedconformal.experiments._summary import summarise  # noqa: E402
 
 __all__ = [
+    "CASES",
     "DATA_ADDRESS",
     "DATA_FOLDER",
     "DATA_SETS",

@@ -38,6 +38,9 @@ class Method:
     plan : callable or None
         A function of the sites' sizes and the confidence level to a Plan, for a method that follows one: its
         law then stands beside what was measured.
+    pools : callable or None
+        A function of the number of sites and of the scores at each to how many scores are sorted in one
+        place, for a method that takes the usual rank of so many: its law is known too.
 
     Examples
     --------
@@ -51,6 +54,7 @@ class Method:
     threshold: Rule
     epsilon: float | None = None
     plan: Planner | None = None
+    pools: Callable[[int, int], int] | None = None
 
     def plan_text(self, sizes: Sequence[int], level: float) -> str | None:
         """The plan that it follows, short enough for a table: results carry it, so that stale ones show.
@@ -82,8 +86,12 @@ class Method:
         Returns
         -------
         CoverageLaw or None
-            None for a method without a plan.
+            None for a method whose law is not known.
         """
+        if self.pools is not None:
+            n_scores = self.pools(n_sites, n_points)
+            rank = _validation.rank_of(_validation.fraction("confidence_level", level), n_scores)
+            return CoverageLaw(n_sites=1, n_points=n_scores, local_rank=rank, server_rank=1)
         return None if self.plan is None else self.plan((n_points,) * n_sites, level).designs[0].law()
 
 
@@ -313,10 +321,10 @@ METHODS: tuple[Method, ...] = (
     planned(QQ, "marginal"),
     planned(STABLE, "stable"),
     planned(THREE, "stable", numbers=3),
-    Method(CENTRALISED, _centralised),
+    Method(CENTRALISED, _centralised, pools=lambda n_sites, n_points: n_sites * n_points),
     _AVERAGE,
     Method(AVERAGE_NEXT, _average_of_next),
-    Method(SINGLE, _single),
+    Method(SINGLE, _single, pools=lambda n_sites, n_points: n_points),
 )
 """The methods of section 5, and ours."""
 

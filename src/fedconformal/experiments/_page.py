@@ -5,18 +5,22 @@ from collections.abc import Mapping
 from functools import partial
 from html import escape
 from pathlib import Path
+from textwrap import shorten
 
 from matplotlib.figure import Figure
 
 from fedconformal._outputs import write_atomically, write_text
 from fedconformal.experiments import _figures as figures
 from fedconformal.experiments._cases import cases_page
-from fedconformal.experiments._results import by_split, markdown, summarise
+from fedconformal.experiments._results import markdown
 from fedconformal.experiments._runs import recorded_runs
 from fedconformal.experiments._store import Rows, Store, distinct
 from fedconformal.experiments._studies import HOSPITALS, SCHOOLS, Study
+from fedconformal.experiments._summary import by_split, fingerprint, plans, summarise
 
 FORMATS = ("svg", "pdf", "png")
+ROWS_KEY, PLANS_KEY = "Source rows", "Source plans"
+"""Under which a PNG keeps the fingerprints of what it shows."""
 _MEASURED = {
     "coverage",
     "length",
@@ -28,18 +32,22 @@ _MEASURED = {
     "upper",
     "split",
     "chosen_by",
+    "quick",
 }
 _TITLE = "One-shot federated conformal prediction: the paper's figures, again"
 _STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 1080px; margin: 2em auto; padding: 0 1em }
+h1, h2, p { overflow-wrap: anywhere } .wide { overflow-x: auto } .quick { font-weight: bold }
 img { max-width: 100%; height: auto } table { border-collapse: collapse; font-size: 13px }
 td, th { padding: .15em .7em; border-bottom: 1px solid #ddd; text-align: right }
 td:first-child, th:first-child { text-align: left } .settings { color: #555; font-size: 13px }
 details { margin: .5em 0 }
 """
+_QUICK = "A quick look: small models and few splits, not for a comparison."
+_LONGEST = 60  # characters of a setting that are shown
 
 
-def save_figure(store: Store, name: str, figure: Figure) -> list[Path]:
+def save_figure(store: Store, name: str, figure: Figure, rows: Rows) -> list[Path]:
     """Write a figure as SVG, PDF and PNG.
 
     Parameters
@@ -50,21 +58,41 @@ def save_figure(store: Store, name: str, figure: Figure) -> list[Path]:
         Name of the study.
     figure : matplotlib.figure.Figure
         What is written; the same results give the same files.
+    rows : list of dict
+        What it shows.
 
     Returns
     -------
     list of Path
         The files.
     """
-    folder = store.folder / "figures"
-    folder.mkdir(parents=True, exist_ok=True)
-    paths = [folder / f"{name}.{kind}" for kind in FORMATS]
+    paths = [store.folder / "figures" / f"{name}.{kind}" for kind in FORMATS]
     for path in paths:
-        # Without a date the same results give the same file.
-        metadata = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}.get(path.suffix)
-        with figures.style():
-            write_atomically(path, partial(figure.savefig, metadata=metadata), force=True)
+        write_figure(path, figure, rows)
     return paths
+
+
+def write_figure(path: Path, figure: Figure, rows: Rows) -> None:
+    """Write a figure; a PNG says which rows and which plans it was drawn from.
+
+    Parameters
+    ----------
+    path : Path
+        Its suffix says which of `FORMATS`.
+    figure : matplotlib.figure.Figure
+        What is written.
+    rows : list of dict
+        What it shows.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    # Without a date the same results give the same file.
+    metadata = {
+        ".svg": {"Date": None},
+        ".pdf": {"CreationDate": None},
+        ".png": {ROWS_KEY: fingerprint(rows), PLANS_KEY: fingerprint(plans(rows))},
+    }[path.suffix]
+    with figures.style():
+        write_atomically(path, partial(figure.savefig, metadata=metadata), force=True)
 
 
 def save_page(store: Store, studies: Mapping[str, Study]) -> Path:
@@ -82,14 +110,18 @@ def save_page(store: Store, studies: Mapping[str, Study]) -> Path:
     Path
         The page.
     """
+    found = {name: store.read_results(name) for name in studies if store.results_path(name).exists()}
+    quick = {name: is_quick(rows) for name, rows in found.items()}
+    mixed = len(set(quick.values())) > 1
     sections = [
-        _section(name, study, store.read_results(name), store.folder / "figures" / f"{name}.svg")
-        for name, study in studies.items()
-        if store.results_path(name).exists()
+        _section(name, studies[name], rows, store.folder / "figures", said=mixed and quick[name])
+        for name, rows in found.items()
     ]
     html = (
         f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{_TITLE}</title>'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<style>{_STYLE}</style><h1>{_TITLE}</h1>"
+        f"{_quick_words(any(quick.values()))}"
         f"{''.join(sections)}</html>\n"
     )
     store.folder.mkdir(parents=True, exist_ok=True)
@@ -98,7 +130,26 @@ def save_page(store: Store, studies: Mapping[str, Study]) -> Path:
     return path
 
 
-def save_summary(store: Store, studies: Mapping[str, Study], *, quick: bool) -> Path | None:
+def is_quick(rows: Rows) -> bool:
+    """Whether any of the rows is from a quick look, and a page with them must say so.
+
+    Parameters
+    ----------
+    rows : list of dict
+        As the store keeps them.
+
+    Returns
+    -------
+    bool
+    """
+    return any(row.get("quick") for row in rows)
+
+
+def _quick_words(quick: bool) -> str:
+    return f'<p class="quick">{_QUICK}</p>' if quick else ""
+
+
+def save_summary(store: Store, studies: Mapping[str, Study]) -> Path | None:
     """Write results.md and its numbers: summary.csv, and splits.csv.gz with every split.
 
     Parameters
@@ -107,8 +158,6 @@ def save_summary(store: Store, studies: Mapping[str, Study], *, quick: bool) -> 
         The folder, with results.
     studies : mapping from str to Study
         What to look for; those that are summarised count.
-    quick : bool
-        Whether the results are a quick look, and the page must say so.
 
     Returns
     -------
@@ -118,24 +167,21 @@ def save_summary(store: Store, studies: Mapping[str, Study], *, quick: bool) -> 
     rows = [row for name, study in studies.items() if study.summarised for row in store.read_results(name)]
     if not rows:
         return None
-    rows = by_split(rows)
-    summary = summarise(rows)
-    store.save_results("summary", summary)
+    quick, rows = is_quick(rows), by_split(rows)
+    store.save_results("summary", summarise(rows))
     store.save_compressed("splits", rows)
     path = store.folder / "results.md"
-    write_text(path, markdown(summary, quick=quick, runs=recorded_runs(store)), force=True)
+    write_text(path, markdown(rows, quick=quick, runs=recorded_runs(store)), force=True)
     return path
 
 
-def save_cases(store: Store, *, quick: bool) -> Path | None:
+def save_cases(store: Store) -> Path | None:
     """Write cases.md, the page of the case studies.
 
     Parameters
     ----------
     store : Store
         The folder, with results.
-    quick : bool
-        Whether the results are a quick look, and the page must say so.
 
     Returns
     -------
@@ -146,14 +192,14 @@ def save_cases(store: Store, *, quick: bool) -> Path | None:
     if not any(found):
         return None
     path = store.folder / "cases.md"
-    write_text(path, cases_page(*found, quick=quick), force=True)
+    write_text(path, cases_page(*found, quick=any(map(is_quick, found))), force=True)
     return path
 
 
-def _section(name: str, study: Study, rows: Rows, figure: Path) -> str:
-    image = base64.b64encode(figure.read_bytes()).decode()
+def _section(name: str, study: Study, rows: Rows, folder: Path, *, said: bool) -> str:
+    image = base64.b64encode((folder / f"{name}.svg").read_bytes()).decode()
     return (
-        f'<h2 id="{escape(name)}">{escape(study.title)}</h2>'
+        f'<h2 id="{escape(name)}">{escape(study.title)}</h2>{_quick_words(said)}'
         f'<p class="settings">{escape(study.figure)}. {escape(describe(rows))}</p>'
         f'<img alt="{escape(study.title)}" src="data:image/svg+xml;base64,{image}">'
         f"{_means(rows)}"
@@ -177,7 +223,9 @@ def describe(rows: Rows) -> str:
     for column in rows[0]:
         values = [value for value in distinct(rows, column) if value is not None]
         if column not in _MEASURED and values:
-            shown = ", ".join(map(str, values)) if len(values) <= 6 else f"{values[0]} to {values[-1]}"
+            if len(values) > 6:
+                values = [f"{values[0]} to {values[-1]}"]
+            shown = ", ".join(shorten(str(value), _LONGEST, placeholder=" ...") for value in values)
             words.append(f"{column} {shown}")
     splits = f"{len(distinct(rows, 'split'))} splits; " if "split" in rows[0] else ""
     return splits + "; ".join(words)
@@ -200,7 +248,8 @@ def _means(rows: Rows) -> str:
         "<tr>" + "".join(f"<td>{escape(_cell(row[column]))}</td>" for column in columns) + "</tr>"
         for row in found
     )
-    return f"<details><summary>Means</summary><table><tr>{head}</tr>{body}</table></details>"
+    table = f'<div class="wide"><table><tr>{head}</tr>{body}</table></div>'
+    return f"<details><summary>Means</summary>{table}</details>"
 
 
 def _cell(value: object) -> str:

@@ -26,6 +26,8 @@ from fedconformal.experiments._store import Rows, Store
 
 PRIVATE_FEDERATION = (5, 200)
 HOSPITALS, SCHOOLS = "hospitals", "schools"
+CASES = frozenset((HOSPITALS, SCHOOLS))
+"""The case studies, which have a page of their own."""
 
 
 _SMALL: dict[type, Any] = {
@@ -184,7 +186,7 @@ def _intervals(settings: Settings, methods: Sequence[Method], sizes: Sequence[in
             "confidence_level": settings.confidence_level,
             "n_trees": forest.n_trees,
             "min_samples_leaf": forest.min_samples_leaf,
-            "plan": method.plan_text(sizes, settings.confidence_level) if len(set(sizes)) == 1 else None,
+            "plan": method.plan_text(sizes, settings.confidence_level),
             "threshold": threshold,
             "coverage": float(metrics.regression_coverage_score(y_test, ends)[0]),
             "length": float(metrics.regression_mean_width_score(ends)[0]),
@@ -195,15 +197,26 @@ def _intervals(settings: Settings, methods: Sequence[Method], sizes: Sequence[in
     return rows
 
 
-def _synthetic(settings: Settings) -> Rows:
-    return _intervals(settings, INTERVALS, [20] * 50)
+def _equal_sizes() -> list[int]:
+    return [20] * 50
 
 
-def _unbalanced(settings: Settings) -> Rows:
+def _unequal_sizes() -> list[int]:
     """Fifty sites of 10 to some forty points, a thousand in all."""
     shares = np.random.default_rng(0).dirichlet(np.full(50, 2.0))
-    sizes = 10 + np.random.default_rng(1).multinomial(500, shares)
-    return _intervals(settings, [UNBALANCED, *INTERVALS[1:]], sizes.tolist())
+    sizes: list[int] = (10 + np.random.default_rng(1).multinomial(500, shares)).tolist()
+    return sizes
+
+
+FEDERATIONS: dict[str, tuple[Sequence[Method], list[int]]] = {
+    "intervals": (INTERVALS, _equal_sizes()),
+    "unbalanced": ((UNBALANCED, *INTERVALS[1:]), _unequal_sizes()),
+}
+"""Methods and sizes of the sites of the studies of intervals."""
+
+
+def _synthetic(settings: Settings, *, name: str) -> Rows:
+    return _intervals(settings, *FEDERATIONS[name])
 
 
 def _run(settings: Settings, datasets: Sequence[DataSet], models: Sequence[Model], **options: Any) -> Rows:
@@ -322,12 +335,20 @@ STUDIES: dict[str, Study] = {
     "compensation": Study(
         "What privacy costs in coverage, m = 10", "figure 2", _compensation, figures.compensation
     ),
-    "intervals": Study("Intervals on the Poisson process", "figure 3", _synthetic, figures.intervals),
+    "intervals": Study(
+        "Intervals on the Poisson process",
+        "figure 3",
+        partial(_synthetic, name="intervals"),
+        figures.intervals,
+    ),
     "coverage": Study(
         "Coverage over all data sets and splits", "figure 4", _coverage, figures.coverage, summarised=True
     ),
     "unbalanced": Study(
-        "Intervals with sites of different sizes", "appendix A.1", _unbalanced, figures.intervals
+        "Intervals with sites of different sizes",
+        "appendix A.1",
+        partial(_synthetic, name="unbalanced"),
+        figures.intervals,
     ),
     "heat-map": Study("The array M", "appendix A.2", _heat_map, figures.heat_map),
     "curves": Study("M by local rank, for each server rank", "appendix A.2", _curves, figures.curves),

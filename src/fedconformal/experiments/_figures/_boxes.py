@@ -36,12 +36,26 @@ def coverage(rows: Rows) -> Figure:
     for axes, scenario in zip(grid[0], scenarios, strict=True):
         chosen = select(rows, scenario=scenario)
         note = _coverages(axes, chosen, distinct(chosen, "model"))
-        axes.set_title(f"{_TITLES.get(scenario, scenario)}: {_splits(chosen)}{note}", fontsize="small")
+        words = f"{_TITLES.get(scenario, scenario)}: {_federations(chosen)}, {_splits(chosen)}"
+        axes.set_title(f"{words}{note}", fontsize="small")
         labels = [f"{name}\n({_data_sets(select(chosen, model=name))})" for name in distinct(chosen, "model")]
         axes.set_xticks(axes.get_xticks(), labels)
     grid[0, 0].set_ylabel("coverage")
     key(figure, distinct(rows, "method"))
     return figure
+
+
+def _federations(rows: Rows) -> str:
+    """The numbers of sites and of points, from the smallest to the largest."""
+    return ", ".join(
+        f"{letter} = {_range([row[column] for row in rows])}"
+        for letter, column in (("m", "n_sites"), ("n", "n_points"))
+    )
+
+
+def _range(values: Sequence[int]) -> str:
+    low, high = min(values), max(values)
+    return str(low) if low == high else f"{low} to {high}"
 
 
 def _data_sets(rows: Rows) -> str:

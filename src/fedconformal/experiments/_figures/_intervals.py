@@ -1,5 +1,7 @@
 """Intervals on the Poisson process: the paper's figure 3, and the one with unbalanced sites."""
 
+from typing import Any
+
 from matplotlib.figure import Figure
 
 from fedconformal.experiments import _methods as methods
@@ -63,8 +65,9 @@ def _words(line: Rows) -> str:
     return words + (", lower end below" if beyond else "")
 
 
-def _settings(row: dict[str, object]) -> str:
+def _settings(row: dict[str, Any]) -> str:
     sizes = f"{row['smallest_site']}"
     if row["smallest_site"] != row["largest_site"]:
         sizes += f" to {row['largest_site']}"
-    return f"m = {row['n_sites']}, n = {sizes}; CQR with a quantile forest of {row['n_trees']} trees"
+    federation = f"m = {row['n_sites']}, n = {sizes}, $\\alpha$ = {1 - row['confidence_level']:.2g}"
+    return f"{federation}; CQR with a quantile forest of {row['n_trees']} trees"

@@ -11,12 +11,13 @@ from fedconformal.experiments._figures._style import below, colour, curve, panel
 from fedconformal.experiments._store import Rows, distinct, select
 from fedconformal.plots.style import BLUE, GREEN, ORANGE, SKY, VERMILION
 
+_SINGLE = "Single site, upper bound"
 _CURVES = (
     (methods.QQ, BLUE, "o-"),
     (methods.STABLE, GREEN, "^:"),
     (methods.THREE, SKY, "v--"),
     ("Centralised, upper bound", ORANGE, "s-"),
-    ("Single site, upper bound", VERMILION, "D-"),
+    (_SINGLE, VERMILION, "D-"),
 )
 
 
@@ -32,19 +33,25 @@ def upper_bounds(rows: Rows) -> Figure:
     Returns
     -------
     matplotlib.figure.Figure
-        A panel for each number of sites.
+        A panel for each number of sites, and below it the part near the target, where the curves meet.
     """
     sites = distinct(rows, "n_sites")
-    figure, grid = panels(1, len(sites), (4.0 * len(sites), 3.6), sharey=True)
-    for axes, m in zip(grid[0], sites, strict=True):
-        for name, fill, style in _CURVES:
-            line = select(rows, n_sites=m, curve=name)
-            curve(axes, line, "n_points", "coverage", style, color=fill, markersize=3, label=name)
-        target(axes, rows[0]["confidence_level"])
-        axes.set(
-            title=f"m = {m}, $\\alpha$ = {1 - rows[0]['confidence_level']:.2g}", xlabel="n, points per site"
-        )
-    grid[0, 0].set_ylabel("coverage")
+    level = rows[0]["confidence_level"]
+    figure, grid = panels(2, len(sites), (4.0 * len(sites), 5.6), sharex=True, height_ratios=(3, 2))
+    for axes, near, m in zip(*grid, sites, strict=True):
+        found = select(rows, n_sites=m)
+        for panel in (axes, near):
+            for name, fill, style in _CURVES:
+                line = select(found, curve=name)
+                curve(panel, line, "n_points", "coverage", style, color=fill, markersize=3, label=name)
+            target(panel, level)
+        highest = max(row["coverage"] for row in found if row["curve"] != _SINGLE)
+        near.set(xlabel="n, points per site", ylim=(level - 0.05 * (highest - level), None))
+        near.set_ylim(top=highest + 0.1 * (highest - level))
+        axes.set_title(f"m = {m}, $\\alpha$ = {1 - level:.2g}")
+        near.set_title("the same, near the target", fontsize="small")
+    for left in grid[:, 0]:
+        left.set_ylabel("coverage")
     below(figure, grid[0, 0], 3)
     return figure
 
@@ -64,10 +71,11 @@ def compensation(rows: Rows) -> Figure:
         A panel for each level.
     """
     levels = distinct(rows, "confidence_level")
+    marks = dict(zip(distinct(rows, "epsilon"), "os^Dv", strict=False))
     figure, grid = panels(1, len(levels), (3.8 * len(levels), 3.8), sharex=True)
     for axes, level in zip(grid[0], levels, strict=True):
-        for epsilon, marker in zip(distinct(rows, "epsilon"), "os^Dv", strict=False):
-            for analysis, words, method, style in _ANALYSES:
+        for analysis, words, method, style in _ANALYSES:
+            for epsilon, marker in marks.items():
                 line = select(rows, confidence_level=level, epsilon=epsilon, analysis=analysis)
                 curve(
                     axes,
@@ -80,6 +88,9 @@ def compensation(rows: Rows) -> Figure:
                     color=colour(method),
                     label=f"{words}, $\\varepsilon$ = {epsilon:g}",
                 )
+        for analysis, _, method, _ in _ANALYSES:  # last, for the sake of the key
+            for epsilon, marker in marks.items():
+                line = select(rows, confidence_level=level, epsilon=epsilon, analysis=analysis)
                 _no_plan(axes, line, marker, colour(method))
         target(axes, level)
         m = rows[0]["n_sites"]
