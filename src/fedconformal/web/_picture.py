@@ -15,7 +15,7 @@ _ROW = 20  # height of a line of labels
 _ROWS = 3
 _BOTTOM = 44
 _SIDE = 10
-_CHARACTER = 6.6  # mean width of a character of a label
+_CHARACTER, _BOLD = 6.6, 7.7  # mean width of a character of a label
 
 
 @dataclass(frozen=True)
@@ -46,6 +46,7 @@ def law_picture(
     *,
     pooled: Summary | None = None,
     is_bound: bool = False,
+    with_figures: bool = True,
     width: int = 720,
     height: int = 300,
     name: str = "law",
@@ -60,6 +61,8 @@ def law_picture(
         The law that all cases in one place would give, drawn as a dashed line.
     is_bound : bool
         Whether the law bounds the coverage from below, rather than being its law.
+    with_figures : bool
+        Whether the mean and the 5 % quantile are marked; a plan that is not final yet has none.
     width, height : int
         Of the picture, in pixels.
     name : str
@@ -77,14 +80,15 @@ def law_picture(
     edges = np.linspace(low, high, _STEPS + 1)
     curves = [density(each.law, edges) for each in shown]
     frame = _Frame(low, high, max(float(curve.max()) for curve in curves), width, height)
+    description = _description(law, with_pooled=len(shown) > 1, with_figures=with_figures)
     parts = [
         f'<svg class="law" viewBox="0 0 {width} {height}" width="{width}" height="{height}" role="img" '
         f'aria-labelledby="{name}-title {name}-text" xmlns="http://www.w3.org/2000/svg">',
         f'<title id="{name}-title">The law of the coverage</title>',
-        f'<desc id="{name}-text">{escape(_description(law, with_pooled=len(shown) > 1))}</desc>',
+        f'<desc id="{name}-text">{escape(description)}</desc>',
         *_axis(frame),
-        *_curves(frame, edges, curves, law.low),
-        *_markers(frame, law, is_bound=is_bound),
+        *_curves(frame, edges, curves, law.low if with_figures else 0.0),
+        *_markers(frame, _marks(law, is_bound=is_bound)[: 3 if with_figures else 1]),
         "</svg>",
     ]
     return "".join(parts)
@@ -98,11 +102,10 @@ def _range(shown: Sequence[Summary]) -> tuple[float, float]:
     return max(0.0, min(low, level) - margin), min(1.0, max(high, level) + margin)
 
 
-def _description(law: Summary, *, with_pooled: bool) -> str:
-    text = (
-        f"Density of the coverage: mean {floor_percent(law.mean)}, asked for "
-        f"{percent(law.confidence_level)}, below {floor_percent(law.low)} in 1 of 20 calibrations."
-    )
+def _description(law: Summary, *, with_pooled: bool, with_figures: bool) -> str:
+    asked = f"asked for {percent(law.confidence_level)}"
+    mean, low = f"mean {floor_percent(law.mean)}", f"below {floor_percent(law.low)} in 1 of 20 calibrations"
+    text = f"Density of the coverage: {f'{mean}, {asked}, {low}' if with_figures else asked}."
     return text + (" The dashed line is the law of pooling all cases in one place." if with_pooled else "")
 
 
@@ -163,6 +166,7 @@ class _Marker:
     kind: str
     label: str
     prefers_left: bool = False
+    is_bold: bool = False
 
     def is_left(self, frame: _Frame) -> bool:
         """Whether the words stand left of the line."""
@@ -173,27 +177,35 @@ class _Marker:
         return self._room_left(frame) or self._room_right(frame)
 
     def _room_left(self, frame: _Frame) -> bool:
-        return frame.x(self.coverage) - 8 - _CHARACTER * len(self.label) > 0
+        return frame.x(self.coverage) - 8 - self._width > 0
 
     def _room_right(self, frame: _Frame) -> bool:
-        return frame.x(self.coverage) + 8 + _CHARACTER * len(self.label) < frame.width
+        return frame.x(self.coverage) + 8 + self._width < frame.width
+
+    @property
+    def _width(self) -> float:
+        return (_BOLD if self.is_bold else _CHARACTER) * len(self.label)
 
 
-def _markers(frame: _Frame, law: Summary, *, is_bound: bool) -> Iterator[str]:
-    """Three lines, then a label for each, on rows of their own so that labels never collide.
-
-    A line begins at the row of its label. From top to bottom: labels right of their lines from left to right,
-    then labels left of theirs from right to left, so that no line runs through the label of another.
-    """
+def _marks(law: Summary, *, is_bound: bool) -> list[_Marker]:
+    """The level, the mean and the 5 % quantile."""
     mean, low = floor_percent(law.mean, digits=2), floor_percent(law.low)
     asked = f"asked for: {percent(law.confidence_level)}"
     average = f"on average{' at least' if is_bound else ':'} {mean}"
     rarely = f"{'at most ' if is_bound else ''}1 in 20 below {low}"
-    markers = [
+    return [
         _Marker(law.confidence_level, "law-level", asked),
-        _Marker(law.mean, "law-mean", average),
+        _Marker(law.mean, "law-mean", average, is_bold=True),
         _Marker(law.low, "law-low", rarely, prefers_left=True),
     ]
+
+
+def _markers(frame: _Frame, markers: Sequence[_Marker]) -> Iterator[str]:
+    """All lines, then a label for each, on rows of their own so that labels never collide.
+
+    A line begins at the row of its label. From top to bottom: labels right of their lines from left to right,
+    then labels left of theirs from right to left, so that no line runs through the label of another.
+    """
     right = sorted((m for m in markers if not m.is_left(frame)), key=lambda m: m.coverage)
     left = sorted((m for m in markers if m.is_left(frame)), key=lambda m: -m.coverage)
     drawn = [_marker(frame, marker, row) for row, marker in enumerate([*right, *left])]

@@ -249,12 +249,17 @@ class PlanRequest(PlanQuestion):
         default=False,
         description="a valid plan at once, where the best one takes longer; the answer says which it is",
     )
+    compare: bool = Field(
+        default=True,
+        description="whether a row says what another number of numbers per site would give, which takes "
+        "longer; never in a draft",
+    )
     width: int = Field(default=720, ge=280, le=1200, description="of the picture, in pixels")
 
     @property
     def question(self) -> PlanQuestion:
         """What was asked, without the looks."""
-        return PlanQuestion.model_validate(self.model_dump(exclude={"draft", "width"}))
+        return PlanQuestion.model_validate(self.model_dump(exclude={"draft", "compare", "width"}))
 
 
 class WishRequest(PlanQuestion):
@@ -289,4 +294,4 @@ class WishRequest(PlanQuestion):
 
 def _written(value: float) -> str:
     """A number as one would write it."""
-    return f"{Decimal(str(value)):f}"
+    return f"{Decimal(str(value)).normalize():f}"

@@ -103,7 +103,8 @@ class _Api:
     async def plan(self, request: Request) -> Response:
         """Words, numbers and a picture."""
         question = await _read(request, PlanRequest)
-        lane = self._quick if question.draft or is_quick(question) else self._slow
+        is_slow = question.compare or not is_quick(question)
+        lane = self._slow if is_slow and not question.draft else self._quick
         return await _compute(request, lane, lambda: _json(answer_plan(question)))
 
     async def promises(self, request: Request) -> Response:
@@ -167,7 +168,7 @@ async def _read(request: Request, kind: type[Asked]) -> Asked:
     try:
         return kind.model_validate_json(body)
     except ValidationError as error:
-        raise HTTPException(422, first_problem(error)) from None
+        raise HTTPException(422, first_problem(error).removeprefix("content: ")) from None
 
 
 async def _within_time(reading: Awaitable[bytes]) -> bytes:
