@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
+from itertools import permutations, product
 
 import numpy as np
 
@@ -168,23 +169,30 @@ class _Marker:
     prefers_left: bool = False
     is_bold: bool = False
 
-    def is_left(self, frame: _Frame) -> bool:
-        """Whether the words stand left of the line."""
-        return self._room_left(frame) and (self.prefers_left or not self._room_right(frame))
+    @property
+    def width(self) -> float:
+        """About as wide are the words."""
+        return (_BOLD if self.is_bold else _CHARACTER) * len(self.label)
 
-    def has_room(self, frame: _Frame) -> bool:
-        """Whether they fit on either side."""
-        return self._room_left(frame) or self._room_right(frame)
 
-    def _room_left(self, frame: _Frame) -> bool:
-        return frame.x(self.coverage) - 8 - self._width > 0
+@dataclass(frozen=True)
+class _Placed:
+    """A marker whose words begin somewhere."""
 
-    def _room_right(self, frame: _Frame) -> bool:
-        return frame.x(self.coverage) + 8 + self._width < frame.width
+    marker: _Marker
+    x: float
+    begin: float
+    anchor: str
+    is_apart: bool = False
+    """Whether the words stand at the edge of the picture, above the line rather than beside it."""
 
     @property
-    def _width(self) -> float:
-        return (_BOLD if self.is_bold else _CHARACTER) * len(self.label)
+    def end(self) -> float:
+        return self.begin + self.marker.width
+
+    def is_struck_by(self, other: "_Placed", row: int, other_row: int) -> bool:
+        """Whether the line of another, whose words are in another row, runs through these words."""
+        return other_row < row and self.begin - 2 < other.x < self.end + 2
 
 
 def _marks(law: Summary, *, is_bound: bool) -> list[_Marker]:
@@ -201,28 +209,55 @@ def _marks(law: Summary, *, is_bound: bool) -> list[_Marker]:
 
 
 def _markers(frame: _Frame, markers: Sequence[_Marker]) -> Iterator[str]:
-    """All lines, then a label for each, on rows of their own so that labels never collide.
-
-    A line begins at the row of its label. From top to bottom: labels right of their lines from left to right,
-    then labels left of theirs from right to left, so that no line runs through the label of another.
-    """
-    right = sorted((m for m in markers if not m.is_left(frame)), key=lambda m: m.coverage)
-    left = sorted((m for m in markers if m.is_left(frame)), key=lambda m: -m.coverage)
-    drawn = [_marker(frame, marker, row) for row, marker in enumerate([*right, *left])]
+    """All lines, then a label for each, on rows of their own so that labels never collide."""
+    drawn = [_drawn(frame, placed, row) for row, placed in enumerate(_arranged(frame, markers))]
     yield from (line for line, _ in drawn)
     yield from (label for _, label in drawn)
 
 
-def _marker(frame: _Frame, marker: _Marker, row: int) -> tuple[str, str]:
-    """A line and its label."""
-    x, y = frame.x(marker.coverage), _ROW * (row + 1) - 6
-    if marker.has_room(frame):
-        place, anchor = (x - 8, "end") if marker.is_left(frame) else (x + 8, "start")
-    else:  # a narrow picture: the label takes what room there is
-        place, anchor = (4.0, "start") if x > frame.width / 2 else (frame.width - 4.0, "end")
-    top = y - 10 if marker.has_room(frame) else y + 5
+def _arranged(frame: _Frame, markers: Sequence[_Marker]) -> tuple[_Placed, ...]:
+    """The markers from the top row to the bottom, so that the fewest lines run through words of others.
+
+    A line begins at the row of its words and runs down. Of the ways that are as good, words stand on the side
+    that they prefer, beside their lines.
+    """
+    ways = product(*(_places(frame, marker) for marker in markers))
+    return min((rows for way in ways for rows in permutations(way)), key=_badness)
+
+
+def _places(frame: _Frame, marker: _Marker) -> list[_Placed]:
+    """Where the words of a marker fit: on either side of the line, or else at either edge."""
+    x = frame.x(marker.coverage)
+    left = _Placed(marker, x, x - 8 - marker.width, "end")
+    right = _Placed(marker, x, x + 8, "start")
+    beside = [each for each in (left, right) if each.begin > 0 and each.end < frame.width]
+    edges = [
+        _Placed(marker, x, 4.0, "start", is_apart=True),
+        _Placed(marker, x, frame.width - 4.0 - marker.width, "end", is_apart=True),
+    ]
+    return [*beside, *edges]
+
+
+def _badness(rows: Sequence[_Placed]) -> tuple[int, int, int]:
+    struck = sum(
+        each.is_struck_by(other, row, other_row)
+        for row, each in enumerate(rows)
+        for other_row, other in enumerate(rows)
+        if other is not each
+    )
+    apart = sum(each.is_apart for each in rows)
+    unlike = sum((each.anchor == "end") != each.marker.prefers_left for each in rows)
+    return struck, apart, unlike
+
+
+def _drawn(frame: _Frame, placed: _Placed, row: int) -> tuple[str, str]:
+    """A line and its words."""
+    y = _ROW * (row + 1) - 6
+    top = y + 5 if placed.is_apart else y - 10
+    place = placed.begin if placed.anchor == "start" else placed.end
+    kind = placed.marker.kind
     return (
-        f'<path class="{marker.kind}" d="M{x:.1f},{top:.1f}V{frame.base:.1f}"/>',
-        f'<text class="law-label {marker.kind}-label" x="{place:.1f}" y="{y}" text-anchor="{anchor}">'
-        f"{escape(marker.label)}</text>",
+        f'<path class="{kind}" d="M{placed.x:.1f},{top:.1f}V{frame.base:.1f}"/>',
+        f'<text class="law-label {kind}-label" x="{place:.1f}" y="{y}" text-anchor="{placed.anchor}">'
+        f"{escape(placed.marker.label)}</text>",
     )

@@ -377,7 +377,7 @@ function render(plan, asked) {
   section.dataset.draft = String(plan.draft);
   section.dataset.more = String(plan.more);
   section.setAttribute("aria-busy", String(plan.draft));
-  $("state").textContent = plan.draft ? "a first draft; looking for a closer one …" : "";
+  $("state").textContent = plan.draft ? "a first draft; looking for a better one …" : "";
   $("headline").textContent = plan.headline;
   $("lead").textContent = plan.promise[0] ?? "";
   fill($("promise"), "p", plan.promise.slice(1));

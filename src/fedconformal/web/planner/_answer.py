@@ -121,7 +121,7 @@ def _summary(solution: Solution) -> str:
     if not solution.is_feasible:
         return "No finite threshold."
     if solution.is_draft:
-        return "A first draft; looking for a closer one …"
+        return "A first draft; looking for a better one …"
     if solution.law is None:
         return _guaranteed(solution)
     least = "at least " if solution.answered.is_bound else ""
@@ -147,10 +147,9 @@ def _promise(solution: Solution) -> Iterator[str]:
         yield "Every prediction set would hold everything: never wrong, and of no use."
         return
     if solution.is_draft:
-        asked = percent(question.confidence_level)
         yield (
-            "This first draft keeps the promise, but its sets may be larger than need be: the best plan, "
-            f"which is being searched, comes closer to {asked}."
+            "This first draft keeps the promise, but its sets may be larger than need be, or vary more: the "
+            "best plan is being searched."
         )
     elif solution.law is None:
         yield f"Whatever the sites are like, the share covered is {_guaranteed(solution)}."
