@@ -278,6 +278,11 @@ class TestNamesAndScore:
             *["-o", "report.json"],
         ]
 
+    def test_the_site_that_answers_is_one_that_is_asked(self):
+        question = {"points": (10, 120), "names": ("small", "large"), "score": "absolute"}
+        assert "1 site is not asked" in answer_plan(PlanRequest(**question)).notes[0]
+        assert "--site large --target" in answer_plan(PlanRequest(**question)).report_command
+
     def test_a_name_that_the_command_line_would_split_is_put_into_a_table(self):
         question = PlanQuestion(points=(120, 40), names=("Ward 3, north", "south"))
         assert "--points sites.csv " in question.command

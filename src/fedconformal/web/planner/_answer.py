@@ -96,7 +96,7 @@ def answer_plan(request: PlanRequest) -> PlanAnswer:
         asked=percent(question.confidence_level),
         summary=_summary(solution),
         command=question.command,
-        report_command=question.report_command,
+        report_command=question.report_command(_answering_site(solution)),
     )
 
 
@@ -292,6 +292,13 @@ def _steps(solution: Solution) -> Iterator[str]:
             f"The server adds up the votes of the {received:,} numbers it receives, from the smallest: where "
             f"they reach {answered.server_rank:,} of {answered.total_votes:,}, that is the threshold."
         )
+
+
+def _answering_site(solution: Solution) -> str:
+    """The first site that is asked."""
+    question, asked = solution.question, {block.n for block in solution.planned.asked}
+    names = question.names or ("A",)
+    return next((name for name, n in zip(names, question.sizes, strict=False) if n in asked), names[0])
 
 
 def _site_step(solution: Solution) -> str:

@@ -203,12 +203,10 @@ class PlanQuestion(Message):
         """The command that makes the same plan."""
         return f"fedconformal plan {' '.join(self._options())} -o plan.json"
 
-    @property
-    def report_command(self) -> str | None:
-        """The command by which the first site answers; None while no score is chosen."""
+    def report_command(self, site: str) -> str | None:
+        """Return the command by which a site answers; None while no score is chosen."""
         if self.score is None:
             return None
-        site = "A" if self.names is None else self.names[0]
         columns = from_name(self.score).columns or ("p0", "p1")
         options = [f"--site {shlex.quote(site)}", "--target y", *(f"--prediction {name}" for name in columns)]
         return f"fedconformal report plan.json cases.csv {' '.join(options)} -o report.json"
