@@ -53,6 +53,7 @@ function complain(input, sentence) {
     error = document.createElement("p");
     error.className = "error";
     error.id = `${input.id}-error`;
+    error.setAttribute("aria-live", "polite");
     field.append(error);
   }
   error.textContent = sentence;
