@@ -101,12 +101,13 @@ def resize(driver, width, height):
 
 
 def wait_for_plan(driver, *, seconds=120):
-    """Until the best plan is on the page, and nothing is being searched."""
+    """Until the best plan and what it is compared with are on the page."""
     from selenium.webdriver.support.ui import WebDriverWait
 
     settled = (
         "const plan = document.getElementById('plan');"
-        "return plan.dataset.draft === 'false' && plan.dataset.asked !== undefined"
+        "const { draft, more, asked } = plan.dataset;"
+        "return draft === 'false' && more === 'false' && asked !== undefined"
     )
     WebDriverWait(driver, seconds, poll_frequency=0.05).until(lambda page: page.execute_script(settled))
 

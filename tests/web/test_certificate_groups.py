@@ -129,7 +129,7 @@ def test_a_group_that_privacy_leaves_unanswered_says_what_would_help(tmp_path):
     text = Reader(certificate(fc.calibrate(plan, reports))).text
     assert "No site answered for it, and 1 answer is needed." in text
     assert plan["infant"].problems[0] in text
-    assert "1.5-differentially private for somebody with one record in every group" in text
+    assert "1.5-differentially private for somebody with one case in every group" in text
     assert "by permute-and-flip" in text
     assert "the chance to reach the level are lower bounds" in text
 

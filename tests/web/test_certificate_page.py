@@ -146,7 +146,7 @@ def test_a_word_is_explained_after_a_tap(driver, addresses, width):
     word = words["differentially private"]
     assert driver.execute_script(shown, word) == "none"
     word.click()
-    assert "exchanging one record" in driver.execute_script(shown, word)
+    assert "exchanging one case" in driver.execute_script(shown, word)
     assert driver.execute_script("return document.documentElement.scrollWidth") <= width
 
 

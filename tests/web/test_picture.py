@@ -1,5 +1,6 @@
 """The picture of a law: no line runs through a label, however wide the picture."""
 
+import itertools
 import re
 
 import pytest
@@ -33,11 +34,7 @@ def lines_and_labels(picture):
     return lines, labels
 
 
-@pytest.mark.parametrize("width", [300, 340, 480, 720])
-@pytest.mark.parametrize("is_bound", [False, True])
-@pytest.mark.parametrize("options", PLANS, ids=str)
-def test_no_line_runs_through_a_label(options, is_bound, width):
-    plan = fc.plan(**options)
+def assert_readable(plan, *, is_bound, width):
     summary = Summary(plan.law, plan.confidence_levels[0])
     lines, labels = lines_and_labels(law_picture(summary, is_bound=is_bound, width=width))
     assert len(lines) == len(labels) == 3
@@ -45,3 +42,26 @@ def test_no_line_runs_through_a_label(options, is_bound, width):
         assert [other for other, x, top in lines if low < x < high and top < y - 2] == [], (kind, low, high)
         assert low > -1
         assert high < width + 1
+
+
+@pytest.mark.parametrize("width", [300, 340, 480, 720])
+@pytest.mark.parametrize("is_bound", [False, True])
+@pytest.mark.parametrize("options", PLANS, ids=str)
+def test_no_line_runs_through_a_label(options, is_bound, width):
+    assert_readable(fc.plan(**options), is_bound=is_bound, width=width)
+
+
+@pytest.mark.parametrize("criterion", ["stable", "conditional"])
+def test_nor_for_any_other_law(criterion):
+    for m, n, level, delta in itertools.product((1, 3, 10), (4, 12, 30, 100), (0.5, 0.8, 0.95), (0.4, 0.001)):
+        wish = {"criterion": criterion, "confidence_level": level, "delta": delta}
+        plan = fc.plan(m, n, **wish, on_infeasible="ignore")
+        if plan.feasible:
+            for width in (340, 720):
+                assert_readable(plan, is_bound=m == 3, width=width)
+
+
+def test_a_plan_that_is_not_final_has_no_figures():
+    plan = fc.plan(n_sites=10, n_points=100)
+    picture = law_picture(Summary(plan.law, 0.9), with_figures=False)
+    assert re.findall(r"law-label (law-\w+)-label", picture) == ["law-level"]

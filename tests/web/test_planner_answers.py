@@ -26,6 +26,7 @@ from fedconformal.web import (
     make_plan,
     solve,
 )
+from fedconformal.web._assets import read_asset
 from fedconformal.web._cases import in_cases
 from fedconformal.web.server._controls import criterion_controls, promise_controls, score_controls
 
@@ -211,6 +212,49 @@ class TestPromisesSideBySide:
         assert not cards["new-site"].feasible
         assert cards["new-site"].costs[1].endswith("It would take 9 sites of 20 cases.")
 
+    @pytest.mark.parametrize(
+        "question", [{"sites": 2000, "points": 50}, {"points": tuple(range(40, 680, 80))}]
+    )
+    def test_what_it_costs_is_said_for_many_sites_and_sizes(self, question):
+        for card in answer_promises(PlanQuestion(**question)).cards:
+            if card.feasible:
+                assert "times as wide as need be" in card.costs[1] or "too long to compute" in card.costs[1]
+            if card.feasible and card.name != "mixture":
+                assert "times as wide as need be" in card.costs[1]
+                assert card.costs[2].startswith("If some sites differ, the site worst off has")
+
+    def test_what_takes_too_long_is_said_to(self):
+        cards = {c.name: c for c in answer_promises(PlanQuestion(sites=500, points=10_000)).cards}
+        assert cards["mixture"].costs[1:] == (
+            "How much its sets cover takes too long to compute here, for so many cases.",
+        )
+
+    def test_sets_of_labels_have_no_width(self):
+        cards = answer_promises(PlanQuestion(sites=10, points=100, score="lac")).cards
+        assert "its sets cover 90.3" in cards[0].costs[1]
+        assert not any("wide" in line for card in cards for line in card.costs)
+
+    def test_the_library_speaks_in_the_words_of_the_page(self):
+        cards = answer_promises(PlanQuestion(sites=3, points=2)).cards
+        plans = [answer_plan(PlanRequest(sites=3, points=n)) for n in (2, 4)]
+        said = " ".join(
+            [*(line for c in cards for line in c.costs), *(note for p in plans for note in p.notes)]
+        )
+        assert "No ranks reach 90\N{NO-BREAK SPACE}% with 3 sites of 2 cases" in said
+        assert "1 in the field “Silent sites it must bear” plans for that" in said
+        assert "Silent sites it must bear</label>" in read_asset("planner.html")
+        assert not re.search(r"_|--|point|\bstable|\bmarginal|level 0", said)
+
+    def test_what_can_be_promised_with_the_same_cases_comes_first(self):
+        answer = answer_plan(PlanRequest(sites=3, points=5, criterion="conditional"))
+        assert answer.notes[0] == (
+            "With the same cases, this can be promised: “on average, and close to it every time”, or "
+            "“on average”."
+        )
+        assert "It would take 8 cases" in answer.notes[1]
+        assert fc.plan(3, 5).feasible
+        assert not answer_plan(PlanRequest(sites=3, points=2)).notes[0].startswith("With the same cases")
+
     def test_a_plan_that_cannot_work_shows_no_success(self):
         answer = answer_plan(PlanRequest(sites=3, points=2))
         assert {row.shown for row in answer.rows} == {("–", "–", "–", "–")}
@@ -233,6 +277,11 @@ class TestNamesAndScore:
             *["--site", "St. Mary's", "--target", "y", "--prediction", "lower", "--prediction", "upper"],
             *["-o", "report.json"],
         ]
+
+    def test_the_site_that_answers_is_one_that_is_asked(self):
+        question = {"points": (10, 120), "names": ("small", "large"), "score": "absolute"}
+        assert "1 site is not asked" in answer_plan(PlanRequest(**question)).notes[0]
+        assert "--site large --target" in answer_plan(PlanRequest(**question)).report_command
 
     def test_a_name_that_the_command_line_would_split_is_put_into_a_table(self):
         question = PlanQuestion(points=(120, 40), names=("Ward 3, north", "south"))
@@ -269,10 +318,18 @@ class TestSeveralNumbers:
         )
 
     def test_the_spread_is_compared_with_pooling(self):
-        law, pooled = fc.plan(n_points=self.SIZES, numbers=3).law, fc.CoverageLaw(1, 625, 564, 1)
-        ratio = ((law.mean() - 0.9) ** 2 + law.std() ** 2) ** 0.5 / pooled.std()
+        laws = fc.plan(n_points=self.SIZES, numbers=3).law, fc.CoverageLaw(1, 625, 564, 1)
+        ours, pooled = (((law.mean() - 0.9) ** 2 + law.std() ** 2) ** 0.5 for law in laws)
+        ratio = ours / pooled
         shown = answer_plan(PlanRequest(points=self.SIZES, numbers=3)).cost
         assert f"It spreads {ratio:.2f} times as much round 90\N{NO-BREAK SPACE}% as pooling" in shown[-1]
+
+    def test_a_plan_that_is_pooling_spreads_as_much(self):
+        """The largest of all 12 scores, wherever they are: the same law, though its mean is above 90 %."""
+        answer = answer_plan(PlanRequest(sites=3, points=4))
+        ours, _, pooled, _ = answer.rows
+        assert (ours.mean, ours.std) == pytest.approx((pooled.mean, pooled.std))
+        assert answer.cost[-1].startswith("It spreads 1.00 times as much")
 
     @pytest.mark.parametrize("question", [{"sites": 10, "points": 79}, {"points": SIZES}])
     def test_a_draft_is_made_at_once_and_says_that_there_is_more(self, question):
@@ -281,10 +338,17 @@ class TestSeveralNumbers:
         assert not any("per site" in row.name for row in draft.rows)
         assert draft.promise[0].startswith("This first draft keeps the promise, but its sets may be larger")
         assert "19 of 20" not in draft.summary
+        assert draft.rows[0].shown == ("…", "…", "…", "…")
+        assert "asked for: 90" in draft.picture
+        assert "law-tail" not in draft.picture
+        assert not any(word in draft.picture for word in ("on average", "1 in 20"))
+        assert not any("one place would" in sentence for sentence in draft.cost)
         assert solve(PlanQuestion(**question, numbers=3), draft=True).law.mean >= 0.9
         one = answer_plan(PlanRequest(**question, draft=True))
-        assert one.more
-        assert not answer_plan(PlanRequest(**question)).more
+        best, compared = (answer_plan(PlanRequest(**question, compare=compare)) for compare in (False, True))
+        assert (one.more, best.more, compared.more) == (True, True, False)
+        assert (best.draft, best.rows[0]) == (False, compared.rows[0])
+        assert set(compared.rows) - set(best.rows) == {compared.rows[1]}
 
     def test_missing_sites_are_solved_for_with_their_votes(self):
         plan = fc.plan(n_points=self.SIZES, numbers=3)

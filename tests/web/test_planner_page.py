@@ -154,11 +154,19 @@ LISTS = [
     ("region;site;n\nEU;north;120\nEU;south;40", [120, 40], ["north", "south"]),
     ("St Mary 120\nsouth 40", [120, 40], ["St Mary", "south"]),
 ]
-WRONG_LISTS = [
+WRONG_LISTS = [  # nothing that may be a separator of thousands is read as something else
     ("120, forty", "“forty” is not a number of cases"),
     ("north=120\n40", "Please name all sites, or none"),
     ("1,200\n3,400", "Please write “1,200” without a separator of thousands"),
-    ("north\t1,200\nsouth\t3,400", "“1,200” is not a number of cases"),
+    ("north\t1,200\nsouth\t3,400", "Please write “1,200” without a separator of thousands"),
+    ("north\t1 200\nsouth\t40", "Please write “1 200” without a separator of thousands"),
+    ("Name;Anzahl\nWien;1.200", "Please write “1.200” without a separator of thousands"),
+    ("1,200", "“1,200” may be one number or several"),
+    ("1,200, 3,400", "“1,200” may be one number or several"),
+    ("north,1,200\nsouth,3,400", "“north,1,200” has too many columns"),
+    ("north 1 200\nsouth 40", "Please write “north 1 200” as name=number"),
+    ("north=120\nsouth=40\nnorth=60", "The name “north” is given more than once"),
+    ("north=1200000", "Here a site may have up to 1,000,000 cases, not 1200000"),
     ("", "Please give at least one number"),
 ]
 
@@ -267,12 +275,63 @@ def test_a_link_holds_the_whole_state(page, address):
 
 def test_a_wish_is_answered_with_an_exact_edge(page, address):
     open_at(page, address + "#sites=10&points=79&criterion=stable&wish=low&wish-value=88")
-    pattern = re.compile(r"([\d,]+) cases at each of 10 sites are enough; ([\d,]+) are not\.")
+    pattern = re.compile(
+        r"From ([\d,]+) cases at each of 10 sites on it is always met.*; with ([\d,]+) it is not"
+    )
     until(page, lambda: pattern.search(text(page, "wish-answer")))
     enough, short = (int(n) for n in pattern.search(text(page, "wish-answer")).groups())
     quantiles = [fc.plan(10, n, criterion="stable").law.ppf(0.05) for n in (short, enough)]
     assert short == enough - 1
     assert quantiles[0] < 0.88 <= quantiles[1]
+
+
+def test_what_has_no_law_offers_no_comparison_and_no_wish(page):
+    for promise, offered in (("mixture", False), ("each-site", True), ("new-site", False)):
+        page.find_element(By.CSS_SELECTOR, f"input[value={promise}]").click()
+        until(page, lambda want=promise: asked(page)["promise"] == want)
+        for name in ("compared", "comparison", "wishing"):
+            assert page.find_element(By.ID, name).is_displayed() == offered
+    assert [line["message"] for line in page.get_log("browser")] == []
+
+
+def test_what_a_bound_leaves_open_cannot_be_wished_for(page, address):
+    open_at(page, f"{address}#promise=each-site&wish=mean&wish-value=85")
+    assert not page.find_element(By.CSS_SELECTOR, "#wish option[value=mean]").is_enabled()
+    until(page, lambda: "it is always met" in text(page, "wish-answer"))
+
+
+def test_a_draft_shows_no_figure_that_the_best_plan_may_have_less_of(page, address):
+    """Everything that is shown is recorded, from the first draft on."""
+    page.get("about:blank")
+    page.get(f"{address}#sites=10&points=200&numbers=5&{NO_WISH}")
+    seen = set()
+
+    def is_settled():
+        state = "const plan = document.getElementById('plan'); return [plan.dataset.draft, plan.innerText]"
+        draft, shown = page.execute_script(state)
+        seen.update([shown] if draft == "true" else [])
+        return draft == "false"
+
+    until(page, is_settled)
+    assert seen, "the best plan came before anybody could look"
+    for shown in seen:
+        assert "first draft" in shown
+        assert "of 20" not in shown.replace("19 of 20 reach", "").lower()
+        assert re.search(r"This plan\s+…\s+…\s+…\s+…", shown)
+
+
+def test_a_link_with_a_mistake_shows_what_is_wrong_and_nothing_else(page, address):
+    page.get("about:blank")
+    page.get(f"{address}#sites=0")
+    until(page, lambda: page.find_element(By.ID, "problem").is_displayed())
+    assert text(page, "problem") == "Please look at the marked field."
+    assert not any(part.is_displayed() for part in page.find_elements(By.CSS_SELECTOR, "main > section"))
+    retype(page, "sites", "12")
+    wait_for_plan(page)
+    assert all(part.is_displayed() for part in page.find_elements(By.CSS_SELECTOR, "main > section"))
+    retype(page, "sites", "0")
+    until(page, lambda: page.find_element(By.ID, "problem").is_displayed())
+    assert text(page, "problem").endswith("The plan below is from before the change.")
 
 
 def test_what_cannot_be_promised_is_said(page, address):
@@ -295,6 +354,13 @@ def test_promises_stand_side_by_side_and_can_be_chosen_there(page, address):
     shown["each-site"].find_element(By.TAG_NAME, "button").click()
     until(page, lambda: asked(page)["promise"] == "each-site")
     until(page, lambda: "chosen" in shown["each-site"].get_attribute("class"))
+    assert "times as wide as need be" in shown["each-site"].text
+    badges = {
+        name: [badge.text for badge in card.find_elements(By.CLASS_NAME, "badge")]
+        for name, card in shown.items()
+    }
+    assert "chosen" in badges["each-site"]
+    assert "chosen" not in badges["population"]
 
 
 def test_a_promise_brings_its_usual_criterion_and_what_goes_with_it(page, address):
@@ -328,7 +394,13 @@ def test_a_criterion_that_was_chosen_stays_with_another_promise(page, address):
     assert text(page, "headline").startswith("With 95 % certainty")
 
 
-STATES = ["", "promise=each-site", "private=yes", "spread=list&criterion=conditional", "sites=3&points=2"]
+STATES = [
+    "",
+    "promise=mixture",
+    f"private=yes&{NO_WISH}",
+    "spread=list&criterion=conditional",
+    "sites=3&points=2",
+]
 
 
 @pytest.mark.parametrize("width", [1280, 390])

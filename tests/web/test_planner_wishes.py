@@ -1,5 +1,7 @@
 """What would be enough: one less is not, more is, and the free change comes first."""
 
+from types import SimpleNamespace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -55,9 +57,32 @@ def test_one_answer_wherever_the_slider_stands():
     low = {n: fc.plan(10, n, criterion="marginal").law.ppf(0.05) for n in range(enough - 1, each_to + 1, 3)}
     assert [n for n, value in low.items() if value < 0.88] == [enough - 1]
     says = " ".join(answers[100].sentences)
-    assert f"{enough} cases at each of 10 sites are enough; {enough - 1} are not." in says
+    assert f"From {enough} cases at each of 10 sites on it is always met, as far as was tried: " in says
     assert f"each up to {each_to}" in says
-    assert "more cases are not always better: some smaller numbers do too" in says
+    assert f"; with {enough - 1} it is not." in says
+    assert "more cases are not always better: some smaller numbers meet it too" in says
+
+
+def test_a_small_answer_is_tried_as_far_as_a_large_one():
+    answer = answer_wish(WishRequest(sites=50, points=100, wish="low", value=0.85))
+    assert answer.n_points == 2
+    assert answer.each_to == 101
+    assert all(fc.plan(50, n).law.ppf(0.05) >= 0.85 for n in range(2, 102, 9))
+    assert answer.sentences[1:] == (
+        "2 cases at each of 50 sites are enough; 1 is not.",
+        "So is every larger number that was tried: each up to 101.",
+    )
+
+
+def test_the_words_agree_with_a_plan_that_meets_it_by_luck(monkeypatch):
+    """No number of cases is called too few that the page calls enough in the sentence before."""
+    met = {n: n in (5, 6) or n >= 9 for n in range(1, 1_000_001)}
+    wish = SimpleNamespace(is_met=lambda solution, value: met[solution.question.points])
+    monkeypatch.setitem(_WISHES, "low", wish)
+    asked = {"sites": 1, "confidence_level": 0.5, "wish": "low", "value": 0.3}
+    by_luck = answer_wish(WishRequest(points=6, **asked))
+    assert by_luck.met
+    assert by_luck.sentences[1].startswith("From 9 cases at the site on it is always met")
 
 
 def test_the_free_change_comes_first():
@@ -71,7 +96,7 @@ def test_the_free_change_comes_first():
         "With the same cases, this would meet it: “on average, and close to it every time”, or "
         "“with 90 % certainty”, or 2 numbers per site."
     )
-    assert "enough" in answer.sentences[2]
+    assert "cases at each of 10 sites" in answer.sentences[2]
     usual = answer_wish(WishRequest(**asked))
     assert (usual.met, usual.criteria, usual.numbers) == (True, (), None)
 

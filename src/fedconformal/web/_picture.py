@@ -50,6 +50,7 @@ def law_picture(
     *,
     pooled: Summary | None = None,
     is_bound: bool = False,
+    with_figures: bool = True,
     width: int = 720,
     height: int = 300,
     name: str = "law",
@@ -64,6 +65,8 @@ def law_picture(
         The law that all cases in one place would give, drawn as a dashed line.
     is_bound : bool
         Whether the law bounds the coverage from below, rather than being its law.
+    with_figures : bool
+        Whether the mean and the 5 % quantile are marked; a plan that is not final yet has none.
     width, height : int
         Of the picture, in pixels.
     name : str
@@ -81,14 +84,15 @@ def law_picture(
     edges = np.linspace(low, high, _STEPS + 1)
     curves = [density(each.law, edges) for each in shown]
     frame = _Frame(low, high, max(float(curve.max()) for curve in curves), width, height)
+    description = _description(law, with_pooled=len(shown) > 1, with_figures=with_figures)
     parts = [
         f'<svg class="law" viewBox="0 0 {width} {height}" width="{width}" height="{height}" role="img" '
         f'aria-labelledby="{name}-title {name}-text" xmlns="http://www.w3.org/2000/svg">',
         f'<title id="{name}-title">The law of the coverage</title>',
-        f'<desc id="{name}-text">{escape(_description(law, with_pooled=len(shown) > 1))}</desc>',
+        f'<desc id="{name}-text">{escape(description)}</desc>',
         *_axis(frame),
-        *_curves(frame, edges, curves, law.low),
-        *_markers(frame, law, is_bound=is_bound),
+        *_curves(frame, edges, curves, law.low if with_figures else 0.0),
+        *_markers(frame, _marks(law, is_bound=is_bound)[: 3 if with_figures else 1]),
         "</svg>",
     ]
     return "".join(parts)
@@ -102,11 +106,10 @@ def _range(shown: Sequence[Summary]) -> tuple[float, float]:
     return max(0.0, min(low, level) - margin), min(1.0, max(high, level) + margin)
 
 
-def _description(law: Summary, *, with_pooled: bool) -> str:
-    text = (
-        f"Density of the coverage: mean {floor_percent(law.mean)}, asked for "
-        f"{percent(law.confidence_level)}, below {floor_percent(law.low)} in 1 of 20 calibrations."
-    )
+def _description(law: Summary, *, with_pooled: bool, with_figures: bool) -> str:
+    asked = f"asked for {percent(law.confidence_level)}"
+    mean, low = f"mean {floor_percent(law.mean)}", f"below {floor_percent(law.low)} in 1 of 20 calibrations"
+    text = f"Density of the coverage: {f'{mean}, {asked}, {low}' if with_figures else asked}."
     return text + (" The dashed line is the law of pooling all cases in one place." if with_pooled else "")
 
 
@@ -199,20 +202,24 @@ class _Place:
         return self.low - _TOUCH < x < self.high + _TOUCH
 
 
-def _markers(frame: _Frame, law: Summary, *, is_bound: bool) -> Iterator[str]:
-    """Three lines, then a label for each, on rows of their own so that labels never collide.
-
-    A line begins at the row of its label, or below it where the label is wider than the room beside the line.
-    """
+def _marks(law: Summary, *, is_bound: bool) -> list[_Marker]:
+    """The level, the mean and the 5 % quantile."""
     mean, low = floor_percent(law.mean, digits=2), floor_percent(law.low)
     asked = f"asked for: {percent(law.confidence_level)}"
     average = f"on average{' at least' if is_bound else ':'} {mean}"
     rarely = f"{'at most ' if is_bound else ''}1 in 20 below {low}"
-    markers = [
+    return [
         _Marker(law.confidence_level, "law-level", asked),
         _Marker(law.mean, "law-mean", average),
         _Marker(law.low, "law-low", rarely, prefers_left=True),
     ]
+
+
+def _markers(frame: _Frame, markers: Sequence[_Marker]) -> Iterator[str]:
+    """A line for each, then a label for each, on rows of their own so that labels never collide.
+
+    A line begins at the row of its label, or below it where the label is wider than the room beside the line.
+    """
     way = _rows(frame, markers)
     highest = _ROWS * _ROW if _n_struck(frame, way) else 0  # too narrow for any: all lines begin below
     drawn = [_marker(frame, marker, row, place, highest) for row, (marker, place) in enumerate(way)]

@@ -30,7 +30,7 @@ def low_sentence(law: Summary, among: str = "") -> str:
 
 
 def spread_ratio(law: Summary, pooled: Summary) -> float | None:
-    """Return how much a coverage spreads round its level, in units of the spread of pooling all cases.
+    """Return how much a coverage spreads round its level, compared with that of pooling all cases.
 
     Parameters
     ----------
@@ -42,12 +42,13 @@ def spread_ratio(law: Summary, pooled: Summary) -> float | None:
     Returns
     -------
     float or None
-        The root mean square distance of the coverage from its level over the pooled standard deviation; None
+        The root mean square distance of the coverage from its level, over that of the pooled coverage; None
         where either does not vary.
     """
     if law.is_certain or pooled.is_certain:
         return None
-    return math.hypot(law.std, law.mean - law.confidence_level) / pooled.std
+    ours, theirs = (math.hypot(each.std, each.mean - each.confidence_level) for each in (law, pooled))
+    return ours / theirs
 
 
 def equivalent_pool(law: Summary) -> int | None:

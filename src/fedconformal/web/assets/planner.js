@@ -53,6 +53,7 @@ function complain(input, sentence) {
     error = document.createElement("p");
     error.className = "error";
     error.id = `${input.id}-error`;
+    error.setAttribute("aria-live", "polite");
     field.append(error);
   }
   error.textContent = sentence;
@@ -83,33 +84,58 @@ function number(id, { integer = false, low, high }) {
 
 // A pasted list: numbers alone, name=number, or rows of a table with a name and a number.
 
-const isSize = (text) => /^\d{1,7}$/.test(text) && Number(text) >= 1;
+const MOST = 1000000;
+const isSize = (text) => /^\d{1,7}$/.test(text) && Number(text) >= 1 && Number(text) <= MOST;
+const hasThousands = (text) => /^\d{1,3}([,.'’\u00a0\u202f ]\d{3})+$/.test(text);
 
 function cells(line, separator) {
   const found = [...line.matchAll(new RegExp(`(?:^|${separator})(?:"((?:[^"]|"")*)"|([^${separator}]*))`, "g"))];
   return found.map(([, quoted, plain]) => (quoted?.replaceAll('""', '"') ?? plain).trim());
 }
 
+function lastWord(line) {
+  if (/\s\d{1,3}\s\d{3}$/.test(line)) throw new Refused(`Please write “${line.slice(0, 30)}” as name=number, without a separator of thousands.`);
+  return [line.replace(/\s+\S+$/, ""), line.split(/\s+/).at(-1)];
+}
+
 function rows(lines) {
   const separator = ["\t", ";", ","].find((each) => lines.some((line) => line.includes(each)));
-  if (!separator) return lines.map((line) => [line.replace(/\s+\S+$/, ""), line.split(/\s+/).at(-1)]);
+  if (!separator) return lines.map(lastWord);
   const table = lines.map((line) => cells(line, separator));
   const head = table[0].map((cell) => cell.toLowerCase());
-  const columns = head.includes("site") && head.includes("n") ? [head.indexOf("site"), head.indexOf("n")] : [0, 1];
+  const told = head.includes("site") && head.includes("n");
+  const columns = told ? [head.indexOf("site"), head.indexOf("n")] : [0, 1];
+  const long = table.findIndex((row) => row.slice(told ? head.length : 2).some(Boolean));
+  if (long >= 0) throw new Refused(`“${lines[long].slice(0, 30)}” has too many columns: please give a name and a number of cases.`);
   const begins = /\d/.test(table[0][columns[1]] ?? "0") ? 0 : 1; // a heading
   return table.slice(begins).map((row) => columns.map((column) => row[column] ?? ""));
 }
 
 function sizesByName(text) {
   const lines = text.split(/\r?\n/).map((line) => line.trim()).filter(Boolean);
-  if (lines.length > 1 && lines.every((line) => /^\d{1,3}([,.]\d{3})+$/.test(line)))
-    throw new Refused(`Please write “${lines[0]}” without a separator of thousands.`);
+  if (lines.length > 1 && lines.every(hasThousands)) throw new Refused(thousands(lines[0]));
   const plain = text.split(/[\s,;]+/).filter(Boolean);
   if (!lines.length) throw new Refused("Please give at least one number.");
+  const unclear = text.split(/[\s;]+|,(?=\s)/).find((part) => /^\d{1,3}(,\d{3})+$/.test(part));
+  if (unclear && plain.every((part) => /^\d+$/.test(part)))
+    throw new Refused(`“${unclear}” may be one number or several: please leave out the commas, or give each site a line.`);
   if (plain.every((part) => /^\d+$/.test(part)) || (!/[=\t"]/.test(text) && lines.length === 1)) return plain.map((part) => ["", part]);
   if (!text.includes("=")) return rows(lines);
   const pairs = lines.flatMap((line) => line.split(/[,;\t]/)).map((pair) => pair.trim()).filter(Boolean);
   return pairs.map((pair) => (pair.includes("=") ? [pair.slice(0, pair.lastIndexOf("=")).trim(), pair.slice(pair.lastIndexOf("=") + 1).trim()] : ["", pair]));
+}
+
+const thousands = (text) => `Please write “${text}” without a separator of thousands.`;
+
+function whatIsWrong(pairs) {
+  const wrong = pairs.map(([, size]) => size).find((size) => !isSize(size));
+  if (wrong !== undefined && hasThousands(wrong)) return thousands(wrong);
+  if (/^\d+$/.test(wrong ?? "") && Number(wrong) > MOST) return `Here a site may have up to ${MOST.toLocaleString("en")} cases, not ${wrong.slice(0, 30)}.`;
+  if (wrong !== undefined) return `“${wrong.slice(0, 30)}” is not a number of cases.`;
+  const names = pairs.map(([name]) => name);
+  if (new Set(names.map((name) => name !== "")).size > 1) return "Please name all sites, or none.";
+  const twice = names.find((name, i) => name !== "" && names.indexOf(name) < i);
+  return twice === undefined ? "" : `The name “${twice.slice(0, 30)}” is given more than once.`;
 }
 
 function listed() {
@@ -117,9 +143,7 @@ function listed() {
   let pairs = [];
   try {
     pairs = sizesByName($("list").value.normalize("NFC"));
-    const wrong = pairs.find(([, size]) => !isSize(size));
-    if (wrong) sentence = `“${wrong[1].slice(0, 30)}” is not a number of cases.`;
-    else if (new Set(pairs.map(([name]) => name !== "")).size > 1) sentence = "Please name all sites, or none.";
+    sentence = whatIsWrong(pairs);
   } catch (error) {
     if (!(error instanceof Refused)) throw error;
     sentence = error.message;
@@ -165,6 +189,7 @@ function question() {
       low: number("low", { low: -1e12, high: 1e12 }),
       high: number("high", { low: -1e12, high: 1e12 }),
     };
+    if (!complain($("high"), asked.privacy.low < asked.privacy.high ? "" : "The range must go up.")) throw new Refused();
   }
   if (sendsSeveral()) asked.numbers = number("numbers", { integer: true, low: 1, high: 20 });
   return asked;
@@ -192,6 +217,7 @@ function recall() {
   for (const id of FIELDS) if (state.has(id)) $(id).value = state.get(id);
   for (const name of CHOICES) choose(name, state.get(name));
   $("private").checked = state.get("private") === "yes";
+  if (!state.has("numbers")) $("numbers").value = checked("promise").dataset.usual;
   promised = undefined;
 }
 
@@ -213,10 +239,16 @@ function followPromise() {
   for (const radio of radios("criterion")) radio.closest("label").hidden = !fitting.includes(radio.value);
   $("faulty-field").hidden = promise.dataset.faulty !== "yes";
   $("privacy-fields").hidden = promise.dataset.privacy !== "yes";
+  $("wishing").hidden = promise.dataset.law !== "yes";
+  const expected = document.querySelector("#wish option[value=mean]");
+  expected.hidden = expected.disabled = promise.dataset.bound === "yes"; // a bound says nothing of what to expect
+  if (expected.hidden) $("wish").value = "low";
   promised = promise;
 }
 
 // -- asking -----------------------------------------------------------------------------------------------
+
+const asSentence = (text) => text[0].toUpperCase() + text.slice(1) + (/[.!?]$/.test(text) ? "" : ".");
 
 async function ask(path, body, signal) {
   const response = await fetch(path, {
@@ -226,8 +258,9 @@ async function ask(path, body, signal) {
     signal,
   });
   if (!response.ok) {
-    const reason = await response.json().catch(() => ({}));
-    throw new Refused(reason.error ?? `The server answered ${response.status}.`);
+    const { error } = await response.json().catch(() => ({}));
+    const named = error?.replace(/^names\.(\d+): /, (_, i) => `“${body.names[i].slice(0, 30)}”: `);
+    throw new Refused(named ? asSentence(named) : `The server answered ${response.status}.`);
   }
   return response;
 }
@@ -264,23 +297,27 @@ async function finish() {
   const now = changed;
   while (asking) await new Promise((done) => setTimeout(done, 10));
   if (now !== changed) return;
-  if ($("plan").dataset.draft === "true") await show(false, signal);
-  if (now === changed && !signal.aborted) await Promise.all([showPromises(signal), answerWish(signal)]);
+  const plan = $("plan");
+  if (plan.dataset.draft === "true") await show(false, signal);
+  if (now !== changed || signal.aborted) return;
+  if (!$("problem").hidden) return ($("wish-answer").textContent = "");
+  const beside = plan.dataset.more === "true" ? [show(false, signal, true)] : [];
+  await Promise.all([...beside, showPromises(signal), answerWish(signal)]);
 }
 
-async function show(isDraft, signal) {
+async function show(isDraft, signal, compare = false) {
   let asked;
   try {
     asked = question();
   } catch (error) {
     if (!(error instanceof Refused)) throw error;
-    return refuse("Please look at the marked field; the plan below is of before.");
+    return refuse("Please look at the marked field.");
   } finally {
     moveSliders();
   }
   const width = Math.max(280, Math.min(1200, Math.floor($("plan").clientWidth / 20) * 20));
   try {
-    const response = await ask("/api/plan", { ...asked, draft: isDraft, width }, signal);
+    const response = await ask("/api/plan", { ...asked, draft: isDraft, compare, width }, signal);
     render(await response.json(), asked);
   } catch (error) {
     if (error.name === "AbortError") return;
@@ -289,10 +326,14 @@ async function show(isDraft, signal) {
 }
 
 function refuse(sentence) {
-  $("problem").textContent = sentence;
+  const plan = $("plan");
+  const before = plan.dataset.asked === undefined ? "" : " The plan below is from before the change.";
+  $("problem").textContent = sentence + before;
   $("problem").hidden = false;
-  $("plan").classList.add("stale");
-  $("plan").dataset.draft = "false";
+  plan.classList.add("stale");
+  $("result").classList.toggle("empty", before === "");
+  plan.dataset.draft = plan.dataset.more = "false";
+  plan.setAttribute("aria-busy", "false");
   $("download").disabled = true;
   $("summary").textContent = "";
 }
@@ -322,14 +363,22 @@ function row({ name, shown, chosen: ours }) {
   return line;
 }
 
+// A command whose options are not broken at their hyphens.
+function showCommand(place, command) {
+  const parts = command.split(/( )/);
+  place.replaceChildren(...parts.map((part) => (part.startsWith("-") ? element("span", part, "option") : part)));
+}
+
 function render(plan, asked) {
   $("problem").hidden = true;
   const section = $("plan");
   section.classList.remove("stale");
+  $("result").classList.remove("empty");
   section.classList.toggle("infeasible", !plan.feasible);
-  section.dataset.draft = String(plan.draft || plan.more);
+  section.dataset.draft = String(plan.draft);
+  section.dataset.more = String(plan.more);
   section.setAttribute("aria-busy", String(plan.draft));
-  $("state").textContent = plan.draft ? "a first draft; looking for a closer one …" : "";
+  $("state").textContent = plan.draft ? "a first draft; looking for a better one …" : "";
   $("headline").textContent = plan.headline;
   $("lead").textContent = plan.promise[0] ?? "";
   fill($("promise"), "p", plan.promise.slice(1));
@@ -338,9 +387,11 @@ function render(plan, asked) {
   fill($("steps"), "li", plan.steps);
   $("works").hidden = plan.steps.length === 0;
   $("rows").replaceChildren(...plan.rows.map(row));
+  $("compared").hidden = $("comparison").hidden = plan.rows.length === 0;
   $("asked").textContent = plan.asked;
-  $("command").textContent = plan.command;
-  $("report-command").textContent = plan.report_command ?? "";
+  showCommand($("command"), plan.command);
+  $("table-hint").hidden = !plan.command.includes("--points sites.csv");
+  showCommand($("report-command"), plan.report_command ?? "");
   $("answering").hidden = $("report-command").hidden = plan.report_command === null;
   $("caption").textContent = plan.caption;
   $("summary").textContent = plan.summary;
@@ -361,8 +412,8 @@ let compared = ""; // the sites and the level that the cards are for
 
 async function showPromises(signal) {
   try {
-    const { sites, points, confidence_level, delta } = question();
-    const asked = { sites, points, confidence_level, delta };
+    const { sites, points, score, confidence_level, delta } = question();
+    const asked = { sites, points, score, confidence_level, delta };
     if (compared !== JSON.stringify(asked)) {
       const answer = await (await ask("/api/promises", asked, signal)).json();
       $("cards").replaceChildren(...answer.cards.map(card));
@@ -383,6 +434,7 @@ function card({ name, title, usual, feasible, says, assumes, costs }) {
   const box = element("article", "", feasible ? "card" : "card impossible");
   box.dataset.promise = name;
   const head = element("h4", title);
+  head.append(" ", element("span", "chosen", "badge ours"));
   if (usual) head.append(" ", element("span", "usual choice", "badge"));
   const facts = element("dl", "");
   const lines = costs.map((line) => element("dd", line));
@@ -401,12 +453,14 @@ function markCard() {
   for (const box of $("cards").children) {
     const ours = box.dataset.promise === chosen("promise");
     box.classList.toggle("chosen", ours);
+    box.querySelector(".ours").hidden = !ours;
     box.querySelector("button").hidden = ours || box.classList.contains("impossible");
   }
 }
 
 async function answerWish(signal) {
   const output = $("wish-answer");
+  if ($("wishing").hidden) return;
   let asked;
   try {
     asked = { ...question(), wish: $("wish").value, value: percent(number("wish-value", { low: 1, high: 99.99 })) };

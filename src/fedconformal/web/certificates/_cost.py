@@ -51,7 +51,7 @@ def _not_private() -> Iterator[str]:
 
 def _private(it: Certified) -> Iterator[str]:
     releases, epsilon = it.claims[0].plan.releases or (), float(it.plan.epsilon or 0)
-    whose = "somebody with one record in every group" if it.plan.is_grouped else "the records behind it"
+    whose = "somebody with one case in every group" if it.plan.is_grouped else "the cases behind it"
     for release in releases[:1]:
         yield (
             f"Such a number is not a score but one of {release.n_bins:,} public bins, drawn at random around "

@@ -13,7 +13,7 @@ _WORDS = {
     "coverage": "The share of new cases whose outcome lies in its prediction set.",
     "criterion": "In which sense the level is reached: on average over calibrations, or in most of them.",
     "differentially private": (
-        "Drawn at random in such a way that exchanging one record changes the chance of any report by no "
+        "Drawn at random in such a way that exchanging one case changes the chance of any report by no "
         "more than a known factor."
     ),
     "digest": "A number computed from a file, 64 characters long: any change to the file gives another one.",
@@ -26,7 +26,7 @@ _WORDS = {
     "level": "The coverage that was asked for, such as 90 %.",
     "pooled": "Brought together in one place, which a federation avoids.",
     "prediction set": "An interval of values, or a list of labels, in place of a single prediction.",
-    "privacy loss": "ε: one record changes the chance of any report by a factor of exp(ε) at most.",
+    "privacy loss": "ε: one case changes the chance of any report by a factor of exp(ε) at most.",
     "quantile": "The value that a given share lies below.",
     "rank": "A site sorts its scores; the score of rank 5 is the fifth smallest.",
     "report": "The only message of a site: a few of its scores, or noisy ones, and how many cases it has.",

@@ -9,13 +9,14 @@ from fedconformal import baselines
 from fedconformal._text import ceiling_percent, count, floor_percent, listed, nearest_percent, percent
 from fedconformal.laws import Summary
 from fedconformal.planning import Block, Cases
-from fedconformal.web._cases import in_cases
 from fedconformal.web._picture import law_picture
 from fedconformal.web._privacy_loss import factor_sentence
 from fedconformal.web._spread import equivalent_pool, low_sentence, spread_ratio
 from fedconformal.web._width import width_sentence
+from fedconformal.web.planner._choices import criterion_words
 from fedconformal.web.planner._question import Message, PlanQuestion, PlanRequest
-from fedconformal.web.planner._solution import Solution, other_numbers, solve
+from fedconformal.web.planner._solution import Solution, other_criteria, other_numbers, solve
+from fedconformal.web.planner._words import in_page_words
 
 _MOST_RANKS = 6
 
@@ -29,7 +30,8 @@ class Row(Message):
     low: float = Field(description="coverage that is missed in 1 of 20 calibrations")
     reached: float = Field(description="probability that the coverage is at least the level")
     shown: tuple[str, str, str, str] = Field(
-        description="the four figures, lower bounds rounded down; dashes where sets hold everything"
+        description="the four figures, lower bounds rounded down; dashes where sets hold everything, dots "
+        "where the best plan is still being searched"
     )
     chosen: bool = Field(default=False, description="whether this is the plan that was asked for")
 
@@ -39,7 +41,7 @@ class PlanAnswer(Message):
 
     feasible: bool = Field(description="whether the threshold is finite")
     draft: bool = Field(description="valid, but a better plan may be found without draft")
-    more: bool = Field(description="whether the same question without draft would be answered with more")
+    more: bool = Field(description="whether there would be a row more without draft, and with compare")
     headline: str = Field(description="what is promised")
     promise: tuple[str, ...] = Field(description="what the promise means")
     cost: tuple[str, ...] = Field(description="what it costs")
@@ -78,22 +80,23 @@ def answer_plan(request: PlanRequest) -> PlanAnswer:
     """
     solution = solve(request.question, draft=request.draft)
     question, pooled = solution.question, _pooled(solution.question)
+    compares = request.compare and not request.draft
     return PlanAnswer(
         feasible=solution.is_feasible,
         draft=solution.is_draft,
-        more=request.draft and other_numbers(question) is not None,
+        more=not compares and other_numbers(question) is not None,
         headline=_headline(solution),
-        promise=tuple(map(in_cases, _promise(solution))),
+        promise=tuple(map(in_page_words, _promise(solution))),
         cost=tuple(_cost(solution, pooled)),
-        notes=tuple(map(in_cases, _notes(solution))),
+        notes=tuple(map(in_page_words, _notes(solution))),
         steps=tuple(_steps(solution)),
-        rows=tuple(_rows(solution, pooled, with_other=not request.draft)),
+        rows=tuple(_rows(solution, pooled, with_other=compares)),
         picture=_picture(solution, pooled, request.width),
-        caption=_caption(pooled),
+        caption=_caption(solution, pooled),
         asked=percent(question.confidence_level),
         summary=_summary(solution),
         command=question.command,
-        report_command=question.report_command,
+        report_command=question.report_command(_answering_site(solution)),
     )
 
 
@@ -118,7 +121,7 @@ def _summary(solution: Solution) -> str:
     if not solution.is_feasible:
         return "No finite threshold."
     if solution.is_draft:
-        return "A first draft; looking for a closer one …"
+        return "A first draft; looking for a better one …"
     if solution.law is None:
         return _guaranteed(solution)
     least = "at least " if solution.answered.is_bound else ""
@@ -144,10 +147,9 @@ def _promise(solution: Solution) -> Iterator[str]:
         yield "Every prediction set would hold everything: never wrong, and of no use."
         return
     if solution.is_draft:
-        asked = percent(question.confidence_level)
         yield (
-            "This first draft keeps the promise, but its sets may be larger than need be: the best plan, "
-            f"which is being searched, comes closer to {asked}."
+            "This first draft keeps the promise, but its sets may be larger than need be, or vary more: the "
+            "best plan is being searched."
         )
     elif solution.law is None:
         yield f"Whatever the sites are like, the share covered is {_guaranteed(solution)}."
@@ -199,7 +201,7 @@ def _cost(solution: Solution, pooled: Summary | None) -> Iterator[str]:
         )
         if not question.has_label_score:
             yield width_sentence(expected, question.confidence_level)
-    if pooled is not None and solution.law is not None:
+    if pooled is not None and solution.law is not None and not solution.is_draft:
         yield from _compared_with_pooling(solution, solution.law, pooled)
 
 
@@ -246,6 +248,8 @@ def _compared_with_pooling(solution: Solution, law: Summary, pooled: Summary) ->
 
 def _notes(solution: Solution) -> Iterator[str]:
     question = solution.question
+    if not solution.planned.is_finite and not solution.is_draft:
+        yield from _what_can_be_promised(question)
     yield from solution.notes
     if solution.planned.is_finite and not solution.is_feasible:
         yield (
@@ -254,6 +258,17 @@ def _notes(solution: Solution) -> Iterator[str]:
         )
     if solution.is_draft and not solution.is_feasible:
         yield "Searching for what would be enough."
+
+
+def _what_can_be_promised(question: PlanQuestion) -> Iterator[str]:
+    """What costs no more cases: criteria for which these sites are enough."""
+    ways = [
+        f"“{criterion_words(other.goal.criterion, question.delta)}”"
+        for other in other_criteria(question)
+        if solve(other).is_feasible
+    ]
+    if ways:
+        yield f"With the same cases, this can be promised: {', or '.join(ways)}."
 
 
 def _steps(solution: Solution) -> Iterator[str]:
@@ -277,6 +292,13 @@ def _steps(solution: Solution) -> Iterator[str]:
             f"The server adds up the votes of the {received:,} numbers it receives, from the smallest: where "
             f"they reach {answered.server_rank:,} of {answered.total_votes:,}, that is the threshold."
         )
+
+
+def _answering_site(solution: Solution) -> str:
+    """The first site that is asked."""
+    question, asked = solution.question, {block.n for block in solution.planned.asked}
+    names = question.names or ("A",)
+    return next((name for name, n in zip(names, question.sizes, strict=False) if n in asked), names[0])
 
 
 def _site_step(solution: Solution) -> str:
@@ -334,9 +356,9 @@ def _rows(solution: Solution, pooled: Summary | None, *, with_other: bool) -> It
         return  # what others do has a law, and this has none to put beside it
     plan = "This plan, at least" if solution.answered.is_bound else "This plan"
     silent = f"{plan}, {question.missing:,} silent" if question.missing else plan
-    yield _row(silent, solution.law, chosen=True)
+    yield _row(silent, solution.law, chosen=True, is_draft=solution.is_draft)
     if question.missing:
-        yield _row(f"{plan}, all answer", solution.planned_law)
+        yield _row(f"{plan}, all answer", solution.planned_law, is_draft=solution.is_draft)
     if with_other:
         yield from _with_other_numbers(solution)
     if pooled is not None:
@@ -357,22 +379,28 @@ def _with_other_numbers(solution: Solution) -> Iterator[Row]:
         yield _row(f"With {count(numbers, 'number')} per site{silent}", other.law)
 
 
-def _row(name: str, law: Summary, *, chosen: bool = False) -> Row:
+def _row(name: str, law: Summary, *, chosen: bool = False, is_draft: bool = False) -> Row:
     return Row(
         name=f"{name} (sets hold everything)" if law.is_certain else name,
         mean=law.mean,
         std=law.std,
         low=law.low,
         reached=law.reached,
-        shown=_figures(law),
+        shown=_figures(law, is_draft=is_draft),
         chosen=chosen,
     )
 
 
-def _figures(law: Summary) -> tuple[str, str, str, str]:
-    """What a law promises; nothing that looks like success where sets hold everything."""
+def _figures(law: Summary, *, is_draft: bool) -> tuple[str, str, str, str]:
+    """What a law promises.
+
+    Nothing that looks like success where sets hold everything, and of a draft nothing that the best plan may
+    have less of.
+    """
     if law.is_certain:
         return ("–", "–", "–", "–")
+    if is_draft:
+        return ("…", "…", "…", "…")
     mean, std = floor_percent(law.mean, digits=2), nearest_percent(law.std, digits=2)
     return mean, std, floor_percent(law.low), floor_percent(law.reached)
 
@@ -380,12 +408,14 @@ def _figures(law: Summary) -> tuple[str, str, str, str]:
 def _picture(solution: Solution, pooled: Summary | None, width: int) -> str | None:
     if not solution.is_feasible or solution.law is None:
         return None
-    return law_picture(solution.law, pooled=pooled, is_bound=solution.answered.is_bound, width=width)
+    bound, final = solution.answered.is_bound, not solution.is_draft
+    return law_picture(solution.law, pooled=pooled, is_bound=bound, with_figures=final, width=width)
 
 
-def _caption(pooled: Summary | None) -> str:
-    dashed = pooled is not None and not pooled.is_certain
-    return (
-        "How the share covered varies from one calibration to the next. The deeper shade is the lowest "
-        f"twentieth{'; the dashed line is what all cases in one place would give' if dashed else ''}."
-    )
+def _caption(solution: Solution, pooled: Summary | None) -> str:
+    shade = "" if solution.is_draft else "the deeper shade is the lowest twentieth"
+    is_dashed = pooled is not None and not pooled.is_certain
+    dashed = "the dashed line is what all cases in one place would give" if is_dashed else ""
+    parts = "; ".join(filter(None, [shade, dashed]))
+    varies = "How the share covered varies from one calibration to the next."
+    return f"{varies} {parts[:1].upper()}{parts[1:]}." if parts else varies

@@ -9,15 +9,17 @@ from fedconformal._text import ceiling_percent, count, floor_percent, percent
 from fedconformal.documents import Plan
 from fedconformal.heterogeneity import MIXTURE, WhatIf, doubled_sites, what_if
 from fedconformal.planning import CRITERIA, PROMISES, Promise
-from fedconformal.web._cases import in_cases
 from fedconformal.web._width import times_as_wide
 from fedconformal.web.planner._question import Message, PlanQuestion
 from fedconformal.web.planner._solution import make_plan
+from fedconformal.web.planner._words import in_page_words
 
 USUAL: str = PlanQuestion.model_fields["promise"].default
 """The promise that is meant where none is chosen."""
 
-_MOST_WORK = 500  # beyond that, what would happen to sites that differ takes too long
+# Beyond these the law of sites that differ takes too long while somebody waits: votes of all sites, and these
+# times the sizes that differ.
+_MOST_VOTES, _MOST_WORK = 30_000, 500_000
 
 
 class Card(Message):
@@ -45,7 +47,7 @@ def answer_promises(question: PlanQuestion) -> PromisesAnswer:
     Parameters
     ----------
     question : PlanQuestion
-        Whose sites, level and delta are taken; all else is as usual for each promise.
+        Whose sites, score, level and delta are taken; all else is as usual for each promise.
 
     Returns
     -------
@@ -63,6 +65,7 @@ def answer_promises(question: PlanQuestion) -> PromisesAnswer:
         PlanQuestion(
             sites=question.sites,
             points=question.points,
+            score=question.score,
             confidence_level=question.confidence_level,
             delta=question.delta,
         )
@@ -87,14 +90,14 @@ def _card(promise: Promise, question: PlanQuestion) -> Card:
         plan = make_plan(asked)
         feasible, costs = plan.feasible, tuple(_costs(plan, asked))
     except ValueError as error:
-        feasible, costs = False, (str(error),)
+        feasible, costs = False, (in_page_words(str(error)),)
     return Card(
         name=promise.name,
         title=f"{promise.whose[:1].upper()}{promise.whose[1:]}",
         usual=promise.name == USUAL,
         feasible=feasible,
         says=says,
-        assumes=in_cases(promise.assumed()),
+        assumes=in_page_words(promise.assumed()),
         costs=costs,
     )
 
@@ -102,17 +105,18 @@ def _card(promise: Promise, question: PlanQuestion) -> Card:
 def _costs(plan: Plan, question: PlanQuestion) -> Iterator[str]:
     if not plan.feasible:
         yield "Not possible here: every set would hold everything."
-        yield from map(in_cases, plan.problems)
+        yield from map(in_page_words, plan.problems)
         return
     yield f"Each site sends {count(question.how_many, 'number')}{' at the most' * (question.how_many > 1)}."
-    if question.n_sites * len(set(question.sizes)) ** 2 > _MOST_WORK:
+    (design,) = plan.designs
+    if design.total_votes > _MOST_VOTES or design.total_votes * len(design.blocks) > _MOST_WORK:
+        yield "How much its sets cover takes too long to compute here, for so many cases."
         return
     alike, differing = what_if(plan, {}), what_if(plan, doubled_sites(plan))
     level, mean = question.confidence_level, alike.law(MIXTURE).mean()
-    yield (
-        f"If sites are alike, its sets cover {ceiling_percent(mean)} of new cases, where {percent(level)} is "
-        f"asked for: for errors on a bell curve, intervals {times_as_wide(mean, level)} as need be."
-    )
+    covered = f"its sets cover {ceiling_percent(mean)} of new cases, where {percent(level)} is asked for"
+    width = f": for errors on a bell curve, intervals {times_as_wide(mean, level)} as need be"
+    yield f"If sites are alike, {covered}{'' if question.has_label_score else width}."
     worst = floor_percent(min(differing.law(site).mean() for site in _kinds_of_sites(differing)))
     yield f"If some sites differ, the site worst off has {worst} of its new cases covered."
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-_SPAN = 4  # single numbers are tried up to so many times the answer
+_SPAN = 4  # single numbers are tried up to so many times the answer, where the streak ends before
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ def always_from(
         return None
     start, tries = first, 0
     while start <= stop and tries < effort(start).tries:
-        each_to = min(stop, start + min(effort(start).streak, _SPAN * start) - 1)
+        each_to = min(stop, start + effort(start).streak - 1)
         places = [*range(start, each_to + 1), *_further(each_to, start, stop, effort(start).ratio)]
         wrong = next((i for i, place in enumerate(reversed(places), 1) if not is_enough(place)), None)
         if wrong is None:

@@ -203,12 +203,10 @@ class PlanQuestion(Message):
         """The command that makes the same plan."""
         return f"fedconformal plan {' '.join(self._options())} -o plan.json"
 
-    @property
-    def report_command(self) -> str | None:
-        """The command by which the first site answers; None while no score is chosen."""
+    def report_command(self, site: str) -> str | None:
+        """Return the command by which a site answers; None while no score is chosen."""
         if self.score is None:
             return None
-        site = "A" if self.names is None else self.names[0]
         columns = from_name(self.score).columns or ("p0", "p1")
         options = [f"--site {shlex.quote(site)}", "--target y", *(f"--prediction {name}" for name in columns)]
         return f"fedconformal report plan.json cases.csv {' '.join(options)} -o report.json"
@@ -249,12 +247,17 @@ class PlanRequest(PlanQuestion):
         default=False,
         description="a valid plan at once, where the best one takes longer; the answer says which it is",
     )
+    compare: bool = Field(
+        default=True,
+        description="whether a row says what another number of numbers per site would give, which takes "
+        "longer; never in a draft",
+    )
     width: int = Field(default=720, ge=280, le=1200, description="of the picture, in pixels")
 
     @property
     def question(self) -> PlanQuestion:
         """What was asked, without the looks."""
-        return PlanQuestion.model_validate(self.model_dump(exclude={"draft", "width"}))
+        return PlanQuestion.model_validate(self.model_dump(exclude={"draft", "compare", "width"}))
 
 
 class WishRequest(PlanQuestion):
@@ -289,4 +292,4 @@ class WishRequest(PlanQuestion):
 
 def _written(value: float) -> str:
     """A number as one would write it."""
-    return f"{Decimal(str(value)):f}"
+    return f"{Decimal(str(value)).normalize():f}"

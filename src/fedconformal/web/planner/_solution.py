@@ -10,11 +10,11 @@ from fedconformal.documents import Plan
 from fedconformal.laws import Summary
 from fedconformal.planning import Advice, Block, Design, Private, Sites, draft_private
 from fedconformal.protocol import plan
-from fedconformal.web.planner._choices import goes_together
+from fedconformal.web.planner._choices import criteria_for, goes_together
 from fedconformal.web.planner._question import PlanQuestion
 
 _REMEMBERED = 512
-_QUICK_POINTS = 2000
+_QUICK_POINTS = 10_000
 _A_FEW = 3
 _DRAFT_DRAWS = 512
 
@@ -190,6 +190,32 @@ def _draft(question: PlanQuestion) -> Design:
 def _solution(question: PlanQuestion, planned: Design, notes: tuple[str, ...], *, is_draft: bool) -> Solution:
     left = _without_largest(planned.blocks, question.missing)
     return Solution(question, planned, _for_answers(planned, left), notes, is_draft)
+
+
+def other_criteria(question: PlanQuestion) -> tuple[PlanQuestion, ...]:
+    """Return the same question for every other criterion that it can be asked for.
+
+    Parameters
+    ----------
+    question : PlanQuestion
+        What is wanted.
+
+    Returns
+    -------
+    tuple of PlanQuestion
+        With the same cases, promise, privacy and numbers.
+    """
+    others = (
+        question.model_copy(update={"criterion": each.name})
+        for each in criteria_for(question.promised)
+        if each != question.goal.criterion
+    )
+    private, numbers = question.privacy is not None, question.how_many
+    return tuple(
+        other
+        for other in others
+        if goes_together(other.promised, other.goal, private=private, numbers=numbers)
+    )
 
 
 def other_numbers(question: PlanQuestion) -> int | None:

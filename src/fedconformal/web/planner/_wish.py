@@ -9,14 +9,16 @@ from pydantic import Field
 
 from fedconformal._text import count, percent
 from fedconformal.planning import CRITERIA
-from fedconformal.web.planner._choices import criteria_for, criterion_words, goes_together
+from fedconformal.web.planner._choices import criterion_words
 from fedconformal.web.planner._enough import Effort, Enough, always_from
 from fedconformal.web.planner._limits import MOST_POINTS, MOST_PRIVATE_WISH_POINTS, MOST_WISH_NUMBERS
 from fedconformal.web.planner._question import Message, PlanQuestion, WishRequest
-from fedconformal.web.planner._solution import Solution, is_quick, other_numbers, solve
+from fedconformal.web.planner._solution import Solution, is_quick, other_criteria, other_numbers, solve
 
 _STEPS = 360  # of epsilon: the numbers with two digits from 0.01 to 100
 _QUICK, _SLOW = Effort(streak=100, ratio=1.1, tries=1000), Effort(streak=6, ratio=2.0, tries=80)
+_LARGE = Effort(streak=20, ratio=1.4, tries=200)  # of equal sites that take a little longer
+_LARGE_POINTS = 2000
 _SMOOTH = Effort(streak=3, ratio=4.0, tries=40)  # noise leaves no steps of whole ranks
 
 
@@ -140,14 +142,16 @@ def answer_wish(request: WishRequest, is_abandoned: Callable[[], bool] = lambda:
         sentences=(
             "This plan meets it." if is_met else "This plan does not meet it.",
             *_free_sentences(question, criteria, numbers),
-            *(_points_sentences(question, points) if points else _out_of_reach(request, most)),
+            *(_points_sentences(question, points, is_met=is_met) if points else _out_of_reach(request, most)),
             *_epsilon_sentences(question, epsilon),
         ),
     )
 
 
 def _effort(question: PlanQuestion, n: int) -> Effort:
-    return _QUICK if is_quick(_with_points(question, n)) else _SLOW
+    if not is_quick(_with_points(question, n)):
+        return _SLOW
+    return _QUICK if n <= _LARGE_POINTS else _LARGE
 
 
 # -- what costs no more cases ------------------------------------------------------------------------------
@@ -155,17 +159,7 @@ def _effort(question: PlanQuestion, n: int) -> Effort:
 
 def _other_criteria(question: PlanQuestion, met: Callable[[PlanQuestion], bool]) -> tuple[str, ...]:
     """Criteria that meet the wish with the cases there are."""
-    private, numbers = question.privacy is not None, question.how_many
-    others = (
-        question.model_copy(update={"criterion": each.name})
-        for each in criteria_for(question.promised)
-        if each != question.goal.criterion
-    )
-    return tuple(
-        other.goal.criterion.name
-        for other in others
-        if goes_together(other.promised, other.goal, private=private, numbers=numbers) and met(other)
-    )
+    return tuple(other.goal.criterion.name for other in other_criteria(question) if met(other))
 
 
 def _more_numbers(question: PlanQuestion, met: Callable[[PlanQuestion], bool]) -> int | None:
@@ -224,17 +218,21 @@ def _out_of_reach(request: WishRequest, most: int) -> Iterator[str]:
     yield from filter(None, [_WISHES[request.wish].why_never(request)])
 
 
-def _points_sentences(question: PlanQuestion, found: Enough) -> Iterator[str]:
-    sites = count(question.n_sites, "site")
-    are, short = ("case", "is") if found.n == 1 else ("cases", "are"), found.n - 1
-    enough = f"{found.n:,} {are[0]} at each of {sites} {are[1]} enough"
-    yield f"{enough}; {short:,} {'is' if short == 1 else 'are'} not." if short else f"{enough}."
-    yield (
-        f"So is every larger number that was tried: each up to {found.each_to:,}, and some up to "
-        f"{found.some_to:,}."
-    )
-    if not found.is_first:
-        yield "Ranks are whole numbers, so more cases are not always better: some smaller numbers do too."
+def _points_sentences(question: PlanQuestion, found: Enough, *, is_met: bool) -> Iterator[str]:
+    where = "at the site" if question.n_sites == 1 else f"at each of {question.n_sites:,} sites"
+    enough, short = f"{count(found.n, 'case')} {where}", found.n - 1
+    further = f", and some up to {found.some_to:,}" if found.some_to > found.each_to else ""
+    tried = f"each up to {found.each_to:,}{further}"
+    is_smaller = is_met and question.is_alike and question.sizes[0] < found.n
+    if found.is_first and not is_smaller:
+        less = f"; {short:,} {'is' if short == 1 else 'are'} not" if short else ""
+        yield f"{enough} {'are' if short else 'is'} enough{less}."
+        yield f"So is every larger number that was tried: {tried}."
+    else:
+        yield (
+            f"From {enough} on it is always met, as far as was tried: {tried}; with {short:,} it is not. "
+            "Ranks are whole numbers, so more cases are not always better: some smaller numbers meet it too."
+        )
 
 
 def _epsilon_sentences(question: PlanQuestion, epsilon: float | None) -> Iterator[str]:

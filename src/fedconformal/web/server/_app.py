@@ -1,5 +1,6 @@
 """The planner as a web application: one page, its assets, and a small JSON API."""
 
+import asyncio
 import threading
 from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
@@ -38,7 +39,7 @@ _QUICK, _SLOW = 2, 1
 """Computations that run at a time: drafts and plans of equal sites, and everything that may take seconds."""
 
 _SECONDS_TO_SEND = 10
-_GONE = 499  # nobody reads it
+_GONE, _STOPPED = 499, 503  # nobody reads them
 
 Asked = TypeVar("Asked", bound=Message)
 
@@ -103,7 +104,8 @@ class _Api:
     async def plan(self, request: Request) -> Response:
         """Words, numbers and a picture."""
         question = await _read(request, PlanRequest)
-        lane = self._quick if question.draft or is_quick(question) else self._slow
+        is_slow = question.compare or not is_quick(question)
+        lane = self._slow if is_slow and not question.draft else self._quick
         return await _compute(request, lane, lambda: _json(answer_plan(question)))
 
     async def promises(self, request: Request) -> Response:
@@ -153,9 +155,11 @@ async def _compute(request: Request, lane: anyio.Semaphore, work: Callable[[], R
         if await request.is_disconnected():
             return Response(status_code=_GONE)
         try:
-            return await to_thread.run_sync(work)
+            return await to_thread.run_sync(work, abandon_on_cancel=True)
         except AbandonedError:
             return Response(status_code=_GONE)
+        except asyncio.CancelledError:  # the server is being stopped, and a search waits for nobody
+            return Response(status_code=_STOPPED)
         except ValueError as error:
             return refused(422, str(error))
 
@@ -167,7 +171,7 @@ async def _read(request: Request, kind: type[Asked]) -> Asked:
     try:
         return kind.model_validate_json(body)
     except ValidationError as error:
-        raise HTTPException(422, first_problem(error)) from None
+        raise HTTPException(422, first_problem(error).removeprefix("content: ")) from None
 
 
 async def _within_time(reading: Awaitable[bytes]) -> bytes:

@@ -81,6 +81,8 @@ def _promise(promise: Promise) -> Markup:
         "data_numbers": _yes(allows_numbers(promise)),
         "data_privacy": _yes(allows_privacy(promise)),
         "data_usual": str(promise.default_numbers),
+        "data_law": _yes(promise.has_law),
+        "data_bound": _yes(promise.is_bound),
     }
     button = _radio("promise", promise.name, checked=promise.name == USUAL, **data)
     return tag("label", button, tag("span", _sentence_case(promise.whose)), title=in_cases(promise.assumed()))
