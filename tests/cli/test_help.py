@@ -13,6 +13,7 @@ import typer
 
 from fedconformal.cli._app import app
 from fedconformal.cli._command import score_columns
+from fedconformal.documents import Facts
 from fedconformal.planning import CRITERIA, PROMISES
 from fedconformal.privacy import ANALYSES, MECHANISMS
 from fedconformal.scores import SCORES
@@ -121,3 +122,9 @@ def test_every_example_runs(files, run):
         if name == "report":
             for site in ("south", "west"):
                 run(*shlex.split(example.replace("cases.csv", f"{site}.csv").replace("north", site)))
+
+
+@pytest.mark.parametrize("name", ["plan", "certificate"])
+def test_every_fact_is_named(run, name):
+    printed = unbroken(helped(run, name))
+    assert [fact for fact in Facts.model_fields if fact not in printed] == []

@@ -136,12 +136,23 @@ def test_an_auditor_sees_a_budget_that_the_report_does_not_tell(
         assert [each.holds for each in verify(edited, reports) if each.claim == claim] == [False]
 
 
+def test_an_auditor_sees_a_budget_that_has_not_paid_for_the_answer(
+    plan: fc.Plan, reports: list[fc.Report]
+) -> None:
+    """Without any report at hand: of 10 an answer that costs 8 leaves at most 2."""
+    claim = "the budgets that are told have paid for the answer"
+    for left, holds in ((2.0, True), (0.0, True), (2.1, False), (10.0, False)):
+        told = reports[0].model_copy(update={"budget": Budget(granted=10, left=left)})
+        findings = verify(fc.calibrate(plan, [told, *reports[1:]]))
+        assert [each.holds for each in findings if each.claim == claim] == [holds]
+
+
 def test_what_is_left_is_never_rounded_up_to_what_was_granted(
     plan: fc.Plan, reports: list[fc.Report]
 ) -> None:
-    told = reports[0].model_copy(update={"budget": Budget(granted=1e9, left=999999999.5)})
+    told = reports[0].model_copy(update={"budget": Budget(granted=1e9, left=999999991.5)})
     page = fc.web.certificate(fc.calibrate(plan, [told, *reports[1:]]))
-    assert "999999999.5" in page
+    assert "999999991.5" in page
 
 
 def test_a_budget_in_an_exact_report_is_not_shown() -> None:

@@ -1,5 +1,7 @@
 """The distance to two quantiles, and that its sets are {y : score <= threshold}."""
 
+import warnings
+
 import numpy as np
 import pytest
 from hypothesis import assume, given
@@ -65,3 +67,15 @@ def test_cqr_sets_are_mapies_symmetric_ones():
     ours = CQR().set(X[:, [0, 2]], [threshold])
     theirs = peer.predict_interval(X, symmetric_correction=True)[1]
     np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-14)
+
+
+def test_columns_that_seem_to_be_exchanged_are_warned_of():
+    crossed = np.array([[2.0, 1.0], [3.0, 1.0], [0.0, 1.0]])
+    with pytest.warns(UserWarning, match="p95 is larger than p5 in 2 of 3 rows: are they exchanged"):
+        assert CQR().prediction_from(crossed, ["p95", "p5"]).tolist() == crossed.tolist()
+
+
+def test_a_few_quantiles_that_cross_are_nothing_to_speak_of():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        CQR().prediction_from([[2.0, 1.0], [0.0, 1.0]])

@@ -31,7 +31,7 @@ FactOption = Annotated[
         "--fact",
         metavar="NAME=TEXT",
         help="For the certificate: model, version, purpose, population, period, unit, coordinator, contact, "
-        "check_again. Repeatable.",
+        "check_again, date. Repeatable.",
     ),
 ]
 Sign = Annotated[Path | None, typer.Option("--sign", help="Private key of the coordinator, who signs it.")]

@@ -1,5 +1,6 @@
 """The score of conformalized quantile regression."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -8,6 +9,7 @@ from numpy.typing import ArrayLike
 
 from fedconformal._typing import Floats
 from fedconformal._validation import plain_array
+from fedconformal._warnings import warn
 from fedconformal.scores._arrays import as_outcomes
 from fedconformal.scores._example import Example
 from fedconformal.scores._interval import IntervalScore, outward
@@ -75,6 +77,18 @@ class QuantileRegression(IntervalScore):
         """
         lower, upper = self.checked(prediction).T
         return self.intervals(lower, upper, lambda t: outward(t, roundings=1), threshold)
+
+    def prediction_from(self, table: ArrayLike, names: Sequence[str] | None = None) -> Floats:
+        """Return a table's columns, with a warning if they seem exchanged; see `Score.prediction_from`."""
+        predicted = super().prediction_from(table, names)
+        crossed = int(np.count_nonzero(predicted[:, 0] > predicted[:, 1]))
+        if 2 * crossed > len(predicted):
+            first, second = names or self.columns
+            warn(
+                f"{first} is larger than {second} in {crossed} of {len(predicted)} rows: are they exchanged? "
+                "The lower quantile comes first"
+            )
+        return predicted
 
     def points(self, prediction: ArrayLike) -> Floats:
         """Return the middle of the two quantiles, shape (n,); see `IntervalScore.points`."""
