@@ -339,7 +339,7 @@ class _VoteSearch(_Search):
         """Whatever else the budget allows, the paper's own choice of ranks is looked at."""
         shares = self.family.shares
         if known := shares.known:
-            place = bisect_left(known, self.goal.level, key=lambda i: shares[i] or 0)
+            place = bisect_left(known, self.goal.level, key=lambda i: shares[i] or Fraction(0))
             promise[known[min(place, len(known) - 1)]] = -np.inf
 
     def _choices(self, vector: int) -> list[Choice]:
