@@ -60,6 +60,7 @@ def test_one_answer_wherever_the_slider_stands():
     assert "more cases are not always better: some smaller numbers do too" in says
 
 
+@pytest.mark.slow
 def test_the_free_change_comes_first():
     asked = {"sites": 10, "points": 100, "wish": "low", "value": 0.88}
     answer = answer_wish(WishRequest(criterion="marginal", **asked))
@@ -99,6 +100,7 @@ def test_what_a_bound_leaves_open_cannot_be_wished_for():
     assert answer_wish(WishRequest(**asked, wish="low")).n_points is not None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("wish", "value", "why"),
     [
