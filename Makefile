@@ -39,10 +39,14 @@ types: $(STAMP)
 # Tests start some two hundred processes, for which compiled modules are kept.
 test quick: export PYTHONDONTWRITEBYTECODE =
 
+# Tests run side by side: threads of linear algebra and of OpenMP would only wait for each other, and they wait busily.
+test quick test-oldest: export OPENBLAS_NUM_THREADS = 1
+test quick test-oldest: export OMP_NUM_THREADS = 1
+
 # One process more than there are processors: some tests wait for other programs.
 test: $(STAMP)
 	$(MAKE) --jobs=2 lint types
-	OPENBLAS_NUM_THREADS=1 $(BIN)/pytest --numprocesses=$$($(BIN)/python -c 'import os; print(os.cpu_count() + 1)') \
+	$(BIN)/pytest --numprocesses=$$($(BIN)/python -c 'import os; print(os.cpu_count() + 1)') \
 		--dist=worksteal --cov --cov-report=term --cov-fail-under=95
 
 # The fast tests with the oldest dependencies that are allowed, on the oldest Python that is; Flower, FLARE and PyTorch pin
@@ -51,7 +55,7 @@ OLDEST := .venv-oldest
 test-oldest:
 	$(PYTHON) -m venv $(OLDEST)
 	$(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check --constraint tools/constraints-oldest.txt --editable '.[cli,excel,sklearn,private,plots,web,experiments,schools]' hypothesis import-linter mapie mpmath numpydoc openpyxl pandas pytest pytest-xdist python-flint pyyaml selenium
-	OPENBLAS_NUM_THREADS=1 $(OLDEST)/bin/pytest --numprocesses=auto --dist=worksteal --quiet -m "not slow" --ignore=tests/flower --ignore=tests/nvflare --ignore=tests/benchmarks --ignore=tests/test_doors.py --ignore=tests/test_examples.py --ignore=tests/web/test_planner_server.py
+	$(OLDEST)/bin/pytest --numprocesses=auto --dist=worksteal --quiet -m "not slow" --ignore=tests/flower --ignore=tests/nvflare --ignore=tests/benchmarks --ignore=tests/test_doors.py --ignore=tests/test_examples.py --ignore=tests/web/test_planner_server.py
 
 # The documentation site, offline, in build/docs/html; warnings and links that lead nowhere are errors.
 DOCS := $(VENV)/.docs
@@ -78,7 +82,7 @@ quick: $(STAMP)
 	$(BIN)/ruff check --no-cache .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
-	OPENBLAS_NUM_THREADS=1 $(BIN)/pytest --numprocesses=auto --dist=worksteal --quiet -m "not slow"
+	$(BIN)/pytest --numprocesses=auto --dist=worksteal --quiet -m "not slow"
 
 # All figures, or SECTIONS="votes arrays"; JSON=bench.json writes them to a file, and two such files are compared by
 # python -m benchmarks compare OLD NEW.

@@ -198,6 +198,7 @@ def test_very_low_coverages_are_counted_not_drawn(rows):
         assert not axes.texts  # no words among the whiskers
 
 
+@pytest.mark.slow
 def test_private_boxes_say_what_is_infeasible(tmp_path):
     scenario = Scenario("private", 5, 200, PRIVATE_METHODS)
     found = run(

@@ -58,6 +58,7 @@ def test_the_network_names_its_extra_where_torch_is_missing(monkeypatch):
         Network().fit_predict(X, Y, NEW, seed=0)
 
 
+@pytest.mark.slow
 def test_the_network_learns_two_quantiles():
     pytest.importorskip("torch", reason="the extra [nn] is not installed")
     x = np.linspace(-1, 1, 400)[:, None]

@@ -61,6 +61,7 @@ def test_the_figure_is_saved(monkeypatch, tmp_path):
     assert (tmp_path / "figures" / "numbers.png").read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.slow
 def test_it_can_be_run_as_a_module():
     command = [sys.executable, "-m", "fedconformal.experiments.numbers", "--help"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)

@@ -188,7 +188,7 @@ def test_deployment_with_sites_that_fail_hang_die_and_lie(home):
         federation.add_site("mallory", seed=3, **{"poses-as": "north"})
         federation.add_site("stranger", register=False, seed=4)
         federation.add_site("twin", register=False, key=federation.home / "south" / "key", seed=5)
-        wait_until(lambda: online(federation) == 6, "six registered sites are online", federation)
+        wait_until(lambda: online(federation) == 6, "six registered sites are online", federation, every=3)
         killed = start_run(federation, home, "killed", timeout=200)
         kept = home / "reports"
         arrived = (kept / "refused.jsonl", home / "dies", home / "hangs")
@@ -296,7 +296,7 @@ def kill_server_app(federation):
     deploy.send(signal.SIGKILL, apps)
 
 
-def wait_until(condition, what, federation, seconds=120):
+def wait_until(condition, what, federation, *, seconds=120, every=0.5):
     end = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > end:
@@ -304,7 +304,7 @@ def wait_until(condition, what, federation, seconds=120):
             pytest.fail(
                 f"not in time: {what}\n" + "\n".join(f"{log}:\n{log.read_text()[-2000:]}" for log in logs)
             )
-        time.sleep(0.5)
+        time.sleep(every)
 
 
 STUBBORN = """

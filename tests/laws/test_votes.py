@@ -39,6 +39,11 @@ def test_the_largest_sites_and_how_few_are_enough(blocks, data):
     assert some.fewest_sites(needed) == few
 
 
+def test_kinds_are_blocks_with_equal_counts_and_votes():
+    some = votes([2, 2, 1, 0, 2], [[3, 1], [3, 1], [3, 1], [5, 5], [1, 3]])
+    assert some.n_kinds == len(some.kinds) == 3
+
+
 def test_sums_that_can_occur():
     assert [sums.tolist() for sums in votes([1, 2], [[2, 5], [10, 0]]).sums] == [
         [0],
@@ -46,6 +51,11 @@ def test_sums_that_can_occur():
         [0, 2, 7, 10, 12, 17],
         [0, 2, 7, 10, 12, 17, 20, 22, 27],
     ]
+    few = votes([1, 2], [[2, 5], [10, 0]])
+    far = votes([1, 2, 1], [[2, 5], [10, 0], [10**6, 0]])  # too many votes to mark each
+    assert [sums.tolist() for sums in far.sums[:4]] == [sums.tolist() for sums in few.sums]
+    assert far.sums[4].tolist() == [*few.sums[3].tolist(), *(10**6 + few.sums[3]).tolist()]
+    assert few.n_sums == 1 + 3 + 6 + 9
     assert votes([65], [[1]]).sums is None
     assert votes([1] * 20, [[2**i] for i in range(20)]).sums is None
 

@@ -9,7 +9,7 @@ import pytest
 
 import fedconformal as fc
 from fedconformal.planning import CRITERIA, PROMISES, Exact, Goal, Private, Sites
-from fedconformal.planning._silence import Reports, bear_silence, left_over
+from fedconformal.planning._silence import Reports, _Largest, bear_silence, left_over
 from planning.plans import quiet
 
 POPULATION = PROMISES["population"]()
@@ -228,6 +228,18 @@ def test_what_larger_ranks_settle_is_what_each_would_find_by_itself(criterion, s
     alone = [report.survive(goal, silent) for report in reports]
     assert bear_silence(reports, goal, silent).tolist() == alone
     assert set(alone) == {True, False}
+
+
+@pytest.mark.parametrize("silent", [0, 1, 2])
+def test_the_mean_lies_between_its_limits(silent):
+    """Which are so close that the integral is seldom asked for."""
+    sizes, counts = np.array([8, 20, 45]), np.array([2, 1, 1])
+    for ranks in ([[8], [19], [41]], [[1], [1], [1]], [[8], [20], [45]], [[9], [20], [45]]):
+        reports = Reports(sizes, counts, np.array(ranks), np.ones((3, 1), dtype=int))
+        law = _Largest(reports, reports.tops > 0, silent)
+        for level in (0.1, 0.8, 0.99):
+            low, high = law.limits(level)
+            assert low < float(law.moments[0][0]) < high < low + 0.04
 
 
 def test_the_bound_for_whoever_is_silent_says_nothing_that_trying_all_does_not():

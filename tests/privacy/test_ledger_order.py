@@ -116,6 +116,8 @@ def ask_together(path, plans):
     return texts, drawn.read_text().split()
 
 
+@pytest.mark.slow
+@pytest.mark.untraced
 def test_eight_processes_with_one_plan_make_one_charge_and_one_sample(path):
     texts, drawn = ask_together(path, ["P"] * 8)
     assert len(set(texts)) == len(drawn) == 1
@@ -123,6 +125,8 @@ def test_eight_processes_with_one_plan_make_one_charge_and_one_sample(path):
     assert ask(Ledger(path), data="x", sample=never) == texts[0]
 
 
+@pytest.mark.slow
+@pytest.mark.untraced
 def test_eight_processes_with_a_budget_for_three_get_three_answers(tmp_path):
     ledger = Ledger.create(tmp_path / "l")
     ledger.set_budget("D", 0.3)
@@ -208,6 +212,7 @@ def test_killed_in_the_sample(path):
     witness.check()
 
 
+@pytest.mark.untraced
 @pytest.mark.slow
 @linux
 @pytest.mark.parametrize(
@@ -285,6 +290,7 @@ def test_killed_at_any_system_call(path):
     assert sum("ledger.db-journal" in state for state in states) >= 8
 
 
+@pytest.mark.untraced
 @pytest.mark.slow
 @linux
 def test_killed_at_random_times_among_others(path):

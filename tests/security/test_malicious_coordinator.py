@@ -188,6 +188,7 @@ def _closed(draw, levels, n):
     return {"levels": [level | {"server_rank": 1} for level in levels], "blocks": blocks}
 
 
+@pytest.mark.slow
 @given(hand_written_plans(), st.sampled_from([None, 1, 7]))
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_no_plan_at_all_gets_more_than_the_policy_allows(asked, most):
@@ -285,6 +286,7 @@ def test_how_many_points_a_group_has_is_a_number_too():
         fc.report(plan, SCORES, site="A", groups=labels)
 
 
+@pytest.mark.slow
 def test_only_the_groups_that_are_answered_count_for_one_in_twenty():
     sizes = {"big": {"B": 1900}, "x": {"A": 100, "B": 100}}
     levels = [0.5 + 0.004 * i for i in range(100)]

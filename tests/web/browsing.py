@@ -21,6 +21,7 @@ FLAGS = (
     "--disable-sync",
     "--disable-dev-shm-usage",
     "--hide-scrollbars",
+    "--process-per-site",  # no new process for every page that is opened
 )
 
 

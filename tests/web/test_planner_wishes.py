@@ -85,6 +85,7 @@ def test_the_words_agree_with_a_plan_that_meets_it_by_luck(monkeypatch):
     assert by_luck.sentences[1].startswith("From 9 cases at the site on it is always met")
 
 
+@pytest.mark.slow
 def test_the_free_change_comes_first():
     asked = {"sites": 10, "points": 100, "wish": "low", "value": 0.88}
     answer = answer_wish(WishRequest(criterion="marginal", **asked))
@@ -124,6 +125,7 @@ def test_what_a_bound_leaves_open_cannot_be_wished_for():
     assert answer_wish(WishRequest(**asked, wish="low")).n_points is not None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("wish", "value", "why"),
     [

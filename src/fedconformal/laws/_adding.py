@@ -29,12 +29,18 @@ def added_tails(ks: Ints, p: Floats, votes: Votes, sums: Sequence[Ints]) -> Floa
     -------
     array of shape (rows, len(ks))
     """
-    each = masses(p).T  # numbers + 1, blocks, rows
+    each = np.ascontiguousarray(masses(p).T)  # numbers + 1, blocks, rows
     law = np.ones((1, len(p)))
-    for b, after, moves in zip(votes.one_by_one, sums[1:], votes.moves or (), strict=True):
+    steps = zip(votes.one_by_one.tolist(), sums[1:], votes.moves or (), strict=True)
+    for b, after, (first, *others) in steps:
         longer = np.zeros((after.size, len(p)))
-        for places, mass in zip(moves, each[:, b], strict=True):
-            longer[places] += law * mass
+        longer[first] = law * each[0, b]
+        for i, places in enumerate(others, start=1):
+            if isinstance(places, slice):
+                there = longer[places]  # adding to a view saves copying it back
+                there += law * each[i, b]
+            else:
+                longer[places] += law * each[i, b]
         law = longer
     tails = np.concatenate([np.cumsum(law[::-1], axis=0)[::-1], np.zeros((1, len(p)))])
     return np.asarray(np.minimum(tails[np.searchsorted(sums[-1], ks)].T, 1.0))

@@ -61,9 +61,9 @@ def worth_adding(votes: Votes, rows: int, *, digits: bool) -> bool:
     if votes.sums is None:
         return False
     outcomes = votes.cast.shape[1] + 1
-    added = outcomes * (8 * votes.n_sites + 0.002 * rows * sum(sums.size for sums in votes.sums))
+    added = outcomes * (8 * votes.n_sites + 0.002 * rows * votes.n_sums)
     frequencies = min(votes.total / 2, _FREQUENCIES)
-    otherwise = 200 + 60 * len(votes.kinds) + 0.01 * votes.counts.size * rows * frequencies
+    otherwise = 200 + 60 * votes.n_kinds + 0.01 * votes.counts.size * rows * frequencies
     return bool(added < (_PATIENCE if digits else 1) * otherwise)
 
 

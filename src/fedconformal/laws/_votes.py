@@ -60,6 +60,12 @@ class Votes:
         kinds, which = np.unique(rows, axis=0, return_inverse=True)
         return [(int(kind[0]), kind[1:], present[which.ravel() == i]) for i, kind in enumerate(kinds)]
 
+    @cached_property
+    def n_kinds(self) -> int:
+        """How many kinds of blocks there are."""
+        rows = zip(self.counts.tolist(), self.cast.tolist(), strict=True)
+        return len({(count, *cast) for count, cast in rows if count > 0})
+
     @property
     def one_by_one(self) -> Ints:
         """The block of each site."""
@@ -71,11 +77,17 @@ class Votes:
         if self.n_sites > _MOST_SITES:
             return None
         sums = [np.zeros(1, dtype=np.int64)]
-        for b in self.one_by_one:
-            sums.append(np.unique(np.add.outer([0, *self.cast[b].tolist()], sums[-1])))
+        together = _among_all if self.total <= _MOST_SUMS else _among_few
+        for casts in self.cast[self.one_by_one].tolist():
+            sums.append(together(sums[-1], casts))
             if sums[-1].size > _MOST_SUMS:
                 return None
         return sums
+
+    @cached_property
+    def n_sums(self) -> int:
+        """How many sums there are after each site, together; 0 if there are too many."""
+        return sum(sums.size for sums in self.sums or ())
 
     @cached_property
     def moves(self) -> list[list[slice | Places]] | None:
@@ -119,8 +131,26 @@ class Votes:
         return np.asarray(np.maximum(second - first**2, 0.0) @ self.counts)
 
 
+def _among_all(before: Ints, casts: list[int]) -> Ints:
+    """The sums after a site that casts none or some of these votes, marked among all there are."""
+    there = np.zeros(int(before[-1]) + max(casts) + 1, dtype=bool)
+    there[before] = True
+    marks = there.copy()
+    for cast in casts:
+        marks[cast:] |= there[: there.size - cast]
+    return np.flatnonzero(marks)
+
+
+def _among_few(before: Ints, casts: list[int]) -> Ints:
+    """The same where there may be far fewer than all."""
+    return np.unique(np.add.outer([0, *casts], before))
+
+
 def _places(among: Ints, values: Ints) -> slice | Places:
     """Where values are in a rising list: as a slice where they follow each other, which is fast."""
+    start = int(values[0]) - int(among[0])
+    if among[-1] - among[0] == among.size - 1 and values[-1] - values[0] == values.size - 1:
+        return slice(start, start + values.size)
     places = np.searchsorted(among, values)
     first, last = int(places[0]), int(places[-1])
     return slice(first, last + 1) if last - first == places.size - 1 else places

@@ -6,15 +6,16 @@ site's count of scores spreads there, with votes to match.
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from typing import TypeVar
 
 import numpy as np
 
 from fedconformal._typing import Bools, Floats, Ints
 from fedconformal._validation import rank_of
+from fedconformal.planning._shares import Shares
 
 _WORK = 100_000  # entries of the rank matrix
 _MOST = 16_384  # rank vectors tried at the most
@@ -41,7 +42,7 @@ class Family:
         Ranks in increasing order; n + 1 for a number that is infinite, or not sent.
     weights : array of shape (vectors, blocks, numbers)
         Votes of each number of a site; 0 for one that is not sent.
-    shares : tuple of Fraction or None
+    shares : Shares
         The share that the ranks of each vector follow, ``ceil(share * (n + 1))``, where they follow one.
     """
 
@@ -49,7 +50,7 @@ class Family:
     counts: Ints
     ranks: Ints
     weights: Ints
-    shares: tuple[Fraction | None, ...]
+    shares: Shares
 
     def __len__(self) -> int:
         """How many rank vectors."""
@@ -74,12 +75,14 @@ class Family:
     def finite_votes(self) -> Ints:
         """For each vector, the votes of all finite numbers together."""
         finite = self.ranks <= self.n_points[:, None]
-        found: Ints = ((self.weights * finite).sum(axis=2) * self.counts).sum(axis=1)
+        found: Ints = (over_numbers(self.weights * finite) * self.counts).sum(axis=1)
         return found
 
     def heaviest(self, f: int) -> Ints:
         """For each vector, the votes of the f sites that have most."""
-        by_site = self.weights.sum(axis=2)
+        if f == 0:
+            return np.zeros(len(self), dtype=np.int64)
+        by_site = over_numbers(self.weights)
         order = np.argsort(-by_site, axis=1, kind="stable")
         votes, counts = np.take_along_axis(by_site, order, axis=1), self.counts[order]
         before = np.cumsum(counts, axis=1) - counts
@@ -87,29 +90,42 @@ class Family:
         return taken
 
 
+Values = TypeVar("Values", Ints, Floats)
+
+
+def over_numbers(values: Values) -> Values:
+    """Sum what belongs to the numbers of a site, the last axis: most families have only one."""
+    return values[..., 0] if values.shape[-1] == 1 else values.sum(axis=-1)
+
+
 def chosen(family: Family, kept: Bools) -> Family | None:
     """Some vectors of a family; None if there is none."""
     if not kept.any():
         return None
-    shares = tuple(share for share, keep in zip(family.shares, kept.tolist(), strict=True) if keep)
-    return Family(family.n_points, family.counts, family.ranks[kept], family.weights[kept], shares)
+    return Family(
+        family.n_points, family.counts, family.ranks[kept], family.weights[kept], family.shares.chosen(kept)
+    )
 
 
 def fixed(n_points: Ints, counts: Ints, ranks: Ints, weights: Ints) -> Family:
     """Just one rank vector with its weights, both (blocks, numbers)."""
-    return Family(n_points, counts, ranks[None], weights[None], (None,))
+    return Family(n_points, counts, ranks[None], weights[None], Shares.none(1))
 
 
 def with_share(n_points: Ints, counts: Ints, share: Fraction) -> Family:
     """Just one share, one vote each (paper, appendix A.1)."""
     ranks = np.array([rank_of(share, int(n)) for n in n_points])
-    return _one_vote_each(n_points, counts, ranks[None, :], (share,))
+    return _one_vote_each(n_points, counts, ranks[None, :], Shares.one(share))
 
 
 def maxima(n_points: Ints, counts: Ints) -> Family:
     """Every site sends its largest score: whatever any ranks reach, these do."""
-    share = Fraction(int(n_points[0]), int(n_points[0]) + 1) if n_points.size == 1 else None
-    return _one_vote_each(n_points, counts, n_points[None, :], (share,))
+    return _one_vote_each(n_points, counts, n_points[None, :], _share_of_maxima(n_points))
+
+
+def _share_of_maxima(n_points: Ints) -> Shares:
+    """Sites of one size follow a share then."""
+    return Shares.one(Fraction(int(n_points[0]), int(n_points[0]) + 1) if n_points.size == 1 else None)
 
 
 def alone(n_points: Ints, counts: Ints, block: int, ranks: Ints) -> Family:
@@ -118,14 +134,12 @@ def alone(n_points: Ints, counts: Ints, block: int, ranks: Ints) -> Family:
     others[:, block] = ranks
     weights = np.zeros(others.shape, dtype=np.int64)
     weights[:, block] = 1
-    return Family(n_points, counts, others[:, :, None], weights[:, :, None], (None,) * ranks.size)
+    return Family(n_points, counts, others[:, :, None], weights[:, :, None], Shares.none(ranks.size))
 
 
-def _one_vote_each(n_points: Ints, counts: Ints, ranks: Ints, shares: Sequence[Fraction | None]) -> Family:
+def _one_vote_each(n_points: Ints, counts: Ints, ranks: Ints, shares: Shares) -> Family:
     """Vectors of one rank for each block."""
-    return Family(
-        n_points, counts, ranks[:, :, None], np.ones((*ranks.shape, 1), dtype=np.int64), tuple(shares)
-    )
+    return Family(n_points, counts, ranks[:, :, None], np.ones((*ranks.shape, 1), dtype=np.int64), shares)
 
 
 def common_shares(n_points: Ints, counts: Ints, level: Fraction, *, miss: float = 1.0) -> Family:
@@ -142,13 +156,10 @@ def common_shares(n_points: Ints, counts: Ints, level: Fraction, *, miss: float 
     tops, bottoms = _shares_between(low, high, np.unique(n_points), level, most)
     ranks = _ranks(n_points, tops, bottoms)
     new = np.r_[True, np.any(np.diff(ranks, axis=0), axis=1)] & (ranks <= n_points).any(axis=1)
-    kept: list[Fraction | None] = [
-        Fraction(top, bottom) for top, bottom in zip(tops[new].tolist(), bottoms[new].tolist(), strict=True)
-    ]
-    ranks = ranks[new]
+    ranks, kept = ranks[new], Shares(tops[new], bottoms[new])
     if not len(ranks) or (ranks[-1] != n_points).any():
         ranks = np.concatenate([ranks, n_points[None, :]])
-        kept.append(Fraction(int(n_points[0]), int(n_points[0]) + 1) if n_points.size == 1 else None)
+        kept = Shares.joined([kept, _share_of_maxima(n_points)])
     return _one_vote_each(n_points, counts, ranks, kept)
 
 
@@ -161,13 +172,16 @@ def _shares_between(low: float, high: float, sizes: Ints, level: Fraction, most:
         return _even_shares(low, high, level, math.ceil(most / (high - low)))
     bottoms = np.repeat(sizes + 1, counts)
     tops = np.arange(bottoms.size) + np.repeat(first - (np.cumsum(counts) - counts), counts)
-    divisor = np.gcd(tops, bottoms)
-    pairs = np.unique(np.stack([tops // divisor, bottoms // divisor], axis=1), axis=0)
     if int(sizes[-1]) < _EXACT:  # fractions that differ differ as floats
-        order = np.argsort(pairs[:, 0] / pairs[:, 1]).tolist()
+        kept = np.unique(tops / bottoms, return_index=True)[1]
     else:
-        order = sorted(range(len(pairs)), key=lambda i: Fraction(*pairs[i].tolist()))
-    return pairs[order, 0], pairs[order, 1]
+        places = {
+            Fraction(*pair): i for i, pair in enumerate(zip(tops.tolist(), bottoms.tolist(), strict=True))
+        }
+        kept = np.array([places[share] for share in sorted(places)], dtype=np.int64)
+    tops, bottoms = tops[kept], bottoms[kept]
+    divisor = np.gcd(tops, bottoms)
+    return tops // divisor, bottoms // divisor
 
 
 def _even_shares(low: float, high: float, level: Fraction, base: int) -> tuple[Ints, Ints]:
@@ -231,12 +245,12 @@ def joined(families: list[Family]) -> Family:
     first = families[0]
     ranks = np.concatenate([family.ranks for family in families])
     weights = np.concatenate([family.weights for family in families])
-    shares = [share for family in families for share in family.shares]
-    places: dict[bytes, int] = {}
-    for i, row in enumerate(np.concatenate([ranks, weights], axis=1)):
-        places.setdefault(row.tobytes(), i)
-    kept = list(places.values())
-    return Family(first.n_points, first.counts, ranks[kept], weights[kept], tuple(shares[i] for i in kept))
+    shares = Shares.joined([family.shares for family in families])
+    rows = np.concatenate([ranks, weights], axis=1).reshape(len(ranks), -1)
+    listed = rows.view((np.void, rows.itemsize * rows.shape[1])).ravel().tolist()
+    last = len(listed) - 1
+    kept = sorted({row: last - i for i, row in enumerate(reversed(listed))}.values())
+    return Family(first.n_points, first.counts, ranks[kept], weights[kept], shares.chosen(kept))
 
 
 def _crossed(n_points: Ints, counts: Ints, ranks: Ints, weights: Ints, shares: Ints | None = None) -> Family:
@@ -249,7 +263,7 @@ def _crossed(n_points: Ints, counts: Ints, ranks: Ints, weights: Ints, shares: I
     every = np.repeat(ranks, w, axis=0)
     sent = every <= n_points[None, :, None]
     votes = np.tile(weights, (v, 1))[:, :, None] * (1 if shares is None else shares) * sent
-    return Family(n_points, counts, every, votes, (None,) * (v * w))
+    return Family(n_points, counts, every, votes, Shares.none(v * w))
 
 
 def _placed(n_points: Ints, centres: Floats, step: Ints, places: Ints) -> Ints:

@@ -17,7 +17,7 @@ import numpy as np
 from scipy import special
 
 from fedconformal._typing import Floats, Ints
-from fedconformal.planning._family import Family
+from fedconformal.planning._family import Family, over_numbers
 
 _RANK_ERROR = 0.25  # |error of k*| * V; the tests find it below 0.05 for equal sites
 _HELD = 2**21  # entries looked at together
@@ -54,21 +54,23 @@ def _expanded(family: Family, rows: slice, level: float, max_faulty: int) -> tup
     votes = family.weights[rows].astype(float)
     # A site's indicator of a larger rank implies those of smaller ones, so its votes are W_i with probability
     # p_i - p_(i+1), W_i the votes of the first i: their square has the mean sum (W_i^2 - W_(i-1)^2) p_i.
-    squares = np.diff(np.cumsum(votes, axis=2) ** 2, axis=2, prepend=0.0)
-    mean, change = (votes * p).sum(axis=2), (votes * slope).sum(axis=2)
-    variance = (squares * p).sum(axis=2) - mean**2
-    spreading = (squares * slope).sum(axis=2) - 2 * mean * change
+    first = np.cumsum(votes, axis=2)
+    squares = first**2
+    squares[..., 1:] -= first[..., :-1] ** 2
+    mean, change = over_numbers(votes * p), over_numbers(votes * slope)
+    variance = over_numbers(squares * p) - mean**2
+    spreading = over_numbers(squares * slope) - 2 * mean * change
     counts: Ints = np.broadcast_to(family.counts, mean.shape)
     lies: Floats | float = 0.0
     if max_faulty:
-        whole = votes.sum(axis=2)
+        whole = over_numbers(votes)
         counts = _honest(whole - mean, family.counts, max_faulty)
         lies = ((family.counts - counts) * whole).sum(axis=1)
     return (
         lies + (mean * counts).sum(axis=1),
         (variance * counts).sum(axis=1),
         (change * counts).sum(axis=1),
-        ((votes * bend).sum(axis=2) * counts).sum(axis=1),
+        (over_numbers(votes * bend) * counts).sum(axis=1),
         (spreading * counts).sum(axis=1),
     )
 

@@ -309,8 +309,7 @@ class _VoteSearch(_Search):
 
     def _first_valid(self, count: int) -> list[int]:
         """The smallest shares that are valid: with larger ones all ranks are larger, so by bisection."""
-        rising = [i for i, share in enumerate(self.family.shares) if share is not None]
-        rising = [i for i in rising if self.last[i] >= self.first[i]]
+        rising = [i for i in self.family.shares.known if self.last[i] >= self.first[i]]
         start = bisect_left(rising, True, key=self._valid_at_last)
         return rising[start : start + count]
 
@@ -338,10 +337,10 @@ class _VoteSearch(_Search):
 
     def _prefer_paper(self, promise: Floats) -> None:
         """Whatever else the budget allows, the paper's own choice of ranks is looked at."""
-        known = [(share, i) for i, share in enumerate(self.family.shares) if share is not None]
-        if known:
-            place = bisect_left(known, (self.goal.level, -1))
-            promise[known[min(place, len(known) - 1)][1]] = -np.inf
+        shares = self.family.shares
+        if known := shares.known:
+            place = bisect_left(known, self.goal.level, key=lambda i: shares[i] or Fraction(0))
+            promise[known[min(place, len(known) - 1)]] = -np.inf
 
     def _choices(self, vector: int) -> list[Choice]:
         """The smallest valid number of votes, and a few above it where these may be better."""

@@ -15,6 +15,8 @@ from fedconformal.laws import Federation, OrderStatistics, integrate
 from fedconformal.planning._goal import Goal
 
 _PANELS = 9
+_STEPS = 32  # of the coverage, on either side of the level, in a first look at a mean
+_SURE = 1e-9  # far more than rounding leaves of a sum over the steps
 _DOUBT = 0.05  # standard deviations: a rough mean is far closer than that
 _MOST_CHOICES = 1000
 _MOST_POINTS = 10_000
@@ -57,7 +59,9 @@ class Reports:
                 self._reach(goal, counts) for counts in sorted(left, key=lambda c: int(c @ self.n_points))
             )
         law = _Largest(self, asked, n_silent)
-        return _keeps(law, goal) or goal.criterion.settles(_LargestOfAll.of(law), goal)
+        low, high = (_Between(law, float(goal.level), upper=upper) for upper in (False, True))
+        kept = _keeps(low, goal) or (_keeps(high, goal) and _keeps(law, goal))
+        return kept or goal.criterion.settles(_LargestOfAll.of(law), goal)
 
     @property
     def tops(self) -> Ints:
@@ -138,7 +142,7 @@ def _reaches(federation: Federation, votes: int, goal: Goal) -> bool:
     return _keeps(low, goal) or (_keeps(high, goal) and _keeps(_AtMost(federation, votes), goal))
 
 
-def _keeps(law: "_Largest | _AtMost", goal: Goal) -> bool:
+def _keeps(law: "_Largest | _Between | _AtMost", goal: Goal) -> bool:
     return float(goal.criterion.margin(law, goal)[0]) > goal.criterion.margin_error(goal)
 
 
@@ -173,6 +177,29 @@ class _Largest:
 
     def cdf(self, c: float) -> Floats:
         return self._cdf(np.array([c]))
+
+    def limits(self, level: float) -> tuple[float, float]:
+        """What the mean is at least, and at most: the cdf rises, so both ends of a step tell."""
+        below, beyond = np.linspace(0.0, level, _STEPS, endpoint=False), np.linspace(level, 1.0, _STEPS)
+        grid = np.concatenate([below, beyond])
+        above, steps = 1 - self._cdf(grid), np.diff(grid)
+        return float(steps @ above[1:]) - _SURE, float(steps @ above[:-1]) + _SURE
+
+
+@dataclass(frozen=True, eq=False)
+class _Between:
+    """The same law, with a lower or upper limit of its mean in the place of the mean."""
+
+    law: _Largest
+    level: float
+    upper: bool
+
+    @property
+    def moments(self) -> tuple[Floats, Floats]:
+        return np.array([self.law.limits(self.level)[self.upper]]), np.zeros(1)
+
+    def cdf(self, c: float) -> Floats:
+        return self.law.cdf(c)
 
 
 @dataclass(frozen=True)

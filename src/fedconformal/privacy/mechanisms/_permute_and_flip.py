@@ -1,7 +1,7 @@
 """Permute-and-flip (McKenna and Sheldon, 2020): the exponential mechanism without its waste."""
 
 import sys
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import ClassVar
 
 import numpy as np
@@ -12,9 +12,8 @@ from fedconformal._typing import Floats
 from fedconformal.privacy.mechanisms._base import MECHANISMS, Mechanism, Sampler
 from fedconformal.privacy.mechanisms._opendp import exponential_noise
 
-_NODES, _WEIGHTS = (0.5 * x for x in special.roots_legendre(64))
-_NODES = _NODES + 0.5
 _WINDOW = 48.0
+_DEGREE = 64
 
 
 @MECHANISMS.register
@@ -50,9 +49,10 @@ class PermuteAndFlip(Mechanism):
         nodes are off by less than 1e-60.
         """
         window = np.minimum(1.0, _WINDOW / weights.sum(axis=-1, keepdims=True))
-        no = np.log1p(-weights[..., None, :] * (window * _NODES)[..., :, None])
+        nodes, shares = _rule()
+        no = np.log1p(-weights[..., None, :] * (window * nodes)[..., :, None])
         others_say_no = np.exp(no.sum(axis=-1, keepdims=True) - no)
-        probability: Floats = weights * window * (_WEIGHTS @ others_say_no)
+        probability: Floats = weights * window * (shares @ others_say_no)
         return probability
 
     def tail(self, t: Floats, n_bins: int) -> Floats:
@@ -78,6 +78,13 @@ class PermuteAndFlip(Mechanism):
     def noise(self, rng: Generator, shape: tuple[int, ...]) -> Floats:
         """Exponential noise."""
         return np.asarray(rng.standard_exponential(shape))
+
+
+@cache
+def _rule() -> tuple[Floats, Floats]:
+    """Gauss-Legendre nodes and weights on [0, 1]; finding them loads scipy's linear algebra."""
+    nodes, weights = special.roots_legendre(_DEGREE)
+    return 0.5 * nodes + 0.5, 0.5 * weights
 
 
 @lru_cache(maxsize=16)
