@@ -381,7 +381,7 @@ class TestViews:
         assert named.ranks_for(40, site="B") == ((named.local_ranks[1],),)
         for n, site, words in [
             (41, "B", "expects 40 scores from site 'B', got 41"),
-            (40, "C", "one of the 2 sites"),
+            (40, "C", "one of the plan's, 'A', 'B', got 'C'"),
         ]:
             with pytest.raises(ValueError, match=words):
                 named.ranks_for(n, site=site)

@@ -63,7 +63,7 @@ def test_a_closed_plan_expects_its_sizes_and_names():
     plan = fc.plan(n_points={"A": 20, "B": 30}, confidence_level=0.8)
     with pytest.raises(ValueError, match="expects 20 scores from site 'A', got 19"):
         fc.report(plan, np.ones(19), site="A")
-    with pytest.raises(ValueError, match="one of the 2 sites"):
+    with pytest.raises(ValueError, match="one of the plan's, 'A', 'B', got 'C'"):
         fc.report(plan, np.ones(20), site="C")
 
 
