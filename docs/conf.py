@@ -46,6 +46,7 @@ sphinx_gallery_conf = {
     "filename_pattern": r"plot_",
     "download_all_examples": False,
     "remove_config_comments": True,
+    "capture_repr": (),  # what is printed and drawn, not what a last line happens to return
     "show_memory": False,
     "show_signature": False,
     "abort_on_example_error": True,

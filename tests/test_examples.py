@@ -9,6 +9,7 @@ from enum import Enum
 from functools import cache
 from pathlib import Path
 
+import numpy as np
 import pytest
 from pydantic import BaseModel
 
@@ -17,9 +18,11 @@ from fedconformal.documents import Document
 
 HOUSE = Path(fedconformal.__file__).parent
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
-ENGINES = {"flower", "nvflare", "cli"}
-"""Rooms whose examples are whole programs, in examples/ and on the pages of docs."""
+ELSEWHERE = {"cli"}
+"""Rooms whose examples are on the pages of docs alone."""
 EXTRAS = {
+    "flower": ["flwr"],
+    "nvflare": ["nvflare"],
     "estimators": ["sklearn"],
     "experiments": ["sklearn", "polars", "joblib"],
     "plots": ["matplotlib"],
@@ -29,8 +32,9 @@ EXTRAS = {
     "web": ["starlette"],
 }
 """What has to be installed for the examples of a room."""
-NEVER_RETURNS = {"web.serve", "web.background", "rounds.keep_inside"}
-"""What waits for a browser, or for an exception."""
+NEVER_RETURNS = {"web.serve", "web.background"}
+"""What waits for a browser."""
+SITES = ("north", "south", "west")
 
 
 def room_of(path):
@@ -40,35 +44,99 @@ def room_of(path):
 MODULES = [
     path
     for path in sorted(HOUSE.glob("**/*.py"))
-    if room_of(path) not in ENGINES and ">>> " in path.read_text()
+    if room_of(path) not in ELSEWHERE and ">>> " in path.read_text()
 ]
 
 
+def scores(n):
+    return np.random.default_rng(7).gamma(2.0, size=n)
+
+
+def on_flower(folder):
+    """What the main function of a ServerApp gets, with three sites that are called without any process."""
+    from flower_grid import LocalGrid
+    from flwr.app import Context, RecordDict
+    from flwr.clientapp import ClientApp
+
+    from fedconformal.flower import add_conformal
+
+    app = ClientApp()
+    add_conformal(app, lambda context: scores(80), check_scores_fn=lambda context: scores(200))
+    grid = LocalGrid([(app, {"site": site}) for site in SITES])
+    return {"grid": grid, "context": Context(1, 1, {}, RecordDict(), {})}
+
+
+def on_flare(folder):
+    """What a controller has within its ``control_flow``, with three sites that are called the same way."""
+    from flare_engine import LocalFlare
+
+    from fedconformal.nvflare import ConformalController, ConformalExecutor
+
+    class Scores(ConformalExecutor):
+        def scores(self, plan, model, fl_ctx):
+            return scores(80)
+
+        def check_scores(self, plan, model, fl_ctx):
+            return scores(200)
+
+    engine = LocalFlare(folder, {site: Scores() for site in SITES})
+    controller = ConformalController(fedconformal.plan(n_sites=3, n_points=80))
+    controller.set_communicator(engine)
+    return {"controller": controller, "fl_ctx": engine.fl_ctx}
+
+
+ENGINES = {"flower": on_flower, "nvflare": on_flare}
+"""What an engine hands to the user's functions, which examples take as given."""
+
+
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: path.relative_to(HOUSE).as_posix())
-def test_examples_run(path, monkeypatch):
+def test_examples_run(path, tmp_path, monkeypatch):
     for extra in EXTRAS.get(room_of(path), ()):
         pytest.importorskip(extra, reason="an extra is not installed")
     monkeypatch.setenv("MPLBACKEND", "Agg")
     name = ".".join(path.relative_to(HOUSE).with_suffix("").parts).removesuffix(".__init__")
-    found = doctest.testmod(importlib.import_module(f"fedconformal.{name}"), optionflags=FLAGS)
-    assert found.attempted
-    assert not found.failed
+    given = ENGINES[room_of(path)](tmp_path) if room_of(path) in ENGINES else {}
+    around = vars(importlib.import_module(f"fedconformal.{name}")) | {"__name__": "__main__"} | given
+    runner = doctest.DocTestRunner(optionflags=FLAGS)
+    for owner, text in docstrings(path):
+        test = doctest.DocTestParser().get_doctest(text, around, f"{name}.{owner}", str(path), 0)
+        assert bool(test.examples) == (">>> " in text)
+        runner.run(test, clear_globs=False)
+    assert runner.tries
+    assert not runner.failures
+
+
+def docstrings(path):
+    """Every docstring of a file by its owner, also of what doctest itself takes for another module's."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
+            yield getattr(node, "name", "module"), ast.get_docstring(node) or ""
 
 
 def test_examples_show_one_convention_for_random_numbers():
     """Arguments that bring random numbers are called rng, as scientific Python has agreed (SPEC 7)."""
     for path in HOUSE.glob("**/*.py"):
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.FunctionDef) and not node.name.startswith("_"):
-                names = {each.arg for each in [*node.args.args, *node.args.kwonlyargs]}
-                assert "random_state" not in names, f"{path}: {node.name}"
-                if room_of(path) != "experiments":  # whose fits are known by the number of their split
-                    assert "seed" not in names, f"{path}: {node.name}"
+        for owner, names in arguments(path):
+            assert "random_state" not in names, f"{path}: {owner}"
+            if room_of(path) != "experiments":  # whose fits are known by the number of their split
+                assert "seed" not in names, f"{path}: {owner}"
+
+
+def arguments(path):
+    """The arguments of functions and classes by their owner; fields of a class are arguments too."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.FunctionDef) and (node.name == "__init__" or not node.name.startswith("_")):
+            yield node.name, {each.arg for each in [*node.args.args, *node.args.kwonlyargs]}
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+            yield (
+                node.name,
+                {ast.unparse(each.target) for each in node.body if isinstance(each, ast.AnnAssign)},
+            )
 
 
 def rooms():
     for name in sorted(path.name.removesuffix(".py") for path in HOUSE.iterdir()):
-        if not name.startswith("_") and name not in ENGINES | {"experiments", "py.typed"}:
+        if not name.startswith("_") and name not in ELSEWHERE | {"experiments", "py.typed"}:
             yield name
 
 

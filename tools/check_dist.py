@@ -3,6 +3,7 @@
 Environments are made in temporary folders; ``python tools/check_dist.py core cli`` tries only these.
 """
 
+import os
 import subprocess
 import sys
 import tarfile
@@ -30,8 +31,9 @@ CONSTRAINTS = ROOT / "tools" / "constraints-dist.txt"
 
 
 def run(*command: str | Path, cwd: Path | None = None) -> None:
-    """Run it, or end here."""
-    subprocess.run([str(word) for word in command], check=True, cwd=cwd)
+    """Run it, or end here; what the caller's PYTHONPATH holds is no part of the wheel."""
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    subprocess.run([str(word) for word in command], check=True, cwd=cwd, env=environment)
 
 
 def extras() -> list[str]:

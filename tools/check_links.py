@@ -2,9 +2,10 @@
 
 Every page, picture, script, style sheet and anchor that a page names must be there, and nothing that a page
 needs in order to be shown may come from elsewhere: the site works offline. Links to other sites are not
-followed.
+followed. No page shows where an object lies in memory, which tells nobody anything.
 """
 
+import re
 import sys
 from collections.abc import Iterator
 from html.parser import HTMLParser
@@ -15,6 +16,7 @@ from urllib.parse import unquote, urlsplit
 ELSEWHERE = {"http", "https", "mailto", "data", "javascript", "tel"}
 SHOWN = {("img", "src"), ("script", "src"), ("iframe", "src"), ("source", "src"), ("object", "data")}
 """What is loaded with the page, beside style sheets."""
+ADDRESS = re.compile(r" at 0x[0-9a-f]{6,}")
 
 
 class Link(NamedTuple):
@@ -31,6 +33,7 @@ class Page(HTMLParser):
         super().__init__()
         self.links: list[Link] = []
         self.anchors: set[str] = set()
+        self.text = ""
         self.feed(text)
         self.close()
 
@@ -45,6 +48,10 @@ class Page(HTMLParser):
             if each.strip():
                 self.links.append(Link(each.split()[0], needed=True))
 
+    def handle_data(self, data: str) -> None:
+        """Take down what can be read."""
+        self.text += data
+
 
 def _is_style(tag: str, attributes: dict[str, str]) -> bool:
     return tag == "link" and bool({"stylesheet", "preload", "icon"} & set(attributes.get("rel", "").split()))
@@ -56,6 +63,8 @@ def problems(folder: Path) -> Iterator[str]:
     if not pages:
         yield f"{folder}: no page"
     for path, page in pages.items():
+        if ADDRESS.search(page.text):
+            yield f"{path.relative_to(folder)}: shows the address of an object"
         for link in dict.fromkeys(page.links):
             wrong = _wrong(link, path, folder, pages)
             if wrong:

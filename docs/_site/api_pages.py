@@ -50,8 +50,19 @@ def pages() -> dict[str, str]:
     """The text of every page, by its name."""
     listed_at: dict[int, str] = {}
     found = {room: _page(room, listed_at) for room in ROOMS}
-    listed = "\n".join(f"   {title} <{room}>" for room, title in ROOMS.items())
-    return {"index": f"API reference\n=============\n\n.. toctree::\n   :maxdepth: 1\n\n{listed}\n", **found}
+    return {"index": _index(), **found}
+
+
+def _index() -> str:
+    """The page of all rooms: what each is for, and the names that it exports."""
+    parts = ["API reference", "=============", "", "Every name by its letter: :ref:`genindex`.", ""]
+    for room, title in ROOMS.items():
+        names = (name for name in import_module(room).__all__ if not name.startswith("__"))
+        said = ", ".join(f"``{name}``" for name in names)
+        parts += [f":doc:`{title} <{room}>`, ``{room}``", f"   {said}", ""]
+    parts += [".. toctree::", "   :hidden:", ""]
+    parts += [f"   {title} <{room}>" for room, title in ROOMS.items()]
+    return "\n".join(parts) + "\n"
 
 
 def _page(room: str, listed_at: dict[int, str]) -> str:

@@ -4,16 +4,18 @@ A calibration round on Flower
 
 Ten simulated sites train a classifier of digits with FedAvg, answer one plan, and say what they see of the threshold on images
 that nobody calibrated on. The picture is drawn from a recorded run of ``flwr run examples/flower --stream --federation-config
-num-supernodes=10``, which lies beside this example: :download:`flower_round.json`.
+num-supernodes=10``, which lies beside this example: :download:`flower_round.json`. ``make recording`` records it anew.
 """
 
 # %%
 # Two lines at the site, two at the server. At the site::
 #
+#     from fedconformal.flower import add_conformal
 #     add_conformal(client_app, scores)
 #
 # and at the server, after training::
 #
+#     from fedconformal.flower import calibrate
 #     calibration = calibrate(grid, plan, arrays)
 
 import json

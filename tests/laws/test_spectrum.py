@@ -1,10 +1,10 @@
 """Votes by their characteristic function."""
 
+import mpmath as mp
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import special
 
 from fedconformal.laws._adding import added_tails
 from fedconformal.laws._spectrum import framed, spectral_tails, spectrum, turn
@@ -18,12 +18,30 @@ def test_tails_agree_with_fractions(seed, blocks, numbers, most):
     assert spectral_tails(ks, p, votes)[0] == pytest.approx(exact, abs=3e-15)
 
 
+def binomial_tails(ks, m, p):
+    """P(Binomial(m, p) >= k) to 20 digits, from ratios of neighbouring terms, 15 deviations each way.
+
+    SciPy's incomplete beta function is not used: before SciPy 1.17 it is wrong by 7e-14 at m = 10,000.
+    """
+    middle, reach = int(m * p), int(15 * np.sqrt(m * p * (1 - p))) + 1
+    low, high = max(middle - reach, 0), min(middle + reach, m)
+    with mp.workdps(30):
+        odds = mp.mpf(p) / (1 - mp.mpf(p))
+        terms = {middle: mp.mpf(1)}
+        for k in range(middle, high):
+            terms[k + 1] = terms[k] * (m - k) / (k + 1) * odds
+        for k in range(middle, low, -1):
+            terms[k - 1] = terms[k] * k / (m - k + 1) / odds
+        total = mp.fsum(terms.values())
+        return [float(mp.fsum(terms[j] for j in range(max(k, low), high + 1)) / total) for k in ks.tolist()]
+
+
 @pytest.mark.parametrize("m", [100, 10_000, 1_000_000])
 def test_two_blocks_of_equal_sites_are_one_binomial_count(m):
     votes, p = Votes(np.array([m // 2, m // 2]), np.ones((2, 1), dtype=int)), 0.35
     ks = np.rint(m * p + np.sqrt(m * p * (1 - p)) * np.linspace(-7, 9, 17)).astype(int)
     tails = spectral_tails(ks, np.full((1, 2, 1), p), votes)[0]
-    assert tails == pytest.approx(special.betainc(ks, m - ks + 1, p), abs=1e-16 * np.sqrt(m) + 2e-15)
+    assert tails == pytest.approx(binomial_tails(ks, m, p), abs=1e-16 * np.sqrt(m) + 2e-15)
 
 
 def many_sites(rows, seed=0):

@@ -66,5 +66,11 @@ def test_templates_of_the_theme_are_no_pages(site):
     assert list(problems(folder)) == []
 
 
+def test_a_page_that_shows_where_an_object_lies(site):
+    folder = site("<pre>&lt;matplotlib.legend.Legend object at 0x7f66622e7ed0&gt;</pre>")
+    assert list(problems(folder)) == ["index.html: shows the address of an object"]
+    assert list(problems(site("<p>the test at 0x5 and at 0.05</p>"))) == []
+
+
 def test_a_folder_without_pages_is_no_site(tmp_path):
     assert main(tmp_path) == 1

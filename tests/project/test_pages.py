@@ -3,7 +3,10 @@
 import re
 from pathlib import Path
 
-DOCS = Path(__file__).parents[2] / "docs"
+import pytest
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
 GENERATED = {"gallery/index", "api/index"}
 
 
@@ -35,3 +38,20 @@ def test_the_front_page():
     readers = re.findall(r"^\| an? (.*?) \| (.*) \|$", text, re.MULTILINE)
     assert len(readers) == 7
     assert all(re.search(r"\]\([a-z-]+\.md\)", pages) for _, pages in readers)
+
+
+def tables(text):
+    """Runs of lines that begin with a bar, outside of what is shown as it is."""
+    outside = re.sub(r"^(```+).*?^\1$", "", text, flags=re.MULTILINE | re.DOTALL)
+    return re.findall(r"(?:^\|.*\n?)+", outside, re.MULTILINE)
+
+
+@pytest.mark.parametrize(
+    "path", [*sorted(DOCS.glob("*.md")), *sorted(ROOT.glob("*.md"))], ids=lambda path: path.name
+)
+def test_tables_are_whole(path):
+    """Each has a head, and as many cells in every row; an empty line would leave rows without a head."""
+    for table in tables(path.read_text()):
+        rows = [row.replace("\\|", "").count("|") for row in table.splitlines()]
+        assert re.match(r"\|.*\n\|[ :|-]+\|(\n|$)", table), table.splitlines()[0]
+        assert len(set(rows)) == 1, table.splitlines()[0]

@@ -47,6 +47,13 @@ def test_every_public_name_is_on_the_page_of_its_room(room):
         assert re.search(listed, page, re.MULTILINE), name
 
 
+def test_the_first_page_names_everything():
+    for room in api_pages.ROOMS:
+        said = re.search(rf"^:doc:`.* <{room}>`, ``{room}``\n   (.*)$", PAGES["index"], re.MULTILINE)[1]
+        public = {name for name in import_module(room).__all__ if not name.startswith("__")}
+        assert set(re.findall(r"``(\w+)``", said)) == public
+
+
 def test_values_say_what_they_are():
     assert ".. py:data:: CRITERIA\n\n   All criteria by name." in PAGES["fedconformal.planning.criteria"]
     lacking = [

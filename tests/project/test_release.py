@@ -80,6 +80,8 @@ def test_workflows_run_what_is_there(path):
             [job.get("needs", [])] if isinstance(job.get("needs"), str) else job.get("needs", [])
         ) <= set(workflow["jobs"])
         for step in job["steps"]:
+            if step.get("uses", "").startswith("actions/checkout@"):
+                assert step["with"] == {"persist-credentials": False}
             assert ("uses" in step) != ("run" in step)
             assert re.fullmatch(r"[\w-]+/[\w.-]+@[\w./]+", step.get("uses", "a/b@v1"))
             for command in step.get("run", "").splitlines():
@@ -94,6 +96,9 @@ def test_workflows_cover_what_a_release_needs():
     text = "".join(path.read_text() for path in WORKFLOWS)
     for command in ("bash .ci/run", "make test-oldest", "make docs", "make dist"):
         assert f"run: {command}\n" in text
+    release = yaml.safe_load((ROOT / ".github/workflows/release.yml").read_text())["jobs"]
+    assert set(release["publish"]["needs"]) == {"build", "test"}
+    assert {"run": "bash .ci/run"} in release["test"]["steps"]
     tested = yaml.safe_load((ROOT / ".github/workflows/test.yml").read_text())["jobs"]["test"]
     promised = [line.rpartition(" ")[2] for line in PROJECT["classifiers"] if re.search(r":: 3\.\d+$", line)]
     assert tested["strategy"]["matrix"]["python"] == promised

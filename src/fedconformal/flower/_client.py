@@ -74,6 +74,18 @@ def add_conformal(
         If ``scores_fn`` asks for something that there is not.
     ValueError
         If the app has a ``client_fn``, or answers plans already.
+
+    Examples
+    --------
+    In ``client_app.py``; the site computes its scores with the model that comes with the plan:
+
+    >>> import numpy as np
+    >>> from flwr.clientapp import ClientApp
+    >>> app = ClientApp()
+    >>> def scores(context, parameters):
+    ...     X, y = np.ones((80, 3)), np.arange(80.0)  # this site's calibration cases
+    ...     return np.abs(y - X @ parameters[0])
+    >>> add_conformal(app, scores)
     """
     try:
         for query, reply in _handlers(scores_fn, check_scores_fn, site, key, ledger, dataset, policy).items():
@@ -106,6 +118,17 @@ def conformal_mod(
     -------
     callable
         A Flower mod that answers plans, and leaves every other message to the app.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from flwr.client import NumPyClient
+    >>> from flwr.clientapp import ClientApp
+    >>> def client_fn(context):
+    ...     return NumPyClient().to_client()
+    >>> def scores(context):
+    ...     return np.arange(80.0)  # this site's calibration scores
+    >>> app = ClientApp(client_fn, mods=[conformal_mod(scores)])
     """
     handlers = _handlers(scores_fn, check_scores_fn, site, key, ledger, dataset, policy)
     by_type = {query.message_type: reply for query, reply in handlers.items()}
@@ -182,6 +205,11 @@ def sealed(message: Message, context: Context, call_next: Handler) -> Message:
     -------
     Message
         The handler's reply, or the code.
+
+    Examples
+    --------
+    >>> from flwr.clientapp import ClientApp
+    >>> app = ClientApp(mods=[sealed])
     """
     try:
         return call_next(message, context)
@@ -246,6 +274,14 @@ def site_name(context: Context) -> str:
     -------
     str
         The name.
+
+    Examples
+    --------
+    >>> from flwr.app import Context, RecordDict
+    >>> site_name(Context(1, 7, {"site": "north"}, RecordDict(), {}))
+    'north'
+    >>> site_name(Context(1, 7, {"partition-id": 3}, RecordDict(), {}))
+    'site-3'
     """
     given = context.node_config
     if "site" in given:

@@ -67,6 +67,16 @@ def model_digest(arrays: ArrayRecord) -> str:
     -------
     str
         Flower's own SHA-256 of its content.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fedconformal as fc
+    >>> from flwr.app import ArrayRecord
+    >>> digest = model_digest(ArrayRecord([np.zeros((3, 2))]))
+    >>> plan = fc.plan(n_sites=10, n_points=79, model=digest)
+    >>> plan.model == digest
+    True
     """
     return f"sha256:{arrays.object_id}"
 

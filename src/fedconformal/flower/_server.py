@@ -60,6 +60,16 @@ def calibrate(
     -------
     Calibration
         The thresholds, and who is missing.
+
+    Examples
+    --------
+    In the main function of a ServerApp, whose ``grid`` reaches three sites with 80 cases each:
+
+    >>> import fedconformal as fc
+    >>> plan = fc.plan(n_sites=3, n_points=80)
+    >>> calibration = calibrate(grid, plan, timeout=60)
+    >>> calibration.n_answers, calibration.missing
+    (3, ())
     """
     check_seconds("timeout", timeout, least=1e-3)
     check_seconds("wait", wait, least=0)
@@ -108,6 +118,16 @@ def check(
     ------
     ValueError
         If the calibration has groups, or no check that counts came in.
+
+    Examples
+    --------
+    In the same main function, where the sites' apps have a ``check_scores_fn``:
+
+    >>> import fedconformal as fc
+    >>> calibration = calibrate(grid, fc.plan(n_sites=3, n_points=80), timeout=60)
+    >>> assessment = check(grid, calibration, timeout=60)
+    >>> [(row.site, row.found.n) for row in assessment.rows]
+    [('north', 200), ('south', 200), ('west', 200)]
     """
     check_seconds("timeout", timeout, least=1e-3)
     check_seconds("wait", wait, least=0)

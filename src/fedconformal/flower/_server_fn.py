@@ -23,6 +23,21 @@ def train(grid: Grid, context: Context, server_fn: Callable[[Context], ServerApp
     -------
     ArrayRecord
         The parameters after the last round, for `calibrate`.
+
+    Examples
+    --------
+    In the main function of a ServerApp, which gets ``grid`` and ``context``; no round here, so that the model
+    is the one that the strategy starts from:
+
+    >>> import numpy as np
+    >>> from flwr.common import ndarrays_to_parameters
+    >>> from flwr.server import ServerAppComponents, ServerConfig
+    >>> from flwr.server.strategy import FedAvg
+    >>> def server_fn(context):
+    ...     strategy = FedAvg(initial_parameters=ndarrays_to_parameters([np.zeros(3)]))
+    ...     return ServerAppComponents(strategy=strategy, config=ServerConfig(num_rounds=0))
+    >>> train(grid, context, server_fn).to_numpy_ndarrays()
+    [array([0., 0., 0.])]
     """
     parts = server_fn(context)
     server = parts.server or Server(

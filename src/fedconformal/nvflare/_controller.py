@@ -83,6 +83,16 @@ def calibrate(
     ------
     RoundAbortedError
         If the job was aborted before the round was over.
+
+    Examples
+    --------
+    In the ``control_flow`` of a controller, which gets ``fl_ctx``, with three sites of 80 cases each:
+
+    >>> import fedconformal as fc
+    >>> plan = fc.plan(n_sites=3, n_points=80)
+    >>> calibration = calibrate(controller, plan, fl_ctx, timeout=60)
+    >>> calibration.n_answers, calibration.missing
+    (3, ())
     """
     _check_options(timeout, on_refused)
     digest = _messages.model_digest(model) if model else None
@@ -128,6 +138,16 @@ def check(
         If the calibration has groups, or no check that counts came in.
     RoundAbortedError
         If the job was aborted before the round was over.
+
+    Examples
+    --------
+    In the same ``control_flow``, where the sites' executors have ``check_scores``:
+
+    >>> import fedconformal as fc
+    >>> calibration = calibrate(controller, fc.plan(n_sites=3, n_points=80), fl_ctx, timeout=60)
+    >>> assessment = check(controller, calibration, fl_ctx, timeout=60)
+    >>> [(row.site, row.found.n) for row in assessment.rows]
+    [('north', 200), ('south', 200), ('west', 200)]
     """
     _check_options(timeout, "skip")
     if calibration.plan.labels:
@@ -167,6 +187,15 @@ class ConformalController(Controller):
     check : bool
         Whether to ask the sites then what they see of the calibration on new cases; what they answer is
         written to ``check.txt`` beside it.
+
+    Examples
+    --------
+    For a job that is written without a recipe:
+
+    >>> import fedconformal as fc
+    >>> from nvflare.job_config.api import FedJob
+    >>> job = FedJob(name="calibrate", min_clients=2)
+    >>> _ = job.to_server(ConformalController(fc.plan(n_sites=3, n_points=80), timeout=60))
     """
 
     __module__ = "fedconformal.nvflare"  # the path in job configurations and in a server's class_allow_list

@@ -27,6 +27,16 @@ class ConformalExecutor(Executor):
     are to be checked. A site that lets no such code in allows this class alone, and names its own functions
     in ``local/fedconformal.toml``: ``scores = "package.module:function"``. The same file may hold the site's
     policy, ledger and key; whatever the job, they are its own.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> class Scores(ConformalExecutor):
+    ...     def scores(self, plan, model, fl_ctx):
+    ...         X, y = np.ones((80, 3)), np.arange(80.0)  # this site's calibration cases
+    ...         return np.abs(y - X @ model["w"])
+    >>> Scores().scores(None, {"w": np.zeros(3)}, None)[:3]
+    array([0., 1., 2.])
     """
 
     __module__ = "fedconformal.nvflare"  # the path in job configurations and in a site's class_allow_list

@@ -90,6 +90,12 @@ def model_digest(model: Model) -> str:
     -------
     str
         A SHA-256 of names, types, shapes and values.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> model_digest({"w": np.zeros(3), "b": 0.5}) == model_digest({"b": 0.5, "w": np.zeros(3)})
+    True
     """
     digest = hashlib.sha256()
     for part in _parts(model):

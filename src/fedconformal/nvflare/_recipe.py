@@ -37,6 +37,16 @@ def add_conformal(
         configuration names its function.
     timeout, persistor_id, on_refused, reports, sites, check : as for ConformalController
         What the controller is told.
+
+    Examples
+    --------
+    After the training of any recipe, here of an empty one:
+
+    >>> import fedconformal as fc
+    >>> from nvflare.job_config.api import FedJob
+    >>> from nvflare.recipe.spec import Recipe
+    >>> recipe = Recipe(FedJob(name="training", min_clients=2))
+    >>> add_conformal(recipe, fc.plan(n_sites=3, n_points=80), timeout=60)
     """
     controller = ConformalController(plan, timeout, persistor_id, on_refused, reports, sites, check)
     recipe._job.to_server(controller, id=TASK)
@@ -59,6 +69,13 @@ class ConformalRecipe(Recipe):
         job: let it be smaller than the number of sites.
     timeout, on_refused, reports, sites, check : as for ConformalController
         What the controller is told.
+
+    Examples
+    --------
+    >>> import fedconformal as fc
+    >>> recipe = ConformalRecipe(fc.plan(n_sites=3, n_points=80), name="calibrate", min_clients=2)
+    >>> recipe.name
+    'calibrate'
     """
 
     def __init__(
@@ -92,6 +109,19 @@ def read_calibration(result: Any) -> Calibration:
     -------
     Calibration
         The one that the round wrote.
+
+    Examples
+    --------
+    A folder of results, here with nothing else in it:
+
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import fedconformal as fc
+    >>> calibration = fc.conformalize({"north": range(80), "south": range(90)}, confidence_level=0.9)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = Path(folder, "calibration.json").write_text(calibration.to_json())
+    ...     read_calibration(folder) == calibration
+    True
     """
     found = sorted(Path(result).rglob(CALIBRATION))
     if len(found) != 1:

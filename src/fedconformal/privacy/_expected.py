@@ -137,8 +137,8 @@ class Releases:
         The share of scores in each bin.
     release : PrivateRelease
         What the site does; its aim may still be open.
-    seed : int
-        Of the draws. What was chosen by some draws must be judged by others.
+    rng : int
+        The seed of the draws. What was chosen by some draws must be judged by others.
     most : int
         How many histograms are drawn at the most.
     fewest : int
@@ -159,7 +159,7 @@ class Releases:
     n: int
     masses: Floats
     release: PrivateRelease
-    seed: int = 0
+    rng: int = 0
     most: int = MOST_DRAWS
     fewest: int = FEWEST_DRAWS
 
@@ -207,7 +207,7 @@ class Releases:
         return self.release.mechanism.noise(self._rng(1), self._counts.shape)
 
     def _rng(self, stream: int) -> np.random.Generator:
-        return np.random.default_rng([_SEED, self.seed, stream])
+        return np.random.default_rng([_SEED, self.rng, stream])
 
     def law(self, release: PrivateRelease) -> Floats:
         """How likely each bin is released: shape (bins,)."""

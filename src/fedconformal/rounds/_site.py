@@ -226,6 +226,18 @@ def keep_inside(failure: Failure, log: logging.Logger) -> Failure:
     -------
     Failure
         The same code.
+
+    Examples
+    --------
+    >>> import logging
+    >>> log = logging.getLogger("site")
+    >>> log.addHandler(logging.NullHandler())
+    >>> log.propagate = False
+    >>> try:
+    ...     raise KeyError("patient 4711")
+    ... except KeyError:
+    ...     keep_inside(Failure.SITE, log)
+    <Failure.SITE: 100>
     """
     with contextlib.suppress(BaseException):  # not even a log handler's own trouble may travel
         log.exception("the server is told only: %s", failure.meaning)
