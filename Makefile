@@ -54,7 +54,7 @@ test: $(STAMP)
 OLDEST := .venv-oldest
 test-oldest:
 	$(PYTHON) -m venv $(OLDEST)
-	$(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check --constraint tools/constraints-oldest.txt --editable '.[cli,excel,sklearn,private,plots,web,experiments,schools]' hypothesis import-linter mapie mpmath numpydoc openpyxl pandas pytest pytest-xdist python-flint pyyaml selenium
+	$(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check --constraint tools/constraints-oldest.txt --editable '.[cli,excel,sklearn,private,plots,web,experiments,schools]' hypothesis import-linter mapie mpmath numpydoc openpyxl pandas pytest pypdf pytest-xdist python-flint pyyaml selenium
 	$(OLDEST)/bin/pytest --numprocesses=auto --dist=worksteal --quiet -m "not slow" --ignore=tests/flower --ignore=tests/nvflare --ignore=tests/benchmarks --ignore=tests/test_doors.py --ignore=tests/test_examples.py --ignore=tests/web/test_planner_server.py
 
 # The documentation site, offline, in build/docs/html; warnings and links that lead nowhere are errors.

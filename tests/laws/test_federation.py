@@ -7,7 +7,6 @@ from math import comb
 import mpmath as mp
 import numpy as np
 import pytest
-import scipy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from voting import federations
@@ -137,11 +136,6 @@ def mean_beside_large_sites(n, rank):
     return 1 - missed
 
 
-BESIDE_LARGE_SITES = 1e-13 if tuple(map(int, scipy.__version__.split(".")[:2])) >= (1, 17) else 1e-12
-"""How exact a mean is beside sites of billions of points, where the incomplete beta function of older SciPys
-is wrong by 7e-8 over a step of 7e-6: docs/compatibility.md."""
-
-
 @pytest.mark.parametrize("shifted", [False, True])
 def test_a_narrow_step_between_two_nodes(shifted):
     n, rank = 4690527491, 2521381242
@@ -150,7 +144,7 @@ def test_a_narrow_step_between_two_nodes(shifted):
     with mp.workdps(22):
         truth = float(mean_beside_large_sites(n, rank))
     assert truth == pytest.approx(0.524767917733788769, abs=1e-15)
-    assert law.moments(np.array([5]))[0][0] == pytest.approx(truth, abs=BESIDE_LARGE_SITES)
+    assert law.moments(np.array([5]))[0][0] == pytest.approx(truth, abs=1e-13)
 
 
 @pytest.mark.slow
