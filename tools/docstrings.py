@@ -51,7 +51,8 @@ def public_names() -> Iterator[str]:
         for name in names:
             value = getattr(module, name)
             ours = getattr(value, "__module__", "").startswith("fedconformal")
-            if ours and (inspect.isclass(value) or inspect.isfunction(value)) and id(value) not in seen:
+            called = inspect.isclass(value) or inspect.isfunction(inspect.unwrap(value))
+            if ours and called and id(value) not in seen:
                 seen.add(id(value))
                 yield f"{room}.{name}"
 

@@ -22,7 +22,7 @@ from fedconformal.cli import main
 from fedconformal.web import ASSETS, create_app, openapi
 from fedconformal.web.planner import MOST_BYTES
 from fedconformal.web.server._hosts import host_name
-from fedconformal.web.server._serve import background
+from fedconformal.web.server._serve import background, serve
 
 ROOT = Path(__file__).parents[2]
 
@@ -170,6 +170,11 @@ class TestCommand:
         said = capsys.readouterr().err
         assert said.startswith(f"fedconformal: port {port} of 127.0.0.1: Address already in use")
         assert len(said.splitlines()) == 1
+
+    def test_a_port_that_cannot_be(self):
+        for port in (-1, 65_536):  # of which the resolver would make another one
+            with pytest.raises(ValueError, match=f"port must be between 0 and 65535, got {port}"):
+                serve(port=port, browse=False)
 
     def test_a_host_that_does_not_exist(self, capsys):
         assert main(["planner", "--no-browser", "--host", "no such host"]) == 2

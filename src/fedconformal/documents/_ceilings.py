@@ -99,6 +99,12 @@ class Ceiling:
         The field that a larger one has: it lists the names of sites, or groups.
     listing_size : int
         Bytes of such a one.
+
+    Examples
+    --------
+    >>> from fedconformal.documents import Ceiling
+    >>> Ceiling(size=1024, items=3).problem("[1, 2, 3, 4, 5]")
+    'more than 3 items in it'
     """
 
     size: int

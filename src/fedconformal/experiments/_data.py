@@ -159,6 +159,20 @@ def load(name: str, *, folder: Path | None = None, download: bool = False) -> Da
         If a file is nowhere; says how to get it.
     ValueError
         If there is no such data set, or a file is not the one that the paper used.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> from fedconformal.experiments import load
+    >>> load("iris")
+    Traceback (most recent call last):
+    ValueError: no data set 'iris'; there are bio, bike, community, star, concrete
+    >>> with TemporaryDirectory() as folder:
+    ...     (Path(folder) / "Concrete_Data.csv").touch()
+    ...     load("concrete", folder=Path(folder))
+    Traceback (most recent call last):
+    ValueError: ...Concrete_Data.csv: is not the published file (SHA-256 e3b0..., not ebfb...)
     """
     source = _SOURCES.get(name)
     if source is None:

@@ -116,6 +116,15 @@ class Forest:
         How many pairs of quantile levels are tried, from (.05, .95) inwards.
     innermost : float
         The lower level of the last pair.
+
+    Examples
+    --------
+    >>> from fedconformal.experiments import Forest, poisson
+    >>> drawn = poisson(100, 10, 10)
+    >>> small = Forest(n_trees=10, n_tuning_trees=10)
+    >>> predicted = small.fit_predict(drawn.X[:100], drawn.y[:100], drawn.X[100:], seed=0)
+    >>> predicted.shape, bool((predicted[:, 0] <= predicted[:, 1]).all())
+    ((20, 2), True)
     """
 
     name: ClassVar[str] = "forest"
@@ -210,6 +219,15 @@ class Network:
     max_loss : float
         An epoch counts only if its held-out loss is at most so many times the smallest of all epochs; if none
         that covers enough does, the one with the smallest loss is taken.
+
+    Examples
+    --------
+    Only training needs PyTorch:
+
+    >>> from fedconformal.experiments import Network
+    >>> short = Network(n_epochs=30)
+    >>> short.name, short.quantiles, short.n_epochs
+    ('network', (0.1, 0.9), 30)
     """
 
     name: ClassVar[str] = "network"

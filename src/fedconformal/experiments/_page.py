@@ -65,6 +65,17 @@ def save_figure(store: Store, name: str, figure: Figure, rows: Rows) -> list[Pat
     -------
     list of Path
         The files.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> from matplotlib.figure import Figure
+    >>> from fedconformal.experiments import Store, save_figure
+    >>> with TemporaryDirectory() as folder:
+    ...     files = save_figure(Store(Path(folder)), "mine", Figure(figsize=(1, 1)), [{"coverage": 0.91}])
+    ...     print([path.name for path in files])
+    ['mine.svg', 'mine.pdf', 'mine.png']
     """
     paths = [store.folder / "figures" / f"{name}.{kind}" for kind in FORMATS]
     for path in paths:
@@ -109,6 +120,22 @@ def save_page(store: Store, studies: Mapping[str, Study]) -> Path:
     -------
     Path
         The page.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> from matplotlib.figure import Figure
+    >>> from fedconformal.experiments import Store, Study, save_figure, save_page
+    >>> rows = [{"method": "FedCP-QQ", "coverage": 0.91}]
+    >>> study = Study("Coverage", "mine", lambda settings: rows, lambda rows: Figure(figsize=(1, 1)))
+    >>> with TemporaryDirectory() as folder:
+    ...     store = Store(Path(folder))
+    ...     store.save_results("mine", rows)
+    ...     files = save_figure(store, "mine", study.draw(rows), rows)
+    ...     page = save_page(store, {"mine": study})
+    ...     print(page.name, "<td>0.9100</td>" in page.read_text())
+    index.html True
     """
     found = {name: store.read_results(name) for name in studies if store.results_path(name).exists()}
     quick = {name: is_quick(rows) for name, rows in found.items()}
@@ -163,6 +190,22 @@ def save_summary(store: Store, studies: Mapping[str, Study]) -> Path | None:
     -------
     Path or None
         The page; None if no such study was run.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> from fedconformal.experiments import STUDIES, Ridge, Store, poisson, run, save_summary
+    >>> with TemporaryDirectory() as folder:
+    ...     store = Store(Path(folder))
+    ...     print(save_summary(store, STUDIES))
+    ...     rows = run([poisson(100, 200, 100)], [Ridge()], store=store, n_splits=2, jobs=1)
+    ...     store.save_results("coverage", rows)
+    ...     print(save_summary(store, STUDIES).name)
+    ...     print(*sorted(path.name for path in store.results_path("coverage").parent.iterdir()))
+    None
+    results.md
+    coverage.csv coverage.parquet runs.json splits.csv.gz summary.csv summary.parquet
     """
     rows = [row for name, study in studies.items() if study.summarised for row in store.read_results(name)]
     if not rows:
@@ -187,6 +230,15 @@ def save_cases(store: Store) -> Path | None:
     -------
     Path or None
         The page; None if no case study was run.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> from fedconformal.experiments import Store, save_cases
+    >>> with TemporaryDirectory() as folder:
+    ...     print(save_cases(Store(Path(folder))))  # before 'fedconformal reproduce schools', say
+    None
     """
     found = [store.read_results(name) for name in (HOSPITALS, SCHOOLS)]
     if not any(found):

@@ -163,6 +163,19 @@ def run(
     -------
     list of dict
         One row for each data set, model, split, scenario and method.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> from fedconformal.experiments import Ridge, Store, poisson, run
+    >>> with TemporaryDirectory() as folder:
+    ...     rows = run([poisson(100, 200, 100)], [Ridge()], store=Store(Path(folder)), n_splits=2, jobs=1)
+    >>> first = rows[0]
+    >>> first["scenario"], first["n_sites"], first["n_points"], first["method"], first["plan"]
+    ('m >> n', 20, 10, 'FedCP-QQ', 'rank 10, weight 1; votes 8')
+    >>> sorted({(row["split"], row["n_test"]) for row in rows})
+    [(0, 100), (1, 100)]
     """
     pairs = [(dataset, model) for dataset in datasets for model in models if wanted(dataset, model)]
     if cached:

@@ -31,6 +31,19 @@ def is_fresh(store: Store) -> bool:
     Returns
     -------
     bool
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> from fedconformal.experiments import Ridge, Store, is_fresh, poisson, run
+    >>> with TemporaryDirectory() as folder:
+    ...     store = Store(Path(folder))
+    ...     print(is_fresh(store))
+    ...     rows = run([poisson(100, 200, 100)], [Ridge()], store=store, n_splits=1, jobs=1)
+    ...     print(is_fresh(store))
+    True
+    False
     """
     return _n_fits(store) == 0
 
@@ -52,6 +65,17 @@ def record_run(store: Store, models: Sequence[Model], *, cores: int, seconds: fl
         Of the machine.
     seconds : float
         By the clock on the wall.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> from fedconformal.experiments import Ridge, Store, record_run
+    >>> with TemporaryDirectory() as folder:
+    ...     store = Store(Path(folder))
+    ...     record_run(store, [Ridge()], cores=2, seconds=61.2)
+    ...     print(*store.results_path("runs", "json").read_text().split())
+    [ { "models": [ "ridge" ], "fits": 0, "cores": 2, "seconds": 61 } ]
     """
     names = [model.name for model in models]
     _write(store, [{"models": names, "fits": _n_fits(store), "cores": cores, "seconds": round(seconds)}])

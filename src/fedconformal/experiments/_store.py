@@ -71,6 +71,17 @@ class Store:
     ----------
     folder : Path
         Nothing is written there yet.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> from fedconformal.experiments import Store
+    >>> with TemporaryDirectory() as folder:
+    ...     store = Store(Path(folder))
+    ...     store.save_results("coverage", [{"method": "FedCP-QQ", "coverage": 0.91}])
+    ...     print(store.read_results("coverage"), store.read_results("intervals"))
+    [{'method': 'FedCP-QQ', 'coverage': 0.91}] []
     """
 
     def __init__(self, folder: Path) -> None:

@@ -47,6 +47,16 @@ def summarise(rows: Rows) -> Rows:
     -------
     list of dict
         One row for each data set, model, federation and method.
+
+    Examples
+    --------
+    >>> from fedconformal.experiments import summarise
+    >>> setting = dict.fromkeys(("scenario", "dataset", "model", "n_sites", "n_points", "method", "epsilon"))
+    >>> same = setting | dict.fromkeys(("confidence_level", "n_train", "n_test", "plan"))
+    >>> splits = [same | {"coverage": c, "length": 2.0, "fit_seconds": 1.0} for c in (0.875, 0.925)]
+    >>> (found,) = summarise(splits)
+    >>> found["n_splits"], round(found["coverage"], 4), round(found["coverage_std"], 4)
+    (2, 0.9, 0.0354)
     """
     splits: dict[tuple[Any, ...], Rows] = {}
     for row in rows:

@@ -260,6 +260,15 @@ class PreparedAnswer:
         What the site lets out.
     _ledger, _dataset : Ledger and str, optional
         The account, and what the new cases are called in it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fedconformal as fc
+    >>> calibration = fc.conformalize({"A": np.arange(200), "B": np.arange(200)})
+    >>> prepared = fc.heterogeneity.prepare_answer(calibration, np.arange(100), site="A")
+    >>> prepared.sentence
+    'This answer tells 1 number about your 100 new cases: how many of them are covered, exactly.'
     """
 
     calibration: Calibration

@@ -39,6 +39,16 @@ class SiteCheck:
         The cases that are meant, by their values in some columns; None for all.
     alarm : float
         The probability with which anybody may be named wrongly.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fedconformal as fc
+    >>> calibration = fc.conformalize({"A": np.arange(200), "B": np.arange(200)})
+    >>> answer = fc.heterogeneity.answer(calibration, np.arange(150, 250), site="B")
+    >>> (row,) = fc.heterogeneity.assess(calibration, [answer]).rows
+    >>> row.site, row.found.covered, row.falls_short
+    ('B', 29, True)
     """
 
     site: str
@@ -70,6 +80,16 @@ class Assessment:
     confidence : float
         Of each interval, or where groups are told apart of all intervals at once; and that nobody is named
         wrongly.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fedconformal as fc
+    >>> calibration = fc.conformalize({"A": np.arange(200), "B": np.arange(200)})
+    >>> new = {"A": np.arange(100), "B": np.arange(150, 250)}
+    >>> answers = [fc.heterogeneity.answer(calibration, new[site], site=site) for site in "AB"]
+    >>> [row.site for row in fc.heterogeneity.assess(calibration, answers).short]
+    ['B']
     """
 
     rows: tuple[SiteCheck, ...]

@@ -35,6 +35,15 @@ class LocalCheck:
         For each level the probability, or an upper bound of it, that a calibration gives no more than the
         upper end of the interval (in whole tenths of a percent, rounded up) although the promise's
         assumption holds.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fedconformal as fc
+    >>> calibration = fc.conformalize({"A": np.arange(200), "B": np.arange(200)})
+    >>> found = fc.heterogeneity.check(calibration, np.arange(0, 200, 2), site="A")
+    >>> found.n, found.covered, found.promise.name
+    (100, 90, 'population')
     """
 
     site: str | None

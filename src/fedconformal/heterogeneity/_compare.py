@@ -40,6 +40,18 @@ class SiteComparison:
         Adjusted for looking at all sites.
     stands_out : bool
         Whether that is at most the false-alarm rate.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fedconformal as fc
+    >>> plan = fc.plan(n_points={"A": 100, "B": 100, "C": 100})
+    >>> rng = np.random.default_rng(0)
+    >>> spread = {"A": 1.0, "B": 1.0, "C": 3.0}
+    >>> reports = [fc.report(plan, rng.exponential(spread[site], 100), site=site) for site in "ABC"]
+    >>> found = fc.heterogeneity.compare_sites(plan, reports, reference="exponential")
+    >>> [(site.site, site.stands_out) for site in found.sites]
+    [('A', False), ('B', False), ('C', True)]
     """
 
     site: str
@@ -72,6 +84,18 @@ class Comparison:
         How probably one site with doubled scores would be named, if the others were alike.
     suspicion : str or None
         What speaks against the reference itself.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fedconformal as fc
+    >>> plan = fc.plan(n_points={"A": 100, "B": 100, "C": 100})
+    >>> rng = np.random.default_rng(0)
+    >>> spread = {"A": 1.0, "B": 1.0, "C": 3.0}
+    >>> reports = [fc.report(plan, rng.exponential(spread[site], 100), site=site) for site in "ABC"]
+    >>> found = fc.heterogeneity.compare_sites(plan, reports, reference="exponential")
+    >>> [site.site for site in found.odd], found.false_alarm
+    (['C'], 0.05)
     """
 
     yardstick: Yardstick

@@ -37,6 +37,15 @@ class CoverageCheck:
         If the coverage is at least the level, so few covered cases or fewer have at most this probability.
     confidence : float
         Of the interval; the p-value speaks of a shortfall if it is at most 1 - confidence.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fedconformal as fc
+    >>> calibration = fc.conformalize({"A": np.arange(200), "B": np.arange(200)})
+    >>> (level,) = fc.heterogeneity.check(calibration, np.arange(0, 200, 2), site="A").levels
+    >>> level.confidence_level, level.covered, [round(end, 3) for end in level.interval]
+    (0.9, 90, [0.824, 0.951])
     """
 
     confidence_level: float

@@ -43,6 +43,13 @@ class PromiseRow:
         The mean coverage, then, at the site where it is lowest.
     all_sites : float or None
         The mean coverage, then, over the cases of all sites, by size.
+
+    Examples
+    --------
+    >>> from fedconformal.heterogeneity import side_by_side
+    >>> first = side_by_side({"A": 100, "B": 100, "C": 60})[0]
+    >>> first.promise.name, round(first.width, 2), round(first.worst_site, 2)
+    ('population', 1.67, 0.62)
     """
 
     promise: Promise

@@ -27,6 +27,14 @@ class Alternative:
         How many times the threshold that the plan gives for these reports.
     short : bool
         Whether these reports cannot reach the level.
+
+    Examples
+    --------
+    >>> import fedconformal as fc
+    >>> plan = fc.plan(n_points={"A": 100, "B": 100, "C": 100})
+    >>> reports = [fc.report(plan, range(100), site=site) for site in "ABC"]
+    >>> [(each.promise.name, each.short) for each in fc.heterogeneity.alternatives(plan, reports)]
+    [('each-site', False), ('mixture', False), ('new-site', True)]
     """
 
     promise: Promise

@@ -68,6 +68,14 @@ class WhatIf:
         The sites that differ, by name.
     mixture : sequence of float
         Which share of the test points comes from each site, for ``law("mixture")``; they add up to 1.
+
+    Examples
+    --------
+    >>> import fedconformal as fc
+    >>> plan = fc.plan(n_points={"A": 100, "B": 100, "C": 100}, criterion="marginal")
+    >>> asked = fc.heterogeneity.what_if(plan, {"A": fc.heterogeneity.scale(1.5)})
+    >>> [round(asked.law(site).mean(), 3) for site in "ABC"]
+    [0.755, 0.918, 0.918]
     """
 
     design: Design

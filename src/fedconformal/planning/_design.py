@@ -189,7 +189,15 @@ class AsPromised:
 
 
 class Sending(ABC):
-    """What sites send: scores of some ranks, or private draws."""
+    """What sites send: scores of some ranks, or private draws.
+
+    Examples
+    --------
+    >>> import fedconformal as fc
+    >>> (design,) = fc.plan(n_sites=10, n_points=79).designs
+    >>> type(design.sending).__name__, design.sending.is_bound, design.sending.survives(design, n_silent=2)
+    ('Exact', False, True)
+    """
 
     is_bound: ClassVar[bool] = False
     """Whether the site law bounds what is sent, rather than being its law."""

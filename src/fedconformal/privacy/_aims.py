@@ -27,6 +27,13 @@ class Aim(ABC):
     ----------
     quantile : Fraction
         In (0, 1), with a denominator of at most 2^53.
+
+    Examples
+    --------
+    >>> from fractions import Fraction
+    >>> from fedconformal.privacy import Aim, Balanced
+    >>> isinstance(Balanced(Fraction(9, 10)), Aim), Balanced(Fraction(9, 10)).rank(79)
+    (True, 72)
     """
 
     quantile: Fraction

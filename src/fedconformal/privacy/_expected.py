@@ -98,6 +98,14 @@ class ExpectedCoverage:
         How likely each bin becomes the threshold.
     error : float
         Standard error of ``mean``; 0 where nothing was simulated.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fedconformal.privacy import ExpectedCoverage
+    >>> expected = ExpectedCoverage(coverage=np.array([0.75, 1.0]), chance=np.array([0.25, 0.75]))
+    >>> float(expected.mean())
+    0.9375
     """
 
     coverage: Floats

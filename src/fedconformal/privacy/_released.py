@@ -22,6 +22,14 @@ class Released:
         How many scores a site of each block has.
     tails : tuple of array
         The bounds T[0], ..., T[n + 1] of each block, which rise from 0 to 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fedconformal.privacy import Released
+    >>> second_of_two = Released(np.array([2]), (np.array([0.0, 0.0, 0.0, 1.0]),))
+    >>> float(second_of_two.below(np.array([0.5]))[0, 0])  # both of two scores lie below the median
+    0.25
     """
 
     n_points: Ints

@@ -50,6 +50,14 @@ class SuggestedBins(Generic[B]):
         For each distribution of scores, the mean coverage to expect, averaged over the levels.
     error : float
         The largest standard error of these.
+
+    Examples
+    --------
+    >>> import fedconformal as fc
+    >>> privacy = fc.Privacy(epsilon=1.0, bins=fc.Bins.uniform(0, 5, 20))
+    >>> first = fc.Bins.suggest(fc.plan(n_sites=5, n_points=200, privacy=privacy), "half-normal")[0]
+    >>> list(first.expected), 0.9 < first.worst < 1
+    (['half-normal'], True)
     """
 
     kind: str

@@ -15,6 +15,13 @@ class Tabulated:
     ----------
     below_rows : array of shape (rows, blocks)
         For each row, and each block of sites.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fedconformal.privacy import Tabulated
+    >>> Tabulated(np.array([[0.1, 0.2], [0.6, 0.7]])).n_blocks
+    2
     """
 
     below_rows: Floats

@@ -28,6 +28,12 @@ class Sent:
         In increasing order.
     values : tuple of float
         The score of each rank.
+
+    Examples
+    --------
+    >>> from fedconformal.planning import Sent
+    >>> Sent(n=79, ranks=(70, 72), values=(1.4, 1.6)).rank_at(1.5)
+    70
     """
 
     n: int
@@ -51,6 +57,14 @@ class Reached:
         The smallest of them that reaches the level, or the largest where none does.
     coverage : float
         The mean coverage that it would promise: the level, or as much as can be read from these numbers.
+
+    Examples
+    --------
+    >>> from fractions import Fraction
+    >>> from fedconformal.planning import PROMISES, Sent
+    >>> sent = [Sent(79, (72,), (1.4,)), Sent(79, (72,), (1.6,))]
+    >>> PROMISES["each-site"]().read_from(sent, Fraction(9, 10))
+    Reached(threshold=1.6, coverage=0.9)
     """
 
     threshold: float

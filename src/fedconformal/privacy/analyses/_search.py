@@ -20,6 +20,14 @@ class PrivateChoice:
         The rank that the server keeps.
     expected_coverage : float
         Mean coverage to expect if scores lie evenly over the bins.
+
+    Examples
+    --------
+    >>> from fractions import Fraction
+    >>> from fedconformal.privacy import Balanced, PrivateChoice
+    >>> choice = PrivateChoice(Balanced(Fraction(9, 10)), server_rank=7, expected_coverage=0.93)
+    >>> choice.aim.rank(100), choice.server_rank
+    (90, 7)
     """
 
     aim: Aim

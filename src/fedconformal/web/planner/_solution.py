@@ -35,6 +35,13 @@ class Solution:
         What stands in the way, and what would help.
     is_draft : bool
         Whether a better design may be found.
+
+    Examples
+    --------
+    >>> from fedconformal.web import PlanQuestion, solve
+    >>> found = solve(PlanQuestion(sites=10, points=79))
+    >>> found.is_feasible, found.planned.server_rank, found.is_draft
+    (True, 7, False)
     """
 
     question: PlanQuestion

@@ -50,6 +50,12 @@ def openapi() -> dict[str, Any]:
     -------
     dict
         OpenAPI 3.1.
+
+    Examples
+    --------
+    >>> from fedconformal.web import openapi
+    >>> sorted(openapi()["paths"])
+    ['/api/document', '/api/plan', '/api/promises', '/api/wish']
     """
     asked: list[tuple[type[BaseModel], _Mode]] = [(ask, "validation") for _, _, ask, _, _ in _OPERATIONS]
     answered = [(answer, _mode(answer)) for *_, answer, _ in _OPERATIONS]

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 import uvicorn
 from starlette.applications import Starlette
 
+from fedconformal._validation import integer
 from fedconformal.web.server._app import create_app
 from fedconformal.web.server._hosts import LOOPBACK
 from fedconformal.web.server._patience import Patience, patience
@@ -42,9 +43,18 @@ def serve(
     Raises
     ------
     ValueError
-        If the address or the port cannot be had.
+        If the port is no number of a port, or the address or the port cannot be had.
+
+    Examples
+    --------
+    It waits for questions until Ctrl-C; `background` does not wait. A port that cannot be had is refused:
+
+    >>> from fedconformal.web import serve
+    >>> serve(port=84840)
+    Traceback (most recent call last):
+    ValueError: port must be between 0 and 65535, got 84840
     """
-    listening = _listen(host, port)
+    listening = _listen(host, integer("port", port, low=0, high=65535))
     address = _address(host, listening)
     announce(address)
     if browse:
@@ -70,6 +80,15 @@ def background(*, seconds: float = Patience.seconds) -> Iterator[str]:
     ------
     str
         The address of the page.
+
+    Examples
+    --------
+    >>> import json
+    >>> from urllib.request import urlopen
+    >>> from fedconformal.web import background
+    >>> with background() as address, urlopen(address + "openapi.json") as answer:
+    ...     print(json.load(answer)["info"]["title"])
+    fedconformal planner
     """
     listening = _listen("127.0.0.1", 0)
     server = _server(create_app(), seconds)
