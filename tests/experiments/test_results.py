@@ -321,6 +321,7 @@ def test_a_fingerprint_sees_what_a_figure_shows_and_nothing_else():
 
 
 @pytest.mark.slow
+@pytest.mark.untraced
 def test_pages_and_figures_come_again_from_what_is_published(tmp_path):
     for name in (published.SPLITS, published.RUNS, published.COMPENSATION):
         shutil.copy(DOCS / name, tmp_path)

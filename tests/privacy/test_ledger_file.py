@@ -20,7 +20,10 @@ from privacy.ledgers import ask, charges, exit_code, in_child, kinds, linux, nev
 
 def test_only_create_makes_a_file_and_never_over_another(tmp_path):
     missing = tmp_path / "typo.db"
-    with pytest.raises(LedgerError, match=r"typo.db: cannot be opened \(No such file or directory\); see"):
+    with pytest.raises(
+        LedgerError,
+        match=r"typo.db: cannot be opened \(No such file or directory\); `fedconformal ledger new`",
+    ):
         Ledger(missing)
     assert os.listdir(tmp_path) == []
     Ledger.create(missing)

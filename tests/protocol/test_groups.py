@@ -230,7 +230,9 @@ class TestRefused:
         with pytest.raises(fc.RefusedReportsError, match="answers another plan"):
             fc.calibrate(other, reports)
         stranger = reports[0].model_copy(update={"site": "D"})
-        with pytest.raises(fc.RefusedReportsError, match="site must be one of the 3 sites"):
+        with pytest.raises(
+            fc.RefusedReportsError, match="site must be one of the plan's, 'A', 'B', 'C', got 'D'"
+        ):
             fc.calibrate(plan, [stranger])
         with pytest.raises(
             fc.RefusedReportsError, match="a number for 'zebra', which is no group of the plan"
