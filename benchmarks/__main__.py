@@ -11,6 +11,7 @@ machine is not an error.
 """
 
 import argparse
+import os
 import sys
 import traceback
 from collections.abc import Sequence
@@ -49,6 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     commands = {"compare": _compare, "page": _page}
     if given and given[0] in commands:
         return commands[given[0]](given[1:])
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # timed processes keep compiled modules, as usual
     return _bench(given)
 
 

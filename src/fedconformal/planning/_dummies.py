@@ -27,6 +27,16 @@ def matters(weights: Ints, counts: Ints, votes: int) -> Bools:
     array of bool
         False only where it is certain that no site of the block can.
     """
+    # Blocks may differ in size alone: what matters is how many sites have the same votes.
+    kinds, which = np.unique(weights, axis=0, return_inverse=True)
+    sites = np.zeros(len(kinds), dtype=np.int64)
+    np.add.at(sites, which.ravel(), counts)
+    found: Bools = _kinds_that_matter(kinds, sites, votes)[which.ravel()]
+    return found
+
+
+def _kinds_that_matter(weights: Ints, counts: Ints, votes: int) -> Bools:
+    """The same for blocks that all have different votes."""
     # The numbers of a site are ordered, so it casts the sum of its first few.
     cast = [np.unique(row[row > 0]).tolist() for row in np.cumsum(weights, axis=1)]
     sent = np.array([bool(each) for each in cast])
