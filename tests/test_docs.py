@@ -104,7 +104,6 @@ def split_command(step):
 
 
 @pytest.mark.slow
-@pytest.mark.untraced
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_page(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

@@ -77,7 +77,6 @@ def test_every_section_has_a_test():
     assert TINY.keys() | {"flower", "nvflare"} == bench.SECTIONS.keys()
 
 
-@pytest.mark.untraced
 @pytest.mark.slow
 @pytest.mark.parametrize("name", TINY)
 def test_a_section_runs(name):

@@ -252,7 +252,6 @@ class TestLines:
 
 
 class TestPipes:
-    @pytest.mark.untraced
     @pytest.mark.slow
     def test_files_are_written_before_anything_is_printed(self, desk, reported):
         """``calibrate ... | head -3`` must not lose the file."""

@@ -62,7 +62,6 @@ class TestWhatIsShown:
                 assert words in rows[name]
 
     @pytest.mark.slow
-    @pytest.mark.untraced
     def test_twenty_numbers_fit_too(self, run):
         out = run("plan", "--points", "A=4000,B=3000", "--numbers", 20, "--confidence-level", 0.5).out
         assert max(len(line) for line in out.splitlines() if line.startswith("  ")) <= 80

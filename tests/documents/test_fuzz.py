@@ -5,7 +5,6 @@ import pytest
 from documents.fuzz_documents import READERS, fuzz
 
 
-@pytest.mark.untraced
 @pytest.mark.slow
 def test_mutated_documents_are_refused_or_equal_to_themselves():
     """A small share of ``make fuzz``."""

@@ -47,7 +47,6 @@ def test_one_site_gives_the_symmetric_quantile_intervals_of_mapie(numbers):
 
 
 @pytest.mark.slow
-@pytest.mark.untraced
 def test_coverage_given_the_data_follows_the_law():
     # Outcomes are normal and the model predicts 0, so the coverage of [-t, t] is 2 Phi(t) - 1 exactly.
     # 500 federations; a correct program fails with probability 1e-7 (Massart).

@@ -84,7 +84,6 @@ def test_upper_bounds_lie_as_in_figure_1():
     assert figure.axes[0].lines[0].get_ydata()[0] == pytest.approx(0.92562595455)  # m = 5, n = 10
 
 
-@pytest.mark.untraced
 @pytest.mark.slow
 def test_compensation_falls_to_the_target_and_shows_gaps():
     figure = drawn(figures.compensation(laws.compensation((100, 250), (0.9,))))

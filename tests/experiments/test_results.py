@@ -267,7 +267,6 @@ def test_no_result_is_older_than_its_plan(summary):
         assert methods[name, epsilon].plan_text((n,) * m, level) == plan, AGAIN
 
 
-@pytest.mark.untraced
 @pytest.mark.slow
 def test_no_compensation_is_older_than_its_plan():
     """Figure 2: plans and coverages up to 300 points, which are quick to plan, with both analyses."""
@@ -292,7 +291,6 @@ def test_no_figure_is_older_than_the_rows(name):
     assert drawn_from(name) == (fingerprint(rows), fingerprint(plans(rows))), REDRAW
 
 
-@pytest.mark.untraced
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["upper-bounds", "heat-map", "curves"])
 def test_no_figure_of_a_law_is_older_than_the_law(name, tmp_path):
@@ -321,7 +319,6 @@ def test_a_fingerprint_sees_what_a_figure_shows_and_nothing_else():
 
 
 @pytest.mark.slow
-@pytest.mark.untraced
 def test_pages_and_figures_come_again_from_what_is_published(tmp_path):
     for name in (published.SPLITS, published.RUNS, published.COMPENSATION):
         shutil.copy(DOCS / name, tmp_path)

@@ -90,7 +90,6 @@ def test_nobody_waits_for_ever_for_sites(example):
 
 
 @pytest.mark.slow
-@pytest.mark.untraced
 @pytest.mark.parametrize("per_class", [False, True], ids=["one-threshold", "per-class"])
 def test_the_torch_example(example, tmp_path, capsys, per_class):
     pytest.importorskip("torch", reason="torch is not installed")

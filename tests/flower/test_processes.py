@@ -38,7 +38,7 @@ SECRET = "patient 4711 has a rare disease"
 deploy = load_deploy()
 
 
-pytestmark = [pytest.mark.slow, pytest.mark.untraced]
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")

@@ -67,7 +67,6 @@ def test_the_middle_one_of_several_numbers_is_compared():
         assert site.value == np.sort(scores[site.site])[middle - 1]
 
 
-@pytest.mark.untraced
 @pytest.mark.slow
 def test_the_middle_of_several_numbers_keeps_the_level():
     """400 federations of sites that are alike, by five numbers each; alarms at most Binomial(400, 0.1)."""
@@ -135,7 +134,6 @@ def test_a_group_is_chosen_if_and_only_if_there_are_groups():
         compare_sites(*federation({})[:2], group="child")
 
 
-@pytest.mark.untraced
 @pytest.mark.slow
 def test_infinite_scores_keep_the_level_and_are_found():
     """200 federations in which an eighth of all scores is infinite; alarms at most Binomial(200, 0.05)."""

@@ -75,7 +75,7 @@ def test_votes_that_differ_are_among_those_simulated():
     assert len({len(site.ranks) for site in small.sites}) > 1
 
 
-@pytest.mark.untraced
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "votes"), CASES)
 def test_the_bounds_are_bounds(kind, votes):
     shifts, base, test = SHIFTS[kind]

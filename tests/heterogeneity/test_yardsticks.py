@@ -31,7 +31,7 @@ def drawn(family, rng, m, n, l, factor=1.0):
     return np.partition(scores, l - 1, axis=1)[:, l - 1]
 
 
-@pytest.mark.untraced
+@pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("m", [5, 50, 500])
 @pytest.mark.parametrize("n", [10, 100])
@@ -47,7 +47,7 @@ def test_with_reference_scores_the_level_holds_whatever_the_distribution(family,
     assert alarms <= stats.binom.isf(FALSE_ALARM, runs, 0.05)
 
 
-@pytest.mark.untraced
+@pytest.mark.slow
 @pytest.mark.parametrize("m", [5, 50, 500])
 @pytest.mark.parametrize("n", [10, 100])
 def test_without_a_reference_the_level_holds_for_exponential_tails(m, n):
@@ -80,7 +80,7 @@ def test_one_site_with_doubled_scores_among_twenty_is_found(family, with_referen
     assert found / runs >= 0.8
 
 
-@pytest.mark.untraced
+@pytest.mark.slow
 def test_no_test_from_the_reports_alone_is_free_of_assumptions():
     """The proof, in numbers: if all sites follow the mixture, it alarms with at least power / e.
 

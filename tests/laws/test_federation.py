@@ -16,7 +16,6 @@ from fedconformal.laws import Federation, OrderStatistics, Shifted, exact_cdf, e
 
 
 @pytest.mark.slow
-@pytest.mark.untraced
 @settings(max_examples=60)
 @given(federations(), st.data())
 def test_many_votes_needed_at_once(federation, data):
@@ -148,7 +147,6 @@ def test_a_narrow_step_between_two_nodes(shifted):
 
 
 @pytest.mark.slow
-@pytest.mark.untraced
 @given(st.integers(1, 5), st.integers(1, 5), st.integers(1, 19), st.floats(0.02, 0.98), st.data())
 def test_a_large_site_is_a_step_at_its_share(few, many, rank, share, data):
     """With sites so large that they send a constant, the mean is an integral that breaks off there."""

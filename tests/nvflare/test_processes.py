@@ -22,7 +22,7 @@ from site_functions import LOUD, SECRET, scores_of
 
 from fedconformal.nvflare import ConformalRecipe, read_calibration
 
-pytestmark = [pytest.mark.slow, pytest.mark.untraced]
+pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
 GUIDE = ROOT / "docs" / "nvflare.md"

@@ -137,7 +137,6 @@ class TestForAnswers:
         assert keeps(fewer)
 
     @pytest.mark.slow
-    @pytest.mark.untraced
     @settings(max_examples=50)
     @given(
         st.lists(st.integers(0, 3), min_size=3, max_size=3).filter(lambda counts: sum(counts) > 2),

@@ -47,7 +47,6 @@ def exact_coverage(found, bags):
 
 class TestTheRule:
     @pytest.mark.slow
-    @pytest.mark.untraced
     @pytest.mark.parametrize(
         ("sizes", "shares", "level", "numbers"),
         [
@@ -178,7 +177,6 @@ class TestSimulation:
         return kind.cdf(q) @ shares
 
     @pytest.mark.slow
-    @pytest.mark.untraced
     @pytest.mark.parametrize("name", FEDERATIONS)
     @pytest.mark.parametrize("numbers", [1, 5])
     def test_the_mixture_is_covered_whatever_the_sites_are_like(self, name, numbers):

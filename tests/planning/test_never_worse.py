@@ -41,7 +41,6 @@ def at_most(cost, limit, criterion):
     return cost <= limit * (1 + 1e-7) if criterion == "stable" else cost <= limit + 1e-10
 
 
-@pytest.mark.untraced
 @pytest.mark.slow
 @pytest.mark.parametrize("max_missing", [None, 0])
 @pytest.mark.parametrize("criterion", ["stable", "conditional"])
@@ -62,7 +61,6 @@ def test_than_the_largest_site_alone_nor_than_with_fewer_numbers(criterion, max_
 
 
 @pytest.mark.slow
-@pytest.mark.untraced
 @pytest.mark.parametrize("criterion", ["stable", "conditional"])
 def test_what_is_given_up_to_bear_a_silent_site_is_two_per_cent_at_most_and_buys_it(criterion):
     rng, given_up = np.random.default_rng(21), 0
@@ -79,7 +77,6 @@ def test_what_is_given_up_to_bear_a_silent_site_is_two_per_cent_at_most_and_buys
 
 
 @pytest.mark.slow
-@pytest.mark.untraced
 @pytest.mark.parametrize(
     ("sizes", "limits"),
     [

@@ -281,7 +281,6 @@ class Population:
 @pytest.mark.parametrize("kind", ["scale", "location", "tail", "two points"])
 class TestSimulation:
     @pytest.mark.slow
-    @pytest.mark.untraced
     def test_the_mean_over_new_sites(self, kind):
         """5,000 rounds of 20 sites of 30 scores, each with a round of its own; false alarms: 1e-7 each."""
         rng, population, runs = np.random.default_rng(11), Population(kind), 5_000

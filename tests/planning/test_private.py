@@ -75,7 +75,6 @@ def mean_coverage(plan, masses, *, runs, seed):
 
 class TestTightPlans:
     @pytest.mark.slow
-    @pytest.mark.untraced
     @pytest.mark.parametrize(("m", "n", "epsilon", "masses", "goal"), SETTINGS)
     def test_expected_cost_of_privacy(self, planned, m, n, epsilon, masses, goal):
         plan = planned(m, n, epsilon)
@@ -117,7 +116,6 @@ class TestTightPlans:
         assert level <= coverage <= level + 0.03
 
     @pytest.mark.slow
-    @pytest.mark.untraced
     @pytest.mark.parametrize("setting", [(5, 200, 1), (10, 500, 1)])
     @pytest.mark.parametrize("mechanism", ["permute-and-flip", "exponential"])
     def test_no_distribution_gets_below_the_level(self, planned, setting, mechanism):
@@ -135,7 +133,6 @@ class TestTightPlans:
             assert mean_coverage(plan, mass / mass.sum(), runs=400, seed=i) > 0.9 - allowed
 
     @pytest.mark.slow
-    @pytest.mark.untraced
     @pytest.mark.parametrize("setting", [(10, 500, 1), (10, 500, 0.5), (100, 500, 1), (20, 2000, 0.5)])
     def test_half_of_the_papers_excess_where_the_paper_is_feasible(self, planned, setting):
         ours, paper = (planned(*setting, analysis=analysis) for analysis in ("tight", "paper"))
@@ -199,7 +196,6 @@ class TestTightPlans:
 
 class TestPapersPlan:
     @pytest.mark.slow
-    @pytest.mark.untraced
     def test_algorithm_3_by_hand(self, planned):
         """For every gamma of the grid: ranks at the raised level, the correction, M at the corrected rank."""
         m, n, epsilon = 10, 500, 1.0
@@ -307,7 +303,6 @@ class TestEachSite:
 
 
 @pytest.mark.slow
-@pytest.mark.untraced
 def test_the_table_of_the_page_is_what_to_expect():
     """Simulated means of 500 runs and rounding on the page, draws with a stated error here: within .0025."""
     page = (Path(__file__).parents[2] / "docs" / "privacy.md").read_text(encoding="utf-8")

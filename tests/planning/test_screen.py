@@ -21,7 +21,7 @@ def exact_rank(m, n, l, level, near):
     return (low + high) / 2
 
 
-@pytest.mark.untraced
+@pytest.mark.slow
 @pytest.mark.parametrize("level", [0.05, 0.5, 0.8, 0.9, 0.99])
 @pytest.mark.parametrize(("m", "n"), [(5, 40), (60, 7), (300, 300), (25_000, 59), (1000, 20_000)])
 def test_the_remainder_stays_far_inside_the_bound_that_the_search_allows(m, n, level):

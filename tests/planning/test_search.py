@@ -24,7 +24,6 @@ def cost_of(law, level, criterion):
 
 class TestEqualSites:
     @pytest.mark.slow
-    @pytest.mark.untraced
     @settings(max_examples=150)
     @given(st.integers(1, 60), st.integers(1, 120), levels, criteria, st.integers(0, 2))
     def test_get_the_best_pair_of_all(self, m, n, level, criterion, f):
@@ -118,7 +117,6 @@ def lowest_cost(sizes, vectors, level, criterion):
 
 class TestUnevenSites:
     @pytest.mark.slow
-    @pytest.mark.untraced
     @settings(max_examples=60)
     @given(st.lists(st.integers(1, 14), min_size=1, max_size=5), levels, criteria)
     def test_are_never_worse_off_than_with_the_best_common_share_of_all(self, sizes, level, criterion):
@@ -134,7 +132,6 @@ class TestUnevenSites:
             assert found == pytest.approx(best, rel=1e-8)
 
     @pytest.mark.slow
-    @pytest.mark.untraced
     @settings(max_examples=60)
     @given(
         st.lists(st.integers(1, 400), min_size=1, max_size=12),
@@ -151,7 +148,6 @@ class TestUnevenSites:
         check_promise(plan, sizes, f)
 
     @pytest.mark.slow
-    @pytest.mark.untraced
     @settings(max_examples=20)
     @given(
         st.lists(st.integers(1, 100), min_size=1, max_size=4),
@@ -169,7 +165,6 @@ class TestUnevenSites:
         assert all(len(block.ranks[0]) <= numbers for block in plan.blocks)
 
     @pytest.mark.slow
-    @pytest.mark.untraced
     @settings(max_examples=40)
     @given(st.lists(st.integers(1, 400), min_size=1, max_size=6), levels, criteria, st.integers(0, 2))
     def test_are_infeasible_only_if_all_maxima_are(self, sizes, level, criterion, f):
@@ -182,7 +177,6 @@ class TestUnevenSites:
             assert plan.feasible == (reached > 0)
 
     @pytest.mark.slow
-    @pytest.mark.untraced
     @pytest.mark.parametrize("criterion", ["marginal", "stable", "conditional"])
     def test_may_be_many_and_all_different(self, criterion):
         sizes = np.random.default_rng(1).permutation(np.arange(20, 320))
@@ -190,7 +184,6 @@ class TestUnevenSites:
         assert is_valid(plan)
         assert plan.law.mean() < (0.905 if criterion == "conditional" else 0.9003)
 
-    @pytest.mark.untraced
     @pytest.mark.slow
     @settings(max_examples=60)
     @given(st.lists(st.integers(1, 300), min_size=1, max_size=12), levels, criteria)
@@ -263,7 +256,6 @@ class TestFaultySites:
     """With faulty sites a rough look orders the choices; what is chosen has been confirmed."""
 
     @pytest.mark.slow
-    @pytest.mark.untraced
     @pytest.mark.parametrize("criterion", ["stable", "marginal", "conditional"])
     @pytest.mark.parametrize(
         ("sizes", "faulty", "numbers"), [([30, 50, 80, 90, 200], 1, 2), ([60, 61, 70], 1, 1)]

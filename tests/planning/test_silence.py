@@ -36,7 +36,6 @@ def left_finite(design, n_silent):
 
 
 @pytest.mark.slow
-@pytest.mark.untraced
 @pytest.mark.parametrize(("criterion", "faulty"), CASES)
 @pytest.mark.parametrize("numbers", [1, 2])
 def test_a_design_knows_what_it_bears(criterion, faulty, numbers):
@@ -55,7 +54,6 @@ def test_a_design_knows_what_it_bears(criterion, faulty, numbers):
 
 
 @pytest.mark.slow
-@pytest.mark.untraced
 @pytest.mark.parametrize(("criterion", "faulty"), CASES)
 @pytest.mark.parametrize(("numbers", "missing"), [(1, 1), (1, 2), (3, 1)])
 def test_as_many_may_stay_silent_as_were_asked_for(criterion, faulty, numbers, missing):
@@ -78,7 +76,6 @@ def test_as_many_may_stay_silent_as_were_asked_for(criterion, faulty, numbers, m
 
 
 @pytest.mark.slow
-@pytest.mark.untraced
 @pytest.mark.parametrize(
     ("sizes", "level", "criterion", "numbers"),
     [
@@ -175,7 +172,6 @@ def test_each_group_and_level_has_its_own_note():
 
 
 @pytest.mark.slow
-@pytest.mark.untraced
 @pytest.mark.parametrize("f", [0, 1])
 @pytest.mark.parametrize(("sizes", "missing"), [([300, 300, 400], 1), ([150] * 5, 1), ([200, 200], 1)])
 def test_private_plans_bear_it_too(sizes, missing, f):

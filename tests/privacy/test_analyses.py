@@ -178,7 +178,6 @@ class TestCheck:
 
 class TestTight:
     @pytest.mark.slow
-    @pytest.mark.untraced
     def test_finds_about_the_least_expected_coverage_of_all_valid_choices(self):
         """Every slope and server rank with its smallest valid quantile, one by one, on a coarse grid."""
         search = search_of(3, 200, 2.0, finest=40)
@@ -211,7 +210,6 @@ class TestTight:
         assert len(asked) < 60
 
     @pytest.mark.slow
-    @pytest.mark.untraced
     def test_only_what_is_valid_beyond_doubt_is_chosen(self):
         @dataclass(frozen=True)
         class Hasty(Search):
@@ -240,13 +238,11 @@ class TestTight:
         assert search.is_valid(choice.aim, choice.server_rank)
 
     @pytest.mark.slow
-    @pytest.mark.untraced
     def test_stays_within_the_ranks_that_faulty_sites_leave(self):
         choice = Tight().choose(search_of(9, 300, 1.0, max_faulty=2))
         assert 2 < choice.server_rank <= 7
 
     @pytest.mark.slow
-    @pytest.mark.untraced
     @pytest.mark.parametrize(
         ("m", "n", "epsilon", "found"), [(5, 200, 1.0, True), (5, 50, 0.1, False), (1, 8, 100.0, False)]
     )
@@ -258,7 +254,6 @@ class TestTight:
 
 class TestPaper:
     @pytest.mark.slow
-    @pytest.mark.untraced
     def test_algorithm_3_by_hand(self):
         """For every gamma of the grid: ranks at the raised level, the correction, M at the corrected rank."""
         m, n, epsilon = 10, 500, 1.0
@@ -274,7 +269,6 @@ class TestPaper:
         assert choice.expected_coverage == search.expected(choice.aim, choice.server_rank)[0]
 
     @pytest.mark.slow
-    @pytest.mark.untraced
     def test_its_grid_is_fine_enough_not_to_handicap_it(self):
         """27 values from .01 on would give .9167."""
         choice = Paper().choose(search_of(10, 200, 10.0, "paper"))
@@ -282,13 +276,11 @@ class TestPaper:
         assert CoverageLaw(10, 200, rank, choice.server_rank).mean() == pytest.approx(0.9134, abs=5e-5)
 
     @pytest.mark.slow
-    @pytest.mark.untraced
     def test_aims_at_a_half_at_least(self):
         search = search_of(3, 400, 100.0, "paper", level=Fraction(1, 5))
         assert Paper().choose(search).aim == Balanced(Fraction(1, 2))
 
     @pytest.mark.slow
-    @pytest.mark.untraced
     @pytest.mark.parametrize(
         ("m", "n", "epsilon", "found"),
         [(10, 500, 1.0, True), (5, 200, 1.0, False), (2, 4, 100.0, False)],

@@ -38,7 +38,6 @@ class TestNoise:
 
 class TestDraws:
     @pytest.mark.slow
-    @pytest.mark.untraced
     def test_follow_the_law(self):
         """10,000 draws; false alarm 1e-7 (Massart's inequality holds for any law)."""
         pytest.importorskip("opendp")

@@ -76,7 +76,6 @@ def test_where_histograms_are_many_they_are_drawn_and_the_error_is_stated(monkey
 
 
 @pytest.mark.slow
-@pytest.mark.untraced
 def test_the_stated_error_is_that_of_the_draws():
     """The spread over 60 seeds is within a factor of 1.6 of the stated one: by chi-square, but for 1e-6."""
     release, means, errors = release_of(20, aim=Slopes(Fraction(9, 10), Fraction(7, 10))), [], []
@@ -108,7 +107,6 @@ def test_moments():
 
 
 @pytest.mark.slow
-@pytest.mark.untraced
 @pytest.mark.parametrize(
     ("n", "epsilon", "n_bins"),
     [(10, 5.26, 100), (30, 3, 100), (50, 1, 100), (200, 10, 10), (500, 0.5, 100), (10_000, 1, 10)],

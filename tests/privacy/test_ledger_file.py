@@ -205,7 +205,6 @@ def test_a_page_of_zeros_is_refused(used, tmp_path):
         assert is_refused(file, entries)
 
 
-@pytest.mark.untraced
 @pytest.mark.slow
 def test_a_flipped_bit_is_refused_or_changes_nothing(used, tmp_path):
     content, entries = used.read_bytes(), Ledger(used).entries()

@@ -44,7 +44,6 @@ def ledger(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.untraced
 @pytest.mark.parametrize("mechanism", list(MECHANISMS))
 def test_a_report_of_many_levels_and_bins_is_prepared_before(ledger, mechanism):
     privacy = fc.Privacy(epsilon=80.0, bins=fc.Bins.uniform(0, 1, 500), mechanism=mechanism)

@@ -117,7 +117,6 @@ def ask_together(path, plans):
 
 
 @pytest.mark.slow
-@pytest.mark.untraced
 def test_eight_processes_with_one_plan_make_one_charge_and_one_sample(path):
     texts, drawn = ask_together(path, ["P"] * 8)
     assert len(set(texts)) == len(drawn) == 1
@@ -126,7 +125,6 @@ def test_eight_processes_with_one_plan_make_one_charge_and_one_sample(path):
 
 
 @pytest.mark.slow
-@pytest.mark.untraced
 def test_eight_processes_with_a_budget_for_three_get_three_answers(tmp_path):
     ledger = Ledger.create(tmp_path / "l")
     ledger.set_budget("D", 0.3)
@@ -212,7 +210,6 @@ def test_killed_in_the_sample(path):
     witness.check()
 
 
-@pytest.mark.untraced
 @pytest.mark.slow
 @linux
 @pytest.mark.parametrize(
@@ -290,7 +287,6 @@ def test_killed_at_any_system_call(path):
     assert sum("ledger.db-journal" in state for state in states) >= 8
 
 
-@pytest.mark.untraced
 @pytest.mark.slow
 @linux
 def test_killed_at_random_times_among_others(path):

@@ -108,7 +108,6 @@ def assert_no_gain(path):
             assert call() == expected
 
 
-@pytest.mark.untraced
 @pytest.mark.slow
 def test_no_edit_of_one_row_is_a_larger_budget_and_the_check_finds_each(used, tmp_path):
     Ledger(used).check()
@@ -153,7 +152,6 @@ def test_an_earlier_entry_matters_to_no_answer_and_is_found_by_the_check(used):
             whole()
 
 
-@pytest.mark.untraced
 @pytest.mark.slow
 def test_a_flipped_bit_is_never_a_larger_budget(used, tmp_path):
     content, rng = used.read_bytes(), random.Random(2)
@@ -232,7 +230,7 @@ def costs(ledger, meter, name):
     }
 
 
-@pytest.mark.untraced
+@pytest.mark.slow
 def test_an_answer_at_2_000_entries_costs_what_it_costs_at_100(tmp_path, monkeypatch):
     fixed_key(monkeypatch)
     ledger, meter = Ledger.create(tmp_path / "ledger.db"), Meter(monkeypatch)

@@ -221,7 +221,6 @@ class TestPmf:
         assert p == pytest.approx(exact, rel=5e-14)
 
     @pytest.mark.slow
-    @pytest.mark.untraced
     @pytest.mark.parametrize("B", [2, 3, 4, 5, 6])
     @pytest.mark.parametrize("epsilon", [0.01, 1.0, 20.0])
     def test_permute_and_flip_is_its_definition(self, B, epsilon):
@@ -234,7 +233,7 @@ class TestPmf:
                 exact = [float(x) for x in permute_and_flip_by_definition(w)]
             assert p == pytest.approx(exact, rel=1e-13, abs=1e-300)
 
-    @pytest.mark.untraced
+    @pytest.mark.slow
     @pytest.mark.parametrize("epsilon", [1e-4, 0.02, 0.5, 5.0, 100.0])
     def test_permute_and_flip_with_many_bins(self, epsilon):
         counts = np.random.default_rng(1).integers(0, 3, 150)
@@ -290,7 +289,6 @@ class TestPmf:
 
 class TestPrivacy:
     @pytest.mark.slow
-    @pytest.mark.untraced
     @each_mechanism
     @pytest.mark.parametrize("B", [2, 3, 4, 5])
     def test_no_neighbours_are_told_apart_by_more_than_epsilon(self, mechanism, B):
@@ -328,7 +326,6 @@ class TestPrivacy:
 
 
 class TestRelease:
-    @pytest.mark.untraced
     @pytest.mark.slow
     @each_mechanism
     def test_draws_follow_the_pmf(self, mechanism):

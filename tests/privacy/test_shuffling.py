@@ -88,7 +88,7 @@ class TestAmplifiedEpsilon:
     def test_a_generous_delta_needs_no_epsilon(self):
         assert amplified_epsilon(1000, 1, 1.0, 0.5) == 0.0
 
-    @pytest.mark.untraced
+    @pytest.mark.slow
     @pytest.mark.parametrize("mechanism", [PermuteAndFlip(), Exponential()], ids=repr)
     @pytest.mark.parametrize("aim", [*map(Balanced, QUANTILES), *map(Tight().usual_aim, QUANTILES)], ids=str)
     def test_holds_for_shuffled_releases_whatever_the_other_sites_hold(self, mechanism, aim):

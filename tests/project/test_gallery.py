@@ -25,7 +25,6 @@ def test_there_are_eight():
 
 
 @pytest.mark.slow
-@pytest.mark.untraced
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_example(path, tmp_path, monkeypatch, recwarn):
     """Drawn with something to see on it: axes, labels and at least one mark."""
@@ -50,7 +49,6 @@ def test_example(path, tmp_path, monkeypatch, recwarn):
 
 
 @pytest.mark.slow
-@pytest.mark.untraced
 def test_the_recorded_round_is_what_the_example_does(tmp_path, monkeypatch, capsys):
     """The same app on the same sites, without Flower's processes: what was recorded, but for rounding."""
     pytest.importorskip("flwr", reason="the extra [flower] is not installed")

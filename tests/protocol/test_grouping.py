@@ -63,7 +63,6 @@ class TestByClass:
         assert "labels-first" not in calibration.assumptions
 
     @pytest.mark.slow
-    @pytest.mark.untraced
     def test_every_class_has_its_law_whatever_the_mix(self):
         """800 runs: exact coverage of each class against its law, and that of one threshold for all.
 
@@ -97,7 +96,6 @@ class TestByClass:
             assert sets[:, column].mean() >= exact - hoeffding_limit(n)
             assert sets[:, column].mean() <= exact + hoeffding_limit(n)
 
-    @pytest.mark.untraced
     @pytest.mark.slow
     def test_a_promise_to_each_site_within_each_class(self):
         """1000 runs with sites that differ: no site's class is covered too rarely, false alarm below 1e-6."""

@@ -109,7 +109,6 @@ class TestInside:
 
 class TestCoverage:
     @pytest.mark.slow
-    @pytest.mark.untraced
     def test_each_group_has_its_own_exact_law(self):
         """800 runs of three groups at sites with very different mixes; each of the three comparisons
         with a law fails by chance with probability below 1e-7 (Massart), the last one with probability below
@@ -132,7 +131,6 @@ class TestCoverage:
         assert promised >= 0.7**3
         assert abs(together - promised) < hoeffding_limit(runs)
 
-    @pytest.mark.untraced
     @pytest.mark.slow
     def test_one_threshold_for_all_misses_a_group_by_far(self):
         """What groups are for: 400 runs, the spread-out group is covered far below the level without them."""
@@ -153,7 +151,6 @@ class TestCoverage:
         assert covered[:, 0].mean() < 0.5
         assert covered[:, 1].mean() > 0.8 - hoeffding_limit(runs)
 
-    @pytest.mark.untraced
     @pytest.mark.slow
     def test_sites_missing_a_group_keep_its_law(self):
         """600 runs; fails by chance with probability below 1e-7 (Massart)."""

@@ -93,7 +93,6 @@ class TestThreshold:
 
 class TestLaw:
     @pytest.mark.slow
-    @pytest.mark.untraced
     @pytest.mark.parametrize("criterion", ["stable", "conditional"])
     def test_of_uneven_sites_that_send_three_numbers(self, criterion):
         """800 runs through reports and calibration; fails by chance with probability 1e-7 (Massart)."""
@@ -105,7 +104,6 @@ class TestLaw:
         assert kolmogorov_distance(np.array(coverage), plan.law.cdf) < kolmogorov_limit(runs)
 
     @pytest.mark.slow
-    @pytest.mark.untraced
     def test_is_kept_by_those_who_answered(self):
         """Three numbers each, one site silent: 400 runs; fails by chance with probability 1e-7 (Massart)."""
         plan = fc.plan(n_points=UNEVEN, confidence_level=0.8, numbers=3)

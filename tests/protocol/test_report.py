@@ -289,7 +289,6 @@ class TestPrivateGroups:
         assert sum(worst.values()) > max(parts.values())
 
     @pytest.mark.slow
-    @pytest.mark.untraced
     def test_each_group_is_released_as_if_alone(self):
         """1,000 draws; each group's comparison fails by chance with probability below 1e-7 (Massart)."""
         plan = grouped_plan(1.0, groups={"a": [300] * 9, "b": [400] * 9}, split={"a": 2, "b": 3})

@@ -1,6 +1,5 @@
-"""Seconds of an ordinary machine, and processes that nothing but the product slows down."""
+"""Seconds of an ordinary machine."""
 
-import os
 import time
 
 ORDINARY = 0.07
@@ -10,11 +9,6 @@ ORDINARY = 0.07
 def seconds(ordinary):
     """So many seconds of an ordinary machine, on this one as it is now; never fewer."""
     return ordinary * max(1.0, min(_counting() for _ in range(3)) / ORDINARY)
-
-
-def untraced():
-    """The environment without what would measure the coverage of a new process, at twice the time."""
-    return {name: value for name, value in os.environ.items() if not name.startswith("COVERAGE_")}
 
 
 def _counting():

@@ -268,7 +268,6 @@ def matches(path, patterns):
 
 
 @pytest.mark.slow
-@pytest.mark.untraced
 def test_every_edit_is_noticed(case):
     calibration, reports = case
     honest = COORDINATOR.sign(calibration)

@@ -12,7 +12,7 @@ from pypdf import PdfReader
 import fedconformal as fc
 from fedconformal.web import certificate
 
-pytestmark = [pytest.mark.slow, pytest.mark.untraced]
+pytestmark = pytest.mark.slow
 
 SIZES = {"north": 120, "south": 90, "west": 377, "east": 88}
 FACTS = {"model": "y" * 400, "purpose": "<b>planning</b> of beds", "unit": "days", "contact": "office"}

@@ -25,7 +25,7 @@ from selenium.webdriver.support.ui import Select, WebDriverWait
 import fedconformal as fc
 from fedconformal.planning import PROMISES
 
-pytestmark = [pytest.mark.slow, pytest.mark.untraced]
+pytestmark = pytest.mark.slow
 
 NO_WISH = "wish-value=0"
 """In a link: a wish that is refused at once, for with private reports a search takes many seconds."""

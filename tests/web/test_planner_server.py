@@ -196,7 +196,6 @@ def test_the_published_schema_is_the_served_one(address):
 schema = schemathesis.openapi.from_asgi("/openapi.json", create_app(["localhost", "testserver"]))
 
 
-@pytest.mark.untraced
 @pytest.mark.slow
 @schema.parametrize()
 @settings(max_examples=40, suppress_health_check=list(HealthCheck))

@@ -42,7 +42,6 @@ def test_epsilons_have_two_digits(epsilon):
 
 
 @pytest.mark.slow
-@pytest.mark.untraced
 def test_one_answer_wherever_the_slider_stands():
     """The paper's rule, where more cases can be worse; each number that was tried is the library's."""
     asked = {"sites": 10, "criterion": "marginal", "wish": "low", "value": 0.88}
@@ -102,7 +101,6 @@ def test_the_free_change_comes_first():
     assert (usual.met, usual.criteria, usual.numbers) == (True, (), None)
 
 
-@pytest.mark.untraced
 @pytest.mark.slow
 def test_a_private_wish_names_an_epsilon():
     asked = {"sites": 3, "points": 100, "privacy": PrivacyWish(epsilon=5.0, bins=50)}

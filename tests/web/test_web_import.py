@@ -52,7 +52,6 @@ def test_certificates_are_written(without):
 
 
 @pytest.mark.slow
-@pytest.mark.untraced
 def test_nothing_that_serves_is_loaded_before_it_is_asked_for():
     code = "import sys, fedconformal.web; print([name for name in sys.modules if name.startswith('uvicorn')])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
