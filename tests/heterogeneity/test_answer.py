@@ -13,6 +13,8 @@ from fedconformal.heterogeneity import _answer, answer, fill_missing
 from fedconformal.privacy import LedgerError
 
 SCORES = np.arange(200) / 100
+EPSILON = 5
+"""Of reports: one of these scores is +inf with probability 3e-8, and with it the threshold."""
 
 
 @pytest.fixture
@@ -97,18 +99,20 @@ def test_another_epsilon_for_the_same_calibration_is_refused(terms):
 
 
 def test_data_that_were_charged_for_the_calibration_are_not_new(ledger, terms):
-    privacy = fc.Privacy(epsilon=1.0, bins=fc.Bins.uniform(0, 2, 20))
+    ledger.raise_budget("new", 2 * EPSILON, reason="for the report")
+    privacy = fc.Privacy(EPSILON, bins=fc.Bins.uniform(0, 2, 20))
     plan = fc.plan(n_sites=3, n_points=200, privacy=privacy)
     reports = [fc.report(plan, SCORES, site="A", ledger=ledger, dataset="new")]
     reports += [reports[0].model_copy(update={"site": site}) for site in "BC"]
     calibration = fc.calibrate(plan, reports)
     with pytest.raises(ValueError, match="dataset 'new' was used for this calibration"):
         answer(calibration, SCORES, **terms)
-    assert ledger.spent("new") == 1
+    assert ledger.spent("new") == EPSILON
 
 
 def test_the_same_for_one_group_of_a_plan_with_groups(ledger, terms):
-    privacy = fc.Privacy(epsilon=1.0, bins=fc.Bins.uniform(0, 2, 20))
+    ledger.raise_budget("new", 2 * EPSILON, reason="for the report")
+    privacy = fc.Privacy(EPSILON, bins=fc.Bins.uniform(0, 2, 20))
     plan = fc.plan(groups={"all": [200] * 3}, privacy=privacy)
     labels = ["all"] * 200
     first = fc.report(plan, SCORES, groups=labels, site="A", ledger=ledger, dataset="new")
