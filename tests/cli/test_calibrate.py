@@ -1,6 +1,8 @@
 """``fedconformal calibrate``: who is missing, what is refused."""
 
+import io
 import json
+import sys
 
 import pytest
 
@@ -88,6 +90,13 @@ class TestHistogram:
         assert "answers another plan" in run(*order, code=2).err
         (desk / "h.json").write_text("[" * 100_000)
         run(*order, code=2)
+
+    def test_standard_input_is_no_larger_than_a_file_may_be(self, desk, run, private, monkeypatch):
+        given = io.BytesIO(json.dumps(private).encode() + b" " * 100_000)
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(given))
+        said = run("calibrate", "private.json", "-", "--histogram", code=2).err
+        assert "larger than any of this shape" in said
+        assert given.tell() < 100_000
 
     def test_only_for_private_plans_without_groups(self, reported, run):
         files = reported()

@@ -6,7 +6,7 @@ import re
 
 import numpy as np
 import pytest
-from browsing import axe_source, browser, find_browser, resize, serious_problems
+from browsing import resize, serious_problems
 from pypdf import PdfReader
 
 import fedconformal as fc
@@ -77,23 +77,6 @@ def addresses(calibrations, tmp_path_factory):
     for name, found in calibrations.items():
         (folder / f"{name}.html").write_text(certificate(found), encoding="utf-8")
     return {name: (folder / f"{name}.html").as_uri() for name in calibrations}
-
-
-@pytest.fixture(scope="module")
-def driver():
-    paths = find_browser()
-    if isinstance(paths, str):
-        pytest.skip(paths)
-    with browser(paths) as page:
-        yield page
-
-
-@pytest.fixture(scope="module")
-def axe():
-    source = axe_source()
-    if source is None:
-        pytest.skip("axe-core could not be had from npm")
-    return source
 
 
 WIDER = """

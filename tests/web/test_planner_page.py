@@ -9,9 +9,6 @@ import sys
 import numpy as np
 import pytest
 from browsing import (
-    axe_source,
-    browser,
-    find_browser,
     planner,
     resize,
     serious_problems,
@@ -35,23 +32,6 @@ NO_WISH = "wish-value=0"
 def address():
     with planner() as url:
         yield url
-
-
-@pytest.fixture(scope="module")
-def driver():
-    paths = find_browser()
-    if isinstance(paths, str):
-        pytest.skip(paths)
-    with browser(paths) as page:
-        yield page
-
-
-@pytest.fixture(scope="module")
-def axe():
-    source = axe_source()
-    if source is None:
-        pytest.skip("axe-core could not be had from npm")
-    return source
 
 
 @pytest.fixture

@@ -89,7 +89,7 @@ def signed(document: Authored, key: Path | None) -> Authored:
 
 def read_one_of(path: Path, *kinds: type[Document]) -> Document:
     """A document of one of these kinds, from its file or from standard input."""
-    content = read_bytes(path)
+    content = read_bytes(path, max(kind.ceiling.largest for kind in kinds) + 1)
     first = re.search(rb'"format"\s*:\s*"fedconformal/([a-z]+)"', content[:1000])
     kind = next((kind for kind in kinds if first and kind.kind.encode() == first[1]), kinds[0])
     try:
@@ -98,9 +98,12 @@ def read_one_of(path: Path, *kinds: type[Document]) -> Document:
         raise DocumentError(f"{'standard input' if path == STANDARD else path}: {error}") from None
 
 
-def read_bytes(path: Path) -> bytes:
-    """The content of a file, or standard input."""
-    return standard_input() if path == STANDARD else path.read_bytes()
+def read_bytes(path: Path, most: int = -1) -> bytes:
+    """The content of a file, or standard input; no more than so many bytes of it."""
+    if path == STANDARD:
+        return standard_input(most)
+    with path.open("rb") as file:
+        return file.read(most)
 
 
 def read_policy(path: Path | None) -> "SitePolicy":
