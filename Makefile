@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 DEMO := $(VENV)/.demo
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable
 
-.PHONY: demo test test-oldest quick lint format types bench bench-page docs dist repo-review fuzz schemas architecture pictures recording reproduce results pages clean
+.PHONY: demo test nightly test-oldest quick lint format types bench bench-page docs dist repo-review fuzz schemas architecture pictures recording reproduce results pages clean
 
 $(BIN)/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "fedconformal needs Python 3.11 or newer; say make PYTHON=python3.11")'
@@ -37,11 +37,11 @@ types: $(STAMP)
 	$(BIN)/mypy
 
 # Tests start some two hundred processes, for which compiled modules are kept.
-test quick: export PYTHONDONTWRITEBYTECODE =
+test quick nightly: export PYTHONDONTWRITEBYTECODE =
 
 # Tests run side by side: threads of linear algebra and of OpenMP would only wait for each other, and they wait busily.
-test quick test-oldest: export OPENBLAS_NUM_THREADS = 1
-test quick test-oldest: export OMP_NUM_THREADS = 1
+test quick nightly test-oldest: export OPENBLAS_NUM_THREADS = 1
+test quick nightly test-oldest: export OMP_NUM_THREADS = 1
 
 # One process more than there are processors: some tests wait for other programs.
 test: $(STAMP)
@@ -49,13 +49,17 @@ test: $(STAMP)
 	$(BIN)/pytest --numprocesses=$$($(BIN)/python -c 'import os; print(os.cpu_count() + 1)') \
 		--dist=worksteal --cov --cov-report=term --cov-fail-under=95
 
+# The tests that are too long for every change: reproduction, fuzzing, the gallery, printing, long simulations.
+nightly: $(STAMP)
+	$(BIN)/pytest --numprocesses=auto --dist=worksteal -m nightly
+
 # The fast tests with the oldest dependencies that are allowed, on the oldest Python that is; Flower, FLARE and PyTorch pin
 # their own, and what fuzzes the planner needs a newer server.
 OLDEST := .venv-oldest
 test-oldest:
 	$(PYTHON) -m venv $(OLDEST)
 	$(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check --constraint tools/constraints-oldest.txt --editable '.[cli,excel,sklearn,private,plots,web,experiments,schools]' hypothesis import-linter mapie mpmath numpydoc openpyxl pandas pytest pypdf pytest-xdist python-flint pyyaml selenium
-	$(OLDEST)/bin/pytest --numprocesses=auto --dist=worksteal --quiet -m "not slow" --ignore=tests/flower --ignore=tests/nvflare --ignore=tests/benchmarks --ignore=tests/test_doors.py --ignore=tests/test_examples.py --ignore=tests/web/test_planner_server.py
+	$(OLDEST)/bin/pytest --numprocesses=auto --dist=worksteal --quiet -m "not slow and not nightly" --ignore=tests/flower --ignore=tests/nvflare --ignore=tests/benchmarks --ignore=tests/test_doors.py --ignore=tests/test_examples.py --ignore=tests/web/test_planner_server.py
 
 # The documentation site, offline, in build/docs/html; warnings and links that lead nowhere are errors.
 DOCS := $(VENV)/.docs
@@ -82,7 +86,7 @@ quick: $(STAMP)
 	$(BIN)/ruff check --no-cache .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
-	$(BIN)/pytest --numprocesses=auto --dist=worksteal --quiet -m "not slow"
+	$(BIN)/pytest --numprocesses=auto --dist=worksteal --quiet -m "not slow and not nightly"
 
 # All figures, or SECTIONS="votes arrays"; JSON=bench.json writes them to a file, and two such files are compared by
 # python -m benchmarks compare OLD NEW.
