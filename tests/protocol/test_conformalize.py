@@ -50,11 +50,6 @@ def test_groups(by):
     assert found == expected
 
 
-def test_rare_groups_together():
-    found = fc.conformalize(SCORES, groups=LABELS, merge_rare=100, confidence_level=0.8)
-    assert found.plan.labels == ("adult", "rarer than 100")
-
-
 def test_sites_without_names():
     by_place = fc.conformalize(list(SCORES.values()))
     assert by_place.plan.site_names == ("1", "2", "3")

@@ -211,32 +211,6 @@ class TestBySite:
 
 
 class TestRare:
-    def test_rare_labels_are_one_group(self):
-        sizes = {"a": {"A": 60, "B": 50}, "b": {"A": 12, "B": 0}, "c": {"A": 3, "B": 20}}
-        plan = fc.plan(groups=sizes, group_by="class", score="lac", merge_rare=30)
-        assert plan.classes == ("a", "b", "c")
-        assert plan.labels == ("a", "rarer than 30")
-        assert dict(
-            zip(*[plan["rarer than 30"].site_names, plan.n_points["rarer than 30"]], strict=True)
-        ) == {
-            "A": 15,
-            "B": 20,
-        }
-        rng, reports = np.random.default_rng(0), []
-        for site in "AB":
-            labels = np.repeat(list(sizes), [each[site] for each in sizes.values()])
-            reports.append(fc.report(plan, rng.random(labels.size), groups=labels, site=site))
-        found = fc.calibrate(plan, reports)
-        assert found.threshold_of(["b", "c"]).tolist() == [found.threshold["rarer than 30"]] * 2
-        sets = found.predict_set(rng.dirichlet([1, 1, 1], size=20))
-        assert sets.shape == (20, 3)
-        assert any("'b', 'c' are one group" in note for note in plan.notes)
-
-    def test_lists_of_sizes(self):
-        plan = fc.plan(groups={"a": [60, 50], "b": [12, 0], "c": [3, 20]}, merge_rare=30)
-        assert list(plan.n_points["rarer than 30"]) == [15, 20]
-        assert fc.plan(groups={"a": [60, 50], "b": [60, 50]}, merge_rare=30).merged is None
-
     def test_a_class_that_a_site_lacks_is_said(self):
         sizes = {"sick": {"A": 40, "B": 30}, "well": {"A": 60, "B": 3}}
         plan = fc.plan(groups=sizes, group_by=("site", "class"), score="lac")
@@ -252,8 +226,7 @@ class TestRare:
     def test_what_would_be_enough_is_said(self):
         sizes = {"sick": {"A": 60, "B": 6, "C": 80}, "well": {"A": 80, "B": 60, "C": 60}}
         with pytest.warns(InfeasibleWarning, match=r"9 points at each of 3 sites, or leaving out B\."):
-            plan = fc.plan(groups=sizes, group_by="class", promise="each-site")
-        assert "merge_rare=N" in " ".join(plan.notes)
+            fc.plan(groups=sizes, group_by="class", promise="each-site")
         alone = fc.plan(n_points={"A": 6, "B": 60}, group_by="site", on_infeasible="ignore")
         assert alone.problems == (
             "Group 'A': No ranks reach the level 0.9 (stable) with 1 site of 6 points: the threshold is "
@@ -291,16 +264,6 @@ class TestRare:
             {"group_by": ("site", "class"), "groups": {**SIZES, "none": {"A": 0}}},
             "group 'none': no site has 5",
         ),
-        ({"merge_rare": 5, "n_points": [30, 40]}, "merge_rare goes with groups"),
-        ({"merge_rare": 0, "groups": SIZES}, "merge_rare must be"),
-        ({"merge_rare": 5, "groups": {"a": None}}, "merge_rare needs a size for each site"),
-        ({"merge_rare": 99, "groups": {"a": [30], "b": {"A": 3}}}, "the sizes of all groups in one form"),
-        ({"merge_rare": 99, "groups": {"a": [30], "b": [3, 4]}}, "the sizes of all groups in one form"),
-        (
-            {"merge_rare": 5, "groups": {"a": [3], "rarer than 5": [9]}},
-            "must not have the label 'rarer than 5'",
-        ),
-        ({"merge_rare": 5, "group_by": "site", "n_points": {"A": 9}}, "these groups are made of sites alone"),
         (
             {"group_by": ("site", "label"), "groups": {"a": fc.plan(n_points={"A": 30})}},
             "a ready plan does not go with group_by site",

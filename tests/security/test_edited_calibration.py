@@ -159,7 +159,7 @@ def new_sites_one_by_one():
 
 def by_class():
     counts = {"0": {"A": 20, "B": 20}, "1": {"A": 20, "B": 20}, "2": {"A": 6, "B": 4}}
-    plan = fc.plan(groups=counts, group_by="class", score="lac", merge_rare=15, confidence_level=0.6)
+    plan = fc.plan(groups=counts, group_by="class", score="lac", confidence_level=0.6)
     rng, reports = np.random.default_rng(0), []
     for site in "AB":
         labels = [label for label, sizes in counts.items() for _ in range(sizes[site])]

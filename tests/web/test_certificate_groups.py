@@ -230,17 +230,6 @@ def test_groups_by_class_and_site_are_called_so(group_by, headline, first):
     assert ("at most q of that class." in text) == ("class" in group_by)
 
 
-def test_merged_classes_are_named():
-    sizes = {"a": {"A": 60, "B": 50}, "b": {"A": 12, "B": 10}, "c": {"A": 13, "B": 20}}
-    plan = fc.plan(groups=sizes, group_by="class", score="lac", merge_rare=40)
-    rng, reports = np.random.default_rng(0), []
-    for site in "AB":
-        labels = np.repeat(list(sizes), [each[site] for each in sizes.values()])
-        reports.append(fc.report(plan, rng.random(labels.size), groups=labels, site=site))
-    text = Reader(certificate(fc.calibrate(plan, reports))).text
-    assert "of new cases of the classes “b” and “c” taken together." in text
-
-
 def test_thresholds_of_each_sites_own():
     plan = fc.plan(n_points={"north": 40, "south": 50}, group_by="site")
     rng = np.random.default_rng(0)

@@ -39,9 +39,6 @@ def plan(
         bool,
         typer.Option(help="Thresholds of each site's own, or of each group or class at each site."),
     ] = False,
-    merge_rare: Annotated[
-        int | None, typer.Option(help="Groups with fewer cases than this, over all sites, are one group.")
-    ] = None,
     classes: Annotated[
         str | None,
         typer.Option(
@@ -162,7 +159,6 @@ def plan(
         n_sites=n_sites,
         sites=names,
         **_sizes.sizes(points, group or [], by_class=by_class, by_site=by_site),
-        merge_rare=merge_rare,
         classes=None if classes is None else [name.strip() for name in classes.split(",")],
         confidence_level=levels[0] if len(levels) == 1 else levels,
         criterion=criterion,

@@ -30,7 +30,7 @@ from fedconformal.documents._ceilings import (
 from fedconformal.documents._check import Check, CheckedGroup, group_name
 from fedconformal.documents._facts import Facts
 from fedconformal.documents._grouping import KINDS as GROUPED_BY
-from fedconformal.documents._grouping import Grouping, Merged, pair_label
+from fedconformal.documents._grouping import Grouping, pair_label
 from fedconformal.documents._grouping import Made as MadeOf
 from fedconformal.documents._labels import Label, UnknownGroupWarning, label_text, unique_labels
 from fedconformal.documents._plan import Plan
@@ -85,7 +85,6 @@ __all__ = [
     "Label",
     "Level",
     "MadeOf",
-    "Merged",
     "PerSite",
     "Plan",
     "PlanBlock",

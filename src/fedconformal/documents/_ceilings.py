@@ -23,7 +23,7 @@ MOST_GROUPS = 1000
 """No plan has more groups of points than this."""
 
 MOST_CLASSES = 10_000
-"""No plan names more classes than this; rare ones may be merged."""
+"""No plan names more classes than this."""
 
 MOST_EDGES = 10_000
 """No private plan has more bins than this."""

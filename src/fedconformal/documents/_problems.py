@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from fedconformal._text import count, quoted
+from fedconformal._text import count
 from fedconformal.documents._grouping import Grouping
 from fedconformal.documents._plan_parts import Advice, Level, PlanBlock, PlanPart, PrivacyRule, ScoreRule
 from fedconformal.planning import PROMISES, Design
@@ -81,18 +81,6 @@ def score_sentences(score: ScoreRule | None, classes: Sequence[str] | None) -> I
     rule = from_name(score.name, **score.parameters)
     if isinstance(rule, LabelScore) and (said := rule.caution(len(classes))):
         yield said
-
-
-def rare_sentences(grouping: Grouping, *, feasible: bool) -> Iterator[str]:
-    """What was done, or can be done, about labels that are too rare."""
-    rare = sorted(grouping.merged)
-    if rare:
-        yield (
-            f"Too rare for groups of their own, {quoted(rare)} are one group, "
-            f"{grouping.merged[rare[0]]!r}: the promise is for them together, not for each."
-        )
-    if not feasible and len(grouping.labels) - len(rare) > 1:
-        yield "merge_rare=N (--merge-rare N) makes one group of all labels with fewer than N points."
 
 
 def absent_sentences(grouping: Grouping) -> Iterator[str]:

@@ -42,7 +42,6 @@ def conformalize(
     numbers: int | None = None,
     max_missing: int | None = None,
     group_by: str | Iterable[str] | None = None,
-    merge_rare: int | None = None,
     classes: Iterable[Any] | None = None,
     score: str | Mapping[str, Any] | score_classes.Score | None = None,
     privacy: Privacy | None = None,
@@ -71,7 +70,7 @@ def conformalize(
     confidence_level, criterion, delta, max_faulty, promise, mixture, local_ranks, numbers, max_missing : \
 see `plan`
         What is wanted.
-    group_by, merge_rare, classes : see `plan`
+    group_by, classes : see `plan`
         What groups are made of.
     score : str, mapping or Score, optional
         How the scores were computed, so that the calibration can make sets of predictions by itself.
@@ -129,7 +128,6 @@ see `plan`
         numbers=numbers,
         max_missing=max_missing,
         group_by=group_by,
-        merge_rare=merge_rare,
         classes=classes,
         score=score,
         privacy=privacy,

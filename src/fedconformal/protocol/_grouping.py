@@ -1,4 +1,4 @@
-"""From sizes by label to the groups of a plan: crossed with sites, by class, rare labels together."""
+"""From sizes by label to the groups of a plan: crossed with sites, or by class."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ import numpy as np
 
 from fedconformal import _validation
 from fedconformal._text import quoted
-from fedconformal.documents import GROUPED_BY, MadeOf, Merged, Plan, label_text, pair_label
+from fedconformal.documents import GROUPED_BY, MadeOf, Plan, label_text, pair_label
 from fedconformal.protocol._federation import Asked
 from fedconformal.protocol._groups import asked_in_group, by_text
 
@@ -25,14 +25,13 @@ class Arranged:
         What is known of the sites of each group, in the forms that `plan` takes, or as `Asked`.
     labels : mapping
         The label of the points of each group.
-    group_by, merged, classes : tuple, Merged and tuple, each None if not needed
+    group_by, classes : tuple, each None if not needed
         Fields of the plan.
     """
 
     sizes: Mapping[str, Any]
     labels: Mapping[str, str]
     group_by: tuple[MadeOf, ...] | None
-    merged: Merged | None
     classes: tuple[str, ...] | None
 
 
@@ -44,7 +43,6 @@ def arranged(
     *,
     by: tuple[MadeOf, ...] | None,
     classes: Any,
-    merge_rare: Any,
     fewest: int,
 ) -> Arranged:
     """Read what `plan` is told of groups.
@@ -59,7 +57,7 @@ def arranged(
         What is known of all sites.
     by : tuple of str or None
         What groups are made of, as `made_of` says it.
-    classes, merge_rare : see `plan`
+    classes : see `plan`
         As they were given.
     fewest : int
         A site with fewer points of a group is left out of it.
@@ -69,17 +67,14 @@ def arranged(
     Arranged
     """
     if asked is not None:
-        if merge_rare is not None:
-            raise ValueError("merge_rare goes with labels: these groups are made of sites alone")
         alone = _by_site(asked)
-        return Arranged(alone, dict.fromkeys(alone, _ALL), by, None, class_names(classes))
+        return Arranged(alone, dict.fromkeys(alone, _ALL), by, class_names(classes))
     if not isinstance(groups, Mapping) or not groups:
         raise ValueError(f"groups must map labels to sizes, got {groups!r}")
     by_label = by_text("groups", groups)
     named = _classes(by, classes, by_label)
-    merged, by_label = _merged(merge_rare, by_label)
     if by is None or "site" not in by:
-        return Arranged(by_label, {label: label for label in by_label}, by, merged, named)
+        return Arranged(by_label, {label: label for label in by_label}, by, named)
     crossed: dict[str, Any] = {}
     labels: dict[str, str] = {}
     for label, sizes in by_label.items():
@@ -88,7 +83,7 @@ def arranged(
             if group in crossed:
                 raise ValueError(f"two pairs of a site and a label would be called {group!r}: rename one")
             crossed[group], labels[group] = alone_there, label
-    return Arranged(crossed, labels, by, merged, named)
+    return Arranged(crossed, labels, by, named)
 
 
 def made_of(group_by: Any) -> tuple[MadeOf, ...] | None:
@@ -183,50 +178,3 @@ def _by_site(asked: Asked) -> dict[str, Asked]:
         name: Asked((name,), None if n is None else np.array([n]), 1)
         for name, n in zip(asked.names, sizes, strict=True)
     }
-
-
-# -- rare labels -------------------------------------------------------------------------------------------
-
-
-def _merged(merge_rare: Any, by_label: dict[str, Any]) -> tuple[Merged | None, dict[str, Any]]:
-    """The labels that are rare in all, and the sizes with those as one group."""
-    if merge_rare is None:
-        return None, by_label
-    least = _validation.integer("merge_rare", merge_rare, low=1)
-    counts = {label: _counts(label, sizes) for label, sizes in by_label.items()}
-    rare = sorted(label for label, sizes in counts.items() if sum(sizes.values()) < least)
-    if not rare:
-        return None, by_label
-    name = f"rarer than {least}"
-    if name in by_label:
-        raise ValueError(f"groups must not have the label {name!r}, which merge_rare gives to rare ones")
-    if len({None if _is_named(by_label[label]) else len(counts[label]) for label in rare}) > 1:
-        raise ValueError(
-            "merge_rare needs the sizes of all groups in one form: by name, or for the same sites"
-        )
-    together: dict[Any, int] = {}
-    for label in rare:
-        for site, n in counts[label].items():
-            together[site] = together.get(site, 0) + n
-    kept = {label: sizes for label, sizes in by_label.items() if label not in rare}
-    sizes = together if _is_named(by_label[rare[0]]) else list(together.values())
-    return Merged(label=name, of=tuple(rare)), {**kept, name: sizes}
-
-
-def _counts(label: str, sizes: Any) -> dict[Any, int]:
-    """How many points of a label each site has, sites by name or place."""
-    if isinstance(sizes, Mapping):
-        found = dict(sizes)
-    elif isinstance(sizes, Iterable) and not isinstance(sizes, (str, bytes)):
-        found = dict(enumerate(sizes))
-    else:
-        raise ValueError(
-            f"merge_rare needs a size for each site, to tell which labels are rare, got {sizes!r} for "
-            f"{label!r}"
-        )
-    checked = _validation.integers("groups", list(found.values()), low=0).tolist() if found else []
-    return dict(zip(found, checked, strict=True))
-
-
-def _is_named(sizes: Any) -> bool:
-    return isinstance(sizes, Mapping)

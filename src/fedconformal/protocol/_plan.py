@@ -46,7 +46,6 @@ def plan(
     sites: Iterable[str] | None = None,
     groups: Mapping[Any, Any] | None = None,
     group_by: str | Iterable[str] | None = None,
-    merge_rare: int | None = None,
     classes: Iterable[Any] | None = None,
     score: str | Mapping[str, Any] | scores.Score | None = None,
     keys: Mapping[str, str] | None = None,
@@ -121,8 +120,6 @@ def plan(
         classes. ``"site"``: each site has a threshold of its own; sizes are then given by ``n_points`` or
         ``sites``, with names, and there are no ``groups``. ``("site", "class")`` and ``("site", "label")``:
         one threshold for each label at each site.
-    merge_rare : int, optional
-        Labels with fewer points than this, over all sites, are one group. The plan records which.
     classes : iterable of str or int, optional
         Names of the classes in the order of the columns of probabilities; with ``group_by="class"`` the order
         of ``groups`` if left out.
@@ -188,8 +185,6 @@ def plan(
     if groups is None and by is None:
         if split is not None:
             raise ValueError("split goes with groups: it says how epsilon is split over them")
-        if merge_rare is not None:
-            raise ValueError("merge_rare goes with groups: it says which of them are one")
         asked = Asked.of(n_sites, n_points, sites).mixed(mixture)
         _check_work(wishes, privacy)
         parts, names = [checked("plan", lambda: planned_part(asked, wishes, privacy))], asked.names
@@ -205,7 +200,6 @@ def plan(
                 listed,
                 by=by,
                 classes=classes,
-                merge_rare=merge_rare,
                 fewest=fewest,
             ),
         )
@@ -217,7 +211,6 @@ def plan(
             parts=tuple(parts),
             score=rule,
             group_by=None if found is None else found.group_by,
-            merged=None if found is None else found.merged,
             classes=class_names(classes) if found is None else found.classes,
             keys=site_keys(keys, names if found is None else all_names(parts)),
             privacy=secret,
