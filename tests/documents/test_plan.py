@@ -360,12 +360,11 @@ class TestGroups:
     def test_epsilon_is_split_and_not_exceeded(self):
         sizes = {"a": [300] * 9, "b": [400] * 9}
         rule = fc.Privacy(epsilon=3.0, bins=BINS)
-        split = fc.plan(groups=sizes, privacy=rule, split={"a": 1, "b": 2})
-        assert split["a"].epsilon == 1
-        assert split["b"].privacy.epsilon == 2.0
-        assert split.cost(["b"]) == Fraction(2)
+        split = fc.plan(groups=sizes, privacy=rule)
+        assert split["a"].epsilon == split["b"].privacy.epsilon == 1.5
+        assert split.cost(["b"]) == Fraction(3, 2)
         with pytest.raises(fc.DocumentError, match="add up to more"):
-            fc.Plan.from_json(edited(split, "parts", 0, "epsilon", value=1.01))
+            fc.Plan.from_json(edited(split, "parts", 0, "epsilon", value=1.51))
         with pytest.raises(fc.DocumentError, match="one-hot"):
             fc.Plan.from_json(edited(split, "privacy", "one_hot", value=True))
 

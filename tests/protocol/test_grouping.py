@@ -195,11 +195,9 @@ class TestBySite:
 
     def test_epsilon_is_that_of_a_sites_whole_message(self):
         sizes = {"sick": {"A": 4000, "B": 3000}, "well": {"A": 3500, "B": 5000}}
-        crossed = fc.plan(
-            groups=sizes, group_by=("site", "class"), privacy=PRIVACY, split={"sick": 1, "well": 3}
-        )
+        crossed = fc.plan(groups=sizes, group_by=("site", "class"), privacy=PRIVACY)
         assert crossed.epsilon == 2
-        assert [part.epsilon for part in crossed.parts] == [0.5, 1.5, 0.5, 1.5]
+        assert [part.epsilon for part in crossed.parts] == [1, 1, 1, 1]
         alone = fc.plan(n_points={"A": 4000, "B": 3000}, group_by="site", privacy=PRIVACY)
         assert alone.epsilon == 2
         assert [part.epsilon for part in alone.parts] == [2, 2]

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fedconformal as fc
-from fedconformal.protocol._groups import split_epsilon
+from fedconformal.protocol._groups import share_epsilon
 from protocol.sending import GROUPS, SITES, SPREAD, altered, answered, drawn, partly
 from support import hoeffding_limit, kolmogorov_distance, kolmogorov_limit
 
@@ -263,16 +263,11 @@ class TestPlan:
             ({"groups": {"a": [5]}, "sites": ["A", "B"]}, "one size for each of the 2 sites, got 1"),
             ({"groups": {"a": {"Z": 5}}, "sites": ["A"]}, "'Z', which is none of the sites"),
             ({"groups": {1: [5], "1": [5]}}, "each label once"),
-            ({"groups": {"a": [5]}, "split": {"a": 1}}, "split goes with privacy"),
             ({"groups": {"a": [5]}, "n_points": [5]}, "n_points does not go with groups"),
             ({"groups": {"a": [5]}, "promise": "each-site", "numbers": 2}, "numbers must be 1 with promise"),
             (
                 {"groups": {"a": None}, "privacy": fc.Privacy(epsilon=1.0, bins=BINS)},
                 "privacy needs n_points",
-            ),
-            (
-                {"groups": {"a": [500]}, "privacy": fc.Privacy(epsilon=1.0, bins=BINS), "split": {"b": 1}},
-                "split must hold a weight for each label",
             ),
             ({"groups": {"a": [5]}, "keys": {"A": "ed25519:" + "0" * 64}}, "keys must hold one public key"),
             (
@@ -351,12 +346,8 @@ class TestSigned:
             fc.calibrate(ordinary, forged)
 
 
-@given(
-    epsilon=st.decimals("0.01", 100, places=4).map(float),
-    weights=st.lists(st.integers(1, 1000), min_size=1, max_size=12),
-)
-def test_parts_of_epsilon_never_add_up_to_more(epsilon, weights):
-    split = {f"{i}": weight for i, weight in enumerate(weights)}
-    parts = split_epsilon(fc.Privacy(epsilon=epsilon, bins=BINS), split, split)
-    total = sum(Fraction(str(part.epsilon)) for part in parts.values())
+@given(epsilon=st.decimals("0.01", 100, places=4).map(float), n_labels=st.integers(1, 1000))
+def test_parts_of_epsilon_never_add_up_to_more(epsilon, n_labels):
+    part = share_epsilon(fc.Privacy(epsilon=epsilon, bins=BINS), n_labels)
+    total = n_labels * Fraction(str(part.epsilon))
     assert Fraction(str(epsilon)) * (1 - Fraction(1, 10**10)) < total <= Fraction(str(epsilon))

@@ -170,7 +170,6 @@ class TestArguments:
                 ValueError,
                 "local_ranks does not go with privacy",
             ),
-            ({"n_sites": 3, "n_points": 300, "split": {"a": 1}}, ValueError, "split goes with groups"),
         ],
     )
     def test_a_refusal_names_argument_value_and_range(self, arguments, error, words):

@@ -215,7 +215,7 @@ class TestPrivateGroups:
         assert fc.Report.from_json(first.to_json()) == first
 
     def test_above_the_budget_nothing_is_drawn(self, book):
-        self.send(grouped_plan(epsilon=5.0, split={"a": 1, "b": 3}), self.scores(), self.LABELS, book)
+        self.send(grouped_plan(epsilon=5.0), self.scores(), self.LABELS, book)
         before = book.entries()
         with pytest.raises(
             privacy.BudgetExceededError, match=r"spent 5 of its budget 5, so epsilon = 1 is refused"
@@ -274,9 +274,9 @@ class TestPrivateGroups:
 
     def test_the_loss_of_one_record_and_of_one_in_every_group(self):
         """Exact release probabilities of random neighbours: a record costs its group's part, never more."""
-        plan = grouped_plan(3.0, groups={"a": [40] * 30, "b": [60] * 30}, split={"a": 1, "b": 2})
+        plan = grouped_plan(3.0, groups={"a": [40] * 30, "b": [60] * 30})
         parts = {label: one.privacy.epsilon for label, one in plan.by_label.items()}
-        assert parts == {"a": 1.0, "b": 2.0}
+        assert parts == {"a": 1.5, "b": 1.5}
         rng, worst = np.random.default_rng(0), dict.fromkeys(parts, 0.0)
         for _ in range(60):
             for label, n in (("a", 40), ("b", 60)):
@@ -291,7 +291,7 @@ class TestPrivateGroups:
     @pytest.mark.slow
     def test_each_group_is_released_as_if_alone(self):
         """1,000 draws; each group's comparison fails by chance with probability below 1e-7 (Massart)."""
-        plan = grouped_plan(1.0, groups={"a": [300] * 9, "b": [400] * 9}, split={"a": 2, "b": 3})
+        plan = grouped_plan(1.0, groups={"a": [300] * 9, "b": [400] * 9})
         assert plan.feasible
         labels, runs = np.repeat(["a", "b"], [300, 400]), 1000
         scores = np.random.default_rng(0).exponential(np.where(labels == "a", 0.5, 3.0))

@@ -44,12 +44,6 @@ def by_name(source: str, found: Sequence[tuple[str, T]], what: str) -> dict[str,
     return dict(found)
 
 
-def split(texts: Sequence[str]) -> dict[str, float] | None:
-    """How epsilon is split over the groups: weights by label."""
-    found = pairs("--split", "LABEL=WEIGHT, the weight a number", texts, float)
-    return by_name("--split", found, "group") or None
-
-
 def mixture(text: str | None) -> dict[str, float] | None:
     """Shares of the sites among new cases, by name."""
     if text is None:

@@ -117,12 +117,6 @@ def plan(
     ] = None,
     analysis: Annotated[str | None, typer.Option(help="tight or paper.", show_default="tight")] = None,
     one_hot: Annotated[bool, typer.Option(help="Accept only the sum of one-hot vectors.")] = False,
-    split: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="LABEL=WEIGHT", help="How epsilon is split over the groups, one for each; else evenly."
-        ),
-    ] = None,
     min_group: Annotated[
         int | None,
         typer.Option(help="A site with fewer cases of a group counts as absent from it.", show_default="5"),
@@ -174,7 +168,6 @@ def plan(
         privacy=_parse.privacy(
             epsilon, bins, bounded=bounded, one_hot=one_hot, mechanism=mechanism, analysis=analysis
         ),
-        split=_parse.split(split or []),
         min_group=min_group,
         round=round_id,
         model=model_of(model),

@@ -45,7 +45,6 @@ def conformalize(
     classes: Iterable[Any] | None = None,
     score: str | Mapping[str, Any] | score_classes.Score | None = None,
     privacy: Privacy | None = None,
-    split: Mapping[Any, float] | None = None,
     ledgers: Mapping[str, Ledger] | None = None,
     dataset: str = "calibration",
     min_group: int = 1,
@@ -74,7 +73,7 @@ see `plan`
         What groups are made of.
     score : str, mapping or Score, optional
         How the scores were computed, so that the calibration can make sets of predictions by itself.
-    privacy, split : Privacy and mapping, optional
+    privacy : Privacy, optional
         Makes every report differentially private.
     ledgers : mapping from site to Ledger, optional
         With ``privacy``, the account of each site, which its answer is charged to. Left out, accounts are
@@ -131,7 +130,6 @@ see `plan`
         classes=classes,
         score=score,
         privacy=privacy,
-        split=split,
         min_group=min_group,
         model=model,
         on_infeasible=on_infeasible,

@@ -10,7 +10,7 @@ from fedconformal.documents import Plan, PlanPart, ScoreRule, first_problem
 from fedconformal.privacy import Privacy
 from fedconformal.protocol._federation import Asked
 from fedconformal.protocol._grouping import Arranged
-from fedconformal.protocol._groups import asked_in_group, split_epsilon
+from fedconformal.protocol._groups import asked_in_group, share_epsilon
 from fedconformal.protocol._parts import planned_part
 from fedconformal.protocol._wishes import Wishes
 
@@ -36,19 +36,18 @@ def group_parts(
     names: list[str] | None,
     wishes: Wishes,
     privacy: Privacy | None,
-    split: Mapping[Any, float] | None,
     fewest: int,
 ) -> list[PlanPart]:
     """The part of each group, in alphabetical order; what is wrong with one is said with its name."""
-    parts_of_epsilon = split_epsilon(privacy, dict.fromkeys(found.labels.values()), split)
+    share = None if privacy is None else share_epsilon(privacy, found.n_labels)
     parts = []
     for group in sorted(found.sizes):
-        sizes, epsilon = found.sizes[group], parts_of_epsilon[found.labels[group]]
+        sizes = found.sizes[group]
         try:
             if isinstance(sizes, Plan):
                 parts.append(_part_of(sizes, group, privacy, fewest))
                 continue
-            parts.append(planned_part(asked_in_group(sizes, n_sites, names, fewest), wishes, epsilon, group))
+            parts.append(planned_part(asked_in_group(sizes, n_sites, names, fewest), wishes, share, group))
         except ValidationError as error:
             raise ValueError(f"groups: {first_problem(error)}, got {quoted([group])}") from None
         except (ValueError, TypeError) as error:

@@ -12,8 +12,6 @@ from fedconformal.documents import GROUPED_BY, MadeOf, Plan, label_text, pair_la
 from fedconformal.protocol._federation import Asked
 from fedconformal.protocol._groups import asked_in_group, by_text
 
-_ALL = ""  # stands for the label where groups are made of sites alone
-
 
 @dataclass(frozen=True)
 class Arranged:
@@ -23,14 +21,14 @@ class Arranged:
     ----------
     sizes : mapping
         What is known of the sites of each group, in the forms that `plan` takes, or as `Asked`.
-    labels : mapping
-        The label of the points of each group.
+    n_labels : int
+        How many labels share a site's epsilon: 1 where groups are made of sites alone.
     group_by, classes : tuple, each None if not needed
         Fields of the plan.
     """
 
     sizes: Mapping[str, Any]
-    labels: Mapping[str, str]
+    n_labels: int
     group_by: tuple[MadeOf, ...] | None
     classes: tuple[str, ...] | None
 
@@ -67,23 +65,21 @@ def arranged(
     Arranged
     """
     if asked is not None:
-        alone = _by_site(asked)
-        return Arranged(alone, dict.fromkeys(alone, _ALL), by, class_names(classes))
+        return Arranged(_by_site(asked), 1, by, class_names(classes))
     if not isinstance(groups, Mapping) or not groups:
         raise ValueError(f"groups must map labels to sizes, got {groups!r}")
     by_label = by_text("groups", groups)
     named = _classes(by, classes, by_label)
     if by is None or "site" not in by:
-        return Arranged(by_label, {label: label for label in by_label}, by, named)
+        return Arranged(by_label, len(by_label), by, named)
     crossed: dict[str, Any] = {}
-    labels: dict[str, str] = {}
     for label, sizes in by_label.items():
         for site, alone_there in _of_label(label, sizes, n_sites, names, fewest).items():
             group = pair_label(site, label)
             if group in crossed:
                 raise ValueError(f"two pairs of a site and a label would be called {group!r}: rename one")
-            crossed[group], labels[group] = alone_there, label
-    return Arranged(crossed, labels, by, named)
+            crossed[group] = alone_there
+    return Arranged(crossed, len(by_label), by, named)
 
 
 def made_of(group_by: Any) -> tuple[MadeOf, ...] | None:

@@ -3,12 +3,9 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from decimal import ROUND_DOWN, Context, Decimal
-from fractions import Fraction
 from numbers import Integral
 from typing import Any
 
-from fedconformal import _validation
-from fedconformal._text import quoted
 from fedconformal.documents import label_text
 from fedconformal.privacy import Privacy
 from fedconformal.protocol._federation import Asked
@@ -54,30 +51,7 @@ def _is_below(n: Any, fewest: int) -> bool:
     return isinstance(n, Integral) and n is not True and 0 <= int(n) < fewest
 
 
-def split_epsilon(
-    privacy: Privacy | None, labels: Iterable[str], split: Mapping[Any, float] | None
-) -> dict[str, Privacy | None]:
-    """Each group's part of epsilon, rounded down, so that the parts never add up to more than the whole."""
-    labels = list(labels)
-    if privacy is None:
-        if split is not None:
-            raise ValueError("split goes with privacy: it says how epsilon is split over the groups")
-        return dict.fromkeys(labels)
-    weights = dict.fromkeys(labels, Fraction(1))
-    if split is not None:
-        given = by_text("split", split)
-        if set(given) != set(labels):
-            raise ValueError(f"split must hold a weight for each label, got {quoted(sorted(given))}")
-        weights = {
-            label: _validation.fraction("split", weight, high=1e6, closed=True)
-            for label, weight in given.items()
-        }
-    whole, down = Fraction(str(privacy.epsilon)), Context(prec=_DIGITS, rounding=ROUND_DOWN)
-    total = sum(weights.values(), Fraction(0))
-    exact = {label: whole * weights[label] / total for label in labels}
-    return {
-        label: replace(
-            privacy, epsilon=float(down.divide(Decimal(part.numerator), Decimal(part.denominator)))
-        )
-        for label, part in exact.items()
-    }
+def share_epsilon(privacy: Privacy, n_labels: int) -> Privacy:
+    """Each label's even part of epsilon, rounded down, so that the parts never add up to more than it."""
+    down = Context(prec=_DIGITS, rounding=ROUND_DOWN)
+    return replace(privacy, epsilon=float(down.divide(Decimal(str(privacy.epsilon)), Decimal(n_labels))))

@@ -50,7 +50,6 @@ def plan(
     score: str | Mapping[str, Any] | scores.Score | None = None,
     keys: Mapping[str, str] | None = None,
     privacy: Privacy | None = None,
-    split: Mapping[Any, float] | None = None,
     min_group: int = SitePolicy.min_group,
     round: str | None = None,
     model: Model | None = None,
@@ -129,9 +128,7 @@ def plan(
         Ed25519 public key of each named site; then only signed reports count.
     privacy : Privacy, optional
         Makes every report differentially private; the sizes of the sites must be known. Its epsilon is that
-        of a site's whole answer: levels share it evenly, groups as ``split`` says.
-    split : mapping, optional
-        How epsilon is split over the groups: a positive weight for each label. Evenly if left out.
+        of a site's whole answer: levels and groups share it evenly.
     min_group : int
         A site that has fewer points of a group counts as absent from it: by their policy, sites send nothing
         for such a group unless they say otherwise.
@@ -183,8 +180,6 @@ def plan(
         raise ValueError(f"mixture goes with promise 'mixture' and without groups, got {mixture!r}")
     found: Arranged | None = None
     if groups is None and by is None:
-        if split is not None:
-            raise ValueError("split goes with groups: it says how epsilon is split over them")
         asked = Asked.of(n_sites, n_points, sites).mixed(mixture)
         _check_work(wishes, privacy)
         parts, names = [checked("plan", lambda: planned_part(asked, wishes, privacy))], asked.names
@@ -204,7 +199,7 @@ def plan(
             ),
         )
         _check_work(wishes, privacy, sum(not isinstance(sizes, Plan) for sizes in found.sizes.values()))
-        parts, names = group_parts(found, n_sites, listed, wishes, privacy, split, fewest), None
+        parts, names = group_parts(found, n_sites, listed, wishes, privacy, fewest), None
     result = checked(
         "plan",
         lambda: Plan(
