@@ -103,10 +103,10 @@ def test_a_calibration_with_groups_from_elsewhere():
     widths = (intervals[:, 1] - intervals[:, 0]) / 2
     expected = [calibration[group].thresholds[::-1] for group in "ba"]
     np.testing.assert_allclose(widths, expected)
-    weaker = fc.plan(groups={"a": fc.plan(2, 60), "b": fc.plan(2, 60, criterion="conditional", delta=0.4)})
+    weaker = fc.plan(groups={"a": [60, 60], "b": [60, 60]}, criterion="conditional", delta=0.4)
     reports = [fc.report(weaker, rng.random(120), groups=["a", "b"] * 60, site=site) for site in "AB"]
-    with pytest.raises(ValueError, match=r"promises less than is asked for: .* criterion='stable'"):
-        Regressor(model, criterion="conditional", delta=0.4).from_calibration(fc.calibrate(weaker, reports))
+    with pytest.raises(ValueError, match=r"promises less than is asked for: .* delta=0.4"):
+        Regressor(model, criterion="conditional", delta=0.3).from_calibration(fc.calibrate(weaker, reports))
 
 
 def test_a_group_that_nobody_answered_for_breaks_no_promise():

@@ -262,10 +262,6 @@ class TestRare:
             {"group_by": ("site", "class"), "groups": {**SIZES, "none": {"A": 0}}},
             "group 'none': no site has 5",
         ),
-        (
-            {"group_by": ("site", "label"), "groups": {"a": fc.plan(n_points={"A": 30})}},
-            "a ready plan does not go with group_by site",
-        ),
     ],
 )
 def test_mistakes_are_named(arguments, words):

@@ -90,12 +90,6 @@ class TestInside:
         assert sent == fc.report(plan, scores, site="A", groups=labels.astype(str))
         assert sent == fc.report(plan, scores, site="A", groups=labels.tolist())
 
-    def test_a_group_may_have_a_plan_of_its_own(self):
-        own = fc.plan(n_points=GROUPS["old"], confidence_level=0.8, criterion="marginal")
-        plan = fc.plan(groups={**GROUPS, "old": own}, confidence_level=0.8)
-        assert plan["old"] == own
-        assert plan["child"].criterion == "stable"
-
     def test_a_site_without_points_of_a_group_is_left_out_or_missing(self, plan, data):
         assert plan["young"].site_names == ("A", "B")
         sizes = {**GROUPS, "young": {"A": 90, "B": 60, "C": 70}}
@@ -273,13 +267,6 @@ class TestPlan:
             (
                 {"groups": {"a": [500]}, "privacy": fc.Privacy(epsilon=1.0, bins=BINS, one_hot=True)},
                 "one-hot",
-            ),
-            (
-                {
-                    "groups": {"a": [9], "b": fc.plan(n_points=[9], confidence_level=0.5)},
-                    "confidence_level": 0.8,
-                },
-                "same confidence levels",
             ),
         ],
     )

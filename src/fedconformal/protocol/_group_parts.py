@@ -1,12 +1,11 @@
 """From wishes to the parts of a plan that has groups: one part for each."""
 
-from collections.abc import Mapping
 from typing import Any
 
 from pydantic import ValidationError
 
 from fedconformal._text import quoted
-from fedconformal.documents import Plan, PlanPart, ScoreRule, first_problem
+from fedconformal.documents import PlanPart, first_problem
 from fedconformal.privacy import Privacy
 from fedconformal.protocol._federation import Asked
 from fedconformal.protocol._grouping import Arranged
@@ -42,43 +41,14 @@ def group_parts(
     share = None if privacy is None else share_epsilon(privacy, found.n_labels)
     parts = []
     for group in sorted(found.sizes):
-        sizes = found.sizes[group]
         try:
-            if isinstance(sizes, Plan):
-                parts.append(_part_of(sizes, group, privacy, fewest))
-                continue
-            parts.append(planned_part(asked_in_group(sizes, n_sites, names, fewest), wishes, share, group))
+            asked = asked_in_group(found.sizes[group], n_sites, names, fewest)
+            parts.append(planned_part(asked, wishes, share, group))
         except ValidationError as error:
             raise ValueError(f"groups: {first_problem(error)}, got {quoted([group])}") from None
         except (ValueError, TypeError) as error:
             raise type(error)(f"group {quoted([group])}: {error}") from None
     return parts
-
-
-def common_score(rule: ScoreRule | None, groups: Any) -> ScoreRule | None:
-    """The score of the whole plan and of every ready plan of one group, which must be the same."""
-    ready = groups.values() if isinstance(groups, Mapping) else ()
-    rules = [rule, *(plan.score for plan in ready if isinstance(plan, Plan))]
-    given = [each for each in rules if each is not None]
-    if any(each != given[0] for each in given):
-        raise ValueError(
-            f"all groups must have the same score, got {' and '.join(each.name for each in given)}"
-        )
-    return given[0] if given else None
-
-
-def _part_of(ready: Plan, label: str, privacy: Privacy | None, fewest: int) -> PlanPart:
-    """The plan that somebody made for one group, as a part of the whole."""
-    if privacy is not None or ready.privacy is not None:
-        raise ValueError("privacy is split over groups given by their sizes, not over ready plans")
-    if ready.keys is not None:
-        raise ValueError("the keys belong to the whole plan, not to the plan of one group")
-    if (ready.round, ready.model, ready.expires) != (None, None, None):
-        raise ValueError("round, model and expires belong to the whole plan, not to the plan of one group")
-    if any(block.n < fewest for block in ready.part.blocks or ()):
-        raise ValueError(f"every site needs {fewest} points of it (min_group = {fewest})")
-    fields = {name: getattr(ready.part, name) for name in PlanPart.model_fields}
-    return PlanPart(**{**fields, "label": label})
 
 
 def all_names(parts: list[PlanPart]) -> tuple[str, ...] | None:

@@ -8,7 +8,7 @@ import numpy as np
 
 from fedconformal import _validation
 from fedconformal._text import quoted
-from fedconformal.documents import GROUPED_BY, MadeOf, Plan, label_text, pair_label
+from fedconformal.documents import GROUPED_BY, MadeOf, label_text, pair_label
 from fedconformal.protocol._federation import Asked
 from fedconformal.protocol._groups import asked_in_group, by_text
 
@@ -157,8 +157,6 @@ def _of_label(
 ) -> dict[str, Asked]:
     """Each site of one label by itself."""
     try:
-        if isinstance(sizes, Plan):
-            raise ValueError("a ready plan does not go with group_by site: give the sizes of the sites")
         return _by_site(asked_in_group(sizes, n_sites, names, fewest))
     except (ValueError, TypeError) as error:
         raise type(error)(f"group {quoted([label])}: {error}") from None

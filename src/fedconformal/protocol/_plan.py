@@ -9,7 +9,7 @@ from fedconformal._warnings import warn
 from fedconformal.documents import Facts, Plan, check_work
 from fedconformal.privacy import Privacy
 from fedconformal.protocol._federation import Asked, Sizes
-from fedconformal.protocol._group_parts import all_names, common_score, group_parts, sites_alone
+from fedconformal.protocol._group_parts import all_names, group_parts, sites_alone
 from fedconformal.protocol._grouping import Arranged, arranged, class_names, made_of
 from fedconformal.protocol._models import Model, model_digest
 from fedconformal.protocol._parts import planned_part
@@ -110,8 +110,7 @@ def plan(
     groups : mapping, optional
         For one threshold for each group of points: for each label (text, or a whole number, which stands for
         its digits) how many points of the group the sites have, in the forms of ``n_points``, where 0 means
-        that a site is left out of the group. None: sizes come with the reports. Or a Plan, where a group
-        needs arguments of its own.
+        that a site is left out of the group. None: sizes come with the reports.
     group_by : {"label", "class", "site"} or a pair of the site and one of the others, optional
         What the labels of ``groups`` are. ``"label"``, as if left out: something that is known of a point
         before its truth is. ``"class"``: its true class; a prediction set then holds each class whose score
@@ -169,7 +168,7 @@ def plan(
     {'old': 0.9005, 'young': 0.9083}
     """
     _validation.choice("on_infeasible", on_infeasible, ("warn", "raise", "ignore"))
-    rule = score_rule(score) if groups is None else common_score(score_rule(score), groups)
+    rule = score_rule(score)
     by = made_of(group_by)
     check_classes(by, classes, rule)
     secret = privacy_rule(privacy, rule)
@@ -198,7 +197,7 @@ def plan(
                 fewest=fewest,
             ),
         )
-        _check_work(wishes, privacy, sum(not isinstance(sizes, Plan) for sizes in found.sizes.values()))
+        _check_work(wishes, privacy, len(found.sizes))
         parts, names = group_parts(found, n_sites, listed, wishes, privacy, fewest), None
     result = checked(
         "plan",
