@@ -298,7 +298,6 @@ class TestArguments:
                 ValueError,
                 "numbers must be 1 with local_ranks, which fixes one rank for each site, got 2",
             ),
-            ({"numbers": 2, "local_ranks": 0.9}, ValueError, "numbers must be 1 with local_ranks"),
             (
                 {"numbers": 2, "promise": "each-site"},
                 ValueError,

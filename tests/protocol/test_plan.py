@@ -146,7 +146,7 @@ class TestArguments:
             ({"n_sites": 4, "n_points": 5, "criterion": "best"}, ValueError, "criterion must be one of"),
             ({"n_sites": 4, "n_points": 5, "promise": "best"}, ValueError, "promise must be one of"),
             ({"n_sites": 4, "n_points": 5, "local_ranks": "mine"}, ValueError, "local_ranks must be one of"),
-            ({"n_sites": 4, "n_points": 5, "local_ranks": 2}, ValueError, "local_ranks"),
+            ({"n_sites": 4, "n_points": 5, "local_ranks": 0.9}, ValueError, "local_ranks must be one of"),
             (
                 {"n_sites": 4, "n_points": 5, "on_infeasible": "cry"},
                 ValueError,

@@ -62,14 +62,6 @@ def facts(texts: Sequence[str]) -> dict[str, str]:
     return by_name("--fact", pairs("--fact", "NAME=TEXT", texts, str), "fact")
 
 
-def share_or_word(text: str) -> str | float:
-    """A share of a site's scores, or a word for how it is found."""
-    try:
-        return float(text)
-    except ValueError:
-        return text
-
-
 def score(name: str | None, options: Sequence[str], **shorthands: float | None) -> Score | None:
     """The score of that name with its parameters; shorthands are parameters with options of their own."""
     short = {option: value for option, value in shorthands.items() if value is not None}

@@ -87,7 +87,7 @@ def plan(
     ] = None,
     local_ranks: Annotated[
         str | None,
-        typer.Option(help="common, paper, or a share between 0 and 1.", show_default="found by the search"),
+        typer.Option(help="common or paper.", show_default="common"),
     ] = None,
     score: Annotated[
         str | None,
@@ -162,7 +162,7 @@ def plan(
         max_missing=max_missing,
         promise=promise,
         mixture=_parse.mixture(mixture),
-        local_ranks=None if local_ranks is None else _parse.share_or_word(local_ranks),
+        local_ranks=local_ranks,
         score=_parse.score(score, score_option or [], penalty=penalty, k_reg=k_reg),
         keys=_parse.keys(key or []),
         privacy=_parse.privacy(

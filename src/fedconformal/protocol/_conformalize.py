@@ -38,7 +38,7 @@ def conformalize(
     max_faulty: int = 0,
     promise: str = "population",
     mixture: Mapping[str, float] | None = None,
-    local_ranks: str | float = "common",
+    local_ranks: str = "common",
     numbers: int | None = None,
     max_missing: int | None = None,
     group_by: str | Iterable[str] | None = None,

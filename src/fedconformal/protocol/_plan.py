@@ -40,7 +40,7 @@ def plan(
     max_faulty: int = 0,
     promise: str = "population",
     mixture: Mapping[str, float] | None = None,
-    local_ranks: str | float = SEARCHED,
+    local_ranks: str = SEARCHED,
     numbers: int | None = None,
     max_missing: int | None = None,
     sites: Iterable[str] | None = None,
@@ -94,10 +94,10 @@ def plan(
     mixture : mapping from str to float, optional
         For ``promise="mixture"``: the share of new points that come from each named site, on any scale, as
         they are divided by their sum. In proportion to their numbers of scores plus 1 if left out.
-    local_ranks : {"common", "paper"} or float
+    local_ranks : {"common", "paper"}
         ``"common"``: site j sends rank ceil(b (n_j + 1)), b searched together with the votes. ``"paper"``:
-        b = confidence level, as in the paper's appendix A.1, one vote each. A number: that b. Where ranks are
-        searched for sites of different sizes, larger sites have more votes.
+        b = confidence level, as in the paper's appendix A.1, one vote each. Where ranks are searched for
+        sites of different sizes, larger sites have more votes.
     numbers : int, optional
         How many numbers a site sends for each level and group at the most, from 1 to 20. Two or three take
         away most of what is lost against pooling all scores. Left out: 5 for a mixture, else 1.
