@@ -16,7 +16,7 @@ from fedconformal.audit._due import releases
 from fedconformal.audit._effort import Effort
 from fedconformal.audit._election import of_votes
 from fedconformal.audit._finding import Finding
-from fedconformal.audit._reports import of_budgets, of_left_out, of_reports, of_whole
+from fedconformal.audit._reports import of_left_out, of_reports, of_whole
 from fedconformal.audit._signatures import of_coordinator, of_sites
 from fedconformal.documents import Calibration, Report, check_public_key, first_problem
 
@@ -70,7 +70,6 @@ def verify(
         return findings
     return [
         *findings,
-        *of_budgets(calibration, reports or ()),
         of_received(calibration),
         of_assumptions(calibration),
         *of_coordinator(calibration, signers),

@@ -44,7 +44,7 @@ from fedconformal.documents._plan_parts import (
     SiteKey,
     fraction_text,
 )
-from fedconformal.documents._report import Budget, Report, ReportPart, Sent, signed_text
+from fedconformal.documents._report import Report, ReportPart, Sent, signed_text
 from fedconformal.documents._rounds import expiry_text, random_round
 from fedconformal.documents._sets import (
     class_places,
@@ -72,7 +72,6 @@ __all__ = [
     "Advice",
     "Aggregate",
     "Answer",
-    "Budget",
     "Calibration",
     "CalibrationPart",
     "Ceiling",

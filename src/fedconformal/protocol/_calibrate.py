@@ -105,9 +105,9 @@ def _check_plan(plan: Plan) -> None:
 
 
 def _received(plan: Plan, report: Report) -> Received:
-    """A report that counted: its digest, the signature of it where the plan lists keys, and its budget."""
+    """A report that counted: its digest, and the signature of it where the plan lists keys."""
     signature = None if plan.keys is None else report.signature
-    return Received(site=report.site, report=report.digest, signature=signature, budget=report.budget)
+    return Received(site=report.site, report=report.digest, signature=signature)
 
 
 def _check_enough(plan: Plan, intake: Intake) -> None:

@@ -36,8 +36,6 @@ class Request:
         Whether the ledger holds this answer already: it is then given again, at no cost.
     is_drawn : bool
         Whether the scores that leave are drawn at random, rather than chosen by their ranks.
-    tells_budget : bool
-        Whether the report says what is left of the data's budget.
 
     Examples
     --------
@@ -55,7 +53,6 @@ class Request:
     left: Fraction | None = None
     is_repeated: bool = False
     is_drawn: bool = False
-    tells_budget: bool = False
 
     @property
     def n(self) -> int:
@@ -75,8 +72,6 @@ class Request:
             asked = f"This plan asks for {drawn}{groups}, drawn at random, and {self._cost}."
         if self.held_back:
             asked += f" Nothing is sent for {quoted(self.held_back)}: you have too few of these cases."
-        if self.tells_budget:
-            asked += " The report says what your data's budget is and what is left of it after this answer."
         return asked
 
     @property
@@ -131,9 +126,7 @@ def request_of(plan: Plan, sizes: Sizes, *, site: str, policy: SitePolicy) -> Re
     if cost is not None:
         policy.check_epsilon(cost)
     is_drawn = any(part.cases is not None for part in plan.parts)
-    private, all_numbers = plan.privacy, sum(numbers.values())
-    tells = policy.tell_budget and private is not None and not private.one_hot
-    return Request(answered, held_back, all_numbers, counted, cost, is_drawn=is_drawn, tells_budget=tells)
+    return Request(answered, held_back, sum(numbers.values()), counted, cost, is_drawn=is_drawn)
 
 
 def admit(plan: Plan, *, policy: SitePolicy, has_ledger: bool) -> None:
