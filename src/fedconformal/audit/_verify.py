@@ -7,7 +7,6 @@ from dataclasses import replace
 from pydantic import ValidationError
 
 from fedconformal._text import count, quoted
-from fedconformal.audit._advice import of_advice
 from fedconformal.audit._answers import of_answers, of_received
 from fedconformal.audit._assumptions import of_assumptions
 from fedconformal.audit._claim import Claim
@@ -106,7 +105,7 @@ def _alone(calibration: Calibration, reports: Sequence[Report] | None, effort: E
     if calibration.is_calibrated:
         for i in range(len(calibration.levels)):
             claim = Claim(calibration, i, effort)
-            findings += [coverage(claim), *of_votes(claim), *of_advice(claim)]
+            findings += [coverage(claim), *of_votes(claim)]
         findings += [_monotone(calibration), *_released(calibration)]
     else:
         findings.append(_too_few(calibration))
