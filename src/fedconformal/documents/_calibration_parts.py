@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 
 from fedconformal.documents._base import Digest, Extended, Part, Sentence, SiteName
 from fedconformal.documents._ceilings import LARGEST_N, MOST_LEVELS, MOST_SITES
-from fedconformal.documents._labels import Label
+from fedconformal.documents._names import Label
 from fedconformal.documents._plan import Plan
 from fedconformal.documents._plan_parts import Advice, Probability
 from fedconformal.documents._signing import Signature

@@ -17,14 +17,10 @@ from fedconformal.documents._ceilings import (
     Ceiling,
     check_work,
 )
-from fedconformal.documents._facts import Facts
 from fedconformal.documents._grouping import Grouping, Made
-from fedconformal.documents._labels import Label, check_labels
-from fedconformal.documents._names import check_looks
+from fedconformal.documents._names import Label, check_labels, check_looks
 from fedconformal.documents._plan_checks import check_classes, check_faulty, check_groups, check_part
-from fedconformal.documents._plan_costs import cost_of, largest_cost, privacy_of
 from fedconformal.documents._plan_designs import designs_of
-from fedconformal.documents._plan_line import plan_line
 from fedconformal.documents._plan_parts import (
     Level,
     PlanBlock,
@@ -33,7 +29,15 @@ from fedconformal.documents._plan_parts import (
     ScoreRule,
     SiteKey,
 )
-from fedconformal.documents._plan_sites import site_ranks, site_sizes, site_weights
+from fedconformal.documents._plan_views import (
+    cost_of,
+    largest_cost,
+    plan_line,
+    privacy_of,
+    site_ranks,
+    site_sizes,
+    site_weights,
+)
 from fedconformal.documents._problems import (
     absent_sentences,
     problem_sentences,
@@ -43,8 +47,8 @@ from fedconformal.documents._problems import (
     unasked_sentences,
     whole_sentences,
 )
-from fedconformal.documents._rounds import Expiry, RoundId, moment
 from fedconformal.documents._signing import AuthoredDocument
+from fedconformal.documents._terms import Expiry, Facts, RoundId, moment
 from fedconformal.documents._views import Many, PerSite, Ranks, one_or_all
 from fedconformal.laws import CoverageLaw
 from fedconformal.planning import CRITERIA, PROMISES, Criterion, Design, Guarantee, Promise
@@ -427,12 +431,12 @@ class Plan(AuthoredDocument):
     @property
     def notes(self) -> tuple[str, ...]:
         """What a reader should know: problems, sites that are too small, and what silence would do."""
-        told = (*self._said(size_sentences), *self._said(whole_sentences))
         return (
             *self.problems,
-            *told,
+            *self._sentences(lambda part, _: size_sentences(part)),
+            *self._sentences(lambda part, _: whole_sentences(part)),
             *absent_sentences(self.grouping),
-            *self._said(unasked_sentences),
+            *self._sentences(lambda part, _: unasked_sentences(part)),
             *self._silence_notes(),
             *score_sentences(self.score, self.classes),
         )
@@ -441,9 +445,6 @@ class Plan(AuthoredDocument):
         plans = self.by_label.values() if self.is_grouped else [self]
         pairs = zip(self.parts, plans, strict=True)
         return tuple(text for part, plan in pairs for text in silence_sentences(part, plan.designs))
-
-    def _said(self, say: Callable[[PlanPart], Iterable[str]]) -> tuple[str, ...]:
-        return self._sentences(lambda part, _: say(part))
 
     def _sentences(self, say: Callable[[PlanPart, PrivacyRule | None], Iterable[str]]) -> tuple[str, ...]:
         split = ", with its part of epsilon" if self.privacy is not None else ""

@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 from fedconformal._text import count
 from fedconformal.documents._base import Digest, Extended, Part, SiteName
 from fedconformal.documents._ceilings import LARGEST_N, MOST_GROUPS, MOST_LEVELS, REPORT, Ceiling
-from fedconformal.documents._labels import Label, check_labels
+from fedconformal.documents._names import Label, check_labels
 from fedconformal.documents._signing import SignedDocument
 from fedconformal.documents._views import Many, Ranks, one_or_all
 from fedconformal.planning import MOST_NUMBERS

@@ -9,15 +9,15 @@ from fedconformal._warnings import warn
 from fedconformal.documents import Facts, Plan, check_work
 from fedconformal.privacy import Privacy
 from fedconformal.protocol._federation import Asked, Sizes
-from fedconformal.protocol._group_parts import all_names, group_parts, sites_alone
-from fedconformal.protocol._grouping import Arranged, arranged, class_names, made_of
-from fedconformal.protocol._models import Model, model_digest
+from fedconformal.protocol._groups import class_names, group_parts, made_of
 from fedconformal.protocol._parts import planned_part
 from fedconformal.protocol._policy import SitePolicy
 from fedconformal.protocol._rules import (
+    Model,
     check_classes,
     checked,
     expiry,
+    model_digest,
     privacy_rule,
     round_id,
     score_rule,
@@ -177,36 +177,23 @@ def plan(
     )
     if mixture is not None and (groups is not None or by is not None or not wishes.promise.takes_mixture):
         raise ValueError(f"mixture goes with promise 'mixture' and without groups, got {mixture!r}")
-    found: Arranged | None = None
     if groups is None and by is None:
         asked = Asked.of(n_sites, n_points, sites).mixed(mixture)
-        _check_work(wishes, privacy)
-        parts, names = [checked("plan", lambda: planned_part(asked, wishes, privacy))], asked.names
+        check_work(len(wishes.levels), 0 if privacy is None else len(privacy.bins.edges))
+        parts = [checked("plan", lambda: planned_part(asked, wishes, privacy))]
+        named = class_names(classes)
     else:
         fewest = _validation.integer("min_group", min_group, low=1)
-        listed = None if sites is None else list(sites)
-        found = checked(
-            "groups",
-            lambda: arranged(
-                groups,
-                sites_alone(by, groups, n_sites, n_points, listed),
-                n_sites,
-                listed,
-                by=by,
-                classes=classes,
-                fewest=fewest,
-            ),
-        )
-        _check_work(wishes, privacy, len(found.sizes))
-        parts, names = group_parts(found, n_sites, listed, wishes, privacy, fewest), None
+        given = (groups, n_sites, n_points, sites, by, classes)
+        parts, named = group_parts(*given, wishes, privacy, fewest)
     result = checked(
         "plan",
         lambda: Plan(
             parts=tuple(parts),
             score=rule,
-            group_by=None if found is None else found.group_by,
-            classes=class_names(classes) if found is None else found.classes,
-            keys=site_keys(keys, names if found is None else all_names(parts)),
+            group_by=by,
+            classes=named,
+            keys=site_keys(keys, parts),
             privacy=secret,
             round=round_id(round, is_needed=keys is not None, parts=parts),
             model=None if model is None else model_digest(model),
@@ -214,21 +201,9 @@ def plan(
             facts=Facts().with_more(facts) if facts else None,
         ),
     )
-    _warn(result, on_infeasible)
-    return result
-
-
-def _warn(result: Plan, on_infeasible: str) -> None:
-    """Say which levels no ranks reach, as the user wants to hear it."""
-    if result.feasible:
-        return
-    message = " ".join(result.problems)
-    if on_infeasible == "raise":
-        raise ValueError(message)
-    if on_infeasible == "warn":
+    if not result.feasible and on_infeasible != "ignore":
+        message = " ".join(result.problems)
+        if on_infeasible == "raise":
+            raise ValueError(message)
         warn(message, InfeasibleWarning)
-
-
-def _check_work(wishes: Wishes, privacy: Privacy | None, n_groups: int = 1) -> None:
-    """Refuse at once what the finished plan would be refused for."""
-    check_work(n_groups * len(wishes.levels), 0 if privacy is None else len(privacy.bins.edges))
+    return result

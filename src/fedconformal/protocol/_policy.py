@@ -1,7 +1,7 @@
 """What a site lets out, whoever wrote the plan."""
 
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from fractions import Fraction
 from pathlib import Path
@@ -135,28 +135,13 @@ class SitePolicy:
             With the name and the reason in one line.
         """
         try:
-            return cls.of(tomllib.loads(content.decode("utf-8")))
+            given = tomllib.loads(content.decode("utf-8"))
+            known = [field.name for field in fields(cls)]
+            if strange := sorted(set(given) - set(known)):
+                raise ValueError(f"{quoted(strange[:1])} is none of {', '.join(known)}")
+            return cls(**given)
         except (ValueError, TypeError) as error:  # UnicodeDecodeError and TOMLDecodeError are ValueErrors
             raise ValueError(f"{name}: not a policy: {str(error).splitlines()[0]}") from None
-
-    @classmethod
-    def of(cls, given: Mapping[str, Any]) -> Self:
-        """A policy from the content of its file.
-
-        Parameters
-        ----------
-        given : mapping
-            The parameters by name.
-
-        Returns
-        -------
-        SitePolicy
-            With defaults for those that are left out.
-        """
-        known = [field.name for field in fields(cls)]
-        if strange := sorted(set(given) - set(known)):
-            raise ValueError(f"{quoted(strange[:1])} is none of {', '.join(known)}")
-        return cls(**given)
 
     def numbers_of(self, n: int) -> int:
         """How many numbers a message of a site with n scores may hold.

@@ -14,10 +14,10 @@ from fedconformal._text import quoted
 from fedconformal.documents import Plan, Report, ReportPart, Sent, SigningKey, unique_labels
 from fedconformal.privacy import Ledger, fingerprint
 from fedconformal.protocol._cases import drawn_ranks
-from fedconformal.protocol._models import Model, check_model
 from fedconformal.protocol._policy import SitePolicy
 from fedconformal.protocol._request import Request, Sizes, admit, of_group, ranks_of, request_of
-from fedconformal.protocol._scores import Scores, flat_scores, private_numbers
+from fedconformal.protocol._rows import Scores, flat_scores, private_numbers
+from fedconformal.protocol._rules import Model, check_model
 
 Parts = Mapping[str | None, Scores]
 """The scores of each group by label; under None where there are no groups."""

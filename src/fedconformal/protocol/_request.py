@@ -1,6 +1,6 @@
 """What a plan asks of a site: said in words, and allowed by the site, before anything is computed."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -116,13 +116,20 @@ def request_of(plan: Plan, sizes: Sizes, *, site: str, policy: SitePolicy) -> Re
             f"nothing is sent: this site has fewer than {policy.min_group} points of every group; "
             f"min_group = {max(sizes.values(), default=1)} would allow it"
         )
-    answered = _answered(plan, _expected(plan, enough, site), site)
+    names = plan.site_names or ()  # groups for which the plan expects other sites are left out
+    expected = {
+        label: n
+        for label, n in enough.items()
+        if label is None or site not in names or site in (plan[label].site_names or (site,))
+    }
+    answered = _answered(plan, expected, site)
     numbers = {label: _n_numbers(plan, label, n, site) for label, n in answered.items()}
     # How many points a group has leaves too, even where no score does.
     counted, n_points = sum(max(1, number) for number in numbers.values()), sum(answered.values())
     what = f"{counted:,} of your {n_points:,} scores" if plan.privacy is None else count(counted, "bin")
     policy.check_numbers(f"this plan asks for {what}", counted, n_points)
-    cost = _cost_of(plan, answered)
+    private_groups = plan.privacy is not None and plan.is_grouped
+    cost = plan.cost(label or "" for label in answered) if private_groups else plan.epsilon
     if cost is not None:
         policy.check_epsilon(cost)
     is_drawn = any(part.cases is not None for part in plan.parts)
@@ -182,16 +189,6 @@ def ranks_of(plan: Plan, label: str | None, n: int, site: str) -> tuple[tuple[in
         raise ValueError(f"group {quoted([label])}: {error}") from None
 
 
-def _expected(plan: Plan, sizes: Sizes, site: str) -> Sizes:
-    """Without the groups for which the plan expects other sites, but not this one."""
-    names = plan.site_names or ()
-    return {
-        label: n
-        for label, n in sizes.items()
-        if label is None or site not in names or site in (plan[label].site_names or (site,))
-    }
-
-
 def _answered(plan: Plan, sizes: Sizes, site: str) -> Sizes:
     """The groups that are answered for: an infinite threshold is not worth any epsilon."""
     if not sizes:
@@ -218,13 +215,6 @@ def _answered(plan: Plan, sizes: Sizes, site: str) -> Sizes:
             "this private plan has an infinite threshold: answering it would spend epsilon for nothing"
         )
     return sizes
-
-
-def _cost_of(plan: Plan, labels: Iterable[str | None]) -> Fraction | None:
-    """What an answer for these groups costs."""
-    if plan.privacy is None or not plan.is_grouped:
-        return plan.epsilon
-    return plan.cost(label for label in labels if label is not None)
 
 
 def _n_numbers(plan: Plan, label: str | None, n: int, site: str) -> int:
