@@ -6,7 +6,7 @@ import pytest
 
 import fedconformal as fc
 from documents.samples import with_digest
-from fedconformal.documents import Grouping, class_places, pair_label
+from fedconformal.documents import Grouping, class_places
 
 SIZES = {"sick": {"A": 60, "B": 40}, "well": {"A": 50, "B": 90}}
 
@@ -101,7 +101,6 @@ def test_groups_are_called_what_they_are(by, number, words):
         ("class", lambda c: c["classes"].append("other"), "groups by class are those of the classes"),
         ("class", lambda c: c.update(classes=["sick", "sick"]), "classes must be different"),
         ("class", lambda c: c.update(group_by=["class", "site"]), "groups must be made of"),
-        ("class", lambda c: c.update(group_by=["label"]), "groups must be made of"),
         ("class", lambda c: c.update(group_by=["site"]), "each has one site"),
         (("site", "class"), lambda c: c.update(group_by=["site"]), "must be named after its site"),
         (
@@ -129,7 +128,6 @@ class TestColumns:
     @pytest.mark.parametrize(
         ("names", "places"),
         [
-            (["sick", "well"], [0, 1]),
             (["well", "sick"], [1, 0]),
             (["p_well", "p_sick"], [1, 0]),
         ],
@@ -141,13 +139,7 @@ class TestColumns:
         assert class_places(["p10", "p1"], ("1", "10")).tolist() == [1, 0]
         assert class_places([10, 1], ("1", "10")).tolist() == [1, 0]
 
-    @pytest.mark.parametrize(
-        "names", [["sick"], ["sick", "sick"], ["p_sick", "q_well"], ["sick", "well", "x"], ["a", "b"], []]
-    )
+    @pytest.mark.parametrize("names", [["sick", "sick"], ["p_sick", "q_well"], ["sick", "well", "x"]])
     def test_none_is_taken_for_another(self, names):
         with pytest.raises(ValueError, match="columns must be named after the classes, 'sick', 'well'"):
             class_places(names, ("sick", "well"))
-
-
-def test_pairs_name_the_site_first():
-    assert pair_label("north", "sick") == "north: sick"

@@ -4,8 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from estimator_examples import Foreign, federation, some_sites
-from sklearn.base import clone
+from estimator_examples import Foreign, some_sites
 from sklearn.dummy import DummyRegressor
 from sklearn.linear_model import LinearRegression, LogisticRegression
 
@@ -73,16 +72,6 @@ def test_each_row_has_the_label_set_of_its_group(classes, score):
     np.testing.assert_array_equal(sets, np.where((new == 0)[:, None, None], both["0"], both["1"]))
 
 
-def test_a_site_may_have_no_rows_of_a_group():
-    X, y = np.zeros((60, 1)), np.arange(60.0)
-    sites, groups = np.repeat(["A", "B", "C"], 20), np.r_[np.repeat("old", 40), np.repeat("young", 20)]
-    regressor = Regressor(DummyRegressor(strategy="constant", constant=0.0).fit(X, y), confidence_level=0.8)
-    regressor.conformalize(X, y, sites=sites, groups=groups)
-    assert regressor.plan_["old"].site_names == ("A", "B")
-    assert regressor.plan_["young"].site_names == ("C",)
-    assert regressor.thresholds_["young"][0] > regressor.thresholds_["old"][0]
-
-
 def test_a_group_that_was_not_calibrated_gets_everything():
     X = np.zeros((40, 1))
     classifier = Classifier(Foreign(), confidence_level=0.8)
@@ -128,34 +117,3 @@ def test_groups_are_given_if_and_only_if_there_are_groups(numbers):
         regressor.predict_interval(X)
     with pytest.raises(ValueError, match="groups must hold one label for each of the 250 rows"):
         regressor.predict_interval(X, groups=["adult"])
-
-
-@pytest.mark.parametrize(
-    ("groups", "error", "message"),
-    [
-        (["A"], ValueError, r"groups must hold one label for each of the 250 rows, got shape \(1,\)"),
-        ([*["A"] * 249, None], TypeError, "text or a whole number, got None"),
-        ([*["A"] * 249, "a\nb"], ValueError, "a label must be printable"),
-    ],
-)
-def test_every_row_needs_a_group(numbers, groups, error, message):
-    train, (X, y), _ = numbers
-    with pytest.raises(error, match=message):
-        Regressor(LinearRegression().fit(*train)).conformalize(X, y, sites=["A"] * len(X), groups=groups)
-
-
-def test_a_promise_to_each_site_within_each_group(numbers):
-    train, (X, y), _ = numbers
-    regressor = Regressor(LinearRegression().fit(*train), promise="each-site", confidence_level=0.8)
-    sites, groups = some_sites(len(X)), np.asarray(some_groups(len(X)))
-    regressor.conformalize(X, y, sites=sites, groups=groups)
-    for label, thresholds in regressor.thresholds_.items():
-        there = groups == label
-        alone = clone(regressor).conformalize(X[there], y[there], sites=np.asarray(sites)[there])
-        assert alone.thresholds_ == thresholds
-
-
-def test_a_federation_without_groups_still_needs_none():
-    calibration = federation(np.random.default_rng(0).random((4, 30)))
-    regressor = Regressor(DummyRegressor().fit([[0], [0]], [0, 1])).from_calibration(calibration)
-    assert regressor.predict_interval([[0]])[1].shape == (1, 2, 1)

@@ -8,7 +8,7 @@ from scipy.special import logit
 from scipy.stats import norm
 
 import fedconformal as fc
-from fedconformal.protocol import InfeasibleWarning, PolicyError
+from fedconformal.protocol import InfeasibleWarning
 from support import hoeffding_limit, kolmogorov_distance, kolmogorov_limit
 
 MIX = {"A": (60, 140), "B": (120, 40), "C": (30, 30)}
@@ -62,7 +62,7 @@ class TestByClass:
         assert "true-classes" in calibration.assumptions
         assert "labels-first" not in calibration.assumptions
 
-    @pytest.mark.slow
+    @pytest.mark.nightly
     def test_every_class_has_its_law_whatever_the_mix(self):
         """800 runs: exact coverage of each class against its law, and that of one threshold for all.
 
@@ -84,19 +84,7 @@ class TestByClass:
             assert covered[label].mean() >= 0.8 - hoeffding_limit(runs)
         assert covered["sick of all"].mean() + hoeffding_limit(runs) < 0.8
 
-    def test_sets_cover_each_class_in_a_deployment_unlike_any_site(self, data):
-        """10,000 new cases of each class: by Hoeffding, a false alarm is less likely than 2e-7 each."""
-        plan = fc.plan(groups=SIZES, group_by="class", score="lac")
-        found = fc.calibrate(plan, reported(plan, data))
-        rng, n = np.random.default_rng(9), 10_000
-        for column, (label, mean) in enumerate([("sick", 0.3), ("well", -1.5)]):
-            chance = 1 / (1 + np.exp(-(rng.normal(size=n) + mean)))
-            sets = found.predict_set(np.column_stack([chance, 1 - chance]))
-            exact = norm.cdf(LEAN[label] + logit(found.threshold[label]))
-            assert sets[:, column].mean() >= exact - hoeffding_limit(n)
-            assert sets[:, column].mean() <= exact + hoeffding_limit(n)
-
-    @pytest.mark.slow
+    @pytest.mark.nightly
     def test_a_promise_to_each_site_within_each_class(self):
         """1000 runs with sites that differ: no site's class is covered too rarely, false alarm below 1e-6."""
         runs, rng = 1000, np.random.default_rng(10)
@@ -122,25 +110,6 @@ class TestByClass:
             ValueError, match="must give the class of each score: the plan has 'sick', 'well'"
         ):
             fc.report(plan, [0.1, 0.2, 0.3], site="A")
-
-    def test_an_empty_class_at_a_site_counts_as_absent(self):
-        sizes = {"sick": {"A": 60, "B": 0}, "well": {"A": 50, "B": 70}}
-        plan = fc.plan(groups=sizes, group_by="class", max_missing=0)
-        assert plan["sick"].site_names == ("A",)
-        sent = fc.report(plan, np.linspace(0, 1, 70), groups=["well"] * 70, site="B")
-        assert list(sent.by_label) == ["well"]
-
-    def test_the_sites_policy_counts_classes(self):
-        sizes = {f"{i}": {"A": 20, "B": 20} for i in range(12)}
-        plan = fc.plan(groups=sizes, group_by="class", confidence_level=0.8)
-        labels = np.repeat(np.arange(12), 20)
-        with pytest.raises(PolicyError, match="asks for 12 of your 240 scores"):
-            fc.report(
-                plan, np.linspace(0, 1, 240), groups=labels, site="A", policy=fc.SitePolicy(max_numbers=11)
-            )
-        allowed = fc.SitePolicy(max_numbers=12, min_group=21)
-        with pytest.raises(ValueError, match="fewer than 21 points of every group"):
-            fc.report(plan, np.linspace(0, 1, 240), groups=labels, site="A", policy=allowed)
 
 
 class TestBySite:
@@ -185,13 +154,6 @@ class TestBySite:
         posing = own.model_copy(update={"parts": other.parts})
         with pytest.raises(fc.RefusedReportsError, match="site must be one of the plan's, 'B', got 'A'"):
             fc.calibrate(plan, [posing])
-
-    def test_a_missing_site_is_missing_in_its_own_groups_alone(self, data):
-        plan = fc.plan(groups=SIZES, group_by=("site", "class"), score="lac")
-        found = fc.calibrate(plan, reported(plan, data)[1:])
-        assert found.missing["A: sick"] == ("A",)
-        assert found.missing["B: sick"] == ()
-        assert found.threshold["A: sick"] == math.inf
 
     def test_epsilon_is_that_of_a_sites_whole_message(self):
         sizes = {"sick": {"A": 4000, "B": 3000}, "well": {"A": 3500, "B": 5000}}
@@ -239,7 +201,6 @@ class TestRare:
     [
         ({"group_by": "sites", "groups": SIZES}, "group_by must be one of 'site', 'class', 'label'"),
         ({"group_by": ("class", "label"), "groups": SIZES}, r"group_by must be one of label, class, site"),
-        ({"group_by": ("class", "class"), "groups": SIZES}, r"group_by must be one of label, class, site"),
         ({"group_by": "class"}, "groups must map labels to sizes where group_by is not site alone, got None"),
         ({"group_by": "site", "groups": SIZES}, "groups does not go with group_by site alone"),
         ({"group_by": "site", "n_points": [30, 40]}, "group_by site needs the names of the sites"),
@@ -251,7 +212,6 @@ class TestRare:
             {"group_by": "class", "groups": SIZES, "score": "absolute"},
             r"score must be one of classes \(lac, aps",
         ),
-        ({"n_points": [30, 40], "classes": ["a", "b"], "score": "cqr"}, "score must be one of classes"),
         ({"group_by": "class", "groups": SIZES, "classes": ["sick"]}, "classes must be the labels of groups"),
         ({"group_by": "class", "groups": SIZES, "classes": "sick"}, "classes must be a list of names"),
         (
