@@ -44,12 +44,6 @@ def grouped():
 
 
 @pytest.fixture(scope="module")
-def two_levels():
-    plan = fc.plan(groups=GROUPS, confidence_level=[0.7, 0.8], max_missing=1)
-    return fc.calibrate(plan, in_groups(plan))
-
-
-@pytest.fixture(scope="module")
 def aggregated():
     privacy = fc.Privacy(epsilon=2.0, bins=fc.Bins.uniform(0, 1, 100))
     plan = fc.plan(n_sites=3, n_points=300, privacy=privacy)
@@ -146,15 +140,6 @@ class TestConsistency:
 
 
 class TestViews:
-    def test_of_one_level(self, found):
-        assert found.threshold == found.thresholds[0] == found.levels[0].threshold
-        assert found.law is found.laws[0] is found.designs[0].law()
-        assert found.law.mean() == found.plan.law.mean()
-        assert (found.n_answers, found.is_calibrated, found.authenticated) == (5, True, False)
-        assert [received.site for received in found.reports] == list(SIZES)
-        with pytest.raises(ValueError, match="no groups"):
-            found.threshold_of(["old"])
-
     def test_of_groups_are_by_label(self, grouped):
         for name in ("threshold", "law", "missing", "n_missing", "server_rank"):
             assert list(getattr(grouped, name)) == ["child", "old", "young"]
@@ -200,12 +185,6 @@ class TestNewPoints:
 
 
 class TestGroups:
-    def test_round_trip(self, grouped, two_levels):
-        for document in (grouped, two_levels):
-            again = Calibration.from_json(document.to_json())
-            assert again == document
-            assert again.digest == document.digest
-
     @pytest.mark.parametrize(
         "forge",
         [

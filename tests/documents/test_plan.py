@@ -331,12 +331,6 @@ class TestViews:
         with pytest.raises(ValueError, match="expects sites with 40, 120 scores, got 7"):
             sized.ranks_for(7)
 
-    def test_sites_that_are_too_small_are_named(self):
-        small = fc.plan(n_points={"A": 5, "B": 30, "C": 40}, confidence_level=0.9, local_ranks="paper")
-        assert list(small.local_ranks) == [6, 28, 37]
-        assert "which counts as Infinity: A" in small.notes[0]
-        assert small.problems == ()
-
     def test_a_million_sites_in_any_order_is_a_small_file(self):
         sizes = np.random.default_rng(0).choice([100, 200, 300, 400], size=1_000_000)
         large = fc.plan(n_points=sizes, confidence_level=0.9)

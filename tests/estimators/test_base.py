@@ -14,8 +14,6 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import BayesianRidge, LinearRegression, LogisticRegression, QuantileRegressor, Ridge
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.naive_bayes import GaussianNB
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 from sklearn.utils import get_tags
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -125,22 +123,6 @@ def test_data_frames_are_welcome_and_their_columns_checked(library, numbers, cla
     text = frames.Series(np.array(["a", "b", "c"])[classes[1][1]].tolist())
     model = LogisticRegression().fit(classes[0][0], np.array(["a", "b", "c"])[classes[0][1]])
     assert Classifier(model).conformalize(classes[1][0], text, sites=["A"] * 400).plan_.n_sites == 1
-
-
-def test_both_ways_round_with_a_pipeline(numbers):
-    train, (X, y), (X_test, _) = numbers
-    sites = some_sites(len(X))
-    inside = Regressor(make_pipeline(StandardScaler(), Ridge()), prefit=False).fit(*train)
-    inside.conformalize(X, y, sites=sites)
-    outside = make_pipeline(StandardScaler(), Regressor(Ridge(), prefit=False)).fit(*train)
-    scaler, last = outside
-    last.conformalize(scaler.transform(X), y, sites=sites)
-    np.testing.assert_array_equal(outside.predict(X_test), inside.predict(X_test))
-    np.testing.assert_array_equal(
-        last.predict_interval(scaler.transform(X_test))[1], inside.predict_interval(X_test)[1]
-    )
-    prefit = make_pipeline(StandardScaler(), Ridge()).fit(*train)
-    assert Regressor(prefit).conformalize(X, y, sites=sites).calibration_ == inside.calibration_
 
 
 def test_grid_search_over_the_parameters_of_the_model(numbers, classes):
@@ -285,14 +267,6 @@ def test_prefit_means_fitted(numbers, estimator):
         estimator.fit(X, y)
 
 
-def test_a_new_fit_drops_the_calibration_of_the_model_before(numbers):
-    train, (X, y), _ = numbers
-    regressor = Regressor(prefit=False).fit(*train).conformalize(X, y, sites=["A"] * len(X))
-    regressor.fit(*train)
-    with pytest.raises(NotFittedError, match="conformalize"):
-        regressor.predict_interval(X)
-
-
 def test_a_calibration_that_fails_changes_nothing(numbers):
     train, (X, y), _ = numbers
     regressor = Regressor(LinearRegression().fit(*train)).conformalize(X, y, sites=["A"] * len(X))
@@ -301,15 +275,6 @@ def test_a_calibration_that_fails_changes_nothing(numbers):
     with pytest.raises(ValueError, match="sites"):
         regressor.conformalize(X, y, sites=["A"])
     np.testing.assert_array_equal(regressor.predict_interval(X)[1], before)
-
-
-def test_lengths_must_agree(numbers, classes):
-    train, (X, y), _ = numbers
-    with pytest.raises(ValueError, match=r"y must have shape \(250,\)"):
-        Regressor(LinearRegression().fit(*train)).conformalize(X, y[1:], sites=["A"] * len(X))
-    train, (X, y), _ = classes
-    with pytest.raises(ValueError, match=r"y must have shape \(400,\)"):
-        Classifier(LogisticRegression().fit(*train)).conformalize(X, y[1:], sites=["A"] * len(X))
 
 
 def test_missing_outcomes_are_refused(numbers, classes):

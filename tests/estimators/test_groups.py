@@ -1,7 +1,5 @@
 """One threshold for each group of rows."""
 
-import math
-
 import numpy as np
 import pytest
 from estimator_examples import Foreign, some_sites
@@ -36,23 +34,6 @@ def test_conformalize_with_groups_is_plan_report_and_calibrate(numbers):
     assert regressor.calibration_ == fc.calibrate(plan, reports)
     for group in ("adult", "child"):
         assert regressor.thresholds_[group].tolist() == list(regressor.calibration_[group].thresholds)
-
-
-def test_each_row_has_the_interval_of_its_group(numbers):
-    train, (X, y), (X_test, _) = numbers
-    model, groups, new = LinearRegression().fit(*train), some_groups(len(X)), some_groups(len(X_test))
-    sites = some_sites(len(X))
-    regressor = Regressor(model, confidence_level=[0.5, 0.9]).conformalize(X, y, sites=sites, groups=groups)
-    points, intervals = regressor.predict_interval(X_test, groups=new)
-    assert intervals.shape == (len(X_test), 2, 2)
-    np.testing.assert_array_equal(points, model.predict(X_test))
-    for group in ("adult", "child"):
-        mine = groups == group
-        alone = Regressor(model, confidence_level=[0.5, 0.9])
-        alone.conformalize(X[mine], y[mine], sites=sites[mine])
-        expected = alone.predict_interval(X_test[new == group])[1]
-        # A matrix product of fewer rows may round otherwise.
-        np.testing.assert_allclose(intervals[new == group], expected, rtol=1e-12)
 
 
 @pytest.mark.parametrize("score", ["lac", scores.APS(randomized=True)])
@@ -96,14 +77,6 @@ def test_a_calibration_with_groups_from_elsewhere():
     reports = [fc.report(weaker, rng.random(120), groups=["a", "b"] * 60, site=site) for site in "AB"]
     with pytest.raises(ValueError, match=r"promises less than is asked for: .* delta=0.4"):
         Regressor(model, criterion="conditional", delta=0.3).from_calibration(fc.calibrate(weaker, reports))
-
-
-def test_a_group_that_nobody_answered_for_breaks_no_promise():
-    plan = fc.plan(groups={"a": None, "b": None}, sites=["A"])
-    calibration = fc.calibrate(plan, [fc.report(plan, np.arange(50.0), groups=["a"] * 50, site="A")])
-    model = DummyRegressor().fit([[0], [0]], [0, 1])
-    regressor = Regressor(model, criterion="marginal").from_calibration(calibration)
-    assert regressor.predict_interval([[0]], groups=["b"])[1].tolist() == [[[-math.inf], [math.inf]]]
 
 
 def test_groups_are_given_if_and_only_if_there_are_groups(numbers):

@@ -7,9 +7,7 @@ from sklearn.dummy import DummyRegressor
 from sklearn.linear_model import LinearRegression
 
 import fedconformal as fc
-from fedconformal import FederatedConformalClassifier as Classifier
 from fedconformal import FederatedConformalRegressor as Regressor
-from fedconformal import scores
 
 EACH_SITE_FOR_SURE = {"promise": "each-site", "criterion": "conditional", "confidence_level": 0.5}
 
@@ -27,14 +25,6 @@ def test_a_calibration_file_gives_the_intervals_of_conformalize(numbers, tmp_pat
     np.testing.assert_array_equal(
         some.predict_interval(X_test)[1], here.predict_interval(X_test)[1][:, :, 2:]
     )
-
-
-def test_a_calibration_goes_with_an_estimator_trained_here(classes):
-    train, (X, y), (X_test, _) = classes
-    here = Classifier(prefit=False, conformity_score="raps").fit(*train).conformalize(X, y, sites=["A"] * 400)
-    there = Classifier(prefit=False, conformity_score=scores.RAPS()).fit(*train)
-    there.from_calibration(here.calibration_)
-    np.testing.assert_array_equal(there.predict_set(X_test)[1], here.predict_set(X_test)[1])
 
 
 @pytest.mark.parametrize(

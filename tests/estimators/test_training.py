@@ -55,13 +55,6 @@ class TestFitWithSites:
         found = Regressor(model).fit(X, y, sites=sites)
         assert found.calibration_ == Regressor(model).conformalize(X, y, sites=sites).calibration_
 
-    def test_groups_and_weights_are_split_too(self, rows):
-        X, y, sites = rows
-        groups, weights = np.where(X[:, 1] > 0, "a", "b"), np.linspace(1, 2, len(X))
-        found = Regressor(prefit=False, rng=0, confidence_level=0.7)
-        found.fit(X, y, sites=sites, groups=groups, sample_weight=weights)
-        assert set(found.thresholds_) == {"a", "b"}
-
     @pytest.mark.parametrize(
         ("arguments", "message"),
         [

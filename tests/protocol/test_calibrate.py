@@ -94,17 +94,6 @@ class TestThreshold:
         alone = fc.calibrate(plan, reports[:1])
         assert (alone.threshold, alone.missing) == (reports[0].value, ("B",))
 
-    def test_an_open_promise_to_each_site(self):
-        plan = fc.plan(confidence_level=0.9, promise="each-site")
-        rng = np.random.default_rng(0)
-        reports = [fc.report(plan, rng.random(n), site=str(n)) for n in (20, 50)]
-        calibration = fc.calibrate(plan, reports)
-        assert calibration.threshold == max(report.value for report in reports)
-        assert calibration.law.mean() == pytest.approx(min(19 / 21, 46 / 51))
-        too_small = fc.calibrate(plan, [*reports, fc.report(plan, rng.random(5), site="5")])
-        assert too_small.threshold == math.inf
-        assert too_small.levels[0].advice.n_points == 9
-
 
 THREE_LEVELS = fc.plan(n_sites=6, n_points=30, confidence_level=[0.9, 0.6, 0.75])
 

@@ -66,15 +66,6 @@ class TestInside:
             means = [[law.mean() for law in found.laws] for found in (calibration[label], expected)]
             assert means[0] == means[1]
 
-    def test_numbers_are_labels_too(self):
-        rng = np.random.default_rng(0)
-        plan = fc.plan(groups={0: [30, 40], 1: [50, 20]}, confidence_level=0.8)
-        assert plan == fc.plan(groups={"1": [50, 20], "0": [30, 40]}, confidence_level=0.8)
-        scores, labels = rng.random(80), np.repeat([0, 1], [30, 50])
-        sent = fc.report(plan, scores, site="A", groups=labels)
-        assert sent == fc.report(plan, scores, site="A", groups=labels.astype(str))
-        assert sent == fc.report(plan, scores, site="A", groups=labels.tolist())
-
     def test_a_site_without_points_of_a_group_is_left_out_or_missing(self, plan, data):
         assert plan["young"].site_names == ("A", "B")
         sizes = {**GROUPS, "young": {"A": 90, "B": 60, "C": 70}}

@@ -1,7 +1,6 @@
 """What each score says of itself, and what all can do with it: no caller has to know which it is."""
 
 import contextlib
-import warnings
 
 import numpy as np
 import pytest
@@ -14,7 +13,6 @@ from fedconformal.scores import (
     CQR,
     LAC,
     Absolute,
-    EmptySetWarning,
     LabelScore,
     Normalized,
     from_name,
@@ -175,17 +173,6 @@ def test_rows_may_have_thresholds_of_their_own(score):
 def test_other_thresholds_are_refused(thresholds, message):
     with pytest.raises(ValueError, match=message):
         Absolute().sets([1.0, 2.0], thresholds)
-
-
-def test_empty_sets_are_counted_over_all_thresholds_in_one_warning():
-    with pytest.warns(EmptySetWarning, match="2 of 3 intervals are empty") as caught:
-        sets = CQR().sets([[0.0, 1.0]] * 3, [[-1.0], [-2.0], [0.0]])
-    assert len(caught) == 1
-    assert caught[0].filename == __file__
-    assert sets[:, :, 0].tolist() == [[inf, -inf], [inf, -inf], [0.0, 1.0]]
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        CQR().sets([[0.0, 1.0]], [[0.0]])
 
 
 # --- scores where no error may tell of a case ------------------------------------------------
