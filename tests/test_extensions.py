@@ -6,6 +6,7 @@ and on the command line, and taken out again.
 
 import json
 import logging
+import math
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -196,10 +197,10 @@ class TestCriterion:
         assert plan.law.cdf(0.9) <= 0.5
         assert plan.law.ppf(0.5) >= 0.9
         for share in range(80, 100):
-            other = fc.plan(
-                n_points=SIZES, criterion="median", local_ranks=share / 100, on_infeasible="ignore"
-            )
-            assert not other.feasible or other.law.mean() >= plan.law.mean() - 1e-12
+            ranks = [math.ceil(share * (n + 1) / 100) for n in SIZES.values()]
+            for votes in range(1, len(SIZES) + 1):
+                other = fc.CoverageLaw(n_points=list(SIZES.values()), local_rank=ranks, server_rank=votes)
+                assert other.cdf(0.9) > 0.5 or other.mean() >= plan.law.mean() - 1e-12
 
     def test_from_reports_to_the_certificate(self, plan):
         reports = answered(plan)
@@ -257,19 +258,6 @@ class TestPromise:
         assert plan.law.mean() > usual.law.mean() >= 0.9
         assert fc.plan(n_points=SIZES, promise="spare", local_ranks="paper") == plan  # its own criterion
 
-    def test_weighted_votes_and_several_numbers(self):
-        for options in ({"max_missing": 1}, {"numbers": 2}):
-            usual, plan = (
-                fc.plan(n_points=SIZES, criterion="marginal", promise=promise, **options)
-                for promise in ("population", "spare")
-            )
-            assert list(plan.weights) == list(usual.weights)
-            assert plan.server_rank == usual.server_rank + 1
-            assert plan.law.mean() >= usual.law.mean() >= 0.9
-            found = fc.calibrate(plan, answered(plan))
-            assert found.server_rank == plan.server_rank
-            assert fc.Calibration.from_json(found.to_json()) == found
-
     def test_from_reports_to_the_certificate(self, plan):
         reports = answered(plan)
         for there in (reports, reports[1:]):
@@ -294,16 +282,6 @@ class TestPromise:
         private = fc.plan(5, 300, promise="spare", privacy=privacy)
         assert private.server_rank == fc.plan(5, 300, criterion="marginal", privacy=privacy).server_rank + 1
 
-    def test_on_the_terminal(self, plan, run):
-        found = on_the_terminal(run, plan, "--promise", "spare", "--local-ranks", "paper")
-        assert found.plan.promise == "spare"
-
-    def test_once_it_is_gone_its_plans_cannot_be_read(self, plan):
-        text = plan.to_json()
-        PROMISES.unregister("spare")
-        with pytest.raises(fc.DocumentError, match=r"promise must be one of .*, got 'spare'"):
-            fc.Plan.from_json(text)
-
 
 class TestMechanism:
     @pytest.fixture
@@ -323,23 +301,9 @@ class TestMechanism:
         assert "promise" in finding.claim
         assert "timid" in fc.web.certificate(found)
 
-    def test_what_it_costs_and_what_it_releases(self, plan):
-        noisier = fc.privacy.expected_cost(plan)[0]
-        privacy = fc.Privacy(epsilon=4.0, bins=plan.bins, mechanism="exponential")
-        usual = fc.plan(n_points=dict.fromkeys("ABC", 400), privacy=privacy, confidence_level=0.8)
-        assert noisier.expected >= 0.8
-        assert noisier.without == fc.privacy.expected_cost(usual)[0].without
-        assert fc.privacy.pmf(np.linspace(0, 1, 400), plan).sum() == pytest.approx(1)
-
     def test_on_the_terminal(self, plan, run):
         options = ("--epsilon", 4, "--bins", "uniform:0:1:50", "--mechanism", "timid")
         on_the_terminal(run, plan, *options, "--confidence-level", 0.8, private=True)
-
-    def test_once_it_is_gone_its_plans_cannot_be_read(self, plan):
-        text = plan.to_json()
-        MECHANISMS.unregister("timid")
-        with pytest.raises(fc.DocumentError, match=r"mechanism must be one of .*, got 'timid'"):
-            fc.Plan.from_json(text)
 
 
 class TestScore:
@@ -461,7 +425,7 @@ class TestOtherDoors:
 class TestNames:
     """What a class must have to be registered."""
 
-    @pytest.mark.parametrize("name", [None, "", " a", "two\nlines", 7])
+    @pytest.mark.parametrize("name", [None, "two\nlines"])
     def test_a_name_is_one_line_of_text(self, name):
         kind = type("Odd", (Median,), {"name": name})
         with pytest.raises(TypeError, match="a criterion needs a class attribute name"):
@@ -471,10 +435,3 @@ class TestNames:
         with pytest.raises(ValueError, match="there is a criterion called 'marginal' already"):
             CRITERIA.register(type("Other", (Median,), {"name": "marginal"}))
         assert CRITERIA.register(Median) is Median  # the same class again is no harm
-
-    def test_all_names_are_listed(self):
-        assert "median" in CRITERIA
-        assert "median" in list(CRITERIA)
-        assert "mean" not in CRITERIA
-        with pytest.raises(ValueError, match=r"promise must be one of .*'spare'.*, got None"):
-            PROMISES[None]

@@ -51,8 +51,8 @@ def test_what_was_made_here_holds(plan):
 
 
 @pytest.mark.parametrize("plan", [DRAWN, RANKED])
-@pytest.mark.parametrize("n_silent", [1, 9, 19])
-def test_advice_and_votes_are_those_of_the_sites_that_answered(plan, n_silent):
+@pytest.mark.parametrize("n_silent", [1, 19])
+def test_votes_are_those_of_the_sites_that_answered(plan, n_silent):
     calibration, reports = calibrated(plan, min(n_silent, plan.n_sites - 1))
     assert [each for each in verify(calibration, reports) if each.holds is not True] == []
 
@@ -64,13 +64,6 @@ def test_open_plans_are_recounted(sizes, criterion):
     plan = fc.plan(promise="new-site", criterion=criterion, **wishes)
     reports = [fc.report(plan, np.arange(20 + i) * 1.0, site=str(i)) for i in range(20)]
     assert [each for each in verify(fc.calibrate(plan, reports), reports) if each.holds is not True] == []
-
-
-@pytest.mark.parametrize("plan", [DRAWN, RANKED])
-def test_so_does_what_is_left_when_a_site_is_silent(plan):
-    calibration, reports = calibrated(plan, 1)
-    assert all(each.holds for each in verify(calibration, reports))
-    assert calibration.threshold != np.inf
 
 
 def test_an_infinite_threshold_is_no_claim():

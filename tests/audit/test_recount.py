@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy import special
 
 import fedconformal as fc
 from fedconformal.audit import MEAN_ERROR, Recount
@@ -111,9 +110,7 @@ class TestFloatingPoint:
         [
             ([1000] * 1000, 0.9, 500, 0),
             ([10**8] * 20, 0.9, 11, 0),
-            ([500] * 3000 + [700] * 2000, 0.95, 2500, 0),
             ([500] * 300 + [5] * 2000, 0.9, 200, 0),  # most of them send infinity
-            (list(range(60, 140)), 0.9, 45, 0),
             (list(range(60, 100)), 0.9, 25, 3),
         ],
     )
@@ -133,10 +130,6 @@ class TestFloatingPoint:
         assert above[0] == pytest.approx(exact, rel=1e-11)
         assert above + below == pytest.approx(1.0, abs=1e-15)
 
-    def test_binomial_tails_of_many_points(self):
-        above, _ = binomial_tails(10**7, 9_001_000, np.array([0.9]), np.array([0.1]))
-        assert above[0] == pytest.approx(special.betainc(9_001_000, 10**7 - 9_001_000 + 1, 0.9), rel=1e-9)
-
     def test_binomial_tails_at_the_ends(self):
         above, below = binomial_tails(10, 3, np.array([0.0, 1.0]), np.array([1.0, 0.0]))
         assert above.tolist() == [0.0, 1.0]
@@ -145,8 +138,3 @@ class TestFloatingPoint:
     def test_integrals_find_kinks(self):
         found = integral(lambda u: np.stack([np.abs(u - 1 / 3), np.sqrt(u)]), tolerance=1e-13)
         np.testing.assert_allclose(found, [5 / 18, 2 / 3], rtol=1e-12)
-
-    def test_it_says_that_it_is_at_work(self):
-        ticks = []
-        Recount([50, 60, 70], [45, 54, 63], 2, tick=lambda: ticks.append(1)).moments()
-        assert ticks

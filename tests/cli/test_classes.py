@@ -132,13 +132,6 @@ def test_thresholds_of_each_sites_own(desk, run):
     assert "west" in run("check", "calibration.json", "west.csv", "--site", "west", *CASES).out
 
 
-def test_rare_classes_are_one_group(desk, run):
-    sizes = ("--group", "a:60,50", "--group", "b:12,0", "--group", "c:3,20", "--merge-rare", "30")
-    out = run("plan", *sizes, "--by-class", "-o", "plan.json").out
-    assert "'b', 'c' are one group, 'rarer than 30'" in out
-    assert fc.Plan.read("plan.json").merged.of == ("b", "c")
-
-
 def test_a_group_that_is_the_truth_is_noticed(desk, run):
     run("plan", *SIZES, "--score", "lac", "-o", "plan.json")
     order = ["report", "plan.json", "north.csv", "--site", "north", *CASES, "--group", "truth"]
@@ -174,7 +167,6 @@ class TestMistakes:
             (("plan", "--by-site", "--points", "30,40"), "group_by site needs the names of the sites"),
             (("plan", *SIZES, "--by-class", "--classes", "sick"), "classes must be the labels of groups"),
             (("plan", *SIZES, "--by-class", "--score", "absolute"), "score must be one of classes"),
-            (("plan", "--points", "30,40", "--merge-rare", "5"), "--merge-rare goes with groups"),
             (("predict", "c.json", "north_new.csv", "--group", "p_sick"), "nobody knows of new cases"),
             (("predict", "c.json", "north_new.csv", "--site", "north"), "site must be left out"),
             (

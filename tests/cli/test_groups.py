@@ -116,10 +116,10 @@ def test_signed_and_private(group_desk, run):
     (group_desk / "A.key").chmod(0o600)
     printed = run(
         *("plan", "--group", "old:A=4000", "--group", "young:A=2000", "--key", f"A={key.public_key}"),
-        *("--epsilon", 4, "--bins", "uniform:0:10:50", "--split", "old=1", "--split", "young=3"),
+        *("--epsilon", 4, "--bins", "uniform:0:10:50"),
         *("--confidence-level", 0.8, "-o", "plan.json"),
     )
-    assert "epsilon 4 per site, split: old 1, young 3" in printed.out
+    assert "epsilon 4 per site, split: old 2, young 2" in printed.out
     labels = ["old"] * 4000 + ["young"] * 2000
     scores = np.random.default_rng(0).exponential(size=6000)
     pl.DataFrame({"score": scores, "age": labels}).write_csv("A.csv")

@@ -159,9 +159,9 @@ class TestGroups:
     def test_epsilon_is_split(self, run):
         out = run(
             *("plan", "--group", "old:A=4000", "--group", "young:A=2000", "--epsilon", 4),
-            *("--bins", "uniform:0:10:50", "--split", "old=1", "--split", "young=3"),
+            *("--bins", "uniform:0:10:50"),
         ).out
-        assert "epsilon 4 per site, split: old 1, young 3" in out
+        assert "epsilon 4 per site, split: old 2, young 2" in out
 
     @pytest.mark.parametrize(
         ("arguments", "words"),
@@ -170,10 +170,6 @@ class TestGroups:
             (("--group", "b:c"), "whole number"),
             (("--group", "a:30,30", "--group", "a"), "group 'a' occurs twice"),
             (("--group", "a:A=3,A=4"), "site 'A' occurs twice"),
-            (("--group", "a:30,30", "--split", "a"), "LABEL=WEIGHT"),
-            (("--group", "a:30,30", "--split", "a=b"), "LABEL=WEIGHT"),
-            (("--group", "a:30,30", "--split", "a=1", "--split", "a=2"), "group 'a' occurs twice"),
-            (("--split", "a=1"), "split goes with groups"),
             (("--points", "30", "--group", "a:30"), "--points must be a table with columns group, site"),
             (("--points", "A.csv", "--group", "a"), "--points must be a table with columns group, site"),
             (("--points", "twice.csv"), "group 'a': site 'A' occurs twice"),

@@ -99,7 +99,7 @@ def _grouped(rng: np.random.Generator) -> list[fc.documents.Document]:
         for name, n, m in (("A", 30, 25), ("B", 20, 0))
     ]
     by_class = [
-        fc.plan(groups={**sizes, "baby": {"A": 5, "B": 6}}, group_by=made_of, score="lac", merge_rare=12)
+        fc.plan(groups={**sizes, "baby": {"A": 10, "B": 12}}, group_by=made_of, score="lac")
         for made_of in ("class", ("site", "class"))
     ]
     by_site = fc.plan(n_points={"A": 30, "B": 20}, group_by="site", confidence_level=0.8)

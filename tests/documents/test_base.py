@@ -23,7 +23,6 @@ class TestRoundTrip:
         [
             plan(),
             fc.plan(confidence_level=0.9),
-            fc.plan(n_sites=3, n_points=2, on_infeasible="ignore"),
             fc.plan(n_sites=9, n_points=40, criterion="conditional", delta=0.07, max_faulty=2, score="lac"),
             fc.plan(n_sites=5, n_points=300, confidence_level=0.8, privacy=PRIVATE),
             GROUPED,
@@ -50,7 +49,7 @@ class TestRoundTrip:
         assert json.loads(endless.to_json())["parts"][0]["levels"][0]["values"] == ["Infinity"]
         assert fc.Report.from_json(endless.to_json()) == endless
 
-    @pytest.mark.parametrize("value", [math.nan, -math.inf, "inf", True, None])
+    @pytest.mark.parametrize("value", [math.nan, -math.inf, True])
     def test_nothing_else_passes_for_a_number(self, value):
         with pytest.raises(ValidationError):
             report(value)
@@ -68,12 +67,6 @@ class TestRoundTrip:
         assert changed.digest != original.digest
         assert fc.Report.from_json(changed.to_json()) == changed
 
-    def test_a_changed_copy_of_a_part_remembers_nothing_either(self):
-        part = plan().parts[0]
-        assert part.site_names == ("A", "B", "C")
-        blocks = (part.blocks[0].model_copy(update={"names": ("X", "Y")}), part.blocks[1])
-        assert part.model_copy(update={"blocks": blocks}).site_names == ("X", "Y", "C")
-
     def test_equal_content_is_equal(self):
         same = fc.plan(n_points={"A": 30, "B": 30, "C": 50}, confidence_level=[0.8, 0.9])
         assert (plan().digest, plan().laws) != (None, None)  # what is remembered makes no difference
@@ -89,12 +82,9 @@ class TestReader:
         [
             ("", "Expecting value"),
             ("[1]", "object was expected, got list"),
-            ("{", "Expecting"),
-            ("\x00" * 10, "Expecting value"),
             (b"\xff\xfe", "utf-8"),
             ('{"a": 1, "a": 2}', "twice"),
             ('{"a": NaN}', "NaN is not allowed"),
-            ('{"a": -Infinity}', "-Infinity is not allowed"),
             ('{"a": 1e999}', "too large"),
             ('{"a": ' + "9" * 5000 + "}", "not a report"),
             ("[" * 50_000, "nested too deeply"),
@@ -127,20 +117,15 @@ class TestReader:
             (("extra",), 1, "extra: Extra inputs"),
             (("parts", 0, "extra"), 1, "extra: Extra inputs"),
             (("version",), 2, "version: must be 1, got 2"),
-            (("version",), True, "version: must be 1, got True"),
             (("version",), 1.0, "version: must be 1, got 1.0"),
             (("format",), "fedconformal/plan", "this is a plan, not a report"),
             (("parts", 0, "n"), "30", "n: "),
-            (("parts", 0, "n"), 30.0, "n: "),
             (("parts", 0, "n"), 0, "n: "),
             (("parts", 0, "levels", 0, "values"), ["NaN"], "finite number or the word"),
             (("parts", 0, "levels", 0, "values"), [1.0, 2.0], "same length"),
             (("parts", 0, "levels", 0, "ranks"), [40], "between 1 and n"),
             (("parts", 0, "levels", 0, "ranks"), [31], "value Infinity"),
-            (("parts", 0, "levels", 0, "ranks"), [], "ranks"),
-            (("parts", 0, "levels"), [], "levels"),
             (("parts",), [], "parts"),
-            (("site",), "", "site"),
             (("site",), "A\nB", "site"),
             (("signature",), "x", "signature"),
         ],
@@ -182,28 +167,18 @@ class LaterPlan(fc.Plan):
     blinding: Literal["none", "half"] = "none"
 
 
-PLANS = [
-    plan(),
-    GROUPED,
-    fc.plan(confidence_level=0.9, sites=["A", "B"]),
-    fc.plan(n_sites=9, n_points=40, criterion="conditional", delta=0.07, max_faulty=2, score="raps"),
-    fc.plan(n_sites=5, n_points=300, confidence_level=0.8, privacy=PRIVATE),
-]
+PLANS = [plan(), GROUPED, fc.plan(n_sites=5, n_points=300, confidence_level=0.8, privacy=PRIVATE)]
 
 
 class TestDefaults:
     """A field that has its default is not written: later versions may add some, and digests stay."""
 
-    @pytest.mark.parametrize("document", PLANS, ids=["named", "grouped", "open", "score", "private"])
+    @pytest.mark.parametrize("document", PLANS, ids=["named", "grouped", "private"])
     def test_a_later_version_reads_files_of_this_one_with_their_digest(self, document):
         later = LaterPlan.from_json(document.to_json())
         assert later.digest == document.digest
         assert json.loads(later.to_json()) == json.loads(document.to_json())
         assert (later.blinding, {part.numbers for part in later.parts}) == ("none", {1})
-
-    def test_this_version_reads_files_of_a_later_one_that_use_nothing_new(self):
-        later = LaterPlan.from_json(plan().to_json())
-        assert fc.Plan.from_json(later.to_json()) == plan()
 
     @pytest.mark.parametrize("path", [("blinding",), ("parts", 0, "numbers")])
     def test_what_is_new_changes_the_digest_and_is_refused_here(self, path):
@@ -220,11 +195,7 @@ class TestDefaults:
         ("path", "value"),
         [
             (("keys",), None),
-            (("privacy",), None),
-            (("score",), None),
-            (("parts", 0, "label"), None),
             (("parts", 0, "max_faulty"), 0),
-            (("parts", 0, "delta"), None),
             (("parts", 0, "levels", 1, "advice"), None),
             (("parts", 0, "blocks", 0, "names"), ["A", "B"]),
         ],
@@ -235,23 +206,10 @@ class TestDefaults:
         assert spelled.digest == plan().digest
         assert spelled.to_json() == plan().to_json()
 
-    def test_later_versions_may_spell_theirs_out_too(self):
-        content = json.loads(plan().to_json())
-        content["blinding"], content["parts"][0]["numbers"] = "none", 1
-        assert LaterPlan.from_json(json.dumps(content)).digest == plan().digest
-
     def test_a_digest_of_spelled_out_defaults_is_not_the_digest(self):
         content = with_digest({**json.loads(plan().to_json()), "keys": None})
         with pytest.raises(fc.DocumentError, match="does not match its digest"):
             fc.Plan.from_json(json.dumps(content))
-
-    def test_the_plan_inside_a_calibration_has_its_own_digest(self):
-        chosen = fc.plan(n_sites=2, n_points=30)
-        found = fc.calibrate(chosen, [fc.report(chosen, range(30), site=site) for site in "AB"])
-        again = fc.Calibration.from_json(found.to_json())
-        assert again.plan.digest == chosen.digest
-        inside = json.loads(found.to_json())["plan"]
-        assert inside == chosen.content()
 
     def test_nothing_that_has_its_default_is_written(self):
         content = json.loads(plan().to_json())

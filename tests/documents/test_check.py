@@ -21,12 +21,9 @@ def test_content_survives():
     ("changes", "words"),
     [
         ({"covered": (26,)}, "between 0 and n = 25"),
-        ({"covered": (-1,)}, "between 0 and n"),
         ({"covered": ()}, "covered"),
         ({"n": 0}, "n"),
-        ({"epsilon": 0.0}, "epsilon"),
         ({"epsilon": 1e9}, "epsilon"),
-        ({"site": ""}, "site"),
         ({"calibration": "x"}, "calibration"),
     ],
 )

@@ -6,7 +6,7 @@ import pytest
 
 import fedconformal as fc
 from documents.samples import with_digest
-from fedconformal.documents import Grouping, class_places, pair_label
+from fedconformal.documents import Grouping, class_places
 
 SIZES = {"sick": {"A": 60, "B": 40}, "well": {"A": 50, "B": 90}}
 
@@ -43,7 +43,7 @@ def test_a_label_is_what_groups_are_made_of_if_nothing_is_said():
     assert fc.plan(groups=SIZES, group_by="label") == plan
     assert plan.group_by is None
     assert plan.grouping.by_label
-    assert not {"group_by", "merged", "classes"} & json.loads(plan.to_json()).keys()
+    assert not {"group_by", "classes"} & json.loads(plan.to_json()).keys()
 
 
 @pytest.mark.parametrize("made_of", ["class", ("site", "class"), ("class", "site"), ("site", "label")])
@@ -73,14 +73,11 @@ def test_a_pair_belongs_to_its_own_site():
 
 
 def test_what_a_group_is_made_of():
-    plan = fc.plan(
-        groups={"a": {"A": 30}, "b": {"A": 4}, "c": {"A": 5}}, group_by=("site", "label"), merge_rare=10
-    )
-    assert plan.labels == ("A: a", "A: rarer than 10")
-    assert plan.grouping.parts_of("A: rarer than 10") == ("A", ("b", "c"))
-    assert plan.grouping.parts_of("A: a") == ("A", ("a",))
-    assert plan.grouping.labels == ("a", "b", "c")
-    assert fc.plan(n_points={"A": 30, "B": 40}, group_by="site").grouping.parts_of("B") == ("B", ())
+    plan = fc.plan(groups={"a": {"A": 30}, "b": {"A": 40}}, group_by=("site", "label"))
+    assert plan.labels == ("A: a", "A: b")
+    assert plan.grouping.parts_of("A: a") == ("A", "a")
+    assert plan.grouping.labels == ("a", "b")
+    assert fc.plan(n_points={"A": 30, "B": 40}, group_by="site").grouping.parts_of("B") == ("B", None)
 
 
 @pytest.mark.parametrize(
@@ -94,7 +91,7 @@ def test_what_a_group_is_made_of():
     ],
 )
 def test_groups_are_called_what_they_are(by, number, words):
-    assert Grouping(by, {}, {}, ()).counted(number) == words
+    assert Grouping(by, {}, ()).counted(number) == words
 
 
 @pytest.mark.parametrize(
@@ -104,14 +101,7 @@ def test_groups_are_called_what_they_are(by, number, words):
         ("class", lambda c: c["classes"].append("other"), "groups by class are those of the classes"),
         ("class", lambda c: c.update(classes=["sick", "sick"]), "classes must be different"),
         ("class", lambda c: c.update(group_by=["class", "site"]), "groups must be made of"),
-        ("class", lambda c: c.update(group_by=["label"]), "groups must be made of"),
         ("class", lambda c: c.update(group_by=["site"]), "each has one site"),
-        (
-            "class",
-            lambda c: c.update(merged={"label": "x", "of": ["sick"]}),
-            "no group of its own, got 'sick'",
-        ),
-        ("class", lambda c: c.update(merged={"label": "x", "of": ["x"]}), "merged labels must be different"),
         (("site", "class"), lambda c: c.update(group_by=["site"]), "must be named after its site"),
         (
             ("site", "class"),
@@ -130,7 +120,7 @@ def test_plans_that_contradict_themselves_are_refused(made_of, forge, words):
 def test_what_goes_with_groups_is_refused_without():
     content = json.loads(fc.plan(n_points=[30, 40]).to_json())
     content["group_by"] = ["class"]
-    with pytest.raises(fc.DocumentError, match="group_by and merged go with groups"):
+    with pytest.raises(fc.DocumentError, match="group_by goes with groups"):
         fc.Plan.from_json(json.dumps(with_digest(content)))
 
 
@@ -138,7 +128,6 @@ class TestColumns:
     @pytest.mark.parametrize(
         ("names", "places"),
         [
-            (["sick", "well"], [0, 1]),
             (["well", "sick"], [1, 0]),
             (["p_well", "p_sick"], [1, 0]),
         ],
@@ -150,13 +139,7 @@ class TestColumns:
         assert class_places(["p10", "p1"], ("1", "10")).tolist() == [1, 0]
         assert class_places([10, 1], ("1", "10")).tolist() == [1, 0]
 
-    @pytest.mark.parametrize(
-        "names", [["sick"], ["sick", "sick"], ["p_sick", "q_well"], ["sick", "well", "x"], ["a", "b"], []]
-    )
+    @pytest.mark.parametrize("names", [["sick", "sick"], ["p_sick", "q_well"], ["sick", "well", "x"]])
     def test_none_is_taken_for_another(self, names):
         with pytest.raises(ValueError, match="columns must be named after the classes, 'sick', 'well'"):
             class_places(names, ("sick", "well"))
-
-
-def test_pairs_name_the_site_first():
-    assert pair_label("north", "sick") == "north: sick"

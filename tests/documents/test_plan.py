@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 import fedconformal as fc
 from documents.samples import edited, plan, with_digest
 from fedconformal.documents import PlanBlock, ScoreRule
-from fedconformal.planning import CRITERIA, PROMISES
 
 BINS = fc.Bins.uniform(0, 1, 100)
 
@@ -32,34 +31,22 @@ class TestConsistency:
         ("path", "value", "words"),
         [
             (("levels", 0, "server_rank"), 9, "server_rank must lie"),
-            (("levels", 0, "server_rank"), None, "server_rank must lie"),
             (("levels", 0, "server_rank"), 4, "do not fit together"),
             (("levels", 1, "confidence_level"), 0.8, "twice"),
             (("levels", 0, "share"), "1/2", "do not follow from the share"),
             (("levels", 0, "share"), "2/4", "lowest terms"),
-            (("levels", 0, "share"), "3/2", "below 1"),
             (("levels", 0, "quantile"), "9/10", "quantile if the plan is private"),
             (("blocks", 0, "ranks"), [[5]], "ranks for each level"),
-            (("blocks", 0, "ranks"), [[24, 25], [27, 28]], "do not follow from the share"),
             (("blocks", 0, "ranks"), [[25, 25], [28]], "different, in increasing order"),
             (("blocks", 0, "ranks"), [[*range(1, 22)], [28]], "at most 20 items"),
             (("blocks", 0, "weights"), [[1]], "one entry for each level"),
             (("blocks", 0, "weights"), [[1], [1, 2]], "one vote or as many as there are ranks"),
-            (("blocks", 0, "weights"), [[1], []], "one vote or as many as there are ranks"),
             (("blocks", 0, "weights"), [[2], [0]], "weights.*greater than or equal to 1"),
-            (("blocks", 0, "weights"), [[2], [-1]], "weights.*greater than or equal to 1"),
             (("blocks", 0, "weights"), [[2], [2**20 + 1]], "weights.*less than or equal to 1048576"),
             (("blocks", 0, "weights"), [[2], [1.5]], "weights.*valid integer"),
-            (("blocks", 0, "weights"), [[2], [2.0]], "weights.*valid integer"),
-            (("blocks", 0, "weights"), [[2], [True]], "weights.*valid integer"),
-            (("blocks", 0, "weights"), [[2], ["2"]], "weights.*valid integer"),
-            (("blocks", 0, "weights"), [], "one entry for each level"),
             (("levels", 0, "numbers"), 3, "spacing goes with several numbers"),
-            (("levels", 0, "spacing"), "1/2", "spacing goes with several numbers"),
             (("max_missing",), -1, "max_missing"),
-            (("max_missing",), 1.5, "max_missing"),
             (("blocks", 0, "ranks"), [[32], [5]], r"between 1 and n \+ 1 = 31"),
-            (("blocks", 0, "ranks"), [[6, 5], [5]], "increasing order"),
             (("blocks", 0, "count"), 3, "number of names differ"),
             (("blocks", 0, "names"), None, "all sites have names or none"),
             (("blocks", 0, "names"), ["A", "C"], "occurs twice"),
@@ -68,11 +55,9 @@ class TestConsistency:
             (("max_faulty",), 2, "below half"),
             (("delta",), 0.1, "delta does not fit"),
             (("names",), ["A"], "closed plan"),
-            (("expected",), 3, "closed plan"),
             (("label",), " a", "label"),
             (("epsilon",), 1e9, "epsilon"),
             (("criterion",), "best", "criterion must be one of"),
-            (("criterion",), "conditional", "delta does not fit"),
             (("promise",), "everyone", "promise must be one of"),
             (("promise",), "each-site", "criterion must be conditional or marginal"),
         ],
@@ -94,13 +79,6 @@ class TestConsistency:
         with pytest.raises(fc.DocumentError, match="same ranks"):
             fc.Plan.from_json(json.dumps(content))
 
-    def test_unnamed_sites_of_one_size_share_their_votes(self):
-        """Nobody could tell whose number has which weight."""
-        content = json.loads(fc.plan(n_points=[30, 40, 30], local_ranks="paper").to_json())
-        content["parts"][0]["blocks"][2]["weights"] = [[2]]
-        with pytest.raises(fc.DocumentError, match="same ranks"):
-            fc.Plan.from_json(json.dumps(with_digest(content)))
-
     def test_open_plans_are_checked_too(self):
         open_plan = fc.plan(sites=["A"], confidence_level=0.9)
         for path, value, words in [
@@ -108,7 +86,6 @@ class TestConsistency:
             (("levels", 0, "server_rank"), 1, "no server_rank"),
             (("levels", 0, "share"), None, "a share for every level"),
             (("levels", 0, "numbers"), 3, "spacing goes with several numbers"),
-            (("levels", 0, "numbers"), 0, "numbers.*greater than or equal to 1"),
         ]:
             with pytest.raises(fc.DocumentError, match=words):
                 fc.Plan.from_json(edited(open_plan, "parts", 0, *path, value=value))
@@ -116,7 +93,6 @@ class TestConsistency:
         for path, value, words in [
             (("levels", 0, "numbers"), 21, "numbers.*less than or equal to 20"),
             (("levels", 0, "spacing"), "58/106", "spacing must be a fraction in lowest terms"),
-            (("levels", 0, "spacing"), "0/1", "spacing"),
             (("levels", 0, "spacing"), None, "spacing goes with several numbers"),
         ]:
             with pytest.raises(fc.DocumentError, match=words):
@@ -147,12 +123,6 @@ class TestConsistency:
         content["parts"][0]["levels"][0].pop("share")
         change(content["parts"][0])
         with pytest.raises(fc.DocumentError, match="every site sends one number, of one vote"):
-            fc.Plan.from_json(json.dumps(with_digest(content)))
-
-    def test_an_open_promise_to_each_site_is_for_one_number(self):
-        content = json.loads(fc.plan(promise="each-site").to_json())
-        content["parts"][0]["levels"][0].update(numbers=5, spacing="1/2")
-        with pytest.raises(fc.DocumentError, match="numbers must be 1 with promise 'each-site', got 5"):
             fc.Plan.from_json(json.dumps(with_digest(content)))
 
 
@@ -203,18 +173,6 @@ class TestWeights:
         with pytest.raises(fc.DocumentError, match="do not fit together"):
             fc.Plan.from_json(json.dumps(with_digest(content)))
 
-    def test_of_several_numbers_and_levels(self):
-        several = fc.plan(n_points=[60, 90], confidence_level=[0.8, 0.9], numbers=2, max_missing=1)
-        assert [len(ranks) for ranks in several.local_ranks] == [2, 2]
-        assert all(len(ranks) == 2 for level in several.local_ranks for ranks in level)
-        assert [len(weights) for weights in several.weights] == [2, 2]
-        assert fc.Plan.from_json(several.to_json()) == several
-
-    def test_an_open_plan_has_none(self):
-        open_plan = fc.plan(confidence_level=0.9, numbers=5)
-        assert open_plan.weights is None
-        assert open_plan.part.votes_for(100) == ((1,) * 5,)
-
     def test_a_private_plan_has_one_vote_each(self, private):
         """Its votes are counted per site, so that a sum of vectors will do."""
         for change in ({"weights": [[2]]}, {"ranks": [[100, 180]]}):
@@ -229,14 +187,11 @@ class TestPrivate:
         ("path", "value"),
         [
             (("parts", 0, "levels", 0, "quantile"), "1/4"),
-            (("parts", 0, "levels", 0, "quantile"), "5/4"),
             (("parts", 0, "levels", 0, "slope"), None),
-            (("parts", 0, "levels", 0, "slope"), "5/4"),
             (("parts", 0, "levels", 0, "slope"), "14/20"),
             (("parts", 0, "levels", 0, "quantile"), f"{2**60 - 1}/{2**60}"),
             (("parts", 0, "levels", 0, "quantile"), None),
             (("privacy", "epsilon"), 150.0),
-            (("privacy", "epsilon"), 1e-310),
             (("privacy", "mechanism"), "laplace"),
             (("privacy", "analysis"), "loose"),
         ],
@@ -261,13 +216,6 @@ class TestPrivate:
         part["levels"][0]["share"] = "9/10"
         with pytest.raises(fc.DocumentError, match="needs the sizes"):
             fc.Plan.from_json(json.dumps(with_digest(content)))
-
-    def test_bins_releases_and_cost(self, private):
-        assert private.bins == BINS
-        (release,) = private.releases
-        assert (release.epsilon, release.quantile) == (1, private.levels[0].exact_quantile)
-        assert private.epsilon == 1
-        assert (plan().bins, plan().releases, plan().epsilon) == (None, None, None)
 
 
 class TestScore:
@@ -340,8 +288,6 @@ class TestGroups:
         ("forge", "words"),
         [
             (lambda c: c["parts"].reverse(), "alphabetical order"),
-            (lambda c: c["parts"].append(c["parts"][1]), "alphabetical order"),
-            (lambda c: c["parts"][0].update(label="zebra"), "alphabetical order"),
             (lambda c: c["parts"][0].pop("label"), "alphabetical order"),
             (lambda c: c["parts"][0].update(epsilon=1.0), "part of epsilon"),
             (lambda c: c["parts"][0]["levels"][0].update(confidence_level=0.7), "same confidence levels"),
@@ -360,21 +306,16 @@ class TestGroups:
     def test_epsilon_is_split_and_not_exceeded(self):
         sizes = {"a": [300] * 9, "b": [400] * 9}
         rule = fc.Privacy(epsilon=3.0, bins=BINS)
-        split = fc.plan(groups=sizes, privacy=rule, split={"a": 1, "b": 2})
-        assert split["a"].epsilon == 1
-        assert split["b"].privacy.epsilon == 2.0
-        assert split.cost(["b"]) == Fraction(2)
+        split = fc.plan(groups=sizes, privacy=rule)
+        assert split["a"].epsilon == split["b"].privacy.epsilon == 1.5
+        assert split.cost(["b"]) == Fraction(3, 2)
         with pytest.raises(fc.DocumentError, match="add up to more"):
-            fc.Plan.from_json(edited(split, "parts", 0, "epsilon", value=1.01))
+            fc.Plan.from_json(edited(split, "parts", 0, "epsilon", value=1.51))
         with pytest.raises(fc.DocumentError, match="one-hot"):
             fc.Plan.from_json(edited(split, "privacy", "one_hot", value=True))
 
 
 class TestViews:
-    def test_the_objects_behind_the_names(self):
-        assert plan().criterion_object() == CRITERIA["stable"]()
-        assert plan().promise_object() == PROMISES["population"]()
-
     def test_sites_are_found_by_name_or_by_size(self):
         named = fc.plan(n_points={"A": 120, "B": 40}, confidence_level=0.9, max_missing=1)
         assert named.part.votes_for(40, site="B") == ((named.weights[1],),)
@@ -389,18 +330,6 @@ class TestViews:
         assert sized.ranks_for(120) == ((sized.local_ranks[0],),)
         with pytest.raises(ValueError, match="expects sites with 40, 120 scores, got 7"):
             sized.ranks_for(7)
-
-    def test_sites_that_are_too_small_are_named(self):
-        small = fc.plan(n_points={"A": 5, "B": 30, "C": 40}, confidence_level=0.9, local_ranks="paper")
-        assert list(small.local_ranks) == [6, 28, 37]
-        assert "which counts as Infinity: A" in small.notes[0]
-        assert small.problems == ()
-
-    def test_local_ranks_of_a_million_sites_is_a_view(self):
-        large = fc.plan(n_sites=10**6, n_points=20, confidence_level=0.9)
-        assert len(large.local_ranks) == 10**6
-        assert large.local_ranks[999_999] == large.local_ranks[0] == large.local_ranks[-1]
-        assert len(json.dumps(json.loads(large.to_json()))) < 600
 
     def test_a_million_sites_in_any_order_is_a_small_file(self):
         sizes = np.random.default_rng(0).choice([100, 200, 300, 400], size=1_000_000)

@@ -72,18 +72,6 @@ def test_names_from_elsewhere_are_no_markup():
     assert "&lt;b&gt;" in plan._repr_html_()
 
 
-def test_one_group_and_a_report_are_shown_by_their_line(calibration):
-    assert fc.report(calibration.plan, SCORES["a"], site="a")._repr_html_() is None
-    grouped = fc.conformalize({"A": range(40)}, groups={"A": ["x", "y"] * 20}, confidence_level=0.8)
-    assert grouped["x"]._repr_html_() is None
-    assert "2 groups" in grouped._repr_html_()
-
-
-def test_what_no_ranks_reach_is_said():
-    page = fc.plan(1, 3, on_infeasible="ignore")._repr_html_()
-    assert "no finite threshold keeps the promise" in page
-
-
 def test_an_estimator_shows_the_promise_once_it_is_calibrated():
     X, y = np.arange(60.0)[:, None], np.random.default_rng(0).random(60)
     conformal = fc.FederatedConformalRegressor(LinearRegression().fit(X, y))

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fedconformal as fc
-from fedconformal.documents import PerSite, one_or_all
+from fedconformal.documents import PerSite
 
 
 def test_it_behaves_like_a_sequence():
@@ -33,12 +33,3 @@ def test_it_is_the_sequence_it_stands_for(runs):
     assert [view[-i - 1] for i in range(len(view))] == plain[::-1]
     assert view[::2] == plain[::2]
     assert np.asarray(view).tolist() == plain
-
-
-def test_rows_of_several_numbers_are_rows():
-    assert np.asarray(PerSite([2, 1], [(1, 2), (3, 4)])).tolist() == [[1, 2], [1, 2], [3, 4]]
-
-
-def test_one_or_all():
-    assert one_or_all([5]) == 5
-    assert one_or_all([5, 6]) == (5, 6)

@@ -78,14 +78,6 @@ def test_each_site_predicts_with_thresholds_of_its_own(model, data, group_by):
         found.predict_set(X, sites="D")
 
 
-def test_randomized_scores(model, data):
-    X, _, sites = data
-    aps = fc.scores.APS(randomized=True)
-    found = conformalized(model, data, group_by=("site", "class"), conformity_score=aps, rng=0)
-    first, second = (found.predict_set(X[900:], sites=sites[900:])[1] for _ in range(2))
-    assert (first == second).all()
-
-
 def test_numbers_by_site_and_label():
     rng = np.random.default_rng(1)
     X, sites = rng.normal(size=(400, 1)), rng.choice(["A", "B"], size=400)

@@ -73,19 +73,6 @@ def test_two_quantile_regressors_are_trained_and_their_middle_is_the_point(numbe
     assert not hasattr(pair[0], "coef_")
 
 
-def test_a_column_of_predictions_or_outcomes_is_as_good_as_a_row(numbers):
-    (X_train, y_train), (X, y), (X_test, _) = numbers
-    column = LinearRegression().fit(X_train, y_train[:, np.newaxis])
-    flat = LinearRegression().fit(X_train, y_train)
-    sites = some_sites(len(X))
-    points, intervals = (
-        Regressor(column).conformalize(X, y[:, np.newaxis], sites=sites).predict_interval(X_test)
-    )
-    expected_points, expected = Regressor(flat).conformalize(X, y, sites=sites).predict_interval(X_test)
-    np.testing.assert_allclose(points, expected_points)
-    np.testing.assert_allclose(intervals, expected)
-
-
 def test_a_score_of_ones_own_works_and_no_plan_can_name_it(numbers):
     train, (X, y), _ = numbers
     regressor = Regressor(LinearRegression().fit(*train), conformity_score=Relative())

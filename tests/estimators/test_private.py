@@ -26,14 +26,6 @@ def test_accounts_are_simulated(private):
     assert private.predict_interval(X[:5])[1].shape == (5, 2, 1)
 
 
-def test_accounts_are_charged(tmp_path):
-    ledgers = {str(site): fc.Ledger.create(tmp_path / f"{site}.db") for site in range(5)}
-    for ledger in ledgers.values():
-        ledger.set_budget("calibration", 4)
-    Regressor(MODEL, privacy=PRIVACY).conformalize(X[100:], Y[100:], sites=SITES, ledgers=ledgers)
-    assert {ledger.remaining("calibration") for ledger in ledgers.values()} == {0}
-
-
 def test_a_calibration_from_elsewhere_must_be_as_private(private):
     found = private.calibration_
     assert Regressor(MODEL, privacy=PRIVACY).from_calibration(found).calibration_ is found

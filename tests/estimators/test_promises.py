@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from sklearn.dummy import DummyRegressor
 
-import fedconformal as fc
 from fedconformal import FederatedConformalRegressor as Regressor
 
 X, Y = np.zeros((1200, 1)), np.random.default_rng(0).standard_normal(1200)
@@ -34,12 +33,3 @@ def test_a_calibration_from_elsewhere_must_be_for_the_same_mixture():
         Regressor(MODEL, criterion="marginal").from_calibration(found)
     with pytest.raises(ValueError, match="the calibration promises less than is asked for"):
         Regressor(MODEL, promise="new-site").from_calibration(found)
-
-
-def test_other_tools_know_that_there_is_no_law():
-    found = Regressor(MODEL, promise="mixture").conformalize(X, Y, sites=SITES).calibration_
-    check = fc.heterogeneity.check(found, np.full(50, 99.0), site="site 0")
-    assert check.low_by_luck == (1.0,)
-    assert "It may be that cases at site 0" in check.sentence()
-    asked = fc.heterogeneity.what_if(found, {"site 0": fc.heterogeneity.scale(2.0)})
-    assert asked.law("site 0").mean() < asked.law().mean()

@@ -14,11 +14,10 @@ from fedconformal import FederatedConformalRegressor as Regressor
     "labels",
     [
         lambda sites: sites.tolist(),
-        lambda sites: sites.astype(object),
         lambda sites: np.array([int(site[-1]) for site in sites]),
         lambda sites: np.array([int(site[-1]) if site < "site 3" else site[-1] for site in sites], object),
     ],
-    ids=["list", "objects", "integers", "mixed"],
+    ids=["list", "integers", "mixed"],
 )
 def test_labels_of_any_kind_name_the_same_sites(numbers, labels):
     train, (X, y), _ = numbers
@@ -35,9 +34,7 @@ def test_labels_of_any_kind_name_the_same_sites(numbers, labels):
     [
         (None, "sites must give the site of each row"),
         (["A"], r"one label for each of the 250 rows, got shape \(1,\)"),
-        ([["A"]] * 250, r"got shape \(250, 1\)"),
         ([*["A"] * 249, ""], "sites must hold labels of 1 to 200 printable characters, .* got ''"),
-        ([*["A"] * 249, "a\nb"], "printable"),
         (np.array([*["A"] * 249, None], dtype=object), "none missing, got None"),
         ([*[1.0] * 249, math.nan], "none missing, got nan"),
     ],

@@ -1,8 +1,6 @@
 """``fit`` with sites: in one call, through pipelines and through cross-validation."""
 
 import numpy as np
-import pandas as pd
-import polars as pl
 import pytest
 import sklearn
 from estimator_examples import some_sites
@@ -57,23 +55,6 @@ class TestFitWithSites:
         found = Regressor(model).fit(X, y, sites=sites)
         assert found.calibration_ == Regressor(model).conformalize(X, y, sites=sites).calibration_
 
-    def test_groups_and_weights_are_split_too(self, rows):
-        X, y, sites = rows
-        groups, weights = np.where(X[:, 1] > 0, "a", "b"), np.linspace(1, 2, len(X))
-        found = Regressor(prefit=False, rng=0, confidence_level=0.7)
-        found.fit(X, y, sites=sites, groups=groups, sample_weight=weights)
-        assert set(found.thresholds_) == {"a", "b"}
-
-    @pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
-    def test_data_frames(self, rows, frame):
-        X, y, sites = rows
-        table = frame(X, **{"columns" if frame is pd.DataFrame else "schema": [f"x{i}" for i in range(10)]})
-        column = pd.Series if frame is pd.DataFrame else pl.Series
-        plain = Regressor(prefit=False, rng=0).fit(X, y, sites=sites)
-        found = Regressor(prefit=False, rng=0).fit(table, column(y), sites=column(sites))
-        assert found.calibration_.plan == plain.calibration_.plan
-        np.testing.assert_allclose(found.predict_interval(table)[1], plain.predict_interval(X)[1])
-
     @pytest.mark.parametrize(
         ("arguments", "message"),
         [
@@ -87,21 +68,8 @@ class TestFitWithSites:
         with pytest.raises(ValueError, match=message):
             Regressor(prefit=False, **arguments).fit(X, y, sites=sites)
 
-    def test_groups_need_sites(self, rows):
-        X, y, sites = rows
-        with pytest.raises(ValueError, match="groups go with sites"):
-            Regressor(prefit=False).fit(X, y, groups=sites)
-
 
 class TestPipelinesAndCrossValidation:
-    def test_a_fitted_model_is_calibrated_fold_by_fold(self, rows):
-        X, y, sites = rows
-        conformal = Regressor(LinearRegression().fit(X[:150], y[:150]))
-        found = cross_validate(
-            conformal, X[150:], y[150:], params={"sites": sites[150:]}, scoring=coverage, cv=4
-        )
-        assert 0.8 < found["test_score"].mean() < 1
-
     def test_sites_as_folds(self, rows):
         X, y, sites = rows
         with sklearn.config_context(enable_metadata_routing=True):
@@ -161,16 +129,6 @@ class TestWhatIsInside:
         ):
             with pytest.raises(ValueError, match="is a classifier: its sets are made by Fed"):
                 act(conformal)
-
-    def test_an_older_kind_of_classifier_too(self):
-        class Old:
-            _estimator_type = "classifier"
-
-            def predict(self, X):
-                return np.zeros(len(X))
-
-        with pytest.raises(ValueError, match="Old is a classifier"):
-            Regressor(Old()).predict(np.zeros((3, 1)))
 
 
 def test_sets_as_labels(classes):

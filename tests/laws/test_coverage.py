@@ -7,18 +7,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from voting import federations, simulated_votes
+from voting import federations
 
 import fedconformal as fc
 from fedconformal.laws import CoverageLaw, OrderStatistics, exact_cdf, exact_mean
 from support import kolmogorov_distance, kolmogorov_limit, simulated_coverage
-
-
-def stable_cost(law):
-    """Root mean squared distance from 0.9, compared with split conformal prediction on the pooled scores."""
-    total = int((law.federation.counts * law.federation.sites.n_points).sum())
-    pooled = np.sqrt(0.09 / (total + 2))
-    return np.sqrt(law.var() + (law.mean() - 0.9) ** 2) / pooled
 
 
 class TestMean:
@@ -60,19 +53,6 @@ class TestMean:
         if k < m:
             assert fc.CoverageLaw(m, n, l, k + 1).mean() > law.mean() - 1e-13
 
-    @given(st.lists(st.tuples(st.integers(1, 12), st.integers(1, 13)), min_size=1, max_size=6), st.data())
-    def test_uneven_sites_agree_with_exact_integers(self, sites, data):
-        sizes, ranks = [n for n, _ in sites], [min(l, n + 1) for n, l in sites]
-        k = data.draw(st.integers(1, len(sites)))
-        law = fc.CoverageLaw(n_points=sizes, local_rank=ranks, server_rank=k)
-        assert law.mean() == pytest.approx(float(exact_mean(sizes, ranks, k)), abs=1e-12)
-        c = Fraction(data.draw(st.integers(1, 99)), 100)
-        assert law.cdf(float(c)) == pytest.approx(float(exact_cdf(sizes, ranks, k, c)), abs=1e-12)
-
-    def test_a_narrow_site_beside_a_wide_one(self):
-        law = fc.CoverageLaw(n_points=[5, 300], local_rank=[5, 270], server_rank=1)
-        assert law.mean() == pytest.approx(float(exact_mean([5, 300], [5, 270], 1)), abs=1e-13)
-
     def test_blocks_of_equal_sites_need_not_be_told_apart(self):
         one = fc.CoverageLaw(n_points=[30] * 40 + [70] * 60, local_rank=[27] * 40 + [64] * 60, server_rank=50)
         many = fc.CoverageLaw(
@@ -81,11 +61,6 @@ class TestMean:
         assert one.mean() == many.mean()
         draws = one.rvs(20_000, rng=3)
         assert kolmogorov_distance(draws, one.cdf) < kolmogorov_limit(20_000)
-
-    def test_variance_of_split_conformal_is_that_of_a_beta_law(self):
-        a, b = 90, 10
-        law = fc.CoverageLaw(1, 99, 90, 1)
-        assert law.std() == pytest.approx(np.sqrt(a * b / ((a + b) ** 2 * (a + b + 1))), rel=1e-12)
 
 
 class TestWeightedVotes:
@@ -115,36 +90,6 @@ class TestWeightedVotes:
         if law.std() > 0:
             assert law.cdf(law.ppf(q)) == pytest.approx(q, rel=1e-9)
 
-    @pytest.mark.parametrize(
-        ("sizes", "ranks", "weights", "k"),
-        [
-            ([30] * 6, [(26, 28)] * 6, [1] * 6, 7),
-            ([5, 9, 30, 50], [(4, 5), (8,), (25, 27, 29), (43, 46)], [1, 2, (2, 1, 1), 3], 8),
-            ([20, 3, 12], [(17, 19), (3, 4), (11, 13)], [2, 1, 3], 6),
-        ],
-    )
-    def test_is_that_of_simulated_calibrations(self, sizes, ranks, weights, k):
-        runs = 40_000
-        law = fc.CoverageLaw(n_points=sizes, local_rank=ranks, server_rank=k, weights=weights)
-        draws = simulated_votes(sizes, ranks, weights, k, runs=runs, rng=np.random.default_rng(23))
-        assert kolmogorov_distance(draws, law.cdf) < kolmogorov_limit(runs)
-        assert kolmogorov_distance(law.rvs(runs, rng=9), law.cdf) < kolmogorov_limit(runs)
-
-    def test_shifted_sites_are_those_of_simulated_calibrations(self):
-        runs, power = 40_000, [1.0, 1.5, 0.7]
-        sizes, ranks, weights, k = [20, 12, 30], [(16, 18), (11, 12), (25, 28)], [1, 2, 1], 5
-        law = fc.CoverageLaw(
-            n_points=sizes,
-            local_rank=ranks,
-            server_rank=k,
-            weights=weights,
-            distortion=[lambda c, p=p: c**p for p in power],
-        )
-        rng = np.random.default_rng(7)
-        draws = simulated_votes(sizes, ranks, weights, k, runs=runs, rng=rng, power=power)
-        assert kolmogorov_distance(draws, law.cdf) < kolmogorov_limit(runs)
-        assert kolmogorov_distance(law.rvs(runs, rng=1), law.cdf) < kolmogorov_limit(runs)
-
     @given(st.lists(st.tuples(st.integers(1, 40), st.floats(0.01, 1)), min_size=1, max_size=8), st.data())
     def test_one_number_and_one_weight_for_all_is_the_quantile_of_quantiles(self, sites, data):
         sizes = [n for n, _ in sites]
@@ -165,13 +110,6 @@ class TestWeightedVotes:
             assert law.mean() == pytest.approx(k / 13, abs=1e-14)
             assert law.var() == pytest.approx(k * (13 - k) / (13**2 * 14), rel=1e-11)
 
-    def test_all_scores_of_all_sites_are_pooled_scores(self):
-        ranks = [tuple(range(1, n + 1)) for n in (4, 9, 7)]
-        law = fc.CoverageLaw(n_points=[4, 9, 7], local_rank=ranks, server_rank=18)
-        pooled = fc.CoverageLaw(1, 20, 18, 1)
-        assert law.mean() == pytest.approx(18 / 21, abs=1e-14)
-        assert law.cdf(np.linspace(0, 1, 11)) == pytest.approx(pooled.cdf(np.linspace(0, 1, 11)), abs=1e-14)
-
     def test_infinite_numbers_never_count(self):
         finite = fc.CoverageLaw(n_points=[9, 9], local_rank=[(8,), (7, 9)], server_rank=2)
         padded = fc.CoverageLaw(n_points=[9, 9], local_rank=[(8, 10), (7, 9)], server_rank=2)
@@ -179,27 +117,6 @@ class TestWeightedVotes:
         beyond = fc.CoverageLaw(n_points=[9, 9], local_rank=[(8, 10), (7, 9)], server_rank=4)
         assert (beyond.mean(), beyond.std(), beyond.ppf(0.1), beyond.cdf(0.999)) == (1, 0, 1, 0)
         assert (beyond.rvs(3, rng=0) == 1).all()
-
-    def test_two_numbers_of_each_site_are_nearly_as_good_as_pooling(self):
-        hospitals = fc.CoverageLaw(n_points=[100] * 10, local_rank=[(88, 92)] * 10, server_rank=12)
-        practices = fc.CoverageLaw(n_points=[20] * 50, local_rank=[(17, 19)] * 50, server_rank=64)
-        assert hospitals.mean() >= 0.9
-        assert practices.mean() >= 0.9
-        assert stable_cost(hospitals) == pytest.approx(1.09, abs=0.005)
-        assert stable_cost(practices) == pytest.approx(1.08, abs=0.005)
-        assert stable_cost(fc.CoverageLaw(10, 100, 89, 8)) > 1.25
-
-    def test_the_votes_of_a_thousand_sites(self):
-        """Against a normal count of scores: a thousand sites of 99 scores are pooled scores, nearly."""
-        n = np.arange(80, 1080)
-        ranks = np.rint(0.9 * (n + 1)).astype(int)[:, None] + np.array([-2, 2])
-        law = fc.CoverageLaw(
-            n_points=n, local_rank=ranks, server_rank=5 * 500, weights=np.repeat([2, 3], 500)
-        )
-        assert law.mean() == pytest.approx(0.9, abs=2e-3)
-        assert np.sqrt(0.09 / n.sum()) < law.std() < 1.5 * np.sqrt(0.09 / n.sum())
-        q = np.array([1e-12, 1e-3, 0.5, 0.999])
-        assert law.cdf(law.ppf(q)) == pytest.approx(q, rel=1e-9)
 
     def test_huge_weights_of_a_few_sites(self):
         light = fc.CoverageLaw(n_points=[9, 8, 7], local_rank=[8, 7, 6], server_rank=5, weights=[4, 2, 3])
@@ -230,9 +147,7 @@ class TestDistribution:
         ("sizes", "ranks", "k"),
         [
             ([10] * 5, [10] * 5, 3),
-            ([100] * 10, [95] * 10, 1),
             ([5, 8, 13, 40], [5, 8, 12, 36], 3),
-            ([7], [3], 1),
         ],
     )
     def test_cdf_is_that_of_simulated_calibrations(self, sizes, ranks, k):
@@ -252,14 +167,7 @@ class TestDistribution:
         assert np.allclose(law.cdf(c), q, atol=1e-9)
         assert np.allclose(law.cdf(c) + law.sf(c), 1, atol=1e-13)
 
-    def test_uneven_ppf_inverts_cdf(self):
-        law = fc.CoverageLaw(n_points=[5, 9, 30], local_rank=[5, 9, 27], server_rank=2)
-        q = np.linspace(0.01, 0.99, 9)
-        assert np.allclose(law.cdf(law.ppf(q)), q, atol=1e-12)
-        assert law.median() == law.ppf(0.5)
-        assert law.interval(0.8) == (law.ppf(0.1), law.ppf(0.9))
-
-    @pytest.mark.parametrize("q", [1e-200, 1e-30, 1e-9, 1e-3, 0.5, 0.999, 1 - 1e-9])
+    @pytest.mark.parametrize("q", [1e-200, 1e-9, 0.5, 1 - 1e-9])
     def test_quantiles_of_uneven_sites_far_in_the_tail(self, q):
         law = fc.CoverageLaw(n_points=[12, 40, 377], local_rank=[(11,), (36, 38), (340,)], server_rank=3)
         assert law.cdf(law.ppf(q)) == pytest.approx(q, rel=1e-10)

@@ -61,13 +61,3 @@ def test_means_of_all_pairs_agree_with_exact_integers(m, n):
     assert mean.shape == variance.shape == (n, m)
     for l, k in {(1, 1), (n, m), (1, m), (n, 1), ((n + 1) // 2, (m + 1) // 2)}:
         assert mean[l - 1, k - 1] == pytest.approx(float(exact_mean([n] * m, [l] * m, k)), abs=1e-14)
-
-
-def test_variance_is_that_of_a_beta_law_for_one_site():
-    _, variance = equal_moments(1, 99, [1, 50, 99], 1)
-    a = np.array([1, 50, 99])
-    assert variance == pytest.approx(a * (100 - a) / (100**2 * 101), rel=1e-12)
-
-
-def test_no_pairs():
-    assert equal_moments(5, 10, np.empty(0), 3)[0].shape == (0,)

@@ -69,19 +69,6 @@ def test_one_vote_each_is_the_default():
     assert exact_cdf(sizes, ranks, 4, Fraction(1, 2)) == 0
 
 
-def test_two_votes_for_one_number_are_two_sites_that_always_agree():
-    # One site that sends the median of three, with two votes of two: the coverage is a Beta(2, 2).
-    assert exact_mean([3], [2], 2, weights=[2]) == Fraction(1, 2)
-    assert exact_cdf([3], [2], 1, Fraction(1, 2), weights=[2]) == Fraction(1, 2)
-
-
 def test_all_ranks_of_one_site_are_split_conformal_prediction():
     for k in range(1, 8):
         assert exact_mean([7], [tuple(range(1, 8))], k) == Fraction(k, 8)
-
-
-def test_ranks_and_weights_must_fit():
-    with pytest.raises(ValueError, match="zip"):
-        exact_mean([5, 5], [4], 1)
-    with pytest.raises(ValueError, match="zip"):
-        exact_mean([5], [(3, 4)], 1, weights=[(1, 2, 3)])

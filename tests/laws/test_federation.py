@@ -33,19 +33,6 @@ def test_many_votes_needed_at_once(federation, data):
     assert cdf == pytest.approx(exact, abs=1e-14)
 
 
-def test_one_at_a_time_is_all_at_once():
-    sites = OrderStatistics(np.array([20, 90, 400]), np.array([[18, 19], [80, 83], [358, 364]]))
-    law = Federation(sites, np.array([4, 2, 1]), weights=np.array([1, 2, 5]))
-    ks = np.array([5, 9, 13])
-    mean, variance = law.moments(ks)
-    for i, k in enumerate(ks):
-        alone = law.moments(np.array([k]))
-        assert (mean[i], variance[i]) == (
-            pytest.approx(alone[0][0], abs=1e-14),
-            pytest.approx(alone[1][0], rel=1e-10),
-        )
-
-
 def test_a_common_factor_of_all_weights_does_not_matter():
     sites = OrderStatistics(np.array([20, 90]), np.array([[18, 19], [80, 83]]))
     plain = Federation(sites, np.array([4, 2]), weights=np.array([[1, 2], [3, 1]]))
@@ -54,20 +41,6 @@ def test_a_common_factor_of_all_weights_does_not_matter():
     assert scaled.n_votes == 6 * plain.n_votes
     for needed in (6 * ks, 6 * ks - 5):
         assert (scaled.moments(needed)[0] == plain.moments(ks)[0]).all()
-
-
-def test_equal_weights_are_the_quantile_of_quantiles():
-    sites = OrderStatistics(np.array([79]), np.array([71]))
-    plain, heavy = (Federation(sites, np.array([10]), weights=w) for w in (None, np.array([8])))
-    assert heavy.equal == plain.equal == (10, 79, 71)
-    assert np.array_equal(heavy.moments(np.array([48, 49])), plain.moments(np.array([6, 7])))
-
-
-def test_equal_sites_beside_those_that_send_infinity():
-    sites = OrderStatistics(np.array([5, 40]), np.array([6, 37]))
-    law = Federation(sites, np.array([3, 7]))
-    assert law.equal == (7, 40, 37)
-    assert law.moments(np.array([4, 8]))[0] == pytest.approx([fc.CoverageLaw(7, 40, 37, 4).mean(), 1])
 
 
 def test_equal_sites_beside_those_without_a_vote():
@@ -146,7 +119,7 @@ def test_a_narrow_step_between_two_nodes(shifted):
     assert law.moments(np.array([5]))[0][0] == pytest.approx(truth, abs=1e-13)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @given(st.integers(1, 5), st.integers(1, 5), st.integers(1, 19), st.floats(0.02, 0.98), st.data())
 def test_a_large_site_is_a_step_at_its_share(few, many, rank, share, data):
     """With sites so large that they send a constant, the mean is an integral that breaks off there."""
@@ -163,6 +136,7 @@ def test_a_large_site_is_a_step_at_its_share(few, many, rank, share, data):
     assert law.moments(np.array([k]))[0][0] == pytest.approx(1 - area, abs=2e-6)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("m", [30, 300])
 def test_many_uneven_sites_with_weights_against_simulation(m):
     """The mean of ``runs`` draws is normal to good accuracy: six deviations are one in 5e8."""

@@ -58,16 +58,6 @@ def test_many_different_sites_agree_with_adding():
     assert spectral_tails(ks, p, votes) == pytest.approx(added_tails(ks, p, votes, votes.sums), abs=5e-15)
 
 
-def test_many_sites_that_send_one_number_agree_with_adding():
-    """More than are taken together, of three weights, some of them certain to lie below or above."""
-    rng = np.random.default_rng(1)
-    p, weights = rng.random((40, 60, 1)), rng.integers(1, 4, (60, 1))
-    p[:, :3], p[:, 3:6] = 0.0, 1.0
-    votes = Votes(np.ones(60, dtype=int), weights)
-    ks = np.arange(0, votes.total + 2, 7)
-    assert spectral_tails(ks, p, votes) == pytest.approx(added_tails(ks, p, votes, votes.sums), abs=5e-15)
-
-
 def test_frequencies_that_are_left_out_do_not_matter():
     rng = np.random.default_rng(1)
     votes = Votes(np.full(200, 2), rng.integers(1, 10, (200, 1)))

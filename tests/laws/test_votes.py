@@ -39,11 +39,6 @@ def test_the_largest_sites_and_how_few_are_enough(blocks, data):
     assert some.fewest_sites(needed) == few
 
 
-def test_kinds_are_blocks_with_equal_counts_and_votes():
-    some = votes([2, 2, 1, 0, 2], [[3, 1], [3, 1], [3, 1], [5, 5], [1, 3]])
-    assert some.n_kinds == len(some.kinds) == 3
-
-
 def test_sums_that_can_occur():
     assert [sums.tolist() for sums in votes([1, 2], [[2, 5], [10, 0]]).sums] == [
         [0],

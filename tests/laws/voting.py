@@ -4,7 +4,6 @@ from fractions import Fraction
 from itertools import combinations, product
 from math import comb
 
-import numpy as np
 from hypothesis import strategies as st
 
 from fedconformal.laws import exact_cdf
@@ -58,21 +57,3 @@ def worst_cdf(sizes, ranks, weights, k, c, faulty):
         n, l, w = kept
         tails.append(exact_cdf(n, l, k - sum(votes[j] for j in chosen), c, weights=w))
     return max(tails)
-
-
-def simulated_votes(sizes, ranks, weights, k, *, runs, rng, faulty=(), power=None):
-    """Coverage of the smallest report at which the votes reach k, for uniform scores.
-
-    Faulty sites send -inf; ``power[j]`` makes the scores of site j U ** (1 / power).
-    """
-    reports, votes = [], []
-    for j, (n, several, weight) in enumerate(zip(sizes, ranks, weights, strict=True)):
-        scores = np.sort(rng.random((runs, n)) ** (1 / (power[j] if power else 1)), axis=1)
-        for rank, w in zip(several, tuples(weight, len(several)), strict=True):
-            sent = scores[:, rank - 1] if rank <= n else np.full(runs, np.inf)
-            reports.append(np.full(runs, -np.inf) if j in faulty else sent)
-            votes.append(w)
-    order = np.argsort(reports, axis=0)
-    reached = np.cumsum(np.array(votes)[order], axis=0) >= k
-    first = np.take_along_axis(order, reached.argmax(axis=0)[None], axis=0)
-    return np.clip(np.take_along_axis(np.array(reports), first, axis=0)[0], 0.0, 1.0)

@@ -218,7 +218,7 @@ class TestRefusals:
             ({"criterion": "stable"}, "criterion must be marginal with promise 'mixture', got 'stable'"),
             ({"criterion": "conditional"}, "criterion must be marginal with promise 'mixture'"),
             ({"max_faulty": 1, "n_points": [9, 9, 9]}, "max_faulty must be 0 with promise 'mixture', got 1"),
-            ({"local_ranks": 0.9, "numbers": 1}, "local_ranks does not go with promise 'mixture'"),
+            ({"local_ranks": "paper", "numbers": 1}, "local_ranks does not go with promise 'mixture'"),
             ({"n_points": None, "n_sites": 3}, "promise 'mixture' needs n_points"),
             ({"n_points": 40, "n_sites": 3, "mixture": {"A": 1}}, "mixture needs the names of the sites"),
             (

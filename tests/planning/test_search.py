@@ -138,7 +138,7 @@ class TestUnevenSites:
         levels,
         criteria,
         st.integers(0, 3),
-        st.sampled_from(["common", "paper", 0.7]),
+        st.sampled_from(["common", "paper"]),
     )
     def test_never_get_an_invalid_plan(self, sizes, level, criterion, f, rule):
         f = f if 2 * f < len(sizes) else 0

@@ -54,9 +54,3 @@ def answered(plan, data, **options):
         fc.report(plan, scores, site=site, groups=labels, **options)
         for site, (scores, labels) in data.items()
     ]
-
-
-def partly(plan, rng, j, *, who_has_b):
-    """Uniform scores of site j: 30 of group a, and 30 of group b at the first sites only."""
-    labels = ["a"] * 30 + ["b"] * 30 * (j < who_has_b)
-    return fc.report(plan, rng.random(len(labels)), site=f"{j}", groups=labels)

@@ -108,19 +108,6 @@ class TestSentences:
         assert "At most 2 of the reports are wrong" in words
         assert "2 sites did not answer" in words
 
-    def test_of_one_group_they_are_read_as_of_an_ordinary_calibration(self):
-        plan = fc.plan(groups={"a": [60, 60]}, confidence_level=0.8)
-        labels = ["a"] * 60
-        reports = [fc.report(plan, np.arange(60.0), site=site, groups=labels) for site in "AB"]
-        words = assumption_sentences(fc.calibrate(plan, reports)["a"])
-        assert "Whether a site answers does not depend on any site's scores." in words
-        assert not any("In each group" in sentence for sentence in words)
-
-    def test_to_each_site_sites_may_differ(self):
-        plan = fc.plan(n_points={"A": 60, "B": 80}, promise="each-site")
-        each = fc.calibrate(plan, federation(plan, {"A": 60, "B": 80}))
-        assert "sites may differ in any way" in assumption_sentences(each)[0]
-
     def test_private_groups_share_the_loss_of_the_whole_message(self):
         plan = fc.plan(groups={"a": [2000] * 2, "b": [2000] * 2}, privacy=PRIVATE, confidence_level=0.8)
 

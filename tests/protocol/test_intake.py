@@ -75,12 +75,6 @@ class TestRefusals:
         assert [answer.site for answer in found.answers] == ["D", "E"]
         assert found.n_missing == 2
 
-    def test_an_open_plan_for_some_sites_takes_no_more(self):
-        plan = fc.plan(n_sites=5, confidence_level=0.8)
-        many = {f"site {i}": 30 + i for i in range(205)}
-        with pytest.raises(ValueError, match="0 sites answered"):
-            fc.calibrate(plan, federation(plan, many), on_refused="skip")
-
     def test_unreadable_reports_are_refusals_too(self, plan, reports):
         broken = Refusal(source="A.json", reason="not a report")
         with pytest.raises(fc.RefusedReportsError, match=r"A\.json: not a report"):
@@ -103,14 +97,6 @@ class TestRefusals:
         many = part.model_copy(update={"levels": part.levels * 1000})
         (refusal,) = take_in(plan, [reports[0].model_copy(update={"parts": (many,)})]).refused
         assert len(refusal.reason) < 100
-
-
-class TestIntake:
-    def test_what_counts_is_by_site(self, plan, reports):
-        intake = take_in(plan, reversed(reports))
-        assert [report.site for report in intake.reports] == sorted(SIZES)
-        assert intake.numbers[None].keys() == SIZES.keys()
-        assert (intake.refused, intake.all_refused, intake.refused_in) == ((), (), {None: ()})
 
 
 class TestSignatures:
@@ -147,9 +133,3 @@ class TestSignatures:
         for report, words in wrong:
             with pytest.raises(fc.RefusedReportsError, match=words):
                 fc.calibrate(plan, [report, *reports[1:]])
-
-    def test_without_keys_the_calibration_says_so(self):
-        plan = fc.plan(n_points=SIZES, confidence_level=0.9)
-        calibration = fc.calibrate(plan, federation(plan, SIZES))
-        assert not calibration.authenticated
-        assert "not-authenticated" in calibration.assumptions

@@ -10,7 +10,7 @@ import fedconformal as fc
 from documents.samples import with_digest
 from fedconformal.audit import verify
 from fedconformal.documents import ReportPart, Sent
-from protocol.sending import GROUPS, SITES, answered, drawn, federation
+from protocol.sending import answered, drawn, federation
 from support import kolmogorov_distance, kolmogorov_limit
 
 UNEVEN = {"A": 12, "B": 30, "C": 50}
@@ -93,42 +93,14 @@ class TestThreshold:
 
 class TestLaw:
     @pytest.mark.slow
-    @pytest.mark.parametrize("criterion", ["stable", "conditional"])
-    def test_of_uneven_sites_that_send_three_numbers(self, criterion):
+    def test_of_uneven_sites_that_send_three_numbers(self):
         """800 runs through reports and calibration; fails by chance with probability 1e-7 (Massart)."""
-        plan = fc.plan(n_points=UNEVEN, confidence_level=0.8, criterion=criterion, numbers=3)
+        plan = fc.plan(n_points=UNEVEN, confidence_level=0.8, numbers=3)
         assert all(len(ranks) == 3 for ranks in plan.local_ranks)
         assert len(set(plan.weights)) > 1
         runs = 800
         coverage = [fc.calibrate(plan, _uniform(plan, seed)).threshold for seed in range(runs)]
         assert kolmogorov_distance(np.array(coverage), plan.law.cdf) < kolmogorov_limit(runs)
-
-    @pytest.mark.slow
-    def test_is_kept_by_those_who_answered(self):
-        """Three numbers each, one site silent: 400 runs; fails by chance with probability 1e-7 (Massart)."""
-        plan = fc.plan(n_points=UNEVEN, confidence_level=0.8, numbers=3)
-        runs, reports = 400, [_uniform(plan, seed) for seed in range(400)]
-        found = fc.calibrate(plan, reports[0][1:])
-        assert found.missing == ("A",)
-        assert found.law.mean() >= 0.8
-        votes = dict(zip(UNEVEN, plan.weights, strict=True))
-        coverage = [
-            by_definition(
-                [each.values[0] for each in there[1:]],
-                [[votes[each.site]] * 3 for each in there[1:]],
-                found.server_rank,
-            )
-            for there in reports
-        ]
-        assert found.threshold == coverage[0]
-        assert kolmogorov_distance(np.array(coverage), found.law.cdf) < kolmogorov_limit(runs)
-
-    def test_the_auditor_agrees(self):
-        plan = fc.plan(n_points=UNEVEN, confidence_level=[0.7, 0.8], numbers=2)
-        reports = _uniform(plan, 0)
-        for there in (reports, reports[1:]):
-            findings = verify(fc.calibrate(plan, there), there)
-            assert [finding for finding in findings if finding.holds is not True] == []
 
 
 def _uniform(plan, seed):
@@ -137,14 +109,6 @@ def _uniform(plan, seed):
 
 
 class TestReports:
-    def test_hold_the_scores_of_the_planned_ranks(self):
-        plan = fc.plan(n_points=UNEVEN, confidence_level=[0.7, 0.8], numbers=3)
-        scores = np.random.default_rng(1).permutation(50).astype(float)
-        sent = fc.report(plan, scores, site="C")
-        for ranks, values in zip(plan.ranks_for(50, site="C"), sent.values, strict=True):
-            assert values == tuple(rank - 1.0 for rank in ranks)
-        assert sent.value == sent.values
-
     def test_with_other_ranks_or_too_few_numbers_do_not_count(self):
         plan = fc.plan(n_points=UNEVEN, confidence_level=0.8, numbers=3)
         reports = _uniform(plan, 0)
@@ -169,7 +133,7 @@ class TestReports:
 class TestOpenPlans:
     SIZES = {"A": 3, "B": 40, "C": 90, "D": 200}  # noqa: RUF012
 
-    @pytest.mark.parametrize("criterion", ["stable", "marginal", "conditional"])
+    @pytest.mark.parametrize("criterion", ["stable", "conditional"])
     def test_five_numbers_end_to_end(self, criterion):
         plan = fc.plan(confidence_level=0.9, criterion=criterion, numbers=5)
         assert fc.Plan.from_json(plan.to_json()) == plan
@@ -194,33 +158,8 @@ class TestOpenPlans:
         plan = fc.plan(confidence_level=0.9, numbers=5)
         assert plan.part.votes_for(10**12) == plan.part.votes_for(5) == ((1,) * 5,)
 
-    def test_several_numbers_are_sharper_than_one(self):
-        one, five = (fc.plan(confidence_level=0.9, numbers=numbers) for numbers in (1, 5))
-        sizes = {f"{j}": 80 for j in range(8)}
-        laws = [fc.calibrate(plan, federation(plan, sizes)).law for plan in (one, five)]
-        assert laws[1].std() < 0.95 * laws[0].std()
-
 
 class TestGroupsAndLevels:
-    def test_groups_with_two_numbers(self):
-        rng = np.random.default_rng(5)
-        data = {site: drawn(GROUPS, rng, site=site) for site in SITES}
-        plan = fc.plan(groups=GROUPS, confidence_level=0.8, numbers=2)
-        reports = answered(plan, data)
-        found = fc.calibrate(plan, reports)
-        for label, by_site in GROUPS.items():
-            there = {site: n for site, n in by_site.items() if n}
-            alone = fc.plan(n_points=there, confidence_level=0.8, numbers=2)
-            assert plan[label] == alone
-            apart = [
-                fc.report(alone, scores[labels == label], site=site)
-                for site, (scores, labels) in data.items()
-                if site in there
-            ]
-            assert found.threshold[label] == fc.calibrate(alone, apart).threshold
-            assert all(len(ranks) == 2 for ranks in plan.local_ranks[label])
-        assert [finding for finding in verify(found, reports) if finding.holds is not True] == []
-
     def test_a_site_answers_for_the_groups_that_it_is_asked_for(self):
         """The large site decides alone in one group; in the other both have a say."""
         sizes = {"old": {"A": 20, "B": 400}, "young": {"A": 60, "B": 60}}
@@ -278,16 +217,10 @@ class TestArguments:
         ("options", "error", "words"),
         [
             ({"numbers": 0}, ValueError, "numbers must be between 1 and 20, got 0"),
-            ({"numbers": -1}, ValueError, "numbers must be between 1 and 20, got -1"),
             ({"numbers": 21}, ValueError, "numbers must be between 1 and 20, got 21"),
             ({"numbers": 2.5}, TypeError, "numbers must be a whole number between 1 and 20, got 2.5"),
-            ({"numbers": True}, TypeError, "numbers must be a whole number between 1 and 20, got True"),
-            ({"numbers": "3"}, TypeError, "numbers must be a whole number between 1 and 20, got '3'"),
-            ({"numbers": [3]}, TypeError, "numbers must be a whole number between 1 and 20, got"),
             ({"max_missing": -1}, ValueError, "max_missing must be >= 0, got -1"),
             ({"max_missing": 1.5}, TypeError, "max_missing must be a whole number >= 0, got 1.5"),
-            ({"max_missing": True}, TypeError, "max_missing must be a whole number >= 0, got True"),
-            ({"max_missing": "1"}, TypeError, "max_missing must be a whole number >= 0, got '1'"),
             (
                 {"numbers": 2, "privacy": fc.Privacy(epsilon=2.0, bins=fc.Bins.uniform(0, 1, 20))},
                 ValueError,
@@ -298,14 +231,8 @@ class TestArguments:
                 ValueError,
                 "numbers must be 1 with local_ranks, which fixes one rank for each site, got 2",
             ),
-            ({"numbers": 2, "local_ranks": 0.9}, ValueError, "numbers must be 1 with local_ranks"),
             (
                 {"numbers": 2, "promise": "each-site"},
-                ValueError,
-                "numbers must be 1 with promise 'each-site', got 2",
-            ),
-            (
-                {"numbers": 2, "promise": "each-site", "n_points": None},
                 ValueError,
                 "numbers must be 1 with promise 'each-site', got 2",
             ),
@@ -316,13 +243,6 @@ class TestArguments:
             fc.plan(**{"n_sites": 5, "n_points": 300, **options})
         assert "\n" not in str(caught.value)
 
-    def test_more_silence_than_sites_is_infeasible(self):
-        for missing in (3, 4, 1000):
-            plan = fc.plan(n_sites=3, n_points=50, max_missing=missing, on_infeasible="ignore")
-            assert not plan.feasible
-            assert plan.levels[0].advice.n_sites == missing + 1
-        assert fc.plan(n_sites=3, n_points=50, max_missing=2).feasible
-
     def test_the_advice_counts_silent_sites(self):
         plan = fc.plan(n_sites=2, n_points=5, max_missing=1, criterion="marginal", on_infeasible="ignore")
         advice = plan.levels[0].advice
@@ -331,12 +251,3 @@ class TestArguments:
         assert fc.plan(n_sites=2, n_points=9, **options).feasible
         assert not fc.plan(n_sites=2, n_points=8, **options).feasible
         assert fc.plan(n_sites=3, n_points=5, **options).feasible
-
-
-def test_a_report_of_five_numbers_stays_below_two_kilobytes():
-    """One level, a long name, and scores with as many digits as a float can have."""
-    name = "the regional hospital of the north, cardiology"
-    plan = fc.plan(n_points={name: 12_345, "B": 9_876}, numbers=5)
-    report = fc.report(plan, 1e-300 * np.random.default_rng(3).exponential(size=12_345), site=name)
-    assert len(report.parts[0].values[0]) == 5
-    assert len(report.to_json().encode()) < 2048

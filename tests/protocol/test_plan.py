@@ -4,8 +4,6 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 import fedconformal as fc
 from fedconformal.planning import CRITERIA
@@ -22,15 +20,10 @@ class TestCriterion:
         ("options", "meant"),
         [
             ({}, "stable"),
-            ({"promise": "population"}, "stable"),
             ({"promise": "each-site"}, "marginal"),
             ({"privacy": PRIVATE}, "stable"),
             ({"privacy": PAPER}, "marginal"),
-            ({"n_points": None}, "stable"),
             ({"n_points": None, "promise": "each-site"}, "marginal"),
-            ({"max_faulty": 1}, "stable"),
-            ({"confidence_level": [0.7, 0.8]}, "stable"),
-            ({"local_ranks": "paper"}, "stable"),
         ],
     )
     def test_default(self, options, meant):
@@ -39,17 +32,11 @@ class TestCriterion:
         assert default.criterion == meant
         assert default == fc.plan(**wishes, criterion=None) == fc.plan(**wishes, criterion=meant)
 
-    def test_default_in_groups(self):
-        plan = fc.plan(groups={"a": [60, 60], "b": None})
-        assert plan.criterion == {"a": "stable", "b": "stable"}
-
     @pytest.mark.parametrize(
         ("options", "words"),
         [
             ({"promise": "each-site", "criterion": "stable"}, "criterion must be conditional or marginal"),
             ({"privacy": PAPER, "criterion": "stable"}, "criterion must be 'marginal' with the paper's"),
-            ({"privacy": PAPER, "criterion": "conditional"}, "criterion must be 'marginal' with the paper's"),
-            ({"criterion": "best"}, "criterion must be one of"),
         ],
     )
     def test_an_impossible_choice_is_refused_not_replaced(self, options, words):
@@ -93,18 +80,6 @@ class TestOpenPlans:
         assert fc.plan(confidence_level=level).ranks_for(10_000) == ((13,),)
 
 
-class TestSeveralLevels:
-    @pytest.mark.parametrize("criterion", ["marginal", "stable"])
-    def test_each_level_is_planned_as_if_alone(self, criterion):
-        wishes = {"n_sites": 10, "n_points": 100, "criterion": criterion}
-        several = fc.plan(**wishes, confidence_level=[0.8, 0.9, 0.95])
-        alone = [fc.plan(**wishes, confidence_level=level) for level in (0.8, 0.9, 0.95)]
-        assert several.server_rank == tuple(plan.server_rank for plan in alone)
-        assert [list(ranks) for ranks in several.local_ranks] == [list(plan.local_ranks) for plan in alone]
-        assert [law.mean() for law in several.law] == [plan.law.mean() for plan in alone]
-        assert several.confidence_level == (0.8, 0.9, 0.95)
-
-
 class TestArguments:
     @pytest.mark.parametrize(
         ("arguments", "error", "words"),
@@ -114,11 +89,8 @@ class TestArguments:
             ({"confidence_level": "0.9"}, TypeError, "confidence_level must be .* got '0.9'"),
             ({"confidence_level": math.nan}, ValueError, "confidence_level must be .* got nan"),
             ({"confidence_level": [0.9, 0.9]}, ValueError, "different levels"),
-            ({"confidence_level": []}, ValueError, "different levels"),
             ({"n_points": [3, -1]}, ValueError, r"n_points\[1\] must be between 1 and .*, got -1"),
             ({"n_points": []}, ValueError, "non-empty"),
-            ({"n_points": "12"}, TypeError, "n_points"),
-            ({"n_points": [1.5]}, TypeError, "n_points"),
             ({"n_points": [3, True]}, TypeError, "n_points"),
             (
                 {"n_sites": 3, "n_points": [3, 1]},
@@ -130,7 +102,6 @@ class TestArguments:
                 ValueError,
                 r"delta must be a number in \(0, 0.5\], got 0.6",
             ),
-            ({"n_sites": 4, "n_points": 5, "delta": 0}, ValueError, "delta"),
             (
                 {"n_sites": 4, "n_points": 5, "delta": 1e-301},
                 ValueError,
@@ -142,18 +113,15 @@ class TestArguments:
                 "delta must be between 1e-06 and 0.5 with max_faulty, got 1e-07",
             ),
             ({"n_sites": 4, "n_points": 5, "max_faulty": 2}, ValueError, "max_faulty must be below half"),
-            ({"n_sites": 4, "n_points": 5, "max_faulty": -1}, ValueError, "max_faulty"),
             ({"n_sites": 4, "n_points": 5, "criterion": "best"}, ValueError, "criterion must be one of"),
             ({"n_sites": 4, "n_points": 5, "promise": "best"}, ValueError, "promise must be one of"),
-            ({"n_sites": 4, "n_points": 5, "local_ranks": "mine"}, ValueError, "local_ranks must be one of"),
-            ({"n_sites": 4, "n_points": 5, "local_ranks": 2}, ValueError, "local_ranks"),
+            ({"n_sites": 4, "n_points": 5, "local_ranks": 0.9}, ValueError, "local_ranks must be one of"),
             (
                 {"n_sites": 4, "n_points": 5, "on_infeasible": "cry"},
                 ValueError,
                 "on_infeasible must be one of",
             ),
             ({"n_points": 5}, TypeError, "n_sites is needed"),
-            ({"n_points": [10**30]}, ValueError, "n_points"),
             ({"n_sites": 3, "n_points": 10**400}, ValueError, "n_points"),
             ({"sites": ["A\u2028B"]}, ValueError, "site"),
             ({"sites": ["A"], "keys": {"A": "nonsense"}}, ValueError, "public_key"),
@@ -170,7 +138,6 @@ class TestArguments:
                 ValueError,
                 "local_ranks does not go with privacy",
             ),
-            ({"n_sites": 3, "n_points": 300, "split": {"a": 1}}, ValueError, "split goes with groups"),
         ],
     )
     def test_a_refusal_names_argument_value_and_range(self, arguments, error, words):
@@ -194,19 +161,6 @@ class TestArguments:
 
 
 class TestSizes:
-    @given(st.lists(st.integers(1, 50), min_size=1, max_size=8))
-    def test_blocks_are_runs_in_order(self, sizes):
-        plan = fc.plan(n_points=sizes, confidence_level=0.5, local_ranks="paper", on_infeasible="ignore")
-        assert list(plan.n_points) == sizes
-        assert plan.n_points == list(
-            fc.plan(
-                n_points={f"{j}": n for j, n in enumerate(sizes)},
-                confidence_level=0.5,
-                local_ranks="paper",
-                on_infeasible="ignore",
-            ).n_points
-        )
-
     def test_names_come_with_sizes_or_apart(self):
         by_mapping = fc.plan(n_points={"B": 30, "A": 40})
         assert by_mapping.site_names == ("B", "A")

@@ -15,9 +15,7 @@ def plan_for(n=120, **wishes):
     return fc.plan(n_sites=4, n_points=n, on_infeasible="ignore", **wishes)
 
 
-@pytest.mark.parametrize(
-    ("n", "most"), [(1, 10), (200, 10), (219, 10), (220, 11), (1_000, 50), (2_000, 100), (10**9, 100)]
-)
+@pytest.mark.parametrize(("n", "most"), [(1, 10), (219, 10), (220, 11), (10**9, 100)])
 def test_the_default_is_ten_or_one_in_twenty_and_at_most_a_hundred(n, most):
     assert SitePolicy().numbers_of(n) == most
 
@@ -39,11 +37,6 @@ def test_several_numbers_and_groups_are_counted_together():
         fc.report(asked, np.arange(240.0), site="A", groups=labels, policy=SitePolicy(max_numbers=11))
     sent = fc.report(asked, np.arange(240.0), site="A", groups=labels, policy=SitePolicy(max_numbers=12))
     assert sum(len(level.values) for part in sent.parts for level in part.levels) == 12
-
-
-def test_nothing_at_all_may_be_said():
-    with pytest.raises(fc.PolicyError, match="max_numbers = 1 would allow it"):
-        fc.report(plan_for(), SCORES, site="A", policy=SitePolicy(max_numbers=0))
 
 
 def test_a_site_of_one_score_may_answer():
@@ -115,10 +108,6 @@ class TestScoresAndPromises:
         with pytest.raises(fc.PolicyError, match="names none"):
             fc.report(plan_for(), SCORES, site="A", policy=SitePolicy(scores=["absolute"]))
 
-    def test_those_may_pass(self):
-        policy = SitePolicy(scores=["absolute"], promises=["population"])
-        assert fc.report(plan_for(score="absolute"), SCORES, site="A", policy=policy).n == 120
-
 
 class TestCoordinator:
     def test_only_plans_signed_by_the_coordinator(self):
@@ -162,15 +151,6 @@ class TestPrivacy:
         assert book.spent("D") == 0
         fc.report(asked, SCORES, site="A", ledger=book, dataset="D", policy=policy)
         assert book.exact_answers("D") == 1
-
-    def test_so_many_exact_answers_and_no_more(self, book):
-        policy = SitePolicy(private_only=False, max_answers=2)
-        for level in (0.6, 0.7):
-            asked = plan_for(confidence_level=level)
-            fc.report(asked, SCORES, site="A", ledger=book, dataset="D", policy=policy)
-        with pytest.raises(ValueError, match="max_answers"):
-            fc.report(plan_for(), SCORES, site="A", ledger=book, dataset="D", policy=policy)
-        assert book.exact_answers("D") == 2
 
     def test_private_only(self, book, private):
         policy = SitePolicy(private_only=True)
@@ -217,14 +197,12 @@ class TestFiles:
         [
             ("max_number = 3", "'max_number' is none of max_numbers, max_answers"),
             ("max_numbers = 2.5", "max_numbers must be a whole number"),
-            ("max_numbers = -1", "max_numbers must be"),
             ("private_only = 1", "private_only must be true, false or left out"),
             ("min_group = 0", "min_group must be"),
             ('scores = "lac"', "scores must be a list of names"),
             ('max_epsilon = "1"', "max_epsilon must be a number"),
             ('coordinator = "me"', "coordinator must be a public key"),
             ("max_numbers = ", "not a policy"),
-            ("\x00", "not a policy"),
         ],
     )
     def test_mistakes_are_one_line_with_the_file(self, tmp_path, text, words):
@@ -234,10 +212,6 @@ class TestFiles:
             SitePolicy.read(file)
         assert str(error.value).startswith(f"{file}: not a policy: ")
         assert "\n" not in str(error.value)
-
-    def test_a_file_that_is_not_there(self, tmp_path):
-        with pytest.raises(ValueError, match=r"no\.toml: No such file"):
-            SitePolicy.read(tmp_path / "no.toml")
 
 
 def test_only_a_policy_is_one():

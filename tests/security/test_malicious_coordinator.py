@@ -57,10 +57,6 @@ def run(tmp_path, monkeypatch, capsys):
 class TestSilentDowngrade:
     """A site that has set up its privacy is never made to answer exactly."""
 
-    def test_in_python(self, book):
-        with pytest.raises(fc.PolicyError, match="exact numbers, which no epsilon can pay for"):
-            fc.report(greedy(3), SCORES, site="A", ledger=book, dataset="D")
-
     def test_on_the_command_line(self, book, run, tmp_path):
         (tmp_path / "plan.json").write_text(greedy(1).to_json())
         order = ["report", "plan.json", "scores.csv", "--site", "A", "-o", "A.json"]
@@ -92,10 +88,6 @@ class TestSilentDowngrade:
 class TestMoreThanOneNumber:
     """What one message holds is bounded by the site, through every door."""
 
-    def test_in_python(self):
-        with pytest.raises(fc.PolicyError, match="max_numbers"):
-            fc.report(greedy(50), SCORES, site="A")
-
     def test_on_the_command_line(self, run, tmp_path):
         (tmp_path / "plan.json").write_text(greedy(50).to_json())
         order = ["report", "plan.json", "scores.csv", "--site", "A", "-o", "A.json"]
@@ -103,11 +95,6 @@ class TestMoreThanOneNumber:
         assert "lets 25 out: max_numbers = " in error
         (tmp_path / "site.toml").write_text("max_numbers = 50\n")
         run(*order, "--policy", "site.toml")
-
-    def test_in_a_round(self):
-        packed = rounds.pack_plan(greedy(50))
-        made = rounds.answer(packed, lambda plan: SCORES, lambda plan: Site("A"), log=LOG)
-        assert made is Failure.POLICY
 
     def test_over_flower_with_a_policy_in_the_node_configuration(self, tmp_path):
         (tmp_path / "site.toml").write_text("max_numbers = 2\n")
@@ -128,10 +115,7 @@ class TestMoreThanOneNumber:
     def test_many_plans_in_a_row_are_counted_where_there_is_a_ledger(self, book):
         policy = fc.SitePolicy(private_only=False)
         account = {"ledger": book, "dataset": "D", "policy": policy}
-        plans = [
-            fc.plan(n_sites=5, n_points=500, local_ranks=(400 + i) / 501, confidence_level=0.5)
-            for i in range(21)
-        ]
+        plans = [fc.plan(n_sites=5, n_points=500, confidence_level=0.5 + i / 100) for i in range(21)]
         for plan in plans[:20]:
             fc.report(plan, SCORES, site="A", **account)
         with pytest.raises(ValueError, match="20 exact answers"):
@@ -188,7 +172,7 @@ def _closed(draw, levels, n):
     return {"levels": [level | {"server_rank": 1} for level in levels], "blocks": blocks}
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @given(hand_written_plans(), st.sampled_from([None, 1, 7]))
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_no_plan_at_all_gets_more_than_the_policy_allows(asked, most):
@@ -216,7 +200,6 @@ class TestBeforeAnythingIsComputed:
         [
             (fc.plan(n_sites=5, n_points=500, expires="2001-01-01T00:00:00Z"), None),
             (fc.plan(n_sites=5, n_points=500), fc.SitePolicy(private_only=True)),
-            (fc.plan(n_sites=5, n_points=500), fc.SitePolicy(scores=["lac"])),
             (fc.plan(n_sites=5, n_points=500), fc.SitePolicy(coordinator=fc.SigningKey.new().public_key)),
         ],
     )
@@ -231,7 +214,6 @@ class TestBeforeAnythingIsComputed:
         "policy",
         [
             fc.SitePolicy(private_only=True),
-            fc.SitePolicy(scores=["lac"]),
             fc.SitePolicy(coordinator=fc.SigningKey.new().public_key),
         ],
     )
@@ -286,10 +268,9 @@ def test_how_many_points_a_group_has_is_a_number_too():
         fc.report(plan, SCORES, site="A", groups=labels)
 
 
-@pytest.mark.slow
 def test_only_the_groups_that_are_answered_count_for_one_in_twenty():
     sizes = {"big": {"B": 1900}, "x": {"A": 100, "B": 100}}
-    levels = [0.5 + 0.004 * i for i in range(100)]
+    levels = [0.5 + 0.02 * i for i in range(20)]
     plan = fc.plan(groups=sizes, confidence_level=levels, on_infeasible="ignore")
     labels = ["big"] * 1900 + ["x"] * 100
     with pytest.raises(fc.PolicyError, match="of your 100 scores, and the site's policy lets 10 out"):
@@ -354,17 +335,6 @@ class TestSameQuestionSameAnswer:
         first = fc.report(plan, SCORES, site="A", ledger=book, dataset="D")
         for scores in (np.nextafter(SCORES, 9), SCORES[::-1] * (1 + 1e-15), np.zeros(500)):
             assert fc.report(plan, scores, site="A", ledger=book, dataset="D") == first
-        assert book.spent("D") == 0.5
-
-    def test_over_flower_too(self, book, wishes):
-        arrays = ArrayRecord([np.arange(3.0)])
-        plan = fc.plan(**wishes, model=fc.flower.model_digest(arrays))
-        drift = iter([SCORES, np.nextafter(SCORES, 9)])
-        app = ClientApp()
-        fc.flower.add_conformal(app, lambda context: next(drift))
-        grid = LocalGrid([(app, {"site": "A", "ledger": str(book.path), "dataset": "D"})])
-        first, second = (fc.flower.calibrate(grid, plan, arrays, timeout=5, wait=0) for _ in range(2))
-        assert first == second
         assert book.spent("D") == 0.5
 
     def test_another_model_than_the_plan_says_is_not_answered(self, book, wishes):

@@ -134,25 +134,6 @@ def test_a_group_that_privacy_leaves_unanswered_says_what_would_help(tmp_path):
     assert "the chance to reach the level are lower bounds" in text
 
 
-def test_groups_with_plans_of_their_own_are_told_apart():
-    parts = {
-        "adult": fc.plan(n_points={"A": 90, "B": 60}),
-        "child": fc.plan(n_points={"A": 90, "B": 60}, criterion="conditional", delta=0.2),
-    }
-    plan = fc.plan(groups=parts)
-    labels, rng = np.repeat(["adult", "child"], [90, 90]), np.random.default_rng(4)
-    sites = {"A": labels, "B": np.repeat(["adult", "child"], [60, 60])}
-    reports = [fc.report(plan, rng.random(each.size), groups=each, site=site) for site, each in sites.items()]
-    text = Reader(certificate(fc.calibrate(plan, reports))).text
-    assert "Prediction sets with a promise of its own for each of 2 groups" in text
-    assert "promise, “adult” E[C] ≥ level" in text
-    assert "promise, “child” P(C ≥ level) ≥ 1 − 0.2" in text
-    assert (
-        "On average, the truth lies inside the prediction set for at least 90 % of new cases of the" in text
-    )
-    assert "With 80 % certainty, the truth lies inside" in text
-
-
 def test_what_was_refused_in_a_group_is_named():
     plan = fc.plan(groups={"adult": {"A": 30, "B": 30}, "child": {"A": 30, "B": 30}})
     labels = np.repeat(["adult", "child"], 30)
@@ -228,17 +209,6 @@ def test_groups_by_class_and_site_are_called_so(group_by, headline, first):
     assert f"The law of the coverage at 90 % for the {first}." in text
     assert f"{first[:1].upper()}{first[1:]}: Twenty calibrations like this one." in text
     assert ("at most q of that class." in text) == ("class" in group_by)
-
-
-def test_merged_classes_are_named():
-    sizes = {"a": {"A": 60, "B": 50}, "b": {"A": 12, "B": 10}, "c": {"A": 13, "B": 20}}
-    plan = fc.plan(groups=sizes, group_by="class", score="lac", merge_rare=40)
-    rng, reports = np.random.default_rng(0), []
-    for site in "AB":
-        labels = np.repeat(list(sizes), [each[site] for each in sizes.values()])
-        reports.append(fc.report(plan, rng.random(labels.size), groups=labels, site=site))
-    text = Reader(certificate(fc.calibrate(plan, reports))).text
-    assert "of new cases of the classes “b” and “c” taken together." in text
 
 
 def test_thresholds_of_each_sites_own():

@@ -56,9 +56,8 @@ def private(tmp_path):
     for site in "ABCDE":
         ledger = fc.Ledger.create(tmp_path / f"{site}.db")
         ledger.set_budget("2026", 4)
-        policy = fc.SitePolicy(tell_budget=site != "E")
-        options = {"ledger": ledger, "dataset": "2026", "policy": policy}
-        reports.append(fc.report(plan, rng.gamma(2.0, size=600), site=site, **options))
+        scores = rng.gamma(2.0, size=600)
+        reports.append(fc.report(plan, scores, site=site, ledger=ledger, dataset="2026"))
     return fc.calibrate(plan, reports)
 
 

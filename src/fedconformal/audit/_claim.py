@@ -4,11 +4,29 @@ from collections import Counter
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from typing import NamedTuple
 
-from fedconformal.audit._ballots import Ballot, ballots
 from fedconformal.audit._effort import Effort
 from fedconformal.audit._recount import Recount
 from fedconformal.documents import Calibration, Plan
+
+
+class Ballot(NamedTuple):
+    """What a site sent at one level."""
+
+    n: int
+    ranks: tuple[int, ...]
+    votes: tuple[int, ...]
+
+    @property
+    def is_single(self) -> bool:
+        """Whether it is one number with one vote."""
+        return self.votes == (1,)
+
+    @property
+    def finite_votes(self) -> int:
+        """The votes of its finite numbers: a rank above the size stands for infinity."""
+        return sum(vote for rank, vote in zip(self.ranks, self.votes, strict=True) if rank <= self.n)
 
 
 @dataclass(frozen=True)
@@ -61,8 +79,14 @@ class Claim:
 
     @cached_property
     def ballots(self) -> Counter[Ballot]:
-        """What the sites that answered have sent."""
-        return ballots(self.calibration, self.level)
+        """How many of the sites that answered sent what; those that were not asked here do not occur."""
+        part, level = self.calibration.part, self.level
+        asked = [answer for answer in part.answers if answer.ranks[level]]
+        found = Counter(Ballot(answer.n, answer.ranks[level], answer.votes[level]) for answer in asked)
+        for together in part.aggregated or ():
+            ranks = together.ranks[level]
+            found[Ballot(together.n, ranks, (1,) * len(ranks))] += together.count
+        return found
 
     @property
     def total(self) -> int:

@@ -9,8 +9,6 @@ from fedconformal.audit._due import due, fitting
 from fedconformal.audit._finding import Finding
 from fedconformal.documents import Calibration, Report
 
-_ROUNDING = 1e-12  # of a budget that is written as a float
-
 
 def of_reports(calibration: Calibration, reports: Sequence[Report]) -> list[Finding]:
     """The threshold from the reports; for the calibration of one group, from what they say of it."""
@@ -90,34 +88,6 @@ def of_whole(calibration: Calibration, reports: Sequence[Report]) -> list[Findin
             len(fitting_ones) == len(found),
         ),
     ]
-
-
-def of_budgets(calibration: Calibration, reports: Sequence[Report]) -> list[Finding]:
-    """Whether privacy budgets are told as the reports at hand tell them, and have paid for the answers."""
-    by_digest = {report.digest: report for report in reports}
-    found = [(each, by_digest[each.report]) for each in calibration.reports if each.report in by_digest]
-    told = [pair for pair in found if pair[0].budget or pair[1].budget]
-    differ = [received.site for received, report in told if received.budget != report.budget]
-    findings = [_of_sites("budgets are what the reports say", differ, len(told))] if told else []
-    return [*findings, *_of_payments(calibration)]
-
-
-def _of_payments(calibration: Calibration) -> list[Finding]:
-    """Whether what a site says is left of its budget is no more than the answer can have left."""
-    plan = calibration.plan
-    told = [(each.site, each.budget) for each in calibration.reports if each.budget is not None]
-    if plan.epsilon is None or not told:
-        return []
-    # A site may have answered for some groups only: the cheapest costs this much.
-    costs = [plan.cost([label]) for label in plan.to_answer] if plan.is_grouped else [plan.epsilon]
-    cost = float(min(costs, default=0))
-    unpaid = [site for site, budget in told if budget.left > budget.granted * (1 + _ROUNDING) - cost]
-    return [_of_sites("the budgets that are told have paid for the answer", unpaid, len(told))]
-
-
-def _of_sites(claim: str, failing: Sequence[str], n: int) -> Finding:
-    """What holds for all but some of n sites."""
-    return Finding(claim, f"not {named(failing)}" if failing else f"{n} of {n}", not failing)
 
 
 def of_left_out(calibration: Calibration, reports: Sequence[Report]) -> Finding:

@@ -7,7 +7,6 @@ from dataclasses import replace
 from pydantic import ValidationError
 
 from fedconformal._text import count, quoted
-from fedconformal.audit._advice import of_advice
 from fedconformal.audit._answers import of_answers, of_received
 from fedconformal.audit._assumptions import of_assumptions
 from fedconformal.audit._claim import Claim
@@ -16,7 +15,7 @@ from fedconformal.audit._due import releases
 from fedconformal.audit._effort import Effort
 from fedconformal.audit._election import of_votes
 from fedconformal.audit._finding import Finding
-from fedconformal.audit._reports import of_budgets, of_left_out, of_reports, of_whole
+from fedconformal.audit._reports import of_left_out, of_reports, of_whole
 from fedconformal.audit._signatures import of_coordinator, of_sites
 from fedconformal.documents import Calibration, Report, check_public_key, first_problem
 
@@ -70,7 +69,6 @@ def verify(
         return findings
     return [
         *findings,
-        *of_budgets(calibration, reports or ()),
         of_received(calibration),
         of_assumptions(calibration),
         *of_coordinator(calibration, signers),
@@ -107,7 +105,7 @@ def _alone(calibration: Calibration, reports: Sequence[Report] | None, effort: E
     if calibration.is_calibrated:
         for i in range(len(calibration.levels)):
             claim = Claim(calibration, i, effort)
-            findings += [coverage(claim), *of_votes(claim), *of_advice(claim)]
+            findings += [coverage(claim), *of_votes(claim)]
         findings += [_monotone(calibration), *_released(calibration)]
     else:
         findings.append(_too_few(calibration))

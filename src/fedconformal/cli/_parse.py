@@ -44,12 +44,6 @@ def by_name(source: str, found: Sequence[tuple[str, T]], what: str) -> dict[str,
     return dict(found)
 
 
-def split(texts: Sequence[str]) -> dict[str, float] | None:
-    """How epsilon is split over the groups: weights by label."""
-    found = pairs("--split", "LABEL=WEIGHT, the weight a number", texts, float)
-    return by_name("--split", found, "group") or None
-
-
 def mixture(text: str | None) -> dict[str, float] | None:
     """Shares of the sites among new cases, by name."""
     if text is None:
@@ -66,14 +60,6 @@ def keys(texts: Sequence[str]) -> dict[str, str] | None:
 def facts(texts: Sequence[str]) -> dict[str, str]:
     """Facts for the certificate, by name."""
     return by_name("--fact", pairs("--fact", "NAME=TEXT", texts, str), "fact")
-
-
-def share_or_word(text: str) -> str | float:
-    """A share of a site's scores, or a word for how it is found."""
-    try:
-        return float(text)
-    except ValueError:
-        return text
 
 
 def score(name: str | None, options: Sequence[str], **shorthands: float | None) -> Score | None:

@@ -39,9 +39,6 @@ def plan(
         bool,
         typer.Option(help="Thresholds of each site's own, or of each group or class at each site."),
     ] = False,
-    merge_rare: Annotated[
-        int | None, typer.Option(help="Groups with fewer cases than this, over all sites, are one group.")
-    ] = None,
     classes: Annotated[
         str | None,
         typer.Option(
@@ -90,7 +87,7 @@ def plan(
     ] = None,
     local_ranks: Annotated[
         str | None,
-        typer.Option(help="common, paper, or a share between 0 and 1.", show_default="found by the search"),
+        typer.Option(help="common or paper.", show_default="common"),
     ] = None,
     score: Annotated[
         str | None,
@@ -120,12 +117,6 @@ def plan(
     ] = None,
     analysis: Annotated[str | None, typer.Option(help="tight or paper.", show_default="tight")] = None,
     one_hot: Annotated[bool, typer.Option(help="Accept only the sum of one-hot vectors.")] = False,
-    split: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="LABEL=WEIGHT", help="How epsilon is split over the groups, one for each; else evenly."
-        ),
-    ] = None,
     min_group: Annotated[
         int | None,
         typer.Option(help="A site with fewer cases of a group counts as absent from it.", show_default="5"),
@@ -162,7 +153,6 @@ def plan(
         n_sites=n_sites,
         sites=names,
         **_sizes.sizes(points, group or [], by_class=by_class, by_site=by_site),
-        merge_rare=merge_rare,
         classes=None if classes is None else [name.strip() for name in classes.split(",")],
         confidence_level=levels[0] if len(levels) == 1 else levels,
         criterion=criterion,
@@ -172,13 +162,12 @@ def plan(
         max_missing=max_missing,
         promise=promise,
         mixture=_parse.mixture(mixture),
-        local_ranks=None if local_ranks is None else _parse.share_or_word(local_ranks),
+        local_ranks=local_ranks,
         score=_parse.score(score, score_option or [], penalty=penalty, k_reg=k_reg),
         keys=_parse.keys(key or []),
         privacy=_parse.privacy(
             epsilon, bins, bounded=bounded, one_hot=one_hot, mechanism=mechanism, analysis=analysis
         ),
-        split=_parse.split(split or []),
         min_group=min_group,
         round=round_id,
         model=model_of(model),

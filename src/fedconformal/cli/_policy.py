@@ -39,9 +39,6 @@ _TEMPLATE = """\
 
 # The coordinator's public key: then only plans and calibrations signed with it are answered.
 # coordinator = "ed25519:..."
-
-# Whether a private report says what is left of the data's budget, for the certificate to show.
-# tell_budget = true
 """
 
 

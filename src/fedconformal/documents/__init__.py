@@ -28,11 +28,10 @@ from fedconformal.documents._ceilings import (
     check_work,
 )
 from fedconformal.documents._check import Check, CheckedGroup, group_name
-from fedconformal.documents._facts import Facts
 from fedconformal.documents._grouping import KINDS as GROUPED_BY
-from fedconformal.documents._grouping import Grouping, Merged, pair_label
+from fedconformal.documents._grouping import Grouping, pair_label
 from fedconformal.documents._grouping import Made as MadeOf
-from fedconformal.documents._labels import Label, UnknownGroupWarning, label_text, unique_labels
+from fedconformal.documents._names import Label, UnknownGroupWarning, label_text, unique_labels
 from fedconformal.documents._plan import Plan
 from fedconformal.documents._plan_parts import (
     Advice,
@@ -44,8 +43,7 @@ from fedconformal.documents._plan_parts import (
     SiteKey,
     fraction_text,
 )
-from fedconformal.documents._report import Budget, Report, ReportPart, Sent, signed_text
-from fedconformal.documents._rounds import expiry_text, random_round
+from fedconformal.documents._report import Report, ReportPart, Sent, signed_text
 from fedconformal.documents._sets import (
     class_places,
     everything_sentences,
@@ -60,6 +58,7 @@ from fedconformal.documents._signing import (
     is_signature,
     is_signed_by,
 )
+from fedconformal.documents._terms import Facts, expiry_text, random_round
 from fedconformal.documents._views import PerSite, one_or_all, weights_of
 
 __all__ = [
@@ -72,7 +71,6 @@ __all__ = [
     "Advice",
     "Aggregate",
     "Answer",
-    "Budget",
     "Calibration",
     "CalibrationPart",
     "Ceiling",
@@ -85,7 +83,6 @@ __all__ = [
     "Label",
     "Level",
     "MadeOf",
-    "Merged",
     "PerSite",
     "Plan",
     "PlanBlock",

@@ -4,7 +4,7 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, NoReturn, Self
@@ -25,11 +25,12 @@ from pydantic import (
     model_serializer,
 )
 
+from fedconformal._notebooks import view_of
 from fedconformal._text import one_line
 from fedconformal.documents._ceilings import LONGEST_REASON, MOST_FIELDS, Ceiling
 from fedconformal.documents._names import proper_form
-from fedconformal.documents._showing import Shown
 
+_NOT_OURS = frozenset(name for name in dir(BaseModel) if not name.startswith("_"))
 _DOCUMENT = re.compile(r"fedconformal/(plan|report|calibration|check)")
 _TABLES = (b"PAR1", b"PK\x03\x04", b"\x93NUMPY")  # how Parquet, Excel and .npy begin
 
@@ -139,7 +140,7 @@ class Part(BaseModel):
         return copy
 
 
-class Document(Shown, Part):
+class Document(Part):
     """A Plan, a Report, a Calibration or a Check.
 
     A field that has its default is not written and not part of the digest: what a document does not say has
@@ -162,7 +163,24 @@ class Document(Shown, Part):
         return {"format": self.format, "version": self.version, **handler(self)}
 
     def _line(self) -> str:
+        """What there is to say on one line."""
         return self.digest
+
+    def __repr__(self) -> str:
+        """A short line; ``to_json`` has everything."""
+        return f"<{type(self).__name__}: {self._line()}>"
+
+    def __str__(self) -> str:
+        """The same line."""
+        return repr(self)
+
+    def _repr_html_(self) -> str | None:
+        """What notebooks show."""
+        return view_of(self)
+
+    def __dir__(self) -> Iterable[str]:
+        """Without the names of the library that reads and writes JSON."""
+        return sorted(set(super().__dir__()) - _NOT_OURS)
 
     def content(self) -> dict[str, Any]:
         """The content as JSON has it, without what has its default."""

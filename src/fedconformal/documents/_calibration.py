@@ -21,7 +21,7 @@ from fedconformal.documents._calibration_parts import (
     check_answered,
 )
 from fedconformal.documents._ceilings import CALIBRATION, MOST_GROUPS, Ceiling
-from fedconformal.documents._labels import check_labels, unique_labels, warn_of_unknown
+from fedconformal.documents._names import check_labels, unique_labels, warn_of_unknown
 from fedconformal.documents._plan import Plan
 from fedconformal.documents._report import signed_text
 from fedconformal.documents._sets import label_sets, labels_in, prediction_sets, score_of

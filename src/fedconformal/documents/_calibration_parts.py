@@ -9,10 +9,9 @@ from pydantic import Field, model_validator
 
 from fedconformal.documents._base import Digest, Extended, Part, Sentence, SiteName
 from fedconformal.documents._ceilings import LARGEST_N, MOST_LEVELS, MOST_SITES
-from fedconformal.documents._labels import Label
+from fedconformal.documents._names import Label
 from fedconformal.documents._plan import Plan
 from fedconformal.documents._plan_parts import Advice, Probability
-from fedconformal.documents._report import Budget
 from fedconformal.documents._signing import Signature
 from fedconformal.documents._views import Many, Ranks, Weights, canonical_weights, votes_of
 from fedconformal.planning import Block, merged
@@ -59,9 +58,6 @@ class Received(Part):
     report: Digest
     signature: Signature | None = Field(
         default=None, description="the site's, of the digest; where the plan lists keys"
-    )
-    budget: Budget | None = Field(
-        default=None, description="what is left of the data's privacy budget, as the report says"
     )
 
 

@@ -9,48 +9,24 @@ from dataclasses import dataclass
 
 LARGEST_N = 2**30
 """No site has more scores than this."""
-
-LARGEST_ADVICE = 2**40
-"""No advice, and no denominator of a private quantile, is larger than this."""
-
+LARGEST_ADVICE = 2**40  # no advice, and no denominator of a private quantile, is larger than this
 MOST_SITES = 10**7
-"""No plan has more sites than this; they may have names only as far as these fit into a plan."""
-
+"""No plan has more; they may have names only as far as these fit into a plan."""
 MOST_LEVELS = 100
 """No plan has more confidence levels than this."""
-
-MOST_GROUPS = 1000
-"""No plan has more groups of points than this."""
-
-MOST_CLASSES = 10_000
-"""No plan names more classes than this; rare ones may be merged."""
-
-MOST_EDGES = 10_000
-"""No private plan has more bins than this."""
-
-MOST_DRAWS = 100_000
-"""Bins times levels times groups of a private plan: what a site weighs up to draw its answer."""
-
-MOST_LEVELS_OF_GROUPS = 2_000
-"""Levels times groups of a plan."""
-
-MOST_NAMED = 50_000
-"""Names of sites in one list."""
-
-MOST_SENT = 500
-"""Numbers that a plan may ask a site for, over all levels, in each group."""
-
+MOST_GROUPS = 1000  # no plan has more groups of points than this
+MOST_CLASSES = 10_000  # no plan names more classes than this
+MOST_EDGES = 10_000  # no private plan has more bins than this
+MOST_DRAWS = 100_000  # bins times levels times groups: what a private site weighs up to draw its answer
+MOST_LEVELS_OF_GROUPS = 2_000  # levels times groups of a plan
+MOST_NAMED = 50_000  # names of sites in one list
+MOST_SENT = 500  # numbers that a plan may ask a site for, over all levels, in each group
 MOST_COLUMNS = 5
 """Columns whose values a check tells apart."""
-
 MOST_CHECKED = 100
 """Combinations of values that a check tells apart."""
-
-MOST_FIELDS = 100
-"""No object in a document has more fields than this."""
-
-LONGEST_REASON = 400
-"""Characters of the source of a refusal, or of its reason."""
+MOST_FIELDS = 100  # no object in a document has more fields than this
+LONGEST_REASON = 400  # characters of the source of a refusal, or of its reason
 
 
 def check_work(n_levels: int, n_bins: int) -> None:

@@ -7,7 +7,7 @@ from pydantic import Field, model_validator
 
 from fedconformal.documents._base import Digest, Document, Part, SiteName
 from fedconformal.documents._ceilings import CHECK, MOST_CHECKED, MOST_COLUMNS, MOST_LEVELS, Ceiling
-from fedconformal.documents._labels import Label
+from fedconformal.documents._names import Label
 from fedconformal.documents._views import Many
 
 LARGEST_CHECK = 10**7

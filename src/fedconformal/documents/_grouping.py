@@ -3,34 +3,15 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal, Self
-
-from pydantic import Field, model_validator
+from typing import Literal
 
 from fedconformal._text import count, quoted
-from fedconformal.documents._base import Part
-from fedconformal.documents._ceilings import MOST_CLASSES
-from fedconformal.documents._labels import Label
-from fedconformal.documents._views import Many
 
 Made = Literal["site", "class", "label"]
 """What a group may be made of."""
 
 KINDS: tuple[tuple[Made, ...], ...] = (("class",), ("site",), ("site", "class"), ("site", "label"))
 """What groups are made of where that is not the label alone."""
-
-
-class Merged(Part):
-    """Rare labels, or classes, that are one group together."""
-
-    label: Label = Field(description="the group")
-    of: Many[Label] = Field(min_length=1, max_length=MOST_CLASSES, description="the labels of its points")
-
-    @model_validator(mode="after")
-    def _consistent(self) -> Self:
-        if list(self.of) != sorted(set(self.of)) or self.label in self.of:
-            raise ValueError("merged labels must be different, in alphabetical order, none that of the group")
-        return self
 
 
 def pair_label(site: str, label: str) -> str:
@@ -65,8 +46,6 @@ class Grouping:
         What groups are made of.
     sites : mapping
         The only site of each group; empty where groups are not made of sites.
-    merged : mapping
-        The group that each rare label is merged into.
     groups : tuple of str
         The groups of the plan.
 
@@ -80,7 +59,6 @@ class Grouping:
 
     by: tuple[Made, ...]
     sites: Mapping[str, str]
-    merged: Mapping[str, str]
     groups: tuple[str, ...]
 
     @property
@@ -124,20 +102,19 @@ class Grouping:
         """The labels that points may have, in alphabetical order."""
         if not self.has_labels:
             return ()
-        kept = {self._without_site(group) for group in self.groups} - set(self.merged.values())
-        return tuple(sorted({*kept, *self.merged}))
+        return tuple(sorted({self._without_site(group) for group in self.groups}))
 
     @property
     def absent(self) -> tuple[tuple[str, str], ...]:
-        """Sites and labels, or merged ones, that have no group together though both have others."""
+        """Sites and labels that have no group together though both have others."""
         if not (self.by_site and self.has_labels):
             return ()
         there = {(self.sites[group], self._without_site(group)) for group in self.groups}
         sites, labels = ({pair[i] for pair in there} for i in (0, 1))
         return tuple(sorted({(site, label) for site in sites for label in labels} - there))
 
-    def parts_of(self, group: str) -> tuple[str | None, tuple[str, ...]]:
-        """The site that a group is made of, and the labels of its points; None and () where it is not.
+    def parts_of(self, group: str) -> tuple[str | None, str | None]:
+        """The site and the label that a group is made of; None where it is not.
 
         Parameters
         ----------
@@ -147,12 +124,9 @@ class Grouping:
         Returns
         -------
         site : str or None
-        labels : tuple of str
-            Several where rare ones were merged.
+        label : str or None
         """
-        site, label = self.sites.get(group), self._without_site(group)
-        rare = tuple(sorted(each for each, merged in self.merged.items() if merged == label))
-        return site, (rare or (label,)) if self.has_labels else ()
+        return self.sites.get(group), self._without_site(group) if self.has_labels else None
 
     def _without_site(self, group: str) -> str:
         return group.removeprefix(pair_label(self.sites[group], "")) if self.by_site else group
@@ -175,8 +149,8 @@ class Grouping:
         if self.by_site:
             own = self._checked_site(site)
             return [self._of_site(label, own) for label in labels]
-        found, known = [self.merged.get(label, label) for label in labels], set(self.groups)
-        return [group if group in known else None for group in found]
+        known = set(self.groups)
+        return [label if label in known else None for label in labels]
 
     def group_of_site(self, site: str | None) -> str:
         """The only group of a site, where groups are made of nothing else."""
@@ -189,7 +163,7 @@ class Grouping:
         return tuple(group for group in self.groups if self.sites[group] == site)
 
     def _of_site(self, label: str, site: str) -> str | None:
-        group = pair_label(site, self.merged.get(label, label))
+        group = pair_label(site, label)
         # "A: B" may be site A and label "B", or a site of that name: the plan says whose it is.
         return group if self.sites.get(group) == site else None
 
@@ -217,9 +191,5 @@ def check_grouping(grouping: Grouping, classes: Sequence[str] | None) -> None:
             label = group.removeprefix(pair_label(site, ""))
             if (label == group if grouping.has_labels else group != site) or not label:
                 raise ValueError(f"group {group!r} must be named after its site, {site!r}")
-    if grouping.merged and not grouping.has_labels:
-        raise ValueError("sites are not merged: only labels and classes are")
-    if overlap := set(grouping.merged) & {grouping._without_site(group) for group in grouping.groups}:
-        raise ValueError(f"a label that is merged has no group of its own, got {quoted(sorted(overlap))}")
     if grouping.by_class and (classes is None or set(grouping.labels) != set(classes)):
         raise ValueError("groups by class are those of the classes, each in one of them")

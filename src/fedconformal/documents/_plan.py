@@ -17,14 +17,10 @@ from fedconformal.documents._ceilings import (
     Ceiling,
     check_work,
 )
-from fedconformal.documents._facts import Facts
-from fedconformal.documents._grouping import Grouping, Made, Merged
-from fedconformal.documents._labels import Label, check_labels
-from fedconformal.documents._names import check_looks
+from fedconformal.documents._grouping import Grouping, Made
+from fedconformal.documents._names import Label, check_labels, check_looks
 from fedconformal.documents._plan_checks import check_classes, check_faulty, check_groups, check_part
-from fedconformal.documents._plan_costs import cost_of, largest_cost, privacy_of
 from fedconformal.documents._plan_designs import designs_of
-from fedconformal.documents._plan_line import plan_line
 from fedconformal.documents._plan_parts import (
     Level,
     PlanBlock,
@@ -33,19 +29,26 @@ from fedconformal.documents._plan_parts import (
     ScoreRule,
     SiteKey,
 )
-from fedconformal.documents._plan_sites import site_ranks, site_sizes, site_weights
+from fedconformal.documents._plan_views import (
+    cost_of,
+    largest_cost,
+    plan_line,
+    privacy_of,
+    site_ranks,
+    site_sizes,
+    site_weights,
+)
 from fedconformal.documents._problems import (
     absent_sentences,
     problem_sentences,
-    rare_sentences,
     score_sentences,
     silence_sentences,
     size_sentences,
     unasked_sentences,
     whole_sentences,
 )
-from fedconformal.documents._rounds import Expiry, RoundId, moment
 from fedconformal.documents._signing import AuthoredDocument
+from fedconformal.documents._terms import Expiry, Facts, RoundId, moment
 from fedconformal.documents._views import Many, PerSite, Ranks, one_or_all
 from fedconformal.laws import CoverageLaw
 from fedconformal.planning import CRITERIA, PROMISES, Criterion, Design, Guarantee, Promise
@@ -83,9 +86,6 @@ class Plan(AuthoredDocument):
     group_by: Many[Made] | None = Field(
         default=None, description="what groups are made of; left out where that is a label of each point"
     )
-    merged: Merged | None = Field(
-        default=None, description="labels that are too rare for groups of their own"
-    )
     classes: Many[Label] | None = Field(
         default=None,
         min_length=2,
@@ -119,8 +119,8 @@ class Plan(AuthoredDocument):
         check_classes(self.classes)
         if self.is_grouped:
             check_groups(self.parts, self.group_by, self.grouping, self.classes, self.privacy)
-        elif self.group_by is not None or self.merged is not None:
-            raise ValueError("group_by and merged go with groups")
+        elif self.group_by is not None:
+            raise ValueError("group_by goes with groups")
         if self.keys is not None and sorted(key.site for key in self.keys) != sorted(self.site_names or ()):
             raise ValueError("keys must name exactly the sites that the plan names")
         check_faulty(self.parts, self.privacy)
@@ -144,11 +144,9 @@ class Plan(AuthoredDocument):
     def grouping(self) -> Grouping:
         """How the label and the site of a point lead to its group."""
         by = self.group_by or (("label",) if self.is_grouped else ())
-        rare = () if self.merged is None else self.merged.of
         return Grouping(
             by,
             {part.label or "": (part.site_names or ("",))[0] for part in self.parts if "site" in by},
-            {label: self.merged.label for label in rare if self.merged is not None},
             self.labels,
         )
 
@@ -433,14 +431,12 @@ class Plan(AuthoredDocument):
     @property
     def notes(self) -> tuple[str, ...]:
         """What a reader should know: problems, sites that are too small, and what silence would do."""
-        told = (*self._said(size_sentences), *self._said(whole_sentences))
-        rare = rare_sentences(self.grouping, feasible=self.feasible)
         return (
             *self.problems,
-            *told,
-            *rare,
+            *self._sentences(lambda part, _: size_sentences(part)),
+            *self._sentences(lambda part, _: whole_sentences(part)),
             *absent_sentences(self.grouping),
-            *self._said(unasked_sentences),
+            *self._sentences(lambda part, _: unasked_sentences(part)),
             *self._silence_notes(),
             *score_sentences(self.score, self.classes),
         )
@@ -449,9 +445,6 @@ class Plan(AuthoredDocument):
         plans = self.by_label.values() if self.is_grouped else [self]
         pairs = zip(self.parts, plans, strict=True)
         return tuple(text for part, plan in pairs for text in silence_sentences(part, plan.designs))
-
-    def _said(self, say: Callable[[PlanPart], Iterable[str]]) -> tuple[str, ...]:
-        return self._sentences(lambda part, _: say(part))
 
     def _sentences(self, say: Callable[[PlanPart, PrivacyRule | None], Iterable[str]]) -> tuple[str, ...]:
         split = ", with its part of epsilon" if self.privacy is not None else ""

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from fedconformal.documents._grouping import KINDS, Grouping, Made, check_grouping
-from fedconformal.documents._plan_costs import largest_cost, privacy_of
 from fedconformal.documents._plan_designs import designs_of
 from fedconformal.documents._plan_parts import PlanPart, PrivacyRule
-from fedconformal.documents._rounds import is_random
+from fedconformal.documents._plan_views import largest_cost, privacy_of
+from fedconformal.documents._terms import is_random
 from fedconformal.planning import PROMISES, Cases, Design, Promise
 from fedconformal.privacy import ANALYSES, MECHANISMS
 

@@ -21,7 +21,7 @@ from fedconformal.documents._ceilings import (
     MOST_SENT,
     MOST_SITES,
 )
-from fedconformal.documents._labels import Label
+from fedconformal.documents._names import Label
 from fedconformal.documents._signing import PublicKey
 from fedconformal.documents._views import Many, Ranks, Weights, canonical_weights, votes_of
 from fedconformal.planning import CRITERIA, MOST_NUMBERS, PROMISES, Cases, RankRule, rank_above

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator, Sequence
 
-from fedconformal._text import count, quoted
+from fedconformal._text import count
 from fedconformal.documents._grouping import Grouping
-from fedconformal.documents._plan_parts import Advice, Level, PlanBlock, PlanPart, PrivacyRule, ScoreRule
+from fedconformal.documents._plan_parts import Advice, PlanBlock, PlanPart, PrivacyRule, ScoreRule
 from fedconformal.planning import PROMISES, Design
 from fedconformal.scores import SCORES, LabelScore, from_name
 
@@ -17,11 +17,13 @@ def problem_sentences(part: PlanPart, rule: PrivacyRule | None, *, one_site: boo
             continue
         several = len(set(sizes)) > 1
         points = f"{min(sizes):,} to {max(sizes):,} points" if several else count(sizes[0], "point")
+        nothing = "No ranks reach" if level.share is None else "No server rank and these local ranks reach"
+        ways = _ways(level.advice, part, min(sizes), one_site=one_site)
         private = "" if rule is None else f", epsilon {rule.epsilon:g} and {len(rule.edges)} bins"
         yield (
-            f"{_nothing(level)} the level {level.confidence_level!r} ({part.criterion}) with "
+            f"{nothing} the level {level.confidence_level!r} ({part.criterion}) with "
             f"{count(part.n_sites or 0, 'site')} of {points}{_borne(part)}{private}: the threshold is "
-            f"infinite. It would take {_either(_ways(level.advice, part, min(sizes), one_site=one_site))}."
+            f"infinite. It would take {', or '.join(ways) or 'more than this search could find'}."
         )
 
 
@@ -83,18 +85,6 @@ def score_sentences(score: ScoreRule | None, classes: Sequence[str] | None) -> I
         yield said
 
 
-def rare_sentences(grouping: Grouping, *, feasible: bool) -> Iterator[str]:
-    """What was done, or can be done, about labels that are too rare."""
-    rare = sorted(grouping.merged)
-    if rare:
-        yield (
-            f"Too rare for groups of their own, {quoted(rare)} are one group, "
-            f"{grouping.merged[rare[0]]!r}: the promise is for them together, not for each."
-        )
-    if not feasible and len(grouping.labels) - len(rare) > 1:
-        yield "merge_rare=N (--merge-rare N) makes one group of all labels with fewer than N points."
-
-
 def absent_sentences(grouping: Grouping) -> Iterator[str]:
     """What becomes of labels of which a site has too few points, or none, where each has its own groups."""
     for site, label in grouping.absent[:10]:
@@ -122,10 +112,6 @@ def _borne(part: PlanPart) -> str:
     return silent + faulty
 
 
-def _nothing(level: Level) -> str:
-    return "No ranks reach" if level.share is None else "No server rank and these local ranks reach"
-
-
 def _ways(advice: Advice, part: PlanPart, smallest: int, *, one_site: bool) -> list[str]:
     ways = []
     if advice.n_points is not None:
@@ -149,7 +135,3 @@ def _leaving_out(n_points: int, part: PlanPart) -> list[str]:
         f"leaving out {', '.join(names[:10]) or f'sites with fewer than {n_points:,}'}"
         + ", ..." * (len(names) > 10)
     ]
-
-
-def _either(ways: list[str]) -> str:
-    return ", or ".join(ways) or "more than this search could find"

@@ -10,12 +10,10 @@ from pydantic import Field, model_validator
 from fedconformal._text import count
 from fedconformal.documents._base import Digest, Extended, Part, SiteName
 from fedconformal.documents._ceilings import LARGEST_N, MOST_GROUPS, MOST_LEVELS, REPORT, Ceiling
-from fedconformal.documents._labels import Label, check_labels
+from fedconformal.documents._names import Label, check_labels
 from fedconformal.documents._signing import SignedDocument
 from fedconformal.documents._views import Many, Ranks, one_or_all
 from fedconformal.planning import MOST_NUMBERS
-
-_LARGEST_BUDGET = 1e9
 
 
 def signed_text(plan_digest: str, report_digest: str) -> str:
@@ -90,19 +88,6 @@ class ReportPart(Part):
         return one_or_all([one_or_all(values) for values in self.values])
 
 
-class Budget(Part):
-    """What the answers on a site's data may cost in all, and what is left of it."""
-
-    granted: float = Field(gt=0, le=_LARGEST_BUDGET, description="epsilon of all answers together")
-    left: float = Field(ge=0, le=_LARGEST_BUDGET, description="what was left of it after this report")
-
-    @model_validator(mode="after")
-    def _consistent(self) -> Self:
-        if self.left > self.granted:
-            raise ValueError("no more can be left of a budget than was granted")
-        return self
-
-
 class Report(SignedDocument):
     """One site's answer to a plan: a few numbers for each confidence level, and for each group.
 
@@ -125,10 +110,6 @@ class Report(SignedDocument):
     site: SiteName
     parts: Many[ReportPart] = Field(
         min_length=1, max_length=MOST_GROUPS, description="one, or one for each group by label"
-    )
-
-    budget: Budget | None = Field(
-        default=None, description="of the data, in the site's ledger; where the site's policy tells it"
     )
 
     @model_validator(mode="after")

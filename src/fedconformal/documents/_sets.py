@@ -10,7 +10,7 @@ from fedconformal._text import quoted
 from fedconformal._typing import Bools, Floats, Ints
 from fedconformal._validation import plain_array
 from fedconformal.documents._ceilings import MOST_CLASSES
-from fedconformal.documents._labels import label_text
+from fedconformal.documents._names import label_text
 from fedconformal.documents._plan import Plan
 from fedconformal.documents._plan_parts import ScoreRule
 from fedconformal.scores import SCORES, LabelScore, Score, from_name

@@ -13,14 +13,24 @@ from pydantic import AfterValidator, Field, StringConstraints, TypeAdapter, Vali
 
 from fedconformal._extras import need
 from fedconformal.documents._base import Document
-from fedconformal.documents._torsion import has_small_order
 
 Signature = Annotated[str, StringConstraints(pattern=r"^ed25519:[0-9a-f]{128}$")]
 _PREFIX = "ed25519:"
+_P = 2**255 - 19
+_D = -121665 * pow(121666, -1, _P) % _P
 
 
 def _owned(key: str) -> str:
-    if has_small_order(bytes.fromhex(key.removeprefix(_PREFIX))):
+    """Refuse a key that belongs to nobody: a point of order 1, 2, 4 or 8, for which anyone can sign.
+
+    A point (x, y) of the curve -x^2 + y^2 = 1 + d x^2 y^2 has order 1 or 2 if x = 0, so y = 1 or -1; order 4
+    if twice it is (0, -1), so y = 0; and order 8 if twice it has y = 0. Doubling gives y' = (y^2 + x^2) /
+    (2 - y^2 + x^2), which is 0 if x^2 = -y^2, and on the curve that is d y^4 + 2 y^2 = 1. A key is the 255
+    bits of y, which need not be below p, and the sign of x: neither way of writing y nor the sign changes the
+    order.
+    """
+    y = (int.from_bytes(bytes.fromhex(key.removeprefix(_PREFIX)), "little") & (2**255 - 1)) % _P
+    if y in (0, 1, _P - 1) or (_D * y**4 + 2 * y**2 - 1) % _P == 0:
         raise ValueError("a public key of small order is nobody's: anyone can sign for it")
     return key
 

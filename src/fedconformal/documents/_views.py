@@ -36,10 +36,10 @@ Weights = Annotated[Many[_Votes], Field(max_length=MOST_LEVELS)] | None
 """Votes for each level: one entry for all numbers of a site, or one for each; None for one vote each."""
 
 
-def check_weights(ranks: Sequence[Ranks], weights: Weights) -> None:
-    """Refuse votes that do not fit the numbers."""
+def canonical_weights(ranks: Sequence[Ranks], weights: Weights) -> Weights:
+    """The one way to write these votes; refuses votes that do not fit the numbers."""
     if weights is None:
-        return
+        return None
     if len(weights) != len(ranks) or any(
         len(votes) not in ({1, len(each)} if each else {0})
         for votes, each in zip(weights, ranks, strict=True)
@@ -47,12 +47,7 @@ def check_weights(ranks: Sequence[Ranks], weights: Weights) -> None:
         raise ValueError(
             "weights must hold one entry for each level, of one vote or as many as there are ranks"
         )
-
-
-def canonical_weights(ranks: Sequence[Ranks], weights: Weights) -> Weights:
-    """The one way to write these votes; refuses votes that do not fit the numbers."""
-    check_weights(ranks, weights)
-    return None if weights is None else weights_of(votes_of(ranks, weights))
+    return weights_of(votes_of(ranks, weights))
 
 
 def votes_of(ranks: Sequence[Ranks], weights: Weights) -> tuple[tuple[int, ...], ...]:

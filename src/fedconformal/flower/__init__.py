@@ -12,8 +12,7 @@ need("flwr", extra="flower")
 
 from fedconformal.flower._client import add_conformal, conformal_mod, sealed, site_name  # noqa: E402
 from fedconformal.flower._messages import model_digest  # noqa: E402
-from fedconformal.flower._server import calibrate, check  # noqa: E402
-from fedconformal.flower._server_fn import train  # noqa: E402
+from fedconformal.flower._server import calibrate, check, train  # noqa: E402
 from fedconformal.rounds import Failure  # noqa: E402
 
 __all__ = [

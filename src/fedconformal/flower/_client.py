@@ -5,7 +5,7 @@ import logging
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
@@ -21,7 +21,7 @@ from fedconformal.rounds import Failure, Site, answer, answer_check, keep_inside
 
 log = logging.getLogger("flwr.fedconformal")
 
-
+T = TypeVar("T")
 Handler = Callable[[Message, Context], Message]
 
 
@@ -88,7 +88,8 @@ def add_conformal(
     >>> add_conformal(app, scores)
     """
     try:
-        for query, reply in _handlers(scores_fn, check_scores_fn, site, key, ledger, dataset, policy).items():
+        handlers = _handlers(scores_fn, check_scores_fn, site, key, ledger, dataset, policy)
+        for query, reply in handlers.items():
             client_app.query(query.action)(reply)
     except ValueError as error:
         raise ValueError(
@@ -98,21 +99,16 @@ def add_conformal(
 
 
 def conformal_mod(
-    scores_fn: Callable[..., Any],
-    *,
-    check_scores_fn: Callable[..., Any] | None = None,
-    site: Callable[[Context], str] | None = None,
-    key: Callable[[Context], SigningKey | None] | None = None,
-    ledger: Callable[[Context], Ledger | None] | None = None,
-    dataset: Callable[[Context], str | None] | None = None,
-    policy: Callable[[Context], SitePolicy | None] | None = None,
+    scores_fn: Callable[..., Any], **options: Any
 ) -> Callable[[Message, Context, Handler], Message]:
     """`add_conformal` for an app with a ``client_fn``: ``ClientApp(client_fn, mods=[conformal_mod(...)])``.
 
     Parameters
     ----------
-    scores_fn, check_scores_fn, site, key, ledger, dataset, policy : as for `add_conformal`
-        What would be given to it.
+    scores_fn : callable
+        As for `add_conformal`.
+    **options : check_scores_fn, site, key, ledger, dataset, policy
+        As for `add_conformal`.
 
     Returns
     -------
@@ -130,7 +126,7 @@ def conformal_mod(
     ...     return np.arange(80.0)  # this site's calibration scores
     >>> app = ClientApp(client_fn, mods=[conformal_mod(scores)])
     """
-    handlers = _handlers(scores_fn, check_scores_fn, site, key, ledger, dataset, policy)
+    handlers = _handlers(scores_fn, **options)
     by_type = {query.message_type: reply for query, reply in handlers.items()}
 
     def mod(message: Message, context: Context, call_next: Handler) -> Message:
@@ -141,22 +137,23 @@ def conformal_mod(
 
 def _handlers(
     scores_fn: Callable[..., Any],
-    check_scores_fn: Callable[..., Any] | None,
-    site: Callable[[Context], str] | None,
-    key: Callable[[Context], SigningKey | None] | None,
-    ledger: Callable[[Context], Ledger | None] | None,
-    dataset: Callable[[Context], str | None] | None,
-    policy: Callable[[Context], SitePolicy | None] | None,
+    check_scores_fn: Callable[..., Any] | None = None,
+    site: Callable[[Context], str] | None = None,
+    key: Callable[[Context], SigningKey | None] | None = None,
+    ledger: Callable[[Context], Ledger | None] | None = None,
+    dataset: Callable[[Context], str | None] | None = None,
+    policy: Callable[[Context], SitePolicy | None] | None = None,
 ) -> dict[Query, Handler]:
     """What answers each kind of question."""
+    own_data = dataset or (lambda context: _given(context, "dataset", str))
 
     def who(context: Context, *, of_checks: bool = False) -> Site:
         return Site(
             (site or site_name)(context),
             (key or _key)(context),
-            (ledger or _ledger)(context),
-            _check_dataset(context) if of_checks else (dataset or _dataset)(context),
-            (policy or _policy)(context),
+            ledger(context) if ledger else _given(context, "ledger", Ledger),
+            _given(context, "check-dataset", str) if of_checks else own_data(context),
+            policy(context) if policy else _given(context, "policy", SitePolicy.read),
         )
 
     def replying(
@@ -290,29 +287,14 @@ def site_name(context: Context) -> str:
 
 
 def _key(context: Context) -> SigningKey | None:
-    given = context.node_config.get("signing-key")
-    if given is None:
+    path = _given(context, "signing-key", Path)
+    if path is None:
         return None
-    path = Path(str(given))
     warn_if_shared(path)
     return SigningKey.from_pem(path.read_bytes())
 
 
-def _ledger(context: Context) -> Ledger | None:
-    path = context.node_config.get("ledger")
-    return None if path is None else Ledger(str(path))
-
-
-def _dataset(context: Context) -> str | None:
-    name = context.node_config.get("dataset")
-    return None if name is None else str(name)
-
-
-def _check_dataset(context: Context) -> str | None:
-    name = context.node_config.get("check-dataset")
-    return None if name is None else str(name)
-
-
-def _policy(context: Context) -> SitePolicy | None:
-    path = context.node_config.get("policy")
-    return None if path is None else SitePolicy.read(str(path))
+def _given(context: Context, name: str, read: Callable[[str], T]) -> T | None:
+    """An entry of the node's configuration, if it is there."""
+    found = context.node_config.get(name)
+    return None if found is None else read(str(found))

@@ -19,17 +19,13 @@ Nodes = dict[int, str]
 Chosen = Callable[[NodeInfo], bool] | Collection[int | str]
 """Which nodes to ask: a function of what Flower knows of one, or numbers or registered names."""
 
+# Seconds by which a site's clock may be wrong: Flower drops replies that seem older than their question.
 CLOCKS = 600.0
-"""Seconds by which a site's clock may be wrong: Flower drops replies that seem older than their question."""
 
-_PORTIONS = 8
-"""In so many portions replies are fetched: a large one holds up few others, none if sites are few."""
-
-_PATIENCE = 1.0
-"""Seconds until a reply that is still being fetched goes on beside the others."""
-
+_PORTIONS = 8  # in which replies are fetched: a large one holds up few others, none if sites are few
+_PATIENCE = 1.0  # seconds until a reply that is still being fetched goes on beside the others
+# Seconds between two looks for replies, at first and at last; in between a share of the time so far.
 _SHORTEST, _LONGEST, _SHARE = 0.1, 3.0, 0.03
-"""Seconds between two looks for replies, at first and at last; in between a share of the time so far."""
 
 
 def check_seconds(name: str, seconds: object, *, least: float) -> None:

@@ -19,7 +19,7 @@ from fedconformal.documents import Calibration, Plan
 from fedconformal.heterogeneity import Assessment
 from fedconformal.nvflare import _messages
 from fedconformal.nvflare._messages import CALIBRATE, CHECK, Model, Question, plan_as_text, plan_from_text
-from fedconformal.nvflare._packages import leave_out_of_jobs
+from fedconformal.nvflare._settings import leave_out_of_jobs
 from fedconformal.rounds import Folder, pack_plan
 
 log = logging.getLogger("fedconformal.nvflare")

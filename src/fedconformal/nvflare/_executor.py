@@ -11,8 +11,7 @@ from nvflare.apis.signal import Signal
 from fedconformal.documents import Plan
 from fedconformal.nvflare import _messages
 from fedconformal.nvflare._messages import CALIBRATE, CHECK, Question, model_digest
-from fedconformal.nvflare._packages import leave_out_of_jobs
-from fedconformal.nvflare._settings import LOG, Settings, own_log
+from fedconformal.nvflare._settings import LOG, Settings, leave_out_of_jobs, own_log
 from fedconformal.rounds import Failure, answer, answer_check, keep_inside
 
 

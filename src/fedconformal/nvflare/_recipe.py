@@ -1,7 +1,7 @@
 """For users of FLARE's recipes: a round after the training, or a job of the round alone."""
 
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from nvflare.job_config.api import FedJob
 from nvflare.recipe.spec import Recipe
@@ -13,16 +13,7 @@ from fedconformal.nvflare._messages import TASK
 
 
 def add_conformal(
-    recipe: Recipe,
-    plan: Plan,
-    executor: ConformalExecutor | None = None,
-    *,
-    timeout: float = 300.0,
-    persistor_id: str = "",
-    on_refused: Literal["raise", "skip"] = "skip",
-    reports: str = "",
-    sites: list[str] | None = None,
-    check: bool = False,
+    recipe: Recipe, plan: Plan, executor: ConformalExecutor | None = None, **options: Any
 ) -> None:
     """Add a calibration round to a recipe, after everything that is in it already.
 
@@ -35,8 +26,8 @@ def add_conformal(
     executor : ConformalExecutor, optional
         What the sites answer with: a subclass with ``scores`` of the job's own. Without one each site's own
         configuration names its function.
-    timeout, persistor_id, on_refused, reports, sites, check : as for ConformalController
-        What the controller is told.
+    **options : timeout, persistor_id, on_refused, reports, sites, check
+        As for `ConformalController`.
 
     Examples
     --------
@@ -48,8 +39,7 @@ def add_conformal(
     >>> recipe = Recipe(FedJob(name="training", min_clients=2))
     >>> add_conformal(recipe, fc.plan(n_sites=3, n_points=80), timeout=60)
     """
-    controller = ConformalController(plan, timeout, persistor_id, on_refused, reports, sites, check)
-    recipe._job.to_server(controller, id=TASK)
+    recipe._job.to_server(ConformalController(plan, **options), id=TASK)
     recipe._add_to_client_apps(executor or ConformalExecutor())
 
 
@@ -67,8 +57,8 @@ class ConformalRecipe(Recipe):
     min_clients : int
         How many sites must be connected for the job to start. If fewer are left while it runs, FLARE ends the
         job: let it be smaller than the number of sites.
-    timeout, on_refused, reports, sites, check : as for ConformalController
-        What the controller is told.
+    **options : timeout, on_refused, reports, sites, check
+        As for `ConformalController`.
 
     Examples
     --------
@@ -85,15 +75,10 @@ class ConformalRecipe(Recipe):
         *,
         name: str = "conformal",
         min_clients: int = 1,
-        timeout: float = 300.0,
-        on_refused: Literal["raise", "skip"] = "skip",
-        reports: str = "",
-        sites: list[str] | None = None,
-        check: bool = False,
+        **options: Any,
     ) -> None:
         super().__init__(FedJob(name=name, min_clients=min_clients))
-        options: dict[str, Any] = {"timeout": timeout, "on_refused": on_refused, "reports": reports}
-        add_conformal(self, plan, executor, **options, sites=sites, check=check)
+        add_conformal(self, plan, executor, **options)
 
 
 def read_calibration(result: Any) -> Calibration:

@@ -1,4 +1,4 @@
-"""What a site itself says: a file in its own configuration folder, which no job can reach."""
+"""What a site itself says, in a file that no job can reach; and what no job carries: this package."""
 
 import logging
 import tomllib
@@ -20,6 +20,7 @@ from fedconformal.rounds import Site
 
 FILE, LOG = "fedconformal.toml", "fedconformal-log"
 _NUMBER = "check_epsilon"
+_PACKAGE = __name__.partition(".")[0]
 
 
 @dataclass(frozen=True)
@@ -100,3 +101,10 @@ def own_log(fl_ctx: FLContext) -> logging.Logger:
             to_file.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
             log.addHandler(to_file)
     return log
+
+
+def leave_out_of_jobs(job: Any) -> None:
+    """Keep FLARE's job API from copying this package's files into a job, which would make it custom code."""
+    packages = job.job.app_packages
+    if _PACKAGE not in packages:
+        job.set_app_packages([*packages, _PACKAGE])

@@ -24,7 +24,7 @@ from fedconformal.documents import (
 )
 from fedconformal.planning import Block, merged
 from fedconformal.protocol._assumptions import assumptions_of
-from fedconformal.protocol._intake import Intake, Numbers, RefusedReportsError, take_in
+from fedconformal.protocol._intake import Intake, RefusedReportsError, take_in
 from fedconformal.protocol._request import check_whole
 
 Ballots = Sequence[tuple[float, int]]
@@ -92,7 +92,14 @@ def calibrate(
     return Calibration(
         plan=plan,
         parts=tuple(parts),
-        reports=tuple(_received(plan, report) for report in intake.reports),
+        reports=tuple(
+            Received(
+                site=report.site,
+                report=report.digest,
+                signature=None if plan.keys is None else report.signature,
+            )
+            for report in intake.reports
+        ),
         refused=intake.refused,
         assumptions=assumptions_of(plan, max(part.n_missing for part in parts)),
     )
@@ -102,12 +109,6 @@ def _check_plan(plan: Plan) -> None:
     check_whole(plan)
     if plan.has_expired():
         raise ValueError(f"this plan expired at {plan.expires}: nothing is calibrated any more")
-
-
-def _received(plan: Plan, report: Report) -> Received:
-    """A report that counted: its digest, the signature of it where the plan lists keys, and its budget."""
-    signature = None if plan.keys is None else report.signature
-    return Received(site=report.site, report=report.digest, signature=signature, budget=report.budget)
 
 
 def _check_enough(plan: Plan, intake: Intake) -> None:
@@ -124,7 +125,8 @@ def _check_enough(plan: Plan, intake: Intake) -> None:
 def _part(plan: Plan, label: str | None, intake: Intake) -> CalibrationPart:
     """The thresholds of all points, or of one group, and who answered."""
     alone, numbers = plan if label is None else plan[label], intake.numbers[label]
-    missing, n_missing = _missing(alone, numbers)
+    names, n_asked = alone.part.asked_names, alone.part.n_asked or 0
+    missing = tuple(sorted(set(names or ()) - set(numbers)))
     votes = {site: alone.part.votes_for(part.n, site=site) for site, part in numbers.items()}
     shares = {site: alone.part.share_for(part.n, site=site) for site, part in numbers.items()}
     levels = range(len(alone.levels))
@@ -146,17 +148,9 @@ def _part(plan: Plan, label: str | None, intake: Intake) -> CalibrationPart:
             for site, part in numbers.items()
         ),
         missing=missing,
-        n_missing=n_missing,
+        n_missing=max(0, n_asked - len(numbers)) if names is None else len(missing),
         refused=intake.refused_in[label],
     )
-
-
-def _missing(plan: Plan, numbers: Numbers) -> tuple[tuple[str, ...], int]:
-    """Sites that were asked and did not answer, by name, and how many there are, named or not."""
-    names = plan.part.asked_names
-    missing = tuple(sorted(set(names or ()) - set(numbers)))
-    unnamed = max(0, (plan.part.n_asked or 0) - len(numbers))
-    return missing, len(missing) if names is not None else unnamed
 
 
 def _thresholds(
@@ -169,23 +163,18 @@ def _thresholds(
     levels = plan.confidence_levels
     if n_answers < plan.fewest_answers:
         return tuple(Threshold(confidence_level=level, threshold=math.inf) for level in levels)
-    found = [_threshold(plan, i, blocks[i], ballots[i]) for i in range(len(levels))]
-    largest = -math.inf
-    for i in sorted(range(len(found)), key=lambda i: levels[i]):
-        largest = max(largest, found[i].threshold)
-        found[i] = found[i].model_copy(update={"threshold": largest})
-    return tuple(found)
-
-
-def _threshold(plan: Plan, i: int, blocks: tuple[Block, ...], ballots: Ballots) -> Threshold:
-    design = plan.designs[i].for_answers(block for block in blocks if block.ranks)
-    votes = design.server_rank or 1
-    return Threshold(
-        confidence_level=plan.confidence_levels[i],
-        server_rank=votes,
-        threshold=smallest_with(ballots, votes),
-        advice=None if design.advice is None else Advice(**vars(design.advice)),
-    )
+    found, largest = {}, -math.inf
+    for i in sorted(range(len(levels)), key=lambda i: levels[i]):
+        design = plan.designs[i].for_answers(block for block in blocks[i] if block.ranks)
+        votes = design.server_rank or 1
+        largest = max(largest, smallest_with(ballots[i], votes))
+        found[i] = Threshold(
+            confidence_level=levels[i],
+            server_rank=votes,
+            threshold=largest,
+            advice=None if design.advice is None else Advice(**vars(design.advice)),
+        )
+    return tuple(found[i] for i in range(len(levels)))
 
 
 def smallest_with(ballots: Ballots, votes: int) -> float:

@@ -1,28 +1,25 @@
 """The whole round in one call, for somebody who holds the scores of all sites."""
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedconformal import scores as score_classes
 from fedconformal._validation import plain_array
 from fedconformal.documents import Calibration, Plan, Report
-from fedconformal.privacy import Ledger, Privacy
+from fedconformal.privacy import Ledger
 from fedconformal.protocol._calibrate import calibrate
-from fedconformal.protocol._models import Model
 from fedconformal.protocol._plan import plan
 from fedconformal.protocol._policy import SitePolicy
 from fedconformal.protocol._report import report
-from fedconformal.protocol._rows import group_names, group_sizes, is_asked, rows_by_site
-from fedconformal.protocol._scores import Scores, flat_numbers
+from fedconformal.protocol._rows import Scores, flat_numbers, group_names, group_sizes, is_asked, rows_by_site
 
 _MANY = 1_000_000  # scores from which on threads are worth starting
 
@@ -32,26 +29,10 @@ def conformalize(
     *,
     sites: ArrayLike | None = None,
     groups: Mapping[Any, ArrayLike] | Sequence[ArrayLike] | ArrayLike | None = None,
-    confidence_level: float | Iterable[float] = 0.9,
-    criterion: str | None = None,
-    delta: float = 0.1,
-    max_faulty: int = 0,
-    promise: str = "population",
-    mixture: Mapping[str, float] | None = None,
-    local_ranks: str | float = "common",
-    numbers: int | None = None,
-    max_missing: int | None = None,
-    group_by: str | Iterable[str] | None = None,
-    merge_rare: int | None = None,
-    classes: Iterable[Any] | None = None,
-    score: str | Mapping[str, Any] | score_classes.Score | None = None,
-    privacy: Privacy | None = None,
-    split: Mapping[Any, float] | None = None,
     ledgers: Mapping[str, Ledger] | None = None,
     dataset: str = "calibration",
     min_group: int = 1,
-    model: Model | None = None,
-    on_infeasible: Literal["warn", "raise", "ignore"] = "warn",
+    **wishes: Any,
 ) -> Calibration:
     """Plan, report and calibrate in one call, where the scores of all sites are at hand.
 
@@ -68,15 +49,6 @@ def conformalize(
     groups : in the form of ``scores``, optional
         The label of each score, for one threshold for each group; or its true class
         (``group_by="class"``).
-    confidence_level, criterion, delta, max_faulty, promise, mixture, local_ranks, numbers, max_missing : \
-see `plan`
-        What is wanted.
-    group_by, merge_rare, classes : see `plan`
-        What groups are made of.
-    score : str, mapping or Score, optional
-        How the scores were computed, so that the calibration can make sets of predictions by itself.
-    privacy, split : Privacy and mapping, optional
-        Makes every report differentially private.
     ledgers : mapping from site to Ledger, optional
         With ``privacy``, the account of each site, which its answer is charged to. Left out, accounts are
         simulated: each site has one with just enough for this call, gone after it, and nothing keeps track
@@ -85,10 +57,8 @@ see `plan`
         What the data are called in ``ledgers``.
     min_group : int
         A site with fewer points of a group is left out of it.
-    model : str or path-like, optional
-        The file of the model that made the scores, or its digest.
-    on_infeasible : {"warn", "raise", "ignore"}
-        What to do when no finite threshold reaches a level; see `plan`.
+    **wishes : confidence_level, criterion, promise, group_by, score, privacy and the others of `plan`
+        What is wanted.
 
     Returns
     -------
@@ -117,27 +87,7 @@ see `plan`
     array([[2.09, 3.91]])
     """
     held = Held.of(scores, sites, groups)
-    chosen = plan(
-        **held.sizes(),
-        confidence_level=confidence_level,
-        criterion=criterion,
-        delta=delta,
-        max_faulty=max_faulty,
-        promise=promise,
-        mixture=mixture,
-        local_ranks=local_ranks,
-        numbers=numbers,
-        max_missing=max_missing,
-        group_by=group_by,
-        merge_rare=merge_rare,
-        classes=classes,
-        score=score,
-        privacy=privacy,
-        split=split,
-        min_group=min_group,
-        model=model,
-        on_infeasible=on_infeasible,
-    )
+    chosen = plan(**held.sizes(), min_group=min_group, **wishes)
     own = SitePolicy.unlimited()  # all scores are the caller's own
     with _accounts(chosen, held, ledgers, dataset) as accounts:
 

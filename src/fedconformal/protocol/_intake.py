@@ -117,9 +117,10 @@ def take_in(plan: Plan, reports: Iterable[Report], *, unreadable: Iterable[Refus
             label: tuple(wrong) for label, (_, wrong) in sorted_out.items()
         }
         return Intake(tuple(accepted), (*unreadable, *refused), numbers, refused_in)
-    accepted, surplus = _within_plan(plan, accepted)
-    numbers_of_all = {report.site: report.parts[0] for report in accepted}
-    return Intake(tuple(accepted), (*unreadable, *refused, *surplus), {None: numbers_of_all}, {None: ()})
+    kept, surplus = _without_surplus(plan, [(report.site, report.parts[0]) for report in accepted])
+    alone = dict(kept)
+    counted = tuple(report for report in accepted if report.site in alone)
+    return Intake(counted, (*unreadable, *refused, *surplus), {None: alone}, {None: ()})
 
 
 def _one_per_site(
@@ -232,12 +233,6 @@ def _within_group(plan: Plan, label: str, reports: list[Report]) -> tuple[Number
     return dict(kept), refused + surplus
 
 
-def _within_plan(plan: Plan, reports: list[Report]) -> tuple[list[Report], list[Refusal]]:
-    kept, surplus = _without_surplus(plan, [(report.site, report.parts[0]) for report in reports])
-    sites = {site for site, _ in kept}
-    return [report for report in reports if report.site in sites], surplus
-
-
 def _without_surplus(
     plan: Plan, parts: list[tuple[str, ReportPart]]
 ) -> tuple[list[tuple[str, ReportPart]], list[Refusal]]:
@@ -255,18 +250,13 @@ def _without_surplus(
     kinds = [None if plan.blocks is None else part.n for _, part in parts]
     came = Counter(kinds)
     surplus = {kind for kind, number in came.items() if number > room[kind]}
-    refused = [
-        Refusal(source=site, reason=_too_many(kind, room[kind], came[kind]))
-        for (site, _), kind in zip(parts, kinds, strict=True)
-        if kind in surplus
-    ]
+    refused = []
+    for (site, _), kind in zip(parts, kinds, strict=True):
+        if kind in surplus:
+            of_size = "" if kind is None else f" with {count(kind, 'score')}"
+            reason = (
+                f"{count(came[kind], 'report')} from sites{of_size}, and the plan expects {room[kind]}: "
+                "nobody knows which are honest, so none counts"
+            )
+            refused.append(Refusal(source=site, reason=reason))
     return [part for part, kind in zip(parts, kinds, strict=True) if kind not in surplus], refused
-
-
-def _too_many(n: int | None, planned: int, came: int) -> str:
-    """Why reports do not count of which there are more than the plan expects."""
-    of_size = "" if n is None else f" with {count(n, 'score')}"
-    return (
-        f"{count(came, 'report')} from sites{of_size}, and the plan expects {planned}: nobody knows which "
-        "are honest, so none counts"
-    )

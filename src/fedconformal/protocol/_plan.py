@@ -9,15 +9,15 @@ from fedconformal._warnings import warn
 from fedconformal.documents import Facts, Plan, check_work
 from fedconformal.privacy import Privacy
 from fedconformal.protocol._federation import Asked, Sizes
-from fedconformal.protocol._group_parts import all_names, common_score, group_parts, sites_alone
-from fedconformal.protocol._grouping import Arranged, arranged, class_names, made_of
-from fedconformal.protocol._models import Model, model_digest
+from fedconformal.protocol._groups import class_names, group_parts, made_of
 from fedconformal.protocol._parts import planned_part
 from fedconformal.protocol._policy import SitePolicy
 from fedconformal.protocol._rules import (
+    Model,
     check_classes,
     checked,
     expiry,
+    model_digest,
     privacy_rule,
     round_id,
     score_rule,
@@ -40,18 +40,16 @@ def plan(
     max_faulty: int = 0,
     promise: str = "population",
     mixture: Mapping[str, float] | None = None,
-    local_ranks: str | float = SEARCHED,
+    local_ranks: str = SEARCHED,
     numbers: int | None = None,
     max_missing: int | None = None,
     sites: Iterable[str] | None = None,
     groups: Mapping[Any, Any] | None = None,
     group_by: str | Iterable[str] | None = None,
-    merge_rare: int | None = None,
     classes: Iterable[Any] | None = None,
     score: str | Mapping[str, Any] | scores.Score | None = None,
     keys: Mapping[str, str] | None = None,
     privacy: Privacy | None = None,
-    split: Mapping[Any, float] | None = None,
     min_group: int = SitePolicy.min_group,
     round: str | None = None,
     model: Model | None = None,
@@ -96,10 +94,10 @@ def plan(
     mixture : mapping from str to float, optional
         For ``promise="mixture"``: the share of new points that come from each named site, on any scale, as
         they are divided by their sum. In proportion to their numbers of scores plus 1 if left out.
-    local_ranks : {"common", "paper"} or float
+    local_ranks : {"common", "paper"}
         ``"common"``: site j sends rank ceil(b (n_j + 1)), b searched together with the votes. ``"paper"``:
-        b = confidence level, as in the paper's appendix A.1, one vote each. A number: that b. Where ranks are
-        searched for sites of different sizes, larger sites have more votes.
+        b = confidence level, as in the paper's appendix A.1, one vote each. Where ranks are searched for
+        sites of different sizes, larger sites have more votes.
     numbers : int, optional
         How many numbers a site sends for each level and group at the most, from 1 to 20. Two or three take
         away most of what is lost against pooling all scores. Left out: 5 for a mixture, else 1.
@@ -112,8 +110,7 @@ def plan(
     groups : mapping, optional
         For one threshold for each group of points: for each label (text, or a whole number, which stands for
         its digits) how many points of the group the sites have, in the forms of ``n_points``, where 0 means
-        that a site is left out of the group. None: sizes come with the reports. Or a Plan, where a group
-        needs arguments of its own.
+        that a site is left out of the group. None: sizes come with the reports.
     group_by : {"label", "class", "site"} or a pair of the site and one of the others, optional
         What the labels of ``groups`` are. ``"label"``, as if left out: something that is known of a point
         before its truth is. ``"class"``: its true class; a prediction set then holds each class whose score
@@ -121,8 +118,6 @@ def plan(
         classes. ``"site"``: each site has a threshold of its own; sizes are then given by ``n_points`` or
         ``sites``, with names, and there are no ``groups``. ``("site", "class")`` and ``("site", "label")``:
         one threshold for each label at each site.
-    merge_rare : int, optional
-        Labels with fewer points than this, over all sites, are one group. The plan records which.
     classes : iterable of str or int, optional
         Names of the classes in the order of the columns of probabilities; with ``group_by="class"`` the order
         of ``groups`` if left out.
@@ -132,9 +127,7 @@ def plan(
         Ed25519 public key of each named site; then only signed reports count.
     privacy : Privacy, optional
         Makes every report differentially private; the sizes of the sites must be known. Its epsilon is that
-        of a site's whole answer: levels share it evenly, groups as ``split`` says.
-    split : mapping, optional
-        How epsilon is split over the groups: a positive weight for each label. Evenly if left out.
+        of a site's whole answer: levels and groups share it evenly.
     min_group : int
         A site that has fewer points of a group counts as absent from it: by their policy, sites send nothing
         for such a group unless they say otherwise.
@@ -175,7 +168,7 @@ def plan(
     {'old': 0.9005, 'young': 0.9083}
     """
     _validation.choice("on_infeasible", on_infeasible, ("warn", "raise", "ignore"))
-    rule = score_rule(score) if groups is None else common_score(score_rule(score), groups)
+    rule = score_rule(score)
     by = made_of(group_by)
     check_classes(by, classes, rule)
     secret = privacy_rule(privacy, rule)
@@ -184,42 +177,23 @@ def plan(
     )
     if mixture is not None and (groups is not None or by is not None or not wishes.promise.takes_mixture):
         raise ValueError(f"mixture goes with promise 'mixture' and without groups, got {mixture!r}")
-    found: Arranged | None = None
     if groups is None and by is None:
-        if split is not None:
-            raise ValueError("split goes with groups: it says how epsilon is split over them")
-        if merge_rare is not None:
-            raise ValueError("merge_rare goes with groups: it says which of them are one")
         asked = Asked.of(n_sites, n_points, sites).mixed(mixture)
-        _check_work(wishes, privacy)
-        parts, names = [checked("plan", lambda: planned_part(asked, wishes, privacy))], asked.names
+        check_work(len(wishes.levels), 0 if privacy is None else len(privacy.bins.edges))
+        parts = [checked("plan", lambda: planned_part(asked, wishes, privacy))]
+        named = class_names(classes)
     else:
         fewest = _validation.integer("min_group", min_group, low=1)
-        listed = None if sites is None else list(sites)
-        found = checked(
-            "groups",
-            lambda: arranged(
-                groups,
-                sites_alone(by, groups, n_sites, n_points, listed),
-                n_sites,
-                listed,
-                by=by,
-                classes=classes,
-                merge_rare=merge_rare,
-                fewest=fewest,
-            ),
-        )
-        _check_work(wishes, privacy, sum(not isinstance(sizes, Plan) for sizes in found.sizes.values()))
-        parts, names = group_parts(found, n_sites, listed, wishes, privacy, split, fewest), None
+        given = (groups, n_sites, n_points, sites, by, classes)
+        parts, named = group_parts(*given, wishes, privacy, fewest)
     result = checked(
         "plan",
         lambda: Plan(
             parts=tuple(parts),
             score=rule,
-            group_by=None if found is None else found.group_by,
-            merged=None if found is None else found.merged,
-            classes=class_names(classes) if found is None else found.classes,
-            keys=site_keys(keys, names if found is None else all_names(parts)),
+            group_by=by,
+            classes=named,
+            keys=site_keys(keys, parts),
             privacy=secret,
             round=round_id(round, is_needed=keys is not None, parts=parts),
             model=None if model is None else model_digest(model),
@@ -227,21 +201,9 @@ def plan(
             facts=Facts().with_more(facts) if facts else None,
         ),
     )
-    _warn(result, on_infeasible)
-    return result
-
-
-def _warn(result: Plan, on_infeasible: str) -> None:
-    """Say which levels no ranks reach, as the user wants to hear it."""
-    if result.feasible:
-        return
-    message = " ".join(result.problems)
-    if on_infeasible == "raise":
-        raise ValueError(message)
-    if on_infeasible == "warn":
+    if not result.feasible and on_infeasible != "ignore":
+        message = " ".join(result.problems)
+        if on_infeasible == "raise":
+            raise ValueError(message)
         warn(message, InfeasibleWarning)
-
-
-def _check_work(wishes: Wishes, privacy: Privacy | None, n_groups: int = 1) -> None:
-    """Refuse at once what the finished plan would be refused for."""
-    check_work(n_groups * len(wishes.levels), 0 if privacy is None else len(privacy.bins.edges))
+    return result

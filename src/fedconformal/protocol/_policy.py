@@ -1,7 +1,7 @@
 """What a site lets out, whoever wrote the plan."""
 
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from fractions import Fraction
 from pathlib import Path
@@ -43,8 +43,6 @@ class SitePolicy:
         The only scores, and the only promises, that a plan may name. Left out: any.
     coordinator : str, optional
         The only public key that a plan or a calibration may be signed with; then it must be signed.
-    tell_budget : bool
-        Whether a private report says what is left of the data's budget, for the certificate to show.
 
     Examples
     --------
@@ -62,7 +60,6 @@ class SitePolicy:
     scores: tuple[str, ...] | None = None
     promises: tuple[str, ...] | None = None
     coordinator: str | None = None
-    tell_budget: bool = False
 
     UNLIMITED: ClassVar[int] = 2**53
 
@@ -73,8 +70,6 @@ class SitePolicy:
         _validation.integer("min_group", self.min_group, low=1)
         if not (self.private_only is None or isinstance(self.private_only, bool)):
             raise TypeError(f"private_only must be true, false or left out, got {self.private_only!r}")
-        if not isinstance(self.tell_budget, bool):
-            raise TypeError(f"tell_budget must be true or false, got {self.tell_budget!r}")
         if self.max_epsilon is not None:
             _validation.fraction("max_epsilon", self.max_epsilon, high=1e6, closed=True)
         for name in ("scores", "promises"):
@@ -140,28 +135,13 @@ class SitePolicy:
             With the name and the reason in one line.
         """
         try:
-            return cls.of(tomllib.loads(content.decode("utf-8")))
+            given = tomllib.loads(content.decode("utf-8"))
+            known = [field.name for field in fields(cls)]
+            if strange := sorted(set(given) - set(known)):
+                raise ValueError(f"{quoted(strange[:1])} is none of {', '.join(known)}")
+            return cls(**given)
         except (ValueError, TypeError) as error:  # UnicodeDecodeError and TOMLDecodeError are ValueErrors
             raise ValueError(f"{name}: not a policy: {str(error).splitlines()[0]}") from None
-
-    @classmethod
-    def of(cls, given: Mapping[str, Any]) -> Self:
-        """A policy from the content of its file.
-
-        Parameters
-        ----------
-        given : mapping
-            The parameters by name.
-
-        Returns
-        -------
-        SitePolicy
-            With defaults for those that are left out.
-        """
-        known = [field.name for field in fields(cls)]
-        if strange := sorted(set(given) - set(known)):
-            raise ValueError(f"{quoted(strange[:1])} is none of {', '.join(known)}")
-        return cls(**given)
 
     def numbers_of(self, n: int) -> int:
         """How many numbers a message of a site with n scores may hold.

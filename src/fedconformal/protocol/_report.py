@@ -11,13 +11,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedconformal._text import quoted
-from fedconformal.documents import Budget, Plan, Report, ReportPart, Sent, SigningKey, unique_labels
+from fedconformal.documents import Plan, Report, ReportPart, Sent, SigningKey, unique_labels
 from fedconformal.privacy import Ledger, fingerprint
 from fedconformal.protocol._cases import drawn_ranks
-from fedconformal.protocol._models import Model, check_model
 from fedconformal.protocol._policy import SitePolicy
 from fedconformal.protocol._request import Request, Sizes, admit, of_group, ranks_of, request_of
-from fedconformal.protocol._scores import Scores, flat_scores, private_numbers
+from fedconformal.protocol._rows import Scores, flat_scores, private_numbers
+from fedconformal.protocol._rules import Model, check_model
 
 Parts = Mapping[str | None, Scores]
 """The scores of each group by label; under None where there are no groups."""
@@ -162,12 +162,7 @@ def prepare(
 def private_bins(
     plan: Plan,
     scores: ArrayLike,
-    *,
-    site: str,
-    ledger: Ledger | None,
-    dataset: str | None,
-    policy: SitePolicy | None = None,
-    model: Model | None = None,
+    **options: Any,
 ) -> tuple[int, ...]:
     """The bins that a site releases under a private plan without groups, charged to its ledger.
 
@@ -177,11 +172,7 @@ def private_bins(
         The plan to answer.
     scores : array-like
         The site's calibration scores.
-    site : str
-        The site's name.
-    ledger, dataset : Ledger and str
-        The account that the answer is charged to and what the data are called in it.
-    policy, model : SitePolicy, and str or path-like, optional
+    **options : site, ledger, dataset, policy, model, accept
         As for `report`.
 
     Returns
@@ -206,8 +197,7 @@ def private_bins(
     """
     if plan.privacy is None:
         raise ValueError("this plan is not private: there are no bins to release")
-    prepared = prepare(plan, scores, site=site, policy=policy, model=model, ledger=ledger, dataset=dataset)
-    return tuple(prepared.bins()[None])
+    return tuple(prepare(plan, scores, **options).bins()[None])
 
 
 @dataclass(frozen=True)
@@ -286,7 +276,7 @@ class Prepared:
         else:
             sizes = self._allowed.sizes
             made = [_private_part(self.plan, *drawn, sizes, self.site) for drawn in self.bins().items()]
-        answer = Report(plan=self.plan.digest, site=self.site, parts=tuple(made), budget=self._budget())
+        answer = Report(plan=self.plan.digest, site=self.site, parts=tuple(made))
         return answer if key is None else key.sign(answer)
 
     def bins(self) -> Mapping[str | None, Sequence[int]]:
@@ -346,15 +336,6 @@ class Prepared:
             )
         return self._ledger, self._dataset
 
-    def _budget(self) -> Budget | None:
-        """What is left after this answer, where the policy tells it."""
-        if self.plan.privacy is None or not self.policy.tell_budget:
-            return None
-        ledger, dataset = self._account()
-        asked = {name: value for name, value in self._question.items() if name != "accept"}
-        granted, left = ledger.left_after(dataset, **asked)
-        return Budget(granted=float(granted), left=float(left))
-
     def _record(self) -> None:
         """Write down that exact numbers leave, where there is a ledger."""
         if self._ledger is None and self._dataset is None:
@@ -402,7 +383,10 @@ def _by_group(plan: Plan, scores: Scores, groups: ArrayLike | None, site: str) -
 
 def _part(plan: Plan, label: str | None, values: Scores, site: str, *, in_place: bool) -> ReportPart:
     ranks = ranks_of(plan, label, values.size, site)
-    wanted = _drawn(of_group(plan, label), values.size, site, ranks)
+    wanted, cases = ranks, of_group(plan, label).part.cases
+    if cases is not None:  # ranks are those among the cases that the site draws
+        assert plan.round is not None
+        wanted = (drawn_ranks(plan.round, site, values.size, cases),) * len(ranks)
     selected = _selected(values, wanted, in_place=in_place)
     sent = [
         Sent(ranks=each, values=tuple(selected.get(rank, math.inf) for rank in chosen))
@@ -411,24 +395,13 @@ def _part(plan: Plan, label: str | None, values: Scores, site: str, *, in_place:
     return ReportPart(label=label, n=values.size, levels=tuple(sent))
 
 
-def _drawn(plan: Plan, n: int, site: str, ranks: tuple[tuple[int, ...], ...]) -> tuple[tuple[int, ...], ...]:
-    """The ranks of the scores that are sent: those of the plan, or of the cases that the site draws."""
-    if plan.part.cases is None:
-        return ranks
-    assert plan.round is not None
-    return (drawn_ranks(plan.round, site, n, plan.part.cases),) * len(ranks)
-
-
 def _selected(values: Scores, ranks: Sequence[Sequence[int]], *, in_place: bool) -> dict[int, float]:
     """The scores of these ranks, in one linear-time selection; ranks above their number are left out."""
     wanted = sorted({rank for each in ranks for rank in each if rank <= values.size})
-    places = [rank - 1 for rank in wanted]
-    if places:
+    if wanted:
         # Floats are ordered after selection only at these places, which is all that is needed.
-        if in_place:
-            values.partition(places)
-        else:
-            values = np.partition(values, places)
+        values = values if in_place else values.copy()
+        values.partition([rank - 1 for rank in wanted])
     return {rank: float(values[rank - 1]) for rank in wanted}
 
 

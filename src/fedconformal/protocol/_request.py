@@ -1,6 +1,6 @@
 """What a plan asks of a site: said in words, and allowed by the site, before anything is computed."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -36,8 +36,6 @@ class Request:
         Whether the ledger holds this answer already: it is then given again, at no cost.
     is_drawn : bool
         Whether the scores that leave are drawn at random, rather than chosen by their ranks.
-    tells_budget : bool
-        Whether the report says what is left of the data's budget.
 
     Examples
     --------
@@ -55,7 +53,6 @@ class Request:
     left: Fraction | None = None
     is_repeated: bool = False
     is_drawn: bool = False
-    tells_budget: bool = False
 
     @property
     def n(self) -> int:
@@ -75,8 +72,6 @@ class Request:
             asked = f"This plan asks for {drawn}{groups}, drawn at random, and {self._cost}."
         if self.held_back:
             asked += f" Nothing is sent for {quoted(self.held_back)}: you have too few of these cases."
-        if self.tells_budget:
-            asked += " The report says what your data's budget is and what is left of it after this answer."
         return asked
 
     @property
@@ -121,19 +116,24 @@ def request_of(plan: Plan, sizes: Sizes, *, site: str, policy: SitePolicy) -> Re
             f"nothing is sent: this site has fewer than {policy.min_group} points of every group; "
             f"min_group = {max(sizes.values(), default=1)} would allow it"
         )
-    answered = _answered(plan, _expected(plan, enough, site), site)
+    names = plan.site_names or ()  # groups for which the plan expects other sites are left out
+    expected = {
+        label: n
+        for label, n in enough.items()
+        if label is None or site not in names or site in (plan[label].site_names or (site,))
+    }
+    answered = _answered(plan, expected, site)
     numbers = {label: _n_numbers(plan, label, n, site) for label, n in answered.items()}
     # How many points a group has leaves too, even where no score does.
     counted, n_points = sum(max(1, number) for number in numbers.values()), sum(answered.values())
     what = f"{counted:,} of your {n_points:,} scores" if plan.privacy is None else count(counted, "bin")
     policy.check_numbers(f"this plan asks for {what}", counted, n_points)
-    cost = _cost_of(plan, answered)
+    private_groups = plan.privacy is not None and plan.is_grouped
+    cost = plan.cost(label or "" for label in answered) if private_groups else plan.epsilon
     if cost is not None:
         policy.check_epsilon(cost)
     is_drawn = any(part.cases is not None for part in plan.parts)
-    private, all_numbers = plan.privacy, sum(numbers.values())
-    tells = policy.tell_budget and private is not None and not private.one_hot
-    return Request(answered, held_back, all_numbers, counted, cost, is_drawn=is_drawn, tells_budget=tells)
+    return Request(answered, held_back, sum(numbers.values()), counted, cost, is_drawn=is_drawn)
 
 
 def admit(plan: Plan, *, policy: SitePolicy, has_ledger: bool) -> None:
@@ -189,16 +189,6 @@ def ranks_of(plan: Plan, label: str | None, n: int, site: str) -> tuple[tuple[in
         raise ValueError(f"group {quoted([label])}: {error}") from None
 
 
-def _expected(plan: Plan, sizes: Sizes, site: str) -> Sizes:
-    """Without the groups for which the plan expects other sites, but not this one."""
-    names = plan.site_names or ()
-    return {
-        label: n
-        for label, n in sizes.items()
-        if label is None or site not in names or site in (plan[label].site_names or (site,))
-    }
-
-
 def _answered(plan: Plan, sizes: Sizes, site: str) -> Sizes:
     """The groups that are answered for: an infinite threshold is not worth any epsilon."""
     if not sizes:
@@ -225,13 +215,6 @@ def _answered(plan: Plan, sizes: Sizes, site: str) -> Sizes:
             "this private plan has an infinite threshold: answering it would spend epsilon for nothing"
         )
     return sizes
-
-
-def _cost_of(plan: Plan, labels: Iterable[str | None]) -> Fraction | None:
-    """What an answer for these groups costs."""
-    if plan.privacy is None or not plan.is_grouped:
-        return plan.epsilon
-    return plan.cost(label for label in labels if label is not None)
 
 
 def _n_numbers(plan: Plan, label: str | None, n: int, site: str) -> int:

@@ -42,6 +42,7 @@ class Wishes:
     ) -> Self:
         """Read the arguments of `plan`; what is left out is as the promise, or the privacy, has it."""
         levels, promised = _levels(confidence_level), PROMISES[promise]()
+        _validation.choice("local_ranks", local_ranks, (SEARCHED, _PAPER))
         usual = None if privacy is None else ANALYSES[privacy.analysis].default_criterion
         usual_numbers = promised.default_numbers if privacy is None else 1
         return cls(
@@ -50,7 +51,7 @@ class Wishes:
             _delta(delta, max_faulty),
             _validation.integer("max_faulty", max_faulty, low=0),
             promised,
-            tuple(_share(local_ranks, level) for level in levels),
+            tuple(level if local_ranks == _PAPER else None for level in levels),
             _numbers(usual_numbers if numbers is None else numbers, local_ranks, privacy),
             None if max_missing is None else _validation.integer("max_missing", max_missing, low=0),
         )
@@ -70,14 +71,6 @@ def _levels(confidence_level: Any) -> tuple[Fraction, ...]:
             raise ValueError(f"confidence_level must hold different levels, got {given!r}")
         return levels
     return (_validation.fraction("confidence_level", confidence_level),)
-
-
-def _share(local_ranks: Any, level: Fraction) -> Fraction | None:
-    """The share that fixes the local ranks; None if it is to be searched."""
-    if isinstance(local_ranks, str):
-        words: dict[str, Fraction | None] = {SEARCHED: None, _PAPER: level}
-        return words[_validation.choice("local_ranks", local_ranks, words)]
-    return _validation.fraction("local_ranks", local_ranks)
 
 
 def _delta(delta: Any, max_faulty: Any) -> Fraction:

@@ -6,11 +6,10 @@ An engine's adapter calls `pack_plan` and `answer` at its ends of the wire, and 
 used.
 """
 
-from fedconformal.rounds._checks import CheckCollection
-from fedconformal.rounds._collection import Collection
-from fedconformal.rounds._failures import Failure
+from fedconformal.rounds._collection import CheckCollection, Collection
 from fedconformal.rounds._folder import PLAN_FILE, Folder, read_reports
 from fedconformal.rounds._packing import (
+    Failure,
     Unexpected,
     longest_report,
     pack_calibration,

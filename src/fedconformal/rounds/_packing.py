@@ -1,5 +1,6 @@
-"""What travels: a compressed plan one way, a report as text the other; each is read with suspicion."""
+"""What travels: a compressed plan one way, a report or a fixed code the other, read with suspicion."""
 
+import enum
 import json
 import zlib
 from dataclasses import dataclass
@@ -12,6 +13,52 @@ T = TypeVar("T")
 
 _LENGTH_OF_A_LEVEL = 2**10
 """Characters that a report may take for each level of a group, where a plan has many groups."""
+
+
+class Failure(enum.IntEnum):
+    """Why a site sent no report. The number is all that travels; the reason stays in the site's own log."""
+
+    SITE = 100
+    PLAN = 101
+    SCORES = 102
+    REPORT = 103
+    BUDGET = 104
+    POLICY = 105
+    CALIBRATION = 106
+
+    @property
+    def meaning(self) -> str:
+        """The code in words, the same for every site and every error."""
+        return _MEANINGS[self]
+
+    @classmethod
+    def meaning_of(cls, code: int | str, engine: str) -> str:
+        """A code in words, which may be one of the engine's own.
+
+        Parameters
+        ----------
+        code : int or str
+            What came instead of a report.
+        engine : str
+            What the engine is called.
+
+        Returns
+        -------
+        str
+            The meaning; whatever text came with the code is not repeated.
+        """
+        return cls(code).meaning if code in set(cls) else f"{engine}'s error code {code}"
+
+
+_MEANINGS = {
+    Failure.SITE: "the site failed; its own log says why",
+    Failure.PLAN: "the site could not read the plan; its own log says why",
+    Failure.SCORES: "the site could not compute its scores; its own log says why",
+    Failure.REPORT: "the site could not answer this plan; its own log says why",
+    Failure.BUDGET: "the site's privacy ledger refused an answer; its own log says why",
+    Failure.POLICY: "the site's policy does not allow this answer; its own log says why",
+    Failure.CALIBRATION: "the site could not read the calibration; its own log says why",
+}
 
 
 @dataclass(frozen=True)
@@ -81,7 +128,7 @@ def unpack_plan(packed: object) -> Plan:
     >>> fc.rounds.unpack_plan(fc.rounds.pack_plan(plan)) == plan
     True
     """
-    return _unpacked(_found(packed, bytes, "the message carries no plan"))
+    return _read_plan(_found(packed, bytes, "the message carries no plan"))
 
 
 def _found(packed: object, kind: type[T], otherwise: str) -> T:
@@ -94,7 +141,7 @@ def _found(packed: object, kind: type[T], otherwise: str) -> T:
 
 
 @lru_cache(maxsize=4)
-def _unpacked(packed: bytes) -> Plan:
+def _read_plan(packed: bytes) -> Plan:
     """Read a plan; simulated sites share a process and get the same one."""
     return Plan.from_json(_inflated(packed, "plan", Plan.ceiling.largest))
 

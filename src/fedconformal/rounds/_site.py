@@ -13,8 +13,7 @@ from fedconformal._validation import plain_array
 from fedconformal.documents import Calibration, Plan, SigningKey, unique_labels
 from fedconformal.privacy import Ledger, LedgerError
 from fedconformal.protocol import SitePolicy
-from fedconformal.rounds._failures import Failure
-from fedconformal.rounds._packing import pack_report, unpack_calibration, unpack_plan
+from fedconformal.rounds._packing import Failure, pack_report, unpack_calibration, unpack_plan
 
 
 @dataclass(frozen=True)

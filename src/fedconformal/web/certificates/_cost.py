@@ -3,33 +3,30 @@
 from collections.abc import Iterator
 
 from fedconformal._text import ceiling_percent, count, floor_percent, percent
-from fedconformal.documents import Budget
 from fedconformal.scores import LabelScore
-from fedconformal.web._html import Markup, listing, section, tag
+from fedconformal.web._html import Markup, listing, section
 from fedconformal.web._privacy_loss import factor_sentence
 from fedconformal.web._spread import equivalent_pool
 from fedconformal.web._width import width_sentence
 from fedconformal.web.certificates._claim import Certified, LevelClaim
 from fedconformal.web.certificates._promise import known_score
-from fedconformal.web.certificates._sites import cut_table
 
 
 def cost(it: Certified) -> Markup:
     """Return what was given away, and a comparison with pooling all cases."""
     compared = (sentence for level in it.levels for sentence in _compared(level))
-    return section("What it cost", listing("ul", [*_given_away(it), *compared]), *_budgets(it))
+    return section("What it cost", listing("ul", [*_given_away(it), *compared]))
 
 
 def _given_away(it: Certified) -> Iterator[str]:
     numbers = _numbers(it)
-    nothing = f"nothing else{', but for the budget that some tell' if _told(it) else ''}"
     if it.plan.is_grouped:
         yield (
             f"For each group that it answered for, a site gave away {numbers} and how many cases of the "
-            f"group it has. Its report holds {nothing}."
+            "group it has. Its report holds nothing else."
         )
     else:
-        yield f"Each site gave away {numbers} and how many cases it has. Its report holds {nothing}."
+        yield f"Each site gave away {numbers} and how many cases it has. Its report holds nothing else."
     yield from _not_private() if it.plan.privacy is None else _private(it)
     if any(claim.calibration.part.aggregated is not None for claim in it.claims):
         yield "The server saw the sum of all answers, not who sent which."
@@ -80,32 +77,6 @@ def _wider(level: LevelClaim) -> Iterator[str]:
             f"{level.where}The threshold is the upper end of a bin that begins {width:.3g} below it: bins "
             "alone raise a threshold by up to that much. The promise counts this in too."
         )
-
-
-def _budgets(it: Certified) -> Iterator[Markup]:
-    """What is left of each site's privacy budget, where sites say so."""
-    rows = [(site, _epsilon(budget.granted), _epsilon(budget.left)) for site, budget in _told(it)]
-    if not rows:
-        if it.plan.privacy is not None:
-            yield tag("p", "No site said what is left of the privacy budget of its data.", class_="note")
-        return
-    caption = "Privacy budgets after this calibration, as the sites told them"
-    yield tag("h3", caption)
-    yield from cut_table(("site", "budget ε", "left of it"), rows, caption)
-    if silent := len(it.calibration.reports) - len(rows):
-        yield tag("p", f"{count(silent, 'other site')} did not say.", class_="note")
-
-
-def _told(it: Certified) -> list[tuple[str, Budget]]:
-    """The sites that say what their budget is; exact reports have none, whatever is written in them."""
-    if it.plan.privacy is None:
-        return []
-    return [(each.site, each.budget) for each in it.calibration.reports if each.budget is not None]
-
-
-def _epsilon(value: float) -> str:
-    """Digits enough that what is left is not rounded up to what was granted."""
-    return f"{value + 0.0:.12g}"
 
 
 def _compared(level: LevelClaim) -> Iterator[str]:

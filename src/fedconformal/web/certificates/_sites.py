@@ -12,7 +12,7 @@ MOST_ROWS = 200
 """Rows of a table; of larger federations the rest stays in the calibration that the page carries."""
 
 _DIGEST = "report’s digest"
-_NUMBERS = ("budget ε", "left of it", "cases", "rank aimed at", "rank sent", "ranks sent", "votes")
+_NUMBERS = ("cases", "rank aimed at", "rank sent", "ranks sent", "votes")
 
 
 def short(digest: str) -> str:

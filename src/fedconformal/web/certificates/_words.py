@@ -6,7 +6,6 @@ from fedconformal.web._html import Markup, section, tag
 
 _WORDS = {
     "bin": "A range of scores. All of them were fixed in public before; a private report names one.",
-    "budget": "How much privacy loss the owner of the data allows in all. Each private report uses some.",
     "calibration": "Setting the threshold, once, with cases that the model was not trained on.",
     "case": "One record with its outcome: a patient, a loan. New cases are what the model is used on.",
     "certainty": "How often, among calibrations like this one, what is said holds.",
