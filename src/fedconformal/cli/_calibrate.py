@@ -83,7 +83,7 @@ def _vectors(plan: "Plan", path: Path) -> list[list[int]]:
     from fedconformal.cli._files import read_bytes
 
     assert plan.bins is not None
-    n_rows, n_cells, most = len(plan.levels), len(plan.bins.edges), plan.n_sites or 0
+    n_rows, n_cells, most = len(plan.levels), plan.bins.n_bins, plan.n_sites or 0
     largest = _BYTES_AROUND + _BYTES_EACH * n_rows * n_cells
     try:
         read = read_bytes(path, largest + 1)

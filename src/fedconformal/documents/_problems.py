@@ -17,7 +17,7 @@ def problem_sentences(part: PlanPart, rule: PrivacyRule | None, *, one_site: boo
             continue
         several = len(set(sizes)) > 1
         points = f"{min(sizes):,} to {max(sizes):,} points" if several else count(sizes[0], "point")
-        private = "" if rule is None else f", epsilon {rule.epsilon:g} and {len(rule.edges)} bins"
+        private = "" if rule is None else f", epsilon {rule.epsilon:g} and {rule.n_bins} bins"
         yield (
             f"{_nothing(level)} the level {level.confidence_level!r} ({part.criterion}) with "
             f"{count(part.n_sites or 0, 'site')} of {points}{_borne(part)}{private}: the threshold is "

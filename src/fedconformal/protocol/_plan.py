@@ -178,7 +178,7 @@ def plan(
     rule = score_rule(score) if groups is None else common_score(score_rule(score), groups)
     by = made_of(group_by)
     check_classes(by, classes, rule)
-    secret = privacy_rule(privacy, rule)
+    secret = privacy_rule(privacy)
     wishes = Wishes.of(
         confidence_level, criterion, delta, max_faulty, promise, local_ranks, privacy, numbers, max_missing
     )
@@ -244,4 +244,4 @@ def _warn(result: Plan, on_infeasible: str) -> None:
 
 def _check_work(wishes: Wishes, privacy: Privacy | None, n_groups: int = 1) -> None:
     """Refuse at once what the finished plan would be refused for."""
-    check_work(n_groups * len(wishes.levels), 0 if privacy is None else len(privacy.bins.edges))
+    check_work(n_groups * len(wishes.levels), 0 if privacy is None else privacy.bins.n_bins)
