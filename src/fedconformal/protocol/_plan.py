@@ -84,8 +84,9 @@ def plan(
         these are must not depend on the scores of the others.
     promise : {"population", "mixture", "each-site", "new-site"}
         Whose new points the promise is for. ``"population"``: all sites and the new points are alike.
-        ``"mixture"``: sites may differ in any way, and the promise holds on average for new points that come
-        from them with the shares of ``mixture``; a site that stays silent counts zero.
+        ``"mixture"``: sites may differ in any way but must be independent of each other, and the promise
+        holds on average for new points that come from them with the shares of ``mixture``; a site that stays
+        silent counts zero.
         ``"each-site"``: sites may differ in any way, and the promise holds for new points of each of them,
         and so for every mixture of them. The server then keeps the largest report: wider sets. With the
         conditional criterion all sites are covered at once with probability 1 - ``delta``.
