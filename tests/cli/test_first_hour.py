@@ -34,16 +34,15 @@ KINDS = {
 """Truth and prediction of every kind of score, the names of classes in the truth."""
 
 
-def as_text(columns, *, separator=",", decimal=".", stray=False):
+def as_text(columns, *, separator=",", decimal="."):
     """A table as some program would write it."""
 
     def cell(value):
         text = value if isinstance(value, str) else repr(round(float(value), 4)).replace(".", decimal)
         return f'"{text}"' if separator in text else text
 
-    names = [f" {name} " if stray else name for name in columns]
     rows = [separator.join(map(cell, row)) for row in zip(*columns.values(), strict=True)]
-    return "\n".join([separator.join(names), *rows, ""])
+    return "\n".join([separator.join(columns), *rows, ""])
 
 
 def excel(columns):
@@ -70,11 +69,8 @@ def text(encoding, **style):
 
 FILES = {
     "plain": text("utf-8"),
-    "semicolon, decimal comma": text("utf-8", separator=";", decimal=","),
     "tab, decimal comma, UTF-16": text("utf-16", separator="\t", decimal=","),
-    "Latin-1": text("latin-1", separator=";", decimal=","),
-    "BOM": text("utf-8-sig"),
-    "stray spaces": text("utf-8", stray=True),
+    "semicolon, decimal comma, Latin-1": text("latin-1", separator=";", decimal=","),
     "quoted decimal commas": text("utf-8", decimal=","),
     "Excel": excel,
     "Parquet": parquet,
@@ -114,9 +110,9 @@ class TestFiles:
         assert "g.csv: read with decimal commas\n" in run(*order).err
         Path("t.csv").write_text("wert\n" + "1,200\n" * 40)
         order[2] = "t.csv"
-        assert "is 1,200 in line 2 a thousand or more" in run(*order, code=2).err
+        assert "1,200 in line 2 may be a thousand or more" in run(*order, code=2).err
         assert fc.Report.from_json(run(*order, "--decimal", ",", "--json").out).value == 1.2
-        assert "thousands are written without a separator" in run(*order, "--decimal", ".", code=2).err
+        assert "got '1,200' in line 2: numbers here" in run(*order, "--decimal", ".", code=2).err
         assert "--decimal must be a point or a comma, got 'x'" in run(*order, "--decimal", "x", code=2).err
 
     def test_predictions_with_decimal_commas(self, desk, run, reported):
@@ -132,7 +128,7 @@ class TestFiles:
         run("plan", "--points", "sizes.csv", "-o", "p.json")
         assert fc.Plan.read("p.json").site_names == ("north", "south")
         Path("sizes.csv").write_text("site;n\nnorth;1.200\nsouth;40\n")
-        assert "is 1.200 in line 2 a thousand" in run("plan", "--points", "sizes.csv", code=2).err
+        assert "1.200 in line 2 may be a thousand" in run("plan", "--points", "sizes.csv", code=2).err
 
     def test_excel_without_the_extra(self, desk, run, monkeypatch):
         excel({"score": TRUTH})

@@ -117,12 +117,11 @@ class TestScoreFiles:
         run("report", "open.json", "scores.csv", "--site", "A", "-o", "a.json")
         assert fc.Report.read("a.json").n == 3
 
-    def test_blank_lines_at_the_end_are_no_scores_but_a_gap_is(self, open_plan, run):
-        (open_plan / "scores.csv").write_text("0.5\n0.25\n1.5\n\n\n")
-        run("report", "open.json", "scores.csv", "--site", "A", "-o", "a.json")
-        assert fc.Report.read("a.json").n == 3
-        (open_plan / "gap.csv").write_text("0.5\n\n1.5\n")
-        assert "line 2" in run("report", "open.json", "gap.csv", "--site", "A", code=2).err
+    @pytest.mark.parametrize(("text", "line"), [("0.5\n\n1.5\n", 2), ("0.5\n0.25\n1.5\n\n", 4)])
+    def test_a_blank_line_is_a_case_without_a_score(self, open_plan, run, text, line):
+        (open_plan / "gap.csv").write_text(text)
+        error = run("report", "open.json", "gap.csv", "--site", "A", code=2).err
+        assert f"NaN or empty in 1 of {text.count(chr(10))} rows, first in line {line}" in error
 
 
 class TestCases:

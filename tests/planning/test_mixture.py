@@ -5,6 +5,7 @@ from itertools import combinations_with_replacement, product
 
 import numpy as np
 import pytest
+from scipy import special, stats
 
 import fedconformal as fc
 from fedconformal.planning import CRITERIA, PROMISES, Exact, Goal, Sites
@@ -96,6 +97,43 @@ class TestTheRule:
     def test_a_site_without_a_share_is_not_asked(self):
         found = design([50, 50, 30], ["1/2", "1/2", "0"])
         assert found.blocks[2].ranks == ()
+
+
+def coverage_of_two(plan, n, *, dependent):
+    """Mean coverage for two sites of n cases with shares 1/2, each exchangeable by itself, by exact sums.
+
+    The first site and its new point X are uniform. The second site's scores are all -1 if X > 0.8 (if not
+    dependent: if another uniform number is), else each is -1 with probability 0.85 and 10 otherwise.
+    """
+    ranks, cast, needed = plan.local_ranks, np.cumsum(plan.weights, axis=1), plan.server_rank
+    chances = {0.2: (1.0, [(n, 1.0)]), 0.8: (0.85, enumerate(stats.binom.pmf(range(n + 1), n, 0.85)))}
+    total = 0.0
+    for chance, (low_share, counts) in chances.items():
+        low, high = {0.2: (0.8, 1.0), 0.8: (0.0, 0.8)}[chance] if dependent else (0.0, 1.0)
+        for n_low, probability in counts:
+            seen = cast[1][np.searchsorted(ranks[1], n_low, side="right") - 1] if n_low >= ranks[1][0] else 0
+            place = int(np.searchsorted(cast[0], needed - seen))
+            one, two = high - low, 1.0  # the threshold is 10
+            if place < len(ranks[0]):
+                rank = ranks[0][place]
+                one, two = _area(rank, n + 1 - rank, high) - _area(rank, n + 1 - rank, low), low_share
+            total += probability * (one * (1 if dependent else chance) + chance * two) / 2
+    return total
+
+
+def _area(a, b, c):
+    """The integral of P(Beta(a, b) > x) over x from 0 to c."""
+    return c * special.betaincc(a, b, c) + a / (a + b) * special.betainc(a + 1, b, c)
+
+
+def test_sites_that_depend_on_each_other_can_break_the_promise():
+    """Why each site's scores must be exchangeable given the other sites, not merely by themselves."""
+    sizes, shares = {"one": 500, "two": 500}, {"one": 1, "two": 1}
+    plan = fc.plan(n_points=sizes, promise="mixture", mixture=shares, numbers=20)
+    assert plan.guarantee.mean == pytest.approx(0.9002, abs=1e-5)
+    assert coverage_of_two(plan, 500, dependent=True) == pytest.approx(0.847244, abs=1e-6)
+    assert coverage_of_two(plan, 500, dependent=False) == pytest.approx(0.910125, abs=1e-6)
+    assert "are exchangeable, as they are if sites are independent" in Mixture().assumed()
 
 
 class TestSilence:

@@ -22,7 +22,7 @@ def place_one_by_one(edges, scores):
 
 
 def test_what_is_shown_of_many_edges():
-    assert repr(Bins([0.25, 0.5, 1.0], bounded=True)) == "<Bins: 3 with edges 0.25, 0.5, 1.0, bounded>"
+    assert repr(Bins([0.25, 0.5, 1.0], bounded=True)) == "<Bins: 4 with edges 0.25, 0.5, 1.0, bounded>"
     assert repr(Bins.uniform(0, 5, 1000)) == "<Bins: 1000 with edges 0.005, 0.01, ..., 5.0>"
 
 
@@ -193,9 +193,15 @@ class TestPlace:
 
 
 class TestValue:
-    def test_the_last_bin_means_infinity_unless_the_score_is_bounded(self):
+    def test_the_last_bin_means_infinity(self):
         assert [Bins([0.25, 0.5, 1.0]).value(b) for b in range(3)] == [0.25, 0.5, np.inf]
-        assert [Bins.uniform(0, 1, 2, bounded=True).value(b) for b in range(2)] == [0.5, 1.0]
+        assert [Bins.uniform(0, 1, 2, bounded=True).value(b) for b in range(3)] == [0.5, 1.0, np.inf]
+
+    def test_of_bounded_bins_the_last_holds_nothing_but_what_was_clipped(self):
+        bins = Bins([0.5, 1.0], bounded=True)
+        beyond = [np.nan, np.inf, np.nextafter(1.0, 2.0), 7.0]
+        assert bins.place([-np.inf, 0.5, 0.6, 1.0, *beyond]).tolist() == [2, 2, 4]
+        assert bins.n_bins == 3
 
     @pytest.mark.parametrize(("index", "error"), [(-1, ValueError), (3, ValueError), (0.0, TypeError)])
     def test_there_are_no_other_bins(self, index, error):

@@ -118,7 +118,7 @@ def test_is_within_half_a_percent_of_simulation(n, epsilon, n_bins, scores):
     plan = fc.plan(10, n, criterion="marginal", privacy=fc.Privacy(epsilon=epsilon, bins=bins))
     (cost,) = fc.privacy.expected_cost(plan, scores)
     assert cost.error < 0.0017
-    masses = even(n_bins) if scores is None else spread_of(scores, 10.0).masses(bins.edges)
+    masses = even(n_bins) if scores is None else spread_of(scores, 10.0).masses(bins.edges, bins.n_bins)
     rng, runs = np.random.default_rng(8), 600
     counts = rng.multinomial(n, masses, size=(runs, 10))
     kept = np.sort(simulate_releases(counts, plan.releases[0], rng=rng), axis=1)[:, plan.server_rank - 1]

@@ -17,7 +17,7 @@ def plan():
 
 def simulated(plan, bins, scores, *, runs=1000):
     """True mean coverage; 1,000 runs of a spread below .01 are off by .002 with probability below 1e-9."""
-    masses, rng = spread_of(scores, 10.0).masses(bins.edges), np.random.default_rng(4)
+    masses, rng = spread_of(scores, 10.0).masses(bins.edges, bins.n_bins), np.random.default_rng(4)
     counts = rng.multinomial(500, masses, size=(runs, 10))
     again = fc.plan(10, 500, criterion="marginal", privacy=fc.Privacy(epsilon=1.0, bins=bins))
     kept = np.sort(simulate_releases(counts, again.releases[0], rng=rng), axis=1)[:, again.server_rank - 1]

@@ -58,7 +58,7 @@ class TestCodes:
             (
                 {"n_sites": 5, "n_points": 500, "privacy": BOUNDED},
                 0,
-                {"alike", "ties", "as-planned", "private", "bounded", "not-authenticated"},
+                {"alike", "ties", "as-planned", "private", "not-authenticated"},
             ),
             (
                 {"groups": {"a": None}, "sites": ["A", "B"], "keys": KEYS},

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import stats
 
 import fedconformal as fc
 from fedconformal import privacy
@@ -140,6 +141,21 @@ class TestPrivate:
         assert part.law.mean() >= 0.9
         assert any("2-differentially private" in words for words in fc.protocol.assumption_sentences(part))
         assert fc.Calibration.from_json(part.to_json()) == part
+
+    def test_bounded_bins_promise_nothing_that_missing_values_break(self):
+        """A fifth of all values is missing: a finite threshold covers four fifths of new cases at most."""
+        rule = fc.Privacy(epsilon=5.0, bins=fc.Bins.uniform(0, 1, 100, bounded=True))
+        plan = fc.plan(n_sites=8, n_points=500, privacy=rule)
+        assert plan.law.mean() == pytest.approx(0.900187, abs=1e-6)
+        one_more = fc.Privacy(epsilon=5.0, bins=fc.Bins.uniform(0, 1, 101))
+        assert plan.law.mean() == fc.plan(n_sites=8, n_points=500, privacy=one_more).law.mean()
+        mass = privacy.pmf(np.append(np.linspace(0, 1, 400), np.full(100, np.nan)), plan)
+        is_finite = stats.binom.sf(plan.server_rank - 1, 8, np.clip(mass[:-1].sum(), 0, 1))
+        assert 1 - 0.2 * is_finite >= plan.law.mean()
+        calibration = fc.calibrate_histogram(plan, 8 * np.eye(101, dtype=int)[99])
+        assert calibration.threshold == 1.0
+        assert all(finding.holds for finding in fc.audit.verify(calibration))
+        assert fc.calibrate_histogram(plan, 8 * np.eye(101, dtype=int)[100]).threshold == math.inf
 
     def test_a_value_that_is_no_edge_is_refused(self, six, releases):
         with pytest.raises(fc.RefusedReportsError, match="no edge"):

@@ -144,15 +144,6 @@ class TestArguments:
         with pytest.raises(error, match=words):
             fc.plan(**arguments)
 
-    def test_bounded_bins_need_a_bounded_score(self):
-        low, high = (fc.Bins.uniform(0, top, 10, bounded=True) for top in (0.9, 1.0))
-        for score, bins in [("absolute", high), ("lac", low)]:
-            with pytest.raises(ValueError, match="bounded"):
-                fc.plan(n_sites=3, n_points=300, score=score, privacy=fc.Privacy(epsilon=2, bins=bins))
-        assert fc.plan(
-            n_sites=3, n_points=300, score="lac", privacy=fc.Privacy(epsilon=2, bins=high)
-        ).feasible
-
     def test_a_score_is_written_with_all_its_parameters(self):
         by_name = fc.plan(score={"name": "raps", "k_reg": 2})
         assert by_name.score.parameters == fc.scores.RAPS(k_reg=2).parameters()

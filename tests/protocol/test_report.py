@@ -110,15 +110,15 @@ class TestPrivate:
         assert privacy.pmf(scores, plan).argmax() == (0 if value < 0 else 99)
         fc.report(plan, scores, site="A", ledger=ledger, dataset="trial")
 
-    def test_the_overflow_bin_means_infinity_unless_scores_are_bounded(self, ledger):
-        scores = np.full(200, 1.0)
-        open_ended = private_plan(5, 200, 1.9)
-        sent = fc.report(open_ended, scores + 9, site="A", ledger=ledger, dataset="trial")
-        assert sent.value == math.inf
-        bounded = private_plan(5, 200, 0.1 + 1.8, bins=fc.Bins.uniform(0, 1, 100, bounded=True))
-        other = fc.Ledger.create(ledger.path.with_name("other.db"))
-        other.set_budget("trial", 5)
-        assert fc.report(bounded, scores, site="A", ledger=other, dataset="trial").value == 1.0
+    @pytest.mark.parametrize("bounded", [False, True])
+    def test_a_clipped_score_means_infinity_whether_or_not_scores_are_bounded(self, ledger, bounded):
+        """Another bin is drawn with a probability below 1e-12."""
+        chosen = private_plan(5, 200, 1.9, bins=fc.Bins.uniform(0, 1, 100, bounded=bounded))
+        beyond = np.repeat([math.nan, math.inf, 10.0], [100, 50, 50])
+        assert privacy.pmf(beyond, chosen)[-1] > 1 - 1e-12
+        assert fc.report(chosen, beyond, site="A", ledger=ledger, dataset="trial").value == math.inf
+        likeliest = privacy.pmf(np.full(200, 1.0), chosen).argmax()
+        assert chosen.bins.value(int(likeliest)) == (1.0 if bounded else math.inf)
 
     def test_a_plan_for_sums_is_answered_with_vectors_alone(self, ledger):
         summed = private_plan(3, 300, 2.0, one_hot=True)

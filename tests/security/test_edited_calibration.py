@@ -499,28 +499,6 @@ class TestThresholds:
             assert failed(verify(with_level(calibration, server_rank=other), reports)) != []
 
 
-class TestBounds:
-    """Where bins are said to be bounded, their last edge is a threshold: an unbounded score must not be."""
-
-    @pytest.mark.parametrize(("score", "edge"), [("absolute", 1.0), ("lac", 0.9)])
-    def test_a_score_that_goes_beyond_its_bins_is_not_read(self, score, edge):
-        bins = fc.Bins.uniform(0, edge, 20)
-        plan = fc.plan(n_sites=5, n_points=200, privacy=fc.Privacy(epsilon=8.0, bins=bins), score=score)
-        content = plan.content()
-        content["privacy"]["bounded"] = True
-        with pytest.raises(ValidationError, match="bounded bins must hold every score"):
-            fc.Plan.model_validate_json(json.dumps(content))
-
-    def test_a_bound_that_nobody_knows_is_an_assumption(self):
-        bounded = fc.Bins.uniform(0, 1, 20, bounded=True)
-        plan = fc.plan(n_sites=5, n_points=200, privacy=fc.Privacy(epsilon=8.0, bins=bounded))
-        calibration = fc.calibrate_histogram(plan, 5 * np.eye(20, dtype=int)[19])
-        assert calibration.threshold == 1.0
-        assert "No score can be above the last edge of the bins, 1." in text_of(calibration)
-        without = tuple(code for code in calibration.assumptions if code != "bounded")
-        assert failed(verify(changed(calibration, assumptions=without))) == [ASSUMED]
-
-
 class TestRounds:
     def test_the_certificate_says_which_round_it_was(self):
         plan = fc.plan(n_points={"A": 40, "B": 60}, round="2030-winter", model=f"sha256:{5:064x}")

@@ -148,3 +148,36 @@ class TestHistograms:
         (tmp_path / "C.json").write_text("[" + "[]," * 10**6 + "[]]")
         assert main(["calibrate", "plan.json", "C.json", "--histogram"]) == 2
         assert "larger than any of this shape" in capsys.readouterr().err
+
+    def test_two_sites_cannot_cast_all_votes_by_numbers_that_wrap_round(self, tmp_path, monkeypatch, capsys):
+        """Entries that are -7 and 8, or 1 in all, modulo 2^64: seven honest votes move to the first bin."""
+        monkeypatch.chdir(tmp_path)
+        privacy = fc.Privacy(epsilon=4.0, bins=fc.Bins.uniform(0, 10, 100), one_hot=True)
+        plan = fc.plan(n_sites=9, n_points=500, privacy=privacy)
+        (tmp_path / "plan.json").write_text(plan.to_json())
+
+        def vector(votes):
+            return [[votes.get(i, 0) for i in range(100)]]
+
+        def calibrated(liars):
+            sent = [vector({40: 1})] * 7 + liars
+            for i, one_hot in enumerate(sent):
+                content = {"plan": plan.digest, "one_hot": one_hot}
+                (tmp_path / f"{i}.json").write_text(json.dumps(content))
+            files = [f"{i}.json" for i in range(9)]
+            code = main(["calibrate", "plan.json", *files, "--histogram", "-o", "c.json", "--force"])
+            return code, capsys.readouterr().err
+
+        assert calibrated([vector({0: 1}), vector({0: 1})])[0] == 0
+        assert fc.Calibration.read("c.json").threshold == 4.1
+        half = 2**63
+        first = vector({0: half, 1: half, 40: 2**64 - 7, 2: 8})
+        for liar in (
+            first,
+            vector({40: 2**64 - 7, 0: 8}),
+            vector({0: half, 1: half, 2: 1}),
+            vector({0: -1, 1: 2}),
+        ):
+            code, error = calibrated([liar, vector({0: 1})])
+            assert code == 2
+            assert "7.json: not a one-hot vector for this plan: counts from 0 to 9" in error

@@ -1,7 +1,6 @@
-"""Tables of people: CSV in any dialect, Excel, Parquet or .npy, by column."""
+"""Tables of people: CSV, Excel, Parquet or .npy, by column."""
 
-from fedconformal._tables._dialect import Dialect
 from fedconformal._tables._read import SUFFIXES, read_column, read_table
-from fedconformal._tables._table import Table
+from fedconformal._tables._table import Dialect, Table
 
 __all__ = ["SUFFIXES", "Dialect", "Table", "read_column", "read_table"]

@@ -1,5 +1,6 @@
 """A table as it was read: columns by name, and the line of the file that each row comes from."""
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -7,33 +8,95 @@ from typing import Any
 import numpy as np
 
 from fedconformal._extras import need
-from fedconformal._tables._decimals import Doubt, as_floats, decimal_of, hint
-from fedconformal._tables._dialect import Dialect
 from fedconformal._text import count, listed
 from fedconformal._typing import Bools, Floats
 from fedconformal._warnings import warn
 
+_WORDS = {"tab": "\t", "\\t": "\t", "space": " ", "comma": ",", "semicolon": ";", "point": "."}
+_SIGNED = "^\\s*[+\u2212-]?"  # some programs write the minus of typographers
+_DECIMALS = {
+    sign: rf"{_SIGNED}(?:[0-9]+[{sign}][0-9]*|[{sign}][0-9]+)(?:[eE][+-]?[0-9]+)?\s*$" for sign in ".,"
+}
+_AMBIGUOUS = rf"{_SIGNED}[1-9][0-9]{{0,2}}[.,][0-9]{{3}}\s*$"
+
+
+@dataclass(frozen=True)
+class Dialect:
+    r"""How a CSV is written; what is None is found out from the file.
+
+    Parameters
+    ----------
+    separator : str
+        What stands between columns: one character, or a word such as "tab".
+    decimal : str
+        "." or ",", or their names.
+    encoding : str
+        An encoding that Python knows, such as "utf-16" or "latin-1".
+    options : tuple of str
+        The options by which somebody could say so; messages name no others.
+
+    Examples
+    --------
+    >>> Dialect(separator="tab", decimal=",").separator
+    '\t'
+    """
+
+    separator: str | None = None
+    decimal: str | None = None
+    encoding: str | None = None
+    options: tuple[str, ...] = ("--separator", "--decimal", "--encoding", "--column")
+
+    def __post_init__(self) -> None:
+        """Words become characters; what cannot be used is refused."""
+        separator, decimal = (_WORDS.get(mark or "", mark) for mark in (self.separator, self.decimal))
+        object.__setattr__(self, "separator", separator)
+        object.__setattr__(self, "decimal", decimal)
+        if separator is not None and (len(separator.encode()) != 1 or separator in '"\r\n'):
+            raise ValueError(f"separator must be one character, or tab or space, got {separator!r}")
+        if decimal not in (None, ".", ","):
+            raise ValueError(f"decimal must be a point or a comma, got {decimal!r}")
+        if decimal is not None and decimal == separator:
+            raise ValueError(f"separator and decimal must differ, got {decimal!r} for both")
+        try:
+            "".encode(self.encoding or "utf-8")
+        except LookupError:
+            raise ValueError(
+                "encoding must be one that Python knows, such as utf-8, utf-16 or latin-1, got "
+                f"{self.encoding!r}"
+            ) from None
+
+    def advice(self, option: str, text: str) -> str:
+        """Return advice that names an option, or nothing where there is no such option."""
+        return text if option in self.options else ""
+
 
 def only_column(file: str, columns: Sequence[str], column: str | None, wish: Dialect) -> str:
-    """The column that is meant: the one that is named, or the only one."""
-    listed_names = ", ".join(columns)
+    """Return the column that is meant: the one that is named, or the only one."""
+    there = ", ".join(columns)
     if column is None and len(columns) != 1:
         which = wish.advice("--column", ": say which with --column") or ", and one is needed"
-        raise ValueError(f"{file}: {len(columns)} columns ({listed_names}){which}")
+        raise ValueError(f"{file}: {len(columns)} columns ({there}){which}")
     if column is not None and column not in columns:
-        raise ValueError(f"{file}: no column {column!r}; there are {listed_names}")
+        raise ValueError(f"{file}: no column {column!r}; there are {there}")
     return columns[0] if column is None else column
 
 
-def rows_words(wrong: Bools, what: str, place: Callable[[int], str]) -> str:
-    """What is wrong with some rows: with how many, and where the first of them is."""
-    rows = f"{np.count_nonzero(wrong)} of {count(wrong.size, 'row')}"
-    return f"{what} in {rows}, first in {place(int(np.argmax(wrong)))}"
+def refuse_rows(source: str, wrong: Bools, what: str, place: Callable[[int], str], rest: str = "") -> None:
+    """Raise an error that says how many rows are wrong, and where the first of them is."""
+    if wrong.any():
+        rows = f"{np.count_nonzero(wrong)} of {count(wrong.size, 'row')}"
+        raise ValueError(f"{source}: {what} in {rows}, first in {place(int(np.argmax(wrong)))}{rest}")
 
 
 def row_number(row: int) -> str:
-    """Where a row is in a file that has no lines."""
+    """Return where a row is in a file that has no lines."""
     return f"row {row + 1}"
+
+
+def check_type(name: str, column: str, kind: Any) -> None:
+    """Refuse a column that is neither numbers nor empty."""
+    if not (kind.is_numeric() and not kind.is_decimal()) and kind != _polars().Null:
+        raise ValueError(f"{name}: column {column!r} must hold numbers, got {kind}")
 
 
 @dataclass(eq=False)
@@ -63,7 +126,12 @@ class Table:
     place: Callable[[int], str] = field(default=row_number)
     noticed: list[str] = field(default_factory=list)
     named: bool = True
-    _said_commas: bool = field(default=False, init=False)
+
+    def __post_init__(self) -> None:
+        """Keep what is to be said."""
+        if not self.named:
+            self.noticed.append("without a line of names, so that its first line is the first row")
+        self._said: set[str] = set()
 
     @property
     def columns(self) -> list[str]:
@@ -72,28 +140,23 @@ class Table:
 
     @property
     def height(self) -> int:
-        """How many rows there are."""
+        """Number of rows."""
         return int(self.frame.height)
 
     def check(self, columns: Sequence[str]) -> None:
-        """Refuse columns that are not there.
-
-        Parameters
-        ----------
-        columns : sequence of str
-            Names.
-
-        Raises
-        ------
-        ValueError
-            If one is missing; lists those that are there.
-        """
+        """Refuse columns that are not there; lists those that are."""
         for name in columns:
-            only_column(self.name, self.columns, name, self.dialect)
+            self.only(name)
 
     def only(self, column: str | None) -> str:
-        """The column that is meant: the one that is named, or the only one."""
+        """Return the column that is meant: the one that is named, or the only one."""
         return only_column(self.name, self.columns, column, self.dialect)
+
+    def refuse_rows(self, wrong: Bools, column: str, what: str, rest: str = "") -> None:
+        """Refuse a column some of whose rows are wrong; says how many, and where the first is."""
+        refuse_rows(f"{self.name}: column {column!r}", wrong, what, self.place, rest)
+
+    # -- numbers -------------------------------------------------------------------------------------------
 
     def numbers(self, columns: Sequence[str], *, nan: bool = False) -> Floats:
         """Return columns as one array of numbers.
@@ -116,85 +179,62 @@ class Table:
             If a column is missing, or a cell is empty, NaN or no number.
         """
         self.check(columns)
-        decimal = self._decimal(columns)
+        decimal = self.dialect.decimal or self._decimal([self.frame[name] for name in columns])
         out = np.empty((self.height, len(columns)))
         for i, name in enumerate(columns):
-            out[:, i] = self.column_values(name, decimal, nan=nan)
+            out[:, i] = self._floats(self.frame[name], decimal, nan=nan)
             if not nan:
                 self.refuse_rows(np.isnan(out[:, i]), name, "NaN or empty")
-        if self.height:
-            self.say()
+        commas = ["with decimal commas"] * (decimal == "," and self.dialect.decimal is None)
+        fresh = [words for words in (*self.noticed, *commas) if words not in self._said]
+        if fresh and self.height:
+            self._said.update(fresh)
+            warn(f"{self.name}: read {listed(fresh)}")
         return out
 
-    def column_values(self, name: str, decimal: str, *, nan: bool) -> Floats:
-        """One column as numbers, NaN where a cell is empty."""
-        polars, series = _polars(), self.frame[name]
-        if series.dtype == polars.String:
-            converted = as_floats(series, decimal)
-            wrong = converted.is_null() & series.is_not_null() & (series.str.strip_chars() != "")
+    def _floats(self, series: Any, decimal: str, *, nan: bool) -> Floats:
+        """Return a column as numbers, NaN where a cell is empty."""
+        if series.dtype == _polars().String:
+            texts, series = series, _as_floats(series, decimal)
+            wrong = series.is_null() & texts.is_not_null() & (texts.str.strip_chars() != "")
             if wrong.any() and not nan:
-                self._refuse_cell(name, int(wrong.arg_max()), series, decimal)
-            series = converted
-        check_type(self.name, name, series.dtype)
-        values: Floats = series.cast(polars.Float64).fill_null(float("nan")).to_numpy().copy()
+                row = int(wrong.arg_max())
+                cell = str(texts[row])[:40]
+                signs = f": numbers here have decimal {'points' if decimal == '.' else 'commas'}"
+                raise ValueError(
+                    f"{self.name}: column {texts.name!r} must hold numbers, got {cell!r} in {self.place(row)}"
+                    f"{signs if re.search('[0-9][.,][0-9]', cell) else ''}"
+                )
+        check_type(self.name, series.name, series.dtype)
+        values: Floats = series.cast(_polars().Float64).fill_null(float("nan")).to_numpy().copy()
         return values
 
-    def _refuse_cell(self, name: str, row: int, series: Any, decimal: str) -> None:
-        cell = str(series[row])[:40]
-        raise ValueError(
-            f"{self.name}: column {name!r} must hold numbers, got {cell!r} in {self.place(row)}"
-            f"{hint(cell, decimal, said=self.dialect.decimal is not None)}"
-        )
+    def _decimal(self, columns: Sequence[Any]) -> str:
+        """Return the decimal sign of these columns: that of the cells that can be read in one way only."""
+        signs, doubts = set(), []
+        for series in columns:
+            if series.dtype == _polars().String:
+                doubtful = series.str.contains(_AMBIGUOUS)
+                signs |= {
+                    sign
+                    for sign, pattern in _DECIMALS.items()
+                    if (series.str.contains(pattern) & ~doubtful).any()
+                }
+                if self.dialect.separator == ",":  # then a point separates no thousands
+                    doubtful = doubtful & series.str.contains(",", literal=True)
+                if doubtful.any():
+                    doubts.append((series, int(doubtful.fill_null(False).arg_max())))
+        if doubts and not signs:
+            series, row = doubts[0]
+            said = self.dialect.advice("--decimal", "say --decimal . or --decimal ,")
+            raise ValueError(
+                f"{self.name}: column {series.name!r}: {series[row].strip()} in {self.place(row)} may be a "
+                "thousand or more, or a number with three decimals: "
+                f"{said or 'write it without a separator of thousands, or with another decimal'}"
+            )
+        return "," if signs == {","} else "."
 
-    def refuse_rows(self, wrong: Bools, column: str, what: str, rest: str = "") -> None:
-        """Refuse a column some of whose rows are wrong; says how many, and where the first is.
-
-        Parameters
-        ----------
-        wrong : bool array of shape (n,)
-            Which rows are.
-        column : str
-            The name of the column.
-        what : str
-            What is wrong with them.
-        rest : str
-            The end of the message.
-
-        Raises
-        ------
-        ValueError
-            If any row is wrong.
-        """
-        if wrong.any():
-            raise ValueError(f"{self.name}: column {column!r}: {rows_words(wrong, what, self.place)}{rest}")
-
-    def _decimal(self, columns: Sequence[str]) -> str:
-        """The decimal sign in these columns; if they leave it open, in the whole table."""
-        if self.dialect.decimal is not None:
-            return self.dialect.decimal
-        texts = [self.frame[name] for name in columns if self.frame[name].dtype == _polars().String]
-        found = decimal_of(texts, separator=self.dialect.separator)
-        if isinstance(found, Doubt):
-            doubt = found
-            others = [series for series in self.frame if series.dtype == _polars().String]
-            found = decimal_of(others, separator=self.dialect.separator)
-            if isinstance(found, Doubt):
-                raise ValueError(self._doubtful(doubt))
-        said = "with decimal commas"
-        if found == "," and not self._said_commas:
-            self.noticed.append(said)
-            self._said_commas = True
-        return found
-
-    def _doubtful(self, doubt: Doubt) -> str:
-        plain = doubt.cell.replace(",", "").replace(".", "")
-        sign = "," if "," in doubt.cell else "."
-        said = self.dialect.advice("--decimal", f"say --decimal {sign}")
-        other = said or f"{doubt.cell.replace(',', '.')}0"
-        return (
-            f"{self.name}: column {doubt.column!r}: is {doubt.cell} in {self.place(doubt.row)} a thousand or "
-            f"more, or a number with three decimals? Write {plain}, or {other}"
-        )
+    # -- labels --------------------------------------------------------------------------------------------
 
     def labels(self, column: str) -> list[str]:
         """Return one column as text.
@@ -214,9 +254,9 @@ class Table:
         ValueError
             If the column is missing, has an empty cell or holds something else.
         """
-        texts = self.labels_or_none(column)
+        texts, polars = self.labels_or_none(column), _polars()
         kind = self.frame[column].dtype
-        if not (kind.is_numeric() or kind in (_polars().String, _polars().Categorical, _polars().Enum)):
+        if not (kind.is_numeric() or kind in (polars.String, polars.Categorical, polars.Enum)):
             raise ValueError(f"{self.name}: column {column!r} must hold text or whole numbers, got {kind}")
         self.refuse_rows(np.array([not text for text in texts]), column, "empty")
         odd = np.array([kind.is_float() and "." in str(text) for text in texts])
@@ -224,49 +264,36 @@ class Table:
         return [str(text) for text in texts]
 
     def labels_or_none(self, column: str) -> list[str | None]:
-        """One column as text, None where a cell is empty; nothing else is refused."""
+        """Return one column as text, None where a cell is empty; nothing else is refused."""
         self.check([column])
         polars, series = _polars(), self.frame[column]
         if series.dtype.is_float():
-            return [None if x is None else str(int(x) if x == int(x) else x) for x in _finite(series)]
+            finite = [x if x is not None and np.isfinite(x) else None for x in series.to_list()]
+            return [None if x is None else str(int(x) if x == int(x) else x) for x in finite]
         texts = series.cast(polars.String, strict=False).str.strip_chars()
         if series.dtype == polars.String:  # 1.0 and 1e+00 are the name 1, however a program wrote them
             texts = texts.str.replace(r"^([0-9]+)(?:\.0*)?(?:[eE][+-]?0+)?$", "$1")
-        found: list[str | None] = texts.to_list()
-        return found
+        labels: list[str | None] = texts.to_list()
+        return labels
 
     def numeric(self) -> list[str]:
-        """The columns that hold nothing but numbers, as text or not."""
-        polars = _polars()
-        return [
-            series.name
-            for series in self.frame
-            if series.dtype.is_numeric() or (series.dtype == polars.String and self._is_numeric(series))
-        ]
+        """Return the columns that hold nothing but numbers, as text or not; empty cells do not count."""
+        return [series.name for series in self.frame if self._is_numeric(series)]
 
     def _is_numeric(self, series: Any) -> bool:
-        found = self.dialect.decimal or decimal_of([series], separator=self.dialect.separator)
-        if isinstance(found, Doubt):
-            return True  # numbers, whatever they mean: taking them asks
-        return int(as_floats(series, found).null_count()) == 0
-
-    def say(self) -> None:
-        """Say what was found out about the file, once."""
-        if self.noticed:
-            warn(f"{self.name}: read {listed(self.noticed)}")
-        if not self.named:
-            warn(f"{self.name}: the first line holds numbers, so it is read as the first row")
-        self.noticed, self.named = [], True
+        if series.dtype != _polars().String:
+            return bool(series.dtype.is_numeric())
+        texts = series.filter(series.str.strip_chars() != "")
+        signs = self.dialect.decimal or ".,"
+        return len(texts) > 0 and any(_as_floats(texts, sign).null_count() == 0 for sign in signs)
 
 
-def _finite(series: Any) -> list[float | None]:
-    return [x if x is not None and np.isfinite(x) else None for x in series.to_list()]
-
-
-def check_type(name: str, column: str, kind: Any) -> None:
-    """Refuse a column that is neither numbers nor empty."""
-    if not (kind.is_numeric() and not kind.is_decimal()) and kind != _polars().Null:
-        raise ValueError(f"{name}: column {column!r} must hold numbers, got {kind}")
+def _as_floats(series: Any, decimal: str) -> Any:
+    """Return a column of text as numbers, null where there is none."""
+    texts = series.str.strip_chars().str.replace("\u2212", "-", literal=True)
+    if decimal == ",":  # a point then makes it no number
+        texts = texts.str.replace(".", "x", literal=True).str.replace(",", ".", literal=True)
+    return texts.cast(_polars().Float64, strict=False)
 
 
 def _polars() -> Any:

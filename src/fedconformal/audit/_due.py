@@ -79,7 +79,7 @@ def _fits_part(plan: Plan, site: str, part: ReportPart) -> bool:
 
 
 def releases(plan: Plan) -> set[float]:
-    """What a private site can send: the right edges of the bins; Infinity for the last, if not bounded.
+    """What a private site can send: the right edges of all bins but the last, which means Infinity.
 
     Parameters
     ----------
@@ -91,8 +91,8 @@ def releases(plan: Plan) -> set[float]:
     set of float
     """
     assert plan.privacy is not None
-    *edges, last = plan.privacy.edges
-    return {*edges, last if plan.privacy.bounded else math.inf}
+    edges = plan.privacy.edges if plan.privacy.bounded else plan.privacy.edges[:-1]
+    return {*edges, math.inf}
 
 
 def _size(plan: Plan, part: ReportPart) -> int | None:

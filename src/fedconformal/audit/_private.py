@@ -155,7 +155,7 @@ class PrivateRecount:
             m = sum(sizes.values())
             raise UncountableError(f"{m:,} private sites: more than can be recounted within seconds")
         kinds = tuple(
-            (rank_bound(errors(n), len(rule.edges), epsilon, rule.mechanism), count)
+            (rank_bound(errors(n), len(rule.edges) + rule.bounded, epsilon, rule.mechanism), count)
             for n, count in sizes.items()
         )
         return cls(kinds, votes, plan.max_faulty)

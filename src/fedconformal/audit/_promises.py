@@ -30,7 +30,10 @@ def _sent(claim: Claim) -> Iterator[tuple[Answer, tuple[int, ...], tuple[int, ..
 
 
 def _mixture(claim: Claim) -> Finding:
-    """Mean coverage over the mixture: the smallest share of it that the votes needed can stand for."""
+    """Mean coverage over the mixture: the smallest share of it that the votes needed can stand for.
+
+    Counting bags needs each site's scores to be exchangeable given those of the other sites.
+    """
     name = f"{claim.name}: mean coverage over the mixture is at least the level"
     shares = _shares(claim.calibration)
     if shares is None:
@@ -43,7 +46,9 @@ def _mixture(claim: Claim) -> Finding:
             # These votes say that `rank` of the site's n + 1 points, the new one included, are not above.
             worth.append(share * rank / (cast * (answer.n + 1)))
     least = claim.votes * min(worth, default=Fraction(0))
-    return Finding(name, f"at least {float(least):.12f}, counted in whole numbers", least >= claim.goal)
+    return Finding(
+        name, f"at least {float(least):.12f} if sites are independent of each other", least >= claim.goal
+    )
 
 
 def _shares(calibration: Calibration) -> Callable[[Answer], Fraction] | None:

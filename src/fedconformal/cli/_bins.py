@@ -25,7 +25,7 @@ def bins(
     sites: Annotated[str | None, typer.Option(help="Number of sites.")] = None,
     confidence_level: Annotated[float, typer.Option(help="Coverage wanted.")] = 0.9,
     criterion: Annotated[str | None, typer.Option(help="stable, marginal or conditional.")] = None,
-    bounded: Annotated[bool, typer.Option(help="No score can be above the last bin.")] = False,
+    bounded: Annotated[bool, typer.Option(help="No valid score can be above the last edge.")] = False,
     shape: Annotated[
         list[str] | None,
         typer.Option(
@@ -111,10 +111,7 @@ def _show(found: "list[SuggestedBins[Bins]]", *, as_json: bool) -> None:
         return
     table(
         ["bins", "count", *(f"expected, {name}" for name in names)],
-        [
-            [each.kind, len(each.bins.edges), *(f"{each.expected[name]:.4f}" for name in names)]
-            for each in found
-        ],
+        [[each.kind, each.bins.n_bins, *(f"{each.expected[name]:.4f}" for name in names)] for each in found],
     )
     error = max(each.error for each in found)
     paragraph(f"take: {found[0].kind}, coverage {found[0].worst:.4f} (standard error at most {error:.4f})")

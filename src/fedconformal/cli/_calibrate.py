@@ -10,7 +10,6 @@ from fedconformal.cli._options import AnsweredPlan, Force, Json, Output, Reports
 from fedconformal.cli._show import working
 
 if TYPE_CHECKING:
-    from fedconformal._typing import Ints
     from fedconformal.documents import Calibration, Plan
 
 
@@ -66,36 +65,39 @@ def _from_vectors(plan: "Plan", paths: list[Path], *, is_sum: bool) -> "Calibrat
         raise ValueError("--histogram goes with a private plan without groups")
     if len({path.resolve() for path in paths}) < len(paths):
         raise ValueError("the same file twice: every site's vector counts once")
-    shape = (len(plan.levels), len(plan.privacy.edges))
-    vectors = [_vectors(plan, path, shape) for path in paths]
+    vectors = [_vectors(plan, path) for path in paths]
     if is_sum and len(paths) > 1:
         raise ValueError(f"--sum goes with one file, got {len(paths)}")
     if not is_sum:
-        for path, each in zip(paths, vectors, strict=True):
-            if (each.sum(axis=1) != 1).any():
+        for path, rows in zip(paths, vectors, strict=True):
+            if any(sum(row) != 1 for row in rows):
                 raise ValueError(
                     f"{path}: not one site's vector, which has one 1 per level; --sum if it is the sum of all"
                 )
-    return protocol.calibrate_histogram(plan, sum(vectors))
+    sums = [[sum(cells) for cells in zip(*rows, strict=True)] for rows in zip(*vectors, strict=True)]
+    return protocol.calibrate_histogram(plan, sums)
 
 
-def _vectors(plan: "Plan", path: Path, shape: tuple[int, int]) -> "Ints":
-    import numpy as np
-
+def _vectors(plan: "Plan", path: Path) -> list[list[int]]:
+    """Read a row of counts for each level, none above the number of sites."""
     from fedconformal.cli._files import read_bytes
 
-    largest = _BYTES_AROUND + _BYTES_EACH * shape[0] * shape[1]
+    assert plan.bins is not None
+    n_rows, n_cells, most = len(plan.levels), plan.bins.n_bins, plan.n_sites or 0
+    largest = _BYTES_AROUND + _BYTES_EACH * n_rows * n_cells
     try:
         read = read_bytes(path, largest + 1)
         if len(read) > largest:
             raise ValueError("larger than any of this shape")
         content = loads(read)
-        vectors = np.array(content["one_hot"])
+        rows: list[list[int]] = content["one_hot"]
         if content["plan"] != plan.digest:
             raise ValueError("answers another plan")
-        if vectors.dtype.kind not in "iu" or vectors.shape != shape or (vectors < 0).any():
-            raise ValueError(f"counts >= 0 of shape {shape} are needed")
+        if [len(row) for row in rows] != [n_cells] * n_rows or any(
+            type(cell) is not int or not 0 <= cell <= most for row in rows for cell in row
+        ):
+            raise ValueError(f"counts from 0 to {most} of shape {(n_rows, n_cells)} are needed")
     except (KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:
         reason = str(error).splitlines()[0][:200]
         raise ValueError(f"{path}: not a one-hot vector for this plan: {reason}") from None
-    return vectors.astype(np.int64)
+    return rows

@@ -17,10 +17,10 @@ def leaving_sentence(plan: Plan, report: Report) -> str:
 
 def bins_sentence(plan: Plan, *, n_answers: int = 1) -> str:
     """What leaves with a private answer for so many groups, or for all points together."""
-    drawn, edges = n_answers * len(plan.confidence_levels), len(plan.privacy.edges if plan.privacy else ())
+    drawn, n_bins = n_answers * len(plan.confidence_levels), plan.bins.n_bins if plan.bins else 0
     if drawn == 1:
-        return f"One of {edges:,} public bins leaves, drawn at random; no score does."
-    return f"{drawn:,} names of bins leave, out of {edges:,} public ones, drawn at random; no score does."
+        return f"One of {n_bins:,} public bins leaves, drawn at random; no score does."
+    return f"{drawn:,} names of bins leave, out of {n_bins:,} public ones, drawn at random; no score does."
 
 
 def _n_sent(part: ReportPart) -> int:

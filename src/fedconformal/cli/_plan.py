@@ -111,7 +111,7 @@ def plan(
             "none can exceed it), edges:FILE or edges:0.1,0.2,0.5; fedconformal bins compares some."
         ),
     ] = None,
-    bounded: Annotated[bool, typer.Option(help="No score can be above the last bin.")] = False,
+    bounded: Annotated[bool, typer.Option(help="No valid score can be above the last edge.")] = False,
     mechanism: Annotated[
         str | None, typer.Option(help="permute-and-flip or exponential.", show_default="permute-and-flip")
     ] = None,

@@ -248,7 +248,7 @@ def _show_privacy(plan: Plan) -> None:
     rule = plan.privacy
     if rule is None or not plan.feasible:
         return
-    paragraph(f"private: epsilon {rule.epsilon:g} per site, {rule.mechanism}, {len(rule.edges)} bins")
+    paragraph(f"private: epsilon {rule.epsilon:g} per site, {rule.mechanism}, {rule.n_bins} bins")
     table(
         ["level", "coverage\nwithout privacy", "expected\nwith privacy"],
         [

@@ -112,10 +112,8 @@ class Plan(AuthoredDocument):
         check_looks({name for part in self.parts for name in part.site_names or ()})
         check_work(
             sum(len(part.levels) for part in self.parts),
-            0 if self.privacy is None else len(self.privacy.edges),
+            0 if self.privacy is None else self.privacy.n_bins,
         )
-        if self.privacy is not None:
-            self.privacy.check_score(self.score)
         check_classes(self.classes)
         if self.is_grouped:
             check_groups(self.parts, self.group_by, self.grouping, self.classes, self.privacy)

@@ -56,7 +56,7 @@ def _sending(part: PlanPart, level: Level, rule: PrivacyRule | None) -> Sending:
     analysis = ANALYSES[rule.analysis]()
     release = PrivateRelease(
         Fraction(str(rule.epsilon)) / n_levels,
-        len(rule.edges),
+        rule.n_bins,
         MECHANISMS[rule.mechanism](),
         analysis,
         analysis.aim(level.exact_quantile, level.exact_slope),

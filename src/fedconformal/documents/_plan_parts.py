@@ -160,7 +160,9 @@ class PrivacyRule(Part):
     analysis: Name
     edges: Many[float] = Field(min_length=2, max_length=MOST_EDGES, description="right edges of the bins")
     bounded: bool = Field(
-        default=False, description="no score can be above the last edge; else the last bin means Infinity"
+        default=False,
+        description="scores up to the last edge have a bin of their own, and one more bin means Infinity; "
+        "else the last bin means Infinity",
     )
     one_hot: bool = Field(
         default=False, description="only the sum of all sites' one-hot vectors may be calibrated"
@@ -173,15 +175,10 @@ class PrivacyRule(Part):
         MECHANISMS[self.mechanism], ANALYSES[self.analysis]
         return self
 
-    def check_score(self, score: ScoreRule | None) -> None:
-        """Refuse bounded bins of a score that is known to go beyond them: the last edge would be no bound."""
-        if not self.bounded or score is None or score.name not in SCORES:
-            return
-        largest = from_name(score.name, **score.parameters).largest
-        if largest is None or self.edges[-1] < largest:
-            raise ValueError(
-                f"bounded bins must hold every score: {score.name} scores may be above the last edge"
-            )
+    @property
+    def n_bins(self) -> int:
+        """Number of bins, the last of which means Infinity."""
+        return len(self.edges) + self.bounded
 
 
 class SiteKey(Part):

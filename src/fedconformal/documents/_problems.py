@@ -19,7 +19,7 @@ def problem_sentences(part: PlanPart, rule: PrivacyRule | None, *, one_site: boo
         points = f"{min(sizes):,} to {max(sizes):,} points" if several else count(sizes[0], "point")
         nothing = "No ranks reach" if level.share is None else "No server rank and these local ranks reach"
         ways = _ways(level.advice, part, min(sizes), one_site=one_site)
-        private = "" if rule is None else f", epsilon {rule.epsilon:g} and {len(rule.edges)} bins"
+        private = "" if rule is None else f", epsilon {rule.epsilon:g} and {rule.n_bins} bins"
         yield (
             f"{nothing} the level {level.confidence_level!r} ({part.criterion}) with "
             f"{count(part.n_sites or 0, 'site')} of {points}{_borne(part)}{private}: the threshold is "

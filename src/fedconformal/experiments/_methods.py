@@ -218,10 +218,10 @@ def private(sites: Sites, level: float, rng: np.random.Generator, *, epsilon: fl
     chosen = private_plan(len(sites), len(sites[0]), level, epsilon, analysis)
     if not chosen.feasible or chosen.releases is None:
         return float("inf")
-    bins = Bins.uniform(float(pooled.min()), float(pooled.max()), N_BINS, bounded=True)
+    bins = Bins.uniform(float(pooled.min()), float(pooled.max()), N_BINS)
     counts = np.stack([bins.place(scores) for scores in sites])
     released = simulate_releases(counts, chosen.releases[0], rng=rng)
-    return bins.value(int(np.sort(released)[chosen.server_rank - 1]))
+    return bins.edges[int(np.sort(released)[chosen.server_rank - 1])]  # no score is above the last one
 
 
 def _private_method(name: str, epsilon: float, analysis: str) -> Method:
@@ -252,7 +252,7 @@ def private_plan(n_sites: int, n_points: int, level: float, epsilon: float, anal
         A private plan; its threshold is infinite where the analysis finds none.
     """
     # A plan depends on how many bins there are, not on where they lie.
-    bins = Bins.uniform(0, 1, N_BINS, bounded=True)
+    bins = Bins.uniform(0, 1, N_BINS)
     privacy = Privacy(epsilon=epsilon, bins=bins, analysis=analysis)
     return make_plan(
         n_sites,

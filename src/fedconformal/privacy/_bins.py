@@ -29,15 +29,16 @@ class Bins:
     """A grid with right edges e_1 < ... < e_B, public and fixed before any site looks at its scores.
 
     A score is rounded up to the right edge of its bin; one that is below e_1 goes to the first bin, one that
-    is above e_B (or NaN) to the last. The last bin therefore means +inf, unless ``bounded`` promises that
-    the score cannot exceed e_B by construction, as one minus a probability cannot exceed 1.
+    is above e_B (or NaN) to the last, which therefore means +inf. If the score cannot exceed e_B by
+    construction, as one minus a probability cannot exceed 1, ``bounded`` makes e_B a threshold, too: scores
+    up to it have a bin of their own, and one more bin, which means +inf, holds what was clipped.
 
     Parameters
     ----------
     edges : iterable of float
         Right edges, at least two, finite and strictly increasing.
     bounded : bool
-        Whether no score can be above the last edge.
+        Whether no valid score can be above the last edge, so that there is one bin more than edges.
 
     Raises
     ------
@@ -64,7 +65,7 @@ class Bins:
         if len(self.edges) > _SHOWN:
             first = ", ".join(map(repr, self.edges[:2]))
             edges = f"{first}, ..., {self.edges[-1]!r}"
-        return f"<Bins: {len(self.edges)} with edges {edges}{', bounded' * self.bounded}>"
+        return f"<Bins: {self.n_bins} with edges {edges}{', bounded' * self.bounded}>"
 
     def __post_init__(self) -> None:
         """Keep the edges as exact float64, refusing what cannot be a grid."""
@@ -72,6 +73,11 @@ class Bins:
             raise TypeError(f"bounded must be True or False, got {self.bounded!r}")
         object.__setattr__(self, "bounded", bool(self.bounded))
         object.__setattr__(self, "edges", _edges(self.edges))
+
+    @property
+    def n_bins(self) -> int:
+        """Number of bins, the last of which means +inf."""
+        return len(self.edges) + self.bounded
 
     @classmethod
     def uniform(cls, low: float, high: float, count: int, *, bounded: bool = False) -> "Bins":
@@ -82,9 +88,9 @@ class Bins:
         low, high : float
             Where the first bin begins and the last one ends.
         count : int
-            How many bins, at least 2.
+            How many right edges, at least 2.
         bounded : bool
-            Whether no score can be above ``high``.
+            Whether no valid score can be above ``high``.
 
         Returns
         -------
@@ -236,8 +242,8 @@ class Bins:
         ValueError
             If it is not flat.
         """
-        values, finder = _flat("scores", scores), _Finder(np.array(self.edges[:-1]))
-        counts = np.zeros(len(self.edges), np.int64)
+        values, finder = _flat("scores", scores), _Finder(np.array(self.edges[: self.n_bins - 1]))
+        counts = np.zeros(self.n_bins, np.int64)
         for start in range(0, values.size, _BLOCK):
             counts += np.bincount(finder.find(values[start : start + _BLOCK]), minlength=counts.size)
         return counts
@@ -253,10 +259,10 @@ class Bins:
         Returns
         -------
         float
-            Its right edge; +inf for the last bin, unless the score is ``bounded``.
+            Its right edge; +inf for the last bin.
         """
-        index = integer("bin_index", bin_index, low=0, high=len(self.edges) - 1)
-        return self.edges[index] if self.bounded or index < len(self.edges) - 1 else math.inf
+        index = integer("bin_index", bin_index, low=0, high=self.n_bins - 1)
+        return self.edges[index] if index < self.n_bins - 1 else math.inf
 
 
 class _Finder:

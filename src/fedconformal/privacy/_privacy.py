@@ -80,7 +80,7 @@ class Privacy:
         analysis = self._analysis()
         return PrivateRelease(
             epsilon=Fraction(str(float(self.epsilon))) / integer("n_levels", n_levels, low=1),
-            n_bins=len(self.bins.edges),
+            n_bins=self.bins.n_bins,
             mechanism=self._mechanism(analysis),
             analysis=analysis,
         )

@@ -25,7 +25,12 @@ class Grid(Protocol):
 
     @property
     def bounded(self) -> bool:
-        """Whether no score can be above the last edge."""
+        """Whether no valid score can be above the last edge."""
+        ...
+
+    @property
+    def n_bins(self) -> int:
+        """Number of bins."""
         ...
 
     def place(self, scores: ArrayLike) -> Ints:
@@ -210,7 +215,7 @@ def one_hot(bins: Sequence[int], plan: PrivatePlan) -> Ints:
     >>> fc.privacy.one_hot([3], plan)
     array([[0, 0, 0, 1, 0, 0, 0, 0, 0, 0]])
     """
-    vectors = np.zeros((len(bins), len(of_private(plan.bins).edges)), dtype=np.int64)
+    vectors = np.zeros((len(bins), of_private(plan.bins).n_bins), dtype=np.int64)
     vectors[np.arange(len(bins)), list(bins)] = 1
     return vectors
 
@@ -248,8 +253,8 @@ def expected_cost(plan: PrivatePlan, scores: str | ArrayLike | None = None) -> t
     >>> 0.9 <= cost.expected <= 1
     True
     """
-    edges = of_private(plan.bins).edges
-    masses = None if scores is None else spread_of(scores, edges[-1]).masses(edges)
+    bins = of_private(plan.bins)
+    masses = None if scores is None else spread_of(scores, bins.edges[-1]).masses(bins.edges, bins.n_bins)
     return tuple(_cost(design, design.expected_law(masses)) for design in plan.designs)
 
 

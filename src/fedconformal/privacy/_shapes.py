@@ -1,7 +1,7 @@
 """How scores may be spread over bins: named shapes, or a public sample."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -69,11 +69,10 @@ class Spread:
             lambda p: np.quantile(sample, p),
         )
 
-    def masses(self, edges: ArrayLike) -> Floats:
-        """The share of scores in each bin; what is above the last edge lies in the last bin."""
-        shares = self.cdf(np.asarray(edges, dtype=float))
-        shares[-1] = 1.0
-        return np.diff(shares, prepend=0.0)
+    def masses(self, edges: Sequence[float], n_bins: int) -> Floats:
+        """The share of scores in each bin; the last one has no upper end."""
+        shares = self.cdf(np.asarray(edges[: n_bins - 1], dtype=float))
+        return np.diff(shares, prepend=0.0, append=1.0)
 
 
 def spread_of(scores: str | ArrayLike, high: float) -> Spread:

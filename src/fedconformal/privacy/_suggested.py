@@ -97,7 +97,7 @@ def _listed(scores: str | Sequence[str] | ArrayLike) -> list[str | ArrayLike]:
 def _compared(plan: PrivatePlan, kind: str, bins: B, spreads: list[Spread]) -> SuggestedBins[B]:
     expected, error = {}, 0.0
     for spread in spreads:
-        laws = [design.expected_law(spread.masses(bins.edges)) for design in plan.designs]
+        laws = [design.expected_law(spread.masses(bins.edges, bins.n_bins)) for design in plan.designs]
         expected[spread.name] = sum(law.mean() for law in laws) / len(laws)
         error = max([error, *(law.error for law in laws)])
     return SuggestedBins(kind, bins, expected, error)

@@ -42,7 +42,6 @@ def assumptions_of(plan: Plan, n_missing: int) -> tuple[str, ...]:
         "faulty": plan.max_faulty > 0,
         "as-planned": plan.max_faulty == 0,
         "private": plan.privacy is not None,
-        "bounded": plan.privacy is not None and plan.privacy.bounded,
         "signed-whole": plan.is_grouped and plan.keys is not None,
         "not-authenticated": plan.keys is None,
         "several-levels": len(plan.confidence_levels) > 1,
@@ -143,12 +142,6 @@ def _private(calibration: Calibration) -> str:
     )
 
 
-def _bounded(calibration: Calibration) -> str:
-    privacy = calibration.plan.privacy
-    edge = "" if privacy is None else f", {privacy.edges[-1]:g}"
-    return f"No score can be above the last edge of the bins{edge}."
-
-
 def _said(text: str) -> Callable[[Calibration], str]:
     return lambda calibration: text
 
@@ -167,7 +160,6 @@ _SENTENCES: dict[str, Callable[[Calibration], str]] = {
     "faulty": _faulty,
     "as-planned": _said("Every report was made as the plan says."),
     "private": _private,
-    "bounded": _bounded,
     "signed-whole": _said("Every message was signed as a whole with its site's key."),
     "not-authenticated": _said(
         "The reports were not authenticated: whoever could deliver a file could pose as a site."

@@ -230,7 +230,7 @@ def calibrate_histogram(plan: Plan, histogram: ArrayLike) -> Calibration:
     else:
         missing = count(planned - m, "site")
         raise ValueError(f"{missing} did not answer, and sizes differ: nobody knows whose is missing")
-    values = [plan.bins.value(b) for b in range(len(plan.bins.edges))]
+    values = [plan.bins.value(b) for b in range(plan.bins.n_bins)]
     levels = range(len(plan.levels))
     answered = [merged(Block(count, n, ranks[i]) for count, n, ranks in blocks) for i in levels]
     ballots = [[(value, int(vote)) for value, vote in zip(values, row, strict=True) if vote] for row in sums]
@@ -245,7 +245,7 @@ def calibrate_histogram(plan: Plan, histogram: ArrayLike) -> Calibration:
 def _checked_histogram(plan: Plan, histogram: ArrayLike) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
     assert plan.bins is not None
     sums = np.atleast_2d(_validation.plain_array(histogram))
-    shape = (len(plan.levels), len(plan.bins.edges))
+    shape = (len(plan.levels), plan.bins.n_bins)
     if sums.dtype.kind not in "iu" or sums.shape != shape or (sums < 0).any():
         raise ValueError(f"histogram must hold counts >= 0 of shape {shape}, got {sums.dtype} {sums.shape}")
     totals, planned = (

@@ -68,7 +68,7 @@ def group_parts(
             _by_label(by_label, n_sites, names, fewest, crossed="site" in (by or ())),
             len(by_label),
         )
-    check_work(len(asked) * len(wishes.levels), 0 if privacy is None else len(privacy.bins.edges))
+    check_work(len(asked) * len(wishes.levels), 0 if privacy is None else privacy.bins.n_bins)
     share = None if privacy is None else share_epsilon(privacy, n_labels)
     parts = []
     for group in sorted(asked):

@@ -177,7 +177,7 @@ def _part_problem(plan: Plan, site: str, part: ReportPart) -> str | None:
     if part.ranks != ranks:
         return f"ranks {_few(part.ranks)} instead of {_few(ranks)}"
     if plan.bins is not None:
-        releases = {plan.bins.value(b) for b in range(len(plan.bins.edges))}
+        releases = {plan.bins.value(b) for b in range(plan.bins.n_bins)}
         if not {value for values in part.values for value in values} <= releases:
             return "a value that is no edge of the plan's bins"
     return None

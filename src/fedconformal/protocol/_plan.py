@@ -82,8 +82,9 @@ def plan(
         these are must not depend on the scores of the others.
     promise : {"population", "mixture", "each-site", "new-site"}
         Whose new points the promise is for. ``"population"``: all sites and the new points are alike.
-        ``"mixture"``: sites may differ in any way, and the promise holds on average for new points that come
-        from them with the shares of ``mixture``; a site that stays silent counts zero.
+        ``"mixture"``: sites may differ in any way but must be independent of each other, and the promise
+        holds on average for new points that come from them with the shares of ``mixture``; a site that stays
+        silent counts zero.
         ``"each-site"``: sites may differ in any way, and the promise holds for new points of each of them,
         and so for every mixture of them. The server then keeps the largest report: wider sets. With the
         conditional criterion all sites are covered at once with probability 1 - ``delta``.
@@ -171,7 +172,7 @@ def plan(
     rule = score_rule(score)
     by = made_of(group_by)
     check_classes(by, classes, rule)
-    secret = privacy_rule(privacy, rule)
+    secret = privacy_rule(privacy)
     wishes = Wishes.of(
         confidence_level, criterion, delta, max_faulty, promise, local_ranks, privacy, numbers, max_missing
     )
@@ -179,7 +180,7 @@ def plan(
         raise ValueError(f"mixture goes with promise 'mixture' and without groups, got {mixture!r}")
     if groups is None and by is None:
         asked = Asked.of(n_sites, n_points, sites).mixed(mixture)
-        check_work(len(wishes.levels), 0 if privacy is None else len(privacy.bins.edges))
+        check_work(len(wishes.levels), 0 if privacy is None else privacy.bins.n_bins)
         parts = [checked("plan", lambda: planned_part(asked, wishes, privacy))]
         named = class_names(classes)
     else:

@@ -85,15 +85,13 @@ def expiry(expires: Any) -> str | None:
     return expiry_text(expires)
 
 
-def privacy_rule(privacy: Any, score: ScoreRule | None) -> PrivacyRule | None:
-    """How reports are made private, as the plan will hold it; refuses bins that cannot hold the scores."""
+def privacy_rule(privacy: Any) -> PrivacyRule | None:
+    """How reports are made private, as the plan will hold it."""
     if privacy is None:
         return None
     if not isinstance(privacy, Privacy):
         raise TypeError(f"privacy must be a Privacy, got {privacy!r}")
-    rule = checked("privacy", lambda: PrivacyRule(**privacy.fields()))
-    rule.check_score(score)
-    return rule
+    return checked("privacy", lambda: PrivacyRule(**privacy.fields()))
 
 
 def checked(name: str, make: Callable[[], T]) -> T:

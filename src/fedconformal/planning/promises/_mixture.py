@@ -1,9 +1,10 @@
-"""A promise for a known mixture of the sites, which may differ in any way.
+"""A promise for a known mixture of independent sites, whose distributions may differ in any way.
 
 Site j, of n_j scores, sends those of the ranks l_j1 < l_j2 < ..., and a new point comes from it with
 probability w_j. Number i has votes in proportion to w_j (l_ji - l_j,i-1) / (n_j + 1), so the votes of all
 numbers up to t are in proportion to a count that never exceeds what the sites' scores, and one unseen point
-of each, would give. A threshold at which they reach the level covers the mixture with that mean probability.
+of each, would give. A threshold at which they reach the level covers the mixture with that mean probability
+if each site's scores, with that of the unseen point, are exchangeable given the scores of the other sites.
 """
 
 import math
@@ -28,7 +29,7 @@ _LARGEST_DENOMINATOR = 10**40
 
 @PROMISES.register
 class Mixture(Promise):
-    """New points that come from the sites with known shares; sites may differ in any way.
+    """New points that come with known shares from independent sites, which may differ in any way.
 
     Examples
     --------
@@ -148,12 +149,13 @@ class Mixture(Promise):
         return "for a known mixture of the sites"
 
     def assumed(self) -> str:
-        """Each site's scores are like its own new points', and the shares are known."""
+        """The shares are known, and each site's scores are exchangeable given the other sites."""
         return (
-            "A new point comes from each site with the share that the plan says. Given the model, the "
-            "calibration scores of a site and the score of a new point of that site are independent and "
-            "identically distributed, and the model was not trained on the calibration data; sites may "
-            "differ in any way. A site that did not answer counts as if none of its points were covered."
+            "A new point comes from each site with the share that the plan says. Given the model and the "
+            "scores of the other sites, the calibration scores of a site and the score of a new point of "
+            "that site are exchangeable, as they are if sites are independent of each other, and the model "
+            "was not trained on the calibration data; the distributions of the sites may differ in any way. "
+            "A site that did not answer counts as if none of its points were covered."
         )
 
     def shortfall(self, where: str) -> str:

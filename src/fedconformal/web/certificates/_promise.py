@@ -39,8 +39,8 @@ def _unknown_chances(it: Certified) -> Iterator[str]:
     of = {True: "this one reaches its level", False: "each of them reaches its level"}[len(finite) == 1]
     if unlike:
         yield (
-            f"How likely {of} cannot be told, because sites may differ in any way; what is promised is "
-            "promised whatever they are like."
+            f"How likely {of} cannot be told, because sites may differ in any way; what is promised does not "
+            "depend on how they differ."
         )
     if left:
         others = "" if left == len(finite) else f" for {count(left, 'other threshold')}"
