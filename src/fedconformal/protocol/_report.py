@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedconformal._text import quoted
-from fedconformal.documents import Budget, Plan, Report, ReportPart, Sent, SigningKey, unique_labels
+from fedconformal.documents import Plan, Report, ReportPart, Sent, SigningKey, unique_labels
 from fedconformal.privacy import Ledger, fingerprint
 from fedconformal.protocol._cases import drawn_ranks
 from fedconformal.protocol._models import Model, check_model
@@ -286,7 +286,7 @@ class Prepared:
         else:
             sizes = self._allowed.sizes
             made = [_private_part(self.plan, *drawn, sizes, self.site) for drawn in self.bins().items()]
-        answer = Report(plan=self.plan.digest, site=self.site, parts=tuple(made), budget=self._budget())
+        answer = Report(plan=self.plan.digest, site=self.site, parts=tuple(made))
         return answer if key is None else key.sign(answer)
 
     def bins(self) -> Mapping[str | None, Sequence[int]]:
@@ -345,15 +345,6 @@ class Prepared:
                 "this plan is private: ledger and dataset are needed, so that no budget is overspent"
             )
         return self._ledger, self._dataset
-
-    def _budget(self) -> Budget | None:
-        """What is left after this answer, where the policy tells it."""
-        if self.plan.privacy is None or not self.policy.tell_budget:
-            return None
-        ledger, dataset = self._account()
-        asked = {name: value for name, value in self._question.items() if name != "accept"}
-        granted, left = ledger.left_after(dataset, **asked)
-        return Budget(granted=float(granted), left=float(left))
 
     def _record(self) -> None:
         """Write down that exact numbers leave, where there is a ledger."""
