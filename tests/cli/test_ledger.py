@@ -80,7 +80,7 @@ def test_no_room_or_no_folder_is_one_line(run, tmp_path, monkeypatch):
 
     monkeypatch.setattr(sqlite3, "connect", full)
     said = run("ledger", "new", "site.db", code=2).err
-    assert "site.db: no room on the disk" in said
+    assert "site.db: cannot be used (database or disk is full)" in said
     assert said.count("\n") == 1
     assert not (tmp_path / "site.db").exists()
 

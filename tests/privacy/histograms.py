@@ -1,10 +1,13 @@
-"""Histograms of a few scores, all of them, and whether draws agree with their probabilities."""
+"""Histograms of a few scores, their private releases, and whether draws agree with their probabilities."""
 
 from itertools import combinations_with_replacement, product
 
 import numpy as np
 from scipy import stats
 
+from fedconformal.privacy import PrivateRelease
+from fedconformal.privacy.analyses import Tight
+from fedconformal.privacy.mechanisms import PermuteAndFlip
 from support import FALSE_ALARM
 
 
@@ -38,3 +41,28 @@ def chi_square_alarm(observed, probability):
         if e[-1] < 20:
             o, e = np.append(o[1:-1], o[0] + o[-1]), np.append(e[1:-1], e[0] + e[-1])
     return stats.chi2.sf(np.sum((o - e) ** 2 / e), o.size - 1) < FALSE_ALARM
+
+
+def release_of(aim, n_bins, *, epsilon=1.0, analysis=None, mechanism=None):
+    """A release with these terms."""
+    return PrivateRelease(epsilon, n_bins, mechanism or PermuteAndFlip(), analysis or Tight(), aim)
+
+
+def rank_errors(counts, aim):
+    return release_of(aim, np.shape(counts)[-1]).rank_errors(counts)
+
+
+def scale(aim, **terms):
+    return release_of(aim, 2, **terms).scale
+
+
+def pmf(counts, aim, **terms):
+    return release_of(aim, np.shape(counts)[-1], **terms).pmf(counts)
+
+
+def prepare(counts, aim, **terms):
+    return release_of(aim, np.shape(counts)[-1], **terms).prepare(counts)
+
+
+def tail(n, aim, n_bins, **terms):
+    return release_of(aim, n_bins, **terms).tail(n)

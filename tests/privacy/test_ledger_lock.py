@@ -5,7 +5,7 @@ import pytest
 
 import fedconformal as fc
 from fedconformal.heterogeneity import answer
-from fedconformal.privacy import CountNoise, Ledger, PrivateRelease, _count, _quantile
+from fedconformal.privacy import CountNoise, Ledger, PrivateRelease, _count, _release
 from fedconformal.privacy.mechanisms import MECHANISMS
 
 LEVELS = [0.5 + i / 40 for i in range(16)]
@@ -22,8 +22,8 @@ class Prepared(Ledger):
                 for owner, name in (
                     (fc.Bins, "place"),
                     (PrivateRelease, "prepare"),
-                    (_quantile, "rank_errors"),
-                    (_quantile, "scale"),
+                    (PrivateRelease, "rank_errors"),
+                    (_release, "scale_of"),
                     (_count, "_measurement"),
                     (CountNoise, "of"),
                     (np, "sort"),

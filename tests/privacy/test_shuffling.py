@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from fedconformal.privacy import Balanced, Slopes, amplified_epsilon
-from fedconformal.privacy._quantile import pmf
 from fedconformal.privacy._shuffling import divergence
 from fedconformal.privacy.analyses import Paper, Tight
 from fedconformal.privacy.mechanisms import Exponential, PermuteAndFlip
+from privacy.histograms import pmf
 
 QUANTILES = [Fraction(1, 2), Fraction(9, 10), Fraction(99, 100)]
 

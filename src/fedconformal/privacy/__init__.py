@@ -14,21 +14,16 @@ from fedconformal.privacy._expected import (
     expected_coverage,
     ranks_seen,
 )
-from fedconformal.privacy._fingerprint import fingerprint
-from fedconformal.privacy._ledger import Ledger
-from fedconformal.privacy._ledger_accounts import BudgetExceededError, exact_text
-from fedconformal.privacy._ledger_entry import Entry
-from fedconformal.privacy._ledger_file import LedgerAccessWarning, LedgerError
-from fedconformal.privacy._ledger_question import Quote
+from fedconformal.privacy._ledger import BudgetExceededError, Ledger, Quote, exact_text, fingerprint
+from fedconformal.privacy._ledger_file import Entry, LedgerAccessWarning, LedgerError
 from fedconformal.privacy._loss import LARGEST_EPSILON, SMALLEST_EPSILON
 from fedconformal.privacy._privacy import Privacy
 from fedconformal.privacy._private_plan import Cost, expected_cost, one_hot, pmf
 from fedconformal.privacy._release import PrivateRelease
-from fedconformal.privacy._released import Released
+from fedconformal.privacy._released import Released, Tabulated
 from fedconformal.privacy._shapes import SHAPES
 from fedconformal.privacy._shuffling import amplified_epsilon
 from fedconformal.privacy._suggested import SuggestedBins
-from fedconformal.privacy._tabulated import Tabulated
 from fedconformal.privacy.analyses import ANALYSES, Analysis, PrivateChoice, PrivateSearch
 from fedconformal.privacy.mechanisms import MECHANISMS, Mechanism
 

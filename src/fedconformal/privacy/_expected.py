@@ -18,7 +18,7 @@ from fedconformal._typing import Floats, Ints
 from fedconformal.laws import Federation
 from fedconformal.privacy._aims import Aim
 from fedconformal.privacy._release import PrivateRelease
-from fedconformal.privacy._tabulated import Tabulated
+from fedconformal.privacy._released import Tabulated
 
 _MOST_CELLS = 4_000  # bins of all histograms up to which every histogram is gone through
 _DRAWN_CELLS = 2_000_000  # bins of all histograms that are drawn, at the most

@@ -1,35 +1,179 @@
 """A site's privacy account on disk: what each data set may cost, what it has cost, and every answer given.
 
-What it means to spend, and why no answer is ever given unpaid, stands in `_ledger_spending`. On disk means in
-a file (`_ledger_file`) that holds a sealed log and an index of what it adds up to (`_ledger_log`, where it
-stands what is checked at every call and what by `Ledger.check` alone).
+Pure differential privacy, basic composition: answers to different plans on one data set add their epsilons,
+and the same answer given again costs nothing. Exact answers have no epsilon: they are counted, and their
+number is bounded. `Ledger.answer` makes two transactions in one SQLite file (`_ledger_file`), and the
+argument rests on their order:
+
+1. *Charge.* Under the write lock: give back a stored answer; or refuse; or write the charge and commit. The
+   commit returns once the charge is on disk, so a sample is never drawn on a charge that can be lost.
+2. *Draw.* Under the write lock again: if another process has stored the answer meanwhile, return that one;
+   else draw the sample, store it, commit, and only then return it. The lock is held while drawing, so one
+   sample is drawn at a time, one is stored, and everybody returns the stored one.
+
+A process killed in 1 leaves all of the charge or nothing of it, and no sample. Killed in 2 it leaves a charge
+without an answer, which is never refunded, and the next call for the same plan draws on it without a second
+one. This is safe because a sample leaves `Ledger.answer` only after it is stored: a lost sample was seen by
+nobody, and exactly one answer is released per charge. The operating system drops the lock of a dead process.
+Not covered: somebody who learns the sample inside the process (or from the time it took) and kills the
+process until they like it; an old copy of the file put back between two runs; disks without working locks.
 """
 
+import hashlib
+import hmac
 import os
+import secrets
+from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from fedconformal._validation import integer
-from fedconformal.privacy._ledger_accounts import exact_text
-from fedconformal.privacy._ledger_entry import Entry
-from fedconformal.privacy._ledger_file import create_file, warn_of_access
-from fedconformal.privacy._ledger_log import End, Log, transaction
-from fedconformal.privacy._ledger_question import Question, Quote, check_lines, exact_epsilon
-from fedconformal.privacy._ledger_spending import charge, draw, record
+from fedconformal._text import count
+from fedconformal._validation import fraction, integer, plain_array
+from fedconformal.privacy._ledger_file import Entry, LedgerError, LedgerFile, warn_of_access
+
+
+class BudgetExceededError(LedgerError):
+    """An answer would cost more than is left.
+
+    Parameters
+    ----------
+    path : Path
+        The ledger's file.
+    dataset : str
+        The data set that was asked about.
+    spent, asked, budget : Fraction
+        What it has spent, what the answer would cost, and what it may cost in all.
+    """
+
+    def __init__(self, path: Path, dataset: str, spent: Fraction, asked: Fraction, budget: Fraction) -> None:
+        self.dataset, self.spent, self.asked, self.budget = dataset, spent, asked, budget
+        super().__init__(
+            f"{path}: data set {dataset!r} has spent {exact_text(spent)} of its budget {exact_text(budget)}, "
+            f"so epsilon = {exact_text(asked)} is refused"
+        )
+
+
+class Quote(NamedTuple):
+    """Cost of an answer.
+
+    Parameters
+    ----------
+    cost : Fraction
+        What would be charged now: 0 if it is paid for already.
+    remaining : Fraction
+        What is left of the budget before that.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> import fedconformal as fc
+    >>> from fedconformal.privacy import fingerprint
+    >>> with TemporaryDirectory() as folder:
+    ...     ledger = fc.Ledger.create(Path(folder) / "ledger.db")
+    ...     ledger.set_budget("2024", 3)
+    ...     data = fingerprint([1.0])
+    ...     quote = ledger.quote("2024", plan_digest="p", site="A", epsilon=1, data_fingerprint=data)
+    >>> float(quote.cost), float(quote.remaining)
+    (1.0, 3.0)
+    """
+
+    cost: Fraction
+    remaining: Fraction
+
+
+class _Question(NamedTuple):
+    """A plan, put to a site's data; ``fingerprint`` is hashed with the ledger's key."""
+
+    plan: str
+    site: str
+    fingerprint: str
+    by_plan: int | None = None
+
+    def names(self, entry: Entry) -> bool:
+        """Return whether an entry is about this question."""
+        is_same = (entry.plan, entry.site, entry.by_plan) == (self.plan, self.site, self.by_plan)
+        return is_same and (self.by_plan == 1 or entry.fingerprint == self.fingerprint)
+
+
+class _Account:
+    """One data set, or all of them, as a transaction has found them; and the rules."""
+
+    def __init__(self, file: LedgerFile, dataset: str | None) -> None:
+        self.file, self.dataset, self.refusal = file, dataset, file.refusal
+        self.entries = [entry for entry in file.entries if dataset in (None, entry.dataset)]
+        self.budgets = [Fraction(str(entry.epsilon)) for entry in self.entries if entry.kind == "budget"]
+        costs = Counter(entry.epsilon for entry in self.entries if entry.kind == "charge")
+        self.spent = sum((Fraction(str(cost)) * times for cost, times in costs.items()), Fraction(0))
+
+    @property
+    def budget(self) -> Fraction:
+        """The budget, which must have been set."""
+        if not self.budgets:
+            raise self.refusal(f"no budget was set for data set {self.dataset!r}")
+        return self.budgets[-1]
+
+    @property
+    def versions(self) -> set[str | None]:
+        """Fingerprints of the data that were charged or accepted."""
+        return {entry.fingerprint for entry in self.entries if entry.kind in ("data", "charge", "answer")}
+
+    def find(self, kind: str, asked: _Question) -> Entry | None:
+        """Return the entry of this kind about a question, if there is one."""
+        return next((entry for entry in self.entries if entry.kind == kind and asked.names(entry)), None)
+
+    def is_changed(self, fingerprint: str) -> bool:
+        """Return whether the name stands for data, and none of its versions are these."""
+        return bool(self.versions) and fingerprint not in self.versions
+
+    def check_name(self, fingerprint: str) -> None:
+        """Refuse data that are in the ledger under another name."""
+        names = {entry.dataset for entry in self.file.entries if entry.fingerprint == fingerprint}
+        if others := names - {self.dataset}:
+            raise self.refusal(
+                f"the data given as {self.dataset!r} are in this ledger under the name {min(others)!r}: use "
+                "that name, as the same data have one account"
+            )
+
+    def due(self, asked: _Question, cost: Fraction, *, accept: bool) -> Fraction:
+        """Return what an answer costs now, 0 if it is paid for; refuse one that may not be given."""
+        budget, charge = self.budget, self.find("charge", asked)
+        if charge and Fraction(str(charge.epsilon)) != cost:
+            raise self.refusal(
+                f"plan {asked.plan!r} was charged another epsilon before, got {exact_text(cost)}"
+            )
+        if self.find("answer", asked):
+            return Fraction(0)
+        self.check_name(asked.fingerprint)
+        if not (asked.by_plan or accept) and self.is_changed(asked.fingerprint):
+            raise self.refusal(
+                f"the data under the name {self.dataset!r} have changed: new data need their own name and "
+                "budget, a new version of the old ones keeps both (ledger accept)"
+            )
+        if charge:
+            return Fraction(0)
+        if self.spent + cost > budget:
+            raise BudgetExceededError(self.file.path, str(self.dataset), self.spent, cost, budget)
+        return cost
+
+    def append(self, kind: str, **fields: object) -> None:
+        """Write an entry about this data set, which the next transaction finds."""
+        self.file.append(kind, str(self.dataset), **fields)
 
 
 class Ledger:
     """A site's privacy account in an existing file; ``Ledger.create`` makes a new one.
 
     Safe for any number of processes and threads, each with its own or with a shared Ledger: every call opens
-    the file anew, checks what it reads there, and refuses if it is no longer the ledger that this object has
-    seen. What a call costs does not grow with the number of answers given, but for `check`, `datasets` and
-    `entries`, which read and check the whole.
+    the file again, reads and checks all of it, and refuses if it is no longer the ledger that this object has
+    seen.
 
     Parameters
     ----------
@@ -63,9 +207,9 @@ class Ledger:
     def __init__(self, path: str | os.PathLike[str], *, timeout: float = 10.0) -> None:
         self.path = Path(path).absolute()
         self.timeout = timeout
-        self._seen: End | None = None
-        with self._log():
-            pass
+        self._seen: str | None = None
+        with self._account() as account:
+            self._key = account.file.key.encode()
         warn_of_access(self.path)
 
     @classmethod
@@ -89,7 +233,16 @@ class Ledger:
         LedgerError
             If there is a file already, or none can be made.
         """
-        create_file(path, timeout)
+        try:
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+        except OSError as error:
+            raise LedgerError(f"{path}: a ledger cannot be created here ({error.strerror})") from None
+        try:
+            with closing(LedgerFile(Path(path).absolute(), timeout)) as file:
+                file.initialize(secrets.token_hex(32))
+        except BaseException:
+            os.unlink(path)  # this call has made it, and half a ledger would be in the way of the next one
+            raise
         return cls(path, timeout=timeout)
 
     def set_budget(self, dataset: str, epsilon: float | Fraction) -> None:
@@ -107,16 +260,14 @@ class Ledger:
         LedgerError
             If another budget was set before.
         """
-        check_lines(dataset=dataset)
-        budget = exact_epsilon(epsilon)
-        with self._log(write=True) as log:
-            old = log.accounts.known_budget(dataset)
-            if old is None:
-                log.append("budget", dataset, epsilon=exact_text(budget), reason="first budget")
-            elif old != budget:
-                raise log.accounts.refusal(
-                    f"the budget of data set {dataset!r} is {exact_text(old)}: see raise_budget"
-                )
+        _check_lines(dataset=dataset)
+        budget = _exact_epsilon(epsilon)
+        with self._account(dataset, write=True) as account:
+            if not account.budgets:
+                account.append("budget", epsilon=exact_text(budget), reason="first budget")
+            elif budget != account.budget:
+                old = exact_text(account.budget)
+                raise account.refusal(f"the budget of data set {dataset!r} is {old}: see raise_budget")
 
     def raise_budget(self, dataset: str, epsilon: float | Fraction, *, reason: str) -> None:
         """Raise a data set's total epsilon. There is no way to lower it.
@@ -135,15 +286,13 @@ class Ledger:
         LedgerError
             If that is no more than before, or no budget was set.
         """
-        check_lines(dataset=dataset, reason=reason)
-        budget = exact_epsilon(epsilon)
-        with self._log(write=True) as log:
-            old = log.accounts.budget(dataset)
-            if budget <= old:
-                raise log.accounts.refusal(
-                    f"the budget must be above {exact_text(old)}, got {exact_text(budget)}"
-                )
-            log.append("budget", dataset, epsilon=exact_text(budget), reason=reason)
+        _check_lines(dataset=dataset, reason=reason)
+        budget = _exact_epsilon(epsilon)
+        with self._account(dataset, write=True) as account:
+            if budget <= account.budget:
+                old = exact_text(account.budget)
+                raise account.refusal(f"the budget must be above {old}, got {exact_text(budget)}")
+            account.append("budget", epsilon=exact_text(budget), reason=reason)
 
     def accept_data(self, dataset: str, data_fingerprint: str, *, reason: str) -> None:
         """Go on with changed data under the old name, its budget and all that was spent of it.
@@ -165,13 +314,13 @@ class Ledger:
         LedgerError
             If no budget was set, or the data are in this ledger under another name.
         """
-        check_lines(dataset=dataset, data_fingerprint=data_fingerprint, reason=reason)
-        with self._log(write=True) as log:
-            keyed = log.keyed(data_fingerprint)
-            log.accounts.budget(dataset)
-            log.accounts.check_name(dataset, keyed)
-            if not log.accounts.is_accepted(keyed):
-                log.append("data", dataset, fingerprint=keyed, reason=reason)
+        _check_lines(dataset=dataset, data_fingerprint=data_fingerprint, reason=reason)
+        keyed = self._keyed(data_fingerprint)
+        with self._account(dataset, write=True) as account:
+            _ = account.budget  # must have been set
+            account.check_name(keyed)
+            if keyed not in account.versions:
+                account.append("data", fingerprint=keyed, reason=reason)
 
     def answer(
         self,
@@ -185,7 +334,7 @@ class Ledger:
         by_plan: bool = False,
         accept: str | None = None,
     ) -> str:
-        """The answer of this data set and site to this plan: stored, or drawn on a charge that is on disk.
+        """Return the answer of this data set and site to this plan: stored, or drawn on a charge on disk.
 
         The data must be a version that the data set was charged for or that was accepted: other scores, of
         another model or of other records, are refused. For the same plan and data the stored answer comes
@@ -229,10 +378,10 @@ class Ledger:
             If the data have changed, have another name in this ledger, the plan was charged another epsilon,
             or the file cannot be used.
         """
-        asked = Question.of(dataset, plan_digest, site, data_fingerprint, by_plan, accept)
-        cost = exact_epsilon(epsilon)
-        stored = self._charge(asked, cost, accept)
-        return self._draw(asked, cost, sample) if stored is None else stored
+        asked = self._question(dataset, plan_digest, site, data_fingerprint, accept)
+        asked, cost = asked._replace(by_plan=int(by_plan)), _exact_epsilon(epsilon)
+        stored = self._charge(dataset, asked, cost, accept)
+        return self._draw(dataset, asked, cost, sample) if stored is None else stored
 
     def quote(
         self,
@@ -274,21 +423,34 @@ class Ledger:
         LedgerError
             If it would be refused for another reason.
         """
-        asked = Question.of(dataset, plan_digest, site, data_fingerprint, by_plan, accept)
-        cost = exact_epsilon(epsilon)
-        with self._log() as log:
-            due = log.accounts.due(log.stored(asked), cost, accept=accept is not None)
-            return Quote(due, log.accounts.budget(dataset) - log.accounts.spent(dataset))
+        asked = self._question(dataset, plan_digest, site, data_fingerprint, accept)
+        asked, cost = asked._replace(by_plan=int(by_plan)), _exact_epsilon(epsilon)
+        with self._account(dataset) as account:
+            return Quote(account.due(asked, cost, accept=accept is not None), account.budget - account.spent)
 
-    def _charge(self, question: Question, cost: Fraction, accept: str | None) -> str | None:
-        """Give back the stored answer, or else make sure that a charge is on disk."""
-        with self._log(write=True) as log:
-            return charge(log, question, cost, accept)
+    def _charge(self, dataset: str, asked: _Question, cost: Fraction, accept: str | None) -> str | None:
+        """Return the stored answer, or else make sure that a charge is on disk."""
+        with self._account(dataset, write=True) as account:
+            if account.due(asked, cost, accept=accept is not None):
+                if accept is not None and account.is_changed(asked.fingerprint):
+                    account.append("data", fingerprint=asked.fingerprint, reason=accept)
+                account.append("charge", **asked._asdict(), epsilon=exact_text(cost))
+            stored = account.find("answer", asked)
+            return None if stored is None else stored.answer
 
-    def _draw(self, question: Question, cost: Fraction, sample: Callable[[], str]) -> str:
+    def _draw(self, dataset: str, asked: _Question, cost: Fraction, sample: Callable[[], str]) -> str:
         """Draw on the charge unless somebody else has, store, and return what is stored."""
-        with self._log(write=True) as log:
-            return draw(log, question, cost, sample)
+        with self._account(dataset, write=True) as account:
+            if account.due(asked, cost, accept=True):
+                raise account.refusal(f"no charge for plan {asked.plan!r} on data set {dataset!r}")
+            stored = account.find("answer", asked)
+            if stored is not None:
+                return str(stored.answer)
+            drawn = sample()
+            if not isinstance(drawn, str):
+                raise TypeError(f"sample must return a string, got {type(drawn).__name__}")
+            account.append("answer", **asked._asdict(), answer=drawn)
+        return drawn  # which is on disk by now
 
     def record_exact(
         self,
@@ -322,13 +484,22 @@ class Ledger:
         LedgerError
             If it has given that many before; nothing is written then.
         """
-        question = Question.of(dataset, plan_digest, site, data_fingerprint)
+        asked = self._question(dataset, plan_digest, site, data_fingerprint)
         numbers, most = integer("numbers", numbers, low=1), integer("most", most, low=0)
-        with self._log(write=True) as log:
-            record(log, question, numbers, most)
+        with self._account(dataset, write=True) as account:
+            account.check_name(asked.fingerprint)
+            if account.find("exact", asked):
+                return
+            given = sum(entry.kind == "exact" for entry in account.entries)
+            if given >= most:
+                raise account.refusal(
+                    f"data set {dataset!r} has given {count(given, 'exact answer')} of at most {most}: more "
+                    "need a larger max_answers in the site's policy"
+                )
+            account.append("exact", **asked._asdict(), numbers=numbers)
 
     def exact_answers(self, dataset: str) -> int:
-        """How many different exact answers a data set has given over its life.
+        """Count the different exact answers that a data set has given over its life.
 
         Parameters
         ----------
@@ -340,11 +511,11 @@ class Ledger:
         int
             Their number; 0 for a name that is not in the ledger.
         """
-        with self._log() as log:
-            return log.accounts.exact_answers(dataset)
+        with self._account(dataset) as account:
+            return sum(entry.kind == "exact" for entry in account.entries)
 
     def has_answered(self, dataset: str, plan_digest: str) -> bool:
-        """Whether a data set was charged for a plan, or has answered it exactly.
+        """Return whether a data set was charged for a plan, or has answered it exactly.
 
         Parameters
         ----------
@@ -358,11 +529,11 @@ class Ledger:
         bool
             True for whatever site, and also if the answer was never drawn.
         """
-        with self._log() as log:
-            return log.accounts.has_answered(dataset, plan_digest)
+        with self._account(dataset) as account:
+            return any(entry.plan == plan_digest for entry in account.entries)
 
     def check(self) -> int:
-        """Check the whole file: every page, every seal, and that all entries add up to what is used.
+        """Check the whole file, every page and every seal, as every other call does too.
 
         Returns
         -------
@@ -377,7 +548,7 @@ class Ledger:
         return len(self.entries())
 
     def generator(self, plan_digest: str, site: str) -> np.random.Generator:
-        """Random numbers for randomized scores that are the same whenever this question is asked again.
+        """Return random numbers for randomized scores, the same whenever this question is asked again.
 
         So an answer to it can be given again although its scores are random. They depend on this ledger's
         secret key, the plan and the site, and not on the data: one record changes no other's score.
@@ -392,24 +563,21 @@ class Ledger:
         numpy Generator
             In its first state.
         """
-        check_lines(plan_digest=plan_digest, site=site)
-        with self._log() as log:
-            return np.random.default_rng(int(log.keyed(f"draws {plan_digest} {site}"), 16))
+        _check_lines(plan_digest=plan_digest, site=site)
+        return np.random.default_rng(int(self._keyed(f"draws {plan_digest} {site}"), 16))
 
     def datasets(self) -> tuple[str, ...]:
-        """The data sets that have a budget, after a check of the whole ledger.
+        """List the data sets that have a budget.
 
         Returns
         -------
         tuple of str
             Their names, sorted.
         """
-        with self._log() as log:
-            names = {entry.dataset for entry in log.entries()}
-            return tuple(sorted(name for name in names if log.accounts.known_budget(name) is not None))
+        return tuple(sorted({entry.dataset for entry in self.entries() if entry.kind == "budget"}))
 
     def budget(self, dataset: str) -> Fraction:
-        """The total epsilon of a data set.
+        """Return the total epsilon of a data set.
 
         Parameters
         ----------
@@ -421,11 +589,11 @@ class Ledger:
         Fraction
             What all its answers together may cost.
         """
-        with self._log() as log:
-            return log.accounts.budget(dataset)
+        with self._account(dataset) as account:
+            return account.budget
 
     def spent(self, dataset: str) -> Fraction:
-        """The sum of a data set's charges, answered or not.
+        """Return the sum of a data set's charges, answered or not.
 
         Parameters
         ----------
@@ -437,11 +605,12 @@ class Ledger:
         Fraction
             The exact sum.
         """
-        with self._log() as log:
-            return log.accounts.spent(dataset)
+        with self._account(dataset) as account:
+            _ = account.budget  # must have been set
+            return account.spent
 
     def remaining(self, dataset: str) -> Fraction:
-        """What is left of a data set's budget.
+        """Return the rest of a data set's budget.
 
         Parameters
         ----------
@@ -453,43 +622,11 @@ class Ledger:
         Fraction
             The budget minus what was spent, exactly.
         """
-        with self._log() as log:
-            return log.accounts.budget(dataset) - log.accounts.spent(dataset)
-
-    def left_after(
-        self, dataset: str, *, plan_digest: str, site: str, data_fingerprint: str, by_plan: bool = False
-    ) -> tuple[Fraction, Fraction]:
-        """What a data set's budget was, and what was left of it, right after an answer was charged.
-
-        What has happened since does not count, so that an answer that is given again says the same.
-
-        Parameters
-        ----------
-        dataset : str
-            As for `answer`, like all that follow.
-        plan_digest, site : str
-            What was answered and by whom.
-        data_fingerprint : str
-            What `fingerprint` says of the data.
-        by_plan : bool
-            Whether the plan alone says which data are meant.
-
-        Returns
-        -------
-        granted, left : Fraction
-            The budget then, and the same minus all charges up to that one.
-
-        Raises
-        ------
-        LedgerError
-            If there is no such charge.
-        """
-        asked = Question.of(dataset, plan_digest, site, data_fingerprint, by_plan, None)
-        with self._log() as log:
-            return log.accounts.left_after(log.stored(asked))
+        with self._account(dataset) as account:
+            return account.budget - account.spent
 
     def entries(self, dataset: str | None = None) -> tuple[Entry, ...]:
-        """The log: budgets with their reasons, charges, answers; after a check of the whole ledger.
+        """Return the log: budgets with their reasons, charges, answers.
 
         Parameters
         ----------
@@ -501,12 +638,93 @@ class Ledger:
         tuple of Entry
             Oldest first.
         """
-        with self._log() as log:
-            return tuple(entry for entry in log.entries() if dataset in (None, entry.dataset))
+        with self._account(dataset) as account:
+            return tuple(account.entries)
 
     @contextmanager
-    def _log(self, *, write: bool = False) -> Iterator[Log]:
-        """The log in a transaction that is committed at the end, and undone by any exception."""
-        with transaction(self.path, self.timeout, seen=self._seen, write=write) as log:
-            yield log
-        self._seen = log.end
+    def _account(self, dataset: str | None = None, *, write: bool = False) -> Iterator[_Account]:
+        """Open an account in a transaction that is committed at the end, and undone by any exception."""
+        with closing(LedgerFile(self.path, self.timeout)) as file:
+            file.begin(write=write, seen=self._seen)
+            yield _Account(file, dataset)
+            file.run("COMMIT")
+        self._seen = file.seals[-1]
+
+    def _question(
+        self, dataset: str, plan_digest: str, site: str, data_fingerprint: str, accept: str | None = None
+    ) -> _Question:
+        """Check what a site says of its question, and of the reason to accept other data."""
+        _check_lines(dataset=dataset, plan_digest=plan_digest, site=site, data_fingerprint=data_fingerprint)
+        if accept is not None:
+            _check_lines(accept=accept)
+        return _Question(plan_digest, site, self._keyed(data_fingerprint))
+
+    def _keyed(self, text: str) -> str:
+        """Return a hash that nobody can make without this file."""
+        return hmac.new(self._key, text.encode(), hashlib.sha256).hexdigest()
+
+
+def fingerprint(scores: ArrayLike) -> str:
+    """SHA-256 of the scores in any order, which any changed, added or lost score changes.
+
+    Taken over the sorted little-endian float64 bytes; every NaN is the same, and so are 0.0 and -0.0. It
+    keeps no secret, as few or guessable scores can be found by trying: keep it at the site.
+
+    Parameters
+    ----------
+    scores : array of float
+        A site's scores.
+
+    Returns
+    -------
+    str
+        64 hexadecimal digits.
+
+    Examples
+    --------
+    >>> from fedconformal.privacy import fingerprint
+    >>> fingerprint([1.0, 2.0]) == fingerprint([2.0, 1.0]), fingerprint([1.0]) == fingerprint([1.5])
+    (True, False)
+    """
+    values = np.sort(plain_array(scores, dtype="<f8"), axis=None)
+    values[np.isnan(values)] = np.nan  # first: adding to a signalling NaN warns
+    values += 0.0
+    return hashlib.sha256(values.data).hexdigest()
+
+
+def exact_text(value: Fraction) -> str:
+    """Write a decimal as it was written, or a ratio.
+
+    Parameters
+    ----------
+    value : Fraction
+        An exact number.
+
+    Returns
+    -------
+    str
+        All its digits, or numerator and denominator.
+
+    Examples
+    --------
+    >>> from fractions import Fraction
+    >>> from fedconformal.privacy import exact_text
+    >>> exact_text(Fraction("0.3")), exact_text(Fraction(1, 3))
+    ('0.3', '1/3')
+    """
+    decimal = Decimal(value.numerator) / Decimal(value.denominator)
+    return format(decimal, "f") if Fraction(decimal) == value else str(value)
+
+
+def _exact_epsilon(value: float | Fraction) -> Fraction:
+    """Read an epsilon as the decimal that was written."""
+    return fraction("epsilon", value, high=1e6, closed=True)
+
+
+def _check_lines(**values: object) -> None:
+    """Check names and reasons: one line of text each."""
+    for name, value in values.items():
+        if not isinstance(value, str):
+            raise TypeError(f"{name} must be a string, got {value!r}")
+        if not value or not value.isprintable() or value != value.strip():
+            raise ValueError(f"{name} must be one line of text without spaces around it, got {value!r}")

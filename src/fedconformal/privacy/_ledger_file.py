@@ -1,63 +1,36 @@
-"""The SQLite file of a ledger: opened, checked, and written so that a commit survives a power cut.
+"""The file of a ledger: a chain of sealed entries in one SQLite table, read and checked whole.
 
-On disk means ``synchronous = EXTRA`` with a rollback journal: a transaction is committed by deleting the
-journal, and FULL alone does not wait for that deletion, so that a power cut could undo a charge after its
-answer had left. A write-ahead log would be durable too, but then the last charges live in a second file that
-a copy or a tidy-up leaves behind; with a rollback journal one file is the whole ledger between transactions.
+The seal of an entry is the SHA-256 of the seal before it and of all its fields; the first one goes on from a
+hash of the file's key. The head of the file repeats the last seal. Every transaction reads all entries and
+checks every page and every seal before it uses any of them, so that an entry that was edited, removed,
+inserted or moved is an error and not a larger budget; so is a lost end of the log. An open `Ledger` also
+remembers the last seal that it has seen, and refuses a file without it: another ledger, or an older copy that
+was put back meanwhile. The hashes have no secret. They do not stop somebody who computes all of them again;
+and between two runs only somebody who wrote down a seal outside the file notices that the end of the log was
+removed and the head adjusted, or that an older copy was put back.
+
+A committed transaction survives a power cut: with ``synchronous = EXTRA`` and a rollback journal a
+transaction is committed by deleting the journal, and FULL alone does not wait for that deletion, so that a
+power cut could undo a charge after its answer had left. A write-ahead log would be durable too, but then the
+last charges live in a second file that a copy or a tidy-up leaves behind; with a rollback journal one file
+is the whole ledger between transactions.
 """
 
+import hashlib
+import json
 import os
-import secrets
 import shlex
 import sqlite3
 import stat
-from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from fedconformal._warnings import warn
 
 _APPLICATION = 0x66634C67  # "fcLg"
-_VERSION = 1
-_SCHEMA = (
-    """CREATE TABLE entries (
-    number INTEGER PRIMARY KEY CHECK (number > 0),
-    time TEXT NOT NULL,
-    kind TEXT NOT NULL CHECK (kind IN ('budget', 'data', 'charge', 'answer', 'exact')),
-    dataset TEXT NOT NULL CHECK (dataset <> ''),
-    plan TEXT CHECK ((plan IS NULL) = (kind IN ('budget', 'data'))),
-    site TEXT CHECK ((site IS NULL) = (kind IN ('budget', 'data'))),
-    by_plan INTEGER CHECK ((by_plan IS NULL) = (kind NOT IN ('charge', 'answer'))),
-    epsilon TEXT CHECK ((epsilon IS NULL) = (kind NOT IN ('budget', 'charge'))),
-    fingerprint TEXT CHECK ((fingerprint IS NULL) = (kind = 'budget')),
-    answer TEXT CHECK ((answer IS NULL) = (kind <> 'answer')),
-    numbers INTEGER CHECK ((numbers IS NULL) = (kind <> 'exact')),
-    reason TEXT CHECK ((reason IS NULL) = (kind NOT IN ('budget', 'data'))),
-    root TEXT NOT NULL CHECK (length(root) = 64),
-    seal TEXT NOT NULL CHECK (length(seal) = 64)
-)""",
-    """CREATE UNIQUE INDEX once_by_data ON entries (dataset, plan, site, fingerprint, kind)
-    WHERE plan IS NOT NULL AND by_plan IS NOT 1""",
-    "CREATE UNIQUE INDEX once_by_plan ON entries (dataset, plan, site, kind) WHERE by_plan = 1",
-    "CREATE TABLE nodes (path TEXT PRIMARY KEY, node TEXT NOT NULL) WITHOUT ROWID",
-    """CREATE TABLE head (
-    one INTEGER PRIMARY KEY CHECK (one = 1),
-    key TEXT NOT NULL CHECK (length(key) = 64),
-    seal TEXT NOT NULL CHECK (length(seal) = 64),
-    writes INTEGER NOT NULL
-)""",
-    "CREATE TRIGGER no_update BEFORE UPDATE ON entries BEGIN SELECT RAISE(ABORT, 'never changed'); END",
-    "CREATE TRIGGER no_delete BEFORE DELETE ON entries BEGIN SELECT RAISE(ABORT, 'never removed'); END",
-)
-_REASONS = {
-    sqlite3.SQLITE_BUSY: "locked by another process for more than {timeout:g} s",
-    sqlite3.SQLITE_NOTADB: "not a ledger",
-    sqlite3.SQLITE_CORRUPT: "corrupt",
-    sqlite3.SQLITE_READONLY: "read-only, or moved away while in use",
-    sqlite3.SQLITE_CANTOPEN: "it or its folder cannot be opened for writing",
-    sqlite3.SQLITE_FULL: "no room on the disk",
-    sqlite3.SQLITE_IOERR: "cannot be read or written",
-}
+_VERSION = 2
+_ENCODE = json.JSONEncoder(default=repr).encode
 
 
 class LedgerError(ValueError):
@@ -66,6 +39,174 @@ class LedgerError(ValueError):
 
 class LedgerAccessWarning(UserWarning):
     """Others than the owner can read or change a ledger."""
+
+
+class Entry(NamedTuple):
+    """One line of the log.
+
+    Parameters
+    ----------
+    number : int
+        Position in the log; 1 is the first.
+    time : str
+        Time of writing, in UTC.
+    kind : str
+        ``"budget"`` (set or raised), ``"data"`` (accepted), ``"charge"``, ``"answer"``, or ``"exact"`` (an
+        answer without noise).
+    dataset : str
+        The data set that it is about.
+    plan, site : str or None
+        What was answered and by whom, of charges and answers.
+    by_plan : int or None
+        Of charges and their answers, 1 if these three name the answer, 0 if it takes the fingerprint too.
+    epsilon : str or None
+        The number, of budgets and charges.
+    fingerprint : str or None
+        A hash of the data with this ledger's key.
+    answer : str or None
+        What was given out, of answers.
+    numbers : int or None
+        How many scores have left, of exact answers.
+    reason : str or None
+        Why, of budgets and accepted data.
+    seal : str
+        SHA-256 over this entry and all before it.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> import fedconformal as fc
+    >>> with TemporaryDirectory() as folder:
+    ...     ledger = fc.Ledger.create(Path(folder) / "ledger.db")
+    ...     ledger.set_budget("2024", 3)
+    ...     print([entry.dataset for entry in ledger.entries()])
+    ['2024']
+    """
+
+    number: int
+    time: str
+    kind: str
+    dataset: str
+    plan: str | None = None
+    site: str | None = None
+    by_plan: int | None = None
+    epsilon: str | None = None
+    fingerprint: str | None = None
+    answer: str | None = None
+    numbers: int | None = None
+    reason: str | None = None
+    seal: str = ""
+
+
+_SCHEMA = (
+    f"CREATE TABLE entries ({Entry._fields[0]} INTEGER PRIMARY KEY, {', '.join(Entry._fields[1:])})",
+    "CREATE TABLE head (key, seal, writes)",
+    "CREATE TRIGGER no_update BEFORE UPDATE ON entries BEGIN SELECT RAISE(ABORT, 'never changed'); END",
+    "CREATE TRIGGER no_delete BEFORE DELETE ON entries BEGIN SELECT RAISE(ABORT, 'never removed'); END",
+)
+
+
+class LedgerFile:
+    """One connection to the file; within a transaction its key, entries and seals, checked.
+
+    Parameters
+    ----------
+    path : Path
+        The file, which must be there.
+    timeout : float
+        Seconds to wait for another process's lock.
+    """
+
+    def __init__(self, path: Path, timeout: float) -> None:
+        self.path = path
+        try:
+            status = path.stat()
+        except OSError as error:
+            made = "`fedconformal ledger new` or Ledger.create makes one"
+            raise self.refusal(f"cannot be opened ({error.strerror}); {made}") from None
+        if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1:
+            # A journal belongs to a name: after a crash a second hard link would open a half-written file.
+            raise self.refusal("must be a plain file with one name (a symbolic link to it is fine)")
+        uri = f"{path.as_uri()}?mode=rw"
+        try:
+            self._connection = sqlite3.connect(uri, uri=True, timeout=timeout, isolation_level=None)
+        except sqlite3.Error as error:
+            raise self.refusal(f"cannot be used ({error})") from error
+
+    def initialize(self, key: str) -> None:
+        """Make an empty file a ledger with this key."""
+        self.run("PRAGMA synchronous = EXTRA")
+        self.run("BEGIN EXCLUSIVE")
+        for statement in _SCHEMA:
+            self.run(statement)
+        self.run("INSERT INTO head VALUES (?, ?, 0)", key, _digest(key))
+        self.run(f"PRAGMA application_id = {_APPLICATION}")
+        self.run(f"PRAGMA user_version = {_VERSION}")
+        self.run("COMMIT")
+
+    def begin(self, *, write: bool, seen: str | None) -> None:
+        """Begin a transaction and read all entries; refuse what is not a ledger as it was written.
+
+        A log without the seal that was ``seen`` is refused, and a database of others stays untouched.
+        """
+        if self.run("PRAGMA application_id") != [(_APPLICATION,)]:
+            raise self.refusal("not a ledger")
+        ((version,),) = self.run("PRAGMA user_version")
+        if version != _VERSION:
+            raise self.refusal(f"a ledger of version {version}; this program knows {_VERSION}")
+        for pragma in ("synchronous = EXTRA", "fullfsync = ON", "cell_size_check = ON"):
+            self.run(f"PRAGMA {pragma}")
+        if self.run("PRAGMA journal_mode = DELETE") != [("delete",)]:
+            raise self.refusal("its journal mode was changed and cannot be set back")
+        self.run("BEGIN IMMEDIATE" if write else "BEGIN")
+        schema = {sql for (sql,) in self.run("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")}
+        if schema != set(_SCHEMA) or self.run("PRAGMA integrity_check") != [("ok",)]:
+            raise self.refusal("corrupt, or changed by hand")
+        self._read()
+        if seen is not None and seen not in self.seals:
+            raise self.refusal("not the ledger that was opened, or an older copy of it")
+        if write:
+            # A write lock is granted even if the file is read-only or was moved; only writing tells.
+            self.run("UPDATE head SET writes = writes + 1")
+
+    def _read(self) -> None:
+        """Read the head and every entry, and check every seal."""
+        heads = self.run("SELECT key, seal FROM head")
+        self.key, head = map(str, heads[0]) if len(heads) == 1 else ("", "")
+        self.seals, self.entries = [_digest(self.key)], list[Entry]()
+        for row in self.run("SELECT * FROM entries ORDER BY number"):
+            entry, seal = Entry(*row), _digest(self.seals[-1], *row[:-1])
+            if entry.seal != seal or entry.number != len(self.seals):
+                raise self.refusal(f"corrupt: entry {entry.number} or one before it was changed")
+            self.seals.append(seal)
+            self.entries.append(entry)
+        if self.seals[-1] != head:
+            raise self.refusal("corrupt: the log does not end where it should")
+
+    def append(self, kind: str, dataset: str, **fields: Any) -> None:
+        """Write an entry at the end of the log; it lasts if the transaction does."""
+        time = datetime.now(UTC).isoformat(timespec="seconds")
+        entry = Entry(len(self.seals), time, kind, dataset, **fields)
+        entry = entry._replace(seal=_digest(self.seals[-1], *entry[:-1]))
+        self.run(f"INSERT INTO entries VALUES (?{', ?' * (len(entry) - 1)})", *entry)
+        self.run("UPDATE head SET seal = ?", entry.seal)
+        self.seals.append(entry.seal)
+
+    def run(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
+        """Execute one statement and fetch all it gives; errors say in one line what is wrong."""
+        try:
+            return self._connection.execute(statement, values).fetchall()
+        except (sqlite3.Error, UnicodeDecodeError) as error:  # of bytes in the file, or quoted in an error
+            raise self.refusal(f"cannot be used ({' '.join(str(error).split())})") from error
+
+    def close(self) -> None:
+        """Close, undoing what was not committed."""
+        self._connection.close()
+
+    def refusal(self, reason: str) -> LedgerError:
+        """Return an error that names the file."""
+        return LedgerError(f"{self.path}: {reason}")
 
 
 def warn_of_access(path: Path) -> None:
@@ -77,84 +218,5 @@ def warn_of_access(path: Path) -> None:
         warn(text, LedgerAccessWarning)
 
 
-def create_file(path: str | os.PathLike[str], timeout: float) -> None:
-    """Make a file that is an empty ledger, its owner's alone; one that is there is never replaced."""
-    try:
-        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
-    except OSError as error:
-        raise LedgerError(f"{path}: a ledger cannot be created here ({error.strerror})") from None
-    try:
-        with closing(LedgerFile(Path(path).absolute(), timeout)) as file:
-            file.initialize(secrets.token_hex(32))
-    except BaseException:
-        os.unlink(path)  # this call has made it, and half a ledger would be in the way of the next one
-        raise
-
-
-class LedgerFile:
-    """One connection to the file, whose errors say in one line what is wrong with it."""
-
-    def __init__(self, path: Path, timeout: float) -> None:
-        self.path, self._timeout = path, timeout
-        try:
-            status = path.stat()
-        except OSError as error:
-            made = "`fedconformal ledger new` or Ledger.create makes one"
-            raise LedgerError(f"{path}: cannot be opened ({error.strerror}); {made}") from None
-        if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1:
-            # A journal belongs to a name: after a crash a second hard link would open a half-written file.
-            raise LedgerError(f"{path}: must be a plain file with one name (a symbolic link to it is fine)")
-        uri = f"{path.as_uri()}?mode=rw"
-        try:
-            self._connection = sqlite3.connect(uri, uri=True, timeout=timeout, isolation_level=None)
-        except sqlite3.Error as error:
-            raise self._explained(error) from error
-
-    def initialize(self, key: str) -> None:
-        """Make an empty file a ledger with this key."""
-        self.run("PRAGMA synchronous = EXTRA")
-        self.run("BEGIN EXCLUSIVE")
-        for statement in _SCHEMA:
-            self.run(statement)
-        self.run("INSERT INTO head VALUES (1, ?, ?, 0)", key, key)
-        self.run(f"PRAGMA application_id = {_APPLICATION}")
-        self.run(f"PRAGMA user_version = {_VERSION}")
-        self.run("COMMIT")
-
-    def check(self) -> None:
-        """Refuse what is not a ledger of this version; a database of others stays untouched."""
-        if self.run("PRAGMA application_id") != [(_APPLICATION,)]:
-            raise LedgerError(f"{self.path}: not a ledger")
-        ((version,),) = self.run("PRAGMA user_version")
-        if version != _VERSION:
-            raise LedgerError(f"{self.path}: a ledger of version {version}; this program knows {_VERSION}")
-        for pragma in ("synchronous = EXTRA", "fullfsync = ON", "cell_size_check = ON"):
-            self.run(f"PRAGMA {pragma}")
-        if self.run("PRAGMA journal_mode = DELETE") != [("delete",)]:
-            raise LedgerError(f"{self.path}: its journal mode was changed and cannot be set back")
-        schema = {sql for (sql,) in self.run("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")}
-        if schema != set(_SCHEMA):
-            raise LedgerError(f"{self.path}: corrupt, or changed by hand")
-
-    def check_pages(self) -> None:
-        """Refuse a file of which any page is damaged, which takes longer the larger it is."""
-        if self.run("PRAGMA integrity_check") != [("ok",)]:
-            raise LedgerError(f"{self.path}: corrupt, or changed by hand")
-
-    def run(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
-        """Execute one statement and fetch all it gives."""
-        try:
-            return self._connection.execute(statement, values).fetchall()
-        except UnicodeDecodeError as error:  # of bytes in the file, or in an error message that quotes them
-            raise LedgerError(f"{self.path}: corrupt ({error.reason})") from error
-        except sqlite3.Error as error:
-            raise self._explained(error) from error
-
-    def close(self) -> None:
-        """Close, undoing what was not committed."""
-        self._connection.close()
-
-    def _explained(self, error: sqlite3.Error) -> LedgerError:
-        code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
-        reason = _REASONS.get(code, "failed").format(timeout=self._timeout)
-        return LedgerError(f"{self.path}: {reason} ({' '.join(str(error).split())})")
+def _digest(*fields: object) -> str:
+    return hashlib.sha256(_ENCODE(fields).encode()).hexdigest()

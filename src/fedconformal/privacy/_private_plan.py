@@ -2,8 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -38,71 +37,6 @@ class Grid(Protocol):
         ...
 
 
-class HasMean(Protocol):
-    """A law of coverage, as far as it matters here."""
-
-    def mean(self) -> float:
-        """Mean coverage."""
-        ...
-
-
-class HasError(HasMean, Protocol):
-    """A law of coverage that is known with a stated error."""
-
-    @property
-    def error(self) -> float:
-        """Standard error of the mean."""
-        ...
-
-
-class HasLevel(Protocol):
-    """A goal, as far as it matters here."""
-
-    @property
-    def level(self) -> Fraction:
-        """The coverage that was asked for."""
-        ...
-
-
-class HasSize(Protocol):
-    """Sites that are alike, as far as it matters here."""
-
-    @property
-    def n(self) -> int:
-        """Scores at each."""
-        ...
-
-
-class HasLaw(Protocol):
-    """A design without privacy, as far as it matters here."""
-
-    def law(self) -> HasMean:
-        """The law of its coverage."""
-        ...
-
-
-class PrivateDesign(Protocol):
-    """One level of a private plan, as far as it matters here."""
-
-    @property
-    def goal(self) -> HasLevel:
-        """What it must achieve."""
-        ...
-
-    @property
-    def blocks(self) -> Sequence[HasSize]:
-        """The sites."""
-        ...
-
-    def expected_law(self, masses: Floats | None = None) -> HasError:
-        """What to expect if scores have these masses in the bins, or lie evenly over them."""
-        ...
-
-    def without_privacy(self) -> HasLaw:
-        """The best design for the same sites and goal if they sent exact scores."""
-        ...
-
-
 class PrivatePlan(Protocol):
     """A plan, as far as it matters here: ``bins`` and ``releases`` are None unless it is private."""
 
@@ -117,7 +51,7 @@ class PrivatePlan(Protocol):
         ...
 
     @property
-    def designs(self) -> Sequence[PrivateDesign]:
+    def designs(self) -> Sequence[Any]:
         """The design of each level."""
         ...
 
@@ -255,16 +189,11 @@ def expected_cost(plan: PrivatePlan, scores: str | ArrayLike | None = None) -> t
     """
     bins = of_private(plan.bins)
     masses = None if scores is None else spread_of(scores, bins.edges[-1]).masses(bins.edges, bins.n_bins)
-    return tuple(_cost(design, design.expected_law(masses)) for design in plan.designs)
-
-
-def _cost(design: PrivateDesign, expected: HasError) -> Cost:
-    return Cost(
-        confidence_level=float(design.goal.level),
-        without=design.without_privacy().law().mean(),
-        expected=expected.mean(),
-        error=expected.error,
-    )
+    costs = []
+    for design in plan.designs:
+        expected, without = design.expected_law(masses), design.without_privacy().law().mean()
+        costs.append(Cost(float(design.goal.level), without, expected.mean(), expected.error))
+    return tuple(costs)
 
 
 def of_private(part: T | None) -> T:

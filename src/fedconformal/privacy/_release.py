@@ -1,19 +1,30 @@
-"""One private release: everything that decides what a site draws at one level, and the laws that follow."""
+"""Private selection of a bin near a quantile (paper, section 4 and Algorithm 2, and beyond).
 
+An `Aim` gives every bin an error, a whole number; a mechanism draws a bin, preferring small errors; an
+analysis says how much noise there is. Replacing one record moves all errors by amounts in one interval, and a
+mechanism loses at most the width of that interval over the scale.
+
+Exactly drawn releases come from OpenDP alone; nothing here can be seeded.
+"""
+
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from fedconformal._typing import Floats, Ints
-from fedconformal.privacy import _quantile
+from fedconformal._validation import integer
 from fedconformal.privacy._aims import Aim
+from fedconformal.privacy._loss import scale_of
 from fedconformal.privacy._released import Released
 from fedconformal.privacy.analyses import Analysis
 from fedconformal.privacy.mechanisms import Mechanism
+
+_LARGEST = int(np.iinfo(np.int64).max)
 
 
 @dataclass(frozen=True)
@@ -99,8 +110,8 @@ class PrivateRelease:
 
     @property
     def scale(self) -> float:
-        """The scale of the noise, in units of the rank error."""
-        return _quantile.scale(self._aim, epsilon=self.epsilon, analysis=self.analysis)
+        """The scale of the noise, in units of the rank error: epsilon-private per replaced record."""
+        return scale_of(self.analysis.width(self._aim), self.epsilon)
 
     def rank(self, n: int) -> int:
         """The rank at which a site of n scores aims.
@@ -128,12 +139,17 @@ class PrivateRelease:
         Returns
         -------
         array of float
-            ``T[r] >= P(R < r)``, r = 0..n+1, where R scores are at most what is released.
+            ``T[r] >= P(R < r)``, r = 0..n+1, where R scores are at most what is released; from 0 to 1.
         """
-        return _quantile.tail(n, self._aim, self.n_bins, **self._noise)
+        n = integer("n", n, low=1)
+        self._aim.check_size(n)
+        return np.concatenate([[0.0], self.bounds(n, np.arange(1, n + 1)), [1.0]])
 
     def bounds(self, n: int, ranks: Ints) -> Floats:
         """Some of the bounds of ``tail``.
+
+        Proof: for each r the bins with R < r are bad. There are at most ``n_bins - 1`` of them, and some good
+        bin has an error that is smaller by the gap of r. The mechanism's own tail does the rest.
 
         Parameters
         ----------
@@ -147,7 +163,11 @@ class PrivateRelease:
         array of float
             ``T[r]`` for each of them, up to rounding.
         """
-        return _quantile.bounds(n, self._aim, self.n_bins, ranks, **self._noise)
+        t = self._aim.gaps(n, ranks) / self.scale
+        n_bins = integer("n_bins", self.n_bins, low=2)
+        # The bound must also hold for the rounded number: 1e-12 covers exp's argument up to its underflow.
+        bound = np.clip(self.mechanism.tail(t, n_bins) * (1 + 1e-12), sys.float_info.min, 1.0)
+        return np.maximum.accumulate(bound)
 
     def sites(self, n_points: Ints) -> Released:
         """A bound on the law of what sites send, whatever their scores are.
@@ -177,10 +197,16 @@ class PrivateRelease:
         array of int
             The errors of the aim, of the same shape.
         """
-        return _quantile.rank_errors(self._checked(counts), self._aim)
+        table = self._checked(counts)
+        at_most = np.cumsum(table, axis=-1)
+        n = at_most[..., -1:]
+        self._aim.check_size(int(n.max()))
+        return self._aim.errors(at_most - table, at_most, n)
 
     def pmf(self, counts: ArrayLike) -> Floats:
         """The probability with which each bin is released.
+
+        Relative accuracy is about 1e-15 plus 1e-16 for each unit of (error - least error) / scale.
 
         Parameters
         ----------
@@ -192,7 +218,9 @@ class PrivateRelease:
         array of float
             Probabilities of the same shape.
         """
-        return _quantile.pmf(self._checked(counts), self._aim, **self._noise)
+        errors = self.rank_errors(counts)
+        least = errors.min(axis=-1, keepdims=True)
+        return self.mechanism.pmf(np.exp((least - errors) / self.scale))
 
     def prepare(self, counts: ArrayLike) -> Callable[[], int]:
         """Everything but the draw: what can be refused is refused here, before any charge.
@@ -208,7 +236,13 @@ class PrivateRelease:
             Draws a bin (0 is the first) with the probabilities of ``pmf``, by OpenDP's secure generator.
             Every call costs epsilon, and must be paid for first. How long it takes is not protected.
         """
-        return _quantile.prepare(self._checked(counts), self._aim, **self._noise)
+        errors = self.rank_errors(counts)
+        if errors.ndim != 1:
+            raise ValueError(f"counts must be one site's, a flat array, got shape {errors.shape}")
+        # The width is that of the errors' changes, so that an analysis with too little noise is refused.
+        draw = self.mechanism.measurement(self.scale, self._aim.change, float(self.epsilon))
+        values = errors.tolist()
+        return lambda: int(draw(values))
 
     @property
     def _aim(self) -> Aim:
@@ -216,11 +250,20 @@ class PrivateRelease:
             raise ValueError("this release has no aim yet: see aiming_at")
         return self.aim
 
-    @property
-    def _noise(self) -> dict[str, Any]:
-        return {"epsilon": self.epsilon, "analysis": self.analysis, "mechanism": self.mechanism}
-
-    def _checked(self, counts: ArrayLike) -> ArrayLike:
-        if np.shape(counts)[-1:] != (self.n_bins,):
-            raise ValueError(f"counts must be of {self.n_bins} bins, got shape {np.shape(counts)}")
-        return counts
+    def _checked(self, counts: ArrayLike) -> Ints:
+        table = np.asarray(counts)
+        if table.shape[-1:] != (self.n_bins,):
+            raise ValueError(f"counts must be of {self.n_bins} bins, got shape {table.shape}")
+        if table.dtype.kind not in "iu":
+            raise TypeError(f"counts must be whole numbers >= 0, got an array of {table.dtype}")
+        if self.n_bins < 2 or table.size == 0:
+            raise ValueError(f"counts must hold at least two bins, got shape {table.shape}")
+        least, most = int(table.min()), int(table.max())
+        if least < 0:
+            raise ValueError(f"counts must be >= 0, got {least}")
+        if most * table.shape[-1] > _LARGEST:
+            raise ValueError(f"counts must add up in 64 bits, got {most} in one of {table.shape[-1]} bins")
+        table = table.astype(np.int64)
+        if not table.any(axis=-1).all():
+            raise ValueError("counts must hold at least one score, got 0")
+        return table

@@ -1,4 +1,4 @@
-"""The law of what a private site sends."""
+"""Laws of what private sites send."""
 
 from dataclasses import dataclass
 
@@ -65,3 +65,45 @@ class Released:
         rank = np.searchsorted(tail, rng.random(size), side="right") - 1
         proper = np.clip(rank, 1, n)
         return np.where(rank < 1, 0.0, rng.beta(proper, n - proper + 1))
+
+
+@dataclass(frozen=True, eq=False)
+class Tabulated:
+    """Sites of which only a table is known: how likely they lie below, row by row.
+
+    Parameters
+    ----------
+    below_rows : array of shape (rows, blocks)
+        For each row, and each block of sites.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fedconformal.privacy import Tabulated
+    >>> Tabulated(np.array([[0.1, 0.2], [0.6, 0.7]])).n_blocks
+    2
+    """
+
+    below_rows: Floats
+
+    @property
+    def n_blocks(self) -> int:
+        """How many blocks of equal sites there are."""
+        return int(self.below_rows.shape[1])
+
+    @property
+    def sends_infinity(self) -> Bools:
+        """No block sends +inf for sure."""
+        return np.zeros(self.n_blocks, dtype=bool)
+
+    def below(self, c: Floats) -> Floats:
+        """The rows, whatever is asked."""
+        return self.below_rows
+
+    def bracket(self, v: float, w: float) -> tuple[float, float]:
+        """Nothing is known between the rows."""
+        return 0.0, 1.0
+
+    def rvs(self, block: int, size: tuple[int, ...], rng: np.random.Generator) -> Floats:
+        """A table cannot be drawn from."""
+        raise NotImplementedError

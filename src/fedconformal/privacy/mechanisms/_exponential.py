@@ -1,7 +1,6 @@
 """The exponential mechanism (paper, Algorithm 2)."""
 
 import math
-from functools import lru_cache
 from typing import ClassVar
 
 import numpy as np
@@ -47,14 +46,9 @@ class Exponential(Mechanism):
 
     def measurement(self, scale: float, width: int, epsilon: float) -> Sampler:
         """OpenDP's least error after Gumbel noise, which is the same law."""
-        return _sampler(scale, width, epsilon)
+        draw: Sampler = gumbel_noise(scale, width, epsilon)
+        return draw
 
     def noise(self, rng: Generator, shape: tuple[int, ...]) -> Floats:
         """Gumbel noise."""
         return np.asarray(rng.gumbel(size=shape))
-
-
-@lru_cache(maxsize=16)
-def _sampler(scale: float, width: int, epsilon: float) -> Sampler:
-    draw: Sampler = gumbel_noise(scale, width, epsilon)
-    return draw

@@ -1,11 +1,13 @@
 """OpenDP's noisy maximum: the only source of randomness of a release."""
 
+from functools import lru_cache
 from typing import Any
 
 from fedconformal._extras import need
 from fedconformal.privacy._loss import confirm_loss
 
 
+@lru_cache(maxsize=16)
 def exponential_noise(scale: float, width: int, epsilon: float) -> Any:
     """Least error after exponential noise, refused unless OpenDP itself confirms the loss."""
     dp = _prelude()
@@ -14,6 +16,7 @@ def exponential_noise(scale: float, width: int, epsilon: float) -> Any:
     return measurement
 
 
+@lru_cache(maxsize=16)
 def gumbel_noise(scale: float, width: int, epsilon: float) -> Any:
     """Least error after Gumbel noise, refused unless OpenDP itself confirms the loss."""
     # OpenDP states Gumbel noise in another measure; its pure loss has the same bound at the same scale.

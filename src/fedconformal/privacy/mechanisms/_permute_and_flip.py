@@ -1,7 +1,7 @@
 """Permute-and-flip (McKenna and Sheldon, 2020): the exponential mechanism without its waste."""
 
 import sys
-from functools import cache, lru_cache
+from functools import cache
 from typing import ClassVar
 
 import numpy as np
@@ -73,7 +73,8 @@ class PermuteAndFlip(Mechanism):
 
     def measurement(self, scale: float, width: int, epsilon: float) -> Sampler:
         """OpenDP's least error after exponential noise, which is the same law."""
-        return _sampler(scale, width, epsilon)
+        draw: Sampler = exponential_noise(scale, width, epsilon)
+        return draw
 
     def noise(self, rng: Generator, shape: tuple[int, ...]) -> Floats:
         """Exponential noise."""
@@ -85,9 +86,3 @@ def _rule() -> tuple[Floats, Floats]:
     """Gauss-Legendre nodes and weights on [0, 1]; finding them loads scipy's linear algebra."""
     nodes, weights = special.roots_legendre(_DEGREE)
     return 0.5 * nodes + 0.5, 0.5 * weights
-
-
-@lru_cache(maxsize=16)
-def _sampler(scale: float, width: int, epsilon: float) -> Sampler:
-    draw: Sampler = exponential_noise(scale, width, epsilon)
-    return draw
