@@ -105,11 +105,7 @@ def wait_for_plan(driver, *, seconds=120):
     """Until the best plan and what it is compared with are on the page."""
     from selenium.webdriver.support.ui import WebDriverWait
 
-    settled = (
-        "const plan = document.getElementById('plan');"
-        "const { draft, more, asked } = plan.dataset;"
-        "return draft === 'false' && more === 'false' && asked !== undefined"
-    )
+    settled = "const { settled, asked } = document.getElementById('plan').dataset; return settled === 'true' && asked"
     WebDriverWait(driver, seconds, poll_frequency=0.05).until(lambda page: page.execute_script(settled))
 
 
