@@ -1,6 +1,7 @@
 """The planner as a web application: one page, its assets, and the answers that the page asks for."""
 
 import asyncio
+import math
 import threading
 from collections.abc import Callable, Iterable
 
@@ -87,7 +88,7 @@ def create_app(hosts: Iterable[str] = LOOPBACK) -> Starlette:
 
     async def plan(request: Request) -> Response:
         question, compare = await _question(request), request.query_params.get("compare") == "yes"
-        width = int(min(max(_number(request, "width", 720), 280), 1200))
+        width = int(min(max(_number(request, "width", "720"), 280), 1200))
 
         def answer() -> Response:
             return _json(answer_plan(question, compare=compare, width=width).model_dump_json())
@@ -153,11 +154,14 @@ def _with_headers(app: ASGIApp) -> ASGIApp:
     return call
 
 
-def _number(request: Request, name: str, default: float | None = None) -> float:
+def _number(request: Request, name: str, default: str = "nan") -> float:
     try:
-        return float(request.query_params.get(name, default))  # type: ignore[arg-type]
-    except (TypeError, ValueError):
-        raise HTTPException(422, f"{name} must be a number") from None
+        number = float(request.query_params.get(name, default))
+    except ValueError:
+        number = math.nan
+    if math.isnan(number):
+        raise HTTPException(422, f"{name} must be a number")
+    return number
 
 
 async def _question(request: Request) -> PlanQuestion:
