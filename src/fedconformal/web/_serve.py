@@ -98,6 +98,7 @@ def _server(app: Starlette) -> uvicorn.Server:
     config = uvicorn.Config(
         app,
         http="h11",
+        ws="none",
         log_level="warning",
         limit_concurrency=_MOST_CONNECTIONS,
         server_header=False,
