@@ -2,6 +2,8 @@
 
 import json
 import socket
+import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import urlsplit
 
@@ -11,8 +13,9 @@ from browsing import planner
 
 import fedconformal as fc
 from fedconformal.cli import main
-from fedconformal.web import background, create_app, serve
+from fedconformal.web import _app, background, create_app, serve
 from fedconformal.web._app import MOST_BYTES
+from fedconformal.web.planner import AbandonedError
 
 PATHS = ("/", "/assets/common.css", "/assets/planner.css", "/assets/planner.js", "/assets/icon.svg")
 ASKED = {"sites": 3, "points": 50}
@@ -147,6 +150,31 @@ class TestAnswers:
         assert len(post(address, "/api/promises", ASKED)[1]) == 4
         answer = post(address, "/api/cases?coverage=0.8", {"sites": 5, "points": 20})[1]
         assert answer["sentence"].startswith("You need at least ")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("ended_by", ["client", "server"])
+def test_a_search_ends_when_nobody_waits(monkeypatch, capfd, ended_by):
+    started, ended = threading.Event(), threading.Event()
+
+    def search(question, coverage, is_abandoned):
+        started.set()
+        while not is_abandoned():
+            time.sleep(0.01)
+        ended.set()
+        raise AbandonedError
+
+    monkeypatch.setattr(_app, "answer_cases", search)
+    with background() as url, socket.create_connection(urlsplit(url).netloc.split(":")) as connection:
+        body = json.dumps(ASKED).encode()
+        head = f"Host: localhost\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+        connection.sendall(b"POST /api/cases?coverage=0.8 HTTP/1.1\r\n" + head.encode() + body)
+        started.wait()
+        if ended_by == "client":
+            connection.close()
+            ended.wait()
+    ended.wait()
+    assert "Traceback" not in capfd.readouterr().err
 
 
 class TestStrangers:

@@ -189,21 +189,21 @@ async def _compute(
 
     async def watch() -> None:
         while not await request.is_disconnected():
-            await anyio.sleep(0.1)
+            await asyncio.sleep(0.1)
         gone.set()
 
     def unless_gone() -> Response:
         return Response(status_code=_GONE) if gone.is_set() else work(gone.is_set)
 
-    async with anyio.create_task_group() as group:
-        group.start_soon(watch)
-        try:
-            response = await to_thread.run_sync(unless_gone, limiter=lane, abandon_on_cancel=True)
-        except AbandonedError:
-            response = Response(status_code=_GONE)
-        except asyncio.CancelledError:  # the server is being stopped, and a search waits for nobody
-            response = Response(status_code=_STOPPED)
-        except ValueError as error:
-            response = JSONResponse({"error": str(error)}, status_code=422)
-        group.cancel_scope.cancel()
-    return response
+    watching = asyncio.ensure_future(watch())
+    try:
+        return await to_thread.run_sync(unless_gone, limiter=lane, abandon_on_cancel=True)
+    except AbandonedError:
+        return Response(status_code=_GONE)
+    except asyncio.CancelledError:  # the server is being stopped, and a search waits for nobody
+        return Response(status_code=_STOPPED)
+    except ValueError as error:
+        return JSONResponse({"error": str(error)}, status_code=422)
+    finally:
+        gone.set()
+        watching.cancel()
