@@ -54,12 +54,12 @@ nightly: $(STAMP)
 	$(BIN)/pytest --numprocesses=auto --dist=worksteal -m nightly
 
 # The fast tests with the oldest dependencies that are allowed, on the oldest Python that is; Flower, FLARE and PyTorch pin
-# their own, and what fuzzes the planner needs a newer server.
+# their own.
 OLDEST := .venv-oldest
 test-oldest:
 	$(PYTHON) -m venv $(OLDEST)
 	$(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check --constraint tools/constraints-oldest.txt --editable '.[cli,excel,sklearn,private,plots,web,experiments,schools]' hypothesis import-linter mapie mpmath numpydoc openpyxl pandas pytest pypdf pytest-xdist python-flint pyyaml selenium
-	$(OLDEST)/bin/pytest --numprocesses=auto --dist=worksteal --quiet -m "not slow and not nightly" --ignore=tests/flower --ignore=tests/nvflare --ignore=tests/benchmarks --ignore=tests/test_doors.py --ignore=tests/test_examples.py --ignore=tests/web/test_planner_server.py
+	$(OLDEST)/bin/pytest --numprocesses=auto --dist=worksteal --quiet -m "not slow and not nightly" --ignore=tests/flower --ignore=tests/nvflare --ignore=tests/benchmarks --ignore=tests/test_doors.py --ignore=tests/test_examples.py
 
 # The documentation site, offline, in build/docs/html; warnings and links that lead nowhere are errors.
 DOCS := $(VENV)/.docs
@@ -131,7 +131,6 @@ clean:
 
 schemas: $(STAMP)
 	$(BIN)/python -c 'import json, pathlib; from fedconformal.documents import kinds, schema; [pathlib.Path(f"docs/schemas/{kind}.schema.json").write_text(json.dumps(schema(kind), indent=2) + "\n") for kind in kinds()]'
-	$(BIN)/python -c 'import json, pathlib; from fedconformal.web import openapi; pathlib.Path("docs/schemas/planner.openapi.json").write_text(json.dumps(openapi(), indent=2) + "\n")'
 
 pictures: $(STAMP)
 	$(BIN)/python tests/web/make_pictures.py docs/figures

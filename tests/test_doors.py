@@ -402,19 +402,19 @@ def through_certificate(round_):
 
 
 def through_planner(round_):
+    from fedconformal.web.planner import PlanQuestion, answer_plan, make_plan
+
     sizes = list(round_.it.sizes.values())
     wishes = {k: v for k, v in round_.wishes.items() if k not in ("n_points", "privacy")}
     missing = {"missing": 1} if round_.it.silent else {}
     privacy = {"privacy": {"epsilon": 4.0, "bins": 20, "low": 0.0, "high": 5.0}} if round_.it.private else {}
-    question = fc.web.PlanQuestion.model_validate({"points": tuple(sizes), **wishes, **missing, **privacy})
-    found = fc.web.make_plan(question)
+    question = PlanQuestion.model_validate({"points": tuple(sizes), **wishes, **missing, **privacy})
+    found = make_plan(question)
     assert list(found.local_ranks or ()) == list(round_.plan.local_ranks or ())
     assert found.server_rank == round_.plan.server_rank
     if round_.it.silent:
-        answer = fc.web.answer_plan(
-            fc.web.PlanRequest(points=tuple(sizes), confidence_level=LEVEL, missing=1)
-        )
-        assert answer is not None
+        answer = answer_plan(PlanQuestion(points=tuple(sizes), confidence_level=LEVEL, missing=1))
+        assert answer.feasible
 
 
 DOORS = {
@@ -448,10 +448,12 @@ def cannot_be_asked(capability, door):
         taken |= set(inspect.signature(fc.FederatedConformalRegressor.__init__).parameters)
         assert taken.isdisjoint({"keys", "key", "policy", "policies", "missing", "reports"})
         return
+    from fedconformal.web.planner import PlanQuestion
+
     fields = {**capability.wishes, "keys": {}, "policy": {}, "reports": []}
     own = {k: v for k, v in fields.items() if k not in ("n_points", "score")}
     with pytest.raises(ValueError, match=r"Extra inputs|valid number"):
-        fc.web.PlanQuestion.model_validate({"points": (60, 80, 120), **own})
+        PlanQuestion.model_validate({"points": (60, 80, 120), **own})
 
 
 # -- the table -----------------------------------------------------------------------------------------------

@@ -26,7 +26,7 @@ def test_the_core_imports_nothing_heavy():
         "rich",
         "cryptography",
     }
-    heavy |= {"starlette", "uvicorn", "anyio"}
+    heavy |= {"starlette", "uvicorn", "anyio", "jinja2"}
     assert heavy.isdisjoint(loaded)
 
 

@@ -97,7 +97,7 @@ __all__ = [
 
 def _view(document: Any) -> str | None:
     """How notebooks show documents: pages are above them, and loaded only when one is looked at."""
-    found: str | None = import_module(f"{__name__}.web").notebook_view(document)
+    found: str | None = import_module(f"{__name__}.web._notebook").notebook_view(document)
     return found
 
 

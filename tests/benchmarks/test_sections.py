@@ -50,6 +50,7 @@ TINY = {
     },
     "planner": {
         "drags": {"5 sites of 20": {"sites": 5, "points": 20}},
+        "searches": {"2 sizes": {"points": (20, 30)}},
         "at_rest": 20,
         "levels": (0.9,),
         "at_once": 3,
@@ -70,7 +71,7 @@ ROWS = {
     "arrays": 2,
     "start": 2,
 }
-ROWS |= {"slopes": 2, "private": 5, "planner": 10}
+ROWS |= {"slopes": 2, "private": 5, "planner": 8}
 
 
 def test_every_section_has_a_test():

@@ -4,22 +4,21 @@ import http.client
 import json
 
 
-def post(address, path, body, headers=None):
-    connection = http.client.HTTPConnection(address, timeout=120)
+def ask(address, method, path, body=None, headers=None):
+    """Status, body and headers of the answer, however long it takes."""
+    connection = http.client.HTTPConnection(address)
     try:
-        content = body if isinstance(body, bytes) else json.dumps(body).encode()
-        connection.request("POST", path, content, {"Content-Type": "application/json", **(headers or {})})
-        response = connection.getresponse()
-        return response.status, json.loads(response.read()), response.headers
-    finally:
-        connection.close()
-
-
-def get(address, path, headers=None):
-    connection = http.client.HTTPConnection(address, timeout=30)
-    try:
-        connection.request("GET", path, headers=headers or {})
+        connection.request(method, path, body, headers or {})
         response = connection.getresponse()
         return response.status, response.read(), response.headers
     finally:
         connection.close()
+
+
+def post(address, path, body, headers=None):
+    """Status and content of an answer in JSON."""
+    content = body if isinstance(body, bytes) else json.dumps(body).encode()
+    status, answer, _ = ask(
+        address, "POST", path, content, {"Content-Type": "application/json", **(headers or {})}
+    )
+    return status, json.loads(answer)

@@ -101,16 +101,13 @@ def resize(driver, width, height):
     )
 
 
-def wait_for_plan(driver, *, seconds=120):
+def wait_for_plan(driver):
     """Until the best plan and what it is compared with are on the page."""
     from selenium.webdriver.support.ui import WebDriverWait
 
-    settled = (
-        "const plan = document.getElementById('plan');"
-        "const { draft, more, asked } = plan.dataset;"
-        "return draft === 'false' && more === 'false' && asked !== undefined"
-    )
-    WebDriverWait(driver, seconds, poll_frequency=0.05).until(lambda page: page.execute_script(settled))
+    state = "const { settled, asked } = document.getElementById('plan').dataset;"
+    settled = f"{state} return settled === 'true' && asked !== undefined"
+    WebDriverWait(driver, 3600, poll_frequency=0.05).until(lambda page: page.execute_script(settled))
 
 
 def axe_source():

@@ -1,6 +1,7 @@
 """A certificate says what the calibration says, no more, and carries it whole."""
 
 import base64
+import math
 import re
 
 import numpy as np
@@ -8,13 +9,17 @@ import pytest
 from reading import Reader
 
 import fedconformal as fc
-from fedconformal.documents import ScoreRule
+from fedconformal import audit
+from fedconformal.audit import Finding
+from fedconformal.documents import Facts, ScoreRule
+from fedconformal.heterogeneity import answer
 from fedconformal.protocol import assumption_sentences
-from fedconformal.web import NotVerifiedError, certificate
-from fedconformal.web._cases import in_cases
-from fedconformal.web._html import Markup, tag
+from fedconformal.web import NotVerifiedError, _certificate, _render, certificate
+from fedconformal.web._words import in_cases
 
-HOSTILE = ["<script>alert(1)</script>", "\"onload='x'", "&amp;</style>", "山田\N{RIGHT-TO-LEFT MARK}"[:2]]
+HOSTILE = ["<script>alert(1)</script>", "\"onload='x'", "&amp;</style>", "山田"]
+FACTS = {"model": "Sepsis <risk>", "version": "2.1", "purpose": "length of stay", "unit": "days"}
+SIZES = {"north": 120, "south": 40, "west": 377, "east": 88}
 
 
 def calibration(plan, *, skip=(), extra=(), scores=None):
@@ -29,44 +34,46 @@ def calibration(plan, *, skip=(), extra=(), scores=None):
     return fc.calibrate(plan, [*reports, *extra], on_refused="skip")
 
 
+def text_of(found, **options):
+    return Reader(certificate(found, **options)).text
+
+
 @pytest.fixture(scope="module")
 def ordinary():
-    plan = fc.plan(n_points={"north": 120, "south": 40, "west": 377, "east": 88}, score="absolute")
+    plan = fc.plan(n_points=SIZES, score="absolute", facts=FACTS)
     stray = fc.report(fc.plan(1, 40), np.arange(40.0), site="south")
     return calibration(plan, skip=("east",), extra=[stray])
 
 
-@pytest.fixture(scope="module")
-def private(tmp_path_factory):
-    privacy = fc.Privacy(epsilon=2.0, bins=fc.Bins.uniform(0, 10, 40))
-    plan = fc.plan(n_sites=4, n_points=300, privacy=privacy, max_faulty=1)
-    ledger = fc.Ledger.create(tmp_path_factory.mktemp("ledger") / "ledger.db")
-    rng = np.random.default_rng(6)
-    reports = []
+def private_calibration(directory, bins, epsilon, **options):
+    plan = fc.plan(n_sites=4, n_points=300, privacy=fc.Privacy(epsilon, bins), **options)
+    ledger, rng, reports = fc.Ledger.create(directory / "ledger.db"), np.random.default_rng(6), []
     for site in "ABCD":
-        ledger.set_budget(site, 2)
-        reports.append(fc.report(plan, rng.gamma(2.0, size=300), site=site, ledger=ledger, dataset=site))
+        ledger.set_budget(site, epsilon)
+        scores = bins.edges[-1] * rng.beta(2.0, 8.0, size=300)
+        reports.append(fc.report(plan, scores, site=site, ledger=ledger, dataset=site))
     return fc.calibrate(plan, reports)
 
 
 class TestOrdinary:
-    def test_plain_words_come_before_numbers_and_numbers_before_formulas(self, ordinary):
-        headings = re.findall(r"<h2>(.*?)</h2>", certificate(ordinary))
-        assert headings == [
+    def test_plain_words_come_before_numbers(self, ordinary):
+        page = certificate(ordinary)
+        assert re.findall(r"<h2>(.*?)</h2>", page) == [
             "What is promised",
             "What it cost",
             "What it rests on",
             "How far off it can be",
             "Who reported",
             "How to check it",
-            "Formulas",
-            "Words on this page",
             "Signed",
         ]
+        assert re.findall(r"<summary><h2>(.*?)</h2>", page) == ["How to check it"]
+        assert re.search(r"<h1>[^<]*, if sites are alike</h1>", page)
+        assert f'@bottom-left {{ content: "{ordinary.digest}"' in page
 
     def test_it_says_what_the_calibration_says(self, ordinary):
-        text = Reader(certificate(ordinary)).text
-        assert repr(ordinary.threshold) in text
+        text = text_of(ordinary)
+        assert f"threshold q {ordinary.threshold!r} days On average" in text
         assert "On average, the truth lies inside the prediction set for at least 90 % of new cases." in text
         assert "3 sites answered; 1 site did not: east. The reports were not signed." in text
         assert all(in_cases(words) in text for words in assumption_sentences(ordinary))
@@ -78,73 +85,83 @@ class TestOrdinary:
         assert "not differentially private" in text
 
     def test_no_figure_is_rounded_up(self, ordinary):
-        text = Reader(certificate(ordinary)).text
-        law = ordinary.law
-        shown = float(re.search(r"the share covered is ([\d.]+) % or more", text)[1]) / 100
-        assert law.ppf(0.05) - 0.001 < shown <= law.ppf(0.05)
+        text, law = text_of(ordinary), ordinary.law
+        low = float(re.search(r"the share covered is ([\d.]+) % or more", text)[1]) / 100
+        assert law.ppf(0.05) - 0.001 < low <= law.ppf(0.05)
+        chance = float(re.search(r"that this one covers 90 % or more is ([\d.]+) %", text)[1]) / 100
+        assert law.sf(0.9) - 0.001 < chance <= law.sf(0.9)
+        assert text.index("The chance that") < text.index("What is promised")
+
+    def test_conditions_caveats_and_what_was_not_checked_are_three_lists(self, ordinary):
+        text = text_of(ordinary)
+        holds, know, unchecked, end = (
+            text.index(words)
+            for words in ("The promise holds if", "Good to know", "Not checked The", "How far off it can be")
+        )
+        assert holds < text.index("Every report was made as the plan says.") < know
+        assert know < text.index("With ties among scores") < unchecked
+        assert unchecked < text.index("The reports were not authenticated") < end
+        assert unchecked < text.index("the page was made without their reports") < end
+        assert unchecked < text.index("They are as somebody wrote them") < end
 
     def test_the_law_is_a_picture(self, ordinary):
         page = certificate(ordinary)
         assert len(re.findall(r'<svg class="law"', page)) == 2  # wide, and narrow for a phone
-        assert len(re.findall(r'<svg class="law marks"', page)) == 2
         for part in ("law-line", "law-pooled", "law-level", "law-mean", "law-low", "law-tail"):
             assert f'class="{part}"' in page
 
-    def test_it_carries_the_calibration(self, ordinary):
-        encoded = re.search(r'href="data:application/json;base64,([^"]+)"', certificate(ordinary))[1]
+    def test_it_carries_the_calibration_and_loads_and_runs_nothing(self, ordinary):
+        page = certificate(ordinary)
+        encoded = re.search(r'href="data:application/json;base64,([^"]+)"', page)[1]
         assert fc.Calibration.from_json(base64.b64decode(encoded)) == ordinary
-
-    def test_it_loads_and_runs_nothing(self, ordinary):
-        read = Reader(certificate(ordinary))
+        assert page == certificate(fc.Calibration.from_json(ordinary.to_json()))
+        read = Reader(page)
         assert read.tags.isdisjoint({"script", "link", "img", "iframe", "object", "form", "base"})
-        inside = [address for address in read.addresses if address.startswith("#")]
-        assert all(f'id="{address[1:]}"' in certificate(ordinary) for address in inside)
-        assert [address[:5] for address in read.addresses if address not in inside] == ["data:"]
+        assert [address[:5] for address in read.addresses] == ["data:"]
         assert read.open == []
 
-    def test_it_is_a_function_of_the_calibration(self, ordinary):
-        assert certificate(ordinary) == certificate(fc.Calibration.from_json(ordinary.to_json()))
 
+class TestFacts:
+    def test_what_the_plan_tells_stands_on_top_and_what_is_missing_is_said(self, ordinary):
+        text = text_of(ordinary)
+        top = text[: text.index("What is promised")]
+        assert "Model Sepsis <risk>" in top
+        assert "Version 2.1 Purpose" in top
+        assert "Contact not said" in top
+        assert "Sites that answered 3 sites: north, south and west" in top
 
-class TestVotes:
-    """Several numbers from each site, and more votes for larger sites."""
+    def test_they_are_part_of_the_plan_and_its_digest(self, ordinary):
+        without = fc.plan(n_points=SIZES, score="absolute")
+        assert ordinary.plan.facts == Facts(**FACTS)
+        assert ordinary.plan.digest != without.digest
+        assert "facts" not in without.to_json()
 
-    @pytest.fixture(scope="class")
-    def several(self):
-        sizes = {"north": 120, "south": 40, "west": 377, "east": 88}
-        return calibration(fc.plan(n_points=sizes, numbers=3, score="absolute"))
+    def test_others_can_be_added_but_none_changed(self, ordinary):
+        text = text_of(ordinary, facts={"contact": "office", "date": "today"})
+        assert "Contact office (added to this page, not in the plan)" in text
+        assert "Date of this document today Sites" in text
+        with pytest.raises(ValueError, match=r"fact 'version': the plan says '2.1', not '3'"):
+            certificate(ordinary, facts={"version": "3"})
+        with pytest.raises(ValueError, match=r"no fact 'colour': there are model, version"):
+            certificate(ordinary, facts={"colour": "red"})
 
-    def test_what_was_given_away_and_how_much_each_site_counts(self, several):
-        text = Reader(certificate(several)).text
-        assert "Each site gave away 3 numbers and how many cases it has." in text
-        assert "Votes were counted: the threshold is the smallest number sent at which" in text
-        for answer in several.answers:
-            ((weight,),) = answer.weights or ((1,),)
-            ranks = ", ".join(map(str, answer.ranks[0]))
-            assert f"{answer.site} {answer.n} {ranks} 3 × {weight} = {3 * weight} " in text
+    @pytest.mark.parametrize("text", ["", "two\nlines", "x" * 501, "\x1b[31mred"])
+    def test_a_fact_is_one_line_of_text(self, text):
+        with pytest.raises(ValueError, match="purpose"):
+            fc.plan(3, 50, facts={"purpose": text})
 
-    def test_votes_needed_and_the_formula_of_the_law(self, several):
-        text = Reader(certificate(several)).text
-        assert f" {several.server_rank} of {several.part.n_votes(0)} " in text
-        assert "P(C ≤ c) = P(Σⱼ Vⱼ ≥ k), Vⱼ = Σ wⱼᵢ over the i with lⱼᵢ ≤ Xⱼ" in text
-        assert "the k-th smallest of what it received" not in text
+    def test_from_the_command_line(self, tmp_path, monkeypatch):
+        from fedconformal.cli import main
 
-    def test_equal_sites_with_one_number_are_counted_as_sites(self):
-        text = Reader(certificate(calibration(fc.plan(n_sites=5, n_points=60)))).text
-        assert "Each site gave away one number and how many cases it has." in text
-        assert "q, the k-th smallest of what it received" in text
-        assert "Votes were counted" not in text
-
-    def test_sites_that_were_not_asked_and_the_silence_it_could_not_bear(self):
-        plan = fc.plan(n_points={"large": 12_000, "small": 40})
-        text = Reader(certificate(calibration(plan, skip=("small",)))).text
-        assert "1 site (small) could never have changed the threshold, so the plan did not ask there." in text
-        frail = calibration(fc.plan(n_points={"A": 90, "B": 60}))
-        assert not frail.designs[0].survives()
-        assert (
-            "Had one site more been silent, the threshold could have been infinite."
-            in Reader(certificate(frail)).text
-        )
+        monkeypatch.chdir(tmp_path)
+        plan = ["plan", "--sites", "3", "--points", "50", "--fact", "purpose=triage", "-o", "plan.json"]
+        assert main(plan) == 0
+        (tmp_path / "c.json").write_text(calibration(fc.Plan.read("plan.json")).to_json())
+        assert main(["certificate", "c.json", "--fact", "contact=office"]) == 0
+        page = (tmp_path / "certificate.html").read_text()
+        assert "triage" in page
+        assert "office" in page
+        assert main(["certificate", "c.json", "--fact", "purpose=war", "--force"]) == 2
 
 
 class TestKinds:
@@ -155,32 +172,67 @@ class TestKinds:
         text = Reader(page).text
         assert all(repr(threshold) in text for threshold in found.thresholds)
         assert "for at least 80 % and 90 % of new cases, with 90 % certainty" in text
+        each = [
+            f"{math.floor(1000 * law.sf(x)) / 10} %" for law, x in zip(found.law, (0.8, 0.9), strict=True)
+        ]
+        assert f"80 % or more is {each[0]} and that it covers 90 % or more is {each[1]}." in text
         assert page.count('<svg class="law"') == 2 * 2
         assert len(set(re.findall(r' id="([^"]+)"', page))) == len(re.findall(r' id="([^"]+)"', page))
 
-    def test_many_sites_are_listed_up_to_a_point(self):
-        text = Reader(certificate(calibration(fc.plan(n_sites=250, n_points=20, criterion="stable")))).text
+    def test_of_many_chances_the_least_is_told(self):
+        levels = (0.5, 0.6, 0.7, 0.8, 0.9)
+        many = fc.conformalize({site: np.arange(100.0) for site in "ABC"}, confidence_level=levels)
+        least = min(law.sf(x) for law, x in zip(many.law, levels, strict=True))
+        assert f"is at least {math.floor(1000 * least) / 10} % for each of 5 thresholds." in text_of(many)
+
+    def test_votes_of_uneven_sites_with_several_numbers(self):
+        several = calibration(fc.plan(n_points=SIZES, numbers=3, score="absolute"))
+        text = text_of(several)
+        assert "Each site gave away 3 numbers and how many cases it has." in text
+        assert "Votes were counted: the threshold is the smallest number sent at which" in text
+        assert f" {several.server_rank} of {several.part.n_votes(0)} " in text
+        for answer_ in several.answers:
+            ((weight,),) = answer_.weights or ((1,),)
+            ranks = ", ".join(map(str, answer_.ranks[0]))
+            assert f"{answer_.site} {answer_.n} {ranks} 3 × {weight} = {3 * weight} " in text
+
+    def test_equal_sites_with_one_number_are_counted_as_sites(self):
+        text = text_of(calibration(fc.plan(n_sites=250, n_points=20)))
+        assert "Each site gave away one number and how many cases it has." in text
+        assert "Votes were counted" not in text
         assert "and 50 more, all listed in the calibration." in text
 
-    def test_private(self, private):
-        text = Reader(certificate(private)).text
+    def test_sites_that_were_not_asked_and_the_silence_it_could_not_bear(self):
+        plan = fc.plan(n_points={"large": 12_000, "small": 40})
+        text = text_of(calibration(plan, skip=("small",)))
+        assert "1 site (small) could never have changed the threshold, so the plan did not ask there." in text
+        frail = calibration(fc.plan(n_points={"A": 90, "B": 60}))
+        assert not frail.designs[0].survives()
+        assert "Had one site more been silent, the threshold could have been infinite." in text_of(frail)
+
+    def test_private(self, tmp_path):
+        private = private_calibration(tmp_path, fc.Bins.uniform(0, 10, 40), 2.0, max_faulty=1)
+        text = text_of(private, effort=20)
         assert "one of 40 public bins" in text
         assert "at most 7.39 times as likely or unlikely (e to the power ε = 2)" in text
-        assert "can be 88.1 % sure which it was" in text
         assert "the chance to reach the level are lower bounds" in text
-        assert "P(C ≤ c) ≤ P(number of sites" in text
         assert "The promise allows for 1 wrong report, in whatever way." in text
-
-    def test_what_privacy_costs_is_said(self, private):
-        text = Reader(certificate(private, effort=20)).text
+        assert "The threshold is the upper end of a bin that begins 0.25 below it" in text
         shown = re.search(r"expect them to cover about ([\d.]+) % where 90 % was asked for", text)[1]
         expected = private.designs[0].expected_law().mean()
         assert expected <= float(shown) / 100 < expected + 0.002
+        assert "If errors follow a bell curve, intervals that cover" in text
+
+    def test_private_sets_of_labels_have_no_width(self, tmp_path):
+        bins = fc.Bins.uniform(0, 1, 50, bounded=True)
+        text = text_of(private_calibration(tmp_path, bins, 8.0, score="lac"))
+        assert "Noise makes the sets larger" in text
+        assert "bell curve" not in text
 
     def test_summed_answers(self):
         privacy = fc.Privacy(epsilon=4.0, bins=fc.Bins.uniform(0, 1, 4), one_hot=True)
         plan = fc.plan(n_sites=6, n_points=200, privacy=privacy)
-        text = Reader(certificate(fc.calibrate_histogram(plan, [0, 0, 2, 3]))).text
+        text = text_of(fc.calibrate_histogram(plan, [0, 0, 2, 3]))
         assert "The server saw the sum of all answers, not who sent which." in text
         assert "5 sites answered; 1 site did not." in text
 
@@ -194,20 +246,49 @@ class TestKinds:
         assert "On average, the truth lies" not in text
         assert "Every prediction set holds everything, so every new case is covered" in text
         assert "<svg" not in page
-
-    def test_an_infinite_report_is_named(self):
         found = calibration(fc.plan(n_sites=3, n_points=20), scores=lambda n: np.full(n, np.inf))
-        text = Reader(certificate(found)).text
-        assert "The report that the server had to keep was itself infinite." in text
+        assert "The report that the server had to keep was itself infinite." in text_of(found)
 
     def test_an_open_plan(self):
         plan = fc.plan(confidence_level=0.8)
         reports = [fc.report(plan, np.arange(n, dtype=float), site=f"{n}") for n in (30, 50, 70)]
-        text = Reader(certificate(fc.calibrate(plan, reports))).text
-        assert "3 sites answered. The reports were not signed." in text
+        assert "3 sites answered. The reports were not signed." in text_of(fc.calibrate(plan, reports))
+
+    def test_a_promise_to_each_site_is_said_as_one(self):
+        text = text_of(calibration(fc.plan(n_points={"A": 100, "B": 60}, promise="each-site")))
+        assert "of the new cases of every site" in text
+        assert "sites may differ in any way" in text
+        assert re.search(r"this one covers 90 % or more at any one site is at least [\d.]+ %", text)
+        assert "the share covered at any one site is" in text
+        assert "Pooling all" not in text
+
+    @pytest.mark.parametrize("promise", ["mixture", "new-site"])
+    def test_where_sites_may_differ_in_any_way_no_chance_is_known(self, promise):
+        text = text_of(calibration(fc.plan(n_points=SIZES, promise=promise, confidence_level=0.6)))
+        assert "How likely this one reaches its level cannot be told" in text[: text.index("What is prom")]
+        assert "The chance that this one" not in text
+        assert "no law says how the share covered varies" in text
+
+    @pytest.mark.parametrize(
+        ("score", "words"),
+        [
+            ("absolute", r"a prediction of 100 days becomes about 9\d\.\d+ to 10\d\.\d+ days"),
+            ("normalized", r"a prediction of 100 days with a scale of 5 days becomes about"),
+            ("cqr", r"quantiles of 90 and 110 days become about"),
+            ("lac", r"a label with a predicted probability of [\d.]+ % or more is in the set"),
+        ],
+    )
+    def test_an_example_in_the_unit_of_what_is_predicted(self, score, words):
+        plan = fc.plan(n_points=SIZES, score=score, facts=FACTS)
+        assert re.search(words, text_of(calibration(plan, scores=lambda n: np.linspace(0.1, 0.95, n))))
+
+    def test_a_score_that_is_not_known_here_is_named(self):
+        plan = fc.plan(n_sites=3, n_points=30).model_copy(update={"score": ScoreRule(name="somebodys-own")})
+        text = text_of(calibration(plan))
+        assert "The score of the plan, somebodys-own, is not one that is known here" in text
 
 
-class TestHostility:
+class TestDoubt:
     def test_names_and_reasons_are_escaped(self):
         plan = fc.plan(n_points=dict.fromkeys([*HOSTILE, "B"], 30))
         stray = fc.report(fc.plan(1, 30), np.arange(30.0), site="<img src=x onerror=alert(1)>")
@@ -215,39 +296,183 @@ class TestHostility:
         assert read.tags.isdisjoint({"script", "img"})
         assert all(name in read.text for name in [*HOSTILE, stray.site])
 
+    def test_control_characters_are_spelled_out(self):
+        template = _render._environment().from_string("<p title='{{ text }}'>{{ text }}</p>")
+        shown = template.render(text="\N{RIGHT-TO-LEFT OVERRIDE}<b>\x1b[31m'")
+        assert shown == "<p title='{0}'>{0}</p>".format("\\u202e&lt;b&gt;\\x1b[31m&#39;")
+
     def test_a_claim_that_does_not_hold_gets_no_certificate(self, ordinary):
-        found = ordinary.levels[0].model_copy(update={"server_rank": 1})
-        forged = ordinary.model_copy(
-            update={"parts": (ordinary.part.model_copy(update={"levels": (found,)}),)}
-        )
+        level = ordinary.levels[0].model_copy(update={"server_rank": 1})
+        part = ordinary.part.model_copy(update={"levels": (level,)})
         with pytest.raises(NotVerifiedError, match=r"its claim does not hold: level 0\.9"):
+            certificate(ordinary.model_copy(update={"parts": (part,)}))
+
+    def test_a_claim_that_the_auditor_does_not_know_is_no_secret(self, ordinary, monkeypatch):
+        findings = [Finding("it is kept", "nobody knows", None)]
+        monkeypatch.setattr(_certificate, "verify", lambda found, **_: findings)
+        text = text_of(ordinary)
+        assert "it is kept nobody knows not counted" in text
+        assert "1 claim of this calibration could not be counted again" in text
+        assert "1 claim could not be counted again, because this code does not know how" in text
+
+    def test_what_sites_found_later_is_shown(self, ordinary):
+        rng = np.random.default_rng(5)
+        good = answer(ordinary, rng.gamma(2.0, size=300), site="north")
+        bad = answer(ordinary, 2 * rng.gamma(2.0, size=300), site="south")
+        text = text_of(ordinary, checks=[good, bad])
+        assert "What sites found on later cases Coverage falls short at: south" in text
+        assert "What sites found on later cases" not in text_of(ordinary)
+        other = calibration(fc.plan(3, 50))
+        with pytest.raises(ValueError, match="another calibration"):
+            certificate(other, checks=[good])
+
+
+# -- groups ------------------------------------------------------------------------------------------------
+
+MIX = {"north": (160, 20, 1), "south": (120, 40, 1), "west": (70, 90, 0)}
+LABELS = ("adult", "child", "infant")
+
+
+def grouped_calibration(plan, n_labels=3, *, without=()):
+    """Every site answers for every group, but for the pairs of site and group that are left out."""
+    rng, reports = np.random.default_rng(3), []
+    for site, sizes in MIX.items():
+        labels = np.repeat(LABELS[:n_labels], sizes[:n_labels])
+        labels = labels[[(site, label) not in without for label in labels]]
+        policy = fc.SitePolicy(min_group=1)
+        reports.append(fc.report(plan, rng.random(labels.size), groups=labels, site=site, policy=policy))
+    return fc.calibrate(plan, reports, on_refused="skip")
+
+
+@pytest.fixture(scope="module")
+def grouped():
+    sizes = {label: {site: n[i] for site, n in MIX.items()} for i, label in enumerate(LABELS)}
+    options = {"confidence_level": [0.8, 0.9], "score": "absolute", "min_group": 1}
+    plan = fc.plan(groups=sizes, on_infeasible="ignore", **options)
+    return grouped_calibration(plan, without={("west", "adult")})
+
+
+class TestGroups:
+    def test_the_headline_counts_the_groups_with_a_finite_threshold(self, grouped):
+        text = text_of(grouped)
+        assert "at least 80 % and 90 % of new cases in 2 of 3 groups, on average" in text
+        assert "3 sites with 432 calibration cases in all agreed on a threshold q for each of" in text
+        assert re.search(r"90 % or more of the group “adult” is [\d.]+ %, that it covers 80 % or more", text)
+
+    def test_there_is_a_card_for_each_group_and_level(self, grouped):
+        page = certificate(grouped)
+        cards = re.findall(r'<div class="card( warning)?">(.*?)</div>', page, re.DOTALL)
+        assert [bool(warning) for warning, _ in cards] == [False] * 4 + [True] * 2
+        for label, (_, card) in zip(np.repeat(LABELS, 2), cards, strict=True):
+            assert f"Group “{label}”" in card
+        for label in ("adult", "child"):
+            assert all(repr(threshold) in page for threshold in grouped[label].thresholds)
+            assert f"for at least 90 % of new cases of the group “{label}”." in Reader(page).text
+
+    def test_laws_are_those_of_the_groups(self, grouped):
+        page = certificate(grouped)
+        text = Reader(page).text
+        assert page.count('<svg class="law"') == 2 * 4
+        for label in ("adult", "child"):
+            for law in grouped[label].laws:
+                mean, low = (int(value * 1e4) / 100 for value in (law.mean(), law.ppf(0.05)))
+                assert re.search(rf"{label} [89]0 % \d+ of \d+ {mean:.2f} % [\d.]+ % {low:.2f} %", text)
+        assert "Dashed: pooling all 280 cases in one place." in text
+
+    def test_who_is_missing_is_said_where_and_every_finding_is_there(self, grouped):
+        text = text_of(grouped)
+        assert "3 sites answered. The reports were not signed." in text
+        assert "adult 2 280 1 west" in text
+        assert "child 3 150 0 nobody" in text
+        for received in grouped.reports:
+            assert f"{received.site} {received.report.removeprefix('sha256:')[:12]}" in text
+        assert all(in_cases(sentence) in text for sentence in assumption_sentences(grouped))
+        assert all(f"{found.claim} {found.found} yes" in text for found in audit.verify(grouped))
+
+    def test_a_group_with_too_few_answers_promises_nothing(self):
+        sizes = {label: dict.fromkeys(MIX, 40) for label in LABELS[:2]}
+        plan = fc.plan(groups=sizes, max_faulty=1)
+        rng = np.random.default_rng(1)
+        both = fc.report(plan, rng.random(80), groups=np.repeat(LABELS[:2], 40), site="north")
+        adults = [fc.report(plan, rng.random(40), groups=["adult"] * 40, site=s) for s in ("south", "west")]
+        text = text_of(fc.calibrate(plan, [both, *adults]))
+        assert "1 site answered for it, and 3 answers are needed." in text
+        assert "child 90 % too few answers – – – –" in text
+        assert "child 1 40 2 south and west" in text
+        assert "The promise allows for 1 wrong report in each group, in whatever way." in text
+
+    def test_a_group_that_privacy_leaves_unanswered_says_what_would_help(self, tmp_path):
+        privacy = fc.Privacy(epsilon=3.0, bins=fc.Bins.uniform(0, 20, 40))
+        groups = {"adult": [900] * 3, "infant": [5] * 3}
+        plan = fc.plan(groups=groups, privacy=privacy, on_infeasible="ignore")
+        ledger = fc.Ledger.create(tmp_path / "ledger.db")
+        labels, rng, reports = np.repeat(["adult", "infant"], [900, 5]), np.random.default_rng(2), []
+        for site in "ABC":
+            ledger.set_budget(site, 3)
+            scores = rng.gamma(2.0, size=labels.size)
+            reports.append(fc.report(plan, scores, groups=labels, site=site, ledger=ledger, dataset=site))
+        text = text_of(fc.calibrate(plan, reports))
+        assert "No site answered for it, and 1 answer is needed." in text
+        assert plan["infant"].problems[0] in text
+        assert "1.5-differentially private for somebody with one case in every group" in text
+
+    def test_what_was_refused_in_a_group_is_named(self):
+        plan = fc.plan(groups={"adult": {"A": 30, "B": 30}, "child": {"A": 30, "B": 30}})
+        labels = np.repeat(["adult", "child"], 30)
+        good = [fc.report(plan, np.arange(60.0), groups=labels, site=site) for site in "AB"]
+        fewer = good[0]["child"].model_copy(update={"n": 29})
+        wrong = good[0].model_copy(update={"parts": (good[0]["adult"], fewer)})
+        text = text_of(fc.calibrate(plan, [wrong, good[1]], on_refused="skip"))
+        assert "These numbers did not count, although the reports they came in did." in text
+        assert re.search(r"child A the plan expects", text)
+
+    def test_many_hostile_labels_are_escaped_and_drawn_up_to_a_point(self):
+        labels = [f"{hostile} {i}" for hostile in HOSTILE[:3] for i in range(5)]
+        plan = fc.plan(groups={label: {"A": 20, "B": 20} for label in labels})
+        each = np.repeat(labels, 20)
+        reports = [fc.report(plan, np.arange(300.0), groups=each, site=site) for site in "AB"]
+        page = certificate(fc.calibrate(plan, reports))
+        read = Reader(page)
+        assert read.tags.isdisjoint({"script", "img"})
+        assert all(label in read.text for label in labels)
+        assert page.count('<svg class="law"') == 2 * 12
+        assert "3 more are not drawn; the table has all of them." in page
+
+    def test_a_claim_of_one_group_that_does_not_hold_gets_no_certificate(self, grouped):
+        levels = grouped.parts[1].levels
+        wrong = (levels[0], levels[1].model_copy(update={"server_rank": 1}))
+        part = grouped.parts[1].model_copy(update={"levels": wrong})
+        forged = grouped.model_copy(update={"parts": (grouped.parts[0], part, grouped.parts[2])})
+        with pytest.raises(NotVerifiedError, match=r"its claim does not hold: 'child': level 0\.9"):
             certificate(forged)
 
-    def test_tags_escape_what_was_not_made_here(self):
-        made = tag("a", "<b>", Markup("<i></i>"), href='"><script>', class_="x")
-        assert made == '<a href="&quot;&gt;&lt;script&gt;" class="x">&lt;b&gt;<i></i></a>'
-
-
-@pytest.mark.parametrize("options", [{}, {"criterion": "conditional", "delta": 0.1}])
-def test_a_promise_to_each_site_is_said_as_one(options):
-    plan = fc.plan(n_points={"A": 100, "B": 60}, confidence_level=0.9, promise="each-site", **options)
-    rng = np.random.default_rng(0)
-    reports = [fc.report(plan, rng.random(n), site=site) for site, n in (("A", 100), ("B", 60))]
-    text = Reader(certificate(fc.calibrate(plan, reports))).text
-    assert "of the new cases of every site" in text
-    assert "sites may differ in any way" in text
-    assert re.search(
-        r"The chance that this one covers 90 % or more at any one site is at least [\d.]+ %", text
+    @pytest.mark.parametrize(
+        ("group_by", "headline", "first"),
+        [
+            ("class", "in each of 2 classes", "class “adult”"),
+            (("site", "class"), "in each of 6 groups", "class “adult” at the site “north”"),
+            (("site", "label"), "in each of 6 groups", "group “adult” at the site “north”"),
+        ],
     )
-    assert "the share covered at any one site is" in text
-    assert "new cases that one of them covers at any one site at the least" in text
-    assert "Pooling all" not in text
-    assert "brought together" not in text
+    def test_groups_by_class_and_site_are_called_so(self, group_by, headline, first):
+        sizes = {label: {site: n[i] for site, n in MIX.items()} for i, label in enumerate(LABELS[:2])}
+        plan = fc.plan(groups=sizes, group_by=group_by, score="lac")
+        text = text_of(grouped_calibration(plan, 2))
+        assert f"at least 90 % of new cases {headline}, on average" in text
+        assert f"for at least 90 % of new cases of the {first}." in text
+        assert f"The law of the coverage at 90 % for the {first}." in text
+        for words in (
+            "Each label has its own q.",
+            "This is for labels of this class",
+            "at most q of that class.",
+        ):
+            assert (words in text) == ("class" in group_by)
 
-
-def test_a_score_that_is_not_known_here_is_named():
-    plan = fc.plan(n_sites=3, n_points=30)
-    foreign = plan.model_copy(update={"score": ScoreRule(name="somebodys-own")})
-    reports = [fc.report(foreign, np.arange(30.0), site=site) for site in "ABC"]
-    text = Reader(certificate(fc.calibrate(foreign, reports))).text
-    assert "The score of the plan, somebodys-own, is not one that is known here" in text
+    def test_thresholds_of_each_sites_own(self):
+        sizes = {"north": 40, "south": 50}
+        plan = fc.plan(n_points=sizes, group_by="site")
+        reports = [fc.report(plan, np.linspace(0, 1, n), site=site) for site, n in sizes.items()]
+        text = text_of(fc.calibrate(plan, reports))
+        assert "of new cases in each of 2 sites, on average" in text
+        assert "of new cases of the site “north”." in text
+        assert "A threshold is used for new cases of its own site alone." in text

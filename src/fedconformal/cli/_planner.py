@@ -6,6 +6,8 @@ import typer
 
 from fedconformal.cli._show import say
 
+_THIS_MACHINE = ("localhost", "127.0.0.1", "::1")
+
 
 def planner(
     host: Annotated[
@@ -20,7 +22,7 @@ def planner(
     """Open a web page on which a plan is found by moving sliders."""
     from fedconformal import web
 
-    if not web.is_loopback(host):
+    if host.lower() not in _THIS_MACHINE:
         say("Whoever can reach this machine can use the planner.")
     web.serve(host=host, port=port, allow_hosts=allow_host or [], browse=browser, announce=_announce)
 

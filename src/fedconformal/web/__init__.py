@@ -1,75 +1,32 @@
-"""What people read in a browser: the planner, and the certificate of a calibration.
+"""Pages for people: the planner, and the certificate of a calibration.
 
-Both can be used without the extra ``web``; only serving the planner as a page needs it.
+The certificate needs Jinja2, of the extras ``cli`` and ``web``; serving the planner needs the extra ``web``.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from fedconformal._extras import need
-from fedconformal.web._notebook import notebook_view
-from fedconformal.web.certificates import NotVerifiedError, certificate
-from fedconformal.web.planner import (
-    PlanAnswer,
-    PlanQuestion,
-    PlanRequest,
-    PrivacyWish,
-    PromisesAnswer,
-    Solution,
-    WishAnswer,
-    WishRequest,
-    answer_plan,
-    answer_promises,
-    answer_wish,
-    make_plan,
-    solve,
-)
-from fedconformal.web.server._hosts import is_loopback
-from fedconformal.web.server._openapi import openapi
-from fedconformal.web.server._page import ASSETS
+from fedconformal.web._certificate import NotVerifiedError, certificate
 
 if TYPE_CHECKING:
-    from fedconformal.web.server._app import create_app
-    from fedconformal.web.server._serve import background, serve
+    from fedconformal.web._app import create_app
+    from fedconformal.web._serve import background, serve
 
-__all__ = [
-    "ASSETS",
-    "NotVerifiedError",
-    "PlanAnswer",
-    "PlanQuestion",
-    "PlanRequest",
-    "PrivacyWish",
-    "PromisesAnswer",
-    "Solution",
-    "WishAnswer",
-    "WishRequest",
-    "answer_plan",
-    "answer_promises",
-    "answer_wish",
-    "background",
-    "certificate",
-    "create_app",
-    "is_loopback",
-    "make_plan",
-    "notebook_view",
-    "openapi",
-    "serve",
-    "solve",
-]
+__all__ = ["NotVerifiedError", "background", "certificate", "create_app", "serve"]
 
 _SERVING = {"background": "_serve", "create_app": "_app", "serve": "_serve"}
-_NEEDED = ("anyio", "starlette", "uvicorn")
 
 
 def __getattr__(name: str) -> Any:
     """Load what serves a page only when it is asked for, and name the extra that it needs."""
     if name not in _SERVING:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    for module in _NEEDED:
+    for module in ("anyio", "jinja2", "starlette", "uvicorn"):
         need(module, extra="web")
-    return getattr(import_module(f"{__name__}.server.{_SERVING[name]}"), name)
+    return getattr(import_module(f"{__name__}.{_SERVING[name]}"), name)
 
 
 def __dir__() -> list[str]:
-    """Everything that can be asked for."""
+    """Return the public names."""
     return sorted(__all__)

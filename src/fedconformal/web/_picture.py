@@ -50,7 +50,6 @@ def law_picture(
     *,
     pooled: Summary | None = None,
     is_bound: bool = False,
-    with_figures: bool = True,
     width: int = 720,
     height: int = 300,
     name: str = "law",
@@ -65,8 +64,6 @@ def law_picture(
         The law that all cases in one place would give, drawn as a dashed line.
     is_bound : bool
         Whether the law bounds the coverage from below, rather than being its law.
-    with_figures : bool
-        Whether the mean and the 5 % quantile are marked; a plan that is not final yet has none.
     width, height : int
         Of the picture, in pixels.
     name : str
@@ -84,15 +81,15 @@ def law_picture(
     edges = np.linspace(low, high, _STEPS + 1)
     curves = [density(each.law, edges) for each in shown]
     frame = _Frame(low, high, max(float(curve.max()) for curve in curves), width, height)
-    description = _description(law, with_pooled=len(shown) > 1, with_figures=with_figures)
+    description = _description(law, with_pooled=len(shown) > 1)
     parts = [
         f'<svg class="law" viewBox="0 0 {width} {height}" width="{width}" height="{height}" role="img" '
         f'aria-labelledby="{name}-title {name}-text" xmlns="http://www.w3.org/2000/svg">',
         f'<title id="{name}-title">The law of the coverage</title>',
         f'<desc id="{name}-text">{escape(description)}</desc>',
         *_axis(frame),
-        *_curves(frame, edges, curves, law.low if with_figures else 0.0),
-        *_markers(frame, _marks(law, is_bound=is_bound)[: 3 if with_figures else 1]),
+        *_curves(frame, edges, curves, law.low),
+        *_markers(frame, _marks(law, is_bound=is_bound)),
         "</svg>",
     ]
     return "".join(parts)
@@ -106,10 +103,9 @@ def _range(shown: Sequence[Summary]) -> tuple[float, float]:
     return max(0.0, min(low, level) - margin), min(1.0, max(high, level) + margin)
 
 
-def _description(law: Summary, *, with_pooled: bool, with_figures: bool) -> str:
-    asked = f"asked for {percent(law.confidence_level)}"
-    mean, low = f"mean {floor_percent(law.mean)}", f"below {floor_percent(law.low)} in 1 of 20 calibrations"
-    text = f"Density of the coverage: {f'{mean}, {asked}, {low}' if with_figures else asked}."
+def _description(law: Summary, *, with_pooled: bool) -> str:
+    mean, asked, low = floor_percent(law.mean), percent(law.confidence_level), floor_percent(law.low)
+    text = f"Density of the coverage: mean {mean}, asked for {asked}, below {low} in 1 of 20 calibrations."
     return text + (" The dashed line is the law of pooling all cases in one place." if with_pooled else "")
 
 

@@ -1,7 +1,7 @@
 // The page asks, Python answers: nothing is computed here but where a slider stands.
 
 const $ = (id) => document.getElementById(id);
-const REST = 160; // milliseconds without a change after which the best plan is searched
+const REST = 160; // milliseconds without a change after which comparisons are searched
 
 // -- sliders: one beside each number, some on a logarithmic scale ------------------------------------------
 
@@ -47,7 +47,7 @@ const chosen = (name) => checked(name).value;
 const certainty = () => checked("criterion").closest("label").querySelector("input[type=number]");
 
 function complain(input, sentence) {
-  const field = input.closest(".field, .choices, .wish-line");
+  const field = input.closest(".field, .choices, .cases-line");
   let error = field.querySelector(".error");
   if (!error) {
     error = document.createElement("p");
@@ -199,7 +199,7 @@ function question() {
 
 const CHOICES = ["spread", "promise", "criterion"];
 const FIELDS = [
-  ...["sites", "points", "list", "score", "level", "missing", "bear", "faulty", "numbers", "epsilon", "bins", "low", "high", "wish", "wish-value"],
+  ...["sites", "points", "list", "score", "level", "missing", "bear", "faulty", "numbers", "epsilon", "bins", "low", "high", "coverage"],
   ...[...document.querySelectorAll("input[id^=certainty-]")].map((input) => input.id),
 ];
 
@@ -239,10 +239,7 @@ function followPromise() {
   for (const radio of radios("criterion")) radio.closest("label").hidden = !fitting.includes(radio.value);
   $("faulty-field").hidden = promise.dataset.faulty !== "yes";
   $("privacy-fields").hidden = promise.dataset.privacy !== "yes";
-  $("wishing").hidden = promise.dataset.law !== "yes";
-  const expected = document.querySelector("#wish option[value=mean]");
-  expected.hidden = expected.disabled = promise.dataset.bound === "yes"; // a bound says nothing of what to expect
-  if (expected.hidden) $("wish").value = "low";
+  $("needed").hidden = promise.dataset.law !== "yes";
   promised = promise;
 }
 
@@ -272,40 +269,39 @@ let searching = new AbortController();
 
 function update() {
   changed += 1;
+  $("plan").dataset.settled = "false";
   searching.abort();
   clearTimeout(resting);
   followPromise();
   showFields();
   remember();
-  draft();
+  follow();
   resting = setTimeout(finish, REST);
 }
 
-async function draft() {
+// One question at a time while a slider moves, always for where it stands now.
+async function follow() {
   if (asking) return;
   asking = true;
   for (let seen = 0; seen !== changed; ) {
     seen = changed;
-    await show(true);
+    await show();
   }
   asking = false;
 }
 
+// What takes longer, as soon as nothing moves: the row with other numbers, the promises, the cases needed.
 async function finish() {
   searching = new AbortController();
   const { signal } = searching;
   const now = changed;
   while (asking) await new Promise((done) => setTimeout(done, 10));
-  if (now !== changed) return;
-  const plan = $("plan");
-  if (plan.dataset.draft === "true") await show(false, signal);
   if (now !== changed || signal.aborted) return;
-  if (!$("problem").hidden) return ($("wish-answer").textContent = "");
-  const beside = plan.dataset.more === "true" ? [show(false, signal, true)] : [];
-  await Promise.all([...beside, showPromises(signal), answerWish(signal)]);
+  if (!$("problem").hidden) return ($("cases-answer").textContent = "");
+  await Promise.all([show(signal, "yes"), showPromises(signal), answerCases(signal)]);
 }
 
-async function show(isDraft, signal, compare = false) {
+async function show(signal, compare = "no") {
   let asked;
   try {
     asked = question();
@@ -316,13 +312,23 @@ async function show(isDraft, signal, compare = false) {
     moveSliders();
   }
   const width = Math.max(280, Math.min(1200, Math.floor($("plan").clientWidth / 20) * 20));
+  const patience = setTimeout(() => isBusy(true), 250);
   try {
-    const response = await ask("/api/plan", { ...asked, draft: isDraft, compare, width }, signal);
+    const response = await ask(`/api/plan?compare=${compare}&width=${width}`, asked, signal);
     render(await response.json(), asked);
+    $("plan").dataset.settled = String(compare === "yes");
   } catch (error) {
     if (error.name === "AbortError") return;
     refuse(error instanceof Refused ? error.message : "The planner does not answer. Is it still running?");
+  } finally {
+    clearTimeout(patience);
+    isBusy(false);
   }
+}
+
+function isBusy(busy) {
+  $("plan").setAttribute("aria-busy", String(busy));
+  $("state").textContent = busy ? "searching …" : "";
 }
 
 function refuse(sentence) {
@@ -332,8 +338,7 @@ function refuse(sentence) {
   $("problem").hidden = false;
   plan.classList.add("stale");
   $("result").classList.toggle("empty", before === "");
-  plan.dataset.draft = plan.dataset.more = "false";
-  plan.setAttribute("aria-busy", "false");
+  plan.dataset.settled = "true";
   $("download").disabled = true;
   $("summary").textContent = "";
 }
@@ -375,10 +380,6 @@ function render(plan, asked) {
   section.classList.remove("stale");
   $("result").classList.remove("empty");
   section.classList.toggle("infeasible", !plan.feasible);
-  section.dataset.draft = String(plan.draft);
-  section.dataset.more = String(plan.more);
-  section.setAttribute("aria-busy", String(plan.draft));
-  $("state").textContent = plan.draft ? "a first draft; looking for a better one …" : "";
   $("headline").textContent = plan.headline;
   $("lead").textContent = plan.promise[0] ?? "";
   fill($("promise"), "p", plan.promise.slice(1));
@@ -415,9 +416,8 @@ async function showPromises(signal) {
     const { sites, points, score, confidence_level, delta } = question();
     const asked = { sites, points, score, confidence_level, delta };
     if (compared !== JSON.stringify(asked)) {
-      const answer = await (await ask("/api/promises", asked, signal)).json();
-      $("cards").replaceChildren(...answer.cards.map(card));
-      $("cards-caption").textContent = answer.caption;
+      const cards = await (await ask("/api/promises", asked, signal)).json();
+      $("cards").replaceChildren(...cards.map(card));
       compared = JSON.stringify(asked);
     }
     markCard();
@@ -458,12 +458,13 @@ function markCard() {
   }
 }
 
-async function answerWish(signal) {
-  const output = $("wish-answer");
-  if ($("wishing").hidden) return;
-  let asked;
+async function answerCases(signal) {
+  const output = $("cases-answer");
+  if ($("needed").hidden) return;
+  let asked, coverage;
   try {
-    asked = { ...question(), wish: $("wish").value, value: percent(number("wish-value", { low: 1, high: 99.99 })) };
+    asked = question();
+    coverage = percent(number("coverage", { low: 1, high: 99.99 }));
   } catch (error) {
     if (!(error instanceof Refused)) throw error;
     output.textContent = "";
@@ -471,8 +472,8 @@ async function answerWish(signal) {
   }
   const patience = setTimeout(() => (output.textContent = "Searching …"), 250);
   try {
-    const response = await ask("/api/wish", asked, signal);
-    output.textContent = (await response.json()).sentences.join(" ");
+    const response = await ask(`/api/cases?coverage=${coverage}`, asked, signal);
+    output.textContent = (await response.json()).sentence;
   } catch (error) {
     if (error.name !== "AbortError") output.textContent = error.message;
   } finally {
@@ -518,7 +519,7 @@ for (const [name, scale] of Object.entries(SLIDERS)) {
 }
 $("controls").addEventListener("submit", (event) => event.preventDefault());
 $("controls").addEventListener("input", update);
-for (const id of ["wish", "wish-value"]) $(id).addEventListener("input", update);
+$("coverage").addEventListener("input", update);
 $("score").addEventListener("change", update);
 $("download").addEventListener("click", download);
 $("copy").addEventListener("click", copy);

@@ -1,43 +1,24 @@
-"""The planner's questions and answers: what can be promised, what it costs, what would be enough."""
+"""Questions and answers of the planner: a plan in words, the promises side by side, the cases needed."""
 
-from fedconformal.web.planner._answer import PlanAnswer, Row, answer_plan
-from fedconformal.web.planner._cards import USUAL, Card, PromisesAnswer, answer_promises
-from fedconformal.web.planner._choices import (
-    allows_faulty,
-    allows_numbers,
-    allows_privacy,
-    criteria_for,
-    criterion_words,
-)
-from fedconformal.web.planner._limits import MOST_BYTES
-from fedconformal.web.planner._question import Message, PlanQuestion, PlanRequest, PrivacyWish, WishRequest
-from fedconformal.web.planner._solution import Solution, is_quick, make_plan, solve
-from fedconformal.web.planner._wish import AbandonedError, WishAnswer, answer_wish
+from fedconformal.web.planner._answer import PlanAnswer, answer_plan
+from fedconformal.web.planner._cards import Card, answer_promises
+from fedconformal.web.planner._cases import AbandonedError, CasesAnswer, answer_cases
+from fedconformal.web.planner._choices import page_choices
+from fedconformal.web.planner._question import PlanQuestion, PrivacyWish
+from fedconformal.web.planner._solution import Solution, make_plan, solve
 
 __all__ = [
-    "MOST_BYTES",
-    "USUAL",
     "AbandonedError",
     "Card",
-    "Message",
+    "CasesAnswer",
     "PlanAnswer",
     "PlanQuestion",
-    "PlanRequest",
     "PrivacyWish",
-    "PromisesAnswer",
-    "Row",
     "Solution",
-    "WishAnswer",
-    "WishRequest",
-    "allows_faulty",
-    "allows_numbers",
-    "allows_privacy",
+    "answer_cases",
     "answer_plan",
     "answer_promises",
-    "answer_wish",
-    "criteria_for",
-    "criterion_words",
-    "is_quick",
     "make_plan",
+    "page_choices",
     "solve",
 ]

@@ -1,98 +1,82 @@
-"""What the planner answers: sentences, a table, a picture."""
+"""A plan in words, as a table and as a picture."""
 
+import math
 from collections.abc import Iterator
-from functools import lru_cache
-
-from pydantic import Field
 
 from fedconformal import baselines
 from fedconformal._text import ceiling_percent, count, floor_percent, listed, nearest_percent, percent
 from fedconformal.laws import Summary
 from fedconformal.planning import Block, Cases
 from fedconformal.web._picture import law_picture
-from fedconformal.web._privacy_loss import factor_sentence
-from fedconformal.web._spread import equivalent_pool, low_sentence, spread_ratio
-from fedconformal.web._width import width_sentence
+from fedconformal.web._words import (
+    equivalent_pool,
+    factor_sentence,
+    in_page_words,
+    low_sentence,
+    width_sentence,
+)
 from fedconformal.web.planner._choices import criterion_words
-from fedconformal.web.planner._question import Message, PlanQuestion, PlanRequest
+from fedconformal.web.planner._question import Message, PlanQuestion
 from fedconformal.web.planner._solution import Solution, other_criteria, other_numbers, solve
-from fedconformal.web.planner._words import in_page_words
 
 _MOST_RANKS = 6
 
 
 class Row(Message):
-    """One way to calibrate, and the law of its coverage."""
+    """A way to calibrate: mean, spread, 5 % quantile and chance to reach the level of its coverage."""
 
     name: str
-    mean: float = Field(description="mean coverage")
-    std: float = Field(description="standard deviation of the coverage")
-    low: float = Field(description="coverage that is missed in 1 of 20 calibrations")
-    reached: float = Field(description="probability that the coverage is at least the level")
-    shown: tuple[str, str, str, str] = Field(
-        description="the four figures, lower bounds rounded down; dashes where sets hold everything, dots "
-        "where the best plan is still being searched"
-    )
-    chosen: bool = Field(default=False, description="whether this is the plan that was asked for")
+    shown: tuple[str, str, str, str]
+    chosen: bool = False
 
 
 class PlanAnswer(Message):
-    """A plan in words, in numbers and as a picture."""
+    """What the page shows of a plan."""
 
-    feasible: bool = Field(description="whether the threshold is finite")
-    draft: bool = Field(description="valid, but a better plan may be found without draft")
-    more: bool = Field(description="whether there would be a row more without draft, and with compare")
-    headline: str = Field(description="what is promised")
-    promise: tuple[str, ...] = Field(description="what the promise means")
-    cost: tuple[str, ...] = Field(description="what it costs")
-    notes: tuple[str, ...] = Field(description="what stands in the way, and what would help")
-    steps: tuple[str, ...] = Field(description="what each site and the server do")
-    rows: tuple[Row, ...] = Field(description="this plan beside what one would do instead")
-    picture: str | None = Field(description="SVG of the law of the coverage; null if nothing is random")
-    caption: str = Field(description="what the picture shows")
-    asked: str = Field(description="the level, in words")
-    summary: str = Field(description="the plan in one short line")
-    command: str = Field(description="the command that makes this plan")
-    report_command: str | None = Field(
-        description="the command by which a site answers from its predictions; null while no score is chosen"
-    )
+    feasible: bool
+    headline: str
+    promise: tuple[str, ...]
+    cost: tuple[str, ...]
+    notes: tuple[str, ...]
+    steps: tuple[str, ...]
+    rows: tuple[Row, ...]
+    picture: str | None
+    caption: str
+    asked: str
+    summary: str
+    command: str
+    report_command: str | None
 
 
-@lru_cache(maxsize=512)
-def answer_plan(request: PlanRequest) -> PlanAnswer:
-    """Return everything the page shows of a plan.
+def answer_plan(question: PlanQuestion, *, compare: bool = True, width: int = 720) -> PlanAnswer:
+    """Return what the page shows of a plan.
 
     Parameters
     ----------
-    request : PlanRequest
-        What is wanted, and how it is to be shown.
-
-    Returns
-    -------
-    PlanAnswer
-        The best plan, or a draft, in words, in numbers and as a picture.
+    question : PlanQuestion
+        What is wanted.
+    compare : bool
+        Whether a row says what another number of numbers per site would give, which takes longer.
+    width : int
+        Width of the picture, in pixels.
 
     Examples
     --------
-    >>> from fedconformal.web import PlanRequest, answer_plan
-    >>> print(answer_plan(PlanRequest(sites=10, points=79)).steps[0])
+    >>> print(answer_plan(PlanQuestion(sites=10, points=79)).steps[0])
     Each site sorts its 79 scores and sends number 71 from the smallest.
     """
-    solution = solve(request.question, draft=request.draft)
-    question, pooled = solution.question, _pooled(solution.question)
-    compares = request.compare and not request.draft
+    solution = solve(question)
+    pooled = _alone(question.n_points, question) if question.promised.pools else None
     return PlanAnswer(
         feasible=solution.is_feasible,
-        draft=solution.is_draft,
-        more=not compares and other_numbers(question) is not None,
         headline=_headline(solution),
         promise=tuple(map(in_page_words, _promise(solution))),
         cost=tuple(_cost(solution, pooled)),
         notes=tuple(map(in_page_words, _notes(solution))),
         steps=tuple(_steps(solution)),
-        rows=tuple(_rows(solution, pooled, with_other=compares)),
-        picture=_picture(solution, pooled, request.width),
-        caption=_caption(solution, pooled),
+        rows=tuple(_rows(solution, pooled, with_other=compare)),
+        picture=_picture(solution, pooled, width),
+        caption=_caption(pooled),
         asked=percent(question.confidence_level),
         summary=_summary(solution),
         command=question.command,
@@ -100,12 +84,8 @@ def answer_plan(request: PlanRequest) -> PlanAnswer:
     )
 
 
-def _pooled(question: PlanQuestion) -> Summary | None:
-    """What all cases in one place would give, where that would keep the same promise."""
-    return _alone(question.n_points, question) if question.promised.pools else None
-
-
 def _alone(n_points: int, question: PlanQuestion) -> Summary:
+    """What cases in one place give."""
     level = question.confidence_level
     return Summary(baselines.coverage_law(n_points, level), level)
 
@@ -120,8 +100,6 @@ def _headline(solution: Solution) -> str:
 def _summary(solution: Solution) -> str:
     if not solution.is_feasible:
         return "No finite threshold."
-    if solution.is_draft:
-        return "A first draft; looking for a better one …"
     if solution.law is None:
         return _guaranteed(solution)
     least = "at least " if solution.answered.is_bound else ""
@@ -131,14 +109,11 @@ def _summary(solution: Solution) -> str:
 
 def _guaranteed(solution: Solution) -> str:
     """What holds where there is no law."""
-    found = solution.answered.guarantee()
-    if found.mean is not None:
-        return f"at least {floor_percent(found.mean)} on average"
-    sites = floor_percent(found.probability or 0)
-    return f"at least {floor_percent(found.coverage or 0)} at {sites} of new sites"
-
-
-# -- the promise -------------------------------------------------------------------------------------------
+    guarantee = solution.answered.guarantee()
+    if guarantee.mean is not None:
+        return f"at least {floor_percent(guarantee.mean)} on average"
+    sites = floor_percent(guarantee.probability or 0)
+    return f"at least {floor_percent(guarantee.coverage or 0)} at {sites} of new sites"
 
 
 def _promise(solution: Solution) -> Iterator[str]:
@@ -146,23 +121,11 @@ def _promise(solution: Solution) -> Iterator[str]:
     if not solution.is_feasible:
         yield "Every prediction set would hold everything: never wrong, and of no use."
         return
-    if solution.is_draft:
-        yield (
-            "This first draft keeps the promise, but its sets may be larger than need be, or vary more: the "
-            "best plan is being searched."
-        )
-    elif solution.law is None:
+    if solution.law is None:
         yield f"Whatever the sites are like, the share covered is {_guaranteed(solution)}."
     else:
         yield low_sentence(solution.law, question.promised.among)
     yield question.promised.runs_over(question.goal.criterion)
-    yield from _allowances(question)
-    yield from _conditions(question)
-    yield from filter(None, [question.promised.law_note])
-
-
-def _allowances(question: PlanQuestion) -> Iterator[str]:
-    """What may go wrong without harm."""
     if question.max_faulty:
         wrong = "1 site sends" if question.max_faulty == 1 else f"{question.max_faulty:,} sites send"
         yield (
@@ -175,11 +138,10 @@ def _allowances(question: PlanQuestion) -> Iterator[str]:
         yield f"It holds with {silent}{which} silent, if silence does not depend on the scores."
     if question.privacy is not None:
         yield "It holds with the noise of the private reports counted in."
-
-
-def _conditions(question: PlanQuestion) -> Iterator[str]:
     honest = "The other sites report" if question.max_faulty else "Every site reports"
     yield f"It rests on the following. {question.promised.assumed()} {honest} as the plan says."
+    if question.promised.law_note:
+        yield question.promised.law_note
 
 
 # -- the cost ----------------------------------------------------------------------------------------------
@@ -187,21 +149,29 @@ def _conditions(question: PlanQuestion) -> Iterator[str]:
 
 def _cost(solution: Solution, pooled: Summary | None) -> Iterator[str]:
     question = solution.question
-    numbers = f"{_how_many(solution)} {'numbers' if _sends_several(solution) else 'number'}"
-    yield f"Each site sends {numbers}, once: {_what_is_sent(solution)}."
+    several = any(len(block.ranks) > 1 for block in solution.planned.asked)
+    numbers, release = _how_many(solution), solution.planned.sending.release
+    if release is None:
+        sent = f"the {'scores' if several else 'score'} of {numbers} of its cases, and how many cases it has"
+    else:
+        sent = (
+            f"one of {release.n_bins:,} public bins, drawn at random around a score by "
+            f"{release.mechanism.words}, and how many cases it has"
+        )
+    yield f"Each site sends {numbers} {'numbers' if several else 'number'}, once: {sent}."
     if question.privacy is not None:
         yield factor_sentence(question.privacy.epsilon)
     if not solution.is_feasible:
         return
     if question.privacy is not None:
-        expected = solution.expected_mean
+        expected = solution.answered.expected_law().mean()
         yield (
             f"Privacy makes the sets larger: expect them to cover about {ceiling_percent(expected)} if "
             "scores lie evenly over the bins."
         )
         if not question.has_label_score:
             yield width_sentence(expected, question.confidence_level)
-    if pooled is not None and solution.law is not None and not solution.is_draft:
+    if pooled is not None and solution.law is not None:
         yield from _compared_with_pooling(solution, solution.law, pooled)
 
 
@@ -212,21 +182,6 @@ def _how_many(solution: Solution) -> str:
     return "one" if most == 1 else f"{'' if len(counts) == 1 else 'up to '}{most}"
 
 
-def _sends_several(solution: Solution) -> bool:
-    return any(len(block.ranks) > 1 for block in solution.planned.asked)
-
-
-def _what_is_sent(solution: Solution) -> str:
-    release = solution.planned.sending.release
-    if release is None:
-        scores = "scores" if _sends_several(solution) else "score"
-        return f"the {scores} of {_how_many(solution)} of its cases, and how many cases it has"
-    return (
-        f"one of {release.n_bins:,} public bins, drawn at random around a score by "
-        f"{release.mechanism.words}, and how many cases it has"
-    )
-
-
 def _compared_with_pooling(solution: Solution, law: Summary, pooled: Summary) -> Iterator[str]:
     pool = equivalent_pool(law)
     if pool is not None:
@@ -235,12 +190,12 @@ def _compared_with_pooling(solution: Solution, law: Summary, pooled: Summary) ->
             f"{bound} varies as much as that of about {count(pool, 'case')} in one place would. All sites "
             f"together have {solution.question.n_points:,}."
         )
-    ratio = spread_ratio(law, pooled)
-    if ratio is not None:
-        asked = percent(solution.question.confidence_level)
-        yield f"It spreads {ratio:.2f} times as much round {asked} as pooling all cases would."
     if pooled.is_certain:
         yield "Even all cases in one place would be too few for a finite threshold."
+    elif not law.is_certain:
+        ours, theirs = (math.hypot(each.std, each.mean - each.confidence_level) for each in (law, pooled))
+        asked = percent(solution.question.confidence_level)
+        yield f"It spreads {ours / theirs:.2f} times as much round {asked} as pooling all cases would."
 
 
 # -- what stands in the way, and how it works --------------------------------------------------------------
@@ -248,34 +203,34 @@ def _compared_with_pooling(solution: Solution, law: Summary, pooled: Summary) ->
 
 def _notes(solution: Solution) -> Iterator[str]:
     question = solution.question
-    if not solution.planned.is_finite and not solution.is_draft:
-        yield from _what_can_be_promised(question)
+    if not solution.planned.is_finite:
+        ways = [
+            f"“{criterion_words(other.goal.criterion, question.delta)}”"
+            for other in other_criteria(question)
+            if solve(other).is_feasible
+        ]
+        if ways:
+            yield f"With the same cases, this can be promised: {', or '.join(ways)}."
     yield from solution.notes
     if solution.planned.is_finite and not solution.is_feasible:
         yield (
             f"With all {question.n_sites:,} sites there is a finite threshold; with {question.missing:,} "
             "silent there is none."
         )
-    if solution.is_draft and not solution.is_feasible:
-        yield "Searching for what would be enough."
-
-
-def _what_can_be_promised(question: PlanQuestion) -> Iterator[str]:
-    """What costs no more cases: criteria for which these sites are enough."""
-    ways = [
-        f"“{criterion_words(other.goal.criterion, question.delta)}”"
-        for other in other_criteria(question)
-        if solve(other).is_feasible
-    ]
-    if ways:
-        yield f"With the same cases, this can be promised: {', or '.join(ways)}."
 
 
 def _steps(solution: Solution) -> Iterator[str]:
     if not solution.planned.is_finite:
         return
     yield _site_step(solution)
-    yield from _votes_step(solution)
+    blocks = sorted(solution.planned.asked, key=lambda block: block.n)
+    small, large = blocks[0], blocks[-1]
+    if small.votes < large.votes:
+        each = "" if len(large.ranks) == 1 else ", all its numbers together"
+        yield (
+            f"A larger site counts more: the smallest has {count(small.votes, 'vote')}, the largest "
+            f"{large.votes:,}{each}."
+        )
     answered = solution.answered
     received = sum(block.count * len(block.ranks) for block in answered.asked)
     if not solution.is_feasible:
@@ -335,18 +290,6 @@ def _ranks(block: Block) -> str:
     return f"{len(ranks)} numbers from {ranks[0]} to {ranks[-1]}"
 
 
-def _votes_step(solution: Solution) -> Iterator[str]:
-    """How much a site counts, where that depends on its size."""
-    blocks = sorted(solution.planned.asked, key=lambda block: block.n)
-    small, large = blocks[0], blocks[-1]
-    if small.votes < large.votes:
-        each = "" if len(large.ranks) == 1 else ", all its numbers together"
-        yield (
-            f"A larger site counts more: the smallest has {count(small.votes, 'vote')}, the largest "
-            f"{large.votes:,}{each}."
-        )
-
-
 # -- the comparison ----------------------------------------------------------------------------------------
 
 
@@ -355,12 +298,15 @@ def _rows(solution: Solution, pooled: Summary | None, *, with_other: bool) -> It
     if solution.law is None or solution.planned_law is None:
         return  # what others do has a law, and this has none to put beside it
     plan = "This plan, at least" if solution.answered.is_bound else "This plan"
-    silent = f"{plan}, {question.missing:,} silent" if question.missing else plan
-    yield _row(silent, solution.law, chosen=True, is_draft=solution.is_draft)
+    silent = f", {question.missing:,} silent" if question.missing else ""
+    yield _row(f"{plan}{silent}", solution.law, chosen=True)
     if question.missing:
-        yield _row(f"{plan}, all answer", solution.planned_law, is_draft=solution.is_draft)
-    if with_other:
-        yield from _with_other_numbers(solution)
+        yield _row(f"{plan}, all answer", solution.planned_law)
+    numbers = other_numbers(question) if with_other and solution.is_feasible else None
+    if numbers is not None:
+        other = solve(question.model_copy(update={"numbers": numbers}))
+        if other.law is not None:
+            yield _row(f"With {count(numbers, 'number')} per site{silent}", other.law)
     if pooled is not None:
         yield _row("All cases in one place", pooled)
     largest = max(question.sizes)
@@ -368,54 +314,23 @@ def _rows(solution: Solution, pooled: Summary | None, *, with_other: bool) -> It
     yield _row(name, _alone(largest, question))
 
 
-def _with_other_numbers(solution: Solution) -> Iterator[Row]:
-    """The same with more numbers from each site, or with one."""
-    question, numbers = solution.question, other_numbers(solution.question)
-    if numbers is None or not solution.is_feasible:
-        return
-    other = solve(question.model_copy(update={"numbers": numbers}))
-    silent = f", {question.missing:,} silent" if question.missing else ""
-    if other.law is not None:
-        yield _row(f"With {count(numbers, 'number')} per site{silent}", other.law)
-
-
-def _row(name: str, law: Summary, *, chosen: bool = False, is_draft: bool = False) -> Row:
-    return Row(
-        name=f"{name} (sets hold everything)" if law.is_certain else name,
-        mean=law.mean,
-        std=law.std,
-        low=law.low,
-        reached=law.reached,
-        shown=_figures(law, is_draft=is_draft),
-        chosen=chosen,
-    )
-
-
-def _figures(law: Summary, *, is_draft: bool) -> tuple[str, str, str, str]:
-    """What a law promises.
-
-    Nothing that looks like success where sets hold everything, and of a draft nothing that the best plan may
-    have less of.
-    """
-    if law.is_certain:
-        return ("–", "–", "–", "–")
-    if is_draft:
-        return ("…", "…", "…", "…")
+def _row(name: str, law: Summary, *, chosen: bool = False) -> Row:
+    if law.is_certain:  # nothing that looks like success
+        return Row(name=f"{name} (sets hold everything)", shown=("–", "–", "–", "–"), chosen=chosen)
     mean, std = floor_percent(law.mean, digits=2), nearest_percent(law.std, digits=2)
-    return mean, std, floor_percent(law.low), floor_percent(law.reached)
+    shown = (mean, std, floor_percent(law.low), floor_percent(law.reached))
+    return Row(name=name, shown=shown, chosen=chosen)
 
 
 def _picture(solution: Solution, pooled: Summary | None, width: int) -> str | None:
     if not solution.is_feasible or solution.law is None:
         return None
-    bound, final = solution.answered.is_bound, not solution.is_draft
-    return law_picture(solution.law, pooled=pooled, is_bound=bound, with_figures=final, width=width)
+    return law_picture(solution.law, pooled=pooled, is_bound=solution.answered.is_bound, width=width)
 
 
-def _caption(solution: Solution, pooled: Summary | None) -> str:
-    shade = "" if solution.is_draft else "the deeper shade is the lowest twentieth"
-    is_dashed = pooled is not None and not pooled.is_certain
-    dashed = "the dashed line is what all cases in one place would give" if is_dashed else ""
-    parts = "; ".join(filter(None, [shade, dashed]))
-    varies = "How the share covered varies from one calibration to the next."
-    return f"{varies} {parts[:1].upper()}{parts[1:]}." if parts else varies
+def _caption(pooled: Summary | None) -> str:
+    dashed = "; the dashed line is what all cases in one place would give"
+    return (
+        "How the share covered varies from one calibration to the next. The deeper shade is the lowest "
+        f"twentieth{dashed if pooled is not None and not pooled.is_certain else ''}."
+    )

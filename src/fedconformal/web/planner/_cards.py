@@ -3,19 +3,13 @@
 from collections.abc import Iterator
 from functools import lru_cache
 
-from pydantic import Field
-
 from fedconformal._text import ceiling_percent, count, floor_percent, percent
 from fedconformal.documents import Plan
 from fedconformal.heterogeneity import MIXTURE, WhatIf, doubled_sites, what_if
 from fedconformal.planning import CRITERIA, PROMISES, Promise
-from fedconformal.web._width import times_as_wide
-from fedconformal.web.planner._question import Message, PlanQuestion
+from fedconformal.web._words import in_page_words, times_as_wide
+from fedconformal.web.planner._question import USUAL_PROMISE, Message, PlanQuestion
 from fedconformal.web.planner._solution import make_plan
-from fedconformal.web.planner._words import in_page_words
-
-USUAL: str = PlanQuestion.model_fields["promise"].default
-"""The promise that is meant where none is chosen."""
 
 # Beyond these the law of sites that differ takes too long while somebody waits: votes of all sites, and these
 # times the sizes that differ.
@@ -25,67 +19,34 @@ _MOST_VOTES, _MOST_WORK = 30_000, 500_000
 class Card(Message):
     """A promise for these sites."""
 
-    name: str = Field(description="of the promise")
-    title: str = Field(description="whose cases it is for")
-    usual: bool = Field(description="whether it is the usual choice")
-    feasible: bool = Field(description="whether it can be given to these sites")
-    says: str = Field(description="the promise as a sentence")
-    assumes: str = Field(description="what it rests on")
-    costs: tuple[str, ...] = Field(description="what it costs here, or what stands in the way")
+    name: str
+    title: str
+    usual: bool
+    feasible: bool
+    says: str
+    assumes: str
+    costs: tuple[str, ...]
 
 
-class PromisesAnswer(Message):
-    """All promises for one federation."""
+def answer_promises(question: PlanQuestion) -> tuple[Card, ...]:
+    """Return a card for each promise that is registered, the usual one first.
 
-    cards: tuple[Card, ...]
-    caption: str = Field(description="what the figures are for")
-
-
-def answer_promises(question: PlanQuestion) -> PromisesAnswer:
-    """Return all promises that are registered, for the sites and the level of a question.
-
-    Parameters
-    ----------
-    question : PlanQuestion
-        Whose sites, score, level and delta are taken; all else is as usual for each promise.
-
-    Returns
-    -------
-    PromisesAnswer
-        The usual promise first.
-
-    Examples
-    --------
-    >>> import fedconformal as fc
-    >>> cards = fc.web.answer_promises(fc.web.PlanQuestion(sites=10, points=100)).cards
-    >>> [card.name for card in cards if card.usual]
-    ['population']
+    Only the sites, the score, the level and delta of the question are taken; all else is as usual for each
+    promise.
     """
-    return _answered(
-        PlanQuestion(
-            sites=question.sites,
-            points=question.points,
-            score=question.score,
-            confidence_level=question.confidence_level,
-            delta=question.delta,
-        )
-    )
+    same = ("sites", "points", "score", "confidence_level", "delta")
+    return _cards(PlanQuestion(**{name: getattr(question, name) for name in same}))
 
 
 @lru_cache(maxsize=128)
-def _answered(question: PlanQuestion) -> PromisesAnswer:
-    names = sorted(PROMISES, key=lambda name: name != USUAL)
-    return PromisesAnswer(
-        cards=tuple(_card(PROMISES[name](), question) for name in names),
-        caption="Each as it is usually given, with exact reports and no silent or faulty sites. Sites that "
-        "differ: a third of them, at least one, has doubled scores.",
-    )
+def _cards(question: PlanQuestion) -> tuple[Card, ...]:
+    names = sorted(PROMISES, key=lambda name: name != USUAL_PROMISE)
+    return tuple(_card(PROMISES[name](), question) for name in names)
 
 
 def _card(promise: Promise, question: PlanQuestion) -> Card:
     asked = question.model_copy(update={"promise": promise.name})
     criterion = CRITERIA[promise.default_criterion]()
-    says = promise.sentence(criterion, question.confidence_level, question.delta)
     try:
         plan = make_plan(asked)
         feasible, costs = plan.feasible, tuple(_costs(plan, asked))
@@ -94,9 +55,9 @@ def _card(promise: Promise, question: PlanQuestion) -> Card:
     return Card(
         name=promise.name,
         title=f"{promise.whose[:1].upper()}{promise.whose[1:]}",
-        usual=promise.name == USUAL,
+        usual=promise.name == USUAL_PROMISE,
         feasible=feasible,
-        says=says,
+        says=promise.sentence(criterion, question.confidence_level, question.delta),
         assumes=in_page_words(promise.assumed()),
         costs=costs,
     )

@@ -1,117 +1,78 @@
-"""What can be chosen, from the registries: criteria and promises, and which of them go together."""
+"""Choices that the page offers: what is registered, and which of it goes together."""
 
 from fractions import Fraction
 from typing import Any
 
-from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
-from pydantic_core import CoreSchema, core_schema
-
-from fedconformal._registry import Registry
-from fedconformal.planning import CRITERIA, Criterion, Goal, Promise
+from fedconformal._text import percent
+from fedconformal.planning import CRITERIA, PROMISES, Criterion, Goal, Promise
+from fedconformal.scores import SCORES, from_name
+from fedconformal.web._words import in_cases
+from fedconformal.web.planner._question import USUAL_PROMISE, PlanQuestion
 
 _ANY_LEVEL = Fraction(9, 10)
 
 
-class NameIn:
-    """Marks text that must be a name of a registry, in a model and in its schema."""
-
-    def __init__(self, registry: Registry[Any]) -> None:
-        self._registry = registry
-
-    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        """Check the name against what is registered."""
-        return core_schema.no_info_after_validator_function(self._checked, handler(source))
-
-    def __get_pydantic_json_schema__(self, core: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
-        """List the names, as registered when the schema is made."""
-        return {**handler(core), "enum": sorted(self._registry)}
-
-    def _checked(self, name: str) -> str:
-        self._registry[name]
-        return name
-
-
-def goes_together(
-    promise: Promise, goal: Goal, *, private: bool = False, searched: bool = True, numbers: int = 1
-) -> bool:
-    """Return whether a promise can be given like that.
-
-    Parameters
-    ----------
-    promise : Promise
-        Whose new points are covered.
-    goal : Goal
-        Level, criterion, delta and max_faulty.
-    private : bool
-        Whether reports are private.
-    searched : bool
-        Whether the local ranks are left to planning.
-    numbers : int
-        How many numbers a site sends at the most.
-
-    Returns
-    -------
-    bool
-        False where the promise refuses it.
-    """
+def goes_together(promise: Promise, goal: Goal, *, private: bool = False, numbers: int = 1) -> bool:
+    """Return whether a promise can be given like that."""
     try:
-        promise.check(goal, private=private, is_open=False, searched=searched, numbers=numbers)
+        promise.check(goal, private=private, is_open=False, numbers=numbers)
     except ValueError:
         return False
     return True
 
 
-def criteria_for(promise: Promise) -> tuple[Criterion, ...]:
-    """Return the criteria that go with a promise.
-
-    Parameters
-    ----------
-    promise : Promise
-        Whose new points are covered.
-
-    Returns
-    -------
-    tuple of Criterion
-        The promise's default first, criteria that take delta last.
-    """
+def criteria_for(promise: Promise) -> list[Criterion]:
+    """Return the criteria that go with a promise: its default first, criteria that take delta last."""
     known = [CRITERIA[name]() for name in CRITERIA]
     fitting = [each for each in known if goes_together(promise, Goal(_ANY_LEVEL, each))]
-    return tuple(sorted(fitting, key=lambda each: (each.name != promise.default_criterion, each.takes_delta)))
+    return sorted(fitting, key=lambda each: (each.name != promise.default_criterion, each.takes_delta))
 
 
 def criterion_words(criterion: Criterion, delta: float) -> str:
-    """Return a criterion as the page calls it.
-
-    Parameters
-    ----------
-    criterion : Criterion
-        In which sense new cases are covered.
-    delta : float
-        For criteria that take it.
-
-    Returns
-    -------
-    str
-        Begins with a small letter.
-    """
+    """Return a criterion as the page calls it, beginning with a small letter."""
     close = ", and close to it every time" if criterion.trades_up else ""
     return f"{criterion.surety(delta)}{close}"
 
 
-def allows_faulty(promise: Promise) -> bool:
-    """Return whether a promise can be given while some reports may be arbitrary."""
-    return goes_together(promise, _usual_goal(promise, max_faulty=1))
+def page_choices() -> dict[str, Any]:
+    """Return promises, criteria and scores for the page, each with what goes with it."""
+    ordered = [each.name for each in criteria_for(PROMISES[USUAL_PROMISE]())]
+    return {
+        "usual": PROMISES[USUAL_PROMISE](),
+        "promises": [_promise(name) for name in sorted(PROMISES, key=lambda name: name != USUAL_PROMISE)],
+        "criteria": [_criterion(name) for name in (*ordered, *(n for n in CRITERIA if n not in ordered))],
+        "scores": [(name, words) for name in SCORES if (words := _score_words(name))],
+    }
 
 
-def allows_privacy(promise: Promise) -> bool:
-    """Return whether a promise can be given with private reports."""
-    return goes_together(promise, _usual_goal(promise), private=True)
+def _promise(name: str) -> dict[str, Any]:
+    promise = PROMISES[name]()
+    criterion = CRITERIA[promise.default_criterion]()
+    goal = Goal(_ANY_LEVEL, criterion)
+    return {
+        "promise": promise,
+        "assumed": in_cases(promise.assumed()),
+        "criteria": " ".join(each.name for each in criteria_for(promise)),
+        "faulty": goes_together(promise, Goal(_ANY_LEVEL, criterion, max_faulty=1)),
+        "numbers": goes_together(promise, goal, numbers=2),
+        "privacy": goes_together(promise, goal, private=True),
+    }
 
 
-def allows_numbers(promise: Promise) -> bool:
-    """Return whether a promise can be given with several numbers from each site."""
-    return goes_together(promise, _usual_goal(promise), numbers=2)
+def _criterion(name: str) -> dict[str, Any]:
+    """Name and words of a criterion; where these hold a certainty, the words before and after it."""
+    criterion, delta = CRITERIA[name](), float(PlanQuestion.model_fields["delta"].default)
+    words = criterion_words(criterion, delta)
+    if not criterion.takes_delta:
+        return {"name": name, "words": words, "certainty": None}
+    before, _, after = words.partition(percent(1 - delta))
+    return {"name": name, "words": before, "certainty": f"{100 * (1 - delta):g}", "after": after}
 
 
-def _usual_goal(promise: Promise, *, max_faulty: int = 0) -> Goal:
-    return Goal(_ANY_LEVEL, CRITERIA[promise.default_criterion](), max_faulty=max_faulty)
+def _score_words(name: str) -> str:
+    """What a score takes; empty where its parameters have no defaults."""
+    try:
+        score = from_name(name)
+    except ValueError:
+        return ""
+    return score.column_help().partition(", in the order")[0]

@@ -1,27 +1,44 @@
-"""What may be asked of the planner: every limit is a sentence."""
+"""Questions to the planner; every limit is refused with a sentence."""
 
 import shlex
 from collections import Counter
+from collections.abc import Mapping
 from decimal import Decimal
 from fractions import Fraction
-from typing import Annotated, Literal, Self
+from typing import Annotated, Self
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
 
 from fedconformal.documents import SiteName
 from fedconformal.planning import CRITERIA, MOST_NUMBERS, PROMISES, Goal, Promise
 from fedconformal.privacy import Bins, Privacy
 from fedconformal.scores import SCORES, LabelScore, from_name
-from fedconformal.web.planner._choices import NameIn
-from fedconformal.web.planner._limits import (
-    MOST_BINS,
-    MOST_POINTS,
-    MOST_PRIVATE_WISH_POINTS,
-    MOST_PRIVATE_WISH_SITES,
-    MOST_SITES,
-    MOST_WISH_NUMBERS,
-    check_sizes,
-)
+
+# What a page can wait for; the command line and the library have no such limits.
+MOST_SITES = 10_000
+MOST_POINTS = 1_000_000
+MOST_PRIVATE_POINTS = 10_000  # different sizes added up
+MOST_PRIVATE_SIZES = 12
+MOST_BINS = 1_000
+MOST_NUMBERS_BY_SIZES = 120  # where sizes differ
+MOST_SIZES, MOST_SITES_BY_SIZES = 40, 4_000
+MOST_FAULTY_SIZES, MOST_FAULTY_SITES_BY_SIZES = 5, 400
+_HERE = "here; the command line takes any"
+
+USUAL_PROMISE = "population"
+"""The promise that is meant where none is chosen."""
+
+SIZES_TABLE = "sites.csv"
+"""Name, in a command, of a table of names and sizes with the columns site and n."""
+
+
+def _name_in(registry: Mapping[str, object]) -> AfterValidator:
+    def check(name: str) -> str:
+        registry[name]  # refuses an unknown name
+        return name
+
+    return AfterValidator(check)
+
 
 Points = Annotated[int, Field(ge=1, le=MOST_POINTS)]
 Count = Annotated[int, Field(ge=0, le=MOST_SITES)]
@@ -33,12 +50,8 @@ OneOrList = Annotated[
 """One size, or one for each site; told apart first, so that a refusal speaks of the one that was meant."""
 
 
-SIZES_TABLE = "sites.csv"
-"""What a table of names and sizes, with the columns site and n, is called in a command."""
-
-
 class Message(BaseModel):
-    """What is asked or answered: immutable, so that answers can be remembered, and strict."""
+    """A question or an answer: immutable, so that answers can be remembered, and strict."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
@@ -46,10 +59,10 @@ class Message(BaseModel):
 class PrivacyWish(Message):
     """Differentially private reports: the privacy loss of each, and the public bins it may name."""
 
-    epsilon: float = Field(ge=0.001, le=100, description="privacy loss of a site's report")
-    bins: int = Field(default=100, ge=2, le=MOST_BINS, description="how many bins")
-    low: float = Field(default=0.0, ge=-1e12, le=1e12, description="where the scores' range begins")
-    high: float = Field(default=1.0, ge=-1e12, le=1e12, description="where the scores' range ends")
+    epsilon: float = Field(ge=0.001, le=100)
+    bins: int = Field(default=100, ge=2, le=MOST_BINS)
+    low: float = Field(default=0.0, ge=-1e12, le=1e12)
+    high: float = Field(default=1.0, ge=-1e12, le=1e12)
 
     @model_validator(mode="after")
     def _ordered(self) -> Self:
@@ -72,37 +85,24 @@ class PrivacyWish(Message):
 
 
 class PlanQuestion(Message):
-    """A federation and what is wanted of it."""
+    """A federation and what is wanted of it, as `plan` takes it.
 
-    sites: Annotated[int, Field(ge=1, le=MOST_SITES)] | None = Field(
-        default=None, description="number of sites; left out when points lists them"
-    )
-    points: OneOrList = Field(description="calibration cases at each site: one number, or one per site")
-    names: Annotated[tuple[SiteName, ...], Field(min_length=1, max_length=MOST_SITES)] | None = Field(
-        default=None, description="names of the sites that points lists; left out, any may answer"
-    )
-    score: Annotated[str, NameIn(SCORES)] | None = Field(
-        default=None, description="score that all sites use; left out, each brings scores of its own"
-    )
-    confidence_level: float = Field(default=0.9, ge=0.01, le=0.9999, description="coverage that is wanted")
-    promise: Annotated[str, NameIn(PROMISES)] = Field(
-        default="population", description="whose new cases the promise is for"
-    )
-    criterion: Annotated[str, NameIn(CRITERIA)] | None = Field(
-        default=None, description="in which sense they are covered; left out, as is usual for the promise"
-    )
-    delta: float = Field(default=0.1, ge=0.0001, le=0.5, description="for criteria that take it")
-    max_faulty: Count = Field(default=0, description="how many sites may send anything at all")
-    numbers: Annotated[int, Field(ge=1, le=MOST_NUMBERS)] | None = Field(
-        default=None,
-        description="how many numbers a site sends at the most; left out, as is usual for the promise",
-    )
-    max_missing: Count | None = Field(
-        default=None,
-        description="how many sites may stay silent, whichever they are, and the threshold be finite; left "
-        "out, one, where that costs next to nothing",
-    )
-    missing: Count = Field(default=0, description="how many sites never answer, the largest ones")
+    ``points`` is one number for all sites, or one for each. ``missing`` says how many sites never answer, the
+    largest ones, which is no part of a plan.
+    """
+
+    sites: Annotated[int, Field(ge=1, le=MOST_SITES)] | None = None
+    points: OneOrList
+    names: Annotated[tuple[SiteName, ...], Field(min_length=1, max_length=MOST_SITES)] | None = None
+    score: Annotated[str, _name_in(SCORES)] | None = None
+    confidence_level: float = Field(default=0.9, ge=0.01, le=0.9999)
+    promise: Annotated[str, _name_in(PROMISES)] = USUAL_PROMISE
+    criterion: Annotated[str, _name_in(CRITERIA)] | None = None
+    delta: float = Field(default=0.1, ge=0.0001, le=0.5)
+    max_faulty: Count = 0
+    numbers: Annotated[int, Field(ge=1, le=MOST_NUMBERS)] | None = None
+    max_missing: Count | None = None
+    missing: Count = 0
     privacy: PrivacyWish | None = None
 
     @model_validator(mode="after")
@@ -111,19 +111,22 @@ class PlanQuestion(Message):
             raise ValueError("sites is needed when points is one number")
         if isinstance(self.points, tuple) and self.sites not in (None, len(self.points)):
             raise ValueError(f"points lists {len(self.points)} sites, but sites is {self.sites}")
-        if self.missing >= self.n_sites:
-            raise ValueError(f"missing must be below the number of sites, {self.n_sites}, got {self.missing}")
+        for name, most in (("missing", self.missing), ("max_missing", self.max_missing or 0)):
+            if most >= self.n_sites:
+                raise ValueError(f"{name} must be below the number of sites, {self.n_sites}, got {most}")
         if 2 * self.max_faulty >= self.n_sites - self.missing:
             raise ValueError(
                 "max_faulty must be below half the number of sites that answer, "
                 f"{self.n_sites - self.missing} / 2, got {self.max_faulty}"
             )
-        if (self.max_missing or 0) >= self.n_sites:
-            raise ValueError(
-                f"max_missing must be below the number of sites, {self.n_sites}, got {self.max_missing}"
-            )
         self._check_names()
-        self._check_what_is_sent()
+        self._check_sizes()
+        if self.score is not None:
+            from_name(self.score)  # refuses a score whose parameters have no defaults
+        private = self.privacy is not None
+        if private and self.how_many > 1:
+            raise ValueError(f"numbers must be 1 with privacy, got {self.how_many}")
+        self.promised.check(self.goal, private=private, is_open=False, numbers=self.how_many)
         return self
 
     def _check_names(self) -> None:
@@ -138,14 +141,27 @@ class PlanQuestion(Message):
             name, times = Counter(self.names).most_common(1)[0]
             raise ValueError(f"names must be different, got {name!r} {times} times")
 
-    def _check_what_is_sent(self) -> None:
-        if self.score is not None:
-            from_name(self.score)  # refuses a score whose parameters have no defaults
-        private, faulty = self.privacy is not None, self.max_faulty > 0
-        if private and self.how_many > 1:
-            raise ValueError(f"numbers must be 1 with privacy, got {self.how_many}")
-        check_sizes(set(self.sizes), self.n_sites, faulty=faulty, private=private, numbers=self.how_many)
-        self.promised.check(self.goal, private=private, is_open=False, numbers=self.how_many)
+    def _check_sizes(self) -> None:
+        """Refuse a federation whose plan would take too long while somebody waits."""
+        sizes = set(self.sizes)
+        limits = [("", MOST_SIZES, MOST_SITES_BY_SIZES)]
+        if self.max_faulty:
+            limits.append(("if sites may be wrong, ", MOST_FAULTY_SIZES, MOST_FAULTY_SITES_BY_SIZES))
+        for condition, most_sizes, most_product in limits if len(sizes) > 1 else []:
+            if len(sizes) > most_sizes:
+                raise ValueError(f"{condition}sites may have up to {most_sizes} different sizes {_HERE}")
+            if len(sizes) * self.n_sites > most_product:
+                most = f"there may be up to {most_product // len(sizes):,} sites"
+                raise ValueError(f"{condition}with {len(sizes)} different sizes {most} {_HERE}")
+        if len(sizes) > 1 and self.how_many * len(sizes) > MOST_NUMBERS_BY_SIZES:
+            most = f"numbers may be up to {max(1, MOST_NUMBERS_BY_SIZES // len(sizes))}"
+            raise ValueError(f"with {len(sizes)} different sizes, {most} {_HERE}")
+        if self.privacy is not None and len(sizes) > MOST_PRIVATE_SIZES:
+            most = f"sites may have up to {MOST_PRIVATE_SIZES} different sizes"
+            raise ValueError(f"with privacy, {most} {_HERE}")
+        if self.privacy is not None and sum(sizes) > MOST_PRIVATE_POINTS:
+            most = f"the different sizes may add up to {MOST_PRIVATE_POINTS:,} cases"
+            raise ValueError(f"with privacy, {most} {_HERE}")
 
     @property
     def has_label_score(self) -> bool:
@@ -163,18 +179,13 @@ class PlanQuestion(Message):
         return (self.points,) if isinstance(self.points, int) else self.points
 
     @property
-    def federation(self) -> int | tuple[int, ...] | dict[str, int]:
-        """The sizes as `plan` takes them: by name, where sites have names."""
-        return self.points if self.names is None else dict(zip(self.names, self.sizes, strict=True))
-
-    @property
     def is_alike(self) -> bool:
         """Whether all sites have one size."""
         return len(set(self.sizes)) == 1
 
     @property
     def n_sites(self) -> int:
-        """How many sites there are."""
+        """Number of sites."""
         return self.sites or len(self.sizes)
 
     @property
@@ -200,21 +211,9 @@ class PlanQuestion(Message):
 
     @property
     def command(self) -> str:
-        """The command that makes the same plan."""
-        return f"fedconformal plan {' '.join(self._options())} -o plan.json"
-
-    def report_command(self, site: str) -> str | None:
-        """Return the command by which a site answers; None while no score is chosen."""
-        if self.score is None:
-            return None
-        columns = from_name(self.score).columns or ("p0", "p1")
-        options = [f"--site {shlex.quote(site)}", "--target y", *(f"--prediction {name}" for name in columns)]
-        return f"fedconformal report plan.json cases.csv {' '.join(options)} -o report.json"
-
-    def _options(self) -> list[str]:
-        """What the command is told, without what it would take anyway."""
+        """The command that makes the same plan, without what it would take anyway."""
         criterion, promise = self.goal.criterion, self.promised
-        usual = PROMISES[type(self).model_fields["promise"].default]()
+        usual = PROMISES[USUAL_PROMISE]()
         options = {
             f"--sites {self.n_sites}": self.names is None and len(self.sizes) == 1,
             f"--points {self._listed_sizes()}": True,
@@ -228,7 +227,16 @@ class PlanQuestion(Message):
             f"--max-missing {self.max_missing}": self.max_missing is not None,
             self.privacy.options if self.privacy else "": self.privacy is not None,
         }
-        return [option for option, is_told in options.items() if is_told]
+        chosen = " ".join(option for option, is_told in options.items() if is_told)
+        return f"fedconformal plan {chosen} -o plan.json"
+
+    def report_command(self, site: str) -> str | None:
+        """Return the command by which a site answers; None while no score is chosen."""
+        if self.score is None:
+            return None
+        columns = from_name(self.score).columns or ("p0", "p1")
+        options = [f"--site {shlex.quote(site)}", "--target y", *(f"--prediction {name}" for name in columns)]
+        return f"fedconformal report plan.json cases.csv {' '.join(options)} -o report.json"
 
     def _listed_sizes(self) -> str:
         """The sizes on the command line; a table where a name holds what separates names there."""
@@ -238,56 +246,6 @@ class PlanQuestion(Message):
             return SIZES_TABLE
         pairs = (f"{name}={size}" for name, size in zip(self.names, self.sizes, strict=True))
         return shlex.quote(",".join(pairs))
-
-
-class PlanRequest(PlanQuestion):
-    """A question, and how the answer is to be shown."""
-
-    draft: bool = Field(
-        default=False,
-        description="a valid plan at once, where the best one takes longer; the answer says which it is",
-    )
-    compare: bool = Field(
-        default=True,
-        description="whether a row says what another number of numbers per site would give, which takes "
-        "longer; never in a draft",
-    )
-    width: int = Field(default=720, ge=280, le=1200, description="of the picture, in pixels")
-
-    @property
-    def question(self) -> PlanQuestion:
-        """What was asked, without the looks."""
-        return PlanQuestion.model_validate(self.model_dump(exclude={"draft", "compare", "width"}))
-
-
-class WishRequest(PlanQuestion):
-    """What would be enough to reach a wish."""
-
-    wish: Literal["low", "mean"] = Field(
-        description="low: in 19 of 20 calibrations the coverage is at least the value; mean: the coverage to "
-        "be expected is at most the value"
-    )
-    value: float = Field(gt=0, lt=1, description="the coverage that is wished for")
-
-    @model_validator(mode="after")
-    def _affordable(self) -> Self:
-        if not self.promised.has_law:
-            raise ValueError(f"with promise {self.promise!r} there is no law of the coverage to wish from")
-        if self.how_many > MOST_WISH_NUMBERS:
-            raise ValueError(f"a wish is searched for up to {MOST_WISH_NUMBERS} numbers per site")
-        if self.privacy is not None and (
-            self.n_sites > MOST_PRIVATE_WISH_SITES or max(self.sizes) > MOST_PRIVATE_WISH_POINTS
-        ):
-            raise ValueError(
-                f"with privacy, a wish is searched for up to {MOST_PRIVATE_WISH_SITES:,} sites of up to "
-                f"{MOST_PRIVATE_WISH_POINTS:,} cases"
-            )
-        return self
-
-    @property
-    def question(self) -> PlanQuestion:
-        """What was asked, without the wish."""
-        return PlanQuestion.model_validate(self.model_dump(exclude={"wish", "value"}))
 
 
 def _written(value: float) -> str:

@@ -10,9 +10,7 @@ import uvicorn
 from starlette.applications import Starlette
 
 from fedconformal._validation import integer
-from fedconformal.web.server._app import create_app
-from fedconformal.web.server._hosts import LOOPBACK
-from fedconformal.web.server._patience import Patience, patience
+from fedconformal.web._app import LOOPBACK, create_app
 
 _MOST_CONNECTIONS = 1024
 
@@ -68,13 +66,8 @@ def serve(
 
 
 @contextmanager
-def background(*, seconds: float = Patience.seconds) -> Iterator[str]:
+def background() -> Iterator[str]:
     """Serve the planner in a thread of this process, on a free port of this machine.
-
-    Parameters
-    ----------
-    seconds : float
-        How long the head of a request may take to arrive.
 
     Yields
     ------
@@ -83,15 +76,14 @@ def background(*, seconds: float = Patience.seconds) -> Iterator[str]:
 
     Examples
     --------
-    >>> import json
     >>> from urllib.request import urlopen
     >>> from fedconformal.web import background
-    >>> with background() as address, urlopen(address + "openapi.json") as answer:
-    ...     print(json.load(answer)["info"]["title"])
-    fedconformal planner
+    >>> with background() as address, urlopen(address) as page:
+    ...     print(page.status)
+    200
     """
     listening = _listen("127.0.0.1", 0)
-    server = _server(create_app(), seconds)
+    server = _server(create_app())
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
     thread.start()
     try:
@@ -102,10 +94,11 @@ def background(*, seconds: float = Patience.seconds) -> Iterator[str]:
         listening.close()
 
 
-def _server(app: Starlette, seconds: float = Patience.seconds) -> uvicorn.Server:
+def _server(app: Starlette) -> uvicorn.Server:
     config = uvicorn.Config(
         app,
-        http=patience(seconds),
+        http="h11",
+        ws="none",
         log_level="warning",
         limit_concurrency=_MOST_CONNECTIONS,
         server_header=False,

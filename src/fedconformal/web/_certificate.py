@@ -1,0 +1,425 @@
+"""The certificate of a calibration: one HTML page for people who never open a terminal."""
+
+import base64
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from fedconformal import scores
+from fedconformal._text import nearest_percent, percent
+from fedconformal._version import __version__
+from fedconformal.audit import SIGNED_REPORTS, Finding, verify
+from fedconformal.documents import Calibration, Check, Facts, Plan
+from fedconformal.heterogeneity import Assessment, assess
+from fedconformal.protocol import Bearing, assumption_sentences, assumptions_of
+from fedconformal.web._claims import Budget, Claim, LevelClaim, ranks_text
+from fedconformal.web._render import read_asset, render
+from fedconformal.web._words import in_cases
+
+_MOST_SHARES = 20
+_OPENING_EFFORT = 0.25  # somebody waits
+
+
+class NotVerifiedError(ValueError):
+    """A calibration whose claim does not hold when it is recomputed: it gets no certificate."""
+
+
+def certificate(
+    calibration: Calibration,
+    *,
+    checks: Sequence[Check] = (),
+    facts: Mapping[str, str] | None = None,
+    effort: float = 1.0,
+) -> str:
+    """Return a page that says what a calibration promises.
+
+    The claim is recomputed first, with the auditor's own code. The page carries the calibration itself, so
+    that whoever holds it can check it. It needs Jinja2, which comes with the extras ``cli`` and ``web``.
+
+    Parameters
+    ----------
+    calibration : Calibration
+        With groups of points or without.
+    checks : sequence of Check
+        What sites found on later cases, to be shown.
+    facts : mapping from str to str, optional
+        Facts beside those that the plan tells: ``model``, ``purpose``, ``date`` and so on, as in `plan`.
+    effort : float
+        What would take longer than about a second is not recomputed, and its law is not shown; this is by
+        how much longer it may take.
+
+    Returns
+    -------
+    str
+        HTML without scripts or anything from elsewhere.
+
+    Raises
+    ------
+    NotVerifiedError
+        If a claim does not hold. A claim that the auditor could not count is no reason; the page says so.
+    ValueError
+        If checks are of another calibration, or facts contradict the plan's.
+    MissingExtraError
+        If Jinja2 is not installed.
+
+    Examples
+    --------
+    >>> import fedconformal as fc
+    >>> chosen = fc.plan(n_sites=3, n_points=19)
+    >>> reports = [fc.report(chosen, range(19), site=name) for name in "ABC"]
+    >>> fc.web.certificate(fc.calibrate(chosen, reports)).splitlines()[0]
+    '<!doctype html>'
+    """
+    findings = verify(calibration, effort=effort)
+    if wrong := [finding for finding in findings if finding.holds is False]:
+        first = wrong[0]
+        raise NotVerifiedError(
+            f"this calibration gets no certificate, its claim does not hold: {first.claim}: {first.found}"
+        )
+    told = (calibration.plan.facts or Facts()).with_more(facts or {})
+    assessed = assess(calibration, list(checks)) if checks else None
+    view = CertificateView(calibration, findings, Budget(effort), told, assessed)
+    style = "\n".join(map(read_asset, ("common.css", "certificate.css")))
+    return render("certificate.html", view=view, style=style, version=__version__)
+
+
+def opening(calibration: Calibration) -> dict[str, Any]:
+    """Return what a notebook shows of a calibration: a view, or the first claim that does not hold."""
+    findings = verify(calibration, effort=_OPENING_EFFORT)
+    wrong = next((finding for finding in findings if finding.holds is False), None)
+    return {
+        "view": CertificateView(calibration, findings, Budget(_OPENING_EFFORT), Facts(), None),
+        "wrong": wrong,
+    }
+
+
+@dataclass(frozen=True, eq=False)
+class CertificateView:
+    """Values of a certificate: a calibration, the auditor's findings, facts, and later checks of sites."""
+
+    calibration: Calibration
+    findings: Sequence[Finding]
+    budget: Budget
+    facts: Facts
+    assessment: Assessment | None
+
+    @property
+    def plan(self) -> Plan:
+        """Plan that was answered."""
+        return self.calibration.plan
+
+    @cached_property
+    def claims(self) -> list[Claim]:
+        """One claim, or one for each group."""
+        if not self.plan.is_grouped:
+            return [Claim(self.calibration, "", self.budget)]
+        return [Claim(alone, label, self.budget) for label, alone in self.calibration.by_label.items()]
+
+    @cached_property
+    def levels(self) -> list[LevelClaim]:
+        """Claims at each level, group by group."""
+        return [level for claim in self.claims for level in claim.levels]
+
+    @cached_property
+    def finite_levels(self) -> list[LevelClaim]:
+        """Claims with a finite threshold."""
+        return [level for level in self.levels if level.is_finite]
+
+    @property
+    def n_points(self) -> int:
+        """Calibration cases of all sites that answered."""
+        return sum(claim.n_points for claim in self.claims)
+
+    @property
+    def n_not_counted(self) -> int:
+        """Number of claims that the auditor could not recompute."""
+        return sum(finding.holds is None for finding in self.findings)
+
+    # -- the promise ---------------------------------------------------------------------------------------
+
+    @property
+    def finite_claims(self) -> list[Claim]:
+        """Groups with a finite threshold at some level."""
+        return [claim for claim in self.claims if claim.finite_levels]
+
+    @property
+    def promised(self) -> list[tuple[str, str, str, str]]:
+        """Levels, whose cases, how surely and under which condition; each combination once."""
+        said = (
+            (
+                claim.finite_levels,
+                claim.promise.whose,
+                claim.promise.surety(claim.criterion, claim.plan.delta),
+                claim.promise.condition if claim.promise.pools else "",  # others name theirs in whose cases
+            )
+            for claim in self.finite_claims
+        )
+        return list(dict.fromkeys(said))
+
+    @property
+    def levels_with_chance(self) -> list[LevelClaim]:
+        """Finite levels for which the chance to reach them is known."""
+        return [level for level in self.finite_levels if level.has_picture]
+
+    @property
+    def n_without_law(self) -> int:
+        """Number of finite levels that have no law, because sites may differ in any way."""
+        return sum(not level.claim.promise.has_law for level in self.finite_levels)
+
+    @property
+    def n_not_computed(self) -> int:
+        """Number of finite levels whose law would take too long."""
+        return sum(level.law is None for level in self.finite_levels) - self.n_without_law
+
+    @cached_property
+    def score(self) -> scores.Score | None:
+        """Score of the plan; None where it names none, or one that is not installed here."""
+        if self.plan.score is None:
+            return None
+        try:
+            return scores.from_name(self.plan.score.name, **self.plan.score.parameters)
+        except (TypeError, ValueError):
+            return None
+
+    @property
+    def has_label_score(self) -> bool:
+        """Whether sets are lists of labels."""
+        return isinstance(self.score, scores.LabelScore)
+
+    @property
+    def unit(self) -> str:
+        """Unit of what is predicted, as the plan tells it."""
+        return "" if self.plan.facts is None else self.plan.facts.unit or ""
+
+    @property
+    def has_shares(self) -> bool:
+        """Whether the promise is for a mixture of the sites."""
+        return not self.plan.is_grouped and self.plan.mixture is not None
+
+    @property
+    def shares(self) -> list[str]:
+        """Shares of a mixture by site, where they are few and told by name: "north 50 %"."""
+        shares = self.plan.mixture if self.has_shares else None
+        if not isinstance(shares, dict) or len(shares) > _MOST_SHARES:
+            return []
+        return [f"{site} {nearest_percent(float(share))}" for site, share in shares.items()]
+
+    @property
+    def meanings(self) -> list[str]:
+        """What the finite promises average over, each sentence once."""
+        claims = [level.claim for level in self.finite_levels]
+        return list(dict.fromkeys(claim.promise.runs_over(claim.criterion) for claim in claims))
+
+    # -- facts, cost and assumptions -----------------------------------------------------------------------
+
+    @property
+    def fact_rows(self) -> list[tuple[str, str, bool]]:
+        """Title and text of each fact, and whether it was added to the page and is not in the plan."""
+        told, planned = self.facts.told, {} if self.plan.facts is None else self.plan.facts.told
+        return [
+            (
+                field.title or name,
+                told.get(name, "not said"),
+                name in told and name not in planned and name != "date",
+            )
+            for name, field in Facts.model_fields.items()
+            if name in told or name != "unit"
+        ]
+
+    @property
+    def site_names(self) -> list[str]:
+        """Names of the sites whose reports counted."""
+        return sorted({received.site for received in self.calibration.reports})
+
+    @property
+    def served(self) -> list[str]:
+        """Whom the promises are for, each description once."""
+        promises = [claim.promise for claim in self.claims]
+        served = (p.serves or ", ".join(filter(None, [p.whose, p.condition])) for p in promises)
+        return list(dict.fromkeys(served))
+
+    @property
+    def whose(self) -> list[str]:
+        """Whose cases the promises are for."""
+        return list(dict.fromkeys(claim.promise.whose for claim in self.claims))
+
+    @property
+    def numbers(self) -> str:
+        """How many numbers a site sent: "one number", "up to 3 numbers"."""
+        fewest = min(claim.numbers[0] for claim in self.claims)
+        most = max(claim.numbers[1] for claim in self.claims)
+        return "one number" if most == 1 else f"{'' if fewest == most else 'up to '}{most:,} numbers"
+
+    @property
+    def release(self) -> Any:
+        """Private release of the plan; None where there is none."""
+        return next(iter(self.claims[0].plan.releases or ()), None)
+
+    @property
+    def epsilon(self) -> float:
+        """Privacy loss of a report."""
+        return float(self.plan.epsilon or 0)
+
+    @property
+    def is_aggregated(self) -> bool:
+        """Whether the server saw the sum of all answers alone."""
+        return any(claim.calibration.part.aggregated is not None for claim in self.claims)
+
+    @property
+    def conditions(self) -> list[str]:
+        """Conditions of the promise."""
+        return self._assumptions(Bearing.CONDITION)
+
+    @property
+    def caveats(self) -> list[str]:
+        """Caveats of the promise."""
+        return self._assumptions(Bearing.CAVEAT)
+
+    @property
+    def unchecked(self) -> list[str]:
+        """Assumptions that nobody has checked."""
+        return self._assumptions(Bearing.UNCHECKED)
+
+    def _assumptions(self, bearing: Bearing) -> list[str]:
+        """Return the sentences that follow from the plan and from who answered, whatever the file says."""
+        missing = max(claim.calibration.n_missing for claim in self.claims)
+        codes = {"assumptions": assumptions_of(self.plan, missing)}
+        recomputed = self.calibration.model_copy(update=codes)
+        return [in_cases(sentence) for sentence in assumption_sentences(recomputed, bearing)]
+
+    # -- laws and later checks -----------------------------------------------------------------------------
+
+    @property
+    def has_law(self) -> bool:
+        """Whether the coverage of some group has a law."""
+        return any(claim.promise.has_law for claim in self.claims)
+
+    @property
+    def is_bound(self) -> bool:
+        """Whether some law bounds the coverage from below, rather than being its law."""
+        return any(claim.is_bound for claim in self.claims)
+
+    @property
+    def drawn_levels(self) -> list[LevelClaim]:
+        """Finite levels with a law."""
+        return [level for level in self.finite_levels if level.law is not None]
+
+    @property
+    def n_laws_left_out(self) -> int:
+        """Number of laws that would take too long."""
+        return sum(level.is_answered and level.law is None for level in self.levels)
+
+    @property
+    def law_rows(self) -> list[list[str]]:
+        """Figures of each level, group by group."""
+        return [level.law_row for level in self.levels]
+
+    @property
+    def law_notes(self) -> list[str]:
+        """What the laws do not contain."""
+        return list(filter(None, dict.fromkeys(claim.promise.law_note for claim in self.claims)))
+
+    @property
+    def check_rows(self) -> list[list[str]]:
+        """What each site found on later cases."""
+        return [
+            [
+                row.name,
+                percent(row.found.confidence_level),
+                f"{row.found.covered:,} of {row.found.n:,}{'' if row.epsilon is None else ' (private)'}",
+                percent(round(row.found.coverage, 3)),
+                "{:.1%} to {:.1%}".format(*row.found.interval).replace("%", " %"),
+                "yes" if row.falls_short else "no",
+            ]
+            for row in (self.assessment.rows if self.assessment else ())
+        ]
+
+    # -- who reported --------------------------------------------------------------------------------------
+
+    @property
+    def has_uneven_faults(self) -> bool:
+        """Whether groups tolerate different numbers of wrong reports."""
+        return len({claim.plan.max_faulty for claim in self.claims}) > 1
+
+    @property
+    def signatures_hold(self) -> bool:
+        """Whether the auditor found every report signed; a wrong signature would have stopped the page."""
+        return any(finding.claim == SIGNED_REPORTS and finding.holds for finding in self.findings)
+
+    @property
+    def has_votes(self) -> bool:
+        """Whether votes are counted in some group."""
+        return any(claim.has_votes for claim in self.claims)
+
+    @property
+    def drew_cases(self) -> bool:
+        """Whether sites sent the scores of cases that they drew at random."""
+        return self.plan.parts[0].cases is not None
+
+    @property
+    def group_rows(self) -> list[list[str]]:
+        """Answers, cases and missing sites of each group."""
+        return [
+            [
+                claim.label,
+                f"{claim.calibration.n_answers:,}",
+                f"{claim.n_points:,}",
+                f"{claim.calibration.n_missing:,}",
+                claim.missing_names or ("not named" if claim.calibration.n_missing else "nobody"),
+            ]
+            for claim in self.claims
+        ]
+
+    @property
+    def answer_headers(self) -> list[str]:
+        """Headers of what each site answered."""
+        several = any(claim.numbers[1] > 1 for claim in self.claims)
+        ranks = "rank aimed at" if self.plan.privacy else "ranks sent" if several else "rank sent"
+        votes = ["votes"] if self.has_votes else []
+        return ["site", "cases", "cases drawn" if self.drew_cases else ranks, *votes]
+
+    @property
+    def answer_rows(self) -> list[list[str]]:
+        """What each site answered: by group, or with the digest of its report where there are no groups."""
+        rows = ((claim, row) for claim in self.claims for row in claim.answer_rows(votes=self.has_votes))
+        if self.plan.is_grouped:
+            return [[claim.label, *row] for claim, row in rows]
+        digests = dict(self.digest_rows)
+        return [[*row, digests.get(row[0], "")] for _, row in rows]
+
+    @property
+    def digest_rows(self) -> list[tuple[str, str]]:
+        """Site and beginning of the digest of each report that counted."""
+        received = self.calibration.reports
+        return [(each.site, each.report.removeprefix("sha256:")[:12]) for each in received]
+
+    @property
+    def sums(self) -> list[tuple[Any, str]]:
+        """Sites whose answers came as a sum, with their ranks."""
+        parts = (part for claim in self.claims for part in claim.calibration.part.aggregated or ())
+        return [(part, ranks_text(part.ranks)) for part in parts]
+
+    @property
+    def refused_rows(self) -> list[tuple[str, str]]:
+        """Source and reason of each refused report."""
+        return [(refusal.source, refusal.reason) for refusal in self.calibration.refused]
+
+    @property
+    def refused_in_groups(self) -> list[tuple[str, str, str]]:
+        """Group, source and reason of each refused number."""
+        grouped = self.claims if self.plan.is_grouped else []
+        refusals = ((claim, refusal) for claim in grouped for refusal in claim.calibration.refused)
+        return [(claim.label, refusal.source, refusal.reason) for claim, refusal in refusals]
+
+    # -- how to check it -----------------------------------------------------------------------------------
+
+    @property
+    def finding_rows(self) -> list[tuple[str, str, str]]:
+        """Claims, findings and verdicts of the auditor."""
+        return [(finding.claim, finding.found, finding.verdict) for finding in self.findings]
+
+    @property
+    def encoded(self) -> str:
+        """The calibration itself, in base 64."""
+        return base64.b64encode((self.calibration.to_json() + "\n").encode()).decode()

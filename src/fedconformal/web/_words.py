@@ -1,0 +1,93 @@
+"""Sentences that the certificate and the planner share."""
+
+import math
+import re
+from decimal import ROUND_CEILING, Decimal
+
+from scipy import special
+
+from fedconformal._text import ceiling_percent, floor_percent, percent
+from fedconformal.laws import Summary
+
+_NEXT_TO_NOTHING = 7.0  # e to this power is more than a thousand
+_MOST_TIMES = 100
+_LEVEL = re.compile(r"the level (0?\.\d+)(?: \([\w-]+\))?")
+_FIELDS = {"max_missing": "Silent sites it must bear"}
+_OPTION = re.compile(rf"({'|'.join(_FIELDS)})=(\d+) \(--[\w-]+ \d+\)")
+
+
+def in_cases(text: str) -> str:
+    """Return a sentence of the library with "case" for "point"."""
+    return re.sub(r"\bpoint(s?)\b", r"case\1", text)
+
+
+def in_page_words(text: str) -> str:
+    r"""Return a sentence of the library with cases, levels in percent, and the planner's labels of fields.
+
+    Examples
+    --------
+    >>> in_page_words("At the level 0.9, one silent site; max_missing=1 (--max-missing 1) plans for that.")
+    'At 90\xa0%, one silent site; 1 in the field “Silent sites it must bear” plans for that.'
+    >>> in_page_words("No ranks reach the level 0.95 (stable) with 3 sites of 2 points.")
+    'No ranks reach 95\xa0% with 3 sites of 2 cases.'
+    """
+    levels = _LEVEL.sub(lambda match: percent(float(match[1])), in_cases(text))
+    return _OPTION.sub(lambda match: f"{match[2]} in the field “{_FIELDS[match[1]]}”", levels)
+
+
+def factor_sentence(epsilon: float) -> str:
+    """Return by which factor one case can change the probability of a report, rounded up."""
+    if epsilon > _NEXT_TO_NOTHING:
+        return (
+            f"A privacy loss ε of {epsilon:g} promises next to nothing: exchanging one case could make a "
+            "report more than a thousand times as likely."
+        )
+    factor = Decimal(math.exp(epsilon)).quantize(Decimal("0.01"), rounding=ROUND_CEILING)
+    certainty = ceiling_percent(1 / (1 + math.exp(-epsilon)))  # from an even chance, by Bayes' rule
+    return (
+        f"Exchanging one case of a site for another makes any report at most {factor:,} times as likely or "
+        f"unlikely (e to the power ε = {epsilon:g}): somebody who holds two versions of a case for equally "
+        f"likely can be {certainty} sure which it was after reading the report, and no surer."
+    )
+
+
+def low_sentence(law: Summary, among: str = "") -> str:
+    """Return which coverage all but one in 20 calibrations reach, rounded down."""
+    if law.is_certain:
+        return "The coverage is 100 %, because every prediction set holds everything."
+    low = floor_percent(law.low)
+    return f"In at least 19 of 20 calibrations like this one, the share covered{among} is {low} or more."
+
+
+def equivalent_pool(law: Summary) -> int | None:
+    """Return how many pooled cases would vary as much; None where the coverage does not vary.
+
+    A Beta distribution of mean p from N pooled cases has the variance p (1 - p) / (N + 2).
+    """
+    mean = law.mean
+    return None if law.is_certain else max(1, round(mean * (1 - mean) / law.std**2) - 2)
+
+
+def width_ratio(covered: float, level: float) -> float:
+    """Return how much wider intervals of normal errors are that cover more than the level; at least 1."""
+    if covered <= level:
+        return 1.0
+    wide, asked = (float(special.ndtri((1 + share) / 2)) for share in (covered, level))
+    return max(1.0, wide / asked) if asked > 0 else math.inf
+
+
+def times_as_wide(covered: float, level: float) -> str:
+    """Return the ratio of widths, rounded up: "1.13 times as wide"."""
+    ratio = width_ratio(covered, level)
+    if ratio > _MOST_TIMES:
+        return "many times as wide"
+    return f"{math.ceil(100 * ratio - 1e-9) / 100:.2f} times as wide"
+
+
+def width_sentence(covered: float, level: float) -> str:
+    """Return what covering more than the level costs in width."""
+    return (
+        f"If errors follow a bell curve, intervals that cover {ceiling_percent(covered)} are "
+        f"{times_as_wide(covered, level)} as those that cover {percent(level)}; with more large errors than "
+        "that, the difference is larger."
+    )

@@ -1,0 +1,376 @@
+"""What the planner answers: the library's own plans, in words that come from their classes."""
+
+import re
+import shlex
+from typing import ClassVar
+
+import numpy as np
+import pytest
+
+import fedconformal as fc
+from fedconformal._text import ceiling_percent, floor_percent
+from fedconformal.planning import CRITERIA, PROMISES
+from fedconformal.planning.criteria import Marginal
+from fedconformal.planning.promises import EachSite
+from fedconformal.web._render import render
+from fedconformal.web._words import in_cases
+from fedconformal.web.planner import (
+    AbandonedError,
+    PlanQuestion,
+    PrivacyWish,
+    answer_cases,
+    answer_plan,
+    answer_promises,
+    make_plan,
+    page_choices,
+    solve,
+)
+from fedconformal.web.planner._cases import Effort, always_from
+
+SIZES = (120, 40, 377, 88)
+
+
+def plain(text):
+    return text.replace("\N{NO-BREAK SPACE}", " ")
+
+
+class TestAnswers:
+    def test_they_are_the_librarys(self):
+        answer, law = answer_plan(PlanQuestion(sites=10, points=79)), fc.plan(10, 79).law
+        ours, three, pooled, alone = answer.rows
+        assert [plain(cell) for cell in ours.shown] == [
+            f"{int(law.mean() * 1e4) / 100} %",
+            f"{law.std():.2%}".replace("%", " %"),
+            f"{int(law.ppf(0.05) * 1e3) / 10} %",
+            f"{int(law.sf(0.9) * 1e3) / 10} %",
+        ]
+        assert solve(PlanQuestion(sites=10, points=79)).law.std == law.std()
+        assert three.name == "With 3 numbers per site"
+        assert plain(three.shown[1]) == f"{fc.plan(10, 79, numbers=3).law.std():.2%}".replace("%", " %")
+        assert plain(pooled.shown[0]) == "90.01 %"
+        assert plain(alone.shown[0]) == "90.00 %"
+        assert [row.name for row in answer_plan(PlanQuestion(sites=10, points=79), compare=False).rows] == [
+            ours.name,
+            pooled.name,
+            alone.name,
+        ]
+        plan = fc.plan(10, 79)
+        assert f"number {plan.local_ranks[0]} from the smallest" in answer.steps[0]
+        assert f"number {plan.server_rank} of the 10" in answer.steps[1]
+
+    @pytest.mark.parametrize(
+        "options", [{"confidence_level": 0.8}, {"promise": "each-site"}, {"numbers": 3}], ids=str
+    )
+    def test_missing_sites_are_solved_for_as_the_server_would(self, options):
+        plan = fc.plan(n_points=[60, 60, 90, 200], **options)
+        rng = np.random.default_rng(0)
+        reports = [fc.report(plan, rng.random(n), site=f"{i}") for i, n in enumerate((60, 60, 90))]
+        calibration = fc.calibrate(plan, reports)
+        solution = solve(PlanQuestion(points=(60, 60, 90, 200), missing=1, **options))
+        assert solution.planned.server_rank == plan.server_rank
+        assert solution.answered.server_rank == calibration.server_rank
+        assert solution.law.mean == pytest.approx(calibration.law.mean(), abs=1e-14)
+
+    def test_silence_can_make_a_plan_infeasible(self):
+        answer = answer_plan(PlanQuestion(sites=10, points=2, missing=8))
+        assert not answer.feasible
+        assert answer.notes == (
+            "With all 10 sites there is a finite threshold; with 8 silent there is none.",
+        )
+        assert answer.picture is None
+        only_one_is_asked = answer_plan(PlanQuestion(points=(12_000, 40, 30), missing=1))
+        assert "2 sites are not asked" in only_one_is_asked.notes[0]
+        assert "with 1 silent there is none" in only_one_is_asked.notes[-1]
+
+    def test_a_private_plan_costs_what_the_library_says(self):
+        question = PlanQuestion(sites=5, points=200, privacy=PrivacyWish(epsilon=2.0, bins=50))
+        plan = fc.plan(5, 200, privacy=fc.Privacy(epsilon=2.0, bins=fc.Bins.uniform(0, 1, 50)))
+        (cost,) = fc.privacy.expected_cost(plan)
+        said = " ".join(answer_plan(question).cost)
+        assert f"expect them to cover about {ceiling_percent(cost.expected)} if scores lie evenly" in said
+        assert "times as wide as those that cover 90" in said
+        labels = question.model_copy(update={"score": "lac"})
+        assert "bell curve" not in " ".join(answer_plan(labels).cost)
+
+    def test_what_is_left_out_is_as_usual_for_the_promise(self):
+        for promise in PROMISES:
+            question = PlanQuestion(sites=10, points=79, promise=promise)
+            assert make_plan(question).parts == fc.plan(10, 79, promise=promise).parts
+            assert make_plan(question).criterion == PROMISES[promise].default_criterion
+
+    def test_every_drawn_plan_has_a_round_of_its_own(self):
+        question = PlanQuestion(sites=20, points=100, promise="new-site")
+        assert make_plan(question).round != make_plan(question).round
+
+    def test_a_promise_to_each_site_is_said_as_one(self):
+        answer = answer_plan(PlanQuestion(points=(120, 40, 377), promise="each-site", missing=1))
+        plan = fc.plan(n_points=[120, 40, 377], promise="each-site")
+        assert answer.headline == plan.criterion_object().promise(0.9, plan.promise_object().whose, None)
+        assert any(in_cases(EachSite().assumed()) in sentence for sentence in answer.promise)
+        assert "at any one site" in answer.promise[0]
+        assert answer.rows[0].name == "This plan, at least, 1 silent"
+        shown = " ".join([*answer.cost, *(row.name for row in answer.rows), answer.caption, answer.picture])
+        assert "one place" not in shown
+        assert "per site" not in shown
+
+    @pytest.mark.parametrize(
+        ("options", "headline", "summary"),
+        [
+            ({"promise": "mixture"}, "of the new cases of these sites, mixed", "at least 90.0 % on average"),
+            ({"promise": "new-site"}, "On average over new sites", "at least 90.4 % on average"),
+            (
+                {"promise": "new-site", "criterion": "conditional"},
+                "At 90 % of new sites or more",
+                "at least 90.0 % at 91.3 % of new sites",
+            ),
+        ],
+    )
+    def test_promises_without_a_law_say_what_is_guaranteed(self, options, headline, summary):
+        answer = answer_plan(PlanQuestion(sites=20, points=100, **options))
+        assert headline in plain(answer.headline)
+        assert plain(answer.summary) == summary
+        assert (answer.rows, answer.picture) == ((), None)
+
+    def test_what_is_sent_and_how_votes_are_counted(self):
+        plan = fc.plan(n_points=SIZES, numbers=3)
+        small, large = (plan.local_ranks[j] for j in (1, 2))
+        votes = [3 * weight for weight in plan.weights]
+        answer = answer_plan(PlanQuestion(points=SIZES, numbers=3))
+        assert make_plan(PlanQuestion(points=SIZES, numbers=3)) == plan
+        assert answer.rows[1].name == "With 1 number per site"
+        assert answer.cost[0].startswith("Each site sends 3 numbers, once: the scores of 3 of its cases, and")
+        assert answer.steps == (
+            f"Each site sorts its scores and sends 3: numbers {small[0]}, {small[1]} and {small[2]} of 40 at "
+            f"the smallest site, numbers {large[0]}, {large[1]} and {large[2]} of 377 at the largest.",
+            f"A larger site counts more: the smallest has {votes[1]} votes, the largest {votes[2]}, all its "
+            "numbers together.",
+            "The server adds up the votes of the 12 numbers it receives, from the smallest: where they reach "
+            f"{plan.server_rank} of {sum(votes)}, that is the threshold.",
+        )
+        laws = plan.law, fc.CoverageLaw(1, 625, 564, 1)
+        ours, pooled = (((law.mean() - 0.9) ** 2 + law.std() ** 2) ** 0.5 for law in laws)
+        assert f"It spreads {ours / pooled:.2f} times as much round 90 % as pooling" in plain(answer.cost[-1])
+
+    def test_what_can_be_promised_with_the_same_cases_comes_first(self):
+        answer = answer_plan(PlanQuestion(sites=3, points=5, criterion="conditional"))
+        assert answer.notes[0] == (
+            "With the same cases, this can be promised: “on average, and close to it every time”, or "
+            "“on average”."
+        )
+        assert "It would take 8 cases" in answer.notes[1]
+        hopeless = answer_plan(PlanQuestion(sites=3, points=2))
+        assert not hopeless.notes[0].startswith("With the same cases")
+        assert {row.shown for row in hopeless.rows} == {("–", "–", "–", "–")}
+
+    @pytest.mark.parametrize(
+        ("asked", "options"),
+        [
+            ({"criterion": "stable", "numbers": 1}, ""),
+            ({"criterion": "conditional", "delta": 0.05}, " --criterion conditional --delta 0.05"),
+            ({"promise": "each-site", "criterion": "marginal"}, " --promise each-site"),
+            (
+                {"promise": "each-site", "criterion": "conditional"},
+                " --promise each-site --criterion conditional --delta 0.1",
+            ),
+            ({"max_faulty": 1}, " --max-faulty 1"),
+            ({"numbers": 3, "max_missing": 0}, " --numbers 3 --max-missing 0"),
+        ],
+    )
+    def test_the_command_says_what_is_not_usual(self, asked, options):
+        command = PlanQuestion(sites=10, points=79, **asked).command
+        assert command == (
+            f"fedconformal plan --sites 10 --points 79 --confidence-level 0.9{options} -o plan.json"
+        )
+
+
+class TestNamesAndScore:
+    ASKED: ClassVar = {"points": (120, 40), "names": ("St. Mary's", "south"), "score": "cqr"}
+
+    def test_the_plan_is_the_librarys_and_the_commands_name_the_sites(self):
+        expected = fc.plan(n_points={"St. Mary's": 120, "south": 40}, score="cqr")
+        assert make_plan(PlanQuestion(**self.ASKED)) == expected
+        answer = answer_plan(PlanQuestion(**self.ASKED))
+        assert shlex.split(answer.command)[2:6] == ["--points", "St. Mary's=120,south=40", "--score", "cqr"]
+        assert shlex.split(answer.report_command)[4:] == [
+            *["--site", "St. Mary's", "--target", "y", "--prediction", "lower", "--prediction", "upper"],
+            *["-o", "report.json"],
+        ]
+        unnamed = answer_plan(PlanQuestion(points=(120, 40)))
+        assert (unnamed.rows, unnamed.report_command) == (answer.rows, None)
+
+    def test_the_site_that_answers_is_one_that_is_asked(self):
+        question = PlanQuestion(points=(10, 120), names=("small", "large"), score="absolute")
+        assert "1 site is not asked" in answer_plan(question).notes[0]
+        assert "--site large --target" in answer_plan(question).report_command
+
+    def test_a_name_that_the_command_line_would_split_is_put_into_a_table(self):
+        question = PlanQuestion(points=(120, 40), names=("Ward 3, north", "south"))
+        assert "--points sites.csv " in question.command
+
+
+class TestPromisesSideBySide:
+    def test_each_is_the_librarys(self):
+        cards = answer_promises(PlanQuestion(sites=10, points=100, promise="each-site"))
+        assert {card.name for card in cards} == set(PROMISES)
+        assert [card.usual for card in cards] == [True, False, False, False]
+        rows = {"population": (0.9022, 0.608), "each-site": (0.9416, 0.925)}
+        for card in cards:
+            plan = fc.plan(10, 100, promise=card.name)
+            assert card.feasible == plan.feasible
+            assert "point" not in card.assumes
+            assert "times as wide as need be" in card.costs[1]
+            if card.name in rows:
+                shifted = fc.heterogeneity.what_if(plan, fc.heterogeneity.doubled_sites(plan))
+                worst = min(shifted.law(site).mean() for site in (None, next(iter(shifted.shifts))))
+                alike = fc.heterogeneity.what_if(plan, {}).law(fc.heterogeneity.MIXTURE).mean()
+                assert (alike, worst) == pytest.approx(rows[card.name], abs=1e-3)
+                assert card.costs[1].startswith(
+                    f"If sites are alike, its sets cover {ceiling_percent(alike)}"
+                )
+                assert f"has {floor_percent(worst)} of its new cases" in card.costs[2]
+
+    def test_what_cannot_be_given_says_why(self):
+        cards = {card.name: card for card in answer_promises(PlanQuestion(sites=3, points=20))}
+        assert not cards["new-site"].feasible
+        assert cards["new-site"].costs[1].endswith("It would take 9 sites of 20 cases.")
+        large = {card.name: card for card in answer_promises(PlanQuestion(sites=500, points=10_000))}
+        assert large["mixture"].costs[1:] == (
+            "How much its sets cover takes too long to compute here, for so many cases.",
+        )
+
+    def test_sets_of_labels_have_no_width(self):
+        cards = answer_promises(PlanQuestion(sites=10, points=100, score="lac"))
+        assert "its sets cover 90.3" in cards[0].costs[1]
+        assert not any("wide" in line for card in cards for line in card.costs)
+
+    def test_the_library_speaks_in_the_words_of_the_page(self):
+        cards = answer_promises(PlanQuestion(sites=3, points=2))
+        plans = [answer_plan(PlanQuestion(sites=3, points=n)) for n in (2, 4)]
+        said = " ".join(
+            [
+                *(line for card in cards for line in card.costs),
+                *(note for plan in plans for note in plan.notes),
+            ]
+        )
+        assert "No ranks reach 90 % with 3 sites of 2 cases" in plain(said)
+        assert "1 in the field “Silent sites it must bear” plans for that" in said
+        assert "Silent sites it must bear</label>" in render("planner.html", **page_choices())
+        assert not re.search(r"_|--|point|\bstable|\bmarginal|level 0", said)
+
+
+class TestCasesNeeded:
+    """One less is not enough, and all larger numbers that were tried are."""
+
+    @staticmethod
+    def effort(n):
+        return Effort(streak=40, ratio=1.5, tries=2000)
+
+    def test_a_turning_point_is_found_behind_lucky_numbers(self):
+        rng = np.random.default_rng(0)
+        for turn in rng.integers(20, 500, size=60):
+            # Failures at most half a streak apart are all seen, whatever lies between.
+            fails = {n for n in range(turn) if rng.random() < 0.5 or n % 20 == 0} | {turn - 1}
+            n, checked_to = always_from(lambda n, fails=fails: n not in fails, stop=1000, effort=self.effort)
+            assert n == turn
+            assert checked_to >= min(1000, 4 * turn)
+        assert always_from(lambda n: True, stop=1000, effort=self.effort)[0] == 1
+
+    def test_what_is_never_enough_is_said(self):
+        assert always_from(lambda n: False, stop=1000, effort=self.effort) is None
+        assert always_from(lambda n: n % 2 == 1, stop=1000, effort=self.effort) is None
+
+    @pytest.mark.slow
+    @pytest.mark.parametrize("criterion", ["stable", "marginal"])
+    def test_the_answer_is_the_librarys_wherever_the_slider_stands(self, criterion):
+        def is_enough(n):
+            return fc.plan(10, n, criterion=criterion).law.ppf(0.05) >= 0.88
+
+        answers = [
+            answer_cases(PlanQuestion(sites=10, points=n, criterion=criterion), 0.88) for n in (101, 5000)
+        ]
+        assert answers[0] == answers[1]
+        n, checked_to = answers[0].n_points, answers[0].checked_to
+        assert [is_enough(k) for k in (n - 1, n, n + 1, n + 50, checked_to)] == [False, *[True] * 4]
+        assert checked_to == 4 * n
+        sentence = f"You need at least {n} cases per site (checked up to {checked_to:,})."
+        assert answers[0].sentence == sentence
+
+    @pytest.mark.slow
+    def test_a_level_that_no_number_of_cases_reaches(self):
+        answer = answer_cases(PlanQuestion(sites=2, points=50), 0.9)
+        assert answer.n_points is None
+        assert plain(answer.sentence) == (
+            "No number of cases per site up to 1,000,000 was found to suffice. With more cases the coverage "
+            "comes closer to 90 %, from both sides."
+        )
+
+    @pytest.mark.slow
+    def test_of_private_reports_and_of_a_bound(self):
+        private = PlanQuestion(sites=3, points=100, privacy=PrivacyWish(epsilon=5.0, bins=50))
+        for question in (private, PlanQuestion(sites=3, points=60, promise="each-site")):
+            n = answer_cases(question, 0.85).n_points
+            for points, enough in ((n, True), (n - 1, False)):
+                solution = solve(question.model_copy(update={"points": points}))
+                assert (solution.is_feasible and solution.law.low >= 0.85) == enough
+
+    def test_the_search_ends_when_nobody_waits(self):
+        with pytest.raises(AbandonedError):
+            answer_cases(PlanQuestion(sites=3, points=10), 0.85, lambda: True)
+
+    @pytest.mark.parametrize(
+        ("options", "coverage", "words"),
+        [
+            ({"promise": "mixture"}, 0.8, "there is no law of the coverage to search with"),
+            ({"numbers": 6}, 0.8, "searched for up to 5 numbers per site"),
+            ({"sites": 2000, "privacy": PrivacyWish(epsilon=1.0)}, 0.8, "searched for up to 1,000 sites of"),
+            ({}, 1.0, "coverage must be between 0 and 1, got 1"),
+        ],
+    )
+    def test_what_cannot_be_searched_is_refused(self, options, coverage, words):
+        with pytest.raises(ValueError, match=words):
+            answer_cases(PlanQuestion(**{"sites": 20, "points": 50, **options}), coverage)
+
+
+class TestPage:
+    def radios(self, name):
+        page = render("planner.html", **page_choices())
+        return re.findall(rf'<input type="radio" name="{name}" value="([^"]+)"([^>]*)>', page)
+
+    def test_everything_registered_is_offered_and_the_usual_is_chosen(self):
+        for name, registry, usual in (("promise", PROMISES, "population"), ("criterion", CRITERIA, "stable")):
+            offered = self.radios(name)
+            assert {value for value, _ in offered} == set(registry)
+            assert (
+                [value for value, rest in offered if rest.endswith("checked")] == [usual] == [offered[0][0]]
+            )
+        page = render("planner.html", **page_choices())
+        assert re.findall(r'<option value="(\w+)">\1: ', page) == list(fc.scores.SCORES)
+
+    def test_a_promise_says_what_goes_with_it(self):
+        (_, population), (_, each_site) = self.radios("promise")[:2]
+        assert 'data-criteria="stable marginal conditional"' in population
+        assert 'data-faulty="yes" data-numbers="yes" data-privacy="yes" data-law="yes"' in population
+        assert 'data-criteria="marginal conditional"' in each_site
+        assert "data-faulty" not in each_site
+        assert "data-numbers" not in each_site
+
+    def test_ones_own_criterion_is_offered_and_planned_with(self):
+        @CRITERIA.register
+        class Generous(Marginal):
+            name = "generous"
+
+            def margin(self, law, goal):
+                return super().margin(law, goal) - 0.02
+
+            def settles(self, law, goal):
+                return False
+
+            def surety(self, delta):
+                return "generously <b>"
+
+        try:
+            answer = answer_plan(PlanQuestion(sites=7, points=60, criterion="generous"))
+            assert answer.headline.startswith("Generously <b>, the truth lies inside")
+            assert "Generously &lt;b&gt;" in render("planner.html", **page_choices())
+        finally:
+            CRITERIA.unregister("generous")
