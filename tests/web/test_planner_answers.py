@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from asking import post
 from browsing import planner
+from scipy.special import erf, erfinv
 
 import fedconformal as fc
 from fedconformal._text import ceiling_percent, floor_percent
@@ -198,9 +199,11 @@ class TestPromisesSideBySide:
             assert card.feasible == plan.feasible
             assert "point" not in card.assumes
             if card.name in rows:
-                shifted = fc.heterogeneity.what_if(plan, fc.heterogeneity.doubled_sites(plan))
-                worst = min(shifted.law(site).mean() for site in (None, next(iter(shifted.shifts))))
-                alike = fc.heterogeneity.what_if(plan, {}).law(fc.heterogeneity.MIXTURE).mean()
+                others, last = map(str, range(1, 8)), map(str, range(8, 11))
+                larger, smaller = (lambda c: erf(erfinv(c) / 2)), (lambda c: erf(2 * erfinv(c)))
+                shifts = {}, dict.fromkeys(others, smaller), dict.fromkeys(last, larger)
+                alike, *differing = (fc.heterogeneity.shifted_law(plan, each).mean() for each in shifts)
+                worst = min(differing)
                 assert (alike, worst) == pytest.approx(rows[card.name], abs=1e-3)
                 assert card.costs[1].startswith(
                     f"If sites are alike, its sets cover {ceiling_percent(alike)}"
