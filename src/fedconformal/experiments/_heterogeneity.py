@@ -96,7 +96,7 @@ class _Scaled:
         scales, shares = np.unique(self.tested, return_counts=True)
         base = np.sqrt(2) * special.erfinv(c)
         if scales.size == 1:
-            return base * scales[0]
+            return np.asarray(base * scales[0])
         low, high = np.where(c < 1, base, 0.0) * scales[0], np.where(c < 1, base, 0.0) * scales[-1]
         for _ in range(_HALVINGS):
             middle = (low + high) / 2

@@ -27,7 +27,6 @@ from fedconformal.privacy._release import PrivateRelease
 from fedconformal.privacy._released import Released
 from fedconformal.privacy._shapes import SHAPES
 from fedconformal.privacy._shuffling import amplified_epsilon
-from fedconformal.privacy._suggested import SuggestedBins
 from fedconformal.privacy._tabulated import Tabulated
 from fedconformal.privacy.analyses import ANALYSES, Analysis, PrivateChoice, PrivateSearch
 from fedconformal.privacy.mechanisms import MECHANISMS, Mechanism
@@ -63,7 +62,6 @@ __all__ = [
     "Released",
     "Releases",
     "Slopes",
-    "SuggestedBins",
     "Tabulated",
     "amplified_epsilon",
     "draws_for",
