@@ -15,6 +15,7 @@ from fedconformal._text import visible
 
 _WIDTH = 110  # where nobody watches
 _GAP = 3
+_DELAY = 1.0  # seconds after which a progress bar appears
 _WHOLE_WORDS: Any = {"break_long_words": False, "break_on_hyphens": False}
 
 
@@ -38,7 +39,7 @@ def working(what: str) -> Iterator[None]:
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
     progress = Progress(*columns, console=Console(stderr=True), transient=True)
     progress.add_task(what, total=None)
-    timer = threading.Timer(1.0, progress.start)
+    timer = threading.Timer(_DELAY, progress.start)
     timer.start()
     try:
         yield
