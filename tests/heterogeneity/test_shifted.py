@@ -126,6 +126,8 @@ def test_what_is_refused():
             shifted_law(plan, distortion)
     with pytest.raises(ValueError, match="confidence_level must be one of"):
         shifted_law(PLAN, {}, confidence_level=0.5)
+    with pytest.raises(TypeError, match=r"distortion\['A'\] must be a function, got 2.0"):
+        shifted_law(PLAN, {"A": 2.0})
 
 
 def test_a_population_plan_breaks_where_the_promise_to_each_site_holds():

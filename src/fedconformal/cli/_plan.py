@@ -1,15 +1,12 @@
 """``fedconformal plan``."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from fedconformal.cli import _options as opt
 from fedconformal.cli._show import working
-
-if TYPE_CHECKING:
-    from fedconformal.documents import Plan
 
 _DEFAULT_LEVEL = 0.9
 _INFEASIBLE = 3
@@ -167,12 +164,13 @@ def plan(
     from fedconformal.cli import _parse
     from fedconformal.cli._files import check_output, model_of, save, signed
     from fedconformal.cli._show_plan import show_plan
+    from fedconformal.protocol import plan as make_plan
 
     check_output(output, force=force)
     dialect = Dialect(separator, decimal, encoding)
     n_sites, names = _parse.sites(sites)
     levels = confidence_level or [_DEFAULT_LEVEL]
-    made = _made(
+    options: dict[str, Any] = dict(
         n_sites=n_sites,
         sites=names,
         **_parse.sizes(points, group or [], dialect, by_class=by_class, by_site=by_site),
@@ -206,18 +204,11 @@ def plan(
         model=model_of(model),
         expires=expires,
         facts=_parse.facts(fact or []),
+        on_infeasible="ignore",
     )
+    with working("planning"):  # what was not given is left to the library
+        made = make_plan(**{name: value for name, value in options.items() if value is not None})
     made = signed(made, sign)
     save(made, output, lambda: show_plan(made), force=force, as_json=json)
     if exit_code and not made.feasible:
         raise typer.Exit(_INFEASIBLE)
-
-
-def _made(**wishes: Any) -> "Plan":
-    """The plan; what was not said is left to the library."""
-    from fedconformal.protocol import plan as make
-
-    with working("planning"):
-        return make(
-            **{name: wish for name, wish in wishes.items() if wish is not None}, on_infeasible="ignore"
-        )

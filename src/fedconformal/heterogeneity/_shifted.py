@@ -69,6 +69,9 @@ def shifted_law(
         sizes = dict(zip(names, plan.n_points, strict=True))
     if unknown := sorted(set(distortion) - set(sizes)):
         raise ValueError(f"distortion must name sites ({quoted(sorted(sizes))}), got {unknown[0]!r}")
+    for site, h in distortion.items():
+        if not callable(h):
+            raise TypeError(f"distortion[{site!r}] must be a function, got {h!r:.80}")
     part, named = plan.part, plan.site_names is not None
     kinds = Counter(
         (
