@@ -202,11 +202,6 @@ class TestWithOrWithoutGroups:
             (("checks", "c.json", "A.json"), "c.json: has groups ('child', 'old', 'young'): say which one"),
             (("compare", "plan.json", "A.json"), "plan.json: has groups ('child', 'old', 'young')"),
             (
-                ("whatif", "plan.json", "--shift", "A=scale:2"),
-                "plan.json: has groups ('child', 'old', 'young')",
-            ),
-            (("whatif", "c.json", "--shift", "A=scale:2"), "c.json: has groups ('child', 'old', 'young')"),
-            (
                 ("check", "c.json", "A.csv", "--group", "age", "--label", "x"),
                 "--label must be a group of c.json",
             ),
@@ -216,10 +211,6 @@ class TestWithOrWithoutGroups:
                 "plain_c.json: has no groups",
             ),
             (("compare", "plain.json", "A.json", "--label", "old"), "plain.json: has no groups"),
-            (
-                ("whatif", "plain.json", "--shift", "A=scale:2", "--label", "old"),
-                "plain.json: has no groups: --label old does not go with it",
-            ),
         ],
     )
     def test_one_line(self, both, run, arguments, words):

@@ -61,11 +61,10 @@ class TestWhatIsShown:
             for words in (", ".join(map(str, ranks)), f"{3 * weight} ({weight} each)", share):
                 assert words in rows[name]
 
-    @pytest.mark.slow
     def test_twenty_numbers_fit_too(self, run):
-        out = run("plan", "--points", "A=4000,B=3000", "--numbers", 20, "--confidence-level", 0.5).out
+        out = run("plan", "--points", "A=400,B=300", "--numbers", 20, "--confidence-level", 0.5).out
         assert max(len(line) for line in out.splitlines() if line.startswith("  ")) <= 80
-        assert re.search(r"A +4,000 +\d+, \d+, \.\.\., \d+\b", out)
+        assert re.search(r"A +400 +\d+, \d+, \.\.\., \d+\b", out)
 
     def test_sites_without_names_are_told_by_their_sizes_and_many_sites_by_ranges(self, run):
         out = run("plan", "--points", "120,40,377,88").out
@@ -266,17 +265,6 @@ class TestScores:
 
 
 class TestMistakes:
-    @pytest.mark.parametrize("bins", ["uniform:0:8", "uniform:8:0:50", "cubic:0:8:50", "uniform:a:b:c"])
-    def test_bad_bins(self, run, bins):
-        private = ["plan", "--sites", 3, "--points", 300, "--epsilon", 1]
-        assert "--bins" in run(*private, "--bins", bins, code=2).err
-        assert "go together" in run(*private, code=2).err
-
-    def test_bins_from_public_scores(self, desk, run):
-        private = ["--points", "A=3000", "--epsilon", 4, "--bins", "reference:B.csv:20"]
-        reference = np.loadtxt("B.csv", skiprows=1)
-        assert made(run, *private).bins == fc.Bins.from_reference(reference, 20)
-
     def test_options_that_would_be_ignored_are_refused(self, run):
         for options, words in [
             (["--one-hot"], "--one-hot goes with"),

@@ -10,7 +10,7 @@ from checked_calibrations import calibrated
 import fedconformal as fc
 from fedconformal.documents import Check
 from fedconformal.heterogeneity import answer, assess, check
-from fedconformal.heterogeneity._counting import interval, p_value
+from fedconformal.heterogeneity._coverage import interval, p_value
 from fedconformal.privacy import CountNoise
 from support import FALSE_ALARM
 

@@ -13,7 +13,7 @@ from scipy import stats
 import fedconformal as fc
 from fedconformal.documents import Check, CheckedGroup, UnknownGroupWarning
 from fedconformal.heterogeneity import answer, assess, check_by
-from fedconformal.heterogeneity._counting import interval, p_value
+from fedconformal.heterogeneity._coverage import interval, p_value
 from fedconformal.privacy import CountNoise
 
 SCORES = np.arange(200) / 100

@@ -7,9 +7,12 @@ import pytest
 from checked_calibrations import calibrated
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import stats
 
 import fedconformal as fc
-from fedconformal.heterogeneity import check
+from fedconformal.documents import Check
+from fedconformal.heterogeneity import answer, assess, cases_needed, check
+from fedconformal.heterogeneity._check import odds
 
 
 class TestCounting:
@@ -80,3 +83,116 @@ def test_how_likely_so_low_a_calibration_is():
     end = math.ceil(1000 * found.interval[1]) / 1000
     assert found.low_by_luck == (calibration.law.cdf(end),)
     assert 0 < found.low_by_luck[0] < 1
+
+
+# -- in words ------------------------------------------------------------------------------------------------
+
+
+def test_a_shortfall():
+    words = check(calibrated(1.0), [0.0] * 171 + [2.0] * 41, site="north").sentence()
+    assert "of 212 new cases at north, 171 (80.7 %) fall inside" in words
+    assert "between 74.6 % and 85.8 % (95 % confidence)" in words
+    assert "by chance in fewer than 1 of 10,000 checks" in words
+    assert "differ from those of other sites, or this calibration came out low" in words
+    assert "it gives 85.8 % or less with a probability of at most" in words
+
+
+def test_no_shortfall_is_no_proof():
+    words = check(calibrated(1.0), [0.0] * 190 + [2.0] * 22).sentence()
+    assert "no proof that it is not" in words
+    assert "in 4 of 5 checks if it were 83.9 % or less" in words
+    assert "can never show a shortfall" in check(calibrated(1.0), [0.0]).sentence()
+    assert "That is at least 50 %." in check(calibrated(0, 1.0), [0.0] * 99).sentence().splitlines()[1]
+    assert "hold everything" in check(calibrated(math.inf), [0.0]).sentence()
+
+
+@pytest.mark.parametrize(
+    ("level", "words"), [(0.9, "90 %"), (0.999, "99.9 %"), (0.9999999, "99.99999 %"), (0.05, "5 %")]
+)
+def test_all_digits_of_a_level_are_said(level, words):
+    assert (
+        check(calibrated(1.0, levels=[level]), [0.0]).sentence().startswith(f"Level {words}: of 1 new case ")
+    )
+
+
+def test_odds():
+    assert odds(1.0) == "by chance in about 100 of 100 checks"
+    assert odds(0.02) == "by chance in about 1 of 50 checks"
+    assert odds(0.00009) == "by chance in fewer than 1 of 10,000 checks"
+    assert odds(0.0) == odds(1e-300) == "by chance in fewer than 1 of 1,000,000 checks"
+
+
+def test_words_for_a_promise_to_each_site():
+    plan = fc.plan(n_points={"A": 60, "B": 60}, confidence_level=0.9, promise="each-site")
+    rng = np.random.default_rng(0)
+    calibration = fc.calibrate(plan, [fc.report(plan, rng.random(60), site=site) for site in "AB"])
+    words = check(calibration, 2 * rng.random(300), site="A").sentence()
+    assert "have changed since the calibration, or it came out low for this site" in words
+    assert "other sites" not in words
+
+
+# -- groups ------------------------------------------------------------------------------------------------
+
+SIZES = {"adult": {"A": 60, "B": 80}, "child": {"A": 40, "B": 30}}
+
+
+@pytest.fixture(scope="module")
+def grouped():
+    """A calibration with groups, children having larger scores."""
+    plan = fc.plan(groups=SIZES, confidence_level=0.8)
+    rng = np.random.default_rng(0)
+    reports = [
+        fc.report(
+            plan,
+            rng.random(SIZES["adult"][site] + SIZES["child"][site]),
+            groups=["adult"] * SIZES["adult"][site] + ["child"] * SIZES["child"][site],
+            site=site,
+        )
+        for site in "AB"
+    ]
+    return fc.calibrate(plan, reports)
+
+
+def test_a_document_with_groups_is_refused_in_one_line_that_names_them(grouped):
+    found = Check(calibration=grouped.digest, site="A", n=5, epsilon=None, covered=(5,))
+    for call in (
+        lambda: check(grouped, [0.5]),
+        lambda: answer(grouped, [0.5], site="A"),
+        lambda: assess(grouped, [found]),
+    ):
+        with pytest.raises(
+            ValueError, match=r"has groups, 'adult', 'child': .*calibration\['adult'\]"
+        ) as error:
+            call()
+        assert "\n" not in str(error.value)
+
+
+def test_one_group_is_checked_answered_and_assessed_like_any_calibration(grouped):
+    child, scores = grouped["child"], np.linspace(0, 2, 200)
+    found = check(child, scores, site="A")
+    assert found.covered == int((scores <= grouped.threshold["child"]).sum())
+    made = answer(child, scores, site="A")
+    assert made.covered == (found.covered,)
+    assert [row.site for row in assess(child, [made]).short] == ["A"]
+    with pytest.raises(ValueError, match="A: checks group 'child', and this is group 'adult'"):
+        assess(grouped["adult"], [made])
+
+
+# -- how many cases ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("level", "low"), [(0.9, 0.8), (0.9, 0.85), (0.95, 0.9), (0.5, 0.2), (0.99, 0.9)])
+def test_cases_needed_is_the_smallest_number(level, low):
+    def enough(n):
+        p = stats.binom.cdf(np.arange(n + 1), n, level)
+        critical = int(np.searchsorted(p, 0.05, side="right")) - 1
+        return critical >= 0 and stats.binom.cdf(critical, n, low) >= 0.8
+
+    assert cases_needed(level, low) == next(n for n in range(1, 10_000) if enough(n))
+
+
+def test_differences_too_small_to_find_are_refused():
+    with pytest.raises(ValueError, match="more than 30,000 cases"):
+        cases_needed(0.9, 0.8999)
+    with pytest.raises(ValueError, match="coverage must be"):
+        cases_needed(0.9, 0.9)

@@ -8,7 +8,6 @@ from typer.main import get_command
 
 from fedconformal._version import __version__
 from fedconformal.cli import _keys, _ledger, _policy
-from fedconformal.cli._bins import bins
 from fedconformal.cli._calibrate import calibrate
 from fedconformal.cli._certificate import certificate
 from fedconformal.cli._check import check
@@ -19,11 +18,9 @@ from fedconformal.cli._demo import demo
 from fedconformal.cli._plan import plan
 from fedconformal.cli._planner import planner
 from fedconformal.cli._predict import predict
-from fedconformal.cli._promises import promises
 from fedconformal.cli._report import report
 from fedconformal.cli._reproduce import reproduce
 from fedconformal.cli._verify import verify
-from fedconformal.cli._whatif import whatif
 
 app = new_app(
     pretty_exceptions_enable=False,
@@ -50,7 +47,6 @@ def _common(
 
 _COMMANDS: tuple[tuple[Callable[..., None], str], ...] = (
     (plan, "plan --points north=120,south=40,west=377 --score absolute -o plan.json"),
-    (bins, "bins --sites 10 --points 300 --epsilon 1 --bins uniform:0:10:50 -o edges.csv"),
     (report, "report plan.json cases.csv --site north --target truth --prediction guess -o north.json"),
     (calibrate, "calibrate plan.json north.json south.json west.json -o calibration.json"),
     (predict, "predict calibration.json new.csv --column guess -o intervals.csv"),
@@ -58,9 +54,7 @@ _COMMANDS: tuple[tuple[Callable[..., None], str], ...] = (
     (certificate, "certificate calibration.json -o certificate.html"),
     (check, "check calibration.json later.csv --site north --target truth --prediction guess -o later.json"),
     (checks, "checks calibration.json later.json"),
-    (compare, "compare plan.json north.json south.json west.json --reference half-normal"),
-    (whatif, "whatif plan.json --shift south=scale:1.5"),
-    (promises, "promises plan.json"),
+    (compare, "compare plan.json north.json south.json west.json --reference public.csv"),
     (planner, "planner --port 8484"),
     (demo, "demo --directory demo"),
     (reproduce, "reproduce coverage --quick"),

@@ -1,18 +1,20 @@
 """``fedconformal calibrate``."""
 
+from collections.abc import Iterable, Mapping
 from json import loads
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from fedconformal._text import count
 from fedconformal.cli._options import AnsweredPlan, Force, Json, Output, Reports, Sign
-from fedconformal.cli._show import working
+from fedconformal.cli._show import number, paragraph, table, working
 
 if TYPE_CHECKING:
-    from fedconformal.documents import Calibration, Plan
+    from fedconformal.documents import Calibration, Plan, Refusal
 
-
+_MOST_NAMES = 20
 _BYTES_EACH, _BYTES_AROUND = 32, 2**12
 """How large a file of vectors may be: for each number, and around them."""
 
@@ -32,8 +34,8 @@ def calibrate(
     json: Json = False,
 ) -> None:
     """Turn reports into a threshold with its guarantee."""
-    from fedconformal.cli._files import check_output, read, report_files, save, signed
-    from fedconformal.cli._show_calibration import show_calibration
+    from fedconformal import protocol
+    from fedconformal.cli._files import check_output, read, read_reports, report_files, save, signed
     from fedconformal.documents import Plan
 
     check_output(output, force=force)
@@ -42,19 +44,11 @@ def calibrate(
         if histogram:
             found = _from_vectors(asked, paths, is_sum=is_sum)
         else:
-            found = _from_reports(asked, paths, skip_refused=skip_refused)
+            sent, unreadable = read_reports(paths)  # what cannot be read is refused like any other
+            on_refused: Any = "skip" if skip_refused else "raise"
+            found = protocol.calibrate(asked, sent, on_refused=on_refused, unreadable=unreadable)
     found = signed(found, sign)
-    save(found, output, lambda: show_calibration(found), force=force, as_json=json)
-
-
-def _from_reports(plan: "Plan", paths: list[Path], *, skip_refused: bool) -> "Calibration":
-    """What cannot be read is refused like any other."""
-    from fedconformal import protocol
-    from fedconformal.cli._files import read_reports
-
-    sent, unreadable = read_reports(paths)
-    on_refused: Any = "skip" if skip_refused else "raise"
-    return protocol.calibrate(plan, sent, on_refused=on_refused, unreadable=unreadable)
+    save(found, output, lambda: _show(found), force=force, as_json=json)
 
 
 def _from_vectors(plan: "Plan", paths: list[Path], *, is_sum: bool) -> "Calibration":
@@ -101,3 +95,81 @@ def _vectors(plan: "Plan", path: Path) -> list[list[int]]:
         reason = str(error).splitlines()[0][:200]
         raise ValueError(f"{path}: not a one-hot vector for this plan: {reason}") from None
     return rows
+
+
+def _show(calibration: "Calibration") -> None:
+    """Show thresholds, what is guaranteed, who is missing, and on what it rests."""
+    from fedconformal.documents import everything_sentences
+    from fedconformal.protocol import Bearing, assumption_sentences
+
+    if calibration.plan.is_grouped:
+        _show_groups(calibration)
+    else:
+        _show_thresholds({None: calibration})
+        missing = f": {_names(calibration.missing)}" if calibration.missing else ""
+        answered = count(calibration.n_answers, "site")
+        paragraph(f"{answered} answered, {calibration.n_missing} missing{missing}")
+        _show_refused(calibration.refused)
+    for sentence in everything_sentences(calibration):
+        paragraph(sentence)
+    titles = {
+        Bearing.CONDITION: "The promise holds if:",
+        Bearing.CAVEAT: "Good to know:",
+        Bearing.UNCHECKED: "Not checked:",
+    }
+    for bearing, title in titles.items():
+        if sentences := assumption_sentences(calibration, bearing):
+            print(title)
+        for sentence in sentences:
+            paragraph(sentence, mark="  - ")
+
+
+def _show_thresholds(found: "Mapping[Any, Calibration]") -> None:
+    """Show level, threshold, votes and coverage of each group, or of all cases under None."""
+    from fedconformal.cli._show_plan import coverage_cells, coverage_headers, votes_needed
+
+    grouped = None not in found
+    coverage = coverage_headers(next(iter(found.values())).designs[0])
+    table(
+        [
+            *["group"] * grouped,
+            *("level", "threshold", "votes\nneeded", *coverage),
+            *["answers", "missing"] * grouped,
+        ],
+        [
+            [
+                *[str(label)] * grouped,
+                f"{level.confidence_level:g}",
+                number(level.threshold),
+                votes_needed(design),
+                *coverage_cells(design),
+                *[str(each.n_answers), str(each.n_missing)] * grouped,
+            ]
+            for label, each in found.items()
+            for level, design in zip(each.levels, each.designs, strict=True)
+        ],
+    )
+
+
+def _show_groups(calibration: "Calibration") -> None:
+    if found := {label: each for label, each in calibration.by_label.items() if each.is_calibrated}:
+        _show_thresholds(found)
+    paragraph(f"{count(calibration.n_answers, 'site')} answered")
+    for label, each in calibration.by_label.items():
+        if not each.is_calibrated:
+            paragraph(f"group {label!r}: too few answers ({each.n_answers}), the threshold is infinite")
+    for label, names in calibration.missing.items():
+        if names:
+            paragraph(f"group {label!r}: no answer from {_names(names)}")
+    _show_refused(calibration.refused)
+    for label, each in calibration.by_label.items():
+        _show_refused(each.refused, f", group {label!r}")
+
+
+def _show_refused(refused: "Iterable[Refusal]", where: str = "") -> None:
+    for refusal in refused:
+        paragraph(f"refused: {refusal.source}{where}: {refusal.reason}")
+
+
+def _names(names: tuple[str, ...]) -> str:
+    return ", ".join(names[:_MOST_NAMES]) + (", ..." if len(names) > _MOST_NAMES else "")

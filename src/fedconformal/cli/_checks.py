@@ -1,6 +1,6 @@
 """``fedconformal checks``."""
 
-from collections.abc import Sequence
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,24 +10,20 @@ from fedconformal.cli._options import Json, OneLabel
 from fedconformal.cli._show import paragraph, print_json, table, working
 
 if TYPE_CHECKING:
-    from fedconformal.documents import Calibration, Check, Report
-    from fedconformal.heterogeneity import Assessment, SiteCheck
+    from fedconformal.documents import Calibration, Check
+    from fedconformal.heterogeneity import Assessment, CoverageCheck
 
 
 def checks(
     calibration: Annotated[Path, typer.Argument(help="The calibration that the sites checked.")],
     answers: Annotated[list[Path], typer.Argument(help="Answer files, or directories of them.")],
     label: OneLabel = None,
-    reports: Annotated[
-        list[Path] | None,
-        typer.Option(help="Report files or directories: what other promises would cost is said for these."),
-    ] = None,
     json: Json = False,
 ) -> None:
     """Compare the sites' checks, and their groups of cases: coverage with intervals, and who falls short."""
     from fedconformal import heterogeneity
-    from fedconformal.cli._files import kept_reports, read, read_reports
-    from fedconformal.cli._groups import calibration_of
+    from fedconformal.cli._files import read
+    from fedconformal.cli._scores import calibration_of
     from fedconformal.documents import Calibration
 
     published = read(Calibration, calibration)
@@ -39,62 +35,11 @@ def checks(
         raise ValueError(f"nothing was assessed, {len(problems)} refused: {'; '.join(problems)}")
     with working("comparing"):
         result = heterogeneity.assess(published, given)
-    sent = [] if not reports else read_reports(kept_reports(reports))[0]
-    show_assessment(result, published, as_json=json, reports=sent)
-
-
-def show_assessment(
-    result: "Assessment", calibration: "Calibration", *, as_json: bool, reports: "Sequence[Report]" = ()
-) -> None:
-    """Coverage site by site and group by group, who falls short, and which promise holds all the same."""
-    if as_json:
-        print_json({"sites": [_fields(row) for row in result.rows], "sentence": result.sentence()})
-        return
-    if result.by_group:
-        _show_groups(result)
-    else:
-        table(
-            [*_COLUMNS, "95 % interval", "p-value", "adjusted", "short"], [_cells(row) for row in result.rows]
-        )
-    paragraph(result.sentence())
-    if result.short:
-        _say_what_holds(result, calibration, reports)
-
-
-def _say_what_holds(result: "Assessment", calibration: "Calibration", reports: "Sequence[Report]") -> None:
-    from fedconformal.heterogeneity import what_holds
-
-    plan, label = calibration.published.plan, calibration.label
-    whole = [row for row in result.short if row.group is None]
-    if whole and not calibration.plan.is_grouped:
-        level = whole[0].found.confidence_level
-        paragraph(what_holds(plan, reports, group=label, confidence_level=level))
-    if len(whole) < len(result.short):
-        paragraph(what_holds(plan, group=label, in_groups=True))
-
-
-_COLUMNS = ("site", "epsilon", "level", "covered", "coverage")
-
-
-def _show_groups(result: "Assessment") -> None:
-    """The table with groups, in which what is the same in all rows is left out."""
-    rows = {
-        "site": [row.site for row in result.rows],
-        "cases": ["all" if row.group is None else row.group for row in result.rows],
-        "epsilon": ["exact" if row.epsilon is None else f"{row.epsilon:g}" for row in result.rows],
-        "level": [f"{row.found.confidence_level!r}" for row in result.rows],
-        "covered": [f"{row.found.covered} of {row.found.n}" for row in result.rows],
-        "coverage": [f"{row.found.coverage:.3f}" for row in result.rows],
-        "95 % at once": ["{:.3f} to {:.3f}".format(*row.found.interval) for row in result.rows],
-        "adjusted p": [f"{row.adjusted_p_value:.3g}" for row in result.rows],
-        "short": ["YES" if row.falls_short else "" for row in result.rows],
-    }
-    shown = [name for name, cells in rows.items() if name not in ("epsilon", "level") or len(set(cells)) > 1]
-    table(shown, [list(cells) for cells in zip(*(rows[name] for name in shown), strict=True)])
+    show_assessment(result, published, as_json=json)
 
 
 def _read(files: list[Path]) -> "tuple[list[Check], list[str]]":
-    """The answers, and what is wrong with every file that is none."""
+    """Return the answers, and the problem of every file that is none."""
     from fedconformal.cli._files import expand, read
     from fedconformal.documents import Check, DocumentError
 
@@ -107,28 +52,76 @@ def _read(files: list[Path]) -> "tuple[list[Check], list[str]]":
     return answers, problems
 
 
-def _cells(row: "SiteCheck") -> list[str]:
-    from fedconformal.cli._coverage import cells
+def show_assessment(result: "Assessment", calibration: "Calibration", *, as_json: bool) -> None:
+    """Show coverage by site and group, who falls short, and which promises hold all the same."""
+    from fedconformal.cli._compare import advise_on_sites
 
-    return [
-        row.site,
-        "exact" if row.epsilon is None else f"{row.epsilon:g}",
-        f"{row.found.confidence_level!r}",
-        *cells(row.found),
-        f"{row.found.p_value:.3g}",
-        f"{row.adjusted_p_value:.3g}",
-        "YES" if row.falls_short else "",
-    ]
+    if as_json:
+        rows = [
+            {
+                "site": row.site,
+                **({} if row.group is None else {"group": row.group}),
+                "epsilon": row.epsilon,
+                **coverage_fields(row.found),
+                "adjusted_p_value": row.adjusted_p_value,
+                "falls_short": row.falls_short,
+            }
+            for row in result.rows
+        ]
+        print_json({"sites": rows, "sentence": result.sentence()})
+        return
+    _show_table(result)
+    paragraph(result.sentence())
+    plan, short = calibration.published.plan, result.short
+    if any(row.group is None for row in short) and not calibration.plan.is_grouped:
+        paragraph(advise_on_sites(plan))
+    if any(row.group is not None for row in short):
+        paragraph(
+            f"A promise about sites, like this plan's ({plan.parts[0].promise}), is an average over their "
+            "cases. For a promise to each kind of case plan thresholds of its own: --by-class if the kinds "
+            "are the true classes, --group if they are known beforehand; with --by-site at every site "
+            "individually."
+        )
 
 
-def _fields(row: "SiteCheck") -> dict[str, Any]:
-    from fedconformal.cli._coverage import fields
+def _show_table(result: "Assessment") -> None:
+    """Show a row for each site and group; columns with one value alone are left out if there are groups."""
+    grouped = result.by_group
+    cells: dict[str, list[str]] = {
+        "site": [row.site for row in result.rows],
+        "cases": ["all" if row.group is None else row.group for row in result.rows],
+        "epsilon": ["exact" if row.epsilon is None else f"{row.epsilon:g}" for row in result.rows],
+        "level": [f"{row.found.confidence_level!r}" for row in result.rows],
+    }
+    digits = 3 if grouped else 4
+    counted = zip(*(coverage_cells(row.found, digits) for row in result.rows), strict=True)
+    names = ("covered", "coverage", "95 % at once" if grouped else "95 % interval")
+    cells |= {name: list(column) for name, column in zip(names, counted, strict=True)}
+    cells["p-value"] = [f"{row.found.p_value:.3g}" for row in result.rows]
+    cells["adjusted p" if grouped else "adjusted"] = [f"{row.adjusted_p_value:.3g}" for row in result.rows]
+    cells["short"] = ["YES" if row.falls_short else "" for row in result.rows]
+    left_out = {"p-value", *(name for name in ("epsilon", "level") if len(set(cells[name])) == 1)}
+    for name in left_out if grouped else ("cases",):
+        del cells[name]
+    table(list(cells), list(zip(*cells.values(), strict=True)))
 
+
+def coverage_cells(check: "CoverageCheck", digits: int = 4) -> list[str]:
+    """Format how many cases are covered, the share, and the interval around it."""
+    low, high = check.interval
+    covered = f"{check.covered} of {check.n}"
+    return [covered, f"{check.coverage:.{digits}f}", f"{low:.{digits}f} to {high:.{digits}f}"]
+
+
+def coverage_fields(check: "CoverageCheck") -> dict[str, Any]:
+    """Return everything by name, as JSON can hold it."""
     return {
-        "site": row.site,
-        **({} if row.group is None else {"group": row.group}),
-        "epsilon": row.epsilon,
-        **fields(row.found),
-        "adjusted_p_value": row.adjusted_p_value,
-        "falls_short": row.falls_short,
+        "confidence_level": check.confidence_level,
+        "threshold": "Infinity" if check.threshold == inf else check.threshold,
+        "n": check.n,
+        "covered": check.covered,
+        "coverage": check.coverage,
+        "interval": list(check.interval),
+        "confidence": check.confidence,
+        "p_value": check.p_value,
     }

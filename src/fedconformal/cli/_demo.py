@@ -2,10 +2,10 @@
 
 import os
 import shlex
-import subprocess
 import sys
 import tempfile
-from concurrent.futures import ThreadPoolExecutor
+from contextlib import chdir, redirect_stderr, redirect_stdout
+from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -38,11 +38,13 @@ def demo(
     if directory is None:
         directory = Path(tempfile.mkdtemp(prefix="fedconformal-demo-"))
     directory.mkdir(parents=True, exist_ok=True)
+    if sys.stdout.isatty():
+        os.environ["COLUMNS"] = str(width() - 5)  # what the commands print is indented
     _story(directory.resolve())
 
 
 def _story(directory: Path) -> None:
-    """Train, plan, report from twelve processes, calibrate with one site silent, predict, verify, compare."""
+    """Train, plan, report at twelve sites, calibrate without one of them, predict, verify, compare."""
     print(
         "Diabetes progression (442 patients, embedded in scikit-learn), ridge regression, twelve hospitals.\n"
     )
@@ -54,10 +56,11 @@ def _story(directory: Path) -> None:
     print("1. The coordinator makes a plan.")
     wishes = ["--points", "sizes.csv", "--confidence-level", str(_LEVEL), "--score", "absolute"]
     _run(directory, "plan", *wishes, "-o", "plan.json", "--force", show=True)
-    print("2. Each hospital answers with one number, from a process of its own.")
+    print("2. Each hospital answers with one number.")
     (directory / "reports").mkdir(exist_ok=True)
-    with ThreadPoolExecutor(2) as pool:
-        list(pool.map(lambda name: _report(directory, name, show=name == names[0]), names))
+    for name in names:
+        files = ["plan.json", f"{name}/scores.csv", "--site", name, "-o", f"reports/{name}.json", "--force"]
+        _run(directory, "report", *files, "--yes", show=name == names[0])
     (directory / "reports" / f"{_SILENT}.json").unlink()
     print(f"   ... and so do the others. One report is lost on the way: {_SILENT} stays silent.\n")
     print("3. The coordinator calibrates, everybody predicts, anybody verifies.")
@@ -104,29 +107,20 @@ def _prepare(directory: Path) -> _Hospitals:
     return _Hospitals(scores, data.target[test], predictions)
 
 
-def _report(directory: Path, name: str, *, show: bool) -> None:
-    files = ["plan.json", f"{name}/scores.csv", "--site", name, "-o", f"reports/{name}.json", "--force"]
-    _run(directory, "report", *files, show=show)
-
-
 def _run(directory: Path, *arguments: str, show: bool = False) -> None:
-    """Run a command as a person would, in a process of its own."""
+    """Run a command in that directory, and show what it prints."""
+    from fedconformal.cli import main
+
     if show:
         print(f"   $ fedconformal {shlex.join(arguments)}")
-    done = subprocess.run(
-        [sys.executable, "-m", "fedconformal", *arguments],
-        cwd=directory,
-        env={**os.environ, **({"COLUMNS": str(width() - 5)} if sys.stdout.isatty() else {})},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode != 0:
-        raise ValueError(done.stderr.strip().removeprefix("fedconformal: "))
+    out, err = StringIO(), StringIO()
+    with chdir(directory), redirect_stdout(out), redirect_stderr(err):
+        code = main(arguments)
+    if code != 0:
+        raise ValueError(err.getvalue().strip().removeprefix("fedconformal: "))
     if show:
-        said = done.stdout or done.stderr  # what leaves a site is shown on stderr
-        print("\n".join("     " + line for line in said.strip("\n").splitlines()) + "\n")
+        shown = out.getvalue() or err.getvalue()  # what leaves a site is shown on stderr
+        print("\n".join("     " + line for line in shown.strip("\n").splitlines()) + "\n")
 
 
 def _compare(directory: Path, hospitals: _Hospitals, answering: list[str]) -> None:

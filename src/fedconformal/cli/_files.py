@@ -1,7 +1,7 @@
-"""Documents in files: where they are read from, and where results go."""
+"""Documents in files, and what is about to leave a site: shown, confirmed, written."""
 
 import hashlib
-import re
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -9,15 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 from fedconformal._inputs import STANDARD, standard_input
 from fedconformal._outputs import check_free, warn_if_shared, write_text
 from fedconformal.cli._show import say
-from fedconformal.documents import (
-    Calibration,
-    Document,
-    DocumentError,
-    Plan,
-    Refusal,
-    Report,
-    SigningKey,
-)
+from fedconformal.documents import Calibration, Document, DocumentError, Plan, Refusal, Report, SigningKey
 
 if TYPE_CHECKING:
     from fedconformal.privacy import Ledger
@@ -85,17 +77,6 @@ Authored = TypeVar("Authored", Plan, Calibration)
 def signed(document: Authored, key: Path | None) -> Authored:
     """The same document, signed if a key was given."""
     return document if key is None else read_key(key).sign(document)
-
-
-def read_one_of(path: Path, *kinds: type[Document]) -> Document:
-    """A document of one of these kinds, from its file or from standard input."""
-    content = read_bytes(path, max(kind.ceiling.largest for kind in kinds) + 1)
-    first = re.search(rb'"format"\s*:\s*"fedconformal/([a-z]+)"', content[:1000])
-    kind = next((kind for kind in kinds if first and kind.kind.encode() == first[1]), kinds[0])
-    try:
-        return kind.from_json(content)
-    except DocumentError as error:
-        raise DocumentError(f"{'standard input' if path == STANDARD else path}: {error}") from None
 
 
 def read_bytes(path: Path, most: int = -1) -> bytes:
@@ -176,3 +157,50 @@ def read_reports(paths: Sequence[Path]) -> tuple[list[Report], list[Refusal]]:
             reason = str(error).removeprefix("standard input: ")
             unreadable = [*unreadable, Refusal(source="standard input", reason=reason)]
     return list(reports), list(unreadable)
+
+
+# -- what leaves a site -------------------------------------------------------------------------------------
+
+
+def send_out(
+    content: str,
+    sentence: str | None = None,
+    *,
+    ask: bool,
+    output: Path | None,
+    force: bool,
+    as_json: bool,
+) -> None:
+    """Say how much is about to leave, and show exactly what; ask a person who is there.
+
+    Where nobody is asked the file is written first, so that nobody who stops reading loses it.
+    """
+    to_stdout, asking = as_json or output == STANDARD, _is_asking(ask)
+    file = None if output == STANDARD else output
+    if not asking and file is not None:
+        write_text(file, content + "\n", force=force)
+    if not to_stdout or file is not None:
+        if sentence is not None:
+            say(sentence)
+        say("This is everything that leaves the site:")
+        say(content)
+    if asking:
+        confirm("Send it?", ask=ask)
+        if file is not None:
+            write_text(file, content + "\n", force=force)
+    if file is not None:
+        say(f"wrote {file}")
+    if to_stdout:
+        print(content)
+
+
+def _is_asking(ask: bool) -> bool:
+    return ask and sys.stdin.isatty()
+
+
+def confirm(question: str, *, ask: bool) -> None:
+    """Ask a person who is there, and stop if the answer is no."""
+    if _is_asking(ask):
+        import typer
+
+        typer.confirm(question, abort=True, err=True)

@@ -1,25 +1,27 @@
-"""What people type, as arguments of the library."""
+"""Options as people type them, turned into arguments of the library."""
 
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+import numpy as np
+
 from fedconformal._inputs import STANDARD
-from fedconformal._tables import SUFFIXES, Dialect, read_column
-from fedconformal._typing import Floats
+from fedconformal._tables import SUFFIXES, Dialect, Table, read_column, read_table
+from fedconformal.documents import LARGEST_N
 from fedconformal.privacy import Bins, Privacy
 from fedconformal.scores import Score, from_name
 
 T = TypeVar("T")
+Sizes = int | list[int] | dict[str, int] | None
 
-BINS_FORMS = (
-    "uniform:LOW:HIGH:COUNT, log:LOW:HIGH:COUNT, reference:FILE:COUNT (public scores; :BOUND if none can "
-    "exceed it), edges:FILE or edges:0.1,0.2,0.5"
-)
-"""How bins are typed."""
+_TABLES = (".csv", ".tsv", ".xlsx", ".parquet")
+_FORMAT_OPTIONS = ("--separator", "--decimal", "--encoding")
+
+_BINS_FORMS = "uniform:LOW:HIGH:COUNT, log:LOW:HIGH:COUNT, edges:FILE or edges:0.1,0.2,0.5"
 
 
 def pairs(option: str, form: str, texts: Iterable[str], read: Callable[[str], T]) -> list[tuple[str, T]]:
@@ -87,62 +89,157 @@ def _parameter(text: str) -> bool | int | float | str:
 
 
 def privacy(
-    epsilon: float | None, bins: str | None, *, bounded: bool, one_hot: bool, **names: str | None
+    epsilon: float | None,
+    bins: str | None,
+    bins_from: Path | None,
+    *,
+    column: str | None,
+    dialect: Dialect,
+    bounded: bool,
+    one_hot: bool,
+    **names: str | None,
 ) -> Privacy | None:
-    """The privacy that a plan asks for."""
+    """Return the privacy that a plan asks for."""
     chosen: dict[str, Any] = {name: value for name, value in names.items() if value is not None}
-    if epsilon is None and bins is None:
+    if column is not None and bins_from is None:
+        raise ValueError("--column goes with --bins-from")
+    if bins is not None and bins_from is not None:
+        raise ValueError("--bins and --bins-from do not go together")
+    if epsilon is None and bins is None and bins_from is None:
         if wrong := [*chosen, *["bounded"] * bounded, *["one-hot"] * one_hot]:
             raise ValueError(f"--{wrong[0]} goes with --epsilon and --bins")
         return None
-    if epsilon is None or bins is None:
-        raise ValueError("--epsilon and --bins go together")
-    return Privacy(epsilon=epsilon, bins=_bins(bins, bounded=bounded), one_hot=one_hot, **chosen)
+    if epsilon is None or (bins is None and bins_from is None):
+        raise ValueError("--epsilon and --bins, or --bins-from, go together")
+    if bins_from is None:
+        made = _bins(bins or "", dialect)
+    elif bounded:
+        raise ValueError("--bounded does not go with --bins-from: the last edge is the largest score there")
+    else:
+        made = Bins.from_reference(read_column(bins_from, column, dialect=dialect))
+    made = Bins(made.edges, bounded=bounded)
+    return Privacy(epsilon=epsilon, bins=made, one_hot=one_hot, **chosen)
 
 
-def _bins(text: str, *, bounded: bool) -> Bins:
+def _bins(text: str, dialect: Dialect) -> Bins:
     kind, _, rest = text.partition(":")
     try:
-        if kind not in _BINS:
-            raise ValueError(f"must be {BINS_FORMS}")
-        made = _BINS[kind](rest)
+        if kind == "edges" and (Path(rest) == STANDARD or Path(rest).suffix.lower() in SUFFIXES):
+            return Bins(
+                tuple(read_column(Path(rest), dialect=replace(dialect, options=_FORMAT_OPTIONS)).tolist())
+            )
+        if kind == "edges":
+            return Bins(tuple(float(edge) for edge in rest.split(",")))
+        makers = {"uniform": Bins.uniform, "log": Bins.log}
+        if kind not in makers or rest.count(":") != 2:
+            raise ValueError(f"must be {_BINS_FORMS}")
+        low, high, number = rest.split(":")
+        return makers[kind](float(low), float(high), int(number))
     except ValueError as error:
         raise ValueError(f"--bins {text!r}: {error}") from None
-    return Bins(made.edges, bounded=bounded or made.bounded)
 
 
-def _range(make: Callable[[float, float, int], Bins], rest: str) -> Bins:
-    parts = rest.split(":")
-    if len(parts) != 3:
-        raise ValueError(f"must be {BINS_FORMS}")
-    return make(float(parts[0]), float(parts[1]), int(parts[2]))
+# -- sites and sizes ---------------------------------------------------------------------------------------
 
 
-def _reference(rest: str) -> Bins:
-    """FILE:COUNT, or FILE:COUNT:BOUND for scores that cannot exceed a bound; a FILE may have colons."""
-    file, _, last = rest.rpartition(":")
-    inner, _, count = file.rpartition(":")
-    if inner and count.isdigit() and (Path(inner) == STANDARD or Path(inner).exists()):
-        return Bins.from_reference(_column(inner), int(count), bound=float(last))
-    if not file:
-        raise ValueError(f"must be {BINS_FORMS}")
-    return Bins.from_reference(_column(file), int(last))
+def sites(text: str | None) -> tuple[int | None, list[str] | None]:
+    """A number of sites, or their names."""
+    if text is None:
+        return None, None
+    if text.isascii() and text.lstrip("+-").isdecimal():
+        return int(text), None
+    return None, [name.strip() for name in text.split(",")]
 
 
-def _column(file: str) -> Floats:
-    return read_column(Path(file), dialect=Dialect(options=()))
+def sizes(
+    points: str | None, groups: Sequence[str], dialect: Dialect, *, by_class: bool, by_site: bool
+) -> dict[str, Any]:
+    """Return the sizes for `plan`: ``n_points`` or ``groups``, and ``group_by``."""
+    found = _sizes(points, groups, replace(dialect, options=_FORMAT_OPTIONS))
+    if by_class and "groups" not in found:
+        raise ValueError(
+            "--by-class needs the classes: --group CLASS:SIZES, or --points with columns group, site, n"
+        )
+    label = ["class"] if by_class else ["label"] if "groups" in found else []
+    made_of = [*["site"] * by_site, *label]
+    return {**found, "group_by": made_of or None}
 
 
-def _edges(rest: str) -> Bins:
-    """Numbers with commas between them, or a file of them."""
-    if Path(rest) == STANDARD or Path(rest).suffix.lower() in SUFFIXES:
-        return Bins(tuple(_column(rest).tolist()))
-    return Bins(tuple(float(edge) for edge in rest.split(",")))
+def _sizes(points: str | None, groups: Sequence[str], dialect: Dialect) -> dict[str, Any]:
+    file = _file(points)
+    table = None if file is None else read_table(file, dialect=dialect)
+    named = [_group(text, dialect) for text in groups]
+    if table is not None and "group" in table.columns:
+        return {"groups": by_name("--points and --group", [*_groups_in(table), *named], "group")}
+    if not groups:
+        return {"n_points": _points("--points", points, dialect) if table is None else _points_in(table)}
+    if points is not None:
+        raise ValueError(
+            f"--points must be a table with columns group, site and n beside --group, got {points!r}; the "
+            "sizes of one group are said as in --group young:A=120,B=40"
+        )
+    return {"groups": by_name("--group", named, "group")}
 
 
-_BINS: dict[str, Callable[[str], Bins]] = {
-    "uniform": partial(_range, Bins.uniform),
-    "log": partial(_range, Bins.log),
-    "reference": _reference,
-    "edges": _edges,
-}
+def _group(text: str, dialect: Dialect) -> tuple[str, Sizes]:
+    """Read LABEL:SIZES, or LABEL alone for sizes that come with the reports.
+
+    A label with a colon ends in one.
+    """
+    label, colon, listed = text.rpartition(":")
+    sizes = _points(f"--group {text}", listed if colon and listed else None, dialect)
+    return (label if colon else text), sizes
+
+
+def _points(option: str, text: str | None, dialect: Dialect) -> Sizes:
+    """Read one size, a list of them, sizes by name, or a table with columns site and n."""
+    if text is None:
+        return None
+    file = _file(text)
+    if file is not None:
+        return _points_in(read_table(file, dialect=dialect))
+    parts = [part.strip() for part in text.split(",")]
+    if all("=" in part for part in parts):
+        pairs = [part.rsplit("=", 1) for part in parts]
+        if joined := next((part for part in parts if part.count("=") > 1), None):
+            raise ValueError(
+                f"{option}: sizes must have commas between them, as in A=120,B=40, got {joined!r}"
+            )
+        return by_name(option, [(name.strip(), _whole(option, size)) for name, size in pairs], "site")
+    found = [_whole(option, part) for part in parts]
+    return found[0] if len(found) == 1 else found
+
+
+def _whole(option: str, text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise ValueError(
+            f"{option}: sizes must be a whole number, a list of them, or NAME=NUMBER pairs, got {text!r}"
+        ) from None
+
+
+def _file(text: str | None) -> Path | None:
+    return Path(text) if text is not None and (text == "-" or text.lower().endswith(_TABLES)) else None
+
+
+def _points_in(table: Table) -> dict[str, int]:
+    return by_name(table.name, list(zip(table.labels("site"), _counts(table), strict=True)), "site")
+
+
+def _groups_in(table: Table) -> list[tuple[str, dict[str, int]]]:
+    labels = table.labels("group")
+    rows: dict[str, list[tuple[str, int]]] = {label: [] for label in labels}
+    for label, name, n in zip(labels, table.labels("site"), _counts(table), strict=True):
+        rows[label].append((name, n))
+    return [
+        (label, by_name(f"{table.name}, group {label!r}", pairs, "site")) for label, pairs in rows.items()
+    ]
+
+
+def _counts(table: Table) -> list[int]:
+    found = table.numbers(["n"])[:, 0]
+    wrong = ~((found >= 0) & (found < LARGEST_N) & (found == np.floor(found)))
+    table.refuse_rows(wrong, "n", "must hold whole numbers, not so")
+    counts: list[int] = found.astype(int).tolist()
+    return counts

@@ -1,15 +1,12 @@
 """``fedconformal plan``."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from fedconformal.cli._options import FactOption, Force, Json, Output, ScoreOption, Sign
+from fedconformal.cli import _options as opt
 from fedconformal.cli._show import working
-
-if TYPE_CHECKING:
-    from fedconformal.documents import Plan
 
 _DEFAULT_LEVEL = 0.9
 _INFEASIBLE = 3
@@ -95,22 +92,34 @@ def plan(
             help="Score that all sites use: absolute, normalized, cqr, lac, aps, raps, or your own."
         ),
     ] = None,
-    score_option: ScoreOption = None,
+    score_option: opt.ScoreOption = None,
     penalty: Annotated[float | None, typer.Option(help="Short for --score-option penalty=...")] = None,
     k_reg: Annotated[int | None, typer.Option(help="Short for --score-option k_reg=...")] = None,
     key: Annotated[
         list[str] | None, typer.Option(help="SITE=ed25519:...; then only signed reports count.")
     ] = None,
     epsilon: Annotated[
-        float | None, typer.Option(help="Privacy loss of a site's whole answer; needs --bins.")
+        float | None, typer.Option(help="Privacy loss of a site's whole answer; needs --bins or --bins-from.")
     ] = None,
     bins: Annotated[
         str | None,
         typer.Option(
-            help="uniform:LOW:HIGH:COUNT, log:LOW:HIGH:COUNT, reference:FILE:COUNT (public scores; :BOUND if "
-            "none can exceed it), edges:FILE or edges:0.1,0.2,0.5; fedconformal bins compares some."
+            help="Grid of a private report: uniform:LOW:HIGH:COUNT, log:LOW:HIGH:COUNT, edges:FILE or "
+            "edges:0.1,0.2,0.5."
         ),
     ] = None,
+    bins_from: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Instead of --bins: 100 bins with equal shares of the public scores in this file. Never "
+            "use a site's own calibration scores.",
+        ),
+    ] = None,
+    column: Annotated[str | None, typer.Option(help="With --bins-from: column of the scores.")] = None,
+    separator: opt.Separator = None,
+    decimal: opt.Decimal = None,
+    encoding: opt.Encoding = None,
     bounded: Annotated[bool, typer.Option(help="No valid score can be above the last edge.")] = False,
     mechanism: Annotated[
         str | None, typer.Option(help="permute-and-flip or exponential.", show_default="permute-and-flip")
@@ -132,27 +141,30 @@ def plan(
         str | None,
         typer.Option(metavar="MOMENT", help="When it is not answered any more: 2030-01-31T12:00:00Z."),
     ] = None,
-    fact: FactOption = None,
-    sign: Sign = None,
+    fact: opt.FactOption = None,
+    sign: opt.Sign = None,
     exit_code: Annotated[
         bool, typer.Option("--exit-code", help="Exit with code 3 if no threshold can be finite.")
     ] = False,
-    output: Output = None,
-    force: Force = False,
-    json: Json = False,
+    output: opt.Output = None,
+    force: opt.Force = False,
+    json: opt.Json = False,
 ) -> None:
     """Make a plan: which numbers each site is to send, and what is promised then."""
-    from fedconformal.cli import _parse, _sizes
+    from fedconformal._tables import Dialect
+    from fedconformal.cli import _parse
     from fedconformal.cli._files import check_output, model_of, save, signed
     from fedconformal.cli._show_plan import show_plan
+    from fedconformal.protocol import plan as make_plan
 
     check_output(output, force=force)
-    n_sites, names = _sizes.sites(sites)
+    dialect = Dialect(separator, decimal, encoding)
+    n_sites, names = _parse.sites(sites)
     levels = confidence_level or [_DEFAULT_LEVEL]
-    made = _made(
+    options: dict[str, Any] = dict(
         n_sites=n_sites,
         sites=names,
-        **_sizes.sizes(points, group or [], by_class=by_class, by_site=by_site),
+        **_parse.sizes(points, group or [], dialect, by_class=by_class, by_site=by_site),
         classes=None if classes is None else [name.strip() for name in classes.split(",")],
         confidence_level=levels[0] if len(levels) == 1 else levels,
         criterion=criterion,
@@ -166,25 +178,26 @@ def plan(
         score=_parse.score(score, score_option or [], penalty=penalty, k_reg=k_reg),
         keys=_parse.keys(key or []),
         privacy=_parse.privacy(
-            epsilon, bins, bounded=bounded, one_hot=one_hot, mechanism=mechanism, analysis=analysis
+            epsilon,
+            bins,
+            bins_from,
+            column=column,
+            dialect=dialect,
+            bounded=bounded,
+            one_hot=one_hot,
+            mechanism=mechanism,
+            analysis=analysis,
         ),
         min_group=min_group,
         round=round_id,
         model=model_of(model),
         expires=expires,
         facts=_parse.facts(fact or []),
+        on_infeasible="ignore",
     )
+    with working("planning"):  # what was not given is left to the library
+        made = make_plan(**{name: value for name, value in options.items() if value is not None})
     made = signed(made, sign)
     save(made, output, lambda: show_plan(made), force=force, as_json=json)
     if exit_code and not made.feasible:
         raise typer.Exit(_INFEASIBLE)
-
-
-def _made(**wishes: Any) -> "Plan":
-    """The plan; what was not said is left to the library."""
-    from fedconformal.protocol import plan as make
-
-    with working("planning"):
-        return make(
-            **{name: wish for name, wish in wishes.items() if wish is not None}, on_infeasible="ignore"
-        )

@@ -8,16 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fedconformal._text import count
-from fedconformal.cli._options import (
-    Decimal,
-    Encoding,
-    Force,
-    GroupColumn,
-    Json,
-    Output,
-    ScoreOption,
-    Separator,
-)
+from fedconformal.cli import _options as opt
 from fedconformal.cli._show import print_json, say
 
 if TYPE_CHECKING:
@@ -31,7 +22,7 @@ _TABLES = (".csv", ".parquet")
 def predict(
     calibration: Annotated[Path, typer.Argument(help="The calibration.")],
     predictions: Annotated[Path, typer.Argument(help="Predictions: CSV, Excel, Parquet or .npy.")],
-    group: GroupColumn = None,
+    group: opt.GroupColumn = None,
     site: Annotated[
         str | None, typer.Option(help="The cases' site, where each site has thresholds of its own.")
     ] = None,
@@ -40,21 +31,27 @@ def predict(
         typer.Option("--column", "--prediction", help="Columns of the prediction; may be repeated."),
     ] = None,
     score: Annotated[str | None, typer.Option(help="The score, where the plan does not fix it.")] = None,
-    score_option: ScoreOption = None,
-    separator: Separator = None,
-    decimal: Decimal = None,
-    encoding: Encoding = None,
+    score_option: opt.ScoreOption = None,
+    separator: opt.Separator = None,
+    decimal: opt.Decimal = None,
+    encoding: opt.Encoding = None,
     only: Annotated[bool, typer.Option(help="Leave out the other columns.")] = False,
-    output: Output = None,
-    force: Force = False,
-    json: Json = False,
+    output: opt.Output = None,
+    force: opt.Force = False,
+    json: opt.Json = False,
 ) -> None:
     """Turn predictions into intervals or label sets."""
     from fedconformal._inputs import STANDARD
     from fedconformal._tables import Dialect, read_table
     from fedconformal.cli._files import check_output, read
-    from fedconformal.cli._groups import check_column, check_site
-    from fedconformal.cli._scores import by_line, chosen_columns, in_class_order, prediction_of
+    from fedconformal.cli._scores import (
+        by_line,
+        check_column,
+        check_site,
+        chosen_columns,
+        in_class_order,
+        prediction_of,
+    )
     from fedconformal.documents import Calibration, prediction_sets
 
     check_output(output, force=force)

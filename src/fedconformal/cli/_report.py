@@ -6,40 +6,27 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fedconformal.cli._options import (
-    Column,
-    Decimal,
-    Encoding,
-    Force,
-    GroupColumn,
-    Json,
-    Model,
-    Output,
-    Policy,
-    Prediction,
-    Separator,
-    Target,
-    Yes,
-)
+from fedconformal._text import count
+from fedconformal.cli import _options as opt
 from fedconformal.cli._show import say, working
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from fedconformal.documents import Plan
+    from fedconformal.documents import Plan, Report
 
 
 def report(
     plan: Annotated[Path, typer.Argument(help="The plan to answer.")],
     scores: Annotated[Path, typer.Argument(help="Scores, or cases: CSV, Excel, Parquet or .npy.")],
     site: Annotated[str, typer.Option(help="This site's name.")],
-    group: GroupColumn = None,
-    column: Column = None,
-    target: Target = None,
-    prediction: Prediction = None,
-    separator: Separator = None,
-    decimal: Decimal = None,
-    encoding: Encoding = None,
+    group: opt.GroupColumn = None,
+    column: opt.Column = None,
+    target: opt.Target = None,
+    prediction: opt.Prediction = None,
+    separator: opt.Separator = None,
+    decimal: opt.Decimal = None,
+    encoding: opt.Encoding = None,
     sign_with: Annotated[Path | None, typer.Option(help="Private key of this site.")] = None,
     ledger: Annotated[Path | None, typer.Option(help="For a private plan: this site's ledger.")] = None,
     dataset: Annotated[
@@ -48,21 +35,27 @@ def report(
     one_hot: Annotated[
         bool, typer.Option(help="For a private plan: write the one-hot vectors instead.")
     ] = False,
-    policy: Policy = None,
-    model: Model = None,
-    yes: Yes = False,
-    output: Output = None,
-    force: Force = False,
-    json: Json = False,
+    policy: opt.Policy = None,
+    model: opt.Model = None,
+    yes: opt.Yes = False,
+    output: opt.Output = None,
+    force: opt.Force = False,
+    json: opt.Json = False,
 ) -> None:
     """Answer a plan with this site's scores: says what it asks for, and shows exactly what leaves."""
     from fedconformal import protocol
     from fedconformal._tables import Dialect
-    from fedconformal.cli._files import check_output, model_of, open_ledger, read, read_key, read_policy
-    from fedconformal.cli._groups import column_of_labels
-    from fedconformal.cli._leaving import bins_sentence, leaving_sentence
-    from fedconformal.cli._outgoing import confirm, send_out
-    from fedconformal.cli._scores import read_cases
+    from fedconformal.cli._files import (
+        check_output,
+        confirm,
+        model_of,
+        open_ledger,
+        read,
+        read_key,
+        read_policy,
+        send_out,
+    )
+    from fedconformal.cli._scores import column_of_labels, read_cases
     from fedconformal.documents import Plan
 
     check_output(output, force=force)
@@ -102,10 +95,10 @@ def report(
         confirm("Answer it?", ask=not yes)
     with working("ranking scores"):
         if one_hot:
-            content, sentence = _vectors(asked, prepared.bins()[None]), bins_sentence(asked)
+            content, sentence = _vectors(asked, prepared.bins()[None]), _bins_sentence(asked)
         else:
             answer = prepared.report(key=key, in_place=not private)
-            content, sentence = answer.to_json(), leaving_sentence(asked, answer)
+            content, sentence = answer.to_json(), _leaving_sentence(asked, answer)
     send_out(content, sentence, ask=not yes and account is None, output=output, force=force, as_json=json)
 
 
@@ -124,3 +117,27 @@ def _vectors(plan: "Plan", bins: "Sequence[int]") -> str:
     from fedconformal import privacy
 
     return dumps({"plan": plan.digest, "one_hot": privacy.one_hot(tuple(bins), plan).tolist()})
+
+
+def _leaving_sentence(plan: "Plan", report: "Report") -> str:
+    """Describe how many of the site's scores leave, or of a private answer how many bins."""
+    if plan.privacy is not None:
+        return _bins_sentence(plan, n_answers=len(report.parts))
+    n = sum(part.n for part in report.parts)
+    # Infinity is no score, and levels may share a rank.
+    ranks = [
+        {rank for level in part.levels for rank in level.ranks if rank <= part.n} for part in report.parts
+    ]
+    sent = sum(map(len, ranks))
+    groups = f", from {count(len(report.parts), 'group')}" if plan.is_grouped else ""
+    if not sent:
+        return f"None of your {count(n, 'score')} leaves{groups}: there are too few for the rank asked for."
+    return f"{sent:,} of your {count(n, 'score')} {'leaves' if sent == 1 else 'leave'}{groups}."
+
+
+def _bins_sentence(plan: "Plan", *, n_answers: int = 1) -> str:
+    """Describe what leaves with a private answer for this many groups."""
+    drawn, n_bins = n_answers * len(plan.confidence_levels), plan.bins.n_bins if plan.bins else 0
+    if drawn == 1:
+        return f"One of {n_bins:,} public bins leaves, drawn at random; no score does."
+    return f"{drawn:,} names of bins leave, out of {n_bins:,} public ones, drawn at random; no score does."

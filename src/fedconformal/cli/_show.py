@@ -1,4 +1,4 @@
-"""What a terminal gets to see: lines, tables, JSON, a bar while somebody waits."""
+"""Output on a terminal: lines, tables, JSON, a progress bar."""
 
 import json
 import os
@@ -8,12 +8,15 @@ import textwrap
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from io import StringIO
 from typing import Any
 
 from fedconformal._text import visible
-from fedconformal.cli._grid import laid_out
 
 _WIDTH = 110  # where nobody watches
+_GAP = 3
+_DELAY = 1.0  # seconds after which a progress bar appears
+_WHOLE_WORDS: Any = {"break_long_words": False, "break_on_hyphens": False}
 
 
 def say(text: str = "") -> None:
@@ -36,7 +39,7 @@ def working(what: str) -> Iterator[None]:
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
     progress = Progress(*columns, console=Console(stderr=True), transient=True)
     progress.add_task(what, total=None)
-    timer = threading.Timer(1.0, progress.start)
+    timer = threading.Timer(_DELAY, progress.start)
     timer.start()
     try:
         yield
@@ -63,10 +66,7 @@ def paragraph(text: str, *, mark: str = "") -> None:
     """A sentence or two on stdout, behind a mark in a list; broken between words where somebody watches."""
     wide, text = width(), visible(mark + text, keep="\n")
     if wide < _WIDTH:
-        indent = " " * len(mark)
-        text = textwrap.fill(
-            text, max(20, wide), subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
-        )
+        text = textwrap.fill(text, max(20, wide), subsequent_indent=" " * len(mark), **_WHOLE_WORDS)
     print(text)
 
 
@@ -77,13 +77,61 @@ def table(
     title: str | None = None,
     widest: int | None = None,
 ) -> None:
-    """A table on stdout; where it is too wide, one line for each cell: nothing is ever cut."""
-    content = [[visible(str(cell), keep="\n") for cell in row] for row in rows]
-    lines = laid_out(list(headers), content, min(width(), widest or width()))
-    head = [] if title is None else [visible(title)]
-    print("\n".join(["", *head, *lines, ""]))
+    """Print a table; where it is too wide even with its cells wrapped, one line for each cell."""
+    cells = [[visible(str(cell), keep="\n") for cell in row] for row in [headers, *rows]]
+    lines = _table_lines(cells[0], cells[1:], min(width(), widest or width()))
+    print("\n".join(["", *([] if title is None else [visible(title)]), *lines, ""]))
+
+
+def _table_lines(headers: Sequence[str], rows: Sequence[Sequence[str]], most: int) -> list[str]:
+    """Return the lines of a table whose words are never broken."""
+    from rich import box
+    from rich.console import Console
+    from rich.measure import Measurement
+    from rich.table import Table
+    from rich.text import Text
+
+    printed = StringIO()
+    console = Console(file=printed, width=10_000, color_system=None)
+    columns = [[Text(cell) for cell in column] for column in zip(headers, *rows, strict=True)]
+    sizes = [[Measurement.get(console, console.options, cell) for cell in column] for column in columns]
+    widths = [max(size.maximum for size in column) for column in sizes]
+    least = [max(size.minimum for size in column) for column in sizes]
+    spare = most - 2 - _GAP * (len(columns) - 1)
+    while sum(widths) > spare and widths != least:
+        i = max(range(len(widths)), key=lambda j: (widths[j] - least[j], widths[j]))
+        widths[i] -= 1
+    if sum(widths) > spare and rows:
+        return _record_lines(headers, rows, most)
+    grid = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, _GAP - 1, 0, 0))
+    for (header, *_), wide in zip(columns, widths, strict=True):
+        grid.add_column(header, width=wide, overflow="fold")
+    for row in zip(*(column[1:] for column in columns), strict=True):
+        grid.add_row(*row)
+    console.print(grid)
+    rule = "─" if _can_print("─") else "-"
+    return [f"  {line}".rstrip() for line in printed.getvalue().replace("─", rule).splitlines()]
+
+
+def _record_lines(headers: Sequence[str], rows: Sequence[Sequence[str]], most: int) -> list[str]:
+    """Return a line for each cell, with the name of its column, and a gap between rows."""
+    lines: list[str] = []
+    for i, row in enumerate(rows):
+        lines += [""] * (i > 0)
+        for name, cell in zip(headers, row, strict=True):
+            text = f"  {' '.join(name.split())}: {' '.join(cell.split())}"
+            lines += textwrap.wrap(text, max(22, most), subsequent_indent="    ", **_WHOLE_WORDS)
+    return lines
+
+
+def _can_print(text: str) -> bool:
+    try:
+        text.encode(sys.stdout.encoding or "utf-8")
+    except (UnicodeEncodeError, LookupError):
+        return False
+    return True
 
 
 def number(value: float) -> str:
-    """A float with the digits a reader needs."""
+    """Format a float with the digits a reader needs."""
     return "infinite" if value == float("inf") else f"{value:.6g}"

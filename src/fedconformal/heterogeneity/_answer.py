@@ -17,9 +17,14 @@ from fedconformal._text import count, quoted
 from fedconformal._typing import Bools, Floats, Ints
 from fedconformal.audit import verify
 from fedconformal.documents import Calibration, Check, CheckedGroup, first_problem
-from fedconformal.heterogeneity._columns import GroupedCases, covered_cases, group_cases, thresholds_of_cases
+from fedconformal.heterogeneity._cases import (
+    GroupedCases,
+    covered_cases,
+    group_cases,
+    refuse_groups,
+    thresholds_of_cases,
+)
 from fedconformal.heterogeneity._coverage import common_thresholds
-from fedconformal.heterogeneity._documents import refuse_groups
 from fedconformal.privacy import Ledger, exact_text, fingerprint, prepare_count
 from fedconformal.protocol import PolicyError, SitePolicy, flat_scores, private_numbers
 

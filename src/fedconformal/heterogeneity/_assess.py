@@ -13,10 +13,14 @@ from fedconformal._text import percent, plain_spaces
 from fedconformal._validation import fraction
 from fedconformal.documents import Calibration, Check, group_name
 from fedconformal.heterogeneity._answer import epsilon_per_count
-from fedconformal.heterogeneity._columns import covered_cases, group_cases, thresholds_of_cases
-from fedconformal.heterogeneity._counting import holm
-from fedconformal.heterogeneity._coverage import CoverageCheck, common_thresholds, examine
-from fedconformal.heterogeneity._documents import level_index, refuse_groups
+from fedconformal.heterogeneity._cases import (
+    covered_cases,
+    group_cases,
+    level_index,
+    refuse_groups,
+    thresholds_of_cases,
+)
+from fedconformal.heterogeneity._coverage import CoverageCheck, common_thresholds, examine, holm
 from fedconformal.privacy import CountNoise
 from fedconformal.protocol import flat_scores
 

@@ -1,16 +1,17 @@
-"""A site's look at its own coverage: new cases, the published threshold, and nothing that leaves."""
+"""A site's check of its own coverage: new cases, the published threshold, and nothing that leaves."""
 
 import math
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from numpy.typing import ArrayLike
 
+from fedconformal._text import ceiling_percent, count, floor_percent, nearest_percent, percent, plain_spaces
 from fedconformal._validation import fraction
 from fedconformal.documents import Calibration, one_or_all
-from fedconformal.heterogeneity._coverage import CoverageCheck, count_covered, examine
-from fedconformal.heterogeneity._documents import level_index, refuse_groups
-from fedconformal.heterogeneity._sentences import check_sentence
+from fedconformal.heterogeneity._cases import covered_cases, level_index, refuse_groups, thresholds_of_cases
+from fedconformal.heterogeneity._coverage import CoverageCheck, examine
 from fedconformal.planning import Promise
 from fedconformal.protocol import flat_scores
 
@@ -82,7 +83,7 @@ class LocalCheck:
         """
         where = "here" if self.site is None else f"at {self.site}"
         lines = zip(self.levels, self.low_by_luck, strict=True)
-        return "\n".join(check_sentence(level, luck, self.promise, where) for level, luck in lines)
+        return plain_spaces("\n".join(_sentence(level, luck, self.promise, where) for level, luck in lines))
 
 
 def check(
@@ -140,7 +141,8 @@ def check(
     refuse_groups(calibration)
     values = flat_scores(scores)
     certain = fraction("confidence", confidence)
-    counts = count_covered(calibration, values)
+    inside = covered_cases(values, thresholds_of_cases(calibration, values.size, None, None))
+    counts = np.count_nonzero(inside, axis=0).tolist()
     everything = range(len(calibration.levels))
     chosen = everything if confidence_level is None else [level_index(calibration, confidence_level)]
     levels = [examine(calibration, i, values.size, counts[i], certain) for i in chosen]
@@ -153,3 +155,56 @@ def _low_by_luck(calibration: Calibration, level: int, found: CoverageCheck) -> 
     if found.threshold == math.inf or not calibration.has_law:
         return 1.0
     return float(calibration.laws[level].cdf(math.ceil(1000 * found.interval[1]) / 1000))
+
+
+def _sentence(check: CoverageCheck, low_by_luck: float, promise: Promise, where: str) -> str:
+    """Describe what one level's cases say of the coverage at a place, and the causes of a shortfall."""
+    level, cases = percent(check.confidence_level), count(check.n, "new case")
+    if check.threshold == math.inf:
+        return (
+            f"Level {level}: the threshold is infinite, so the sets hold everything and cover all {cases} "
+            f"{where}, whatever they are."
+        )
+    low, high = check.interval
+    found = (
+        f"Level {level}: of {cases} {where}, {check.covered:,} ({nearest_percent(check.coverage)}) fall "
+        f"inside their sets, so the true coverage {where} is between {floor_percent(low)} and "
+        f"{ceiling_percent(high)} ({percent(check.confidence)} confidence)."
+    )
+    if not check.falls_short:
+        return f"{found} {_no_shortfall(check, where)}"
+    found += (
+        f" If it were {level} or more, so few would fall inside {odds(check.p_value)}, so this speaks for a "
+        f"coverage below {level}."
+    )
+    if not promise.has_law:
+        return f"{found} It may be that {promise.shortfall(where)}."
+    return (
+        f"{found} Either {promise.shortfall(where)} it gives {ceiling_percent(high)} or less with a "
+        f"probability of at most {ceiling_percent(low_by_luck)}."
+    )
+
+
+def _no_shortfall(check: CoverageCheck, where: str) -> str:
+    level = percent(check.confidence_level)
+    if check.interval[0] >= check.confidence_level:
+        return f"That is at least {level}."
+    words = f"If it were {level}, so few or fewer would fall inside {odds(check.p_value)}: "
+    words += f"no sign that the coverage {where} is below {level}, and no proof that it is not."
+    weakest = check.noticeable
+    if weakest is None:
+        return f"{words} So few cases can never show a shortfall."
+    return (
+        f"{words} So many cases would show a shortfall in 4 of 5 checks if it were "
+        f"{floor_percent(weakest)} or less."
+    )
+
+
+def odds(p: float) -> str:
+    """How often that happens by chance."""
+    if p >= 0.1:
+        return f"by chance in about {round(100 * p)} of 100 checks"
+    if p >= 1e-4:
+        return f"by chance in about 1 of {round(1 / p):,} checks"
+    bound = 10 ** min(6, math.floor(-math.log10(p))) if p > 0 else 10**6
+    return f"by chance in fewer than 1 of {bound:,} checks"

@@ -1,24 +1,227 @@
-"""Do the sites look alike? A test from the few numbers that each of them sent."""
+"""Comparison of sites by the few numbers that each of them sent.
 
+Without any assumption nobody can tell odd sites from a heavy tail: the reports of sites with equal sizes are
+independent draws of one law, and that law may be any continuous one. A test whose false-alarm rate is a for
+every distribution of scores finds one odd site with probability at most e * a, however odd it is
+(docs/heterogeneity.md has the proof). So something must be fixed: reference scores, or the shape of the tail.
+"""
+
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from functools import lru_cache
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy import special, stats
 
 from fedconformal import _validation
 from fedconformal._text import count
 from fedconformal._typing import Floats, Ints
-from fedconformal.documents import Plan, Refusal, Report, ReportPart, label_text
-from fedconformal.heterogeneity._distributions import Distribution
-from fedconformal.heterogeneity._documents import level_index, refuse_groups
-from fedconformal.heterogeneity._yardsticks import Yardstick, yardstick
+from fedconformal.documents import Plan, Refusal, Report, label_text
+from fedconformal.heterogeneity._cases import level_index, refuse_groups
+from fedconformal.heterogeneity._coverage import holm
 from fedconformal.protocol import take_in
 
 T = TypeVar("T")
 
 _WEAK = 0.5  # a power below which nothing found means little
+_DRAWS = 20_000_000  # simulated reports, in all
+_FEWEST = 4
+_NODES, _MOST_KINDS = 1000, 50  # quantiles of a report, and kinds of sites, that a power is averaged over
+_SUSPICIOUS = 3.0
+_NORMAL_QUARTILE = 0.6744897501960817  # a robust standard deviation is a median distance over this
+
+
+class Yardstick(ABC):
+    """Baseline that reports are compared with, and the assumption that this takes."""
+
+    assumption: ClassVar[str]
+    assumed: ClassVar[str]
+    """The assumption as the end of a sentence."""
+    position_heading: ClassVar[str]
+
+    def least_false_alarm(self, n_sites: int) -> float:
+        """Return the smallest false-alarm rate at which a site can be named."""
+        return 0.0
+
+    @abstractmethod
+    def compare(self, values: Floats, n: Ints, l: Ints) -> tuple[Floats, Floats]:
+        """Return the position of each report and its adjusted p-value, from values, sizes and ranks."""
+
+    @abstractmethod
+    def power(self, n: Ints, l: Ints, false_alarm: float, factor: float = 2.0) -> float:
+        """Estimate how probably a site is named whose scores are multiplied, if the others are alike.
+
+        Any of the sites may be the odd one, with equal probability.
+        """
+
+    def suspicion(self, values: Floats, n: Ints, l: Ints) -> str | None:
+        """Return evidence against the reference itself, as a sentence, or None."""
+        return None
+
+    def position_text(self, position: float) -> str:
+        """Format a position for a table."""
+        return f"{position:.6g}"
+
+
+class ReferenceScores(Yardstick):
+    """Scores of a typical site: the rank of each report among them has a known distribution.
+
+    At most k of N reference scores lie below the l-th smallest of n others if and only if among the k + l
+    smallest of all N + n at least l are of the n (negative hypergeometric). With ties both tails count them
+    against a finding.
+    """
+
+    assumption: ClassVar[str] = "reference scores"
+    assumed: ClassVar[str] = "the reference scores are distributed as a typical site's"
+    position_heading: ClassVar[str] = "share of the reference below"
+
+    def __init__(self, scores: ArrayLike) -> None:
+        values = _validation.plain_array(scores, dtype=float)
+        if values.ndim != 1 or values.size == 0 or np.isnan(values).any():
+            raise ValueError("reference scores must be a flat array of numbers, at least one")
+        self._ordered = np.sort(values)
+
+    def compare(self, values: Floats, n: Ints, l: Ints) -> tuple[Floats, Floats]:
+        """Compare by the share of reference scores that are not above each report."""
+        if values.size == 0:
+            raise ValueError("no site sent a finite report: there is nothing to compare")
+        positions, chances = self._single(values, n, l)
+        return positions, np.array(holm(chances.tolist()))
+
+    def _single(self, values: Floats, n: Ints, l: Ints) -> tuple[Floats, Floats]:
+        below, at_most = (np.searchsorted(self._ordered, values, side=side) for side in ("left", "right"))
+        total = self._ordered.size + n
+        low = stats.hypergeom.sf(l - 1, total, n, at_most + l)
+        high = np.where(below > 0, stats.hypergeom.cdf(l - 1, total, n, np.maximum(below - 1, 0) + l), 1.0)
+        return at_most / self._ordered.size, np.minimum(1.0, 2 * np.minimum(low, high))
+
+    def power(self, n: Ints, l: Ints, false_alarm: float, factor: float = 2.0) -> float:
+        """Estimate the power if the odd site's scores are distributed as the reference, times the factor.
+
+        Noisy in two ways: the quantiles of a typical site are those of the reference sample, and an odd site
+        counts as named only if Holm's first step names it.
+        """
+        kinds, counts = np.unique(np.stack([n, l]), axis=1, return_counts=True)
+        nodes = (np.arange(_NODES) + 0.5) / _NODES
+        shares = []
+        for size, rank in kinds.T.tolist()[:_MOST_KINDS]:
+            quantiles = special.betaincinv(rank, size - rank + 1, nodes)
+            values = factor * np.quantile(self._ordered, quantiles, method="inverted_cdf")
+            chances = self._single(values, np.full(_NODES, size), np.full(_NODES, rank))[1]
+            shares.append(np.mean(chances <= false_alarm / n.size))
+        return float(np.average(shares, weights=counts[:_MOST_KINDS]))
+
+    def suspicion(self, values: Floats, n: Ints, l: Ints) -> str | None:
+        """Return a warning if the sites together lie far above the reference.
+
+        Scores of cases that a model was trained on are too small. A heuristic: the mean distance of the
+        sites' positions from their expectation exceeds 3 standard errors about once in 700 times by chance.
+        """
+        expected = l / (n + 1)
+        positions = np.searchsorted(self._ordered, values, side="left") / self._ordered.size
+        middle = float(expected.mean())
+        variance = (expected * (1 - expected) / (n + 2)).sum() / n.size**2
+        error = np.sqrt(variance + middle * (1 - middle) / self._ordered.size)
+        away = float((positions - expected).mean() / error)
+        if away <= _SUSPICIOUS:
+            return None
+        return (
+            f"Together the sites lie {away:.1f} standard errors above the reference. So it is if the model "
+            "was trained on the reference cases, whose scores are then too small: use cases that it has not "
+            "seen."
+        )
+
+
+class EachOther(Yardstick):
+    """The other sites: distances from their median, compared with simulated federations.
+
+    With an exponential tail F^{-1}(u) = a - b log(1 - u) a report is a + b E, and E, the l-th smallest of n
+    exponential variables, has a known law. The distances, in robust standard deviations, do not depend on a
+    and b, so the simulation is exact, and a p-value (1 + how many simulated are as large) / (1 + how many
+    there are) is valid.
+    """
+
+    assumption: ClassVar[str] = "exponential tail"
+    assumed: ClassVar[str] = "around the threshold the scores have an exponential tail"
+    position_heading: ClassVar[str] = "robust sd from the middle"
+
+    def __init__(self, rng: int | np.random.Generator | None = 0) -> None:
+        self._seed = rng if isinstance(rng, int) else int(np.random.default_rng(rng).integers(2**63))
+
+    def least_false_alarm(self, n_sites: int) -> float:
+        """Return twice the smallest p-value that the simulation can give."""
+        return 2 / (1 + _n_draws(n_sites))
+
+    def compare(self, values: Floats, n: Ints, l: Ints) -> tuple[Floats, Floats]:
+        """Compare by the distance of each report from the median of all."""
+        if values.size < _FEWEST:
+            raise ValueError(
+                f"without a reference at least {_FEWEST} sites with a finite report are needed, "
+                f"got {values.size}"
+            )
+        if not np.isfinite(values).all() or np.unique(values).size < values.size:
+            raise ValueError(
+                "reports that are equal, or infinite, have no exponential tail: give reference scores"
+            )
+        largest = _simulated(tuple(n.tolist()), tuple(l.tolist()), self._seed)
+        distances = _distances(values, _spread(n, l))
+        larger = largest.size - np.searchsorted(largest, np.abs(distances), side="left")
+        return distances, (1 + larger) / (1 + largest.size)
+
+    def power(self, n: Ints, l: Ints, false_alarm: float, factor: float = 2.0) -> float:
+        """Estimate the power by simulation with exponential scores: up to 2,000 federations."""
+        m = n.size
+        if m < _FEWEST:
+            return 0.0
+        largest = _simulated(tuple(n.tolist()), tuple(l.tolist()), self._seed)
+        rng = np.random.default_rng([self._seed, 1])
+        draws = int(np.clip(2_000_000 // m, 99, 2_000))
+        values = -np.log1p(-rng.beta(l, n - l + 1, size=(draws, m)))
+        odd = rng.integers(m, size=draws)
+        values[np.arange(draws), odd] *= factor
+        distances = np.abs(_distances(values, _spread(n, l))[np.arange(draws), odd])
+        larger = largest.size - np.searchsorted(largest, distances, side="left")
+        return float(np.mean((1 + larger) / (1 + largest.size) <= false_alarm))
+
+    def position_text(self, position: float) -> str:
+        """Format a position with its sign."""
+        return f"{position:+.1f}"
+
+
+def _spread(n: Ints, l: Ints) -> Floats:
+    """Standard deviation of the l-th smallest of n exponential variables."""
+    variance: Floats = special.polygamma(1, n - l + 1) - special.polygamma(1, n + 1)
+    return np.sqrt(variance)
+
+
+def _n_draws(m: int) -> int:
+    """Number of simulated federations of m sites."""
+    return int(np.clip(_DRAWS // max(m, 1), 999, 9999))
+
+
+@lru_cache(maxsize=16)
+def _simulated(sizes: tuple[int, ...], ranks: tuple[int, ...], seed: int) -> Floats:
+    """Simulate federations of sites that are alike; return their largest distances, sorted."""
+    n, l = np.array(sizes), np.array(ranks)
+    draws = _n_draws(n.size)
+    rng = np.random.default_rng(seed)
+    largest = np.empty(draws)
+    step = max(1, 2_000_000 // n.size)
+    for start in range(0, draws, step):
+        size = min(step, draws - start)
+        exponential = -np.log1p(-rng.beta(l, n - l + 1, size=(size, n.size)))
+        largest[start : start + size] = np.abs(_distances(exponential, _spread(n, l))).max(axis=1)
+    return np.sort(largest)
+
+
+def _distances(values: Floats, spread: Floats) -> Floats:
+    """(value - median) / (its spread x the median of such ratios): the same for a + b * values."""
+    away = (values - np.median(values, axis=-1, keepdims=True)) / spread
+    unit = np.median(np.abs(away), axis=-1, keepdims=True)
+    return away / unit * _NORMAL_QUARTILE
 
 
 @dataclass(frozen=True)
@@ -49,7 +252,7 @@ class SiteComparison:
     >>> rng = np.random.default_rng(0)
     >>> spread = {"A": 1.0, "B": 1.0, "C": 3.0}
     >>> reports = [fc.report(plan, rng.exponential(spread[site], 100), site=site) for site in "ABC"]
-    >>> found = fc.heterogeneity.compare_sites(plan, reports, reference="exponential")
+    >>> found = fc.heterogeneity.compare_sites(plan, reports, reference=rng.exponential(size=1000))
     >>> [(site.site, site.stands_out) for site in found.sites]
     [('A', False), ('B', False), ('C', True)]
     """
@@ -81,7 +284,7 @@ class Comparison:
     refused : tuple of Refusal
         Reports that do not answer the plan.
     power : float
-        How probably one site with doubled scores would be named, if the others were alike.
+        Estimated probability that one site with doubled scores would be named, if the others were alike.
     suspicion : str or None
         What speaks against the reference itself.
 
@@ -93,7 +296,7 @@ class Comparison:
     >>> rng = np.random.default_rng(0)
     >>> spread = {"A": 1.0, "B": 1.0, "C": 3.0}
     >>> reports = [fc.report(plan, rng.exponential(spread[site], 100), site=site) for site in "ABC"]
-    >>> found = fc.heterogeneity.compare_sites(plan, reports, reference="exponential")
+    >>> found = fc.heterogeneity.compare_sites(plan, reports, reference=rng.exponential(size=1000))
     >>> [site.site for site in found.odd], found.false_alarm
     (['C'], 0.05)
     """
@@ -105,31 +308,6 @@ class Comparison:
     refused: tuple[Refusal, ...] = ()
     power: float = 0.0
     suspicion: str | None = None
-
-    @property
-    def assumption(self) -> str:
-        """What was assumed, in two words."""
-        return self.yardstick.assumption
-
-    @property
-    def position_heading(self) -> str:
-        """What the positions are, as the heading of a column."""
-        return self.yardstick.position_heading
-
-    def position_text(self, site: SiteComparison) -> str:
-        """Where a site lies, for a table.
-
-        Parameters
-        ----------
-        site : SiteComparison
-            One of ``sites``.
-
-        Returns
-        -------
-        str
-            Its position with the digits that a reader needs.
-        """
-        return self.yardstick.position_text(site.position)
 
     @property
     def p_value(self) -> float:
@@ -162,17 +340,17 @@ class Comparison:
         return f"{len(self.odd)} of {len(self.sites)} sites {verb} out: {who} {rule}."
 
     def power_sentence(self) -> str:
-        """What the comparison could have seen, in plain words.
+        """Describe the estimated power of the comparison.
 
         Returns
         -------
         str
-            How probably it finds a site with doubled scores.
+            Probability of finding a site with doubled scores, as estimated from the reference.
         """
         about = f"{self.power:.2f}" if 0.005 <= self.power < 0.995 else ("0" if self.power < 0.5 else "1")
-        silence = "; its silence says little" if self.power < _WEAK else ""
+        weak = ", so finding nothing says little" if self.power < _WEAK else ""
         sites = count(len(self.sites), "site")
-        return f"With {sites} this test would find one with doubled scores with probability {about}{silence}."
+        return f"With {sites}, the estimated power to find one with doubled scores is {about}{weak}."
 
 
 def compare_sites(
@@ -180,7 +358,7 @@ def compare_sites(
     reports: Iterable[Report],
     *,
     group: Any = None,
-    reference: "str | ArrayLike | Distribution | None" = None,
+    reference: ArrayLike | None = None,
     confidence_level: float | None = None,
     false_alarm: float = 0.05,
     rng: int | np.random.Generator | None = 0,
@@ -197,11 +375,10 @@ def compare_sites(
         As for `calibrate`; reports that do not answer the plan are left out.
     group : str or int, optional
         For a plan with groups, the one whose numbers are compared.
-    reference : str, array-like or Distribution, optional
-        Scores of a typical site, such as the coordinator's own (the test is then exact whatever their
-        distribution), or a distribution (a name as for `what_if`, or anything with ``cdf`` and ``ppf``).
-        Without it the sites are compared with each other, on the assumption that above some point the scores
-        have an exponential tail, of any position and scale.
+    reference : array-like, optional
+        Scores of a typical site, such as the coordinator's own: the test is then exact whatever their
+        distribution. Without it the sites are compared with each other, on the assumption that above some
+        point the scores have an exponential tail, of any position and scale.
     confidence_level : float, optional
         Which level of the plan, if it has several; the first by default.
     false_alarm : float
@@ -226,7 +403,8 @@ def compare_sites(
     >>> plan = fc.plan(n_points={"A": 100, "B": 100, "C": 100})
     >>> rng = np.random.default_rng(0)
     >>> reports = [fc.report(plan, rng.exponential(size=100), site=site) for site in "ABC"]
-    >>> [site.site for site in fc.heterogeneity.compare_sites(plan, reports, reference="exponential").odd]
+    >>> own = rng.exponential(size=1000)
+    >>> [site.site for site in fc.heterogeneity.compare_sites(plan, reports, reference=own).odd]
     []
     """
     alarm = float(_validation.fraction("false_alarm", false_alarm))
@@ -239,13 +417,22 @@ def compare_sites(
         # Drawn cases are as good as a site that has no others.
         numbers = {s: p.model_copy(update={"n": plan.part.n_drawn(p.n)}) for s, p in numbers.items()}
     able = {site: part for site, part in numbers.items() if _middle(part.ranks[level]) <= part.n}
-    stick = yardstick(reference, rng=rng)
-    _check_alarm(stick, alarm, len(able))
-    values, sizes, ranks = _arrays(able, level)
+    stick: Yardstick = EachOther(rng) if reference is None else ReferenceScores(reference)
+    least = stick.least_false_alarm(len(able))
+    if alarm < least:
+        raise ValueError(
+            f"false_alarm must be at least {least:g} without a reference, the simulation sees no less; "
+            f"got {alarm:g}"
+        )
+    values = np.array([_middle(part.values[level]) for part in able.values()], dtype=float)
+    sizes = np.array([part.n for part in able.values()], dtype=np.int64)
+    ranks = np.array([_middle(part.ranks[level]) for part in able.values()], dtype=np.int64)
+    positions, chances = stick.compare(values, sizes, ranks)
+    rows = zip(able, sizes.tolist(), values.tolist(), positions.tolist(), chances.tolist(), strict=True)
     return Comparison(
         stick,
         alarm,
-        _compared(stick, able, values, sizes, ranks, alarm),
+        tuple(SiteComparison(*row, stands_out=row[-1] <= alarm) for row in rows),
         tuple(site for site in numbers if site not in able),
         (*intake.refused, *intake.refused_in[label]),
         stick.power(sizes, ranks, alarm),
@@ -266,28 +453,3 @@ def _label(plan: Plan, group: Any) -> str | None:
 def _middle(values: Sequence[T]) -> T:
     """The middle one of the numbers that a site sends at a level; any of them would do for a test."""
     return values[len(values) // 2]
-
-
-def _check_alarm(stick: Yardstick, alarm: float, n_sites: int) -> None:
-    least = stick.least_false_alarm(n_sites)
-    if alarm < least:
-        raise ValueError(
-            f"false_alarm must be at least {least:g} without a reference, the simulation sees no less; "
-            f"got {alarm:g}"
-        )
-
-
-def _arrays(parts: dict[str, ReportPart], level: int) -> tuple[Floats, Ints, Ints]:
-    """What each site sent, its size, and the rank of what it sent."""
-    values = np.array([_middle(part.values[level]) for part in parts.values()], dtype=float)
-    sizes = np.array([part.n for part in parts.values()], dtype=np.int64)
-    ranks = np.array([_middle(part.ranks[level]) for part in parts.values()], dtype=np.int64)
-    return values, sizes, ranks
-
-
-def _compared(
-    stick: Yardstick, parts: dict[str, ReportPart], values: Floats, sizes: Ints, ranks: Ints, alarm: float
-) -> tuple[SiteComparison, ...]:
-    positions, chances = stick.compare(values, sizes, ranks)
-    rows = zip(parts, sizes.tolist(), values.tolist(), positions.tolist(), chances.tolist(), strict=True)
-    return tuple(SiteComparison(*row, stands_out=row[-1] <= alarm) for row in rows)

@@ -13,7 +13,7 @@ from fedconformal.planning._own_quantile import rank_above
 from fedconformal.planning._private import Private
 from fedconformal.planning._rule import MOST_NUMBERS, RankRule, usual_spacing
 from fedconformal.planning.criteria import CRITERIA, Criterion
-from fedconformal.planning.promises import PROMISES, Promise, Reached, Sent
+from fedconformal.planning.promises import PROMISES, Promise
 
 __all__ = [
     "CRITERIA",
@@ -30,9 +30,7 @@ __all__ = [
     "Private",
     "Promise",
     "RankRule",
-    "Reached",
     "Sending",
-    "Sent",
     "Sites",
     "draft_private",
     "merged",

@@ -23,7 +23,6 @@ from fedconformal.privacy._release import PrivateRelease
 from fedconformal.privacy._released import Released, Tabulated
 from fedconformal.privacy._shapes import SHAPES
 from fedconformal.privacy._shuffling import amplified_epsilon
-from fedconformal.privacy._suggested import SuggestedBins
 from fedconformal.privacy.analyses import ANALYSES, Analysis, PrivateChoice, PrivateSearch
 from fedconformal.privacy.mechanisms import MECHANISMS, Mechanism
 
@@ -58,7 +57,6 @@ __all__ = [
     "Released",
     "Releases",
     "Slopes",
-    "SuggestedBins",
     "Tabulated",
     "amplified_epsilon",
     "draws_for",

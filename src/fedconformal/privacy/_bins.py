@@ -4,7 +4,7 @@ Edges are part of the plan, so nothing here takes the site's own calibration sco
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import pairwise
 from numbers import Real
@@ -15,8 +15,6 @@ from numpy.typing import ArrayLike
 
 from fedconformal._typing import Floats, Ints
 from fedconformal._validation import integer, plain_array
-from fedconformal.privacy._private_plan import PrivatePlan
-from fedconformal.privacy._suggested import SuggestedBins, suggest_bins
 
 _BLOCK = 65_536
 """Scores placed at a time: small enough to stay in the processor's cache."""
@@ -130,8 +128,10 @@ class Bins:
         return cls(tuple(np.geomspace(low, high, count).tolist()))
 
     @classmethod
-    def from_reference(cls, public_scores: ArrayLike, count: int, *, bound: float | None = None) -> "Bins":
-        """Bins that hold equal shares of a **public** sample: right edges are its i/count quantiles.
+    def from_reference(
+        cls, public_scores: ArrayLike, count: int = 100, *, bound: float | None = None
+    ) -> "Bins":
+        """Make bins that hold equal shares of a **public** sample: right edges are its i/count quantiles.
 
         The sample is published with the plan in all but name, so it must be scores that nobody needs to
         protect, such as the model's residuals on a public set. Never a site's own calibration scores: the
@@ -156,6 +156,12 @@ class Bins:
         ------
         ValueError
             If the sample is too small, not finite, has a single quantile, or exceeds the bound.
+
+        Examples
+        --------
+        >>> bins = Bins.from_reference(range(1000))
+        >>> len(bins.edges), bins.edges[0], bins.edges[-1]
+        (100, 9.99, 999.0)
         """
         count = integer("count", count, low=2)
         sample = _flat("public_scores", public_scores)
@@ -172,52 +178,6 @@ class Bins:
         if edges.size < 2:
             raise ValueError(f"public_scores must have at least two distinct quantiles, all are {edges[0]}")
         return cls(tuple(edges.tolist()), bounded=bound is not None)
-
-    @classmethod
-    def suggest(
-        cls,
-        plan: PrivatePlan,
-        scores: str | Sequence[str] | ArrayLike | None = None,
-        *,
-        low: float | None = None,
-    ) -> "list[SuggestedBins[Bins]]":
-        """Compare a few kinds of bins for a private plan, and say what each would cost.
-
-        Compared are equal widths, a constant factor from edge to edge, equal shares of the scores, and bins
-        that are fine above the median or around the threshold and coarse elsewhere. The plan is as valid with
-        any of them, as its promise depends on nothing of the bins but how many there are.
-
-        Parameters
-        ----------
-        plan : Plan
-            A private plan; how many bins there are and where they end is taken from its own, which are
-            compared too.
-        scores : str, sequence of str, or array of float, optional
-            Shapes that scores may have ("uniform", "half-normal" or "gamma", whose scale is a tenth of the
-            last edge), or **public** scores, such as the model's residuals on a public set or on
-            its training data. Half-normal and gamma if left out.
-        low : float, optional
-            Where bins of equal width begin.
-
-        Returns
-        -------
-        list of SuggestedBins
-            The best first: that with the smallest coverage to expect, under the worst of the shapes.
-
-        Raises
-        ------
-        ValueError
-            If the plan is not private, or there is no such shape.
-
-        Examples
-        --------
-        >>> import fedconformal as fc
-        >>> privacy = fc.Privacy(epsilon=1.0, bins=fc.Bins.uniform(0, 10, 100))
-        >>> plan = fc.plan(n_sites=10, n_points=500, privacy=privacy)
-        >>> fc.Bins.suggest(plan, "half-normal")[0].kind
-        'fine around the threshold of half-normal scores'
-        """
-        return suggest_bins(cls, plan, scores, low)
 
     def place(self, scores: ArrayLike) -> Ints:
         """How many scores fall into each bin, the scores read as float64.

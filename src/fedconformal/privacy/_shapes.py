@@ -19,8 +19,6 @@ _CDFS: dict[str, Callable[[Floats], Floats]] = {
 SHAPES = tuple(_CDFS)
 """Names of shapes: scores from 0 on, whose scale is a tenth of the last edge."""
 
-_FINE = 20_001
-
 
 @dataclass(frozen=True, eq=False)
 class Spread:
@@ -32,13 +30,10 @@ class Spread:
         What people call it.
     cdf : callable
         The share of scores up to each of some values.
-    quantile : callable
-        The value below which each of some shares lies.
     """
 
     name: str
     cdf: Callable[[Floats], Floats]
-    quantile: Callable[[Floats], Floats]
 
     @classmethod
     def named(cls, name: str, high: float) -> "Spread":
@@ -46,13 +41,7 @@ class Spread:
         cdf, scale = _CDFS[choice("scores", name, SHAPES)], high / 10
         if scale <= 0:
             raise ValueError(f"scores must be a sample where the last edge is not above 0, got {name!r}")
-        grid = np.linspace(0.0, high, _FINE)
-        shares = np.clip(cdf(grid / scale), 0.0, 1.0)
-        return cls(
-            name,
-            lambda x: np.clip(cdf(np.maximum(x, 0.0) / scale), 0.0, 1.0),
-            lambda p: np.interp(p, shares, grid),
-        )
+        return cls(name, lambda x: np.clip(cdf(np.maximum(x, 0.0) / scale), 0.0, 1.0))
 
     @classmethod
     def of_sample(cls, public_scores: ArrayLike) -> "Spread":
@@ -63,11 +52,7 @@ class Spread:
                 "scores must be a name or a flat list of at least two finite numbers, got shape "
                 f"{sample.shape} with {int(np.isfinite(sample).sum())} finite"
             )
-        return cls(
-            "reference",
-            lambda x: np.searchsorted(sample, x, side="right") / sample.size,
-            lambda p: np.quantile(sample, p),
-        )
+        return cls("reference", lambda x: np.searchsorted(sample, x, side="right") / sample.size)
 
     def masses(self, edges: Sequence[float], n_bins: int) -> Floats:
         """The share of scores in each bin; the last one has no upper end."""

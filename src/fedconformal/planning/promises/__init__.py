@@ -1,9 +1,9 @@
 """Promises: whose new points are covered, and what that asks of the ranks. A class each."""
 
-from fedconformal.planning.promises._base import PROMISES, Promise, Reached, Sent
+from fedconformal.planning.promises._base import PROMISES, Promise
 from fedconformal.planning.promises._each_site import EachSite
 from fedconformal.planning.promises._mixture import Mixture
 from fedconformal.planning.promises._new_site import NewSite
 from fedconformal.planning.promises._population import Population
 
-__all__ = ["PROMISES", "EachSite", "Mixture", "NewSite", "Population", "Promise", "Reached", "Sent"]
+__all__ = ["PROMISES", "EachSite", "Mixture", "NewSite", "Population", "Promise"]

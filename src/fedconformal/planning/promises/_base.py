@@ -1,10 +1,7 @@
 """What every promise knows."""
 
-import math
 from abc import ABC, abstractmethod
-from bisect import bisect_left
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from typing import ClassVar
 
@@ -14,73 +11,6 @@ from fedconformal.planning._design import Advice, Block, Design, Guarantee, Send
 from fedconformal.planning._exact import Exact
 from fedconformal.planning._goal import Goal
 from fedconformal.planning.criteria import Criterion
-
-
-@dataclass(frozen=True)
-class Sent:
-    """Scores of some ranks, as one site sent them.
-
-    Parameters
-    ----------
-    n : int
-        How many scores the site has.
-    ranks : tuple of int
-        In increasing order.
-    values : tuple of float
-        The score of each rank.
-
-    Examples
-    --------
-    >>> from fedconformal.planning import Sent
-    >>> Sent(n=79, ranks=(70, 72), values=(1.4, 1.6)).rank_at(1.5)
-    70
-    """
-
-    n: int
-    ranks: tuple[int, ...]
-    values: tuple[float, ...]
-
-    def rank_at(self, t: float) -> int:
-        """The largest rank whose score is at most t; 0 if there is none."""
-        return max(
-            (rank for rank, value in zip(self.ranks, self.values, strict=True) if value <= t), default=0
-        )
-
-
-@dataclass(frozen=True)
-class Reached:
-    """What numbers sent for another promise would give.
-
-    Parameters
-    ----------
-    threshold : float
-        The smallest of them that reaches the level, or the largest where none does.
-    coverage : float
-        The mean coverage that it would promise: the level, or as much as can be read from these numbers.
-
-    Examples
-    --------
-    >>> from fractions import Fraction
-    >>> from fedconformal.planning import PROMISES, Sent
-    >>> sent = [Sent(79, (72,), (1.4,)), Sent(79, (72,), (1.6,))]
-    >>> PROMISES["each-site"]().read_from(sent, Fraction(9, 10))
-    Reached(threshold=1.6, coverage=0.9)
-    """
-
-    threshold: float
-    coverage: float
-
-
-def reached(sent: Sequence[Sent], level: Fraction, share: Callable[[float], Fraction]) -> Reached | None:
-    """The smallest finite number whose share, which grows with it, is the level; else the largest."""
-    values = sorted({value for each in sent for value in each.values if value < math.inf})
-    if not values:
-        return None
-    place = bisect_left(values, True, key=lambda value: share(value) >= level)
-    if place < len(values):
-        return Reached(values[place], float(level))
-    return Reached(values[-1], float(share(values[-1])))
-
 
 PROMISES: "Registry[Promise]" = Registry("promise", "fedconformal.promises")
 """All promises by name."""
@@ -191,23 +121,6 @@ class Promise(ABC):
         """What is guaranteed; by default what the law says of its mean and of reaching the level."""
         law, level = design.law(), float(design.goal.level)
         return Guarantee(law.mean(), level, float(law.sf(level)))
-
-    def read_from(self, sent: Sequence[Sent], level: Fraction) -> Reached | None:
-        """The threshold that numbers sent for another promise would give for this one.
-
-        Parameters
-        ----------
-        sent : sequence of Sent
-            What each site sent: scores of some ranks.
-        level : Fraction
-            The level, on average.
-
-        Returns
-        -------
-        Reached or None
-            None where other numbers would be needed: by default always.
-        """
-        return None
 
     # -- words -----------------------------------------------------------------------------------------
 

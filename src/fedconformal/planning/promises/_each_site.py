@@ -5,7 +5,6 @@ largest report. The threshold is then at least site j's own for every j, so a po
 least as often as by site j's own threshold, whatever the other sites are like.
 """
 
-from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 from typing import ClassVar
@@ -18,7 +17,7 @@ from fedconformal.planning._advice import LARGEST_N, smallest
 from fedconformal.planning._design import Advice, Block, Design, Sending, Sites
 from fedconformal.planning._goal import Goal
 from fedconformal.planning.criteria import CRITERIA
-from fedconformal.planning.promises._base import PROMISES, Promise, Reached, Sent, reached
+from fedconformal.planning.promises._base import PROMISES, Promise
 
 _MARGIN = Fraction(1, 10**12)
 
@@ -122,10 +121,6 @@ class EachSite(Promise):
             "independent and identically distributed, and the model was not trained on the calibration data; "
             "sites may differ in any way. The promise is for points of the sites that answered."
         )
-
-    def read_from(self, sent: Sequence[Sent], level: Fraction) -> Reached | None:
-        """Where every site has sent a rank that is enough for itself."""
-        return reached(sent, level, lambda t: min(Fraction(each.rank_at(t), each.n + 1) for each in sent))
 
     def shortfall(self, where: str) -> str:
         """The cases have changed, or the calibration came out low."""

@@ -8,7 +8,7 @@ if each site's scores, with that of the unseen point, are exchangeable given the
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import accumulate, pairwise
@@ -21,7 +21,7 @@ from fedconformal.planning._exact import Exact
 from fedconformal.planning._goal import Goal
 from fedconformal.planning._staircase import ranks_by_size
 from fedconformal.planning.criteria import CRITERIA
-from fedconformal.planning.promises._base import PROMISES, Promise, Reached, Sent, reached
+from fedconformal.planning.promises._base import PROMISES, Promise
 
 _MOST_VOTES = 2**20  # of one number, as documents hold them
 _LARGEST_DENOMINATOR = 10**40
@@ -136,11 +136,6 @@ class Mixture(Promise):
         if not design.is_finite:
             return Guarantee(1.0)
         return Guarantee(float(Fraction(design.server_rank or 0) / _unit(design.blocks)))
-
-    def read_from(self, sent: Sequence[Sent], level: Fraction) -> Reached | None:
-        """Where so much of the mixture, by size, is seen to lie below; more ranks would see it earlier."""
-        total = sum(each.n + 1 for each in sent)
-        return reached(sent, level, lambda t: Fraction(sum(each.rank_at(t) for each in sent), total))
 
     # -- words -----------------------------------------------------------------------------------------
 

@@ -7,7 +7,6 @@ level, its own number would exceed the threshold with that chance; so E[chance] 
 below the level at no more than (1 - k / (m + 1)) / eta of new sites.
 """
 
-from collections.abc import Sequence
 from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
@@ -22,7 +21,7 @@ from fedconformal.planning._exact import Exact
 from fedconformal.planning._goal import Goal
 from fedconformal.planning._own_quantile import Wanted, is_above, rank_above, votes_needed
 from fedconformal.planning.criteria import CRITERIA, Criterion
-from fedconformal.planning.promises._base import PROMISES, Promise, Reached, Sent, reached
+from fedconformal.planning.promises._base import PROMISES, Promise
 
 
 @PROMISES.register
@@ -161,10 +160,6 @@ class NewSite(Promise):
         missed = (1 - Fraction(k, m + 1)) / (design.eta or 1)
         return Guarantee(None, float(level), float(1 - missed))
 
-    def read_from(self, sent: Sequence[Sent], level: Fraction) -> Reached | None:
-        """Ranks do for the mean over new sites, too, with what they are rounded down by."""
-        return reached(sent, level, lambda t: _mean_share(sent, t))
-
     # -- words -----------------------------------------------------------------------------------------
 
     def options(self) -> str:
@@ -227,11 +222,6 @@ class NewSite(Promise):
     def promise_formula(self, goal: Goal, delta: float | None) -> str:
         """Over new sites."""
         return goal.criterion.formula(delta, " at a new site")
-
-
-def _mean_share(sent: Sequence[Sent], t: float) -> Fraction:
-    """The share seen to lie below t, on average over the sites and one more that has none."""
-    return sum((Fraction(each.rank_at(t), each.n) for each in sent), Fraction(0)) / (len(sent) + 1)
 
 
 def _wanted(goal: Goal, m: int) -> Wanted:

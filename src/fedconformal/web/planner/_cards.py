@@ -3,9 +3,12 @@
 from collections.abc import Iterator
 from functools import lru_cache
 
+from scipy.special import erf, erfinv
+
 from fedconformal._text import ceiling_percent, count, floor_percent, percent
+from fedconformal._typing import Floats
 from fedconformal.documents import Plan
-from fedconformal.heterogeneity import MIXTURE, WhatIf, doubled_sites, what_if
+from fedconformal.heterogeneity import shifted_law
 from fedconformal.planning import CRITERIA, PROMISES, Promise
 from fedconformal.web._words import in_page_words, times_as_wide
 from fedconformal.web.planner._question import USUAL_PROMISE, Message, PlanQuestion
@@ -73,15 +76,29 @@ def _costs(plan: Plan, question: PlanQuestion) -> Iterator[str]:
     if design.total_votes > _MOST_VOTES or design.total_votes * len(design.blocks) > _MOST_WORK:
         yield "How much its sets cover takes too long to compute here, for so many cases."
         return
-    alike, differing = what_if(plan, {}), what_if(plan, doubled_sites(plan))
-    level, mean = question.confidence_level, alike.law(MIXTURE).mean()
+    level, mean = question.confidence_level, shifted_law(plan, {}).mean()
     covered = f"its sets cover {ceiling_percent(mean)} of new cases, where {percent(level)} is asked for"
     width = f": for errors on a bell curve, intervals {times_as_wide(mean, level)} as need be"
     yield f"If sites are alike, {covered}{'' if question.has_label_score else width}."
-    worst = floor_percent(min(differing.law(site).mean() for site in _kinds_of_sites(differing)))
+    worst = floor_percent(_worst_coverage(plan))
     yield f"If some sites differ, the site worst off has {worst} of its new cases covered."
 
 
-def _kinds_of_sites(asked: WhatIf) -> list[str | None]:
-    """A site that is like the others, if there is one, and one that differs."""
-    return [*[None] * (len(asked.shifts) < len(asked.sites)), *list(asked.shifts)[:1]]
+def _worst_coverage(plan: Plan) -> float:
+    """Return the mean coverage at the worst site if the last third has doubled, half-normal scores."""
+    names = list(plan.site_names or [str(i + 1) for i in range(len(plan.n_points))])
+    first = len(names) - max(1, len(names) // 3)
+    at_doubled = shifted_law(plan, dict.fromkeys(names[:first], _half_as_large)).mean()
+    if not first:
+        return at_doubled
+    return min(at_doubled, shifted_law(plan, dict.fromkeys(names[first:], _twice_as_large)).mean())
+
+
+def _half_as_large(c: Floats) -> Floats:
+    share: Floats = erf(2 * erfinv(c))
+    return share
+
+
+def _twice_as_large(c: Floats) -> Floats:
+    share: Floats = erf(erfinv(c) / 2)
+    return share

@@ -1,4 +1,4 @@
-"""New cases by their values in some columns, and the thresholds that each case has."""
+"""New cases by group and by the values of some columns, and the thresholds that each case has."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,8 +7,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fedconformal._text import quoted
 from fedconformal._typing import Bools, Floats, Ints
-from fedconformal.documents import MOST_CHECKED, MOST_COLUMNS, Calibration, group_name, unique_labels
+from fedconformal._validation import fraction
+from fedconformal.documents import (
+    MOST_CHECKED,
+    MOST_COLUMNS,
+    Calibration,
+    Plan,
+    group_name,
+    unique_labels,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,3 +119,32 @@ def covered_cases(values: NDArray[Any], thresholds: Floats) -> Bools:
     exact = values.astype(np.result_type(values, np.float64), copy=False)  # else the threshold is rounded
     inside: Bools = (exact[:, np.newaxis] <= thresholds) | np.isposinf(thresholds)
     return inside
+
+
+def refuse_groups(document: Plan | Calibration) -> None:
+    """Refuse a document with groups, and name them."""
+    labels = _plan_of(document).labels
+    if labels:
+        raise ValueError(
+            f"this {document.kind} has groups, {quoted(labels)}: ask about one of them, "
+            f"as in {document.kind}[{labels[0]!r}]"
+        )
+
+
+def level_index(document: Plan | Calibration, confidence_level: float | None) -> int:
+    """Return the place of a confidence level in a document; the first by default."""
+    if confidence_level is None:
+        return 0
+    levels = _plan_of(document).confidence_levels
+    wanted = fraction("confidence_level", confidence_level)
+    for i, level in enumerate(levels):
+        if fraction("confidence_level", level) == wanted:
+            return i
+    raise ValueError(
+        f"confidence_level must be one of the {document.kind}'s, {', '.join(map(str, levels))}, "
+        f"got {confidence_level}"
+    )
+
+
+def _plan_of(document: Plan | Calibration) -> Plan:
+    return document.plan if isinstance(document, Calibration) else document
