@@ -132,7 +132,6 @@ TABLES = tuple(
 """The auditor's own tables by name: it must not ask the classes that it checks."""
 
 ALLOWED = {
-    "heterogeneity/_distributions.py": {"exponential"},  # the distribution
     "experiments/_laws.py": {"paper", "tight"},  # the two analyses that figure 2 of the paper compares
 }
 """Words that mean something else where they are, and experiments that are about single choices."""
