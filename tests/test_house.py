@@ -130,7 +130,6 @@ TABLES = tuple(f"audit/_{name}.py" for name in ("assumptions", "coverage", "elec
 """The auditor's own tables by name: it must not ask the classes that it checks."""
 
 ALLOWED = {
-    "heterogeneity/_distributions.py": {"exponential"},  # the distribution
     "experiments/_laws.py": {"paper", "tight"},  # the two analyses that figure 2 of the paper compares
 }
 """Words that mean something else where they are, and experiments that are about single choices."""

@@ -427,17 +427,6 @@ class TestWords:
         said = run("report", "one.json", "A.csv", "--site", "B", code=2).err
         assert "--site must be one of the plan's, 'A', got 'B'" in said
 
-    def test_one_row_and_one_point(self, desk, run, reported):
-        run("calibrate", "plan.json", *reported(), "-o", "c.json")
-        Path("new.csv").write_text("p\n1.5\n")
-        assert "wrote sets.csv: 1 row\n" in run("predict", "c.json", "new.csv", "-o", "sets.csv").err
-        assert "1 point each" in repr(fc.plan(30, 1))
-
-    def test_one_site(self, desk, run):
-        shown = run("plan", "--points", "A=500", "-o", "one.json").out
-        assert shown.startswith("1 site, 500 points each")
-        assert "1 sites" not in shown
-
     def test_an_infeasible_plan_has_a_code_for_those_who_ask(self, desk, run):
         order = ["plan", "--sites", 3, "--points", 2]
         shown = run(*order).out
@@ -500,12 +489,6 @@ class TestPlans:
         place = next(line.index("coverage") for line in head if "coverage" in line)
         words = " ".join(line[place : place + 17].strip() for line in head[1:])
         assert how in " ".join(words.split()), shown
-
-    def test_whose_rank_is_whose(self, run):
-        shown = run("plan", "--points", "120,40,377").out
-        ranks = [line.split()[3] for line in shown.splitlines() if line.startswith("  1 site")]
-        assert ranks == [str(rank) for rank in fc.plan(n_points=[120, 40, 377]).local_ranks]
-        assert "rank, at" in run("plan", "--sites", 3, "--points", 50).out
 
 
 def test_completion(process, tmp_path):

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import polars as pl
 import pytest
-from cli_desk import GROUP_SIZES, SIZES
+from cli_desk import GROUP_SIZES
 
 import fedconformal as fc
 
@@ -47,14 +47,6 @@ def test_every_group_is_shown(group_reported, run):
     assert "In each group by itself" in out
 
 
-def test_what_leaves_is_shown(group_desk, group_reported, run):
-    group_reported()
-    order = ["report", "plan.json", "A.csv", "--group", "age", "--site", "A", "-o", "A.json", "--force"]
-    shown = run(*order).err
-    assert "\n3 of your 155 scores leave, from 3 groups.\nThis is everything that leaves" in shown
-    assert (group_desk / "A.json").read_text().strip() in shown
-
-
 def test_json_and_nothing_else(group_desk, group_reported, run, group_plan):
     files = group_reported()
     made = run("plan", "--points", "sizes.csv", "--confidence-level", 0.8, "--json")
@@ -76,29 +68,6 @@ def test_a_site_that_one_group_does_not_ask_answers_for_the_others(group_desk, r
     shown = run("report", "p.json", "both.csv", "--group", "age", "--site", "A", "-o", "A.json").err
     assert "\n1 of your 90 scores leaves, from 1 group.\n" in shown
     assert [part.label for part in fc.Report.read("A.json").parts] == ["young"]
-
-
-def test_truth_and_prediction_instead_of_scores(group_desk, run, group_data):
-    run("plan", "--points", "sizes.csv", "--score", "absolute", "-o", "plan.json")
-    scores, labels = group_data["A"]
-    frame = pl.DataFrame({"truth": scores, "guess": np.zeros(scores.size), "age": labels})
-    frame.write_parquet("cases.parquet")
-    where = ("--group", "age", "--site", "A", "--json")
-    both = run("report", "plan.json", "cases.parquet", "--target", "truth", "--prediction", "guess", *where)
-    assert both.out == run("report", "plan.json", "A.csv", *where).out
-
-
-def test_several_levels(group_desk, run):
-    levels = ["--confidence-level", 0.7, "--confidence-level", 0.8]
-    run("plan", "--points", "sizes.csv", *levels, "-o", "two.json")
-    for site in SIZES:
-        run("report", "two.json", f"{site}.csv", "--group", "age", "--site", site, "-o", f"{site}.json")
-    run("calibrate", "two.json", "A.json", "B.json", "C.json", "-o", "c.json")
-    found = fc.Calibration.read("c.json")
-    options = ("--group", "age", "--column", "prediction", "--json")
-    rows = json.loads(run("predict", "c.json", "new.csv", *options).out)
-    halves = [tuple(row[f"upper_{level}"] - row["prediction"] for level in (0.7, 0.8)) for row in rows]
-    assert halves == [pytest.approx(found.threshold[label]) for label in ("old", "young", "child")]
 
 
 def test_a_strange_label_among_new_points(group_desk, group_reported, run):

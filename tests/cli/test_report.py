@@ -173,13 +173,6 @@ class TestCases:
         run("plan", "--points", "A=4", "--score", "absolute", "-o", "abs.json")
         assert words in run("report", "abs.json", "cases.csv", "--site", "A", *options, code=2).err
 
-    def test_class_numbers_are_whole(self, desk, run):
-        (desk / "cases.csv").write_text("y,a,b\n0,0.5,0.5\n0.5,0.5,0.5\n")
-        run("plan", "--points", "A=2", "--score", "lac", "-o", "lac.json")
-        cases = ["--target", "y", "--prediction", "a", "--prediction", "b"]
-        error = run("report", "lac.json", "cases.csv", "--site", "A", *cases, code=2).err
-        assert "cases.csv: column 'y' must hold class numbers 0, 1, ..." in error
-
     def test_a_plan_that_fixes_no_score(self, desk, run):
         error = run("report", "plan.json", "A.csv", "--site", "A", "--target", "y", code=2).err
         assert "fixes the score" in error
