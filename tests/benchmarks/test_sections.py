@@ -46,6 +46,7 @@ TINY = {
         "fresh_runs": 20,
         "report_size": (200, 20),
         "n_reports": 1,
+        "n_entries": 20,
         "planning": [(5, 100, 10, 1000, 2)],
     },
     "planner": {
@@ -71,7 +72,7 @@ ROWS = {
     "arrays": 2,
     "start": 2,
 }
-ROWS |= {"slopes": 2, "private": 5, "planner": 8}
+ROWS |= {"slopes": 2, "private": 6, "planner": 8}
 
 
 def test_every_section_has_a_test():

@@ -75,7 +75,7 @@ def test_where_histograms_are_many_they_are_drawn_and_the_error_is_stated(monkey
     assert drawn.std() == pytest.approx(exact.std(), rel=0.05)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_stated_error_is_that_of_the_draws():
     """The spread over 60 seeds is within a factor of 1.6 of the stated one: by chi-square, but for 1e-6."""
     release, means, errors = release_of(20, aim=Slopes(Fraction(9, 10), Fraction(7, 10))), [], []

@@ -301,7 +301,7 @@ class TestPmf:
 class TestPrivacy:
     @pytest.mark.slow
     @each_mechanism
-    @pytest.mark.parametrize("B", [2, 3, 4, 5])
+    @pytest.mark.parametrize("B", [2, 3, 4, pytest.param(5, marks=pytest.mark.nightly)])
     def test_no_neighbours_are_told_apart_by_more_than_epsilon(self, mechanism, B):
         for n in range(1, 9):
             table = all_counts(n, B)

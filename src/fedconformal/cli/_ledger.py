@@ -70,7 +70,7 @@ def accept(
 
 
 def check(path: LedgerFile) -> None:
-    """Check a whole ledger: that nothing was changed or lost, and that all of it adds up."""
+    """Check a whole ledger: that nothing was changed or lost."""
     from fedconformal._text import count
     from fedconformal.cli._files import open_ledger
 
@@ -83,7 +83,7 @@ def show(path: LedgerFile, json: Json = False) -> None:
 
     account = open_ledger(path)
     log = account.entries()
-    budgets, exact = _budgets(account, log), _exact(log)
+    budgets, exact = _budgets(account), _exact(log)
     entries = [{key: str(value) for key, value in entry._asdict().items()} for entry in log]
     if json:
         print_json({"accounts": budgets, "exact": exact, "entries": entries})
@@ -96,8 +96,8 @@ def show(path: LedgerFile, json: Json = False) -> None:
         table(_COLUMNS, [[str(getattr(entry, name) or "")[:24] for name in _COLUMNS] for entry in log])
 
 
-def _budgets(account: "Ledger", log: Sequence["Entry"]) -> list[dict[str, str | float]]:
-    """What was allowed, spent and is left of each data set that has a budget."""
+def _budgets(account: "Ledger") -> list[dict[str, str | float]]:
+    """Return what was allowed, spent and is left of each data set that has a budget."""
     return [
         {
             "dataset": name,
@@ -105,12 +105,12 @@ def _budgets(account: "Ledger", log: Sequence["Entry"]) -> list[dict[str, str | 
             "spent": float(account.spent(name)),
             "remaining": float(account.remaining(name)),
         }
-        for name in sorted({entry.dataset for entry in log if entry.kind == "budget"})
+        for name in account.datasets()
     ]
 
 
 def _exact(log: Sequence["Entry"]) -> list[dict[str, Any]]:
-    """How many exact answers each data set has given, and how many scores have left with them."""
+    """Count the exact answers of each data set, and the scores that have left with them."""
     given: dict[str, list[int]] = {}
     for entry in log:
         if entry.numbers is not None:
