@@ -236,17 +236,6 @@ def test_a_promise_brings_its_usual_criterion_and_what_goes_with_it(page, addres
 
 
 @nightly
-def test_a_criterion_that_was_chosen_stays_with_another_promise(page, address):
-    open_at(page, address + "#criterion=conditional&certainty-conditional=95")
-    choose(page, "each-site")
-    until(page, lambda: asked(page)["promise"] == "each-site")
-    assert (asked(page)["criterion"], asked(page)["delta"]) == ("conditional", 0.05)
-    open_at(page, page.current_url)
-    assert asked(page)["promise"] == "each-site"
-    assert text(page, "headline").startswith("With 95 % certainty")
-
-
-@nightly
 def test_a_link_with_a_mistake_shows_what_is_wrong_and_nothing_else(page, address):
     page.get("about:blank")
     page.get(f"{address}#sites=0")
@@ -261,16 +250,6 @@ def test_a_link_with_a_mistake_shows_what_is_wrong_and_nothing_else(page, addres
         retype(page, "sites", bad)
         until(page, lambda: page.find_element(By.ID, "problem").is_displayed())
         assert text(page, "problem").endswith("The plan below is from before the change.")
-
-
-@nightly
-def test_what_cannot_be_promised_is_said(page, address):
-    open_at(page, address + "#sites=3&points=2")
-    assert text(page, "headline") == "No finite threshold can keep this promise."
-    assert "It would take 3 cases at each of 3 sites, or 5 sites of 2 cases." in text(page, "notes")
-    assert "100" not in text(page, "rows")
-    assert page.find_element(By.ID, "useless").is_displayed()
-    assert "quiet" in page.find_element(By.ID, "download").get_attribute("class")
 
 
 @nightly

@@ -126,16 +126,6 @@ class CertificateView:
         """Claims with a finite threshold."""
         return [level for level in self.levels if level.is_finite]
 
-    @property
-    def n_points(self) -> int:
-        """Calibration cases of all sites that answered."""
-        return sum(claim.n_points for claim in self.claims)
-
-    @property
-    def n_not_counted(self) -> int:
-        """Number of claims that the auditor could not recompute."""
-        return sum(finding.holds is None for finding in self.findings)
-
     # -- the promise ---------------------------------------------------------------------------------------
 
     @property
@@ -156,11 +146,6 @@ class CertificateView:
             for claim in self.finite_claims
         )
         return list(dict.fromkeys(said))
-
-    @property
-    def levels_with_chance(self) -> list[LevelClaim]:
-        """Finite levels for which the chance to reach them is known."""
-        return [level for level in self.finite_levels if level.has_picture]
 
     @property
     def n_without_law(self) -> int:
@@ -240,11 +225,6 @@ class CertificateView:
         return list(dict.fromkeys(served))
 
     @property
-    def whose(self) -> list[str]:
-        """Whose cases the promises are for."""
-        return list(dict.fromkeys(claim.promise.whose for claim in self.claims))
-
-    @property
     def numbers(self) -> str:
         """How many numbers a site sent: "one number", "up to 3 numbers"."""
         fewest = min(claim.numbers[0] for claim in self.claims)
@@ -266,59 +246,19 @@ class CertificateView:
         """Whether the server saw the sum of all answers alone."""
         return any(claim.calibration.part.aggregated is not None for claim in self.claims)
 
-    @property
-    def conditions(self) -> list[str]:
-        """Conditions of the promise."""
-        return self._assumptions(Bearing.CONDITION)
-
-    @property
-    def caveats(self) -> list[str]:
-        """Caveats of the promise."""
-        return self._assumptions(Bearing.CAVEAT)
-
-    @property
-    def unchecked(self) -> list[str]:
-        """Assumptions that nobody has checked."""
-        return self._assumptions(Bearing.UNCHECKED)
-
-    def _assumptions(self, bearing: Bearing) -> list[str]:
+    def assumptions(self, bearing: str) -> list[str]:
         """Return the sentences that follow from the plan and from who answered, whatever the file says."""
         missing = max(claim.calibration.n_missing for claim in self.claims)
         codes = {"assumptions": assumptions_of(self.plan, missing)}
         recomputed = self.calibration.model_copy(update=codes)
-        return [in_cases(sentence) for sentence in assumption_sentences(recomputed, bearing)]
+        return [in_cases(sentence) for sentence in assumption_sentences(recomputed, Bearing[bearing])]
 
     # -- laws and later checks -----------------------------------------------------------------------------
-
-    @property
-    def has_law(self) -> bool:
-        """Whether the coverage of some group has a law."""
-        return any(claim.promise.has_law for claim in self.claims)
-
-    @property
-    def is_bound(self) -> bool:
-        """Whether some law bounds the coverage from below, rather than being its law."""
-        return any(claim.is_bound for claim in self.claims)
-
-    @property
-    def drawn_levels(self) -> list[LevelClaim]:
-        """Finite levels with a law."""
-        return [level for level in self.finite_levels if level.law is not None]
 
     @property
     def n_laws_left_out(self) -> int:
         """Number of laws that would take too long."""
         return sum(level.is_answered and level.law is None for level in self.levels)
-
-    @property
-    def law_rows(self) -> list[list[str]]:
-        """Figures of each level, group by group."""
-        return [level.law_row for level in self.levels]
-
-    @property
-    def law_notes(self) -> list[str]:
-        """What the laws do not contain."""
-        return list(filter(None, dict.fromkeys(claim.promise.law_note for claim in self.claims)))
 
     @property
     def check_rows(self) -> list[list[str]]:
@@ -336,11 +276,6 @@ class CertificateView:
         ]
 
     # -- who reported --------------------------------------------------------------------------------------
-
-    @property
-    def has_uneven_faults(self) -> bool:
-        """Whether groups tolerate different numbers of wrong reports."""
-        return len({claim.plan.max_faulty for claim in self.claims}) > 1
 
     @property
     def signatures_hold(self) -> bool:
