@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 DEMO := $(VENV)/.demo
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable
 
-.PHONY: demo test nightly test-oldest quick lint format types bench bench-page docs dist repo-review fuzz schemas pictures recording reproduce results pages clean
+.PHONY: demo test nightly test-oldest quick lint format types bench bench-page docs dist repo-review fuzz schemas pictures reproduce results pages clean
 
 $(BIN)/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "fedconformal needs Python 3.11 or newer; say make PYTHON=python3.11")'
@@ -132,7 +132,3 @@ schemas: $(STAMP)
 pictures: $(STAMP)
 	$(BIN)/python tests/web/make_pictures.py docs/figures
 	$(BIN)/python -m fedconformal.experiments.numbers docs/figures
-
-# The round on Flower that the gallery draws.
-recording: $(STAMP)
-	$(BIN)/python tools/record_flower.py

@@ -5,7 +5,7 @@ import pytest
 from documents.fuzz_documents import READERS, fuzz
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_mutated_documents_are_refused_or_equal_to_themselves():
     """A small share of ``make fuzz``."""
     outcomes = fuzz(5000, seed=7)

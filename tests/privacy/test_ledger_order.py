@@ -87,7 +87,7 @@ def sample():
         print(os.getpid(), file=file)
     time.sleep(0.02)
     return secrets.token_hex(8)
-ledger = Ledger(path, timeout=30)
+ledger = Ledger(path, timeout=600)
 print("ready", flush=True)
 sys.stdin.readline()
 try:
@@ -111,7 +111,7 @@ def ask_together(path, plans):
     for process in processes:
         process.stdin.write("go\n")
         process.stdin.flush()
-    texts = [process.communicate(timeout=60)[0].strip() for process in processes]
+    texts = [process.communicate(timeout=600)[0].strip() for process in processes]
     assert {process.returncode for process in processes} == {0}
     return texts, drawn.read_text().split()
 

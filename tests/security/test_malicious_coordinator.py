@@ -74,7 +74,7 @@ class TestSilentDowngrade:
         node = (app, {"site": "A", "ledger": str(book.path), "dataset": "D"})
         grid = LocalGrid([node], tamper=self.seen)
         with pytest.raises(ValueError, match="0 sites answered"):
-            fc.flower.calibrate(grid, greedy(1), timeout=5, wait=0)
+            fc.flower.calibrate(grid, greedy(1), timeout=60, wait=0)
         (reply,) = self.replies
         assert reply.error.code == Failure.POLICY
 
@@ -121,9 +121,9 @@ class TestMoreThanOneNumber:
 
         grid = LocalGrid([(app, {"site": "A", "policy": str(tmp_path / "site.toml")})], tamper=seen)
         with pytest.raises(ValueError, match="0 sites answered"):
-            fc.flower.calibrate(grid, greedy(3), timeout=5, wait=0)
+            fc.flower.calibrate(grid, greedy(3), timeout=60, wait=0)
         assert codes == [Failure.POLICY]
-        assert fc.flower.calibrate(grid, greedy(2), timeout=5, wait=0).n_answers == 1
+        assert fc.flower.calibrate(grid, greedy(2), timeout=60, wait=0).n_answers == 1
 
     def test_many_plans_in_a_row_are_counted_where_there_is_a_ledger(self, book):
         policy = fc.SitePolicy(private_only=False)
@@ -363,7 +363,7 @@ class TestSameQuestionSameAnswer:
         app = ClientApp()
         fc.flower.add_conformal(app, lambda context: next(drift))
         grid = LocalGrid([(app, {"site": "A", "ledger": str(book.path), "dataset": "D"})])
-        first, second = (fc.flower.calibrate(grid, plan, arrays, timeout=5, wait=0) for _ in range(2))
+        first, second = (fc.flower.calibrate(grid, plan, arrays, timeout=60, wait=0) for _ in range(2))
         assert first == second
         assert book.spent("D") == 0.5
 
@@ -373,7 +373,7 @@ class TestSameQuestionSameAnswer:
         fc.flower.add_conformal(app, lambda context: SCORES)
         grid = LocalGrid([(app, {"site": "A", "ledger": str(book.path), "dataset": "D"})])
         with pytest.raises(ValueError, match="0 sites answered"):
-            fc.flower.calibrate(grid, plan, ArrayRecord([np.arange(3.0)]), timeout=5, wait=0)
+            fc.flower.calibrate(grid, plan, ArrayRecord([np.arange(3.0)]), timeout=60, wait=0)
         assert book.spent("D") == 0
 
     def test_refused_questions_leave_nothing_behind(self, book, wishes):
