@@ -162,6 +162,19 @@ def paid(home, i):
 
 
 @pytest.mark.slow
+def test_a_deployed_site_gives_the_same_calibration_as_files(home):
+    """The one test of Flower's processes that is not nightly: TLS, an authenticated site, one message."""
+    plan = fc.plan(n_points={"north": 200}, confidence_level=0.8)
+    (home / "plan.json").write_text(plan.to_json())
+    with deploy.Deployment(home / "federation") as federation:
+        federation.start_server()
+        federation.add_site("north", seed=1)
+        files = {"plan": home / "plan.json", "output": home / "calibration.json"}
+        federation.run(APP, timeout=900, **files)
+    assert fc.Calibration.read(home / "calibration.json") == as_in_files(plan, {"north": 1})
+
+
+@pytest.mark.nightly
 def test_the_guide_in_deployment(home):
     """Two sites instead of four, for Flower starts a process for every message."""
     proxy()

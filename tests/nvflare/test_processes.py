@@ -34,13 +34,12 @@ def home(tmp_path):
     end_processes(tmp_path)
 
 
-@pytest.mark.slow
-def test_the_guide_in_the_simulator(home):
-    """Four sites; the lines in the guide, and the calibration that files would give, byte for byte."""
-    text = GUIDE.read_text()
-    (command,) = re.findall(r"^python examples/nvflare/job\.py$", text, re.MULTILINE)
+def run_example(home, *, sites, rounds):
+    """Run the guide's command in the simulator, compare its calibration with files, return what it printed."""
+    (command,) = re.findall(r"^python examples/nvflare/job\.py$", GUIDE.read_text(), re.MULTILINE)
+    options = ["--workspace", str(home / "simulation"), "--sites", str(sites), "--rounds", str(rounds)]
     done = subprocess.run(
-        [sys.executable, *command.split()[1:], "--workspace", str(home / "simulation")],
+        [sys.executable, *command.split()[1:], *options],
         cwd=ROOT,
         env={**os.environ, MARK: str(home)},
         stdin=subprocess.DEVNULL,
@@ -51,17 +50,29 @@ def test_the_guide_in_the_simulator(home):
         check=False,
     )
     assert done.returncode == 0, done.stdout
-    shown = text.split("(the test runs it and compares):\n\n")[1].split("\n\n")[0]
-    lines = [line.strip() for line in shown.splitlines()]
-    assert len(lines) == 7
-    assert [line for line in lines if line not in done.stdout.splitlines()] == []
-
     server = home / "simulation" / "digits" / "server"
     plan = fc.Plan.read(next(server.rglob("reports/plan.json")))
-    scores = scores_under(next(server.rglob("model_param.joblib")), sites=4)
+    scores = scores_under(next(server.rglob("model_param.joblib")), sites=sites)
     expected = fc.calibrate(plan, [fc.report(plan, scores[site], site=site) for site in scores])
     assert read_calibration(server).to_json() == expected.to_json()
-    assert expected.n_answers == 4
+    assert expected.n_answers == sites
+    return done.stdout.splitlines()
+
+
+@pytest.mark.slow
+def test_a_job_in_the_simulator_gives_the_same_calibration_as_files(home):
+    """The one test of FLARE's processes that is not nightly."""
+    run_example(home, sites=2, rounds=1)
+
+
+@pytest.mark.nightly
+def test_the_guide_in_the_simulator(home):
+    """Four sites, three rounds, and the lines that the guide shows."""
+    printed = run_example(home, sites=4, rounds=3)
+    shown = GUIDE.read_text().split("(the test runs it and compares):\n\n")[1].split("\n\n")[0]
+    lines = [line.strip() for line in shown.splitlines()]
+    assert len(lines) == 7
+    assert [line for line in lines if line not in printed] == []
 
 
 def scores_under(model, sites):
