@@ -35,7 +35,7 @@ def home(tmp_path):
 
 
 def run_example(home, *, sites, rounds):
-    """Run the guide's command in the simulator, compare its calibration with files, return what it printed."""
+    """Run the guide's command, compare the calibration with files, and return what was printed."""
     (command,) = re.findall(r"^python examples/nvflare/job\.py$", GUIDE.read_text(), re.MULTILINE)
     options = ["--workspace", str(home / "simulation"), "--sites", str(sites), "--rounds", str(rounds)]
     done = subprocess.run(
