@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 DEMO := $(VENV)/.demo
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable
 
-.PHONY: demo test nightly test-oldest quick lint format types bench bench-page docs dist repo-review fuzz schemas architecture pictures reproduce results pages clean
+.PHONY: demo test nightly test-oldest quick lint format types bench bench-page docs dist repo-review fuzz schemas pictures reproduce results pages clean
 
 $(BIN)/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "fedconformal needs Python 3.11 or newer; say make PYTHON=python3.11")'
@@ -96,10 +96,6 @@ bench: $(STAMP)
 # The page of the documentation that shows them.
 bench-page: $(STAMP)
 	$(BIN)/python -m benchmarks page docs/benchmarks.json docs/benchmarks.md
-
-# The picture of the rooms and the table of their imports, from the import contracts.
-architecture: $(STAMP)
-	$(BIN)/python tools/rooms.py
 
 # A quick look at every figure of the paper; QUICK= runs in full.
 QUICK ?= --quick

@@ -25,7 +25,7 @@ extensions = [
 ]
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
 templates_path = ["_site/templates"]
-exclude_patterns = ["gallery/*.ipynb", "gallery/*.json", "_site", "schemas"]
+exclude_patterns = ["gallery/*.ipynb", "_site", "schemas"]
 nitpicky = False
 suppress_warnings = ["config.cache"]
 
@@ -51,7 +51,6 @@ sphinx_gallery_conf = {
     "show_signature": False,
     "abort_on_example_error": True,
     "within_subsection_order": "FileNameSortKey",
-    "copyfile_regex": r".*\.json",
     "write_computation_times": False,
 }
 

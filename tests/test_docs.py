@@ -1,7 +1,7 @@
 """Every command and every line of Python in the documentation is run, and its output compared.
 
 ``python`` blocks with ``>>>`` are doctests, others are executed; ``console`` blocks run their ``$`` lines in
-bash (our own commands and loops of one, outside the README, in this process) and compare what follows. All
+bash (our own commands and loops of one in this process) and compare what follows. All
 blocks of a page share one empty directory and one namespace. In outputs, ``...`` stands for anything.
 """
 
@@ -80,7 +80,7 @@ def in_a_shell(command, directory):
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=120,
+        timeout=600,  # a guard against hanging
         check=False,
     )
     return done.returncode, done.stdout
@@ -103,16 +103,34 @@ def split_command(step):
     return "".join(lines[:end]), "".join(lines[end:])
 
 
+NIGHTLY = {"open-questions.md", "reproduce.md"}
+"""Pages of long simulations."""
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize(
+    "page",
+    [pytest.param(page, marks=pytest.mark.nightly if page.name in NIGHTLY else ()) for page in PAGES],
+    ids=lambda page: page.name,
+)
 def test_page(page, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+    run_page(page, tmp_path, monkeypatch, shell=False)
+
+
+@pytest.mark.nightly
+def test_readme_in_a_shell(tmp_path, monkeypatch):
+    """The commands as they are typed, each in a process of its own."""
+    run_page(ROOT / "README.md", tmp_path, monkeypatch, shell=True)
+
+
+def run_page(page, directory, monkeypatch, *, shell):
+    monkeypatch.chdir(directory)
     namespace = {"__name__": "__page__"}
     for language, code in BLOCK.findall(page.read_text()):
         if language == "python":
             run_python(code, namespace, page)
         else:
-            run_console(code, tmp_path, shell=page.name == "README.md")
+            run_console(code, directory, shell=shell)
 
 
 def test_links_between_pages_lead_somewhere():

@@ -109,27 +109,6 @@ def docstrings(path):
             yield getattr(node, "name", "module"), ast.get_docstring(node) or ""
 
 
-def test_examples_show_one_convention_for_random_numbers():
-    """Arguments that bring random numbers are called rng, as scientific Python has agreed (SPEC 7)."""
-    for path in HOUSE.glob("**/*.py"):
-        for owner, names in arguments(path):
-            assert "random_state" not in names, f"{path}: {owner}"
-            if room_of(path) != "experiments":  # whose fits are known by the number of their split
-                assert "seed" not in names, f"{path}: {owner}"
-
-
-def arguments(path):
-    """The arguments of functions and classes by their owner; fields of a class are arguments too."""
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.FunctionDef) and (node.name == "__init__" or not node.name.startswith("_")):
-            yield node.name, {each.arg for each in [*node.args.args, *node.args.kwonlyargs]}
-        if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-            yield (
-                node.name,
-                {ast.unparse(each.target) for each in node.body if isinstance(each, ast.AnnAssign)},
-            )
-
-
 def rooms():
     for name in sorted(path.name.removesuffix(".py") for path in HOUSE.iterdir()):
         if not name.startswith("_") and name not in ELSEWHERE | {"py.typed"}:

@@ -262,7 +262,7 @@ def free_port():
         return probe.getsockname()[1]
 
 
-def wait_for(port, process, log, seconds=60):
+def wait_for(port, process, log, seconds=300):
     """Wait until somebody listens."""
     end = time.monotonic() + seconds
     while time.monotonic() < end and process.poll() is None:

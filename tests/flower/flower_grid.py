@@ -1,7 +1,6 @@
 """A grid of Flower without any process: every node is a ClientApp that is called here and now."""
 
 import threading
-import time
 from types import SimpleNamespace
 
 from flwr.app import Context, RecordDict
@@ -13,15 +12,16 @@ from flwr.supercore.task_identity import TaskIdentity
 class LocalGrid(Grid):
     """Every node is a ClientApp with its configuration; replies come in reverse order.
 
-    Replies for nodes in ``heavy`` take so many seconds to fetch; ``config`` is the run's configuration.
+    Before a reply is fetched, the function that ``before`` has for its node is called; ``config`` is the
+    run's configuration.
     """
 
-    def __init__(self, nodes, names=None, tamper=lambda replies: replies, heavy=None, config=None):
+    def __init__(self, nodes, names=None, tamper=lambda replies: replies, before=None, config=None):
         TaskIdentity.run_id, TaskIdentity.node_id, TaskIdentity.task_id = 1, 1, 1
         self.nodes = dict(enumerate(nodes, start=100))
         self.names = names or {}
         self.tamper = tamper
-        self.heavy, self.config = heavy or {}, config or {}
+        self.before, self.config = before or {}, config or {}
         self.sent, self.replies = [], []
         self.lock = threading.Lock()
 
@@ -61,7 +61,7 @@ class LocalGrid(Grid):
         """What answers these questions; what answers none comes with whichever is pulled first."""
         asked = {message.metadata.message_id: message for message in self.sent}
         for message_id in message_ids:
-            time.sleep(self.heavy.get(asked[message_id].metadata.dst_node_id, 0))
+            self.before.get(asked[message_id].metadata.dst_node_id, bool)()
         found, rest = [], []
         for reply in self.replies:
             question = reply.metadata.reply_to_message_id

@@ -79,7 +79,7 @@ def test_the_whole_app_trains_as_before_and_is_calibrated():
     @app.main()
     def main(grid, context):
         arrays = train(grid, context, server_fn)
-        results.append((arrays, calibrate(grid, plan, arrays, timeout=5)))
+        results.append((arrays, calibrate(grid, plan, arrays, timeout=60)))
 
     app(grid(conformal_mod(scores_fn)), context())
     ((arrays, calibration),) = results
@@ -110,6 +110,6 @@ def test_the_mod_goes_together_with_others_and_lets_no_exception_out(caplog):
     found = grid(sealed, conformal_mod(raising))
     found.tamper = lambda replies: seen.extend(replies) or replies
     with pytest.raises(ValueError, match="0 sites answered"):
-        calibrate(found, fc.plan(confidence_level=0.8), timeout=5, wait=0)
+        calibrate(found, fc.plan(confidence_level=0.8), timeout=60, wait=0)
     assert {reply.error.code for reply in seen} == {Failure.SCORES}
     assert "4711" not in repr(seen)

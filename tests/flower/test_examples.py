@@ -89,7 +89,7 @@ def test_nobody_waits_for_ever_for_sites(example):
         server.connected(LocalGrid([None] * 2), 10, seconds=0.1)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("per_class", [False, True], ids=["one-threshold", "per-class"])
 def test_the_torch_example(example, tmp_path, capsys, per_class):
     pytest.importorskip("torch", reason="torch is not installed")

@@ -3,7 +3,9 @@
 import json
 import logging
 import math
+import threading
 import time
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -71,7 +73,7 @@ DATA = {"A": draws(1), "B": draws(2), "C": draws(3)}
 )
 def test_the_same_calibration_as_from_files(plan):
     grid = LocalGrid([site(scores, name=name) for name, scores in DATA.items()])
-    found = calibrate(grid, plan, timeout=5, wait=0)
+    found = calibrate(grid, plan, timeout=60, wait=0)
     assert found.to_json() == fc.calibrate(plan, reports(plan, DATA)).to_json()
 
 
@@ -79,7 +81,7 @@ def test_a_site_that_is_not_asked_sends_a_code_and_is_not_missing(caplog):
     plan = fc.plan(n_points={"A": 20, "B": 400}, confidence_level=0.8, max_missing=0)
     assert plan.part.asked_names == ("B",)
     data = {"A": draws(1, 20), "B": draws(2, 400)}
-    found = calibrate(LocalGrid([site(data[name], name=name) for name in data]), plan, timeout=5, wait=0)
+    found = calibrate(LocalGrid([site(data[name], name=name) for name in data]), plan, timeout=60, wait=0)
     assert found == fc.calibrate(plan, reports(plan, {"B": data["B"]}))
     assert (found.missing, found.refused) == ((), ())
     assert "node 100 sent no report: the site could not answer this plan" in caplog.text
@@ -103,7 +105,7 @@ def test_a_plan_with_groups_gives_the_same_calibration_as_files(sizes):
         }
     plan = fc.plan(groups=sizes or {"child": None, "adult": None}, sites=list(DATA), confidence_level=0.8)
     answers = [fc.report(plan, DATA[name], groups=GROUPED[name], site=name) for name in DATA]
-    found = calibrate(LocalGrid([grouped_site(name) for name in DATA]), plan, timeout=5, wait=0)
+    found = calibrate(LocalGrid([grouped_site(name) for name in DATA]), plan, timeout=60, wait=0)
     assert found.to_json() == fc.calibrate(plan, answers).to_json()
     assert set(found.threshold) == {"adult", "child"}
 
@@ -115,15 +117,15 @@ def test_a_threshold_for_each_true_class_from_the_same_function():
         groups=dict.fromkeys(["adult", "child"]), group_by="class", confidence_level=0.8, numbers=2
     )
     answers = [fc.report(plan, DATA[name], groups=GROUPED[name], site=name) for name in DATA]
-    assert calibrate(grid, plan, timeout=5, wait=0) == fc.calibrate(plan, answers)
+    assert calibrate(grid, plan, timeout=60, wait=0) == fc.calibrate(plan, answers)
     plain = fc.plan(n_sites=3, confidence_level=[0.8, 0.9], numbers=3)
-    assert calibrate(grid, plain, timeout=5, wait=0) == fc.calibrate(plain, reports(plain, DATA))
+    assert calibrate(grid, plain, timeout=60, wait=0) == fc.calibrate(plain, reports(plain, DATA))
 
 
 def test_a_site_that_gives_no_labels_for_a_plan_with_groups_sends_a_code(caplog):
     plan = fc.plan(groups={"child": None, "adult": None}, confidence_level=0.8)
     grid = LocalGrid([grouped_site("A"), site(DATA["B"], name="B")])
-    found = calibrate(grid, plan, timeout=5, wait=0)
+    found = calibrate(grid, plan, timeout=60, wait=0)
     assert [received.site for received in found.reports] == ["A"]
     assert "node 101 sent no report: the site could not compute its scores" in caplog.text
 
@@ -142,9 +144,9 @@ def test_signed_plans_read_the_key_from_the_node_configuration(tmp_path):
         app, config = site(DATA[name], name=name)
         nodes.append((app, {**config, "signing-key": str(tmp_path / name)}))
     expected = fc.calibrate(plan, [fc.report(plan, DATA[name], site=name, key=keys[name]) for name in DATA])
-    assert calibrate(LocalGrid(nodes), plan, timeout=5).to_json() == expected.to_json()
+    assert calibrate(LocalGrid(nodes), plan, timeout=60).to_json() == expected.to_json()
     nodes[0] = site(DATA["A"], name="A", key=lambda context: fc.SigningKey.new())
-    assert calibrate(LocalGrid(nodes), plan, timeout=5).missing == ("A",)
+    assert calibrate(LocalGrid(nodes), plan, timeout=60).missing == ("A",)
 
 
 def test_private_plans_charge_the_ledger_of_the_node_configuration_once(tmp_path):
@@ -156,8 +158,8 @@ def test_private_plans_charge_the_ledger_of_the_node_configuration_once(tmp_path
         fc.Ledger.create(tmp_path / name).set_budget("mine", 5.0 if name != "C" else 1.0)
         app, config = site(scores, name=name)
         nodes.append((app, {**config, "ledger": str(tmp_path / name), "dataset": "mine"}))
-    first = calibrate(LocalGrid(nodes), plan, timeout=5, wait=0)
-    assert first == calibrate(LocalGrid(nodes), plan, timeout=5, wait=0)
+    first = calibrate(LocalGrid(nodes), plan, timeout=60, wait=0)
+    assert first == calibrate(LocalGrid(nodes), plan, timeout=60, wait=0)
     assert [answer.site for answer in first.answers] == ["A", "B"]
     assert [float(fc.Ledger(tmp_path / name).spent("mine")) for name in data] == [5.0, 5.0, 0.0]
 
@@ -171,7 +173,7 @@ def test_a_new_model_gets_a_new_private_answer_from_the_same_budget(tmp_path):
     grid = LocalGrid([(app, {"site": "A", "ledger": str(tmp_path / "ledger"), "dataset": "mine"})])
 
     def threshold(model):
-        return calibrate(grid, plan, ArrayRecord([np.array([model])]), timeout=5).threshold
+        return calibrate(grid, plan, ArrayRecord([np.array([model])]), timeout=60).threshold
 
     first, second = threshold(1.0), threshold(10.0)
     assert first < 2 < second
@@ -186,7 +188,7 @@ def test_a_private_plan_without_a_ledger_is_not_answered(caplog):
     privacy = fc.Privacy(epsilon=5.0, bins=fc.Bins.uniform(0, 1, 20))
     plan = fc.plan(n_sites=1, n_points=300, confidence_level=0.8, privacy=privacy)
     with pytest.raises(ValueError, match="0 sites answered"):
-        calibrate(LocalGrid([site(draws(1, 300), name="A")]), plan, timeout=5, wait=0)
+        calibrate(LocalGrid([site(draws(1, 300), name="A")]), plan, timeout=60, wait=0)
     assert "node 100 sent no report: the site could not answer this plan" in caplog.text
 
 
@@ -195,7 +197,7 @@ def test_secure_aggregation_is_refused_before_anything_is_asked():
     plan = fc.plan(n_sites=3, n_points=300, confidence_level=0.8, privacy=privacy)
     grid = LocalGrid([site(draws(1, 300), name="A")])
     with pytest.raises(ValueError, match="secure aggregation"):
-        calibrate(grid, plan, timeout=5, wait=0)
+        calibrate(grid, plan, timeout=60, wait=0)
     assert not grid.sent
 
 
@@ -222,7 +224,7 @@ def test_no_text_of_an_exception_leaves(error, caplog):
     seen = []
     grid.tamper = lambda replies: seen.extend(replies) or replies
     caplog.set_level("CRITICAL", "flwr.fedconformal")
-    found = calibrate(grid, fc.plan(confidence_level=0.9), timeout=5)
+    found = calibrate(grid, fc.plan(confidence_level=0.9), timeout=60)
     assert found.n_answers == 3
     assert any(reply.has_error() for reply in seen)
     assert SECRET not in repr(seen) + found.to_json()
@@ -276,7 +278,7 @@ def test_a_plan_that_cannot_be_read(content):
 def test_the_site_sees_in_its_log_what_leaves(caplog):
     caplog.set_level("INFO", "flwr.fedconformal")
     plan = fc.plan(confidence_level=0.9)
-    calibrate(LocalGrid([site(DATA["A"], name="A")]), plan, timeout=5)
+    calibrate(LocalGrid([site(DATA["A"], name="A")]), plan, timeout=60)
     expected = fc.report(plan, DATA["A"], site="A").to_json(indent=None)
     assert f"everything that leaves the site: {expected}" in caplog.text
 
@@ -333,7 +335,7 @@ def test_scores_fn_gets_what_it_names(scores_fn):
     add_conformal(app, scores_fn)
     grid = LocalGrid([(app, {"site": "A", "value": 0.25})])
     plan = fc.plan(confidence_level=0.5)
-    found = calibrate(grid, plan, ArrayRecord([np.array([0.25])]), timeout=5)
+    found = calibrate(grid, plan, ArrayRecord([np.array([0.25])]), timeout=60)
     assert found.threshold == 0.25
 
 
@@ -351,7 +353,7 @@ def test_scores_fn_that_asks_for_something_unknown(scores_fn):
 )
 def test_the_name_of_a_site(config, name):
     app, _ = site([1.0])
-    found = calibrate(LocalGrid([(app, config)]), fc.plan(confidence_level=0.5), timeout=5)
+    found = calibrate(LocalGrid([(app, config)]), fc.plan(confidence_level=0.5), timeout=60)
     assert [answer.site for answer in found.answers] == [name]
 
 
@@ -365,20 +367,20 @@ def named_grid(**options):
 def test_a_site_that_connects_twice_is_named():
     plan = fc.plan(confidence_level=0.8)
     same = LocalGrid([*named_grid().nodes.values(), site(DATA["A"], name="A")])
-    found = calibrate(same, plan, timeout=5)
+    found = calibrate(same, plan, timeout=60)
     assert found.n_answers == 3
     assert [(r.source, r.reason) for r in found.refused] == [("A", "the same report a second time")]
     other = LocalGrid([*named_grid().nodes.values(), site(draws(9), name="A")])
-    found = calibrate(other, plan, timeout=5)
+    found = calibrate(other, plan, timeout=60)
     assert [answer.site for answer in found.answers] == ["B", "C"]
     assert "2 different reports" in found.refused[0].reason
     with pytest.raises(fc.RefusedReportsError, match="2 different reports"):
-        calibrate(other, plan, timeout=5, on_refused="raise")
+        calibrate(other, plan, timeout=60, on_refused="raise")
 
 
 def test_a_registered_node_speaks_for_its_own_site_alone():
     plan = fc.plan(n_points=dict.fromkeys(DATA, 50), confidence_level=0.8)
-    found = calibrate(named_grid(names={100: "A", 101: "B", 102: "Z"}), plan, timeout=5)
+    found = calibrate(named_grid(names={100: "A", 101: "B", 102: "Z"}), plan, timeout=60)
     assert found.missing == ("C",)
     assert found.refused[0].source == "Z"
     assert found.refused[0].reason == "registered as 'Z', but reports as 'C'"
@@ -388,7 +390,7 @@ def test_a_node_without_a_registered_name_cannot_pose_as_one_that_has_one():
     plan = fc.plan(n_points=dict.fromkeys(DATA, 50), confidence_level=0.8)
     grid = LocalGrid([*named_grid().nodes.values(), site(draws(9), name="A")])
     grid.names = {100: "A", 101: "B", 102: "C"}
-    found = calibrate(grid, plan, timeout=5)
+    found = calibrate(grid, plan, timeout=60)
     assert found.missing == ()
     assert found.refused[0].source == "node 103"
     assert "not registered under a name" in found.refused[0].reason
@@ -403,19 +405,33 @@ def test_an_error_reply_is_attributed_by_the_question_not_by_its_source(caplog):
 
     grid = named_grid(tamper=die, names={100: "A", 101: "B", 102: "C"})
     plan = fc.plan(n_points=dict.fromkeys(DATA, 50), confidence_level=0.8)
-    found = calibrate(grid, plan, timeout=5)
+    found = calibrate(grid, plan, timeout=60)
     assert found.missing == ("B",)
     assert "B sent no report: Flower's error code 5" in caplog.text
     assert SECRET not in caplog.text
 
 
-def test_silent_sites_are_missing_and_named(caplog):
+@pytest.fixture
+def clock(monkeypatch):
+    """Give the server a clock that moves only while it sleeps, however busy the machine is."""
+    now = [0.0]
+
+    def sleep(seconds):
+        now[0] += seconds
+        time.sleep(0.005)
+
+    virtual = SimpleNamespace(monotonic=lambda: now[0], sleep=sleep)
+    monkeypatch.setattr("fedconformal.flower._grid.time", virtual)
+    return virtual
+
+
+def test_silent_sites_are_missing_and_named(caplog, clock):
     grid = named_grid(tamper=lambda replies: replies[:1], names={100: "A", 101: "B", 102: "C"})
     plan = fc.plan(n_points=dict.fromkeys(DATA, 50), confidence_level=0.8)
-    found = calibrate(grid, plan, timeout=0.3)
+    found = calibrate(grid, plan, timeout=60)
     assert found.missing == ("A", "B")
     assert found == fc.calibrate(plan, reports(plan, {"C": DATA["C"]}))
-    assert "A did not answer within 0.3 s" in caplog.text
+    assert "A did not answer within 60 s" in caplog.text
 
 
 def test_replies_to_nothing_and_second_replies_are_refused():
@@ -425,7 +441,7 @@ def test_replies_to_nothing_and_second_replies_are_refused():
         return [*replies, replies[0], stray]
 
     grid = named_grid(tamper=repeat)
-    found = calibrate(grid, fc.plan(confidence_level=0.8), timeout=5)
+    found = calibrate(grid, fc.plan(confidence_level=0.8), timeout=60)
     assert found.n_answers == 3
     assert [r.source for r in found.refused] == ["unknown node"] * 2
 
@@ -446,7 +462,7 @@ def test_unreadable_replies_are_refused(content):
         return [Message(RecordDict(content), reply_to=grid.sent[0]), *replies[:-1]]
 
     grid = named_grid(tamper=forge)
-    found = calibrate(grid, fc.plan(confidence_level=0.8), timeout=5)
+    found = calibrate(grid, fc.plan(confidence_level=0.8), timeout=60)
     assert found.n_answers == 2
     assert found.refused[0].source == "node 100"
 
@@ -456,14 +472,14 @@ def test_a_report_that_does_not_come_alone_is_refused_with_a_reason():
         replies[-1].content["junk"] = ArrayRecord([np.zeros(100_000)])
         return replies
 
-    found = calibrate(named_grid(tamper=load), fc.plan(confidence_level=0.8), timeout=5)
+    found = calibrate(named_grid(tamper=load), fc.plan(confidence_level=0.8), timeout=60)
     assert found.n_answers == 2
     assert [(r.source, r.reason) for r in found.refused] == [
         ("node 100", "the message carries 'junk' beside the report")
     ]
 
 
-def test_a_site_answers_no_plan_that_does_not_come_alone(caplog):
+def test_a_site_answers_no_plan_that_does_not_come_alone(caplog, clock):
     class LoadingGrid(LocalGrid):
         def push_messages(self, messages):
             for message in messages:
@@ -473,7 +489,7 @@ def test_a_site_answers_no_plan_that_does_not_come_alone(caplog):
     seen = []
     grid = LoadingGrid([site(draws(1), name="A")], tamper=lambda replies: seen.extend(replies) or [])
     with pytest.raises(ValueError, match="0 sites answered"):
-        calibrate(grid, fc.plan(confidence_level=0.8), timeout=0.3, wait=0)
+        calibrate(grid, fc.plan(confidence_level=0.8), timeout=60, wait=0)
     assert seen[0].error == sent(Failure.PLAN)
     assert "carries 'junk' beside the plan" in caplog.text
 
@@ -482,15 +498,15 @@ def test_a_site_answers_no_plan_that_does_not_come_alone(caplog):
 def test_whatever_text_a_site_sends_nothing_breaks(text):
     content = RecordDict({"conformal": ConfigRecord({"report": text})})
     grid = named_grid(tamper=lambda replies: [Message(content, reply_to=grid.sent[0]), *replies[:-1]])
-    assert calibrate(grid, fc.plan(confidence_level=0.8), timeout=5).n_answers == 2
+    assert calibrate(grid, fc.plan(confidence_level=0.8), timeout=60).n_answers == 2
 
 
 def test_nobody_is_there():
     with pytest.raises(ValueError, match="0 sites answered: at least 1 is needed"):
-        calibrate(LocalGrid([]), fc.plan(confidence_level=0.9), timeout=5, wait=0)
+        calibrate(LocalGrid([]), fc.plan(confidence_level=0.9), timeout=60, wait=0)
 
 
-def test_the_round_waits_for_sites_that_are_late(caplog):
+def test_the_round_waits_for_sites_that_are_late(caplog, clock):
     nodes = list(named_grid().nodes.items())
     grid = LocalGrid([])
     grid.nodes = {}
@@ -502,9 +518,9 @@ def test_the_round_waits_for_sites_that_are_late(caplog):
         return look()
 
     grid.get_nodes = one_more
-    assert calibrate(grid, fc.plan(n_sites=3, confidence_level=0.8), timeout=5).n_answers == 3
+    assert calibrate(grid, fc.plan(n_sites=3, confidence_level=0.8), timeout=60).n_answers == 3
     assert "the round starts now" not in caplog.text
-    assert calibrate(grid, fc.plan(n_sites=4, confidence_level=0.8), timeout=5, wait=0).n_missing == 1
+    assert calibrate(grid, fc.plan(n_sites=4, confidence_level=0.8), timeout=60, wait=0).n_missing == 1
     assert "sites connected: 3, wanted: 4" in caplog.text
 
 
@@ -517,22 +533,26 @@ def test_there_is_always_a_timeout(value):
 def test_a_site_whose_clock_is_wrong_by_ten_minutes_is_heard():
     """A reply gets what is left of the question's time by the site's clock; Flower drops it at nothing."""
     grid = named_grid()
-    calibrate(grid, fc.plan(confidence_level=0.8), timeout=5)
-    assert all(message.metadata.ttl == 5 + 600 for message in grid.sent)
+    calibrate(grid, fc.plan(confidence_level=0.8), timeout=60)
+    assert all(message.metadata.ttl == 60 + 600 for message in grid.sent)
 
 
-def test_no_large_reply_is_waited_for_beyond_the_timeout_or_holds_up_others():
-    grid = named_grid(names={100: "A", 101: "B", 102: "C"}, heavy={100: 3.0})
+def test_no_large_reply_is_waited_for_beyond_the_timeout_or_holds_up_others(clock, monkeypatch):
+    monkeypatch.setattr("fedconformal.flower._grid._PATIENCE", 0.2)
+    over = threading.Event()
+    grid = named_grid(names={100: "A", 101: "B", 102: "C"}, before={100: over.wait})
     plan = fc.plan(n_points=dict.fromkeys(DATA, 50), confidence_level=0.8)
-    start = time.monotonic()
-    found = calibrate(grid, plan, timeout=1.2)
-    assert time.monotonic() - start < 2.5
+    found = calibrate(grid, plan, timeout=600)
+    over.set()
     assert found.missing == ("A",)
 
 
-def test_a_large_reply_that_comes_in_time_counts():
-    grid = named_grid(heavy={100: 1.3})
-    assert calibrate(grid, fc.plan(n_sites=3, confidence_level=0.8), timeout=30).n_answers == 3
+def test_a_large_reply_that_comes_in_time_counts(monkeypatch):
+    """Its fetching ends only after that of another has begun."""
+    monkeypatch.setattr("fedconformal.flower._grid._PATIENCE", 0.2)
+    other = threading.Event()
+    grid = named_grid(before={100: other.wait, 102: other.set})
+    assert calibrate(grid, fc.plan(n_sites=3, confidence_level=0.8), timeout=300).n_answers == 3
 
 
 def test_an_engine_that_fails_is_not_mistaken_for_silence():
@@ -543,7 +563,7 @@ def test_an_engine_that_fails_is_not_mistaken_for_silence():
 
     grid.pull_messages = broken
     with pytest.raises(ConnectionError, match="no SuperLink"):
-        calibrate(grid, fc.plan(n_sites=3, confidence_level=0.8), timeout=5)
+        calibrate(grid, fc.plan(n_sites=3, confidence_level=0.8), timeout=60)
 
 
 @pytest.mark.parametrize(
@@ -553,7 +573,7 @@ def test_an_engine_that_fails_is_not_mistaken_for_silence():
 )
 def test_only_chosen_nodes_are_asked(nodes):
     grid = named_grid(names={100: "A", 101: "B", 102: "C"})
-    found = calibrate(grid, fc.plan(confidence_level=0.8), timeout=5, nodes=nodes)
+    found = calibrate(grid, fc.plan(confidence_level=0.8), timeout=60, nodes=nodes)
     assert [message.metadata.dst_node_id for message in grid.sent] == [100, 102]
     assert [answer.site for answer in found.answers] == ["A", "C"]
 
@@ -561,10 +581,10 @@ def test_only_chosen_nodes_are_asked(nodes):
 @pytest.mark.parametrize("nodes", ["A", 100])
 def test_nodes_that_nobody_can_choose_by(nodes):
     with pytest.raises(TypeError, match="nodes must be a function of a node, or numbers or names"):
-        calibrate(named_grid(), fc.plan(confidence_level=0.8), timeout=5, nodes=nodes)
+        calibrate(named_grid(), fc.plan(confidence_level=0.8), timeout=60, nodes=nodes)
 
 
-def test_a_server_that_dies_goes_on_from_the_reports_it_has(tmp_path):
+def test_a_server_that_dies_goes_on_from_the_reports_it_has(tmp_path, clock):
     plan = fc.plan(n_points=dict.fromkeys(DATA, 50), confidence_level=0.8)
     names = {100: "A", 101: "B", 102: "C"}
 
@@ -576,20 +596,19 @@ def test_a_server_that_dies_goes_on_from_the_reports_it_has(tmp_path):
     first = named_grid(names=names)
     pull, first.pull_messages = first.pull_messages, die
     with pytest.raises(ConnectionError):
-        calibrate(first, plan, timeout=5, reports=tmp_path / "reports")
+        calibrate(first, plan, timeout=60, reports=tmp_path / "reports")
     again = named_grid(names=names)
-    found = calibrate(again, plan, timeout=5, reports=tmp_path / "reports")
+    found = calibrate(again, plan, timeout=60, reports=tmp_path / "reports")
     assert [message.metadata.dst_node_id for message in again.sent] == [102]
     assert found.to_json() == fc.calibrate(plan, reports(plan, DATA)).to_json()
     nobody = LocalGrid([])
-    start = time.monotonic()
-    assert calibrate(nobody, plan, timeout=5, reports=tmp_path / "reports") == found
-    assert time.monotonic() - start < 5  # nobody is waited for
+    assert calibrate(nobody, plan, timeout=60, reports=tmp_path / "reports") == found
+    assert clock.monotonic() == 0  # nobody is waited for
     with pytest.raises(ValueError, match="another one"):
-        calibrate(nobody, fc.plan(n_sites=3), timeout=5, reports=tmp_path / "reports")
+        calibrate(nobody, fc.plan(n_sites=3), timeout=60, reports=tmp_path / "reports")
     retrained = ArrayRecord([np.zeros(2)])  # the same plan, but no answer of before fits
     with pytest.raises(ValueError, match="folder of this model"):
-        calibrate(nobody, plan, retrained, timeout=5, reports=tmp_path / "reports")
+        calibrate(nobody, plan, retrained, timeout=60, reports=tmp_path / "reports")
 
 
 def test_what_travels_is_small():
@@ -597,7 +616,7 @@ def test_what_travels_is_small():
     grid = LocalGrid([site(draws(1, 100), name="hospital-1")])
     seen = []
     grid.tamper = lambda replies: seen.extend(replies) or replies
-    calibrate(grid, plan, timeout=5, wait=0)
+    calibrate(grid, plan, timeout=60, wait=0)
     question, reply = grid.sent[0].content["conformal"]["plan"], seen[0].content["conformal"]["report"]
     assert len(question) + len(reply) < 1500
     assert json.loads(reply)["site"] == "hospital-1"

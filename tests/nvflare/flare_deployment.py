@@ -22,7 +22,7 @@ import sys
 from nvflare.fuel.flare_api.flare_api import new_secure_session
 
 kit, job, n_sites = sys.argv[1], sys.argv[2], int(sys.argv[3])
-session = new_secure_session("{admin}", kit, timeout=60)
+session = new_secure_session("{admin}", kit, timeout=300)
 import time
 while len(session.get_system_info().client_info) < n_sites:
     time.sleep(0.5)
@@ -84,7 +84,7 @@ class Federation:
             stdin=subprocess.DEVNULL,
             capture_output=True,
             check=True,
-            timeout=120,
+            timeout=600,
         )
 
     def environment(self):
@@ -143,7 +143,7 @@ class Federation:
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=600,
             check=False,
         )
         assert done.returncode == 0, done.stdout + done.stderr + self.logs()
@@ -153,7 +153,7 @@ class Federation:
         for process in (self.processes[name].pid, *others):
             os.kill(process, signal.SIGKILL)
 
-    def wait_until(self, condition, what, seconds=120):
+    def wait_until(self, condition, what, seconds=600):
         end = time.monotonic() + seconds
         while not condition():
             if time.monotonic() > end:

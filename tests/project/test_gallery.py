@@ -10,18 +10,15 @@ matplotlib = pytest.importorskip("matplotlib", reason="the extra [plots] is not 
 for extra in ("opendp", "sklearn"):
     pytest.importorskip(extra, reason="an extra is not installed")
 
-GALLERY = Path(__file__).parents[2] / "examples" / "gallery"
-EXAMPLES = sorted(GALLERY.glob("plot_*.py"))
+FIRST, *OTHERS = sorted((Path(__file__).parents[2] / "examples" / "gallery").glob("plot_*.py"))
+EXAMPLES = [FIRST, *(pytest.param(path, marks=pytest.mark.nightly) for path in OTHERS)]
 
 
-def test_there_are_seven():
-    assert len(EXAMPLES) >= 7
-
-
-@pytest.mark.nightly
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_example(path, tmp_path, monkeypatch, recwarn):
-    """Drawn with something to see on it: axes, labels and at least one mark."""
+    """Each begins with a title and draws something: axes, labels and at least one mark."""
+    title, line = re.match(r'"""\n(.+)\n(=+)\n', path.read_text()).groups()
+    assert len(title) == len(line)
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
@@ -38,9 +35,3 @@ def test_example(path, tmp_path, monkeypatch, recwarn):
     finally:
         pyplot.close("all")
     assert [str(warning.message) for warning in recwarn] == []
-
-
-@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
-def test_example_begins_with_a_title(path):
-    title, line, _ = re.match(r'"""\n(.+)\n(=+)\n()', path.read_text()).groups()
-    assert len(title) == len(line)

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import api_pages
 import pytest
-from docstrings import ROOMS
 
 import fedconformal
 
@@ -32,18 +31,17 @@ def packages():
 
 def test_every_room_has_a_page():
     assert set(packages()) - {"fedconformal.web.planner"} == set(api_pages.ROOMS)
-    assert set(api_pages.ROOMS) == set(ROOMS)
 
 
-@pytest.mark.parametrize("room", api_pages.ROOMS)
-def test_every_public_name_is_on_the_page_of_its_room(room):
+def test_every_public_name_is_on_the_page_of_its_room():
     """In a table, as a value, or with the page that it is on; modules are pages themselves."""
-    module, page = import_module(room), PAGES[room]
-    for name in module.__all__:
-        if f"{room}.{name}" in api_pages.ROOMS or name == "__version__":
-            continue
-        listed = rf"^( {{3}}|\.\. py:data:: ){name}$|``{name}`` \(:doc:|Also the module ``{room}\.{name}``"
-        assert re.search(listed, page, re.MULTILINE), name
+    for room in api_pages.ROOMS:
+        for name in set(import_module(room).__all__) - {"__version__"}:
+            listed = (
+                rf"^( {{3}}|\.\. py:data:: ){name}$|``{name}`` \(:doc:|Also the module ``{room}\.{name}``"
+            )
+            is_page = f"{room}.{name}" in api_pages.ROOMS
+            assert is_page or re.search(listed, PAGES[room], re.MULTILINE), f"{room}.{name}"
 
 
 def test_the_first_page_names_everything():

@@ -14,7 +14,7 @@ from fedconformal.audit._effort import Effort, UncountableError
 PROGRAM = Path(__file__).with_name("hostile_calibrations.py")
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.skipif(sys.platform == "win32", reason="no resource limits")
 def test_an_answer_within_the_limits():
     """A certificate is verified first."""

@@ -70,7 +70,7 @@ class TestSilentDowngrade:
         node = (app, {"site": "A", "ledger": str(book.path), "dataset": "D"})
         grid = LocalGrid([node], tamper=self.seen)
         with pytest.raises(ValueError, match="0 sites answered"):
-            fc.flower.calibrate(grid, greedy(1), timeout=5, wait=0)
+            fc.flower.calibrate(grid, greedy(1), timeout=60, wait=0)
         (reply,) = self.replies
         assert reply.error.code == Failure.POLICY
 
@@ -108,9 +108,9 @@ class TestMoreThanOneNumber:
 
         grid = LocalGrid([(app, {"site": "A", "policy": str(tmp_path / "site.toml")})], tamper=seen)
         with pytest.raises(ValueError, match="0 sites answered"):
-            fc.flower.calibrate(grid, greedy(3), timeout=5, wait=0)
+            fc.flower.calibrate(grid, greedy(3), timeout=60, wait=0)
         assert codes == [Failure.POLICY]
-        assert fc.flower.calibrate(grid, greedy(2), timeout=5, wait=0).n_answers == 1
+        assert fc.flower.calibrate(grid, greedy(2), timeout=60, wait=0).n_answers == 1
 
     def test_many_plans_in_a_row_are_counted_where_there_is_a_ledger(self, book):
         policy = fc.SitePolicy(private_only=False)
@@ -343,7 +343,7 @@ class TestSameQuestionSameAnswer:
         fc.flower.add_conformal(app, lambda context: SCORES)
         grid = LocalGrid([(app, {"site": "A", "ledger": str(book.path), "dataset": "D"})])
         with pytest.raises(ValueError, match="0 sites answered"):
-            fc.flower.calibrate(grid, plan, ArrayRecord([np.arange(3.0)]), timeout=5, wait=0)
+            fc.flower.calibrate(grid, plan, ArrayRecord([np.arange(3.0)]), timeout=60, wait=0)
         assert book.spent("D") == 0
 
     def test_refused_questions_leave_nothing_behind(self, book, wishes):

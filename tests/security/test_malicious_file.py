@@ -56,7 +56,7 @@ def closed(**block):
 
 
 class TestSize:
-    @pytest.mark.slow
+    @pytest.mark.nightly
     @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="needs to know how large it is")
     def test_every_file_is_read_or_refused_with_two_seconds_and_500_megabytes(self, tmp_path):
         """Processor time, and memory beyond what the interpreter has with everything imported."""

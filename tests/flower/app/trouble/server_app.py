@@ -29,7 +29,7 @@ def main(grid: Grid, context: Context) -> None:
 
     grid.pull_messages, grid.push_messages = recording, counting
     plan, options = Plan.read(config["plan"]), {"timeout": config["timeout"]}
-    calibration = calibrate(grid, plan, reports=config["reports"] or None, **options)
+    calibration = calibrate(grid, plan, reports=config["reports"] or None, wait=300, **options)
     output.write_text(calibration.to_json())
     if config["more"]:
         more(grid, calibration, config["reports"], options)
