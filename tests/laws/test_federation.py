@@ -108,6 +108,7 @@ def mean_beside_large_sites(n, rank):
     return 1 - missed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shifted", [False, True])
 def test_a_narrow_step_between_two_nodes(shifted):
     n, rank = 4690527491, 2521381242

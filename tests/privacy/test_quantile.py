@@ -358,6 +358,7 @@ class TestRelease:
             assert observed.sum() == draws
             assert not counts_alarm(observed, pmf(counts, aim, **terms))
 
+    @pytest.mark.slow
     @each_mechanism
     def test_large_errors_are_drawn_as_exactly(self, mechanism):
         counts, aim = [3 * 10**9, 1285717286], Balanced(Fraction(700_000_001, 10**9))
@@ -367,6 +368,7 @@ class TestRelease:
         seen = Counter(draw(counts, aim, **terms) for _ in range(3000))
         assert not counts_alarm(np.array([seen[0], seen[1]]), p)
 
+    @pytest.mark.slow
     @each_mechanism
     def test_ten_thousand_bins(self, mechanism):
         counts = np.random.default_rng(0).integers(0, 100, 10_000)
@@ -424,6 +426,7 @@ class TestTail:
         p, ranks, n = pmf(table, aim, **terms), np.cumsum(table, axis=1), int(table[0].sum())
         return np.stack([(p * (ranks < r)).sum(axis=1) for r in range(n + 2)], axis=1)
 
+    @pytest.mark.slow
     @each_mechanism
     def test_holds_for_every_data_set(self, mechanism):
         for n, B in product(range(1, 7), (2, 3, 4)):

@@ -150,6 +150,7 @@ class TestContent:
         assert again == large
         assert again.law.mean() >= 0.9
 
+    @pytest.mark.slow
     def test_levels_groups_and_bins_are_limited(self):
         grouped = fc.plan(groups=dict.fromkeys(f"{i:04}" for i in range(1000)), confidence_level=0.5)
         fields = content(grouped)
@@ -240,6 +241,7 @@ class TestNames:
 
 
 class TestWords:
+    @pytest.mark.slow
     @given(st.text())
     def test_whatever_is_shown_is_printable(self, words):
         assert visible(words, keep="").isprintable()

@@ -82,6 +82,7 @@ class TestAnswers:
         assert "2 sites are not asked" in only_one_is_asked.notes[0]
         assert "with 1 silent there is none" in only_one_is_asked.notes[-1]
 
+    @pytest.mark.slow
     def test_a_private_plan_costs_what_the_library_says(self):
         question = PlanQuestion(sites=5, points=200, privacy=PrivacyWish(epsilon=2.0, bins=50))
         plan = fc.plan(5, 200, privacy=fc.Privacy(epsilon=2.0, bins=fc.Bins.uniform(0, 1, 50)))
