@@ -232,7 +232,7 @@ class TestPmf:
         assert p == pytest.approx(exact, rel=5e-14)
 
     @pytest.mark.slow
-    @pytest.mark.parametrize("B", [2, 3, 4, 5, 6])
+    @pytest.mark.parametrize("B", [2, 3, 4, 5, pytest.param(6, marks=pytest.mark.nightly)])
     @pytest.mark.parametrize("epsilon", [0.01, 1.0, 20.0])
     def test_permute_and_flip_is_its_definition(self, B, epsilon):
         rng = np.random.default_rng(B)
