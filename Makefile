@@ -43,15 +43,15 @@ test quick nightly: export PYTHONDONTWRITEBYTECODE =
 test quick nightly test-oldest: export OPENBLAS_NUM_THREADS = 1
 test quick nightly test-oldest: export OMP_NUM_THREADS = 1
 
-# One process more than there are processors: some tests wait for other programs.
 test: $(STAMP)
 	$(MAKE) --jobs=2 lint types
-	$(BIN)/pytest --numprocesses=$$($(BIN)/python -c 'import os; print(os.cpu_count() + 1)') \
-		--dist=worksteal --cov --cov-report=term --cov-fail-under=95
+	$(BIN)/pytest --numprocesses=auto --dist=worksteal --cov --cov-report=term --cov-fail-under=95
 
-# The tests that are too long for every change: reproduction, fuzzing, the gallery, printing, long simulations.
+# All tests, also those that are too long for every change, with more and ever new examples; docs/maintainers.md lists
+# what is proved only here.
+nightly: export HYPOTHESIS_PROFILE = nightly
 nightly: $(STAMP)
-	$(BIN)/pytest --numprocesses=auto --dist=worksteal -m nightly
+	$(BIN)/pytest --numprocesses=auto --dist=worksteal -m ""
 
 # The fast tests with the oldest dependencies that are allowed, on the oldest Python that is; Flower, FLARE and PyTorch pin
 # their own.
@@ -82,6 +82,7 @@ repo-review: | $(BIN)/python
 	$(BIN)/repo-review .
 
 # What a contributor waits for after a change: formatting, import contracts and the fast tests.
+quick: export HYPOTHESIS_PROFILE = quick
 quick: $(STAMP)
 	$(BIN)/ruff check --no-cache .
 	$(BIN)/ruff format --check .

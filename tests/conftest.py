@@ -16,8 +16,10 @@ sys.path[:0] = [str(HERE), *sorted(str(folder) for folder in HERE.glob("[a-z]*/"
 for size in ("COLUMNS", "LINES"):  # the library that reads lines sets them behind Python's back
     os.environ.pop(size, None)
 
-settings.register_profile("fedconformal", deadline=None, derandomize=True)
-settings.load_profile("fedconformal")
+settings.register_profile("quick", deadline=None, derandomize=True, max_examples=10)
+settings.register_profile("test", deadline=None, derandomize=True, max_examples=30)
+settings.register_profile("nightly", deadline=None, print_blob=True, max_examples=300)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "test"))
 
 LIBRARIES = [
     "cryptography.hazmat.primitives.asymmetric.ed25519",

@@ -29,18 +29,11 @@ def neighbours(table):
                 yield i, row[tuple(moved)]
 
 
-def chi_square_alarm(observed, probability):
-    """Whether counts disagree with probabilities by more than chance allows; rare bins are pooled."""
-    expected = probability * observed.sum()
-    order = np.argsort(expected)
-    pooled = order[np.cumsum(expected[order]) < 20]
-    kept = np.setdiff1d(order, pooled)
-    o, e = observed[kept].astype(float), expected[kept]
-    if pooled.size:
-        o, e = np.append(o, observed[pooled].sum()), np.append(e, expected[pooled].sum())
-        if e[-1] < 20:
-            o, e = np.append(o[1:-1], o[0] + o[-1]), np.append(e[1:-1], e[0] + e[-1])
-    return stats.chi2.sf(np.sum((o - e) ** 2 / e), o.size - 1) < FALSE_ALARM
+def counts_alarm(observed, probability):
+    """Whether a count is outside its binomial limits, by chance with probability FALSE_ALARM at most."""
+    runs, p = observed.sum(), np.clip(probability, 0, 1)
+    tail = np.minimum(stats.binom.cdf(observed, runs, p), stats.binom.sf(observed - 1, runs, p))
+    return bool(np.any(tail < FALSE_ALARM / (2 * p.size)))
 
 
 def release_of(aim, n_bins, *, epsilon=1.0, analysis=None, mechanism=None):
