@@ -22,7 +22,6 @@ EXTRAS = {
     "flower": ["flwr"],
     "nvflare": ["nvflare"],
     "estimators": ["sklearn"],
-    "experiments": ["sklearn", "polars", "joblib", "matplotlib", "pooch", "quantile_forest"],
     "plots": ["matplotlib"],
     "privacy": ["opendp"],
     "protocol": ["opendp", "cryptography"],
@@ -114,8 +113,7 @@ def test_examples_show_one_convention_for_random_numbers():
     for path in HOUSE.glob("**/*.py"):
         for owner, names in arguments(path):
             assert "random_state" not in names, f"{path}: {owner}"
-            if room_of(path) != "experiments":  # whose fits are known by the number of their split
-                assert "seed" not in names, f"{path}: {owner}"
+            assert "seed" not in names, f"{path}: {owner}"
 
 
 def arguments(path):

@@ -133,9 +133,8 @@ TABLES = tuple(
 
 ALLOWED = {
     "heterogeneity/_distributions.py": {"exponential"},  # the distribution
-    "experiments/_laws.py": {"paper", "tight"},  # the two analyses that figure 2 of the paper compares
 }
-"""Words that mean something else where they are, and experiments that are about single choices."""
+"""Words that mean something else where they are."""
 
 
 def constants(node):

@@ -20,7 +20,6 @@ ROOMS = (
     "fedconformal.baselines",
     "fedconformal.documents",
     "fedconformal.estimators",
-    "fedconformal.experiments",
     "fedconformal.flower",
     "fedconformal.heterogeneity",
     "fedconformal.laws",

@@ -21,7 +21,6 @@ from fedconformal.cli._planner import planner
 from fedconformal.cli._predict import predict
 from fedconformal.cli._promises import promises
 from fedconformal.cli._report import report
-from fedconformal.cli._reproduce import reproduce
 from fedconformal.cli._verify import verify
 from fedconformal.cli._whatif import whatif
 
@@ -63,7 +62,6 @@ _COMMANDS: tuple[tuple[Callable[..., None], str], ...] = (
     (promises, "promises plan.json"),
     (planner, "planner --port 8484"),
     (demo, "demo --directory demo"),
-    (reproduce, "reproduce coverage --quick"),
 )
 for _command, _example in _COMMANDS:
     add(app, _command, [f"fedconformal {_example}"], cls=ReportCommand if _command is report else Command)
