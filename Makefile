@@ -108,7 +108,7 @@ reproduce: $(STAMP)
 
 # Tables, figures and rows of the documentation, from a full run, which continues if it was interrupted; needs PyTorch.
 results: $(STAMP)
-	$(BIN)/python -m reproduce all --models ridge,forest,network
+	$(BIN)/python -m reproduce all --models ridge forest network
 	$(BIN)/python -m reproduce.publish docs --from reproduction
 
 # The same tables and figures from the rows in docs, after a change of how they are written or drawn: no fits needed.

@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from reproduce import authors
-from reproduce.data import CQR, FOLDER, MissingDataError
+from reproduce.data import CQR, FOLDER
 from reproduce.models import MODELS
 from reproduce.protocol import Settings
 from reproduce.studies import STUDIES
@@ -23,7 +23,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--quick", action="store_true", help="small models and few splits")
     parser.add_argument("--out", type=Path, help="folder for fits, tables and figures (reproduction)")
     parser.add_argument("--download", action="store_true", help="fetch data sets that are not here")
-    parser.add_argument("--models", default="ridge,forest", help="of ridge, forest and network")
+    parser.add_argument("--models", nargs="+", choices=MODELS, default=["ridge", "forest"], metavar="MODEL")
     parser.add_argument("--splits", type=int, help="random splits (20; 3 if quick)")
     parser.add_argument("--jobs", type=int, default=-1, help="processes (one for each core)")
     options = parser.parse_args(arguments)
@@ -34,11 +34,7 @@ def main(arguments: list[str] | None = None) -> None:
     for name in options.names:
         if name not in (*STUDIES, "all"):
             parser.error(f"no study {name!r}; choose from {', '.join(STUDIES)} and all")
-    models = options.models.split(",")
-    for name in models:
-        if name not in MODELS:
-            parser.error(f"no model {name!r}; choose from {', '.join(MODELS)}")
-    if "network" in models and find_spec("torch") is None:
+    if "network" in options.models and find_spec("torch") is None:
         parser.error("the network needs PyTorch: pip install torch")
     settings = Settings(
         out=options.out or Path("reproduction/quick" if options.quick else "reproduction"),
@@ -46,11 +42,11 @@ def main(arguments: list[str] | None = None) -> None:
         download=options.download,
         jobs=options.jobs,
         n_splits=options.splits or (3 if options.quick else 20),
-        models=models,
+        models=options.models,
     )
     try:
         run(options.names, settings)
-    except MissingDataError as error:
+    except FileNotFoundError as error:
         parser.error(str(error))
 
 

@@ -68,7 +68,7 @@ def protocol(dataset: data.DataSet, level: float, n_seeds: int = N_SEEDS) -> pd.
 def _run(X, y, n: int, level: float, seed: int):
     """Yield coverage and length of each method on one of their splits."""
     rest, test = train_test_split(np.arange(len(y)), test_size=0.2, random_state=seed)
-    order = np.random.RandomState(seed).permutation(len(rest))  # noqa: NPY002, their generator
+    order = np.random.RandomState(seed).permutation(len(rest))
     half = len(rest) // 2
     train, calibration = rest[order[:half]], rest[order[half : 2 * half]]
     spread = X[train].std(axis=0)

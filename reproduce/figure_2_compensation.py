@@ -1,5 +1,6 @@
 """Figure 2: the coverage after compensating for privacy, for m = 10 and several alpha, n and epsilon."""
 
+import itertools
 import math
 
 import pandas as pd
@@ -11,6 +12,7 @@ from reproduce.drawing import colour, legend_below, panels, target
 from reproduce.methods import EPSILONS, N_BINS, PAPER, TIGHT, plan_text, private_plan
 from reproduce.protocol import Settings
 
+N_SITES = 10
 ANALYSES = {"paper": ("paper", PAPER, "-"), "tight": ("ours, free slopes", TIGHT, "--")}
 """Label, method whose colour is used, and line style of each analysis."""
 
@@ -20,29 +22,13 @@ def compute(settings: Settings, points=None, levels=None) -> pd.DataFrame:
     full = (200, 300, 400, 500, 750, 1000, 1500, 2000, 3000)
     points = points or ((250, 500, 1000) if settings.quick else full)
     levels = levels or ((0.9,) if settings.quick else (0.95, 0.9, 0.8))
-    return pd.DataFrame(
-        [
-            _row(10, n, level, epsilon, analysis)
-            for level in levels
-            for epsilon in EPSILONS
-            for analysis in ANALYSES
-            for n in points
-        ]
-    )
-
-
-def _row(m: int, n: int, level: float, epsilon: float, analysis: str) -> dict:
-    plan = private_plan(m, n, level, epsilon, analysis)
-    return {
-        "n_sites": m,
-        "n_points": n,
-        "confidence_level": level,
-        "epsilon": epsilon,
-        "n_bins": N_BINS,
-        "analysis": analysis,
-        "plan": plan_text(plan),
-        "coverage": _coverage(plan, analysis) if plan.feasible else math.nan,
-    }
+    rows = []
+    for level, epsilon, analysis, n in itertools.product(levels, EPSILONS, ANALYSES, points):
+        plan = private_plan(N_SITES, n, level, epsilon, analysis)
+        coverage = _coverage(plan, analysis) if plan.feasible else math.nan
+        rows.append((N_SITES, n, level, epsilon, N_BINS, analysis, plan_text(plan), coverage))
+    columns = ["n_sites", "n_points", "confidence_level", "epsilon", "n_bins", "analysis", "plan", "coverage"]
+    return pd.DataFrame(rows, columns=columns)
 
 
 def _coverage(plan: fc.Plan, analysis: str) -> float:
@@ -79,7 +65,7 @@ def draw(rows: pd.DataFrame) -> Figure:
                     markerfacecolor="white", label="hollow, at 1: no plan, infinite",
                 )  # fmt: skip
         target(axes, level)
-        title = f"m = {rows['n_sites'].iloc[0]}, $\\alpha$ = {1 - level:.2g}, {N_BINS} bins"
+        title = f"m = {N_SITES}, $\\alpha$ = {1 - level:.2g}, {N_BINS} bins"
         axes.set(title=title, ylim=(None, 1.01), xlabel="n, points per site", xscale="log")
         ticks = [n for n in (200, 500, 1000, 3000) if n <= rows["n_points"].max()]
         axes.set_xticks(ticks, [str(n) for n in ticks])

@@ -69,7 +69,6 @@ def intervals(settings: Settings, compared: Sequence[Method], sizes: Sequence[in
                 largest_site=max(sizes),
                 confidence_level=settings.level,
                 n_trees=forest.n_trees,
-                min_samples_leaf=forest.min_samples_leaf,
                 plan=method.plan_text(sizes, settings.level),
                 threshold=threshold,
                 coverage=coverage,

@@ -7,8 +7,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from reproduce import data
-from reproduce.drawing import box, box_legend, colour, note, panels, target
-from reproduce.models import MODELS
+from reproduce.drawing import box, box_legend, colour, panels, target
 from reproduce.protocol import FEW, MANY, Settings, run
 
 LOWEST = 0.8
@@ -50,8 +49,7 @@ def draw(rows: pd.DataFrame) -> Figure:
 
 def draw_dataset(rows: pd.DataFrame) -> Figure:
     """Draw coverage, and the lengths of each model on an axis of their own, a row for each federation."""
-    scenarios, models = rows["scenario"].unique(), list(MODELS)
-    models += [name for name in rows["model"].unique() if name not in models]
+    scenarios, models = rows["scenario"].unique(), rows["model"].unique()
     widths = (len(models) * 1.1, *[1] * len(models))
     figure, grid = panels(len(scenarios), 1 + len(models), (13.0, 3.3 * len(scenarios)), width_ratios=widths)
     for (left, *others), scenario in zip(grid, scenarios, strict=True):
@@ -80,11 +78,9 @@ def _coverages(axes, rows: pd.DataFrame, models: Sequence[str]) -> str:
     step = len(names) + 1
     centres = [i * step + (len(names) - 1) / 2 for i in range(len(models))]
     for i, model in enumerate(models):
-        found = rows[rows["model"] == model]
-        if found.empty:
-            note(axes, centres[i], 0.25, "not run")
-        for j, name in enumerate(names if len(found) else ()):
-            box(axes, found.loc[found["method"] == name, "coverage"], colour(name), i * step + j)
+        for j, name in enumerate(names):
+            chosen = (rows["model"] == model) & (rows["method"] == name)
+            box(axes, rows.loc[chosen, "coverage"], colour(name), i * step + j)
     axes.set_xticks(centres, models)
     axes.set_xlim(-1, len(models) * step - 1)
     target(axes, rows["confidence_level"].iloc[0])
@@ -99,11 +95,6 @@ def _lengths(axes, rows: pd.DataFrame, model: str) -> None:
     """Draw a box of the lengths of each method; those far out are counted in the title."""
     axes.set_title(model, fontsize="small")
     axes.set_xticks([])
-    if rows.empty:
-        axes.set_yticks([])
-        axes.set_xlim(-1, 1)
-        note(axes, 0, 0.25, "not run")
-        return
     for place, (name, found) in enumerate(rows.groupby("method", sort=False)):
         box(axes, found["length"], colour(name), place)
     lengths = rows["length"]

@@ -1,4 +1,4 @@
-"""Section 3.5: coverage when sites differ, by simulation, by the exact distribution and by Proposition 3.4."""
+"""Section 3.5: coverage when sites differ, simulated, exact, and bounded by Proposition 3.4."""
 
 from collections.abc import Callable
 
@@ -12,17 +12,14 @@ from sklearn.linear_model import LogisticRegression
 
 import fedconformal as fc
 from fedconformal.laws import heterogeneous_coverage_bound
-from fedconformal.plots.style import GREY, VERMILION
 from reproduce.drawing import colour, legend_below, panels, target
 from reproduce.methods import EACH, METHODS, QQ, planned
 from reproduce.protocol import Settings
 
-SCALES, ONE_ODD, LABELS, WHO = "a quarter of the sites", "one odd site", "labels", "who stands out"
-N_SITES, N_POINTS, N_NEW = 20, 100, 200
+SCALES, ONE_ODD, LABELS = "a quarter of the sites", "one odd site", "labels"
+N_SITES, N_POINTS = 20, 100
 FACTORS = (1.0, 1.25, 1.5, 2.0, 3.0)
 CONCENTRATIONS = (100.0, 10.0, 3.0, 1.0, 0.3, 0.1)
-ODD = {3: 2.0, 7: 0.5, 11: 3.0}
-"""Sites of the last panel whose scores are larger or smaller by a factor."""
 
 COMPARED = (*METHODS[:2], *METHODS[3:5], planned(EACH, "marginal", promise="each-site"))
 LABELLED = {
@@ -30,7 +27,7 @@ LABELLED = {
     ONE_ODD: ("One odd site: test points of that site", "scores larger by a factor of"),
     LABELS: ("Digits, labels shifted: the worst site", "Dirichlet concentration (less alike to the right)"),
 }
-"""Title and x-label of the panels of curves."""
+"""Title and x-label of the panels."""
 
 World = Callable[[np.random.Generator], tuple[list[np.ndarray], Callable[[float], float]]]
 """From a generator to the scores of each site, and the exact coverage of a threshold."""
@@ -43,7 +40,7 @@ def compute(settings: Settings) -> pd.DataFrame:
 
 
 def study(level: float, runs: int, factors=FACTORS, concentrations=CONCENTRATIONS) -> pd.DataFrame:
-    """Return a row for each panel, value and curve, and one for each site of the last panel."""
+    """Return a row for each panel, value and curve."""
     by_label = digit_scores()
     quarter, one = np.arange(N_SITES) < N_SITES // 4, np.arange(N_SITES) < 1
     rows = []
@@ -54,7 +51,7 @@ def study(level: float, runs: int, factors=FACTORS, concentrations=CONCENTRATION
             rows += _exact(panel, factor, scales, scales[tested], level)
     for concentration in concentrations:
         rows += _simulated(LABELS, concentration, relabelled(by_label, concentration), level, runs)
-    return pd.concat([pd.DataFrame(rows), who_stands_out(level)], ignore_index=True)
+    return pd.DataFrame(rows)
 
 
 def _simulated(panel: str, x: float, world: World, level: float, runs: int) -> list[dict]:
@@ -152,44 +149,14 @@ def relabelled(by_label: list[np.ndarray], concentration: float) -> World:
     return draw
 
 
-# -- one federation, site by site --
-
-
-def who_stands_out(level: float) -> pd.DataFrame:
-    """Compare the sites of one federation, three of them odd, and count new points at each."""
-    rng = np.random.default_rng(7)
-    plan = fc.plan(N_SITES, N_POINTS, confidence_level=level, criterion="marginal")
-    factors = [ODD.get(j, 1.0) for j in range(N_SITES)]
-    reports = [
-        fc.report(plan, factor * np.abs(rng.standard_normal(N_POINTS)), site=f"{j:02}")
-        for j, factor in enumerate(factors)
-    ]
-    named = fc.heterogeneity.compare_sites(plan, reports, reference=np.abs(rng.standard_normal(500)))
-    threshold = float(fc.calibrate(plan, reports).threshold)
-    covered = np.array([(f * np.abs(rng.standard_normal(N_NEW)) <= threshold).sum() for f in factors])
-    lower, upper = fc.metrics.clopper_pearson(covered, np.full(N_SITES, N_NEW))
-    return pd.DataFrame(
-        {
-            "panel": WHO,
-            "site": [finding.site for finding in named.sites],
-            "confidence_level": level,
-            "coverage": covered / N_NEW,
-            "lower": lower,
-            "upper": upper,
-            "stands_out": [finding.stands_out for finding in named.sites],
-        }
-    )
-
-
 # -- the figure --
 
 
 def draw(rows: pd.DataFrame) -> Figure:
-    """Draw three panels of curves and one of sites."""
-    figure, grid = panels(2, 2, (9.0, 6.6))
-    for axes, panel in zip(grid.flat, LABELLED, strict=False):
+    """Draw a panel for each kind of difference."""
+    figure, grid = panels(1, 3, (13.0, 4.2))
+    for axes, panel in zip(grid.flat, LABELLED, strict=True):
         _draw_curves(axes, rows[rows["panel"] == panel], panel)
-    _draw_sites(grid[1, 1], rows[rows["panel"] == WHO])
     runs = rows["runs"].max()
     title = f"{N_SITES} sites of {N_POINTS} points; every point of a curve: {runs:.0f} federations"
     figure.suptitle(title, fontsize="small")
@@ -215,21 +182,3 @@ def _draw_curves(axes, rows: pd.DataFrame, panel: str) -> None:
     axes.minorticks_off()
     if panel == LABELS:
         axes.invert_xaxis()
-
-
-def _draw_sites(axes, rows: pd.DataFrame) -> None:
-    """Draw the coverage of each site with a 95 % interval, and name the sites that stand out."""
-    for place, row in enumerate(rows.itertuples()):
-        fill, marker = (VERMILION, "D") if row.stands_out else (GREY, "o")
-        axes.plot([place, place], [row.lower, row.upper], color=fill, linewidth=1.5)
-        axes.plot(place, row.coverage, marker=marker, color=fill, markersize=5)
-        if row.stands_out:
-            axes.annotate(
-                f"site {row.site}", (place, row.lower), (0, -10), textcoords="offset points",
-                ha="center", fontsize="small", color=fill,
-            )  # fmt: skip
-    target(axes, rows["confidence_level"].iloc[0])
-    axes.margins(y=0.12)
-    axes.set(title="Who stands out, and what each site finds (95 %)", xlabel="site")
-    axes.set_ylabel(f"coverage of {N_NEW} new points")
-    axes.set_xticks(range(0, len(rows), 2), rows["site"].iloc[::2])

@@ -57,7 +57,7 @@ def load(*, download: bool = False) -> Federation:
     """Read the records of the four hospitals; findings that were not made are NaN."""
     records = {}
     for name, path in zip(HOSPITALS, data.find("hospitals", download=download), strict=True):
-        table = data.read_csv(path, header=None, na_values="?").to_numpy(dtype=float)
+        table = pd.read_csv(path, header=None, na_values="?").to_numpy(dtype=float)
         if name == HOSPITALS[0]:
             table[tuple(np.array(GAPS).T)] = np.nan
         records[name] = Patients(table[:, :-1], np.where(table[:, -1] > 0, CLASSES[1], CLASSES[0]))
@@ -95,14 +95,9 @@ class Rule:
             return lambda probabilities, _: np.asarray(SCORE.set(probabilities, threshold), dtype=bool)
         plan = new_round(self.plan(sites, level), np.random.default_rng([split, 6, len(sites)]))
         policy = fc.SitePolicy.unlimited()  # the hospitals are simulated
+        by_class = "group_by" in self.options
         reports = [
-            fc.report(
-                plan,
-                s.scores,
-                site=name,
-                groups=s.truth if "group_by" in self.options else None,
-                policy=policy,
-            )
+            fc.report(plan, s.scores, site=name, groups=s.truth if by_class else None, policy=policy)
             for name, s in sites.items()
         ]
         found = fc.calibrate(plan, reports)
@@ -164,7 +159,9 @@ def study(records: Federation, level: float, n_splits: int, rules=RULES) -> pd.D
             others, asked = ({n: r for n, r in part.items() if n != name} for part in (train, calibration))
             for_new = [rule for rule in rules if not rule.by_site]
             rows += _count(LEFT_OUT, others, asked, {name: records[name]}, for_new, level, split)
-    return pd.DataFrame(rows)
+    columns = ["split", "rule", "confidence_level", "plan", "part", "hospital", "truth", "n", "covered",
+               "labels"]  # fmt: skip
+    return pd.DataFrame(rows, columns=columns)
 
 
 def thirds(truth: np.ndarray, rng: np.random.Generator) -> list[np.ndarray]:
@@ -173,7 +170,7 @@ def thirds(truth: np.ndarray, rng: np.random.Generator) -> list[np.ndarray]:
     return [np.concatenate(parts) for parts in zip(*by_class, strict=True)]
 
 
-def _count(part, train, calibration, test, rules, level, split) -> list[dict]:
+def _count(part, train, calibration, test, rules, level, split) -> list[tuple]:
     """Train one model for all hospitals, calibrate by each rule, and count covered patients and labels."""
     model = make_pipeline(
         SimpleImputer(strategy="median", keep_empty_features=True),
@@ -193,20 +190,8 @@ def _count(part, train, calibration, test, rules, level, split) -> list[dict]:
             held = sets(cases.X, name)
             for k, truth in enumerate(CLASSES):
                 own = held[cases.truth == truth]
-                rows.append(
-                    {
-                        "split": split,
-                        "rule": rule.name,
-                        "confidence_level": rule.level or level,
-                        "plan": plan,
-                        "part": part,
-                        "hospital": name,
-                        "truth": truth,
-                        "n": len(own),
-                        "covered": int(own[:, k].sum()),
-                        "labels": int(own.sum()),
-                    }
-                )
+                counts = (len(own), int(own[:, k].sum()), int(own.sum()))
+                rows.append((split, rule.name, rule.level or level, plan, part, name, truth, *counts))
     return rows
 
 

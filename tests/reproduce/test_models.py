@@ -1,10 +1,11 @@
+"""The three models: seeds, tuning and when a network stops."""
+
 import numpy as np
 import pytest
 from sklearn.linear_model import RidgeCV
 
-from fedconformal._extras import MissingExtraError
-from fedconformal.experiments import Forest, Network, Ridge, poisson
-from fedconformal.experiments._models import Epoch
+from reproduce.data import poisson
+from reproduce.models import SYNTHETIC, Epoch, Forest, Network, Ridge
 
 DATA = poisson(300, 10, 10)
 X, Y, NEW = DATA.X[:300], DATA.y[:300], DATA.X[300:]
@@ -50,17 +51,9 @@ def test_a_cap_on_rows_changes_large_forests_only():
     assert not np.array_equal(full, capped)
 
 
-def test_the_network_names_its_extra_where_torch_is_missing(monkeypatch):
-    import sys
-
-    monkeypatch.setitem(sys.modules, "torch", None)
-    with pytest.raises(MissingExtraError, match=r"fedconformal\[nn\]"):
-        Network().fit_predict(X, Y, NEW, seed=0)
-
-
 @pytest.mark.slow
 def test_the_network_learns_two_quantiles():
-    pytest.importorskip("torch", reason="the extra [nn] is not installed")
+    pytest.importorskip("torch", reason="PyTorch is not installed")
     x = np.linspace(-1, 1, 400)[:, None]
     y = 3 * x[:, 0]
     network = Network(n_epochs=60)
@@ -87,8 +80,8 @@ def test_a_network_stops_at_the_shortest_intervals_that_cover_enough():
     assert Network().best(epochs) == epochs[1]
 
 
-def test_the_tuning_of_the_synthetic_example_is_a_forest_of_its_own():
-    """A share of 10 % held out and four pairs down to (.15, .85); a demand of nothing takes the last pair."""
-    forest = Forest(n_tuning_trees=20, coverage_factor=0.0, held_out=0.1, n_pairs=4, innermost=0.15)
+def test_the_tuning_of_the_synthetic_example_has_four_pairs():
+    """A demand of nothing takes the last pair, (.15, .85)."""
+    forest = Forest(n_tuning_trees=20, **{**SYNTHETIC, "coverage_factor": 0.0})
     low, high = forest.tune(np.zeros((300, 1)), np.random.default_rng(0).uniform(size=300), seed=0)
     assert (low, high) == pytest.approx((0.15, 0.85))
