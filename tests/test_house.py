@@ -20,9 +20,8 @@ OWN_FILES = (
 TABLES = "audit/"
 """The auditor has its own tables by name: it must not ask the classes that it checks."""
 ALLOWED = {
-    "experiments/_laws.py": {"paper", "tight"},  # the two analyses that figure 2 of the paper compares
 }
-"""Words that mean something else where they are, and experiments about single choices."""
+"""Words that mean something else where they are."""
 
 
 def constants(node):
