@@ -6,6 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
+from scipy.special import erf, erfinv
 
 import fedconformal as fc
 from fedconformal._text import ceiling_percent, floor_percent
@@ -220,9 +221,14 @@ class TestPromisesSideBySide:
             assert "point" not in card.assumes
             assert "times as wide as need be" in card.costs[1]
             if card.name in rows:
-                shifted = fc.heterogeneity.what_if(plan, fc.heterogeneity.doubled_sites(plan))
-                worst = min(shifted.law(site).mean() for site in (None, next(iter(shifted.shifts))))
-                alike = fc.heterogeneity.what_if(plan, {}).law(fc.heterogeneity.MIXTURE).mean()
+                at_others = fc.heterogeneity.shifted_law(
+                    plan, dict.fromkeys("8 9 10".split(), lambda c: erf(erfinv(c) / 2))
+                )
+                at_doubled = fc.heterogeneity.shifted_law(
+                    plan, dict.fromkeys("1234567", lambda c: erf(2 * erfinv(c)))
+                )
+                worst = min(at_others.mean(), at_doubled.mean())
+                alike = plan.law.mean()
                 assert (alike, worst) == pytest.approx(rows[card.name], abs=1e-3)
                 assert card.costs[1].startswith(
                     f"If sites are alike, its sets cover {ceiling_percent(alike)}"
