@@ -297,7 +297,8 @@ class TestWords:
         assert "\x1b" not in caplog.text
 
     def test_a_page_shows_no_control(self):
-        shown = web._html.tag("p", f"{RED} \u202e <b>", title="\u2066")
+        template = web._render._environment().from_string('<p title="{{ title }}">{{ text }}</p>')
+        shown = template.render(text=f"{RED} \u202e <b>", title="\u2066")
         assert shown == '<p title="\\u2066">\\x1b[31mred\\x1b[0m \\u202e &lt;b&gt;</p>'
 
     def test_parameters_of_a_score_are_printable(self):
