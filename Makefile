@@ -53,12 +53,12 @@ nightly: export HYPOTHESIS_PROFILE = nightly
 nightly: $(STAMP)
 	$(BIN)/pytest --numprocesses=auto --dist=worksteal -m ""
 
-# The fast tests with the oldest dependencies that are allowed, on the oldest Python that is; Flower, FLARE and PyTorch pin
+# The fast tests with the oldest dependencies that are allowed, on the oldest Python that is; Flower and FLARE pin
 # their own.
 OLDEST := .venv-oldest
 test-oldest:
 	$(PYTHON) -m venv $(OLDEST)
-	$(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check --constraint tools/constraints-oldest.txt --editable '.[cli,excel,sklearn,private,plots,web,experiments,schools]' hypothesis import-linter mapie mpmath numpydoc openpyxl pandas pytest pypdf pytest-xdist python-flint pyyaml selenium
+	$(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check --constraint tools/constraints-oldest.txt --editable '.[cli,excel,sklearn,private,plots,web,reproduce]' hypothesis import-linter mapie mpmath numpydoc openpyxl pytest pypdf pytest-xdist python-flint pyyaml selenium
 	$(OLDEST)/bin/pytest --numprocesses=auto --dist=worksteal --quiet -m "not slow and not nightly" --ignore=tests/flower --ignore=tests/nvflare --ignore=tests/benchmarks --ignore=tests/test_doors.py --ignore=tests/test_examples.py
 
 # The documentation site, offline, in build/docs/html; warnings and links that lead nowhere are errors.
@@ -101,24 +101,16 @@ bench-page: $(STAMP)
 # A quick look at every figure of the paper; QUICK= runs in full.
 QUICK ?= --quick
 reproduce: $(STAMP)
-	$(BIN)/fedconformal reproduce all $(QUICK)
+	$(BIN)/python -m reproduce all $(QUICK)
 
-# The results page of the documentation, from a full run (which goes on where it was, if it was made before).
-# REPRODUCE=--cached trains nothing: it takes the fits that are in the folder reproduction.
+# Tables, figures and rows of the documentation, from a full run, which continues if it was interrupted; needs PyTorch.
 results: $(STAMP)
-	$(BIN)/fedconformal reproduce all --models ridge,forest,network $(REPRODUCE)
-	cp reproduction/results.md docs/results.md
-	cp reproduction/cases.md docs/cases.md
-	cp reproduction/results/summary.csv docs/results.csv
-	cp reproduction/results/splits.csv.gz docs/results-splits.csv.gz
-	cp reproduction/results/runs.json docs/results-runs.json
-	cp reproduction/results/compensation.csv docs/results-compensation.csv
-	mkdir -p docs/figures
-	cp reproduction/figures/*.png docs/figures
+	$(BIN)/python -m reproduce all --models ridge forest network
+	$(BIN)/python -m reproduce.publish docs --from reproduction
 
-# The same page, means and figures from the rows in docs, after a change of how they are written or drawn: no fits needed.
+# The same tables and figures from the rows in docs, after a change of how they are written or drawn: no fits needed.
 pages: $(STAMP)
-	$(BIN)/python -m fedconformal.experiments.published docs
+	$(BIN)/python -m reproduce.publish docs
 
 fuzz: $(STAMP)
 	$(BIN)/python tests/documents/fuzz_documents.py 100000
@@ -131,4 +123,3 @@ schemas: $(STAMP)
 
 pictures: $(STAMP)
 	$(BIN)/python tests/web/make_pictures.py docs/figures
-	$(BIN)/python -m fedconformal.experiments.numbers docs/figures

@@ -22,7 +22,6 @@ EXTRAS = {
     "flower": ["flwr"],
     "nvflare": ["nvflare"],
     "estimators": ["sklearn"],
-    "experiments": ["sklearn", "polars", "joblib", "matplotlib", "pooch", "quantile_forest"],
     "plots": ["matplotlib"],
     "privacy": ["opendp"],
     "protocol": ["opendp", "cryptography"],

@@ -19,10 +19,8 @@ OWN_FILES = (
 """Folders in which each choice has its class, and may know its own name."""
 TABLES = "audit/"
 """The auditor has its own tables by name: it must not ask the classes that it checks."""
-ALLOWED = {
-    "experiments/_laws.py": {"paper", "tight"},  # the two analyses that figure 2 of the paper compares
-}
-"""Words that mean something else where they are, and experiments about single choices."""
+ALLOWED: dict = {}
+"""Words that mean something else where they are."""
 
 
 def constants(node):
@@ -84,11 +82,10 @@ def arguments(source):
 
 
 def test_random_numbers_come_with_the_argument_rng():
-    """The convention of scientific Python (SPEC 7); experiments know their fits by a seed."""
+    """The convention of scientific Python (SPEC 7)."""
     seeded = [
         (path.name, owner)
         for path in PACKAGE.glob("**/*.py")
-        if "experiments" not in path.parts
         for owner, names in arguments(path.read_text())
         if names & {"seed", "random_state"}
     ]

@@ -202,29 +202,6 @@ def web() -> None:
         assert json.loads(urlopen(asked, timeout=60).read())
 
 
-def experiments() -> None:
-    """Two studies of the paper: one of laws alone, one that trains a forest."""
-    fedconformal("reproduce", "upper-bounds", "unbalanced", "--quick", "--out", "results", "--jobs", "1")
-    assert list(Path("results").rglob("upper-bounds.png"))
-
-
-def nn() -> None:
-    """The paper's network."""
-    from fedconformal.experiments import Network
-
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(200, 3))
-    network = Network(n_epochs=3)
-    assert network.fit_predict(X, X.sum(axis=1), X[:5], seed=0).shape == (5, 2)
-
-
-def schools() -> None:
-    """The pupils are there."""
-    from fedconformal.experiments import STUDIES, Settings, Store
-
-    assert STUDIES["schools"].lacks(Settings(Store(Path("results")))) is None
-
-
 SMOKE: dict[str, Callable[[], None]] = {
     each.__name__: each
     for each in (
@@ -237,9 +214,6 @@ SMOKE: dict[str, Callable[[], None]] = {
         nvflare,
         plots,
         web,
-        experiments,
-        nn,
-        schools,
     )
 }
 

@@ -30,7 +30,6 @@ ROOMS = {
     "fedconformal.flower": "Flower",
     "fedconformal.nvflare": "NVIDIA FLARE",
     "fedconformal.web": "Planner and certificate",
-    "fedconformal.experiments": "The paper's experiments",
 }
 PLAIN = (bool, int, float, str)
 """Values that can be shown as they are."""

@@ -32,7 +32,7 @@ def commands():
 
 
 COMMANDS = dict(commands())
-NOT_RUN = {"planner", "demo", "reproduce"}
+NOT_RUN = {"planner", "demo"}
 """Examples that serve, or take minutes; tests of their own run these."""
 
 

@@ -331,10 +331,9 @@ class TestViews:
         with pytest.raises(ValueError, match="expects sites with 40, 120 scores, got 7"):
             sized.ranks_for(7)
 
-    @pytest.mark.slow
-    def test_a_million_sites_in_any_order_is_a_small_file(self):
-        sizes = np.random.default_rng(0).choice([100, 200, 300, 400], size=1_000_000)
+    def test_many_sites_in_any_order_is_a_small_file(self):
+        sizes = np.random.default_rng(0).choice([100, 200, 300, 400], size=100_000)
         large = fc.plan(n_points=sizes, confidence_level=0.9)
         assert len(large.to_json()) < 2000
         assert np.array_equal(np.sort(sizes), np.asarray(large.n_points))
-        assert large.n_sites == 1_000_000
+        assert large.n_sites == 100_000

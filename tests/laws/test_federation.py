@@ -108,16 +108,21 @@ def mean_beside_large_sites(n, rank):
     return 1 - missed
 
 
-@pytest.mark.slow
+STEP, AT_STEP, MEAN_THERE = 4690527491, 2521381242, 0.524767917733788769
+
+
+@pytest.mark.nightly
+def test_the_mean_beside_large_sites():
+    with mp.workdps(22):
+        assert float(mean_beside_large_sites(STEP, AT_STEP)) == pytest.approx(MEAN_THERE, abs=1e-15)
+
+
 @pytest.mark.parametrize("shifted", [False, True])
 def test_a_narrow_step_between_two_nodes(shifted):
-    n, rank = 4690527491, 2521381242
+    n, rank = STEP, AT_STEP
     sites = OrderStatistics(np.array([19, n]), np.array([9, rank]))
     law = Federation(Shifted(sites, [np.asarray] * 2) if shifted else sites, np.array([5, 5]))
-    with mp.workdps(22):
-        truth = float(mean_beside_large_sites(n, rank))
-    assert truth == pytest.approx(0.524767917733788769, abs=1e-15)
-    assert law.moments(np.array([5]))[0][0] == pytest.approx(truth, abs=1e-13)
+    assert law.moments(np.array([5]))[0][0] == pytest.approx(MEAN_THERE, abs=1e-13)
 
 
 @pytest.mark.nightly

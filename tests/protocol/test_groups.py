@@ -78,7 +78,7 @@ class TestInside:
 
 
 class TestCoverage:
-    @pytest.mark.slow
+    @pytest.mark.nightly
     def test_each_group_has_its_own_exact_law(self):
         """800 runs of three groups at sites with very different mixes; each of the three comparisons
         with a law fails by chance with probability below 1e-7 (Massart), the last one with probability below

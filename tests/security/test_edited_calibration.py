@@ -276,9 +276,17 @@ def is_as_good(edited, path):
     return matches(path, {"parts.*.levels.*.server_rank"}) and kept
 
 
+LONG = {all_there, summed, by_class, private_and_signed, private_groups}
+
+
 @pytest.mark.slow
-def test_every_edit_is_noticed(case):
-    calibration, reports = case
+@pytest.mark.parametrize(
+    "make",
+    [pytest.param(make, marks=[pytest.mark.nightly] if make in LONG else []) for make in HONEST],
+    ids=lambda make: make.__name__,
+)
+def test_every_edit_is_noticed(make):
+    calibration, reports = make()
     honest = COORDINATOR.sign(calibration)
     needs_reports = NEEDS_REPORTS_IF_OPEN if calibration.plan.parts[0].blocks is None else NEEDS_REPORTS
     tried = 0

@@ -54,7 +54,7 @@ def test_no_line_runs_through_a_label(options, is_bound, width):
 @pytest.mark.nightly
 @pytest.mark.parametrize("criterion", ["stable", "conditional"])
 def test_nor_for_any_other_law(criterion):
-    for m, n, level, delta in itertools.product((1, 3, 10), (4, 12, 30, 100), (0.5, 0.8, 0.95), (0.4, 0.001)):
+    for m, n, level, delta in itertools.product((1, 3), (12, 100), (0.5, 0.95), (0.4, 0.001)):
         wish = {"criterion": criterion, "confidence_level": level, "delta": delta}
         plan = fc.plan(m, n, **wish, on_infeasible="ignore")
         if plan.feasible:

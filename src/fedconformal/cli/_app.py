@@ -19,7 +19,6 @@ from fedconformal.cli._plan import plan
 from fedconformal.cli._planner import planner
 from fedconformal.cli._predict import predict
 from fedconformal.cli._report import report
-from fedconformal.cli._reproduce import reproduce
 from fedconformal.cli._verify import verify
 
 app = new_app(
@@ -57,7 +56,6 @@ _COMMANDS: tuple[tuple[Callable[..., None], str], ...] = (
     (compare, "compare plan.json north.json south.json west.json --reference public.csv"),
     (planner, "planner --port 8484"),
     (demo, "demo --directory demo"),
-    (reproduce, "reproduce coverage --quick"),
 )
 for _command, _example in _COMMANDS:
     add(app, _command, [f"fedconformal {_example}"], cls=ReportCommand if _command is report else Command)

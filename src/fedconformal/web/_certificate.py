@@ -169,7 +169,7 @@ class CertificateView:
 
     @property
     def has_label_score(self) -> bool:
-        """Whether sets are lists of labels."""
+        """True if sets are lists of labels."""
         return isinstance(self.score, scores.LabelScore)
 
     @property
@@ -179,7 +179,7 @@ class CertificateView:
 
     @property
     def has_shares(self) -> bool:
-        """Whether the promise is for a mixture of the sites."""
+        """True if the promise is for a mixture of the sites."""
         return not self.plan.is_grouped and self.plan.mixture is not None
 
     @property
@@ -192,7 +192,7 @@ class CertificateView:
 
     @property
     def meanings(self) -> list[str]:
-        """What the finite promises average over, each sentence once."""
+        """Sentences on what the finite promises average over."""
         claims = [level.claim for level in self.finite_levels]
         return list(dict.fromkeys(claim.promise.runs_over(claim.criterion) for claim in claims))
 
@@ -219,14 +219,14 @@ class CertificateView:
 
     @property
     def served(self) -> list[str]:
-        """Whom the promises are for, each description once."""
+        """Descriptions of whom the promises are for."""
         promises = [claim.promise for claim in self.claims]
         served = (p.serves or ", ".join(filter(None, [p.whose, p.condition])) for p in promises)
         return list(dict.fromkeys(served))
 
     @property
     def numbers(self) -> str:
-        """How many numbers a site sent: "one number", "up to 3 numbers"."""
+        """Count of the numbers that a site sent: "one number", "up to 3 numbers"."""
         fewest = min(claim.numbers[0] for claim in self.claims)
         most = max(claim.numbers[1] for claim in self.claims)
         return "one number" if most == 1 else f"{'' if fewest == most else 'up to '}{most:,} numbers"
@@ -243,7 +243,7 @@ class CertificateView:
 
     @property
     def is_aggregated(self) -> bool:
-        """Whether the server saw the sum of all answers alone."""
+        """True if the server saw the sum of all answers alone."""
         return any(claim.calibration.part.aggregated is not None for claim in self.claims)
 
     def assumptions(self, bearing: str) -> list[str]:
@@ -262,7 +262,7 @@ class CertificateView:
 
     @property
     def check_rows(self) -> list[list[str]]:
-        """What each site found on later cases."""
+        """Finding of each site on later cases."""
         return [
             [
                 row.name,
@@ -279,17 +279,17 @@ class CertificateView:
 
     @property
     def signatures_hold(self) -> bool:
-        """Whether the auditor found every report signed; a wrong signature would have stopped the page."""
+        """True if the auditor found every report signed; a wrong signature would have stopped the page."""
         return any(finding.claim == SIGNED_REPORTS and finding.holds for finding in self.findings)
 
     @property
     def has_votes(self) -> bool:
-        """Whether votes are counted in some group."""
+        """True if votes are counted in some group."""
         return any(claim.has_votes for claim in self.claims)
 
     @property
     def drew_cases(self) -> bool:
-        """Whether sites sent the scores of cases that they drew at random."""
+        """True if sites sent the scores of cases that they drew at random."""
         return self.plan.parts[0].cases is not None
 
     @property
@@ -316,7 +316,7 @@ class CertificateView:
 
     @property
     def answer_rows(self) -> list[list[str]]:
-        """What each site answered: by group, or with the digest of its report where there are no groups."""
+        """Answer of each site: by group, or with the digest of its report where there are no groups."""
         rows = ((claim, row) for claim in self.claims for row in claim.answer_rows(votes=self.has_votes))
         if self.plan.is_grouped:
             return [[claim.label, *row] for claim, row in rows]

@@ -1,4 +1,4 @@
-"""What a calibration claims, level by level, for all cases or for one group of them."""
+"""Claims of a calibration, level by level, for all cases or for one group of them."""
 
 import math
 from bisect import bisect_left
@@ -79,7 +79,7 @@ class Claim:
 
     @property
     def is_bound(self) -> bool:
-        """Whether the laws bound the coverage from below, rather than being its laws."""
+        """True if the laws bound the coverage from below, rather than being its laws."""
         return self.calibration.designs[0].is_bound
 
     @cached_property
@@ -96,7 +96,7 @@ class Claim:
 
     @cached_property
     def has_votes(self) -> bool:
-        """Whether votes are counted, rather than sites: larger sites have more, or a site sends several."""
+        """True if votes are counted, rather than sites: larger sites have more, or a site sends several."""
         part = self.calibration.part
         blocks = [block for i in range(len(self.calibration.levels)) for block in part.blocks(i)]
         return any(block.weights not in ((), (1,)) for block in blocks)
@@ -187,12 +187,12 @@ class LevelClaim:
 
     @property
     def is_finite(self) -> bool:
-        """Whether the threshold is finite, so that sets say something."""
+        """True if the threshold is finite, so that sets say something."""
         return self.found.threshold < math.inf
 
     @property
     def is_answered(self) -> bool:
-        """Whether enough sites answered for any threshold, be it infinite."""
+        """True if enough sites answered for any threshold, be it infinite."""
         return self.found.server_rank is not None
 
     @property
@@ -245,7 +245,7 @@ class LevelClaim:
 
     @property
     def needed_every_site(self) -> bool:
-        """Whether one site less could have made the threshold infinite, where there is time to tell."""
+        """True if one site less could have made the threshold infinite, where there is time to tell."""
         design = self.claim.calibration.designs[self.index]
         if not self.is_finite or self.law is None or not self.claim.budget.allows(self._n_numbers):
             return False
@@ -267,7 +267,7 @@ class LevelClaim:
 
     @property
     def has_picture(self) -> bool:
-        """Whether there is a law to draw that is not certain."""
+        """True if there is a law to draw that is not certain."""
         return self.law is not None and not self.law.is_certain
 
     def picture(self, name: str, width: int) -> str | None:
@@ -278,7 +278,7 @@ class LevelClaim:
 
     @property
     def remedies(self) -> list[str]:
-        """What the advice of an infinite threshold names: "3 cases at every site"."""
+        """Remedies that the advice of an infinite threshold names: "3 cases at every site"."""
         advice = self.found.advice
         if advice is None:
             return []

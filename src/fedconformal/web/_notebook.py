@@ -44,7 +44,7 @@ def notebook_view(document: Document) -> str | None:
 
 
 def _plan_view(plan: Plan, style: str) -> str:
-    """Whom the plan asks for what, what that gives, and what stands in the way."""
+    """Return the promises, votes and mean coverages of a plan, and what stands in the way."""
     plans = dict(list(plan.by_label.items())[:_MOST_GROUPS]) if plan.is_grouped else {"": plan}
     where = " in each group" if plan.is_grouped else ""
     return render(

@@ -168,7 +168,7 @@ class _Marker:
     prefers_left: bool = False
 
     def places(self, frame: _Frame) -> list["_Place"]:
-        """Where its words can stand, the best place first; the last two are for narrow pictures."""
+        """Return the places of its words, the best place first; the last two are for narrow pictures."""
         x, length = frame.x(self.coverage), _CHARACTER * len(self.label)
         beside = [_Place(x + _GAP, "start", length), _Place(x - _GAP, "end", length)]
         edges = [_Place(4.0, "start", length), _Place(frame.width - 4.0, "end", length)]
@@ -179,7 +179,7 @@ class _Marker:
 
 @dataclass(frozen=True)
 class _Place:
-    """Where words stand in their row."""
+    """Place of words in their row."""
 
     x: float
     anchor: str
@@ -194,7 +194,7 @@ class _Place:
         return self.low + self.length
 
     def holds(self, x: float) -> bool:
-        """Whether a line at x would run through the words, or touch them."""
+        """True if a line at x would run through the words, or touch them."""
         return self.low - _TOUCH < x < self.high + _TOUCH
 
 
@@ -234,7 +234,7 @@ def _rows(frame: _Frame, markers: Sequence[_Marker]) -> Sequence[tuple[_Marker, 
 
 
 def _n_struck(frame: _Frame, way: Sequence[tuple[_Marker, _Place]]) -> int:
-    """How many labels are run through by the line of a row above."""
+    """Count the labels that the line of a row above runs through."""
     lines = [frame.x(marker.coverage) for marker, _ in way]
     return sum(place.holds(x) for row, (_, place) in enumerate(way) for x in lines[:row])
 

@@ -31,7 +31,7 @@ class Row(Message):
 
 
 class PlanAnswer(Message):
-    """What the page shows of a plan."""
+    """View of a plan on the page."""
 
     feasible: bool
     headline: str
@@ -85,7 +85,7 @@ def answer_plan(question: PlanQuestion, *, compare: bool = True, width: int = 72
 
 
 def _alone(n_points: int, question: PlanQuestion) -> Summary:
-    """What cases in one place give."""
+    """Return the law of cases in one place."""
     level = question.confidence_level
     return Summary(baselines.coverage_law(n_points, level), level)
 
@@ -108,7 +108,7 @@ def _summary(solution: Solution) -> str:
 
 
 def _guaranteed(solution: Solution) -> str:
-    """What holds where there is no law."""
+    """Return the guarantee where there is no law."""
     guarantee = solution.answered.guarantee()
     if guarantee.mean is not None:
         return f"at least {floor_percent(guarantee.mean)} on average"
@@ -176,7 +176,7 @@ def _cost(solution: Solution, pooled: Summary | None) -> Iterator[str]:
 
 
 def _how_many(solution: Solution) -> str:
-    """How many numbers a site sends: one, 3, or up to 3."""
+    """Return the count of numbers that a site sends: "one", "3", "up to 3"."""
     counts = {len(block.ranks) for block in solution.planned.asked}
     most = max(counts, default=1)
     return "one" if most == 1 else f"{'' if len(counts) == 1 else 'up to '}{most}"

@@ -70,7 +70,7 @@ def _criterion(name: str) -> dict[str, Any]:
 
 
 def _score_words(name: str) -> str:
-    """What a score takes; empty where its parameters have no defaults."""
+    """Return the inputs of a score; empty where its parameters have no defaults."""
     try:
         score = from_name(name)
     except ValueError:

@@ -165,12 +165,12 @@ class PlanQuestion(Message):
 
     @property
     def has_label_score(self) -> bool:
-        """Whether sets are of labels, so that nothing has a width."""
+        """True if sets are of labels, so that nothing has a width."""
         return self.score is not None and isinstance(from_name(self.score), LabelScore)
 
     @property
     def how_many(self) -> int:
-        """How many numbers a site sends at the most."""
+        """Largest count of numbers that a site sends."""
         return self.promised.default_numbers if self.numbers is None else self.numbers
 
     @property
@@ -180,7 +180,7 @@ class PlanQuestion(Message):
 
     @property
     def is_alike(self) -> bool:
-        """Whether all sites have one size."""
+        """True if all sites have one size."""
         return len(set(self.sizes)) == 1
 
     @property
@@ -200,7 +200,7 @@ class PlanQuestion(Message):
 
     @property
     def goal(self) -> Goal:
-        """What a design must achieve."""
+        """Goal of the design."""
         return Goal(
             Fraction(str(self.confidence_level)),
             CRITERIA[self.criterion or self.promised.default_criterion](),

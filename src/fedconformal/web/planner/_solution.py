@@ -42,7 +42,7 @@ class Solution:
 
     @property
     def is_feasible(self) -> bool:
-        """Whether the threshold is finite with the sites that answer."""
+        """True if the threshold is finite with the sites that answer."""
         return self.answered.is_finite
 
     @cached_property
