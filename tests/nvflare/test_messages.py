@@ -82,12 +82,9 @@ def ask(federation, plan, **options):
         fc.plan(n_sites=3, n_points=50, confidence_level=[0.5, 0.8, 0.9]),
         fc.plan(n_points={"A": 50, "B": 50, "C": 50, "D": 70}, confidence_level=0.9),
         fc.plan(n_sites=3, n_points=50, confidence_level=0.8, max_faulty=1),
-        fc.plan(n_sites=3, n_points=50, confidence_level=0.8, criterion="conditional", delta=0.1),
         fc.plan(n_points=dict.fromkeys(DATA, 50), confidence_level=[0.8, 0.9], numbers=3),
-        fc.plan(n_points=dict.fromkeys(DATA, 50), confidence_level=0.8, promise="mixture"),
-        fc.plan(n_points=dict.fromkeys(DATA, 50), confidence_level=0.8, promise="each-site"),
     ],
-    ids=["open", "levels", "missing", "faulty", "conditional", "three-numbers", "mixture", "each-site"],
+    ids=["open", "levels", "missing", "faulty", "three-numbers"],
 )
 def test_the_same_calibration_as_from_files(plan, flare):
     federation = flare()
