@@ -1,421 +1,427 @@
-"""The search for ranks and votes: the choice of a family that serves a criterion best.
+"""The search for ranks and votes: the choice among candidates that serves a criterion best.
 
-Every choice that is returned has been checked with the exact law. Equal sites that send one number are
-searched exhaustively. Of other families the vectors that look best to second order are checked.
+Equal sites that send one number are searched exhaustively, in closed form. Other candidates are compared by a
+normal approximation of the votes; those that look best are judged by the distribution itself. Every choice
+that is returned is valid by the exact distribution, except one that is marked as rough.
 """
+
+from __future__ import annotations
 
 import math
 from bisect import bisect_left
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import islice
+from typing import Protocol
 
 import numpy as np
+from scipy import special
 
 from fedconformal._typing import Bools, Floats, Ints
 from fedconformal.laws import Federation, OrderStatistics, equal_cdf, equal_moments, exact_cdf, exact_mean
-from fedconformal.planning._family import Family
+from fedconformal.planning._candidates import Candidates
 from fedconformal.planning._goal import Goal
-from fedconformal.planning._screen import Screen, screen
 
 _REFEREE_BITS = 5_000_000  # size of the integers up to which a tie with the level is settled exactly
-_FEWEST, _MOST, _WORK = 8, 24, 160  # vectors that are checked with the exact law: _WORK over the blocks
-_PATIENCE = 2  # so many times as many are looked at if some are not valid
-_FEW = 12  # sizes up to which all families are checked, whatever they promise
-_BELOW, _ABOVE = 4, 8  # votes that are looked at on either side of the first guess
+_TOGETHER = 256  # ranks of equal sites that are judged at once
+_RANK_ERROR = 0.25  # of the expansion for equal sites, times the variance; the tests find less than 0.05
+_STEP = 0.3  # between the nodes of the normal approximation, near the level in pooled standard deviations
+_HELD = 2**21  # numbers that the approximation works on at once
+_JUDGED = 8, 48, 640  # fewest and most candidates judged by their distribution; blocks times candidates
+_WINDOW = np.arange(-4, 9)  # votes that are judged together, from the approximation's number on
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Choice:
-    """A rank vector of a family, the votes needed, and the law's mean and variance."""
+    """A candidate, the votes needed, and mean and variance of the coverage."""
 
-    family: Family
-    vector: int
+    candidates: Candidates
+    row: int
     server_rank: int
     mean: float
     variance: float
     is_rough: bool = False
 
+    def cost(self, goal: Goal) -> float:
+        """Return the cost under the criterion."""
+        return goal.criterion.cost(self.mean, self.variance, goal)
 
-def search(*families: Family, goal: Goal, rough: bool = False) -> list[Choice]:
-    """The valid choices that were found, the best among them; none when no finite threshold is valid.
+    @property
+    def ranks(self) -> Ints:
+        """Ranks of each block's sites: shape (blocks, numbers)."""
+        return np.asarray(self.candidates.ranks[self.row])
 
-    Of several families only those vectors are checked that may be as good as the most promising of all.
-    Choices that are ``rough`` are to be `confirmed` before they are used.
-    """
-    searches = [_search_of(family, goal, rough=rough) for family in families]
-    lowest = min((float(each.promising.min()) for each in searches), default=math.inf)
-    lowest = lowest if len(searches) > 1 else math.inf
-    return [choice for each in searches for choice in each.tried(lowest)]
-
-
-def _search_of(family: Family, goal: Goal, *, rough: bool = False) -> "_PlainSearch | _VoteSearch":
-    return _PlainSearch(family, goal) if family.is_plain else _VoteSearch(family, goal, rough=rough)
-
-
-def confirmed(choice: Choice, goal: Goal) -> list[Choice]:
-    """The valid choices next to a rough one, with the exact law; none if it keeps no promise."""
-    return _VoteSearch(choice.family, goal).near(choice)
+    @property
+    def weights(self) -> Ints:
+        """Votes of each number: shape (blocks, numbers)."""
+        return np.asarray(self.candidates.weights[self.row])
 
 
 def best(choices: list[Choice], goal: Goal) -> Choice | None:
-    """The choice of the lowest cost; ties go to the smaller variance, then vector, then votes."""
-    if not choices:
-        return None
-    costs = [cost(choice, goal) for choice in choices]
-    lowest = min(costs)
+    """Return the choice of the lowest cost; ties go to less spread, fewer votes, then the first candidate."""
+    lowest = min((choice.cost(goal) for choice in choices), default=0.0)
     limit = lowest + goal.criterion.tie(lowest)
-    ties = [(i, choice) for i, choice in enumerate(choices) if costs[i] <= limit]
-    return min(ties, key=lambda pair: (*_order(pair[1]), pair[0]))[1]
+    ties = [choice for choice in choices if choice.cost(goal) <= limit]
+    return min(ties, key=_order, default=None)
 
 
 def _order(choice: Choice) -> tuple[float, int, int, int]:
-    """Less spread first, as far as rounding lets one see it, then fewer votes, then the first vector."""
-    votes = int(choice.family.finite_votes[choice.vector])
-    return float(f"{choice.variance:.9g}"), votes, choice.vector, choice.server_rank
+    """Less spread first, as far as rounding lets one see it."""
+    votes = int(choice.candidates.finite_votes[choice.row])
+    return float(f"{choice.variance:.9g}"), votes, choice.row, choice.server_rank
 
 
-def cost(choice: Choice, goal: Goal) -> float:
-    """What a choice costs under the criterion."""
-    return goal.criterion.cost(choice.mean, choice.variance, goal)
+def search(
+    candidates: Candidates, goal: Goal, accepts: Callable[[Candidates, int], bool] | None = None
+) -> list[Choice]:
+    """Return the valid choices that were found, the best among them; none if no finite threshold is valid.
+
+    Candidates that are not accepted are passed over. With faulty sites, choices are rough unless the sites
+    are equal: `confirm` them before use.
+    """
+    lies = candidates.heaviest(goal.max_faulty)
+    # With fewer votes faulty sites could undercut, with more they could make the threshold infinite.
+    first, last = lies + 1, candidates.finite_votes - lies
+    if candidates.is_plain:
+        start = (
+            0
+            if accepts is None
+            else bisect_left(range(len(candidates)), True, key=partial(accepts, candidates))
+        )
+        return _Equal(candidates, goal).search(first, last, start)
+    rows = np.flatnonzero(last >= first)
+    if not rows.size:
+        return []
+    looks = _Normal(candidates, goal)
+    ks = _smallest_valid(looks, rows, first[rows], last[rows], (first + last)[rows] // 2, np.arange(3))
+    seems_valid, ks = ks <= last[rows], np.minimum(ks, last[rows])
+    ks, costs = _climb(looks, rows, ks, last[rows])
+    order = np.lexsort([costs, ~seems_valid])
+    fewest, most, work = _JUDGED
+    judged = max(fewest, min(most, work // candidates.n_points.size))
+    accepted = (i for i in order if accepts is None or accepts(candidates, int(rows[i])))
+    choices = []
+    for i in islice(accepted, 2 * judged):
+        law = _Votes(candidates, int(rows[i]), goal, rough=goal.max_faulty > 0)
+        choices += law.search(int(first[rows[i]]), int(last[rows[i]]), int(ks[i]), _WINDOW)
+        if len(choices) == judged:
+            break
+    return choices
 
 
-class _Search:
-    """What both searches share: a family, a goal, and the votes that are allowed."""
-
-    def __init__(self, family: Family, goal: Goal) -> None:
-        self.family, self.goal = family, goal
-        self.level = float(goal.level)
-        lies = family.heaviest(goal.max_faulty)
-        self.first = lies + 1  # fewer, and faulty sites could undercut
-        self.last = family.finite_votes - lies  # more, and faulty sites could make q infinite
-
-    @cached_property
-    def glance(self) -> Screen:
-        return screen(self.family, self.level, self.goal.max_faulty)
-
-    def moments(self, vectors: Ints, ks: Ints) -> tuple[Floats, Floats]:
-        """Mean and variance for each vector (rows) and number of votes (columns)."""
-        raise NotImplementedError
-
-    def cdf(self, vectors: Ints, ks: Ints, c: float) -> Floats:
-        """P(C <= c) for each vector (rows) and number of votes (columns)."""
-        raise NotImplementedError
-
-    def valid(self, vectors: Ints, ks: Ints) -> tuple[Bools, "_Batch"]:
-        """Which numbers of votes keep the promise, and the laws that told."""
-        criterion, batch = self.goal.criterion, _Batch(self, vectors, ks)
-        margin, error = criterion.margin(batch, self.goal), criterion.margin_error(self.goal)
-        valid = margin > error
-        for i, j in np.argwhere(np.abs(margin) <= error):
-            law = _InWholeNumbers(self.family, self.goal, int(vectors[i]), int(ks[i, j]))
-            valid[i, j] = criterion.settles(law, self.goal)
-        return valid, batch
-
-    @cached_property
-    def promising(self) -> Floats:
-        """What each vector should cost by the second-order screen; inf if hopeless.
-
-        For plain families, where the error of the screen is known, a lower bound; else the expected value.
-        """
-        look, plain = self.glance, self.family.is_plain
-        error = look.rank_error if plain else np.zeros(len(self.family))
-        whole = np.clip(np.ceil(look.rank - error), self.first, None)
-        excess = np.maximum(0.0, whole - look.rank - error) * look.step / (2 if plain else 1)
-        # Votes come in steps of the weights, so the screen may be off by one. Given ranks are always tried.
-        slack = look.rank_error + (0 if plain else self.family.weights.max(axis=(1, 2)))
-        hopeless = (look.rank - slack > self.last) & (look.rank_error < 0.5) & (len(self.family) > 1)
-        cost = self.goal.criterion.glance_cost(look, excess, error, self.goal)
-        if not plain and (at := self.goal.criterion.second_glance(look, self.goal)) is not None:
-            again = screen(self.family, at, self.goal.max_faulty)
-            votes = np.maximum(self.first, np.ceil(self.goal.criterion.enough(look, self.goal)))
-            cost = self.goal.criterion.second_cost(votes, again, at, self.goal)
-            cost = cost + (votes > self.last)  # those that seem to need more votes than there are come last
-        return np.where(hopeless | (self.last < self.first), np.inf, cost)
-
-    def guesses(self, vectors: Ints) -> Floats:
-        """Votes to start from."""
-        return self.goal.criterion.first_guess(self.glance, self.goal)[vectors]
+def confirm(choice: Choice, goal: Goal) -> list[Choice]:
+    """Return the choice with its exact distribution, and perhaps another number of votes; empty if invalid."""
+    candidates, lies = choice.candidates, int(choice.candidates.heaviest(goal.max_faulty)[choice.row])
+    last = int(candidates.finite_votes[choice.row]) - lies
+    law = _Votes(candidates, choice.row, goal)
+    return law.search(lies + 1, last, choice.server_rank, np.arange(-1, 2))
 
 
-# -- equal sites that send one number ----------------------------------------------------------------------
+class _Laws(Protocol):
+    """Distributions of the coverage, by rows of candidates and numbers of votes of shape (rows, several)."""
 
+    goal: Goal
 
-class _PlainSearch(_Search):
-    """Every rank that can matter, in the order of what it promises, until none left can win."""
+    def moments(self, rows: Ints, ks: Ints) -> tuple[Floats, Floats]: ...
 
-    def moments(self, vectors: Ints, ks: Ints) -> tuple[Floats, Floats]:
-        m, n = self.family.n_sites - self.goal.max_faulty, int(self.family.n_points[0])
-        return equal_moments(m, n, self.family.ranks[vectors, 0], ks - self.goal.max_faulty)
+    def cdf(self, rows: Ints, ks: Ints, c: float) -> Floats: ...
 
-    def cdf(self, vectors: Ints, ks: Ints, c: float) -> Floats:
-        m, n = self.family.n_sites - self.goal.max_faulty, int(self.family.n_points[0])
-        return equal_cdf(m, n, self.family.ranks[vectors, 0], ks - self.goal.max_faulty, c)
-
-    def tried(self, lowest_of_all: float) -> list[Choice]:
-        """All valid choices that were looked at, whatever other families promise."""
-        if self.last[-1] < self.first[-1]:
-            return []
-        if not self.valid(np.array([len(self.family) - 1]), self.last[-1:, None])[0].all():
-            return []  # the last vector and rank give the largest threshold of all
-        promise = self.promising
-        order = np.argsort(promise, kind="stable")
-        bounded, chunk = self.goal.criterion.glance_is_bound, 256
-        tried: list[Choice] = []
-        lowest = math.inf
-        for start in range(0, order.size, chunk):
-            vectors = order[start : start + chunk]
-            slack = self.goal.criterion.near(lowest, self.goal) if tried else math.inf
-            if (
-                tried
-                and bounded
-                and promise[vectors[0]] > max(slack, lowest + self.goal.criterion.tie(lowest))
-            ):
-                break
-            tried += self._improved(self._choices(vectors), lowest)
-            lowest = min([lowest, *(cost(choice, self.goal) for choice in tried[-4 * chunk :])])
-        return tried
-
-    def _choices(self, vectors: Ints) -> list[Choice]:
-        vectors = vectors[self.last[vectors] >= self.first[vectors]]
-        if not vectors.size:
-            return []
-        ranks, means, variances = self._smallest_valid(vectors)
-        columns = (vectors.tolist(), ranks.tolist(), means.tolist(), variances.tolist())
-        return [Choice(self.family, *row) for row in zip(*columns, strict=True) if row[1] > 0]
-
-    def _smallest_valid(self, vectors: Ints) -> tuple[Ints, Floats, Floats]:
-        """For each vector its smallest valid server rank (0 if there is none), with mean and variance."""
-        low = self.first[vectors] - 1  # largest rank that is invalid, as far as is known
-        high = self.last[vectors] + 1  # smallest rank that is valid, as far as is known
-        first = low + 1
-        found = np.zeros(vectors.size, dtype=np.int64)
-        mean, variance = np.full(vectors.size, np.nan), np.zeros(vectors.size)
-        guess = np.clip(np.ceil(self.guesses(vectors)), low + 1, high - 1).astype(np.int64)
-        ks, stride = guess[:, None] + np.array([-1, 0, 1]), 1
-        while (left := np.flatnonzero(high - low > 1)).size:
-            ks = np.clip(ks[left], low[left, None] + 1, high[left, None] - 1)
-            valid, batch = self.valid(vectors[left], ks)
-            for j, (k, ok) in enumerate(zip(ks.T, valid.T, strict=True)):
-                low[left] = np.where(ok, low[left], np.maximum(low[left], k))
-                lower = ok & (k < high[left])
-                rows = left[lower]
-                high[rows], found[rows] = k[lower], k[lower]
-                if batch.known is not None:
-                    mean[rows], variance[rows] = (part[lower, j] for part in batch.known)
-            stride *= 4
-            ks = _next_ranks(low, high, found, low >= first, stride)
-        rows = np.flatnonzero((found > 0) & np.isnan(mean))
-        if rows.size:
-            means, variances = self.moments(vectors[rows], found[rows, None])
-            mean[rows], variance[rows] = means[:, 0], variances[:, 0]
-        return found, mean, variance
-
-    def _improved(self, choices: list[Choice], lowest: float) -> list[Choice]:
-        """A higher server rank may trade a little coverage for less spread, where the criterion cares.
-
-        A step changes the variance by a few parts in V, so only choices that close to the lowest cost are
-        followed, four ranks at a time, for as long as the last of them is the best.
-        """
-        if not self.goal.criterion.trades_up:
-            return choices
-        out = list(choices)
-        while choices:
-            lowest = min([lowest, *(cost(choice, self.goal) for choice in choices)])
-            gain = [4 / max(4.0, self.glance.count_std[c.vector] ** 2) for c in choices]
-            choices = [
-                c
-                for c, share in zip(choices, gain, strict=True)
-                if cost(c, self.goal) * (1 - share) < lowest and c.server_rank < self.last[c.vector]
-            ]
-            blocks = self._higher(choices)
-            out += [c for block in blocks for c in block]
-            choices = [
-                block[-1]
-                for block in blocks
-                if cost(block[-1], self.goal) <= min(cost(c, self.goal) for c in block)
-            ]
-        return out
-
-    def _higher(self, choices: list[Choice]) -> list[list[Choice]]:
-        """Each choice with its next four server ranks, as far as they go."""
-        if not choices:
-            return []
-        vectors = np.array([c.vector for c in choices])
-        ks = np.array([c.server_rank for c in choices])[:, None] + np.arange(1, 5)
-        ks = np.minimum(ks, self.last[vectors][:, None])
-        means, variances = self.moments(vectors, ks)
-        return [
-            [Choice(self.family, c.vector, int(k), float(m), float(v)) for k, m, v in zip(*row, strict=True)]
-            for c, *row in zip(choices, ks, means, variances, strict=True)
-        ]
-
-
-def _next_ranks(low: Ints, high: Ints, found: Ints, below: Bools, stride: int) -> Ints:
-    """Three ranks to try: quarters of a known bracket, else ever larger steps away from its known end."""
-    quarters = low[:, None] + (high - low)[:, None] * np.array([1, 2, 3]) // 4
-    steps = np.array([1, stride // 2, stride])
-    up, down = low[:, None] + steps, high[:, None] - steps
-    valid = (found > 0)[:, None]
-    ks: Ints = np.where(valid & below[:, None], quarters, np.where(valid, down, up))
-    return ks
-
-
-# -- sites of different sizes, or several numbers per site -------------------------------------------------
-
-
-class _VoteSearch(_Search):
-    """The vectors that look best, each with several numbers of votes from one look at its law."""
-
-    def __init__(self, family: Family, goal: Goal, *, rough: bool = False) -> None:
-        super().__init__(family, goal)
-        self.rough = rough
-
-    def moments(self, vectors: Ints, ks: Ints) -> tuple[Floats, Floats]:
-        rows = [
-            self._federation(int(v)).moments(k, rough=self.rough) for v, k in zip(vectors, ks, strict=True)
-        ]
-        means, variances = (np.array([row[i] for row in rows]).reshape(ks.shape) for i in (0, 1))
-        return means, variances
-
-    def cdf(self, vectors: Ints, ks: Ints, c: float) -> Floats:
-        at = np.array([c])
-        return np.array([self._federation(int(v)).cdf(at, k)[0] for v, k in zip(vectors, ks, strict=True)])
-
-    def _federation(self, vector: int) -> Federation:
-        family = self.family
-        sites = OrderStatistics(family.n_points, family.ranks[vector])
-        return Federation(sites, family.counts, self.goal.max_faulty, family.weights[vector])
-
-    def tried(self, lowest_of_all: float) -> list[Choice]:
-        """The valid choices among the vectors that look best."""
-        family, promise = self.family, self.promising.copy()
-        if family.n_points.size > _FEW and math.isfinite(lowest_of_all):
-            rivals = self.goal.criterion.rivals(promise, lowest_of_all, self.goal)
-            promise = np.where(rivals, promise, np.inf)
-        if len(family) > 1:
-            self._prefer_paper(promise)
-        fewest = _FEWEST if family.numbers == 1 else _FEWEST // 2
-        budget = max(fewest, min(_MOST, _WORK // family.n_points.size))
-        order = [int(v) for v in np.argsort(promise, kind="stable")[: _PATIENCE * budget]]
-        hopeful = [v for v in order if promise[v] < np.inf and self.last[v] >= self.first[v]]
-        tried = (self._looked_at(vector) for vector in hopeful)
-        found = [choice for choices in islice(filter(None, tried), budget) for choice in choices]
-        if found and not (self.goal.max_faulty and self.goal.criterion.takes_delta):
-            return found
-        # Far in the tails, and with few honest sites, the look at the level misleads.
-        return found + [v for vector in self._first_valid(fewest) for v in self._looked_at(vector)]
-
-    def _first_valid(self, count: int) -> list[int]:
-        """The smallest shares that are valid: with larger ones all ranks are larger, so by bisection."""
-        rising = [i for i in self.family.shares.known if self.last[i] >= self.first[i]]
-        start = bisect_left(rising, True, key=self._valid_at_last)
-        return rising[start : start + count]
-
-    def _valid_at_last(self, vector: int) -> bool:
-        return bool(self.valid(np.array([vector]), self.last[[vector], None])[0].all())
-
-    def _looked_at(self, vector: int) -> list[Choice]:
-        """The valid choices of a vector; exact laws with faulty sites have many kinks, and are asked less."""
-        if self.goal.max_faulty and not self.rough:
-            return self._located(vector)
-        return self._choices(vector)
-
-    def _located(self, vector: int) -> list[Choice]:
-        """The choices next to the one that a rough look takes for the best, or the largest threshold."""
-        seen = best(_VoteSearch(self.family, self.goal, rough=True)._choices(vector), self.goal)
-        return self._around(vector, int(self.last[vector]) if seen is None else seen.server_rank)
-
-    def near(self, choice: Choice) -> list[Choice]:
-        """The valid choices of the same vector and about as many votes."""
-        return self._around(choice.vector, choice.server_rank)
-
-    def _around(self, vector: int, votes: int) -> list[Choice]:
-        low, high = max(int(self.first[vector]), votes - 1), min(int(self.last[vector]), votes + 1)
-        return self._from(vector, low, high, is_best=self.goal.criterion.trades_up)
-
-    def _prefer_paper(self, promise: Floats) -> None:
-        """Whatever else the budget allows, the paper's own choice of ranks is looked at."""
-        shares = self.family.shares
-        if known := shares.known:
-            place = bisect_left(known, self.goal.level, key=lambda i: shares[i] or Fraction(0))
-            promise[known[min(place, len(known) - 1)]] = -np.inf
-
-    def _choices(self, vector: int) -> list[Choice]:
-        """The smallest valid number of votes, and a few above it where these may be better."""
-        first, last = int(self.first[vector]), int(self.last[vector])
-        guess = min(max(math.ceil(float(self.guesses(np.array([vector]))[0])), first), last)
-        return self._from(vector, max(first, guess - _BELOW), min(last, guess + _ABOVE))
-
-    def _from(self, vector: int, low: int, high: int, *, is_best: bool = False) -> list[Choice]:
-        """The same from a range of votes on, to the smallest valid unless the range holds the best."""
-        one, first, last = np.array([vector]), int(self.first[vector]), int(self.last[vector])
-        reach = 1
-        while True:
-            ks = np.arange(low, high + 1)
-            valid, batch = self.valid(one, ks[None, :])
-            found = np.flatnonzero(valid[0])
-            if found.size and (found[0] > 0 or low == first or is_best):
-                return self._read(vector, ks, int(found[0]), batch)
-            if not found.size and high == last:
-                return []
-            reach *= 4
-            wide = _ABOVE * reach
-            low, high = (max(first, low - wide), low) if found.size else (high, min(last, high + wide))
-
-    def _read(self, vector: int, ks: Ints, place: int, batch: "_Batch") -> list[Choice]:
-        stop = ks.size if self.goal.criterion.trades_up else place + 1
-        votes = ks[place:stop]
-        if batch.known is None:
-            means, variances = (part[0] for part in self.moments(np.array([vector]), votes[None, :]))
-        else:
-            means, variances = (part[0, place:stop] for part in batch.known)
-        rows = zip(votes.tolist(), means.tolist(), variances.tolist(), strict=True)
-        return [Choice(self.family, vector, *row, is_rough=self.rough) for row in rows]
-
-
-@dataclass(eq=False)
-class _Batch:
-    """The laws of some vectors (rows) and votes (columns), computed as far as they are asked for."""
-
-    search: _Search
-    vectors: Ints
-    ks: Ints
-    known: tuple[Floats, Floats] | None = None
-
-    @property
-    def moments(self) -> tuple[Floats, Floats]:
-        if self.known is None:
-            self.known = self.search.moments(self.vectors, self.ks)
-        return self.known
-
-    def cdf(self, c: float) -> Floats:
-        return self.search.cdf(self.vectors, self.ks, c)
+    def referee(self, row: int, k: int) -> ExactReferee | None: ...
 
 
 @dataclass(frozen=True, eq=False)
-class _InWholeNumbers:
-    """One choice in exact arithmetic: the referee of a tie between promise and law."""
+class _Outcomes:
+    """Some rows and votes, as a criterion looks at them."""
 
-    family: Family
+    laws: _Laws
+    rows: Ints
+    ks: Ints
+
+    @cached_property
+    def moments(self) -> tuple[Floats, Floats]:
+        return self.laws.moments(self.rows, self.ks)
+
+    def cdf(self, c: float) -> Floats:
+        return self.laws.cdf(self.rows, self.ks, c)
+
+
+def _valid(laws: _Laws, rows: Ints, ks: Ints) -> Bools:
+    """Which numbers of votes satisfy the criterion; exact arithmetic decides where rounding would."""
+    criterion = laws.goal.criterion
+    margin = criterion.margin(_Outcomes(laws, rows, ks), laws.goal)
+    error = criterion.margin_error(laws.goal)
+    valid = margin > error
+    for i, j in np.argwhere(np.abs(margin) <= error):
+        referee = laws.referee(int(rows[i]), int(ks[i, j]))
+        valid[i, j] = referee is not None and criterion.settles(referee, laws.goal)
+    return np.asarray(valid)
+
+
+def _smallest_valid(laws: _Laws, rows: Ints, first: Ints, last: Ints, guess: Ints, window: Ints) -> Ints:
+    """The smallest valid number of votes of each row, last + 1 if there is none.
+
+    The votes of a window round the guess are judged together; then as many that divide what is left evenly.
+    """
+    low, high = first - 1, last + 1
+    ks = guess[:, None] + window
+    while (left := np.flatnonzero(high - low > 1)).size:
+        tried = np.clip(ks[left], low[left, None] + 1, high[left, None] - 1)
+        valid = _valid(laws, rows[left], tried)
+        low[left] = np.where(valid, low[left, None], tried).max(axis=1)
+        high[left] = np.where(valid, tried, high[left, None]).min(axis=1)
+        ks = low[:, None] + (high - low)[:, None] * np.arange(1, window.size + 1) // (window.size + 1)
+    return high
+
+
+def _climb(laws: _Laws, rows: Ints, ks: Ints, last: Ints) -> tuple[Ints, Floats]:
+    """More votes for as long as that lowers the cost, where the criterion may prefer it; and the costs."""
+    ks, costs = ks.copy(), _costs(laws, rows, ks)
+    left = np.flatnonzero(ks < last) if laws.goal.criterion.trades_up else np.empty(0, dtype=np.int64)
+    while left.size:
+        higher = _costs(laws, rows[left], ks[left] + 1)
+        left, higher = left[higher < costs[left]], higher[higher < costs[left]]
+        ks[left], costs[left] = ks[left] + 1, higher
+        left = left[ks[left] < last[left]]
+    return ks, costs
+
+
+def _costs(laws: _Laws, rows: Ints, ks: Ints) -> Floats:
+    moments = zip(*(part[:, 0].tolist() for part in laws.moments(rows, ks[:, None])), strict=True)
+    return np.array([laws.goal.criterion.cost(mean, variance, laws.goal) for mean, variance in moments])
+
+
+# -- equal sites that send one number ------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class _Equal:
+    """Every rank, in the order of what it promises, until none that is left can win."""
+
+    candidates: Candidates
     goal: Goal
-    vector: int
+
+    @property
+    def _sites(self) -> tuple[int, int, int]:
+        """Honest sites, points, faulty sites."""
+        f = self.goal.max_faulty
+        return self.candidates.n_sites - f, int(self.candidates.n_points[0]), f
+
+    def moments(self, rows: Ints, ks: Ints) -> tuple[Floats, Floats]:
+        m, n, f = self._sites
+        return equal_moments(m, n, self.candidates.ranks[rows, 0], ks - f)
+
+    def cdf(self, rows: Ints, ks: Ints, c: float) -> Floats:
+        m, n, f = self._sites
+        return equal_cdf(m, n, self.candidates.ranks[rows, 0], ks - f, c)
+
+    def referee(self, row: int, k: int) -> ExactReferee:
+        return ExactReferee(self.candidates, row, k, self.goal.max_faulty)
+
+    def search(self, first: Ints, last: Ints, start: int) -> list[Choice]:
+        """Return the valid choices from a rank on, the best among them."""
+        rows = np.arange(len(self.candidates))
+        one = rows[-1:]  # the largest threshold of all, with all votes
+        if start == rows.size or last[-1] < first[-1] or not _valid(self, one, last[one, None]).all():
+            return []
+        near = _Expansion(self.candidates, self.goal)
+        guess = np.minimum(_smallest_valid(near, rows, first, last, (first + last) // 2, np.arange(3)), last)
+        promise = near.lowest_costs(first)
+        order, lowest, choices = start + np.argsort(promise[start:], kind="stable"), math.inf, []
+        for i in range(0, order.size, _TOGETHER):
+            rows = order[i : i + _TOGETHER]
+            if choices and promise[rows[0]] > self._slack(lowest):
+                break
+            ks = _smallest_valid(self, rows, first[rows], last[rows], guess[rows], np.array([-1, 0]))
+            rows, ks = rows[ks <= last[rows]], ks[ks <= last[rows]]
+            ks, costs = _climb(self, rows, ks, last[rows])
+            means, variances = self.moments(rows, ks[:, None])
+            lowest = min([lowest, *costs.tolist()])
+            columns = (rows.tolist(), ks.tolist(), means[:, 0].tolist(), variances[:, 0].tolist())
+            choices += [Choice(self.candidates, *row) for row in zip(*columns, strict=True)]
+        return choices
+
+    def _slack(self, lowest: float) -> float:
+        """Costs up to this may be chosen."""
+        criterion = self.goal.criterion
+        return max(criterion.near(lowest, self.goal), lowest + criterion.tie(lowest))
+
+
+class _Expansion:
+    """Expansion of the distribution round the level a, to second order.
+
+    With mu(c) and V(c) the mean and variance of the votes below c, E[C] = a at the real-valued number of votes
+    mu + 1/2 + mu'' V / (2 mu'^2) - V' / (2 mu'); a vote more adds 1 / mu', and the variance is V / mu'^2.
+    """
+
+    def __init__(self, candidates: Candidates, goal: Goal) -> None:
+        self.goal, self.level, f = goal, float(goal.level), goal.max_faulty
+        m, a = candidates.n_sites - f, candidates.ranks[:, 0, 0].astype(float)
+        b, level = candidates.n_points[0] - a + 1, self.level
+        p = special.betainc(a, b, level)
+        log_slope = special.xlogy(a - 1, level) + special.xlog1py(b - 1, -level) - special.betaln(a, b)
+        slope = np.exp(log_slope)
+        bend = slope * ((a - 1) / level - (b - 1) / (1 - level))
+        self.variance = np.maximum(m * p * (1 - p), 1e-12)
+        rise = np.maximum(m * slope, 1e-12)
+        self.middle = f + m * p + 0.5
+        self.rank = (
+            self.middle
+            + m * bend * (self.variance / rise) / (2 * rise)
+            - m * slope * (1 - 2 * p) / (2 * rise)
+        )
+        self.step = 1 / rise
+
+    def moments(self, rows: Ints, ks: Ints) -> tuple[Floats, Floats]:
+        mean = self.level + (ks - self.rank[rows, None]) * self.step[rows, None]
+        return mean, np.broadcast_to((self.variance * self.step**2)[rows, None], ks.shape)
+
+    def cdf(self, rows: Ints, ks: Ints, c: float) -> Floats:
+        """At the level."""
+        return special.ndtr((self.middle[rows, None] - ks) / np.sqrt(self.variance[rows, None]))
+
+    def referee(self, row: int, k: int) -> None:
+        return None
+
+    def lowest_costs(self, first: Ints) -> Floats:
+        """Lower bounds of the costs where a mean is all that counts; else -inf."""
+        if not self.goal.criterion.is_mean:
+            return np.full(self.rank.size, -np.inf)
+        error = _RANK_ERROR / self.variance
+        whole = np.maximum(np.ceil(self.rank - error), first)
+        means = self.level + np.maximum(0.0, whole - self.rank - error) * self.step / 2
+        variances = self.variance * self.step**2 * np.maximum(0.0, 1 - 2 * error)
+        pairs = zip(means.tolist(), variances.tolist(), strict=True)
+        return np.array([self.goal.criterion.cost(mean, variance, self.goal) for mean, variance in pairs])
+
+
+# -- sites of different sizes, or several numbers per site ---------------------------------------------
+
+
+class _Normal:
+    """Normal approximation of the votes below each of some coverages, which lie dense round the level."""
+
+    def __init__(self, candidates: Candidates, goal: Goal) -> None:
+        self.goal, self.level = goal, float(goal.level)
+        unit = math.sqrt(self.level * (1 - self.level) / float(candidates.n_points @ candidates.counts))
+        reach = math.ceil(math.asinh(1 / unit) / _STEP)
+        place = _STEP * np.arange(-reach, reach + 1)
+        nodes, widths = self.level + unit * np.sinh(place), _STEP * unit * np.cosh(place)
+        inside = (nodes > 0) & (nodes < 1)
+        self.nodes, self.widths = nodes[inside], widths[inside]
+        self.above = np.heaviside(self.nodes - self.level, 0.5)
+        size = max(1, _HELD // (self.nodes.size * candidates.n_points.size * candidates.numbers))
+        parts = [self._votes(candidates, slice(i, i + size)) for i in range(0, len(candidates), size)]
+        self.mean, self.std = (np.concatenate(part) for part in zip(*parts, strict=True))
+
+    def _votes(self, candidates: Candidates, rows: slice) -> tuple[Floats, Floats]:
+        """Mean and standard deviation of the votes: shape (candidates, nodes)."""
+        ranks, votes, counts = candidates.ranks[rows], candidates.weights[rows], candidates.counts
+        sizes = np.broadcast_to(candidates.n_points[:, None], ranks.shape)
+        pairs, which = np.unique(np.stack([sizes.ravel(), ranks.ravel()]), axis=1, return_inverse=True)
+        n, l = pairs.astype(float)
+        table = special.betainc(np.minimum(l, n)[:, None], np.maximum(n - l + 1, 1)[:, None], self.nodes)
+        p = np.where((l <= n)[:, None], table, 0.0)[which.reshape(ranks.shape)]
+        cast = np.cumsum(votes, axis=2)
+        squares = np.diff(cast**2, axis=2, prepend=0)
+        mean = np.einsum("kbi,kbin->kbn", votes, p)
+        variance = np.einsum("kbi,kbin->kbn", squares, p) - mean**2
+        honest = np.broadcast_to(counts[:, None], mean.shape)
+        if f := self.goal.max_faulty:
+            whole = np.broadcast_to(cast[:, :, -1:], mean.shape)
+            honest = _honest(whole - mean, counts, f)
+            mean = mean + (whole - mean) * (counts[:, None] - honest) / counts[:, None]
+        total = (mean * counts[:, None]).sum(axis=1), (variance * honest).sum(axis=1)
+        return total[0], np.sqrt(np.maximum(total[1], 1e-12))
+
+    def _missing(self, rows: Ints, ks: Ints) -> Floats:
+        """1(c > level) - P(C <= c) at the nodes: shape (rows, several, nodes)."""
+        deviations = (self.mean[rows, None] + 0.5 - ks[..., None]) / self.std[rows, None]
+        return np.asarray(self.above - special.ndtr(deviations))
+
+    def moments(self, rows: Ints, ks: Ints) -> tuple[Floats, Floats]:
+        missing = self._missing(rows, ks)
+        excess = missing @ self.widths
+        return self.level + excess, missing @ (2 * self.widths * (self.nodes - self.level)) - excess**2
+
+    def cdf(self, rows: Ints, ks: Ints, c: float) -> Floats:
+        """At the node next to a coverage; the level is one."""
+        place = int(np.abs(self.nodes - c).argmin())
+        return special.ndtr((self.mean[rows, None, place] + 0.5 - ks) / self.std[rows, None, place])
+
+    def referee(self, row: int, k: int) -> None:
+        return None
+
+
+def _honest(gain: Floats, counts: Ints, f: int) -> Ints:
+    """Sites of each block that stay when the f whose lies gain most votes are left out."""
+    order = np.argsort(-gain, axis=1, kind="stable")
+    there = counts[order]
+    before = np.cumsum(there, axis=1) - there
+    kept = np.empty_like(there)
+    np.put_along_axis(kept, order, there - np.clip(f - before, 0, there), axis=1)
+    return kept
+
+
+class _Votes:
+    """The distribution of one candidate, its moments remembered."""
+
+    def __init__(self, candidates: Candidates, row: int, goal: Goal, *, rough: bool = False) -> None:
+        self.candidates, self.row, self.goal, self.rough = candidates, row, goal, rough
+        sites = OrderStatistics(candidates.n_points, candidates.ranks[row])
+        self.federation = Federation(sites, candidates.counts, goal.max_faulty, candidates.weights[row])
+        self.known: dict[int, tuple[float, float]] = {}
+
+    def moments(self, rows: Ints, ks: Ints) -> tuple[Floats, Floats]:
+        new = np.array(sorted(set(ks.ravel().tolist()) - self.known.keys()), dtype=np.int64)
+        if new.size:
+            columns = (part.tolist() for part in self.federation.moments(new, rough=self.rough))
+            self.known.update(zip(new.tolist(), zip(*columns, strict=True), strict=True))
+        found = np.array([self.known[k] for k in ks.ravel().tolist()]).reshape(*ks.shape, 2)
+        return found[..., 0], found[..., 1]
+
+    def cdf(self, rows: Ints, ks: Ints, c: float) -> Floats:
+        return self.federation.cdf(np.array([c]), ks.ravel()).reshape(ks.shape)
+
+    def referee(self, row: int, k: int) -> ExactReferee:
+        return ExactReferee(self.candidates, self.row, k, self.goal.max_faulty)
+
+    def search(self, first: int, last: int, guess: int, window: Ints) -> list[Choice]:
+        """Return the best number of votes, if any is valid."""
+        row, ends = np.zeros(1, dtype=np.int64), (np.array([first]), np.array([last]))
+        ks = _smallest_valid(self, row, *ends, np.array([guess]), window)
+        if ks[0] > last:
+            return []
+        ks, _ = _climb(self, row, ks, ends[1])
+        k = int(ks[0])
+        return [Choice(self.candidates, self.row, k, *self.known[k], is_rough=self.rough)]
+
+
+@dataclass(frozen=True, eq=False)
+class ExactReferee:
+    """One choice in exact arithmetic, which decides ties between a level and a distribution."""
+
+    candidates: Candidates
+    row: int
     k: int
+    max_faulty: int
 
     @cached_property
     def _sites(self) -> tuple[list[int], list[tuple[int, ...]], int, list[tuple[int, ...]]] | None:
         """Sizes, ranks, votes and weights without faulty sites; None where counting would cost too much."""
-        family, f = self.family, self.goal.max_faulty
-        points = int((family.n_points * family.counts).sum())
-        if points**2 * family.n_sites * family.numbers > _REFEREE_BITS or (f and not family.is_plain):
+        tried, f = self.candidates, self.max_faulty
+        points = int(tried.n_points @ tried.counts)
+        if points**2 * tried.n_sites * tried.numbers > _REFEREE_BITS or (f and not tried.is_plain):
             return None
-        sizes = np.repeat(family.n_points, family.counts).tolist()[f:]
-        ranks = np.repeat(family.ranks[self.vector], family.counts, axis=0).tolist()[f:]
-        weights = np.repeat(family.weights[self.vector], family.counts, axis=0).tolist()[f:]
+        sizes, ranks, weights = (
+            np.repeat(part, tried.counts, axis=0).tolist()[f:]
+            for part in (tried.n_points, tried.ranks[self.row], tried.weights[self.row])
+        )
         return sizes, list(map(tuple, ranks)), self.k - f, list(map(tuple, weights))
 
     def mean(self) -> Fraction | None:
+        """Return the mean coverage; None where counting would cost too much."""
         closed = self._closed_form()
         if closed is not None or self._sites is None:
             return closed
@@ -423,6 +429,7 @@ class _InWholeNumbers:
         return exact_mean(sizes, ranks, k, weights=weights)
 
     def cdf(self, c: Fraction) -> Fraction | None:
+        """Return P(coverage <= c); None where counting would cost too much."""
         if self._sites is None:
             return None
         sizes, ranks, k, weights = self._sites
@@ -433,20 +440,20 @@ class _InWholeNumbers:
 
         The latter is one point per site or one site; and the middle of the middle is 1/2 by symmetry.
         """
-        family, f = self.family, self.goal.max_faulty
-        asked = family.weights[self.vector].any(axis=1)
-        ranks, sizes, counts = family.ranks[self.vector][asked], family.n_points[asked], family.counts[asked]
+        tried, f = self.candidates, self.max_faulty
+        asked = tried.weights[self.row].any(axis=1)
+        ranks, sizes, counts = tried.ranks[self.row][asked], tried.n_points[asked], tried.counts[asked]
         if not f and ranks.shape == (1, 1) and counts[0] == 1:
             return Fraction(int(ranks[0, 0]), int(sizes[0]) + 1)
-        if family.numbers > 1:
+        if tried.numbers > 1:
             return None
-        if self.k == family.finite_votes[self.vector] and (ranks[:, 0] == sizes).all():
-            total = int((sizes * counts).sum())
+        if self.k == tried.finite_votes[self.row] and (ranks[:, 0] == sizes).all():
+            total = int(sizes @ counts)
             return Fraction(total, total + 1)
-        if not family.is_plain:
+        if not tried.is_plain:
             return None
         n, l = int(sizes[0]), int(ranks[0, 0])
-        m, k = family.n_sites - f, self.k - f
+        m, k = tried.n_sites - f, self.k - f
         if n == 1:
             return Fraction(k, m + 1)
         if m == 1:
