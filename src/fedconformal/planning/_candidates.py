@@ -21,8 +21,10 @@ from fedconformal._validation import rank_of
 from fedconformal.planning._design import Sites
 from fedconformal.planning._goal import Goal
 
-_OFFSETS = np.linspace(-1.5, 1.5, 61)  # of the middle rank, in standard deviations
-_SPACINGS = np.linspace(0.2, 1.4, 17)  # of neighbouring ranks, likewise
+_OFFSETS = np.linspace(
+    -1.5, 1.5, 61
+)  # of the middle rank, in standard deviations; every other for several numbers
+_SPACINGS = np.linspace(0.2, 1.4, 13)  # of neighbouring ranks, likewise
 _UNITS = np.array([1, 2, 3, 4, 6, 8, 12])  # votes of the largest site, which sends one number
 _FINEST = 32  # votes of the largest site for each of several numbers, at the most
 _VOTES = 300  # votes per number of all blocks together, about
@@ -126,8 +128,9 @@ def candidates(sites: Sites, goal: Goal, numbers: int) -> Candidates:
     """Return what is tried where sites send exactly so many numbers."""
     if numbers == 1 and sites.n_points.size == 1:
         return equal_sites(sites, goal)
-    parts = [*_one_vote_each(sites, goal)] if numbers == 1 else []
-    parts += _weighted(sites, goal) if numbers == 1 else _spaced(sites, goal, numbers)
+    parts = [*_spaced(sites, goal, numbers)]
+    if numbers == 1:
+        parts.insert(0, _one_vote_each(sites, goal))
     ranks, weights = (np.concatenate(part) for part in zip(*parts, strict=True))
     weights = np.where(ranks <= sites.n_points[:, None], weights, 0)
     rows = np.concatenate([ranks, weights], axis=2).reshape(len(ranks), -1)
@@ -135,44 +138,36 @@ def candidates(sites: Sites, goal: Goal, numbers: int) -> Candidates:
     return Candidates(sites.n_points, sites.counts, ranks[kept], weights[kept])
 
 
-def _one_vote_each(sites: Sites, goal: Goal) -> Iterator[tuple[Ints, Ints]]:
-    """The paper's ranks, and those of other common shares."""
+def _one_vote_each(sites: Sites, goal: Goal) -> tuple[Ints, Ints]:
+    """The paper's ranks, and those of other common shares: all that differ, or an even choice."""
     n, (low, high) = sites.n_points, share_window(sites, goal)
-    first, last = np.floor(low * (n + 1)), np.minimum(n, np.ceil(high * (n + 1)))
+    first, last = np.maximum(1, np.floor(low * (n + 1))), np.minimum(n, np.ceil(high * (n + 1)))
     shares = np.linspace(low, high, _SHARES)
     if (last - first + 1).clip(0).sum() <= _SHARES:
-        starts = zip(first.tolist(), last.tolist(), (n + 1).tolist(), strict=True)
-        shares = np.unique(np.concatenate([np.arange(max(i, 1), j + 1) / below for i, j, below in starts]))
-    ranks = np.ceil(shares[:, None] * (n + 1) * (1 - 1e-15)).astype(np.int64)
-    ranks = np.concatenate([common_share(sites, goal.level).ranks[:, :, 0], np.clip(ranks, 1, n + 1)])
-    ranks = ranks[(ranks <= n).any(axis=1)][:, :, None]
-    yield ranks, np.ones_like(ranks)
-
-
-def _weighted(sites: Sites, goal: Goal) -> Iterator[tuple[Ints, Ints]]:
-    """One number per site, with votes in proportion to the root of its size, in several roundings."""
-    n, (middle, spread) = sites.n_points, _middle(sites, goal)
-    ranks = np.clip(np.rint(middle + _OFFSETS[:, None] * spread), 1, n).astype(np.int64)[:, :, None]
-    for unit in _UNITS:
-        votes = np.maximum(1, np.rint(unit * np.sqrt(n / n.max()))).astype(np.int64)
-        yield ranks, np.broadcast_to((votes // np.gcd.reduce(votes))[:, None], ranks.shape)
+        ends = zip(first, last, n + 1, strict=True)
+        shares = np.unique(np.concatenate([np.arange(start, stop + 1) / size for start, stop, size in ends]))
+    ranks = np.clip(np.ceil(shares[:, None] * (n + 1) * (1 - 1e-15)), 1, n + 1).astype(np.int64)
+    ranks = np.concatenate([common_share(sites, goal.level).ranks, ranks[:, :, None]])
+    ranks = ranks[(ranks <= n[:, None]).any(axis=(1, 2))]
+    return ranks, np.ones_like(ranks)
 
 
 def _spaced(sites: Sites, goal: Goal, numbers: int) -> Iterator[tuple[Ints, Ints]]:
-    """Several numbers per site, with votes in proportion to the scores between neighbouring ranks."""
-    n, (middle, spread) = sites.n_points, _middle(sites, goal)
+    """Ranks in equal steps, with votes in proportion to the steps, in one or several roundings."""
+    n, level = sites.n_points, float(goal.level)
+    spread = np.sqrt(n * level * (1 - level))
+    centres = level * (n + 1.0) + _OFFSETS[:: min(numbers, 2), None] * spread
     finest = max(3, min(_FINEST, _VOTES // n.size))
-    for spacing in _SPACINGS:
+    for spacing in _UNITS / spread.max() if numbers == 1 else _SPACINGS:
         wanted = np.maximum(1, np.rint(spacing * spread)).astype(np.int64)
         votes = np.maximum(1, np.rint(wanted * min(1.0, finest / wanted.max()))).astype(np.int64)
-        votes //= np.gcd.reduce(votes)
         for places, shares in _patterns(numbers):
             width = int(places[-1])
-            step = np.clip(wanted, 1, np.maximum(1, (n - 1) // width))
-            first = np.rint(middle + _OFFSETS[:, None] * spread - width / 2 * step).astype(np.int64)
+            step = np.clip(wanted, 1, np.maximum(1, (n - 1) // max(width, 1)))
+            first = np.rint(centres - width / 2 * step).astype(np.int64)
             first = np.clip(first, 1, np.maximum(1, n - width * step))
             ranks = np.minimum(first[:, :, None] + places * step[:, None], (n + 1)[:, None])
-            yield ranks, np.broadcast_to(votes[:, None] * shares, ranks.shape)
+            yield ranks, np.broadcast_to((votes // np.gcd.reduce(votes))[:, None] * shares, ranks.shape)
 
 
 def _patterns(numbers: int) -> Iterator[tuple[Ints, Ints]]:
@@ -183,9 +178,3 @@ def _patterns(numbers: int) -> Iterator[tuple[Ints, Ints]]:
             np.r_[0, np.arange(2, numbers), numbers + 1],
             np.r_[4, 3, np.full(numbers - 4, 2), 3, 4],
         )
-
-
-def _middle(sites: Sites, goal: Goal) -> tuple[Floats, Floats]:
-    """The level's own rank at each size, and the standard deviation of the count of scores below it."""
-    n, level = sites.n_points, float(goal.level)
-    return level * (n + 1.0), np.sqrt(n * level * (1 - level))

@@ -63,8 +63,6 @@ class Exact(Sending):
         sizes, ranks, weights = _arrays(design.blocks)
         tried = given_ranks(sizes, design.counts, ranks, weights)
         choice = best(search(tried, design.goal), design.goal)
-        if choice is not None and choice.is_rough:
-            choice = best(confirm(choice, design.goal), design.goal)
         if choice is not None:
             return choice.server_rank, None
         advice = smallest_federation(Sites(sizes, design.counts), design.goal, design.share)
@@ -152,7 +150,7 @@ class _Choosing:
 
     def _preferred(self, pool: list[Choice], limit: float) -> Choice | None:
         """The choice that is picked, once its distribution is exact."""
-        while (choice := self._picked(pool, limit)) is not None and choice.is_rough:
+        while (choice := self._picked(pool, limit)) is not None and not choice.is_exact:
             pool[:] = [other for other in pool if other is not choice] + confirm(choice, self.goal)
         return choice
 

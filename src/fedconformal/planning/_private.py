@@ -13,13 +13,13 @@ import numpy as np
 from fedconformal._typing import Floats, Ints
 from fedconformal.laws import CoverageLaw, Federation, SiteLaw, equal_moments
 from fedconformal.planning._advice import smallest
+from fedconformal.planning._candidates import equal_sites
 from fedconformal.planning._design import Advice, Block, Design, Expected, Promise, Sending, Sites
 from fedconformal.planning._exact import Exact
-from fedconformal.planning._candidates import equal_sites
 from fedconformal.planning._goal import Goal
 from fedconformal.planning._grid import QuickLaws
-from fedconformal.planning._search import best, search
 from fedconformal.planning._missing import AtVotes, left_over
+from fedconformal.planning._search import best, search
 from fedconformal.planning.criteria import Marginal, Outcomes
 from fedconformal.privacy import (
     MOST_DRAWS,

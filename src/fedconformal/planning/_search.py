@@ -1,8 +1,8 @@
 """The search for ranks and votes: the choice among candidates that serves a criterion best.
 
-Equal sites that send one number are searched exhaustively, in closed form. Other candidates are compared by a
-normal approximation of the votes; those that look best are judged by the distribution itself. Every choice
-that is returned is valid by the exact distribution, except one that is marked as rough.
+Equal sites that send one number are searched exhaustively, in closed form. Other candidates are ordered by an
+approximation of the votes; those that look best are judged by the distribution of the coverage, integrated
+over few nodes, and the one that is chosen is confirmed by the exact distribution.
 """
 
 from __future__ import annotations
@@ -14,23 +14,32 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, partial
 from itertools import islice
-from typing import Protocol
 
 import numpy as np
 from scipy import special
 
 from fedconformal._typing import Bools, Floats, Ints
-from fedconformal.laws import Federation, OrderStatistics, equal_cdf, equal_moments, exact_cdf, exact_mean
+from fedconformal.laws import (
+    Federation,
+    OrderStatistics,
+    equal_cdf,
+    equal_moments,
+    exact_cdf,
+    exact_mean,
+    legendre,
+)
 from fedconformal.planning._candidates import Candidates
 from fedconformal.planning._goal import Goal
 
 _REFEREE_BITS = 5_000_000  # size of the integers up to which a tie with the level is settled exactly
 _TOGETHER = 256  # ranks of equal sites that are judged at once
 _RANK_ERROR = 0.25  # of the expansion for equal sites, times the variance; the tests find less than 0.05
-_STEP = 0.3  # between the nodes of the normal approximation, near the level in pooled standard deviations
-_HELD = 2**21  # numbers that the approximation works on at once
-_JUDGED = 8, 48, 640  # fewest and most candidates judged by their distribution; blocks times candidates
+_NODES = 24  # on either side of the level
+_SIZES = 24  # sizes that the approximation looks at
+_HELD = 2**21  # numbers that it works on at once
+_FEWEST, _MOST, _WORK = 8, 48, 640  # candidates judged by their distribution: _WORK over the blocks
 _WINDOW = np.arange(-4, 9)  # votes that are judged together, from the approximation's number on
+_DOUBT = 1e-9  # rounding of an integral over the nodes, where it is exact but for that
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +51,7 @@ class Choice:
     server_rank: int
     mean: float
     variance: float
-    is_rough: bool = False
+    is_exact: bool = True
 
     def cost(self, goal: Goal) -> float:
         """Return the cost under the criterion."""
@@ -67,68 +76,121 @@ def best(choices: list[Choice], goal: Goal) -> Choice | None:
     return min(ties, key=_order, default=None)
 
 
-def _order(choice: Choice) -> tuple[float, int, int, int]:
+def _order(choice: Choice) -> tuple[float, int, int]:
     """Less spread first, as far as rounding lets one see it."""
-    votes = int(choice.candidates.finite_votes[choice.row])
-    return float(f"{choice.variance:.9g}"), votes, choice.row, choice.server_rank
+    return float(f"{choice.variance:.9g}"), int(choice.candidates.finite_votes[choice.row]), choice.row
 
 
 def search(
     candidates: Candidates, goal: Goal, accepts: Callable[[Candidates, int], bool] | None = None
 ) -> list[Choice]:
-    """Return the valid choices that were found, the best among them; none if no finite threshold is valid.
+    """Return the choices that seem valid, the best among them; none if no finite threshold is valid.
 
-    Candidates that are not accepted are passed over. With faulty sites, choices are rough unless the sites
-    are equal: `confirm` them before use.
+    Those of equal sites, and of a single candidate, are exact; others are to be confirmed before use.
+
+    Parameters
+    ----------
+    candidates : Candidates
+        What is tried.
+    goal : Goal
+        Level and criterion.
+    accepts : callable, optional
+        Whether a row of the candidates may be chosen; for equal sites, all larger ranks must be accepted too.
     """
-    lies = candidates.heaviest(goal.max_faulty)
-    # With fewer votes faulty sites could undercut, with more they could make the threshold infinite.
-    first, last = lies + 1, candidates.finite_votes - lies
+    first, last = _limits(candidates, goal)
     if candidates.is_plain:
-        start = (
-            0
-            if accepts is None
-            else bisect_left(range(len(candidates)), True, key=partial(accepts, candidates))
-        )
+        rows = range(len(candidates))
+        start = 0 if accepts is None else bisect_left(rows, True, key=partial(accepts, candidates))
         return _Equal(candidates, goal).search(first, last, start)
     rows = np.flatnonzero(last >= first)
     if not rows.size:
         return []
-    looks = _Normal(candidates, goal)
-    ks = _smallest_valid(looks, rows, first[rows], last[rows], (first + last)[rows] // 2, np.arange(3))
-    seems_valid, ks = ks <= last[rows], np.minimum(ks, last[rows])
-    ks, costs = _climb(looks, rows, ks, last[rows])
-    order = np.lexsort([costs, ~seems_valid])
-    fewest, most, work = _JUDGED
-    judged = max(fewest, min(most, work // candidates.n_points.size))
-    accepted = (i for i in order if accepts is None or accepts(candidates, int(rows[i])))
-    choices = []
-    for i in islice(accepted, 2 * judged):
-        law = _Votes(candidates, int(rows[i]), goal, rough=goal.max_faulty > 0)
-        choices += law.search(int(first[rows[i]]), int(last[rows[i]]), int(ks[i]), _WINDOW)
-        if len(choices) == judged:
-            break
-    return choices
+    look, ends = _Edgeworth(candidates, goal), (first[rows], last[rows])
+    ks = look.smallest_valid(rows, *ends, (first + last)[rows] // 2, np.arange(3))
+    hopeless = ks > ends[1]
+    ks, costs = look.climb(rows, np.minimum(ks, ends[1]), ends[1])
+    judged = max(_FEWEST, min(_MOST, _WORK // candidates.n_points.size))
+    order = (i for i in np.lexsort([costs, hopeless]) if accepts is None or accepts(candidates, int(rows[i])))
+    laws = ((_Votes(candidates, int(rows[i]), goal, is_exact=rows.size == 1), i) for i in order)
+    choices = (law.search(int(ends[0][i]), int(ends[1][i]), int(ks[i]), _WINDOW) for law, i in laws)
+    return list(islice((each for found in islice(choices, 2 * judged) for each in found), judged))
 
 
 def confirm(choice: Choice, goal: Goal) -> list[Choice]:
-    """Return the choice with its exact distribution, and perhaps another number of votes; empty if invalid."""
-    candidates, lies = choice.candidates, int(choice.candidates.heaviest(goal.max_faulty)[choice.row])
-    last = int(candidates.finite_votes[choice.row]) - lies
-    law = _Votes(candidates, choice.row, goal)
-    return law.search(lies + 1, last, choice.server_rank, np.arange(-1, 2))
+    """Return the choice by its exact distribution, perhaps with other votes; nothing if it is invalid."""
+    first, last = (int(end[choice.row]) for end in _limits(choice.candidates, goal))
+    law = _Votes(choice.candidates, choice.row, goal, is_exact=True)
+    return law.search(first, last, choice.server_rank, np.arange(-1, 2))
 
 
-class _Laws(Protocol):
-    """Distributions of the coverage, by rows of candidates and numbers of votes of shape (rows, several)."""
+def _limits(candidates: Candidates, goal: Goal) -> tuple[Ints, Ints]:
+    """Votes that may be needed: with fewer faulty sites undercut, with more they make q infinite."""
+    lies = candidates.heaviest(goal.max_faulty)
+    return lies + 1, candidates.finite_votes - lies
+
+
+class _Laws:
+    """Distributions of the coverage, for rows of candidates and votes of shape (rows, several)."""
 
     goal: Goal
+    is_exact = False
+    doubt = 0.0  # what misses the criterion by less may still satisfy it by the exact distribution
 
-    def moments(self, rows: Ints, ks: Ints) -> tuple[Floats, Floats]: ...
+    def moments(self, rows: Ints, ks: Ints) -> tuple[Floats, Floats]:
+        """Mean and variance."""
+        raise NotImplementedError
 
-    def cdf(self, rows: Ints, ks: Ints, c: float) -> Floats: ...
+    def cdf(self, rows: Ints, ks: Ints, c: float) -> Floats:
+        """P(C <= c)."""
+        raise NotImplementedError
 
-    def referee(self, row: int, k: int) -> ExactReferee | None: ...
+    def referee(self, row: int, k: int) -> ExactReferee:
+        """One of them in exact arithmetic."""
+        raise NotImplementedError
+
+    def valid(self, rows: Ints, ks: Ints) -> Bools:
+        """Which satisfy the criterion; exact arithmetic decides where rounding would."""
+        criterion = self.goal.criterion
+        margin = criterion.margin(_Outcomes(self, rows, ks), self.goal)
+        if not self.is_exact:
+            return np.asarray(margin > -self.doubt)
+        error = criterion.margin_error(self.goal)
+        valid = margin > error
+        for i, j in np.argwhere(np.abs(margin) <= error):
+            valid[i, j] = criterion.settles(self.referee(int(rows[i]), int(ks[i, j])), self.goal)
+        return np.asarray(valid)
+
+    def costs(self, rows: Ints, ks: Ints) -> Floats:
+        """Costs of one number of votes for each row."""
+        pairs = zip(*(part[:, 0].tolist() for part in self.moments(rows, ks[:, None])), strict=True)
+        return np.array([self.goal.criterion.cost(mean, variance, self.goal) for mean, variance in pairs])
+
+    def smallest_valid(self, rows: Ints, first: Ints, last: Ints, guess: Ints, window: Ints) -> Ints:
+        """The smallest valid number of votes of each row, last + 1 if there is none.
+
+        The votes of a window round the guess are judged together; then as many that divide what is left.
+        """
+        low, high = first - 1, last + 1
+        ks = guess[:, None] + window
+        while (left := np.flatnonzero(high - low > 1)).size:
+            tried = np.clip(ks[left], low[left, None] + 1, high[left, None] - 1)
+            valid = self.valid(rows[left], tried)
+            low[left] = np.where(valid, low[left, None], tried).max(axis=1)
+            high[left] = np.where(valid, tried, high[left, None]).min(axis=1)
+            ks = low[:, None] + (high - low)[:, None] * np.arange(1, window.size + 1) // (window.size + 1)
+        return high
+
+    def climb(self, rows: Ints, ks: Ints, last: Ints) -> tuple[Ints, Floats]:
+        """More votes for as long as that lowers the cost, where the criterion may prefer it; the costs."""
+        ks, costs = ks.copy(), self.costs(rows, ks)
+        left = np.flatnonzero((ks < last) & self.goal.criterion.trades_up)
+        while left.size:
+            higher = self.costs(rows[left], ks[left] + 1)
+            lower = higher < costs[left]
+            left, higher = left[lower], higher[lower]
+            ks[left], costs[left] = ks[left] + 1, higher
+            left = left[ks[left] < last[left]]
+        return ks, costs
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,99 +209,47 @@ class _Outcomes:
         return self.laws.cdf(self.rows, self.ks, c)
 
 
-def _valid(laws: _Laws, rows: Ints, ks: Ints) -> Bools:
-    """Which numbers of votes satisfy the criterion; exact arithmetic decides where rounding would."""
-    criterion = laws.goal.criterion
-    margin = criterion.margin(_Outcomes(laws, rows, ks), laws.goal)
-    error = criterion.margin_error(laws.goal)
-    valid = margin > error
-    for i, j in np.argwhere(np.abs(margin) <= error):
-        referee = laws.referee(int(rows[i]), int(ks[i, j]))
-        valid[i, j] = referee is not None and criterion.settles(referee, laws.goal)
-    return np.asarray(valid)
-
-
-def _smallest_valid(laws: _Laws, rows: Ints, first: Ints, last: Ints, guess: Ints, window: Ints) -> Ints:
-    """The smallest valid number of votes of each row, last + 1 if there is none.
-
-    The votes of a window round the guess are judged together; then as many that divide what is left evenly.
-    """
-    low, high = first - 1, last + 1
-    ks = guess[:, None] + window
-    while (left := np.flatnonzero(high - low > 1)).size:
-        tried = np.clip(ks[left], low[left, None] + 1, high[left, None] - 1)
-        valid = _valid(laws, rows[left], tried)
-        low[left] = np.where(valid, low[left, None], tried).max(axis=1)
-        high[left] = np.where(valid, tried, high[left, None]).min(axis=1)
-        ks = low[:, None] + (high - low)[:, None] * np.arange(1, window.size + 1) // (window.size + 1)
-    return high
-
-
-def _climb(laws: _Laws, rows: Ints, ks: Ints, last: Ints) -> tuple[Ints, Floats]:
-    """More votes for as long as that lowers the cost, where the criterion may prefer it; and the costs."""
-    ks, costs = ks.copy(), _costs(laws, rows, ks)
-    left = np.flatnonzero(ks < last) if laws.goal.criterion.trades_up else np.empty(0, dtype=np.int64)
-    while left.size:
-        higher = _costs(laws, rows[left], ks[left] + 1)
-        left, higher = left[higher < costs[left]], higher[higher < costs[left]]
-        ks[left], costs[left] = ks[left] + 1, higher
-        left = left[ks[left] < last[left]]
-    return ks, costs
-
-
-def _costs(laws: _Laws, rows: Ints, ks: Ints) -> Floats:
-    moments = zip(*(part[:, 0].tolist() for part in laws.moments(rows, ks[:, None])), strict=True)
-    return np.array([laws.goal.criterion.cost(mean, variance, laws.goal) for mean, variance in moments])
-
-
 # -- equal sites that send one number ------------------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False)
-class _Equal:
+class _Equal(_Laws):
     """Every rank, in the order of what it promises, until none that is left can win."""
 
-    candidates: Candidates
-    goal: Goal
+    is_exact = True
 
-    @property
-    def _sites(self) -> tuple[int, int, int]:
-        """Honest sites, points, faulty sites."""
-        f = self.goal.max_faulty
-        return self.candidates.n_sites - f, int(self.candidates.n_points[0]), f
+    def __init__(self, candidates: Candidates, goal: Goal) -> None:
+        self.candidates, self.goal, self.f = candidates, goal, goal.max_faulty
+        self.m, self.n = candidates.n_sites - self.f, int(candidates.n_points[0])
 
     def moments(self, rows: Ints, ks: Ints) -> tuple[Floats, Floats]:
-        m, n, f = self._sites
-        return equal_moments(m, n, self.candidates.ranks[rows, 0], ks - f)
+        return equal_moments(self.m, self.n, self.candidates.ranks[rows, 0], ks - self.f)
 
     def cdf(self, rows: Ints, ks: Ints, c: float) -> Floats:
-        m, n, f = self._sites
-        return equal_cdf(m, n, self.candidates.ranks[rows, 0], ks - f, c)
+        return equal_cdf(self.m, self.n, self.candidates.ranks[rows, 0], ks - self.f, c)
 
     def referee(self, row: int, k: int) -> ExactReferee:
-        return ExactReferee(self.candidates, row, k, self.goal.max_faulty)
+        return ExactReferee(self.candidates, row, k, self.f)
 
     def search(self, first: Ints, last: Ints, start: int) -> list[Choice]:
-        """Return the valid choices from a rank on, the best among them."""
+        """Return the valid choices from a row on, the best among them."""
         rows = np.arange(len(self.candidates))
-        one = rows[-1:]  # the largest threshold of all, with all votes
-        if start == rows.size or last[-1] < first[-1] or not _valid(self, one, last[one, None]).all():
-            return []
-        near = _Expansion(self.candidates, self.goal)
-        guess = np.minimum(_smallest_valid(near, rows, first, last, (first + last) // 2, np.arange(3)), last)
-        promise = near.lowest_costs(first)
-        order, lowest, choices = start + np.argsort(promise[start:], kind="stable"), math.inf, []
+        if start == rows.size or last[-1] < first[-1] or not self.valid(rows[-1:], last[-1:, None]).all():
+            return []  # the last row and all votes give the largest threshold
+        look = _Expansion(self.candidates, self.goal)
+        guess = np.minimum(look.smallest_valid(rows, first, last, last // 2, np.arange(3)), last)
+        promise, lowest, choices = look.lowest_costs(first), math.inf, list[Choice]()
+        order = start + np.argsort(promise[start:], kind="stable")
         for i in range(0, order.size, _TOGETHER):
             rows = order[i : i + _TOGETHER]
-            if choices and promise[rows[0]] > self._slack(lowest):
+            if promise[rows[0]] > self._slack(lowest):
                 break
-            ks = _smallest_valid(self, rows, first[rows], last[rows], guess[rows], np.array([-1, 0]))
+            ks = self.smallest_valid(rows, first[rows], last[rows], guess[rows], np.array([-1, 0]))
             rows, ks = rows[ks <= last[rows]], ks[ks <= last[rows]]
-            ks, costs = _climb(self, rows, ks, last[rows])
-            means, variances = self.moments(rows, ks[:, None])
+            ks, costs = self.climb(rows, ks, last[rows])
             lowest = min([lowest, *costs.tolist()])
-            columns = (rows.tolist(), ks.tolist(), means[:, 0].tolist(), variances[:, 0].tolist())
-            choices += [Choice(self.candidates, *row) for row in zip(*columns, strict=True)]
+            columns = (part[:, 0].tolist() for part in self.moments(rows, ks[:, None]))
+            laws = zip(rows.tolist(), ks.tolist(), *columns, strict=True)
+            choices += [Choice(self.candidates, *law) for law in laws]
         return choices
 
     def _slack(self, lowest: float) -> float:
@@ -248,30 +258,23 @@ class _Equal:
         return max(criterion.near(lowest, self.goal), lowest + criterion.tie(lowest))
 
 
-class _Expansion:
+class _Expansion(_Laws):
     """Expansion of the distribution round the level a, to second order.
 
-    With mu(c) and V(c) the mean and variance of the votes below c, E[C] = a at the real-valued number of votes
+    With mu(c) and V(c) the mean and variance of the votes below c, E[C] = a at a real-valued number of votes,
     mu + 1/2 + mu'' V / (2 mu'^2) - V' / (2 mu'); a vote more adds 1 / mu', and the variance is V / mu'^2.
     """
 
     def __init__(self, candidates: Candidates, goal: Goal) -> None:
-        self.goal, self.level, f = goal, float(goal.level), goal.max_faulty
-        m, a = candidates.n_sites - f, candidates.ranks[:, 0, 0].astype(float)
+        self.goal, self.level = goal, float(goal.level)
+        m, a = candidates.n_sites - goal.max_faulty, candidates.ranks[:, 0, 0].astype(float)
         b, level = candidates.n_points[0] - a + 1, self.level
         p = special.betainc(a, b, level)
-        log_slope = special.xlogy(a - 1, level) + special.xlog1py(b - 1, -level) - special.betaln(a, b)
-        slope = np.exp(log_slope)
-        bend = slope * ((a - 1) / level - (b - 1) / (1 - level))
-        self.variance = np.maximum(m * p * (1 - p), 1e-12)
-        rise = np.maximum(m * slope, 1e-12)
-        self.middle = f + m * p + 0.5
-        self.rank = (
-            self.middle
-            + m * bend * (self.variance / rise) / (2 * rise)
-            - m * slope * (1 - 2 * p) / (2 * rise)
-        )
-        self.step = 1 / rise
+        slope = np.exp(special.xlogy(a - 1, level) + special.xlog1py(b - 1, -level) - special.betaln(a, b))
+        bend = (a - 1) / level - (b - 1) / (1 - level)  # the slope's derivative, over the slope
+        self.variance, self.step = np.maximum(m * p * (1 - p), 1e-12), 1 / np.maximum(m * slope, 1e-12)
+        self.middle = goal.max_faulty + m * p + 0.5
+        self.rank = self.middle + (bend * self.variance * self.step - 1 + 2 * p) / 2
 
     def moments(self, rows: Ints, ks: Ints) -> tuple[Floats, Floats]:
         mean = self.level + (ks - self.rank[rows, None]) * self.step[rows, None]
@@ -280,9 +283,6 @@ class _Expansion:
     def cdf(self, rows: Ints, ks: Ints, c: float) -> Floats:
         """At the level."""
         return special.ndtr((self.middle[rows, None] - ks) / np.sqrt(self.variance[rows, None]))
-
-    def referee(self, row: int, k: int) -> None:
-        return None
 
     def lowest_costs(self, first: Ints) -> Floats:
         """Lower bounds of the costs where a mean is all that counts; else -inf."""
@@ -299,63 +299,79 @@ class _Expansion:
 # -- sites of different sizes, or several numbers per site ---------------------------------------------
 
 
-class _Normal:
-    """Normal approximation of the votes below each of some coverages, which lie dense round the level."""
+class _OnNodes(_Laws):
+    """Distributions that are known at some coverages, dense round the level, which is the last of them."""
+
+    doubt = _DOUBT
 
     def __init__(self, candidates: Candidates, goal: Goal) -> None:
-        self.goal, self.level = goal, float(goal.level)
+        self.candidates, self.goal, self.level = candidates, goal, float(goal.level)
         unit = math.sqrt(self.level * (1 - self.level) / float(candidates.n_points @ candidates.counts))
-        reach = math.ceil(math.asinh(1 / unit) / _STEP)
-        place = _STEP * np.arange(-reach, reach + 1)
-        nodes, widths = self.level + unit * np.sinh(place), _STEP * unit * np.cosh(place)
-        inside = (nodes > 0) & (nodes < 1)
-        self.nodes, self.widths = nodes[inside], widths[inside]
-        self.above = np.heaviside(self.nodes - self.level, 0.5)
-        size = max(1, _HELD // (self.nodes.size * candidates.n_points.size * candidates.numbers))
-        parts = [self._votes(candidates, slice(i, i + size)) for i in range(0, len(candidates), size)]
-        self.mean, self.std = (np.concatenate(part) for part in zip(*parts, strict=True))
+        x, w = legendre(_NODES)
+        ends = -math.asinh(self.level / unit), math.asinh((1 - self.level) / unit)
+        place = np.concatenate([end * x for end in ends])
+        widths = np.concatenate([abs(end) * w for end in ends]) * unit * np.cosh(place)
+        self.nodes = np.append(self.level + unit * np.sinh(place), self.level)
+        self.widths, self.above = np.append(widths, 0.0), self.nodes > self.level
 
-    def _votes(self, candidates: Candidates, rows: slice) -> tuple[Floats, Floats]:
-        """Mean and standard deviation of the votes: shape (candidates, nodes)."""
-        ranks, votes, counts = candidates.ranks[rows], candidates.weights[rows], candidates.counts
-        sizes = np.broadcast_to(candidates.n_points[:, None], ranks.shape)
-        pairs, which = np.unique(np.stack([sizes.ravel(), ranks.ravel()]), axis=1, return_inverse=True)
-        n, l = pairs.astype(float)
-        table = special.betainc(np.minimum(l, n)[:, None], np.maximum(n - l + 1, 1)[:, None], self.nodes)
-        p = np.where((l <= n)[:, None], table, 0.0)[which.reshape(ranks.shape)]
-        cast = np.cumsum(votes, axis=2)
-        squares = np.diff(cast**2, axis=2, prepend=0)
-        mean = np.einsum("kbi,kbin->kbn", votes, p)
-        variance = np.einsum("kbi,kbin->kbn", squares, p) - mean**2
-        honest = np.broadcast_to(counts[:, None], mean.shape)
-        if f := self.goal.max_faulty:
-            whole = np.broadcast_to(cast[:, :, -1:], mean.shape)
-            honest = _honest(whole - mean, counts, f)
-            mean = mean + (whole - mean) * (counts[:, None] - honest) / counts[:, None]
-        total = (mean * counts[:, None]).sum(axis=1), (variance * honest).sum(axis=1)
-        return total[0], np.sqrt(np.maximum(total[1], 1e-12))
-
-    def _missing(self, rows: Ints, ks: Ints) -> Floats:
-        """1(c > level) - P(C <= c) at the nodes: shape (rows, several, nodes)."""
-        deviations = (self.mean[rows, None] + 0.5 - ks[..., None]) / self.std[rows, None]
-        return np.asarray(self.above - special.ndtr(deviations))
+    def below(self, rows: Ints, ks: Ints) -> Floats:
+        """P(C <= c) at the nodes: shape (rows, several, nodes)."""
+        raise NotImplementedError
 
     def moments(self, rows: Ints, ks: Ints) -> tuple[Floats, Floats]:
-        missing = self._missing(rows, ks)
+        missing = self.above - self.below(rows, ks)
         excess = missing @ self.widths
         return self.level + excess, missing @ (2 * self.widths * (self.nodes - self.level)) - excess**2
 
     def cdf(self, rows: Ints, ks: Ints, c: float) -> Floats:
-        """At the node next to a coverage; the level is one."""
-        place = int(np.abs(self.nodes - c).argmin())
-        return special.ndtr((self.mean[rows, None, place] + 0.5 - ks) / self.std[rows, None, place])
+        """At the node next to a coverage."""
+        return self.below(rows, ks)[..., int(np.abs(self.nodes - c).argmin())]
 
-    def referee(self, row: int, k: int) -> None:
-        return None
+
+class _Edgeworth(_OnNodes):
+    """Approximation of the votes by three moments.
+
+    Of many sizes only a few are looked at, each with as many sites as those next to it have.
+    """
+
+    def __init__(self, candidates: Candidates, goal: Goal) -> None:
+        super().__init__(candidates, goal)
+        groups = np.array_split(np.argsort(candidates.n_points), min(_SIZES, candidates.n_points.size))
+        self.blocks = np.array([group[group.size // 2] for group in groups])
+        self.counts = np.array([candidates.counts[group].sum() for group in groups])
+        size = max(1, _HELD // (self.nodes.size * self.blocks.size * candidates.numbers))
+        parts = [self._votes(slice(i, i + size)) for i in range(0, len(candidates), size)]
+        self.mean, self.std, self.skew = (np.concatenate(part) for part in zip(*parts, strict=True))
+
+    def _votes(self, rows: slice) -> tuple[Floats, Floats, Floats]:
+        """Mean, standard deviation and skewness of the votes: shape (candidates, nodes)."""
+        ranks, votes = (part[rows, self.blocks] for part in (self.candidates.ranks, self.candidates.weights))
+        sizes = self.candidates.n_points[self.blocks]
+        keys = ranks + (np.arange(sizes.size) * (int(sizes.max()) + 2))[:, None]
+        _, first, which = np.unique(keys, return_index=True, return_inverse=True)
+        n, l = np.broadcast_to(sizes[:, None], keys.shape).ravel()[first, None], ranks.ravel()[first, None]
+        table = special.betainc(np.minimum(l, n), np.maximum(n - l + 1.0, 1.0), self.nodes)
+        p = np.where(l <= n, table, 0.0)[which.reshape(keys.shape)]
+        cast = np.cumsum(votes, axis=2).astype(float)
+        one, two, three = (
+            np.einsum("kbi,kbin->kbn", np.diff(cast**power, axis=2, prepend=0), p) for power in (1, 2, 3)
+        )
+        whole, honest = cast[:, :, -1:], _honest(cast[:, :, -1:] - one, self.counts, self.goal.max_faulty)
+        mean = (one * honest + whole * (self.counts[:, None] - honest)).sum(axis=1)
+        variance = np.maximum(((two - one**2) * honest).sum(axis=1), 1e-12)
+        third = ((three - 3 * one * two + 2 * one**3) * honest).sum(axis=1)
+        return mean, np.sqrt(variance), np.clip(third / variance**1.5, -1, 1)
+
+    def below(self, rows: Ints, ks: Ints) -> Floats:
+        z = (self.mean[rows, None] + 0.5 - ks[..., None]) / self.std[rows, None]
+        tilt = self.skew[rows, None] / 6 * (z**2 - 1) * np.exp(-(z**2) / 2) / math.sqrt(2 * math.pi)
+        return np.clip(special.ndtr(z) + tilt, 0.0, 1.0)
 
 
 def _honest(gain: Floats, counts: Ints, f: int) -> Ints:
     """Sites of each block that stay when the f whose lies gain most votes are left out."""
+    if not f:
+        return np.broadcast_to(counts[:, None], gain.shape)
     order = np.argsort(-gain, axis=1, kind="stable")
     there = counts[order]
     before = np.cumsum(there, axis=1) - there
@@ -364,38 +380,41 @@ def _honest(gain: Floats, counts: Ints, f: int) -> Ints:
     return kept
 
 
-class _Votes:
+class _Votes(_OnNodes):
     """The distribution of one candidate, its moments remembered."""
 
-    def __init__(self, candidates: Candidates, row: int, goal: Goal, *, rough: bool = False) -> None:
-        self.candidates, self.row, self.goal, self.rough = candidates, row, goal, rough
+    def __init__(self, candidates: Candidates, row: int, goal: Goal, *, is_exact: bool) -> None:
+        super().__init__(candidates, goal)
+        self.row, self.is_exact, self.known = row, is_exact, dict[int, tuple[float, float]]()
         sites = OrderStatistics(candidates.n_points, candidates.ranks[row])
         self.federation = Federation(sites, candidates.counts, goal.max_faulty, candidates.weights[row])
-        self.known: dict[int, tuple[float, float]] = {}
 
     def moments(self, rows: Ints, ks: Ints) -> tuple[Floats, Floats]:
         new = np.array(sorted(set(ks.ravel().tolist()) - self.known.keys()), dtype=np.int64)
         if new.size:
-            columns = (part.tolist() for part in self.federation.moments(new, rough=self.rough))
+            found = self.federation.moments(new) if self.is_exact else super().moments(rows, new[None])
+            columns = (part.ravel().tolist() for part in found)
             self.known.update(zip(new.tolist(), zip(*columns, strict=True), strict=True))
-        found = np.array([self.known[k] for k in ks.ravel().tolist()]).reshape(*ks.shape, 2)
-        return found[..., 0], found[..., 1]
+        known = np.array([self.known[k] for k in ks.ravel().tolist()]).reshape(*ks.shape, 2)
+        return known[..., 0], known[..., 1]
+
+    def below(self, rows: Ints, ks: Ints) -> Floats:
+        return self.federation.cdf(self.nodes, ks[0], digits=False).T[None]
 
     def cdf(self, rows: Ints, ks: Ints, c: float) -> Floats:
-        return self.federation.cdf(np.array([c]), ks.ravel()).reshape(ks.shape)
+        return self.federation.cdf(np.array([c]), ks[0])
 
     def referee(self, row: int, k: int) -> ExactReferee:
         return ExactReferee(self.candidates, self.row, k, self.goal.max_faulty)
 
     def search(self, first: int, last: int, guess: int, window: Ints) -> list[Choice]:
         """Return the best number of votes, if any is valid."""
-        row, ends = np.zeros(1, dtype=np.int64), (np.array([first]), np.array([last]))
-        ks = _smallest_valid(self, row, *ends, np.array([guess]), window)
+        row, low, high = np.zeros(1, dtype=np.int64), np.array([first]), np.array([last])
+        ks = self.smallest_valid(row, low, high, np.array([guess]), window)
         if ks[0] > last:
             return []
-        ks, _ = _climb(self, row, ks, ends[1])
-        k = int(ks[0])
-        return [Choice(self.candidates, self.row, k, *self.known[k], is_rough=self.rough)]
+        k = int(self.climb(row, ks, high)[0][0])
+        return [Choice(self.candidates, self.row, k, *self.known[k], self.is_exact)]
 
 
 @dataclass(frozen=True, eq=False)
