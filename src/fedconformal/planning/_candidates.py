@@ -80,10 +80,20 @@ class Candidates:
         """Votes of all finite numbers together."""
         return np.asarray(self.finite.sum(axis=2) @ self.counts)
 
-    def heaviest(self, n_sites: int) -> Ints:
-        """Return the votes of the sites that have most."""
-        votes = np.sort(np.repeat(self.weights.sum(axis=2), np.minimum(self.counts, n_sites), axis=1), axis=1)
-        return np.asarray(votes[:, ::-1][:, :n_sites].sum(axis=1))
+    def tops(self, row: int) -> Ints:
+        """Return the largest finite rank of each block's sites that has a vote; 0 if there is none."""
+        return np.asarray(np.where(self.finite[row] > 0, self.ranks[row], 0).max(axis=1))
+
+    def limits(self, max_faulty: int) -> tuple[Ints, Ints]:
+        """Return the fewest and most votes that faulty sites can neither cast nor withhold."""
+        sites = np.repeat(self.weights.sum(axis=2), np.minimum(self.counts, max_faulty), axis=1)
+        lies = np.sort(sites, axis=1)[:, ::-1][:, :max_faulty].sum(axis=1)
+        return lies + 1, self.finite_votes - lies
+
+
+def heaviest(votes: Ints, n_sites: int) -> int:
+    """Return the votes of the sites that have most."""
+    return int(np.sort(votes)[::-1][:n_sites].sum())
 
 
 def given_ranks(n_points: Ints, counts: Ints, ranks: Ints, weights: Ints | None = None) -> Candidates:

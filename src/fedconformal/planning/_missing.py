@@ -1,7 +1,7 @@
 """Missing sites: whether a finite threshold is left, whichever sites do not answer.
 
 The votes are solved again for the sites that answered, and the most that can be needed are all votes of
-finite numbers. The largest number is then the threshold: if that satisfies the criterion, some threshold does.
+finite numbers. The largest number is then the threshold: if that satisfies the criterion, some does.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from scipy import special
 
 from fedconformal._typing import Floats, Ints
 from fedconformal.laws import Federation, OrderStatistics, integrate
+from fedconformal.planning._candidates import Candidates, heaviest
 from fedconformal.planning._goal import Goal
 
 _PANELS = 9
@@ -21,78 +22,64 @@ _MOST_CHOICES = 1000
 _MOST_POINTS = 10_000  # of which a power of the level is computed exactly
 
 
-@dataclass(frozen=True, eq=False)
-class Reports:
-    """The ranks and votes of each block's sites.
+def tolerates_missing(tried: Candidates, row: int, goal: Goal, n_missing: int) -> bool:
+    """Return whether some finite threshold satisfies the criterion, whichever sites are missing.
+
+    Without faulty sites one distribution bounds every choice of missing sites. With faulty sites the largest
+    number cannot be the threshold: a bound is tried, then every choice. False where there are too many.
 
     Parameters
     ----------
-    n_points, counts : array of shape (blocks,)
-        Sizes, and the number of sites of each.
-    ranks, weights : array of shape (blocks, numbers)
-        Ranks and votes of each number; ranks above n are infinite, or not sent.
+    tried : Candidates
+        Ranks and votes.
+    row : int
+        One of the candidates.
+    goal : Goal
+        Level, criterion and faulty sites.
+    n_missing : int
+        Number of sites that are missing.
     """
+    if n_missing >= int(tried.counts[tried.tops(row) > 0].sum()):
+        return False
+    if not goal.max_faulty:
+        largest = _Largest(tried, row, n_missing)
+        return _satisfies(largest, goal) or goal.criterion.settles(largest.referee, goal)
+    # Sites too small for their rank send +inf, unless they lie.
+    counts = np.where(tried.weights[row].any(axis=1), tried.counts, 0)
+    if _tolerates_any(tried, row, goal, counts, n_missing):
+        return True
+    # Large sites do most harm by missing, so they are tried first.
+    choices = sorted(
+        left_over(counts, n_missing) or [counts * 0], key=lambda left: int(left @ tried.n_points)
+    )
+    return all(_suffices(tried, row, goal, left) for left in choices)
 
-    n_points: Ints
-    counts: Ints
-    ranks: Ints
-    weights: Ints
 
-    def tolerate(self, goal: Goal, n_missing: int) -> bool:
-        """Return whether some finite threshold satisfies the criterion, whichever sites are missing.
+def _tolerates_any(tried: Candidates, row: int, goal: Goal, counts: Ints, n_missing: int) -> bool:
+    """Whether the criterion is satisfied whoever is missing, by a bound.
 
-        Without faulty sites one distribution bounds every choice of missing sites. With faulty sites the
-        largest number cannot be the threshold: a bound is tried, then every choice. False where there are
-        too many choices.
-        """
-        if n_missing >= int(self.counts[self.tops > 0].sum()):
-            return False
-        if not goal.max_faulty:
-            largest = _Largest(self, n_missing)
-            return _satisfies(largest, goal) or goal.criterion.settles(largest.referee, goal)
-        # Sites too small for their rank send +inf, unless they lie.
-        counts = np.where(self.weights.any(axis=1), self.counts, 0)
-        if self._tolerate_any(goal, counts, n_missing):
-            return True
-        # Large sites do most harm by missing, so they are tried first.
-        choices = sorted(left_over(counts, n_missing) or [counts * 0], key=lambda c: int(c @ self.n_points))
-        return all(self._suffice(goal, left) for left in choices)
+    Let U be the finite votes above the coverage. Whoever is missing and whoever lies, the threshold can be
+    below only if U is at most twice the most votes that faulty sites have, and those of missing ones.
+    """
+    by_site, finite = (np.repeat(part[row].sum(axis=1), counts) for part in (tried.weights, tried.finite))
+    lies, missing = heaviest(by_site, goal.max_faulty), heaviest(finite, n_missing)
+    votes = int(finite.sum()) - 2 * lies - missing
+    enough = votes > 0 and int(counts.sum()) - n_missing > 2 * goal.max_faulty
+    return enough and _satisfies(AtVotes(_federation(tried, row, counts, 0), votes), goal)
 
-    @property
-    def tops(self) -> Ints:
-        """The largest finite rank of each block's sites that has a vote; 0 if there is none."""
-        return np.asarray(np.where(self._finite > 0, self.ranks, 0).max(axis=1))
 
-    @property
-    def _finite(self) -> Ints:
-        """Votes of each number that is finite."""
-        return np.asarray(self.weights * (self.ranks <= self.n_points[:, None]))
+def _suffices(tried: Candidates, row: int, goal: Goal, counts: Ints) -> bool:
+    """Whether the most votes that faulty sites cannot withhold suffice for these sites."""
+    lies = heaviest(np.repeat(tried.weights[row].sum(axis=1), counts), goal.max_faulty)
+    votes = int(tried.finite[row].sum(axis=1) @ counts) - lies
+    enough = votes > lies and int(counts.sum()) > 2 * goal.max_faulty
+    return enough and _satisfies(AtVotes(_federation(tried, row, counts, goal.max_faulty), votes), goal)
 
-    def _tolerate_any(self, goal: Goal, counts: Ints, n_missing: int) -> bool:
-        """Return whether the criterion is satisfied whoever is missing, by a bound.
 
-        Let U be the finite votes above the coverage. Whoever is missing and whoever lies, the threshold can
-        be below only if U is at most twice the most votes that faulty sites have, and those of missing ones.
-        """
-        by_site, finite = (np.repeat(votes.sum(axis=1), counts) for votes in (self.weights, self._finite))
-        lies, missing = _heaviest(by_site, goal.max_faulty), _heaviest(finite, n_missing)
-        votes = int(finite.sum()) - 2 * lies - missing
-        if votes < 1 or int(counts.sum()) - n_missing <= 2 * goal.max_faulty:
-            return False
-        return _satisfies(AtVotes(self._federation(counts, 0), votes), goal)
-
-    def _suffice(self, goal: Goal, counts: Ints) -> bool:
-        """Return whether the most votes that faulty sites cannot withhold suffice for these sites."""
-        lies = _heaviest(np.repeat(self.weights.sum(axis=1), counts), goal.max_faulty)
-        votes = int((self._finite.sum(axis=1) * counts).sum()) - lies
-        if votes <= lies or int(counts.sum()) <= 2 * goal.max_faulty:
-            return False
-        return _satisfies(AtVotes(self._federation(counts, goal.max_faulty), votes), goal)
-
-    def _federation(self, counts: Ints, max_faulty: int) -> Federation:
-        there = counts > 0
-        sites = OrderStatistics(self.n_points[there], self.ranks[there])
-        return Federation(sites, counts[there], max_faulty, self.weights[there])
+def _federation(tried: Candidates, row: int, counts: Ints, max_faulty: int) -> Federation:
+    there = counts > 0
+    sites = OrderStatistics(tried.n_points[there], tried.ranks[row, there])
+    return Federation(sites, counts[there], max_faulty, tried.weights[row, there])
 
 
 def left_over(counts: Ints, n_missing: int) -> list[Ints] | None:
@@ -109,11 +96,6 @@ def left_over(counts: Ints, n_missing: int) -> list[Ints] | None:
     return [rest for rest, gone in left if gone == n_missing]
 
 
-def _heaviest(votes: Ints, n_sites: int) -> int:
-    """The votes of the sites that have most."""
-    return int(np.sort(votes)[::-1][:n_sites].sum())
-
-
 def _satisfies(law: _Largest | AtVotes, goal: Goal) -> bool:
     return float(goal.criterion.margin(law, goal)[0]) > goal.criterion.margin_error(goal)
 
@@ -121,10 +103,9 @@ def _satisfies(law: _Largest | AtVotes, goal: Goal) -> bool:
 class _Largest:
     """The distribution of the largest number, with the worst choice of missing sites at every coverage."""
 
-    def __init__(self, reports: Reports, n_missing: int) -> None:
-        asked = reports.tops > 0
-        self.n, self.top, self.counts = reports.n_points[asked], reports.tops[asked], reports.counts[asked]
-        self.n_missing = n_missing
+    def __init__(self, tried: Candidates, row: int, n_missing: int) -> None:
+        tops, self.n_missing = tried.tops(row), n_missing
+        self.n, self.top, self.counts = (part[tops > 0] for part in (tried.n_points, tops, tried.counts))
 
     def _cdf(self, c: Floats) -> Floats:
         with np.errstate(divide="ignore"):
@@ -135,7 +116,8 @@ class _Largest:
         before = np.cumsum(there, axis=1) - there
         kept = there - np.clip(self.n_missing - before, 0, there)
         factors = np.take_along_axis(logs, order, axis=1)
-        return np.exp(np.multiply(kept, factors, out=np.zeros(logs.shape), where=kept > 0).sum(axis=1))
+        left = np.multiply(kept, factors, out=np.zeros(logs.shape), where=kept > 0)
+        return np.asarray(np.exp(left.sum(axis=1)))
 
     @property
     def moments(self) -> tuple[Floats, Floats]:
@@ -151,7 +133,7 @@ class _Largest:
         if (self.top != self.n).any():
             return _LargestOfAll(None)
         sizes = np.repeat(self.n, np.minimum(self.counts, self.n_missing))
-        return _LargestOfAll(int(self.n @ self.counts) - _heaviest(sizes, self.n_missing))
+        return _LargestOfAll(int(self.n @ self.counts) - heaviest(sizes, self.n_missing))
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,7 @@ _REFEREE_BITS = 5_000_000  # size of the integers up to which a tie with the lev
 _TOGETHER = 256  # ranks of equal sites that are judged at once
 _RANK_ERROR = 0.25  # of the expansion for equal sites, times the variance; the tests find less than 0.05
 _NODES = 24  # on either side of the level
-_SIZES = 24  # sizes that the approximation looks at
+_SIZES = 48  # sizes that the approximation looks at
 _HELD = 2**21  # numbers that it works on at once
 _FEWEST, _MOST, _WORK = 8, 48, 640  # candidates judged by their distribution: _WORK over the blocks
 _WINDOW = np.arange(-4, 9)  # votes that are judged together, from the approximation's number on
@@ -97,10 +97,10 @@ def search(
     accepts : callable, optional
         Whether a row of the candidates may be chosen; for equal sites, all larger ranks must be accepted too.
     """
-    first, last = _limits(candidates, goal)
+    first, last = candidates.limits(goal.max_faulty)
     if candidates.is_plain:
-        rows = range(len(candidates))
-        start = 0 if accepts is None else bisect_left(rows, True, key=partial(accepts, candidates))
+        every = range(len(candidates))
+        start = 0 if accepts is None else bisect_left(every, True, key=partial(accepts, candidates))
         return _Equal(candidates, goal).search(first, last, start)
     rows = np.flatnonzero(last >= first)
     if not rows.size:
@@ -118,15 +118,9 @@ def search(
 
 def confirm(choice: Choice, goal: Goal) -> list[Choice]:
     """Return the choice by its exact distribution, perhaps with other votes; nothing if it is invalid."""
-    first, last = (int(end[choice.row]) for end in _limits(choice.candidates, goal))
+    first, last = (int(end[choice.row]) for end in choice.candidates.limits(goal.max_faulty))
     law = _Votes(choice.candidates, choice.row, goal, is_exact=True)
     return law.search(first, last, choice.server_rank, np.arange(-1, 2))
-
-
-def _limits(candidates: Candidates, goal: Goal) -> tuple[Ints, Ints]:
-    """Votes that may be needed: with fewer faulty sites undercut, with more they make q infinite."""
-    lies = candidates.heaviest(goal.max_faulty)
-    return lies + 1, candidates.finite_votes - lies
 
 
 class _Laws:
@@ -162,8 +156,7 @@ class _Laws:
 
     def costs(self, rows: Ints, ks: Ints) -> Floats:
         """Costs of one number of votes for each row."""
-        pairs = zip(*(part[:, 0].tolist() for part in self.moments(rows, ks[:, None])), strict=True)
-        return np.array([self.goal.criterion.cost(mean, variance, self.goal) for mean, variance in pairs])
+        return _costs(*self.moments(rows, ks[:, None]), self.goal)
 
     def smallest_valid(self, rows: Ints, first: Ints, last: Ints, guess: Ints, window: Ints) -> Ints:
         """The smallest valid number of votes of each row, last + 1 if there is none.
@@ -191,6 +184,11 @@ class _Laws:
             ks[left], costs[left] = ks[left] + 1, higher
             left = left[ks[left] < last[left]]
         return ks, costs
+
+
+def _costs(means: Floats, variances: Floats, goal: Goal) -> Floats:
+    pairs = zip(means.ravel().tolist(), variances.ravel().tolist(), strict=True)
+    return np.array([goal.criterion.cost(mean, variance, goal) for mean, variance in pairs])
 
 
 @dataclass(frozen=True, eq=False)
@@ -282,7 +280,7 @@ class _Expansion(_Laws):
 
     def cdf(self, rows: Ints, ks: Ints, c: float) -> Floats:
         """At the level."""
-        return special.ndtr((self.middle[rows, None] - ks) / np.sqrt(self.variance[rows, None]))
+        return np.asarray(special.ndtr((self.middle[rows, None] - ks) / np.sqrt(self.variance[rows, None])))
 
     def lowest_costs(self, first: Ints) -> Floats:
         """Lower bounds of the costs where a mean is all that counts; else -inf."""
@@ -292,8 +290,7 @@ class _Expansion(_Laws):
         whole = np.maximum(np.ceil(self.rank - error), first)
         means = self.level + np.maximum(0.0, whole - self.rank - error) * self.step / 2
         variances = self.variance * self.step**2 * np.maximum(0.0, 1 - 2 * error)
-        pairs = zip(means.tolist(), variances.tolist(), strict=True)
-        return np.array([self.goal.criterion.cost(mean, variance, self.goal) for mean, variance in pairs])
+        return _costs(means, variances, self.goal)
 
 
 # -- sites of different sizes, or several numbers per site ---------------------------------------------
@@ -365,7 +362,7 @@ class _Edgeworth(_OnNodes):
     def below(self, rows: Ints, ks: Ints) -> Floats:
         z = (self.mean[rows, None] + 0.5 - ks[..., None]) / self.std[rows, None]
         tilt = self.skew[rows, None] / 6 * (z**2 - 1) * np.exp(-(z**2) / 2) / math.sqrt(2 * math.pi)
-        return np.clip(special.ndtr(z) + tilt, 0.0, 1.0)
+        return np.asarray(np.clip(special.ndtr(z) + tilt, 0.0, 1.0))
 
 
 def _honest(gain: Floats, counts: Ints, f: int) -> Ints:
@@ -471,10 +468,7 @@ class ExactReferee:
             return Fraction(total, total + 1)
         if not tried.is_plain:
             return None
-        n, l = int(sizes[0]), int(ranks[0, 0])
-        m, k = tried.n_sites - f, self.k - f
+        n, l, m, k = int(sizes[0]), int(ranks[0, 0]), tried.n_sites - f, self.k - f
         if n == 1:
             return Fraction(k, m + 1)
-        if m == 1:
-            return Fraction(l, n + 1)
         return Fraction(1, 2) if 2 * l == n + 1 and 2 * k == m + 1 else None
