@@ -1,10 +1,14 @@
 """Where no ranks reach the level: what would."""
 
+from fractions import Fraction
+
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fedconformal as fc
+from fedconformal.planning import PROMISES, Exact, Goal, Sites
 from fedconformal.planning._advice import smallest
 from planning.plans import quiet
 
@@ -47,12 +51,12 @@ def test_uneven_sites():
     assert plan.law.mean() == pytest.approx(25 / 26)
 
 
-def test_it_keeps_to_fixed_local_ranks():
-    plan = quiet(n_sites=2, n_points=8, confidence_level=0.9, local_ranks="paper")
-    advice = plan.levels[0].advice
-    assert advice.n_sites is None  # a rank above the number of points is Infinity at every site
-    assert quiet(n_sites=2, n_points=advice.n_points, local_ranks="paper").feasible
-    assert "these local ranks" in plan.problems[0]
+def test_it_keeps_to_a_given_share():
+    population, sites = PROMISES["population"](), Sites(np.array([100]), np.array([2]))
+    design = population.choose(sites, Goal(Fraction(9, 10)), Exact(), Fraction(3, 4))
+    assert design.advice.n_points is None  # more points make it worse
+    more = Sites(np.array([100]), np.array([design.advice.n_sites]))
+    assert population.choose(more, design.goal, Exact(), Fraction(3, 4)).is_finite
 
 
 def test_a_level_out_of_reach_of_any_federation_gets_none():

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 import fedconformal as fc
 from fedconformal.laws import equal_cdf, equal_moments, exact_cdf, exact_mean
-from fedconformal.planning import PROMISES, Block, Design, Exact, Goal
-from fedconformal.planning._exact import _in_lowest_terms
+from fedconformal.planning._exact import in_lowest_terms
 from planning.plans import is_valid, quiet
 
 levels = st.sampled_from([0.1, 0.5, 0.75, 0.8, 0.9, 0.95, 0.99])
@@ -24,7 +23,7 @@ def cost_of(law, level, criterion):
 
 class TestEqualSites:
     @pytest.mark.slow
-    @settings(max_examples=150)
+    @settings(max_examples=60)
     @given(st.integers(1, 60), st.integers(1, 120), levels, criteria, st.integers(0, 2))
     def test_get_the_best_pair_of_all(self, m, n, level, criterion, f):
         f = f if 2 * f < m else 0
@@ -117,7 +116,7 @@ def lowest_cost(sizes, vectors, level, criterion):
 
 class TestUnevenSites:
     @pytest.mark.slow
-    @settings(max_examples=60)
+    @settings(max_examples=25)
     @given(st.lists(st.integers(1, 14), min_size=1, max_size=5), levels, criteria)
     def test_are_never_worse_off_than_with_the_best_common_share_of_all(self, sizes, level, criterion):
         """Weights can only add to what one vote each gives; sites of one size have one vote each."""
@@ -132,7 +131,7 @@ class TestUnevenSites:
             assert found == pytest.approx(best, rel=1e-8)
 
     @pytest.mark.slow
-    @settings(max_examples=60)
+    @settings(max_examples=25)
     @given(
         st.lists(st.integers(1, 400), min_size=1, max_size=12),
         levels,
@@ -165,7 +164,7 @@ class TestUnevenSites:
         assert all(len(block.ranks[0]) <= numbers for block in plan.blocks)
 
     @pytest.mark.slow
-    @settings(max_examples=40)
+    @settings(max_examples=20)
     @given(st.lists(st.integers(1, 400), min_size=1, max_size=6), levels, criteria, st.integers(0, 2))
     def test_are_infeasible_only_if_all_maxima_are(self, sizes, level, criterion, f):
         """The largest threshold that faulty sites cannot make infinite: if it does, some plan does."""
@@ -185,7 +184,7 @@ class TestUnevenSites:
         assert plan.law.mean() < (0.905 if criterion == "conditional" else 0.9003)
 
     @pytest.mark.slow
-    @settings(max_examples=60)
+    @settings(max_examples=20)
     @given(st.lists(st.integers(1, 300), min_size=1, max_size=12), levels, criteria)
     def test_are_never_worse_off_than_with_the_papers_choice(self, sizes, level, criterion):
         options = {"n_points": sizes, "confidence_level": level, "criterion": criterion}
@@ -253,7 +252,7 @@ class TestTheLevelIsWhatWasTyped:
 
 
 class TestFaultySites:
-    """With faulty sites a rough look orders the choices; what is chosen has been confirmed."""
+    """Candidates are compared on few nodes; what is chosen has been confirmed."""
 
     @pytest.mark.slow
     @pytest.mark.parametrize("criterion", ["stable", "marginal", "conditional"])
@@ -281,12 +280,8 @@ class TestFaultySites:
         uneven = fc.plan(n_points=[n + j - m // 2 for j in range(m)], **options).law.mean() - 0.9
         assert uneven <= 1.3 * equal
 
-    def test_more_votes_than_any_site_needs_are_in_lowest_terms(self):
-        """Leaving a site out may leave a common divisor."""
-        block, left = Block(1, 50, (46,), (6,)), Block(2, 20, (18,), (4,))
-        design = Design(Goal(Fraction(9, 10)), PROMISES["population"](), Exact(), (block, left), 7)
-        lower = _in_lowest_terms(design)
-        assert [b.weights for b in lower.blocks] == [(3,), (2,)]
-        assert lower.server_rank == 4
-        grid = np.linspace(0.01, 0.99, 50)
-        assert lower.law().cdf(grid) == pytest.approx(design.law().cdf(grid), abs=1e-14)
+
+def test_votes_are_in_lowest_terms():
+    """Leaving a site out may leave a common divisor."""
+    weights, votes = in_lowest_terms(np.array([[6], [0], [4]]), 7)
+    assert (weights.tolist(), votes) == ([[3], [0], [2]], 4)

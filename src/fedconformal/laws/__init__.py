@@ -13,7 +13,7 @@ from fedconformal.laws._each_site import EachSiteLaw
 from fedconformal.laws._equal import MEAN_ERROR, equal_cdf, equal_moments
 from fedconformal.laws._exact import exact_cdf, exact_mean
 from fedconformal.laws._federation import Federation
-from fedconformal.laws._integration import integrate
+from fedconformal.laws._integration import integrate, legendre
 from fedconformal.laws._sites import Distortion, OrderStatistics, Shifted, SiteLaw
 from fedconformal.laws._summary import Summary, density
 from fedconformal.laws._table import coverage_table
@@ -43,5 +43,6 @@ __all__ = [
     "heterogeneous_coverage_bound",
     "honest_counts",
     "integrate",
+    "legendre",
     "total_variation_to_binomial",
 ]

@@ -17,7 +17,6 @@ from fedconformal.laws._votes import Votes
 
 _NOISE = 1e-14  # more than rounding leaves of a tail probability of zero, and less than matters
 _TOLERANCE = 1e-13  # of integrals over a window scaled to length one
-_ROUGH = 1e-3  # of the same where a few digits are enough
 _LAST = float(np.nextafter(1.0, 0.0))  # the largest coverage below 1, where the cdf is continuous
 _NARROW = 0.25  # steps narrower than this share of the window get panels of their own
 
@@ -166,16 +165,13 @@ class Federation:
         """Probabilities of the numbers: shape (len(c), blocks, numbers)."""
         return self.sites.below(c).reshape(c.size, *self._infinite.shape)
 
-    def moments(self, ks: Ints, *, rough: bool = False) -> tuple[Floats, Floats]:
+    def moments(self, ks: Ints) -> tuple[Floats, Floats]:
         """Mean and variance of the coverage for many votes needed at once.
 
         Parameters
         ----------
         ks : array
             Votes needed.
-        rough : bool
-            Whether a few digits are enough, to see which of several federations is worth a closer look. With
-            faulty sites that is many times as fast: the kinks of the law are not looked for.
 
         Returns
         -------
@@ -184,10 +180,10 @@ class Federation:
         mean, variance = self.certain(ks), np.zeros(ks.shape)
         proper = self.is_proper(ks)
         if proper.any():
-            mean[proper], variance[proper] = self._proper_moments(ks[proper], rough=rough)
+            mean[proper], variance[proper] = self._proper_moments(ks[proper])
         return mean, variance
 
-    def _proper_moments(self, ks: Ints, *, rough: bool) -> tuple[Floats, Floats]:
+    def _proper_moments(self, ks: Ints) -> tuple[Floats, Floats]:
         if self.equal is not None:
             m, n, l = self.equal
             return equal_moments(m, n, l, self.needed(ks) - self.max_faulty)
@@ -198,10 +194,8 @@ class Federation:
             cdf = self.cdf(np.minimum(low + width * u, _LAST), ks, digits=False)
             return np.concatenate([cdf, u[:, None] * cdf], axis=1)
 
-        kinks = np.empty(0) if rough else self._kinks(low, high, ks)
-        edges = (self._edges(low, high, kinks) - low) / width
-        tolerance = _ROUGH if rough else _TOLERANCE
-        area, lever = np.split(integrate(integrand, edges, tolerance=tolerance), 2)
+        edges = (self._edges(low, high, self._kinks(low, high, ks)) - low) / width
+        area, lever = np.split(integrate(integrand, edges, tolerance=_TOLERANCE), 2)
         mean, variance = from_window(np.asarray(low), np.asarray(high), area, lever)
         return mean, variance
 

@@ -18,7 +18,17 @@ _LAST = 8  # the error is judged by the last eighth of the coefficients
 
 @cache
 def legendre(nodes: int) -> tuple[Floats, Floats]:
-    """Gauss-Legendre nodes and weights on [0, 1]."""
+    """Gauss-Legendre nodes and weights on [0, 1].
+
+    Parameters
+    ----------
+    nodes : int
+        Number of nodes.
+
+    Returns
+    -------
+    nodes, weights : arrays
+    """
     x, w = np.polynomial.legendre.leggauss(nodes)
     return (x + 1) / 2, w / 2
 

@@ -1,11 +1,12 @@
-"""What would be enough: the smallest federation of equal sites that reaches a level."""
+"""The smallest federation of equal sites that would suffice."""
 
 from collections.abc import Callable
 from fractions import Fraction
 
 import numpy as np
 
-from fedconformal.planning._family import maxima, with_share
+from fedconformal.planning._candidates import common_share, maxima
+from fedconformal.planning._design import Advice, Sites
 from fedconformal.planning._goal import Goal
 from fedconformal.planning._search import search
 
@@ -13,35 +14,36 @@ LARGEST_N = 2**40
 """No site has more scores than this."""
 
 
-def reachable(n_sites: int, n_points: int, goal: Goal, share: Fraction | None) -> bool:
-    """Whether some ranks give m sites of n points a finite threshold at this level.
+def smallest_federation(sites: Sites, goal: Goal, share: Fraction | None) -> Advice:
+    """Return the size, and the number of sites of the smallest size, that would suffice for a level.
 
-    The largest finite threshold decides: every site sends its maximum, or the rank that a given share makes
-    it send, and the server keeps the largest that faulty sites cannot make infinite.
+    Parameters
+    ----------
+    sites : Sites
+        The sites, which do not suffice.
+    goal : Goal
+        The level and its criterion.
+    share : Fraction or None
+        The share that fixes the ranks, where there is one.
     """
-    left = n_sites - (goal.max_missing or 0)  # as many as may be silent are
-    if left <= 2 * goal.max_faulty:
-        return False
-    n, m = np.array([n_points]), np.array([left])
-    return bool(search(maxima(n, m) if share is None else with_share(n, m, share), goal=goal))
+    m, n, f = sites.n_sites, int(sites.n_points.min()), goal.max_faulty
 
+    def suffices(m: int, n: int) -> bool:
+        left = m - (goal.max_missing or 0)
+        equal = Sites(np.array([n]), np.array([left]))
+        tried = maxima(equal) if share is None or left < 1 else common_share(equal, share)
+        return left > 2 * f and bool(search(tried, goal))
 
-def smallest_n_points(n_sites: int, goal: Goal, share: Fraction | None) -> int | None:
-    """Points per site that this many sites need; None if no number will do."""
-    return smallest(lambda n: reachable(n_sites, n, goal, share), start=1, stop=LARGEST_N)
-
-
-def smallest_n_sites(n_points: int, goal: Goal, share: Fraction | None) -> int | None:
-    """Sites of this many points that are needed; None if no number will do."""
-    return smallest(
-        lambda m: reachable(m, n_points, goal, share),
-        start=2 * goal.max_faulty + 1,
-        stop=LARGEST_N,
+    points = smallest(lambda n: suffices(m, n), start=1, stop=LARGEST_N)
+    more = smallest(lambda m: suffices(m, n), start=2 * f + 1, stop=LARGEST_N)
+    return Advice(
+        n_points=points if points is None or points > n else None,
+        n_sites=more if more is None or more > m else None,
     )
 
 
 def smallest(enough: Callable[[int], bool], *, start: int, stop: int) -> int | None:
-    """Smallest whole number from ``start`` to ``stop`` that is enough, if larger numbers are too."""
+    """Return the smallest number from ``start`` to ``stop`` that is enough, if larger numbers are too."""
     low, high = start - 1, start
     while not enough(high):
         if high >= stop:

@@ -1,23 +1,24 @@
 """Exact reports: every site sends the scores of one or a few ranks."""
 
+from __future__ import annotations
+
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cache
 
 import numpy as np
 
-from fedconformal._typing import Bools, Ints
+from fedconformal._typing import Ints
 from fedconformal.laws import OrderStatistics
-from fedconformal.planning import _family as families
-from fedconformal.planning._advice import smallest_n_points, smallest_n_sites
+from fedconformal.planning._advice import smallest_federation
+from fedconformal.planning._candidates import Candidates, candidates, common_share, given_ranks, maxima
 from fedconformal.planning._design import Advice, Block, Design, Promise, Sending, Sites, padded
-from fedconformal.planning._dummies import matters
-from fedconformal.planning._family import Family
 from fedconformal.planning._goal import Goal
-from fedconformal.planning._search import Choice, best, confirmed, cost, search
-from fedconformal.planning._silence import Reports, bear_silence
+from fedconformal.planning._missing import tolerates_missing
+from fedconformal.planning._pivotal import pivotal_sites
+from fedconformal.planning._search import Choice, best, confirm, search
 
-_MANY = 200  # sites among which each is taken to matter
 _ALONE = 24  # ranks of the largest site that are tried by itself
 
 
@@ -45,206 +46,139 @@ class Exact(Sending):
 
     def choose(self, sites: Sites, goal: Goal, share: Fraction | None, promise: Promise) -> Design:
         """Search ranks, weights and votes, unless the share is given that fixes ranks of one vote each."""
-        chosen = _Choosing(sites, goal).chosen(_found(sites, goal, share, self.numbers))
-        if chosen is None:
-            last = families.maxima(sites.n_points, sites.counts)
-            if share is not None:
-                last = families.with_share(sites.n_points, sites.counts, share)
-            votes, advice = _unreachable(sites, goal, share)
-            blocks = _blocks(last, 0, keep_infinite=True)
-            return Design(goal, promise, self, blocks, votes, share, advice)
-        rule = chosen.family.shares[chosen.vector]
-        blocks = _blocks(chosen.family, chosen.vector, keep_infinite=rule is not None)
-        design = Design(goal, promise, self, blocks, chosen.server_rank, rule)
-        return design if rule is not None else _in_lowest_terms(_asked(design))
+        choosing = _Choosing(sites, goal)
+        choice = choosing.among(self.numbers) if share is None else choosing.with_share(share)
+        if choice is None:
+            last = maxima(sites) if share is None else common_share(sites, share)
+            blocks = _blocks(sites, last.ranks[0], last.weights[0])
+            advice = smallest_federation(sites, goal, share)
+            return Design(goal, promise, self, blocks, sites.n_sites + 1, share, advice)
+        weights, votes = choice.weights, choice.server_rank
+        if share is None and choice.candidates.is_plain:
+            share = Fraction(int(choice.ranks[0, 0]), int(sites.n_points[0]) + 1)
+        elif share is None:
+            # Sites that may have to stand in for others are asked, even if they could not decide otherwise.
+            if not (goal.max_faulty or goal.max_missing):
+                weights = weights * pivotal_sites(weights, sites.counts, votes)[:, None]
+            weights, votes = in_lowest_terms(weights, votes)
+        return Design(goal, promise, self, _blocks(sites, choice.ranks, weights), votes, share)
 
     def votes(self, design: Design) -> tuple[int, Advice | None]:
         """The best valid number of votes; advice keeps to the share that the ranks follow."""
-        blocks = design.blocks
-        sizes, ranks, weights = _arrays(blocks)
-        tried = search(families.fixed(sizes, design.counts, ranks, weights), goal=design.goal)
-        chosen = best(tried, design.goal)
-        if chosen is not None:
-            return chosen.server_rank, None
-        _, advice = _unreachable(Sites(sizes, design.counts), design.goal, design.share)
+        sizes, ranks, weights = _arrays(design.blocks)
+        tried = given_ranks(sizes, design.counts, ranks, weights)
+        choice = best(search(tried, design.goal), design.goal)
+        if choice is not None:
+            return choice.server_rank, None
+        advice = smallest_federation(Sites(sizes, design.counts), design.goal, design.share)
         return design.total_votes + 1, advice
 
     def survives(self, design: Design, n_silent: int) -> bool:
-        """Whether a finite threshold is left, whichever sites stay silent."""
+        """Whether a finite threshold is left, whichever sites are missing."""
         sizes, ranks, weights = _arrays(design.blocks)
-        return Reports(sizes, design.counts, ranks, weights).survive(design.goal, n_silent)
+        tried = given_ranks(sizes, design.counts, ranks, weights)
+        return tolerates_missing(tried, 0, design.goal, n_silent)
 
 
-def _found(sites: Sites, goal: Goal, share: Fraction | None, numbers: int) -> list[Choice]:
-    """All valid choices that were looked at."""
-    n, counts = sites.n_points, sites.counts
-    if share is not None:
-        given = [families.with_share(n, counts, share)]
-        if goal.max_missing and not goal.max_faulty:
-            given = _bearing_families(given, goal)
-        return search(*given, goal=goal)
-    largest = families.maxima(n, counts)
-    last_resort = search(largest, goal=goal)
-    if not last_resort:
-        return []
-    shares = families.common_shares(n, counts, goal.level, miss=goal.criterion.rarity(goal))
-    several = [families.spaced(n, counts, goal.level, r) for r in range(2, numbers + 1)]
-    single = shares if n.size == 1 else families.joined([shares, families.weighted(n, counts, goal.level)])
-    if goal.max_missing and not goal.max_faulty:
-        return search(*_bearing_families([single, *several, largest], goal), goal=goal)
-    tried = search(single, *several, goal=goal, rough=goal.max_faulty > 0)
-    if n.size > 1:
-        tried = tried + _alone(sites, goal) if goal.criterion.heeds_spread else _with_all(tried)
-    return tried + last_resort  # which bears most lies, where nothing better does
-
-
-def _bearing_families(given: list[Family], goal: Goal) -> list[Family]:
-    """The vectors that bear as many silent sites as were asked for: the ranks they send decide."""
-    reports = [_reports(family, v) for family in given for v in range(len(family))]
-    bears = np.split(
-        bear_silence(reports, goal, goal.max_missing or 0), np.cumsum([len(family) for family in given])[:-1]
-    )
-    kept = [families.chosen(family, which) for family, which in zip(given, bears, strict=True)]
-    return [family for family in kept if family is not None]
-
-
-def _reports(family: Family, vector: int) -> Reports:
-    """What the sites send."""
-    return Reports(family.n_points, family.counts, family.ranks[vector], family.weights[vector])
-
-
-def _with_all(tried: list[Choice]) -> list[Choice]:
-    """The choices in which every site can change the threshold, if there are any."""
-    return [choice for choice in tried if _needed(choice).all()] or tried
-
-
-def _needed(choice: Choice) -> Bools:
-    """For each block, whether its sites can change the threshold."""
-    weights, counts = choice.family.weights[choice.vector], choice.family.counts
-    if choice.family.n_sites > _MANY or int((weights.max(axis=1) * counts).max()) == 1:
-        return np.asarray(weights.any(axis=1))
-    return matters(weights, counts, choice.server_rank)
-
-
-def _alone(sites: Sites, goal: Goal) -> list[Choice]:
-    """The largest site by itself, where there is one largest; nobody else is asked."""
-    largest = int(np.argmax(sites.n_points))
-    if sites.counts[largest] != 1 or goal.max_faulty:
-        return []
-    n = int(sites.n_points[largest])
-    first = goal.criterion.own_rank(n, goal)
-    own = np.arange(first, min(first + _ALONE, n + 1))
-    return search(families.alone(sites.n_points, sites.counts, largest, own), goal=goal) if own.size else []
-
-
-@dataclass(frozen=True, eq=False)
 class _Choosing:
-    """The best choice of those that were tried, with regard to silence."""
+    """The best choice with regard to missing sites."""
 
-    sites: Sites
-    goal: Goal
-    known: dict[tuple[Family, int, int], bool] = field(default_factory=dict)
+    def __init__(self, sites: Sites, goal: Goal) -> None:
+        self.sites, self.goal = sites, goal
+        self.settled: list[tuple[Ints, bool]] = []
+        self.tolerates = cache(lambda tried, row, missing: tolerates_missing(tried, row, goal, missing))
 
-    def chosen(self, tried: list[Choice]) -> Choice | None:
-        """The choice that is picked, once its law is exact."""
-        while (choice := self._picked(tried)) is not None and choice.is_rough:
-            others = [c for c in tried if c.family is not choice.family or c.vector != choice.vector]
-            tried = others + confirmed(choice, self.goal)
+    def with_share(self, share: Fraction) -> Choice | None:
+        """Return the best votes for ranks that follow a share."""
+        tried, missing = common_share(self.sites, share), self.goal.max_missing
+        return (
+            best(search(tried, self.goal), self.goal)
+            if not missing or self.tolerates(tried, 0, missing)
+            else None
+        )
+
+    def among(self, numbers: int) -> Choice | None:
+        """Return the best choice in which a site sends up to so many numbers.
+
+        It never costs more than fewer numbers would, or the largest site alone.
+        """
+        sites, goal, choice = self.sites, self.goal, None
+        accepts = self._accepts if goal.max_missing else None
+        pool = search(maxima(sites), goal, accepts)  # the last resort, which tolerates most
+        if not pool:
+            return None
+        pool += (alone := self._alone())
+        limit = min((each.cost(goal) for each in alone), default=math.inf)
+        for r in range(1, numbers + 1):
+            pool += search(candidates(sites, goal, r), goal, accepts)
+            while (picked := self._picked(pool, limit)) is not None and not picked.is_exact:
+                pool = [other for other in pool if other is not picked] + confirm(picked, goal)
+            if picked is not None and (choice is None or picked.cost(goal) <= choice.cost(goal)):
+                choice, limit = picked, min(limit, picked.cost(goal))
         return choice
 
-    def _picked(self, tried: list[Choice]) -> Choice | None:
-        """The best choice that bears as much silence as was asked for, or some where that costs little.
+    def _accepts(self, tried: Candidates, row: int) -> bool:
+        """Whether enough sites may be missing if none is faulty: the largest ranks decide."""
+        tops = tried.tops(row)
+        for others, tolerated in self.settled:
+            if np.all(tops >= others if tolerated else tops <= others):
+                return tolerated
+        tolerated = tolerates_missing(
+            tried, row, replace(self.goal, max_faulty=0), self.goal.max_missing or 0
+        )
+        self.settled.append((tops, tolerated))
+        return tolerated
 
-        It never costs more than fewer numbers, or the largest site alone, would.
-        """
-        goal = self.goal
+    def _alone(self) -> list[Choice]:
+        """The largest site by itself, where there is one largest and it may be left to decide."""
+        sites, goal, largest = self.sites, self.goal, int(np.argmax(self.sites.n_points))
+        n, rank = int(sites.n_points[largest]), goal.criterion.own_rank(int(sites.n_points[largest]), goal)
+        several = int(sites.counts[largest]) > 1 or goal.max_faulty or goal.max_missing
+        if several or rank > n or not goal.criterion.heeds_spread:
+            return []
+        means = [l / (n + 1) for l in range(rank, min(rank + _ALONE, n + 1))]
+        costs = [goal.criterion.cost(mean, mean * (1 - mean) / (n + 2), goal) for mean in means]
+        i = int(np.argmin(costs))
+        here = (np.arange(sites.n_points.size) == largest)[:, None]
+        ranks = np.where(here, rank + i, sites.n_points[:, None] + 1)
+        tried = given_ranks(sites.n_points, sites.counts, ranks, here.astype(np.int64))
+        return [Choice(tried, 0, 1, means[i], means[i] * (1 - means[i]) / (n + 2))]
+
+    def _picked(self, pool: list[Choice], limit: float) -> Choice | None:
+        """The best choice, or one up to a limit that tolerates a missing site where the best does not."""
+        goal, first = self.goal, best(pool, self.goal)
+        ordered = sorted(pool, key=lambda choice: choice.cost(goal))
         if goal.max_missing and goal.max_faulty:  # what lies can do depends on the weights too
-            ordered = sorted(tried, key=self._cost)
-            return next((choice for choice in ordered if self._survives(choice, goal.max_missing)), None)
-        if goal.max_missing is not None:
-            return best(tried, goal)
-        chosen, limit = None, _cost_alone(self.sites, goal)
-        for numbers in sorted({choice.family.numbers for choice in tried}):
-            chosen = self._bearing([choice for choice in tried if choice.family.numbers <= numbers], limit)
-            limit = min(limit, self._cost(chosen))
-        return chosen
-
-    def _bearing(self, tried: list[Choice], limit: float) -> Choice:
-        """The best choice, or the next best in a limit that bears one silent site where the best does not."""
-        first = best(tried, self.goal)
-        assert first is not None
-        lowest = self._cost(first)
-        limit = min(limit, self.goal.criterion.near(lowest, self.goal))
-        near = [choice for choice in tried if lowest < self._cost(choice) <= limit]
-        if not near or self._survives(first, 1):
+            return next((c for c in ordered if self.tolerates(c.candidates, c.row, goal.max_missing)), None)
+        if not goal.criterion.heeds_spread and first is not None:
+            first = next((choice for choice in [first, *ordered] if _all_pivotal(choice)), first)
+        if goal.max_missing is not None or first is None:
             return first
-        return next((choice for choice in sorted(near, key=self._cost) if self._survives(choice, 1)), first)
-
-    def _cost(self, choice: Choice) -> float:
-        return cost(choice, self.goal)
-
-    def _survives(self, choice: Choice, n_silent: int) -> bool:
-        """Ranks and weights decide, whatever the votes."""
-        key = (choice.family, choice.vector, n_silent)
-        if key not in self.known:
-            self.known[key] = _reports(choice.family, choice.vector).survive(self.goal, n_silent)
-        return self.known[key]
+        lowest = first.cost(goal)
+        limit = min(limit, goal.criterion.near(lowest, goal))
+        near = [first, *(choice for choice in ordered if lowest < choice.cost(goal) <= limit)]
+        return next((c for c in near if len(near) > 1 and self.tolerates(c.candidates, c.row, 1)), first)
 
 
-def _cost_alone(sites: Sites, goal: Goal) -> float:
-    """What the largest site by itself would cost; inf where it is too small."""
-    n = int(sites.n_points.max())
-    first = goal.criterion.own_rank(n, goal)
-    means = np.arange(first, min(first + _ALONE, n + 1)) / (n + 1)
-    costs = [goal.criterion.cost(mean, mean * (1 - mean) / (n + 2), goal) for mean in means.tolist()]
-    return min(costs, default=math.inf)
+def _all_pivotal(choice: Choice) -> bool:
+    """Whether every site can change the threshold."""
+    return bool(pivotal_sites(choice.weights, choice.candidates.counts, choice.server_rank).all())
 
 
-def _blocks(family: Family, vector: int, *, keep_infinite: bool) -> tuple[Block, ...]:
-    """The blocks of a choice; a number that a site is too small for is not sent, unless a share says so."""
-    blocks = []
-    for b, (count, n) in enumerate(zip(family.counts.tolist(), family.n_points.tolist(), strict=True)):
-        pairs = zip(family.ranks[vector, b].tolist(), family.weights[vector, b].tolist(), strict=True)
-        sent = [(rank, weight) for rank, weight in pairs if weight and (keep_infinite or rank <= n)]
-        blocks.append(Block(count, n, tuple(rank for rank, _ in sent), tuple(w for _, w in sent)))
-    return tuple(blocks)
-
-
-def _asked(design: Design) -> Design:
-    """The same design without the numbers of sites that can never change the threshold."""
-    # Whoever may have to stand in for a silent site is asked; and whoever has the same votes as all others.
-    alike = len({weight for block in design.blocks for weight in block.weights}) == 1
-    if design.goal.max_faulty or design.goal.max_missing or alike:
-        return design
-    needed = matters(design.weights, design.counts, design.server_rank or 1)
-    blocks = tuple(
-        block if here else replace(block, ranks=(), weights=())
-        for block, here in zip(design.blocks, needed.tolist(), strict=True)
-    )
-    return replace(design, blocks=blocks)
-
-
-def _in_lowest_terms(design: Design) -> Design:
-    """The same design, its votes divided by whatever divides them all.
+def in_lowest_terms(weights: Ints, votes: int) -> tuple[Ints, int]:
+    """Return weights divided by whatever divides them all, and the votes needed.
 
     Votes come in multiples of that, so as many are reached exactly if the next multiple is.
     """
-    unit = math.gcd(*(weight for block in design.blocks for weight in block.weights))
-    if unit <= 1 or design.server_rank is None:
-        return design
-    blocks = tuple(
-        replace(block, weights=tuple(weight // unit for weight in block.weights)) for block in design.blocks
-    )
-    return replace(design, blocks=blocks, server_rank=-(-design.server_rank // unit))
+    unit = int(np.gcd.reduce(weights, axis=None))
+    return weights // unit, -(-votes // unit)
 
 
-def _unreachable(sites: Sites, goal: Goal, share: Fraction | None) -> tuple[int, Advice]:
-    """One vote more than there are, and the smallest federations that would do."""
-    m, n = sites.n_sites, int(sites.n_points.min())
-    points, more = smallest_n_points(m, goal, share), smallest_n_sites(n, goal, share)
-    return m + 1, Advice(
-        n_points=points if points is None or points > n else None,
-        n_sites=more if more is None or more > m else None,
+def _blocks(sites: Sites, ranks: Ints, weights: Ints) -> tuple[Block, ...]:
+    """The blocks of a choice; a number without votes is not sent."""
+    rows = zip(sites.counts.tolist(), sites.n_points.tolist(), ranks, weights, strict=True)
+    return tuple(
+        Block(count, n, tuple(l[w > 0].tolist()), tuple(w[w > 0].tolist())) for count, n, l, w in rows
     )
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
 
 import numpy as np
 
 from fedconformal._typing import Floats, Ints
-from fedconformal.laws import Federation, binomial_masses
+from fedconformal.laws import Federation, binomial_masses, legendre
 from fedconformal.planning._goal import Goal
 from fedconformal.privacy import PrivateRelease, Tabulated
 
@@ -81,7 +81,7 @@ class QuickLaws:
         low, high = max(0.0, level - reach), min(1.0, level + reach)
         unit = std / math.sqrt(n_sites)
         start, stop = math.asinh((low - level) / unit), math.asinh((high - level) / unit)
-        x, w = _legendre()
+        x, w = legendre(_NODES)
         y = start + (stop - start) * x
         nodes = np.clip(level + unit * np.sinh(y), low, high)
         weights = (stop - start) * w * unit * np.cosh(y)
@@ -112,9 +112,3 @@ class QuickLaw:
         """At the level, or between the nodes."""
         order = np.argsort(self.rule.grid.nodes)
         return np.interp([c], self.rule.grid.nodes[order], self.missed[order])
-
-
-@cache
-def _legendre() -> tuple[Floats, Floats]:
-    x, w = np.polynomial.legendre.leggauss(_NODES)
-    return (x + 1) / 2, w / 2

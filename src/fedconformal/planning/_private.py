@@ -13,13 +13,13 @@ import numpy as np
 from fedconformal._typing import Floats, Ints
 from fedconformal.laws import CoverageLaw, Federation, SiteLaw, equal_moments
 from fedconformal.planning._advice import smallest
+from fedconformal.planning._candidates import equal_sites
 from fedconformal.planning._design import Advice, Block, Design, Expected, Promise, Sending, Sites
 from fedconformal.planning._exact import Exact
-from fedconformal.planning._family import common_shares
 from fedconformal.planning._goal import Goal
 from fedconformal.planning._grid import QuickLaws
+from fedconformal.planning._missing import AtVotes, left_over
 from fedconformal.planning._search import best, search
-from fedconformal.planning._silence import left_over
 from fedconformal.planning.criteria import Marginal, Outcomes
 from fedconformal.privacy import (
     MOST_DRAWS,
@@ -258,7 +258,7 @@ class PrivateSearch:
         return [PrivateSearch(Sites(np.array([n]), one), goal, self.release) for n in self.sizes.tolist()]
 
     def _keeps(self, release: PrivateRelease, k: int) -> bool:
-        law = _Bound(Federation(release.sites(self.sizes), self.sites.counts, self.goal.max_faulty), k)
+        law = AtVotes(Federation(release.sites(self.sizes), self.sites.counts, self.goal.max_faulty), k)
         return self._is_enough(law)
 
     def _seems_to_keep(self, release: PrivateRelease, k: int) -> bool:
@@ -307,10 +307,9 @@ class PrivateSearch:
 # While an epsilon that would do is sought, the same sites are asked again and again.
 @lru_cache(maxsize=4096)
 def _exact_ranks(m: int, n: int, level: Fraction) -> tuple[int, int] | None:
-    family = common_shares(np.array([n]), np.array([m]), level)
     goal = Goal(level, Marginal(), max_missing=0)
-    found = best(search(family, goal=goal), goal)
-    return None if found is None else (int(family.ranks[found.vector, 0, 0]), found.server_rank)
+    choice = best(search(equal_sites(Sites(np.array([n]), np.array([m])), goal), goal), goal)
+    return None if choice is None else (int(choice.ranks[0, 0]), choice.server_rank)
 
 
 @lru_cache(maxsize=65_536)
@@ -319,23 +318,6 @@ def _exact_mean(m: int, n: int, local_rank: int, server_rank: int) -> float:
 
 
 _Keeps = Callable[[PrivateSearch, PrivateRelease, int], bool]
-
-
-@dataclass(frozen=True, eq=False)
-class _Bound:
-    """The bound of one server rank, as a criterion looks at it."""
-
-    federation: Federation
-    k: int
-
-    @cached_property
-    def moments(self) -> tuple[Floats, Floats]:
-        mean, variance = self.federation.moments(np.array([self.k]))
-        return mean, variance
-
-    def cdf(self, c: float) -> Floats:
-        found: Floats = self.federation.cdf(np.array([c]), np.array([self.k]))[0]
-        return found
 
 
 def _three_digits(step: int) -> Fraction:

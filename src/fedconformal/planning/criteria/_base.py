@@ -10,7 +10,7 @@ from scipy import special
 
 from fedconformal import _text
 from fedconformal._registry import Registry
-from fedconformal._typing import Bools, Floats
+from fedconformal._typing import Floats
 from fedconformal.laws import MEAN_ERROR, CoverageLaw
 
 CRITERIA: "Registry[Criterion]" = Registry("criterion", "fedconformal.criteria")
@@ -56,30 +56,6 @@ class ExactLaw(Protocol):
         ...
 
 
-class Glance(Protocol):
-    """What the second-order look at many rank vectors found (see ``planning._screen``)."""
-
-    @property
-    def rank(self) -> Floats:
-        """The server rank, not a whole number, at which the mean coverage is the level."""
-        ...
-
-    @property
-    def step(self) -> Floats:
-        """Coverage gained from one vote to the next."""
-        ...
-
-    @property
-    def std(self) -> Floats:
-        """Standard deviation of the coverage there."""
-        ...
-
-    @property
-    def count_std(self) -> Floats:
-        """Standard deviation of the number of votes below the level."""
-        ...
-
-
 @dataclass(frozen=True)
 class _Alone:
     """The law of one site's l-th smallest of n scores."""
@@ -119,8 +95,6 @@ class Criterion(ABC):
     """Whether a server rank above the smallest valid one can be better."""
     heeds_spread: ClassVar[bool] = True
     """Whether less spread is better: else sites are not left out for the sake of the cost alone."""
-    glance_is_bound: ClassVar[bool] = False
-    """Whether ``glance_cost`` is a lower bound of the cost for equal sites, so that a search may stop."""
 
     def __eq__(self, other: object) -> bool:
         """Two criteria of one class are the same."""
@@ -168,36 +142,6 @@ class Criterion(ABC):
             valid = self.margin(_Alone(n, middle), goal)[0] > self.margin_error(goal)
             low, high = (low, middle) if valid else (middle, high)
         return high
-
-    # -- how to find them fast -------------------------------------------------------------------------
-
-    def rarity(self, goal: Wanted) -> float:
-        """How rarely the coverage may fall below the level, where that is what counts."""
-        return 1.0
-
-    def first_guess(self, glance: Glance, goal: Wanted) -> Floats:
-        """A server rank to start from, for each rank vector."""
-        return np.asarray(glance.rank)
-
-    def enough(self, glance: Glance, goal: Wanted) -> Floats:
-        """About how many votes each rank vector needs, not whole numbers."""
-        return np.asarray(glance.rank)
-
-    def glance_cost(self, glance: Glance, excess: Floats, error: Floats, goal: Wanted) -> Floats:
-        """What each rank vector should cost, from its mean excess over the level and its spread."""
-        return float(goal.level) + excess
-
-    def second_glance(self, glance: Glance, goal: Wanted) -> float | None:
-        """A coverage, away from the level, at which a second look tells more; None if none does."""
-        return None
-
-    def second_cost(self, votes: Floats, second: Glance, at: float, goal: Wanted) -> Floats:
-        """What each rank vector should cost with so many votes, after a second look."""
-        raise NotImplementedError
-
-    def rivals(self, costs: Floats, lowest: float, goal: Wanted) -> Bools:
-        """Which rank vectors may be as good as the one that promises the lowest cost."""
-        return np.isfinite(costs)
 
     # -- words -----------------------------------------------------------------------------------------
 

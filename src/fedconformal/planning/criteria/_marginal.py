@@ -5,7 +5,7 @@ from typing import ClassVar
 from fedconformal._typing import Floats
 from fedconformal._validation import rank_of
 from fedconformal.laws import MEAN_ERROR, CoverageLaw
-from fedconformal.planning.criteria._base import CRITERIA, Criterion, ExactLaw, Glance, Outcomes, Wanted
+from fedconformal.planning.criteria._base import CRITERIA, Criterion, ExactLaw, Outcomes, Wanted
 
 
 @CRITERIA.register
@@ -23,7 +23,6 @@ class Marginal(Criterion):
     name: ClassVar[str] = "marginal"
     is_mean: ClassVar[bool] = True
     heeds_spread: ClassVar[bool] = False
-    glance_is_bound: ClassVar[bool] = True
 
     def margin(self, law: Outcomes, goal: Wanted) -> Floats:
         """Mean coverage minus the level."""
@@ -41,10 +40,6 @@ class Marginal(Criterion):
     def own_rank(self, n: int, goal: Wanted) -> int:
         """Rank l has the mean coverage l / (n + 1)."""
         return min(rank_of(goal.level, n), n + 1)
-
-    def glance_cost(self, glance: Glance, excess: Floats, error: Floats, goal: Wanted) -> Floats:
-        """The mean coverage."""
-        return float(goal.level) + excess
 
     def surety(self, delta: float | None) -> str:
         """On average."""

@@ -2,14 +2,10 @@
 
 from typing import ClassVar
 
-import numpy as np
-
-from fedconformal._typing import Bools, Floats
-from fedconformal.planning.criteria._base import CRITERIA, Glance, Wanted
+from fedconformal.planning.criteria._base import CRITERIA, Wanted
 from fedconformal.planning.criteria._marginal import Marginal
 
 _NEAR = 1.02  # costs up to this multiple of the lowest are given up for bearing a silent site
-_RIVAL = 1.03  # of many sites, a promised cost this much higher does not win
 _TIE = 1e-9  # relative difference of squared errors that counts as none
 
 
@@ -41,17 +37,9 @@ class Stable(Marginal):
         """A relative difference, as a squared error has no natural unit."""
         return _TIE * lowest
 
-    def rivals(self, costs: Floats, lowest: float, goal: Wanted) -> Bools:
-        """Those within a few per cent."""
-        return np.asarray(costs <= _RIVAL * lowest)
-
     def near(self, lowest: float, goal: Wanted) -> float:
         """Two per cent more."""
         return _NEAR * lowest
-
-    def glance_cost(self, glance: Glance, excess: Floats, error: Floats, goal: Wanted) -> Floats:
-        """Squared spread and squared excess."""
-        return np.asarray(glance.std**2 * np.maximum(0.0, 1 - 2 * error) + excess**2)
 
     def formula(self, delta: float | None, where: str = "") -> str:
         """The mean of C, and its spread."""
