@@ -239,7 +239,9 @@ def test_what_cases_md_says():
     }
     for rule, cells_of_rule in promised.items():
         assert not any(here["short"][rule, *cell] for cell in cells_of_rule)
-    assert here["short"]["by class", "all", "healthy"]
+    assert round(share["by class", "all", "healthy"]) == 88
+    assert round(share["by class", "VA", "healthy"]) == 61
+    assert here["short"]["by class", "VA", "healthy"]
     new = cells.xs(hospitals.LEFT_OUT, level="part")["coverage"].mul(100)
     default = [new["population (default)", *site] for site in sites]
     assert (round(min(default)), round(max(default))) == (78, 92)
