@@ -103,22 +103,16 @@ def test_contradictions_strangers_and_nonsense_do_not_count(caplog):
     assert "2 different checks from this site" in caplog.text
 
 
-@pytest.mark.parametrize("content", [{}, {"conformal": ConfigRecord({"check": "{}"})}])
-def test_what_is_no_check_is_refused(content, caplog):
+OTHER = heterogeneity.answer(calibration(max_faulty=1), NEW["A"], site="A").to_json()
+
+
+@pytest.mark.parametrize("check_text", [None, "{}", OTHER], ids=["none", "empty", "of another calibration"])
+def test_what_is_no_check_of_this_calibration_is_refused(check_text, caplog):
+    content = {} if check_text is None else {"conformal": ConfigRecord({"check": check_text})}
     whole = grid()
     whole.tamper = lambda replies: [Message(RecordDict(content), reply_to=whole.sent[0]), *replies[:-1]]
     assert {row.site for row in check(whole, calibration(), timeout=60).rows} == {"B", "C"}
     assert "refused: node 100" in caplog.text
-
-
-def test_a_check_of_another_calibration_is_refused(caplog):
-    other = calibration(max_faulty=1)
-    answer = heterogeneity.answer(other, NEW["A"], site="A").to_json()
-    content = RecordDict({"conformal": ConfigRecord({"check": answer})})
-    whole = grid()
-    whole.tamper = lambda replies: [Message(content, reply_to=whole.sent[0]), *replies[:-1]]
-    assert {row.site for row in check(whole, calibration(), timeout=60).rows} == {"B", "C"}
-    assert "checks another calibration" in caplog.text
 
 
 def test_a_calibration_for_one_model_is_not_checked_under_another(caplog):
