@@ -57,21 +57,6 @@ TINY = {
 }
 """Sizes for a look at each section."""
 
-ROWS = {
-    "accuracy": 11,
-    "sharpness": 6,
-    "votes": 13,
-    "table": 2,
-    "pair": 4,
-    "uneven": 4,
-    "import": 3,
-    "selection": 4,
-    "sets": 3,
-    "arrays": 2,
-    "start": 2,
-}
-ROWS |= {"slopes": 2, "private": 6, "planner": 8}
-
 
 def test_every_section_has_a_test():
     """Those of the engines start processes, and are run with their figures alone."""
@@ -84,7 +69,7 @@ def test_every_section_has_a_test():
 )
 def test_a_section_runs(name):
     rows = tuple(bench.import_module(bench.SECTIONS[name]).run(**TINY[name]))
-    assert len(rows) == ROWS[name]
+    assert rows
     section = section_of(rows, seconds=1.0, load=(0.5, 1.0))  # refuses rows that cannot be told apart
     for row in section.rows:
         assert row.name

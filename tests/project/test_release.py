@@ -40,7 +40,7 @@ def bounds(lines):
 
 def test_the_oldest_dependencies_are_the_lower_bounds():
     wanted = bounds(PROJECT["dependencies"])
-    for extra in set(extras()) - {"core", "flower", "nvflare", "nn"}:  # these pin too much to be held back
+    for extra in {*extras(), "reproduce"} - {"core", "flower", "nvflare"}:  # these pin too much
         wanted |= bounds(PROJECT["optional-dependencies"][extra])
     lines = (ROOT / "tools" / "constraints-oldest.txt").read_text().splitlines()
     assert dict(line.split("==") for line in lines if not line.startswith("#")) == {
