@@ -73,27 +73,6 @@ def test_a_site_that_is_not_asked_sends_a_code_and_is_not_missing(caplog):
     assert "node 100 sent no report: the site could not answer this plan" in caplog.text
 
 
-GROUPED = {name: np.where(draws(i + 10) < 0.4, "child", "adult") for i, name in enumerate(DATA)}
-
-
-def grouped_site(name, **options):
-    app = ClientApp()
-    add_conformal(app, lambda context: (DATA[name], GROUPED[name]), **options)
-    return app, {"site": name}
-
-
-def test_a_threshold_for_each_true_class_from_the_same_function():
-    """A function that returns scores and labels answers every plan, with or without groups."""
-    grid = LocalGrid([grouped_site(name) for name in DATA])
-    plan = fc.plan(
-        groups=dict.fromkeys(["adult", "child"]), group_by="class", confidence_level=0.8, numbers=2
-    )
-    answers = [fc.report(plan, DATA[name], groups=GROUPED[name], site=name) for name in DATA]
-    assert calibrate(grid, plan, timeout=60, wait=0) == fc.calibrate(plan, answers)
-    plain = fc.plan(n_sites=3, confidence_level=[0.8, 0.9], numbers=3)
-    assert calibrate(grid, plain, timeout=60, wait=0) == fc.calibrate(plain, reports(plain, DATA))
-
-
 def test_a_new_model_gets_a_new_private_answer_from_the_same_budget(tmp_path):
     privacy = fc.Privacy(epsilon=5.0, bins=fc.Bins.uniform(0, 20, 100))
     plan = fc.plan(n_sites=1, n_points=300, confidence_level=0.8, privacy=privacy)

@@ -45,7 +45,6 @@ def draws(seed, n=50):
 
 
 DATA = {"A": draws(1), "B": draws(2), "C": draws(3)}
-GROUPED = {name: np.where(draws(i + 10) < 0.4, "child", "adult") for i, name in enumerate(DATA)}
 PLAN = fc.plan(n_points=dict.fromkeys(DATA, 50), confidence_level=0.8)
 
 
@@ -91,36 +90,6 @@ def test_the_same_calibration_as_from_files(plan, flare):
     assert read_calibration(results).to_json() == expected
     kept = [fc.Report.read(file) for file in (results / "reports").glob("report-*.json")]
     assert sorted(kept, key=lambda report: report.site) == reports(plan, DATA)
-
-
-def test_an_open_plan_with_groups(flare):
-    labels = ("child", "adult")
-    plan = fc.plan(groups=dict.fromkeys(labels), sites=list(DATA), confidence_level=0.8)
-    found = ask(flare({name: (DATA[name], GROUPED[name]) for name in DATA}), plan)
-    answers = [fc.report(plan, DATA[name], groups=GROUPED[name], site=name) for name in DATA]
-    assert found.to_json() == fc.calibrate(plan, answers).to_json()
-    assert set(found.threshold) == set(labels)
-
-
-def test_private_sites_pay_from_the_ledgers_that_their_own_configuration_names(flare):
-    privacy = fc.Privacy(epsilon=5.0, bins=fc.Bins.uniform(0, 1, 20))
-    data = {name: draws(i, 300) for i, name in enumerate(DATA)}
-    plan = fc.plan(n_points=dict.fromkeys(data, 300), confidence_level=0.8, privacy=privacy)
-    federation = flare(data)
-    books = {}
-    for name, budget in zip(data, (4.0, 5.0, 5.0), strict=True):  # too little at the first site
-        local = federation.local(name)
-        books[name] = fc.Ledger.create(local / "book")
-        books[name].set_budget("scores", budget)
-        (local / "fedconformal.toml").write_text('ledger = "book"\ndataset = "scores"\n')
-    found = ask(federation, plan)
-    assert found.missing == ("A",)
-    assert Shareable.from_bytes(federation.results["A"])["failure"] == Failure.BUDGET
-    assert ask(federation, plan).to_json() == found.to_json()  # the same question costs nothing
-    assert [float(book.spent("scores")) for book in books.values()] == [0.0, 5.0, 5.0]
-    with pytest.raises(ValueError, match="0 sites answered"):
-        ask(federation, PLAN)  # exact answers are not given where there is a ledger
-    assert Shareable.from_bytes(federation.results["A"])["failure"] == Failure.POLICY
 
 
 def test_without_code_of_its_own_the_site_names_its_function(flare, monkeypatch, tmp_path):

@@ -222,7 +222,7 @@ class TestPromisesSideBySide:
             assert "times as wide as need be" in card.costs[1]
             if card.name in rows:
                 at_others = fc.heterogeneity.shifted_law(
-                    plan, dict.fromkeys("8 9 10".split(), lambda c: erf(erfinv(c) / 2))
+                    plan, dict.fromkeys(["8", "9", "10"], lambda c: erf(erfinv(c) / 2))
                 )
                 at_doubled = fc.heterogeneity.shifted_law(
                     plan, dict.fromkeys("1234567", lambda c: erf(2 * erfinv(c)))
