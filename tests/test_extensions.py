@@ -301,6 +301,7 @@ class TestMechanism:
         assert "promise" in finding.claim
         assert "timid" in fc.web.certificate(found)
 
+    @pytest.mark.slow
     def test_on_the_terminal(self, plan, run):
         options = ("--epsilon", 4, "--bins", "uniform:0:1:50", "--mechanism", "timid")
         on_the_terminal(run, plan, *options, "--confidence-level", 0.8, private=True)
@@ -361,6 +362,7 @@ class TestScore:
 class TestOtherDoors:
     """The planner, the estimators and the tools for sites that differ take them as they are."""
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("choice", [{"criterion": "median"}, {"promise": "spare"}])
     def test_the_planner(self, choice):
         question = planner.PlanQuestion(sites=5, points=80, **choice)

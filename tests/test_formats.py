@@ -191,6 +191,7 @@ class TestStrict:
                     )
                     assert "Extra inputs are not permitted" in refusal(type(document), text)
 
+    @pytest.mark.slow
     def test_a_missing_field_is_refused_or_has_its_default(self):
         """Nothing is guessed: what is read says what was written, and no more."""
         missed = 0
@@ -206,6 +207,7 @@ class TestStrict:
                     assert json.loads(again.to_json()) == json.loads(text)
         assert missed > 100
 
+    @pytest.mark.slow
     def test_a_value_of_another_type_is_refused(self):
         """Whole numbers pass for floats in JSON; null is the default of what may be left out."""
         others = {"bool": True, "number": 1.5, "text": "x", "list": [], "object": {}}

@@ -56,6 +56,7 @@ def calibration(request):
     return calibrated(sizes, **options)
 
 
+@pytest.mark.slow
 def test_the_laws_agree(calibration):
     for i, law in enumerate(calibration.laws):
         recount, c = PrivateRecount.of(calibration, i), np.linspace(0.6, 0.97, 9)
@@ -110,6 +111,7 @@ def test_bounds_on_the_rank_are_those_of_the_release(n, n_bins, quantile, slope,
     np.testing.assert_allclose(found, release.tail(n)[1:], rtol=1e-8, atol=PRIVATE_ERROR)
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(st.integers(1, 60), st.integers(2, 40), shares.filter(lambda q: q >= 0.5), noises["epsilon"])
 def test_so_are_the_papers(n, n_bins, quantile, epsilon):

@@ -105,6 +105,7 @@ class TestFloatingPoint:
         level = Fraction(7, 10)
         assert float(recount.exact_cdf(level)) == pytest.approx(float(law(recount).cdf(0.7)), abs=1e-13)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         ("sizes", "share", "k", "f"),
         [

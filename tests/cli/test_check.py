@@ -160,6 +160,7 @@ def hospitals(tmp_path, monkeypatch):
     return "A", "B", "C", "D"
 
 
+@pytest.mark.slow
 def test_the_table_that_finds_the_healthy_of_one_site(hospitals, run):
     cases = ("--target", "truth", "--prediction", "well", "--prediction", "sick")
     sizes = ",".join(f"{site}=150" for site in hospitals)

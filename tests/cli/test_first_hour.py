@@ -296,6 +296,7 @@ class TestPipes:
             in run("report", "-", "A.csv", "--site", "A", code=2).err
         )
 
+    @pytest.mark.slow
     def test_a_dash_in_an_option(self, desk, run, reported, monkeypatch):
         files = reported()
         Path("sizes.csv").write_text("site;n\nA;30\nB;40\n")
@@ -458,6 +459,7 @@ class TestPlans:
         [],
     )
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("columns", [60, 80])
     @pytest.mark.parametrize("order", PLANS, ids=lambda order: " ".join(map(str, order))[:30])
     def test_nothing_is_cut_and_nothing_too_wide(self, run, monkeypatch, order, columns):

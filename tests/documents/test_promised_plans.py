@@ -124,6 +124,7 @@ def test_hostile_ones_are_refused(plan, changes, words):
         fc.Plan.from_json(edited(plan, **changes))
 
 
+@pytest.mark.slow
 def test_a_thousand_odd_shares_are_refused_at_once():
     """Adding up fractions without a common denominator would take for ever."""
     names = [f"s{i}" for i in range(1000)]

@@ -53,6 +53,7 @@ class TestMean:
         if k < m:
             assert fc.CoverageLaw(m, n, l, k + 1).mean() > law.mean() - 1e-13
 
+    @pytest.mark.slow
     def test_blocks_of_equal_sites_need_not_be_told_apart(self):
         one = fc.CoverageLaw(n_points=[30] * 40 + [70] * 60, local_rank=[27] * 40 + [64] * 60, server_rank=50)
         many = fc.CoverageLaw(
@@ -74,6 +75,7 @@ class TestWeightedVotes:
         assert law.cdf(float(c)) == pytest.approx(exact, rel=1e-12)
         assert law.sf(float(c)) == pytest.approx(1 - exact, abs=1e-14)
 
+    @pytest.mark.slow
     @settings(max_examples=50)
     @given(federations(sites=4, points=20))
     def test_is_a_law(self, federation):

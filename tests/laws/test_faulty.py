@@ -33,6 +33,7 @@ def test_a_rank_within_reach_of_the_liars_promises_nothing():
     assert (heavy.mean(), heavy.cdf(0.1)) == (0, 1)
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(federations(sites=5, points=8), st.data())
 def test_the_law_is_the_worst_of_all_sets_at_every_coverage(federation, data):
@@ -45,6 +46,7 @@ def test_the_law_is_the_worst_of_all_sets_at_every_coverage(federation, data):
     assert 0 <= law.mean() <= 1
 
 
+@pytest.mark.slow
 def test_the_mean_is_the_integral_of_the_worst_cdf():
     """Another site is the worst above 0.6 than below, and again above 0.86: the cdf has kinks there."""
     sizes, ranks, weights = [12, 29, 2, 20], [(4, 7), (3, 25), (1, 2), (10, 16)], [3, 2, 2, 1]

@@ -36,6 +36,7 @@ def binomial_tails(ks, m, p):
         return [float(mp.fsum(terms[j] for j in range(max(k, low), high + 1)) / total) for k in ks.tolist()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("m", [100, 10_000, 1_000_000])
 def test_two_blocks_of_equal_sites_are_one_binomial_count(m):
     votes, p = Votes(np.array([m // 2, m // 2]), np.ones((2, 1), dtype=int)), 0.35

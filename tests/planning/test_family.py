@@ -23,9 +23,6 @@ class TestRanks:
         assert list(plan.weights) == [1, 1, 1]
         assert plan.levels[0].share == "9/10"
 
-    def test_a_number_is_the_share(self):
-        assert list(fc.plan(n_points=[9, 19], confidence_level=0.6, local_ranks=0.7).local_ranks) == [7, 14]
-
     def test_a_share_and_ranks_that_are_given_are_single_vectors(self):
         sizes, counts = np.array([9, 19]), np.array([2, 1])
         assert with_share(sizes, counts, Fraction(7, 10)).ranks.tolist() == [[[7], [14]]]

@@ -2,6 +2,7 @@
 
 import math
 from fractions import Fraction
+from functools import cache
 from itertools import combinations_with_replacement, product
 
 import numpy as np
@@ -278,6 +279,13 @@ class Population:
         return np.where(u < sites, 1.0, 0.0)
 
 
+@cache
+def places(runs, numbers):
+    """Indices of the scores that each of 20 sites of 30 scores sends in each of so many rounds."""
+    ranks = [[drawn_ranks(f"{i:032x}", str(j), 30, numbers) for j in range(20)] for i in range(runs)]
+    return np.array(ranks) - 1
+
+
 @pytest.mark.parametrize("kind", ["scale", "location", "tail", "two points"])
 class TestSimulation:
     @pytest.mark.slow
@@ -288,10 +296,7 @@ class TestSimulation:
             found = design([30], [20], numbers=numbers)
             sites = population.sites(rng, (runs, 20))
             scores = np.sort(population.scores(rng, sites, 30), axis=2)
-            places = np.array(
-                [[drawn_ranks(f"{i:032x}", str(j), 30, numbers) for j in range(20)] for i in range(runs)]
-            )
-            sent = np.take_along_axis(scores, places - 1, axis=2).reshape(runs, -1)
+            sent = np.take_along_axis(scores, places(runs, numbers), axis=2).reshape(runs, -1)
             q = thresholds(sent, np.ones(20 * numbers, dtype=int), found.server_rank)
             covered = population.cdf(population.sites(rng, runs), q)
             assert covered.mean() >= 0.9 - bernstein_limit(covered)

@@ -302,7 +302,7 @@ class TestEachSite:
             fc.plan(4, 300, promise="each-site", privacy=privacy)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_table_of_the_page_is_what_to_expect():
     """Simulated means of 500 runs and rounding on the page, draws with a stated error here: within .0025."""
     page = (Path(__file__).parents[2] / "docs" / "privacy.md").read_text(encoding="utf-8")

@@ -268,7 +268,7 @@ class TestPaper:
         assert (choice.aim, choice.server_rank) == (Balanced(Fraction(best[1], n)), best[2])
         assert choice.expected_coverage == search.expected(choice.aim, choice.server_rank)[0]
 
-    @pytest.mark.slow
+    @pytest.mark.nightly
     def test_its_grid_is_fine_enough_not_to_handicap_it(self):
         """27 values from .01 on would give .9167."""
         choice = Paper().choose(search_of(10, 200, 10.0, "paper"))

@@ -139,6 +139,7 @@ def test_ranks_that_are_seen_are_those_for_which_the_draws_are_enough(draws, m):
     assert [k for k in range(1, m + 1) if draws_for(k, m) <= draws] == [*ranks_seen(draws, m)]
 
 
+@pytest.mark.slow
 def test_the_largest_of_very_many_releases_is_not_judged():
     """A few thousand draws say nothing of the largest of 10,000 releases, which must not seem the best."""
     plan = fc.plan(10_000, 1000, privacy=fc.Privacy(epsilon=1.0, bins=fc.Bins.uniform(0, 1, 100)))

@@ -232,7 +232,7 @@ class TestPmf:
         assert p == pytest.approx(exact, rel=5e-14)
 
     @pytest.mark.slow
-    @pytest.mark.parametrize("B", [2, 3, 4, 5, 6])
+    @pytest.mark.parametrize("B", [2, 3, 4, 5, pytest.param(6, marks=pytest.mark.nightly)])
     @pytest.mark.parametrize("epsilon", [0.01, 1.0, 20.0])
     def test_permute_and_flip_is_its_definition(self, B, epsilon):
         rng = np.random.default_rng(B)
@@ -358,6 +358,7 @@ class TestRelease:
             assert observed.sum() == draws
             assert not counts_alarm(observed, pmf(counts, aim, **terms))
 
+    @pytest.mark.slow
     @each_mechanism
     def test_large_errors_are_drawn_as_exactly(self, mechanism):
         counts, aim = [3 * 10**9, 1285717286], Balanced(Fraction(700_000_001, 10**9))
@@ -367,6 +368,7 @@ class TestRelease:
         seen = Counter(draw(counts, aim, **terms) for _ in range(3000))
         assert not counts_alarm(np.array([seen[0], seen[1]]), p)
 
+    @pytest.mark.slow
     @each_mechanism
     def test_ten_thousand_bins(self, mechanism):
         counts = np.random.default_rng(0).integers(0, 100, 10_000)
@@ -424,6 +426,7 @@ class TestTail:
         p, ranks, n = pmf(table, aim, **terms), np.cumsum(table, axis=1), int(table[0].sum())
         return np.stack([(p * (ranks < r)).sum(axis=1) for r in range(n + 2)], axis=1)
 
+    @pytest.mark.slow
     @each_mechanism
     def test_holds_for_every_data_set(self, mechanism):
         for n, B in product(range(1, 7), (2, 3, 4)):

@@ -74,6 +74,7 @@ class TestAmplifiedEpsilon:
         assert divergence(m, epsilon, amplified, negligible=1e-16) <= delta
         assert divergence(m, epsilon, amplified * 0.9999, negligible=1e-16) > delta
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("epsilon", [0.01, 1.0, 3.0, 100.0])
     def test_falls_with_more_sites_and_never_exceeds_epsilon(self, epsilon):
         values = [amplified_epsilon(m, 1, epsilon, 1e-6) for m in (1, 2, 10, 100, 1000, 10**4, 10**5)]

@@ -42,6 +42,7 @@ def test_bad_input():
         simulate_releases([1, 2, 3], release, rng=np.random.default_rng(0))
 
 
+@pytest.mark.slow
 def test_it_is_not_imported_unless_asked_for():
     """Nothing that a site runs loads it: neither the package nor this room."""
     look = "import sys, fedconformal.privacy; print('fedconformal.privacy._simulation' in sys.modules)"

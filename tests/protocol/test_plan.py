@@ -16,6 +16,7 @@ PAPER = fc.Privacy(epsilon=2.0, bins=BINS, analysis="paper")
 class TestCriterion:
     """Left out, it is the promise's own, or that of the private analysis."""
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         ("options", "meant"),
         [
@@ -159,6 +160,7 @@ class TestSizes:
         assert fc.plan(n_points={"B": 30, "A": 40}, sites=["A", "B"]).site_names == ("A", "B")
         assert fc.plan(n_points=30, sites=["A", "B"]).n_points == [30, 30]
 
+    @pytest.mark.slow
     def test_many_sites_of_few_sizes_are_kept_by_size(self):
         sizes = np.tile([30, 40], 6000)
         plan = fc.plan(n_points=sizes, local_ranks="paper")

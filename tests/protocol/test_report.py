@@ -186,6 +186,7 @@ class TestPrivateGroups:
         assert book.spent("D") == 4
         assert fc.Report.from_json(first.to_json()) == first
 
+    @pytest.mark.slow
     def test_above_the_budget_nothing_is_drawn(self, book):
         self.send(grouped_plan(epsilon=5.0), self.scores(), self.LABELS, book)
         before = book.entries()

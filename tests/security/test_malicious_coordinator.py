@@ -88,6 +88,7 @@ class TestSilentDowngrade:
 class TestMoreThanOneNumber:
     """What one message holds is bounded by the site, through every door."""
 
+    @pytest.mark.slow
     def test_on_the_command_line(self, run, tmp_path):
         (tmp_path / "plan.json").write_text(greedy(50).to_json())
         order = ["report", "plan.json", "scores.csv", "--site", "A", "-o", "A.json"]

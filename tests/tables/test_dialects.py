@@ -385,6 +385,7 @@ CELLS = st.lists(st.sampled_from(["0.5", "0,25", "1.200", "", '"', '"x"', ",", "
 class TestPrivate:
     """Of private scores no case decides how the file is read, and no cell is refused."""
 
+    @pytest.mark.slow
     @settings(max_examples=80, deadline=None)
     @given(
         head=st.sampled_from(["score", "id,score", '"id",score,', "score\tid", "sep=;\nid;score"]),

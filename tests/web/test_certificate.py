@@ -413,6 +413,7 @@ class TestGroups:
         assert "These numbers did not count, although the reports they came in did." in text
         assert re.search(r"child A the plan expects", text)
 
+    @pytest.mark.slow
     def test_many_hostile_labels_are_escaped_and_drawn_up_to_a_point(self):
         labels = [f"{hostile} {i}" for hostile in HOSTILE[:3] for i in range(5)]
         plan = fc.plan(groups={label: {"A": 20, "B": 20} for label in labels})

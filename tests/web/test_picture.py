@@ -51,6 +51,7 @@ def test_no_line_runs_through_a_label(options, is_bound, width):
     assert_readable(fc.plan(**options), is_bound=is_bound, width=width)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("criterion", ["stable", "conditional"])
 def test_nor_for_any_other_law(criterion):
     for m, n, level, delta in itertools.product((1, 3), (12, 100), (0.5, 0.95), (0.4, 0.001)):

@@ -120,6 +120,7 @@ class TestBadRequests:
         assert status == 405
         assert "Access-Control-Allow-Origin" not in headers
 
+    @pytest.mark.slow
     def test_many_at_once_are_answered(self, address):
         asked = [{"sites": 5 + i % 20, "points": 50 + i} for i in range(50)]
         with ThreadPoolExecutor(50) as pool:
@@ -141,6 +142,7 @@ class TestBadRequests:
 
 
 class TestAnswers:
+    @pytest.mark.slow
     def test_a_plan_its_document_the_promises_and_the_cases_needed(self, address):
         asked = {"points": [120, 40, 377], "max_faulty": 1}
         status, answer = post(address, "/api/plan?compare=yes", asked)

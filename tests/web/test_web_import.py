@@ -37,6 +37,7 @@ def answers_without(*blocked):
     return json.loads(done.stdout)
 
 
+@pytest.mark.slow
 def test_without_what_serves():
     answers = answers_without("anyio", "starlette", "uvicorn")
     assert answers["certificate"] == "<!doctype html>"
@@ -46,6 +47,7 @@ def test_without_what_serves():
     assert answers["loaded"] == []
 
 
+@pytest.mark.slow
 def test_without_templates():
     answers = answers_without("jinja2")
     assert answers["certificate"] == "jinja2 is not installed: pip install 'fedconformal[cli]'"
