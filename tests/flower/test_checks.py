@@ -12,7 +12,7 @@ from flower_grid import LocalGrid
 from flwr.app import ArrayRecord, ConfigRecord, Message, RecordDict
 from flwr.clientapp import ClientApp
 
-from fedconformal.flower import add_conformal, check, conformal_mod, model_digest
+from fedconformal.flower import add_conformal, calibrate, check, conformal_mod, model_digest
 
 SITES = ("A", "B", "C")
 OLD = {name: np.random.default_rng(i).random(60) for i, name in enumerate(SITES)}
@@ -47,6 +47,17 @@ def test_the_same_assessment_as_from_files():
     answers = [heterogeneity.answer(published, NEW[name], site=name) for name in SITES]
     assert found == heterogeneity.assess(published, answers)
     assert [(row.site, row.found.n) for row in found.rows] == [(name, 40) for name in SITES for _ in range(2)]
+
+
+def test_one_group_of_a_calibration_is_checked_on_its_own_cases():
+    plan = fc.plan(groups={"child": None, "adult": None}, sites=list(SITES), confidence_level=0.8)
+    whole = grid()
+    published = calibrate(whole, plan, timeout=60)
+    found = check(whole, published["child"], timeout=60)
+    children = {row.site: row.found.n for row in found.rows}
+    assert children == {name: int((KINDS[name] == "child").sum()) for name in SITES}
+    with pytest.raises(ValueError, match=r"one group of it, as in calibration\['adult'\]"):
+        check(whole, published, timeout=60)
 
 
 def test_the_site_decides_that_its_answer_is_private_and_pays_once(tmp_path):
@@ -92,22 +103,16 @@ def test_contradictions_strangers_and_nonsense_do_not_count(caplog):
     assert "2 different checks from this site" in caplog.text
 
 
-@pytest.mark.parametrize("content", [{}, {"conformal": ConfigRecord({"check": "{}"})}])
-def test_what_is_no_check_is_refused(content, caplog):
+OTHER = heterogeneity.answer(calibration(max_faulty=1), NEW["A"], site="A").to_json()
+
+
+@pytest.mark.parametrize("check_text", [None, "{}", OTHER], ids=["none", "empty", "of another calibration"])
+def test_what_is_no_check_of_this_calibration_is_refused(check_text, caplog):
+    content = {} if check_text is None else {"conformal": ConfigRecord({"check": check_text})}
     whole = grid()
     whole.tamper = lambda replies: [Message(RecordDict(content), reply_to=whole.sent[0]), *replies[:-1]]
     assert {row.site for row in check(whole, calibration(), timeout=60).rows} == {"B", "C"}
     assert "refused: node 100" in caplog.text
-
-
-def test_a_check_of_another_calibration_is_refused(caplog):
-    other = calibration(max_faulty=1)
-    answer = heterogeneity.answer(other, NEW["A"], site="A").to_json()
-    content = RecordDict({"conformal": ConfigRecord({"check": answer})})
-    whole = grid()
-    whole.tamper = lambda replies: [Message(content, reply_to=whole.sent[0]), *replies[:-1]]
-    assert {row.site for row in check(whole, calibration(), timeout=60).rows} == {"B", "C"}
-    assert "checks another calibration" in caplog.text
 
 
 def test_a_calibration_for_one_model_is_not_checked_under_another(caplog):

@@ -140,27 +140,6 @@ def test_simulation_is_the_same_as_files_and_refuses_a_site_that_is_there_twice(
     assert f"checked: {[f'site-{i}' for i in range(8)]} {{30}}" in printed
 
 
-@pytest.mark.nightly
-def test_private_sites_pay_from_their_own_ledgers(place, home):
-    privacy = fc.Privacy(epsilon=5.0, bins=fc.Bins.uniform(0, 1, 50))
-    plan = fc.plan(n_sites=10, n_points=200, confidence_level=0.8, privacy=privacy)
-    for i in range(9):
-        ledger = fc.Ledger.create(home / f"site-{i}")
-        ledger.set_budget("scores", 5.0 if i else 4.0)  # too little at the first site
-    calibration, _ = run_simulation(place, home, plan, ledgers=str(home))
-    # Of the two sites of one name, the second finds other data under that name: its ledger refuses.
-    assert [answer.site for answer in calibration.answers] == [f"site-{i}" for i in range(1, 9)]
-    assert [float(fc.Ledger(home / f"site-{i}").spent("scores")) for i in range(9)] == [0.0] + 8 * [5.0]
-    released = [fc.report(plan, scores(i), site=f"site-{i}", **paid(home, i)) for i in range(1, 8)]
-    kept = {received.site: received.report for received in calibration.reports}
-    assert {report.site: report.digest for report in released}.items() <= kept.items()
-
-
-def paid(home, i):
-    """A ledger that was charged gives the same answer again."""
-    return {"ledger": fc.Ledger(home / f"site-{i}"), "dataset": "scores"}
-
-
 @pytest.mark.slow
 def test_a_deployed_site_gives_the_same_calibration_as_files(home):
     """The one test of Flower's processes that is not nightly: TLS, an authenticated site, one message."""

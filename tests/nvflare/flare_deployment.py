@@ -18,12 +18,11 @@ ALLOWED = {
 }
 
 SUBMIT = """
-import sys
+import sys, time
 from nvflare.fuel.flare_api.flare_api import new_secure_session
 
 kit, job, n_sites = sys.argv[1], sys.argv[2], int(sys.argv[3])
 session = new_secure_session("{admin}", kit, timeout=300)
-import time
 while len(session.get_system_info().client_info) < n_sites:
     time.sleep(0.5)
 print(session.submit_job(job), flush=True)
@@ -60,7 +59,7 @@ class Federation:
         }
         file = home / "project.yml"
         file.write_text(json.dumps(project))  # JSON is YAML
-        self.run("nvflare.lighter.provision", "-p", str(file), "-w", str(home / "provisioned"))
+        self.run("-m", "nvflare.lighter.provision", "-p", str(file), "-w", str(home / "provisioned"))
 
     def __enter__(self):
         return self
@@ -77,15 +76,19 @@ class Federation:
     def server(self):
         return self.folder("localhost")
 
-    def run(self, module, *arguments):
-        subprocess.run(
-            [sys.executable, "-m", module, *arguments],
+    def run(self, *arguments):
+        """Run Python, and return what it printed."""
+        done = subprocess.run(
+            [sys.executable, *arguments],
             env=self.environment(),
             stdin=subprocess.DEVNULL,
             capture_output=True,
-            check=True,
+            text=True,
             timeout=600,
+            check=False,
         )
+        assert done.returncode == 0, done.stdout + done.stderr + self.logs()
+        return done.stdout
 
     def environment(self):
         return {**os.environ, MARK: str(self.home), "PYTHONDONTWRITEBYTECODE": "1"}
@@ -136,18 +139,8 @@ class Federation:
 
     def submit(self, job):
         """Send a job as an administrator does, once everybody is connected; its folder at the server."""
-        kit = str(self.folder(ADMIN))
-        done = subprocess.run(
-            [sys.executable, "-c", SUBMIT, kit, str(job), str(len(self.sites))],
-            env=self.environment(),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=600,
-            check=False,
-        )
-        assert done.returncode == 0, done.stdout + done.stderr + self.logs()
-        return self.server / done.stdout.split()[-1]
+        printed = self.run("-c", SUBMIT, str(self.folder(ADMIN)), str(job), str(len(self.sites)))
+        return self.server / printed.split()[-1]
 
     def kill(self, name, *others):
         for process in (self.processes[name].pid, *others):

@@ -27,17 +27,6 @@ def test_every_page_is_in_the_contents_once():
     assert sorted(below("index")) == sorted(path.stem for path in DOCS.glob("*.md"))
 
 
-def test_the_front_page():
-    """Three sentences, the planner, and a row for each of seven readers."""
-    text = (DOCS / "index.md").read_text()
-    first = text.split("\n\n")[1]
-    assert len(re.findall(r"\.(?=\s|$)", first)) == 3
-    assert "![The planner" in text.split("\n\n")[2]
-    readers = re.findall(r"^\| an? (.*?) \| (.*) \|$", text, re.MULTILINE)
-    assert len(readers) == 7
-    assert all(re.search(r"\]\([a-z-]+\.md\)", pages) for _, pages in readers)
-
-
 def tables(text):
     """Runs of lines that begin with a bar, outside of what is shown as it is."""
     outside = re.sub(r"^(```+).*?^\1$", "", text, flags=re.MULTILINE | re.DOTALL)

@@ -52,12 +52,9 @@ def test_groups_that_are_sites_need_no_labels():
 @pytest.mark.parametrize(
     "packed",
     [
-        None,
-        "text",
         b"no zlib",
         zlib.compress(b"null\n{}"),
         zlib.compress(b'"child"\n' + PUBLISHED.to_json().encode()),
-        zlib.compress(b"[[\n" + PUBLISHED.to_json().encode()),
         zlib.compress(b"[]\n" + PUBLISHED.to_json().encode()),
         zlib.compress(b" " * (fc.Calibration.ceiling.largest + 1)),
         rounds.Unexpected("not alone"),

@@ -20,13 +20,6 @@ def finish(found):
     return found.calibrate(timeout=5, on_refused="skip")
 
 
-def test_the_calibration_is_that_of_files():
-    found = collection()
-    for node, report in zip("123", REPORTS.values(), strict=True):
-        found.receive(node, pack_report(report))
-    assert finish(found).to_json() == fc.calibrate(PLAN, REPORTS.values()).to_json()
-
-
 def test_who_fails_or_stays_silent_is_missing_and_named_in_the_log(caplog):
     found = collection(x="A", y="B", z="C")
     found.receive("x", pack_report(REPORTS["A"]))
@@ -44,18 +37,6 @@ def test_a_question_is_answered_once():
     made = finish(found)
     assert made.n_answers == 1
     assert [refusal.source for refusal in made.refused] == ["unknown node"] * 4
-
-
-def test_a_registered_node_speaks_for_its_own_site_and_nobody_without_a_name_for_any():
-    found = collection(x="A", y="Z", z="")
-    for node, report in zip("xyz", REPORTS.values(), strict=True):
-        found.receive(node, pack_report(report))
-    made = finish(found)
-    assert made.missing == ("B", "C")
-    assert [refusal.reason for refusal in made.refused] == [
-        "registered as 'Z', but reports as 'B'",
-        "reports as 'C', but is not registered under a name as others are",
-    ]
 
 
 def test_secure_aggregation_is_refused():

@@ -51,23 +51,6 @@ def test_a_complete_round_asks_nobody_and_gives_the_same_bytes(tmp_path):
     assert begin(tmp_path).to_ask == (3,)
 
 
-def test_the_folder_is_what_calibrate_takes_as_files(tmp_path):
-    found = begin(tmp_path)
-    send(found)
-    made = finish(found)
-    reports = [fc.Report.read(path) for path in sorted(tmp_path.glob("report-*.json"))]
-    assert fc.calibrate(fc.Plan.read(tmp_path / "plan.json"), reports) == made
-
-
-def test_a_report_that_came_another_way_may_be_put_there(tmp_path):
-    Folder(tmp_path, PLAN)
-    (tmp_path / "mailed.json").write_text(REPORTS["B"].to_json())
-    found = begin(tmp_path)
-    assert found.to_ask == (1, 3)
-    send(found)
-    assert finish(found).n_answers == 3
-
-
 def test_sites_are_known_by_name_under_new_numbers(tmp_path):
     send(begin(tmp_path))
     again = begin(tmp_path, {7: "A", 8: "B", 9: "C"})
@@ -89,26 +72,6 @@ def test_nodes_without_names_that_come_back_say_the_same_again(tmp_path):
     send(again, {11: "A", 12: "B", 13: "C"})
     made = finish(again)
     assert (made.n_answers, made.refused) == (3, ())
-
-
-def test_two_different_reports_of_a_site_still_cancel_each_other_later(tmp_path):
-    nodes = {1: "", 2: ""}
-    first = begin(tmp_path, nodes)
-    first.receive(1, pack_report(REPORTS["A"]))
-    first.receive(2, pack_report(fc.report(PLAN, range(20, 40), site="A")))
-    with pytest.raises(ValueError, match="0 sites answered"):
-        finish(begin(tmp_path, nodes))
-
-
-def test_refused_reports_stop_the_calibration_and_nobody_is_asked_again(tmp_path):
-    found = begin(tmp_path)
-    found.receive(1, "nonsense")
-    found.receive(2, pack_report(REPORTS["B"]))
-    with pytest.raises(fc.RefusedReportsError):
-        finish(found, on_refused="raise")
-    again = begin(tmp_path)
-    assert again.to_ask == ()
-    assert finish(again).n_answers == 1
 
 
 def test_a_round_that_nobody_answered_is_not_over(tmp_path):
@@ -138,7 +101,7 @@ def test_a_folder_holds_answers_under_one_model(tmp_path):
             Folder(tmp_path, PLAN, model=other)
 
 
-@pytest.mark.parametrize("name", ["plan", "../../up", "a/b", "." * 200, "é" * 200, "CON\u2028"])
+@pytest.mark.parametrize("name", ["plan", "../../up", "." * 200, "é" * 200])
 def test_no_name_of_a_node_leads_out_of_the_folder_or_to_another_file(name, tmp_path):
     folder = Folder(tmp_path / "round", PLAN)
     folder.keep("1", name, REPORTS["A"])
@@ -149,19 +112,28 @@ def test_no_name_of_a_node_leads_out_of_the_folder_or_to_another_file(name, tmp_
     assert [path.name for path in tmp_path.iterdir()] == ["round"]
 
 
-def test_a_line_that_was_cut_short_is_left_out(tmp_path):
+def test_a_report_may_be_put_there_and_what_is_none_is_refused_and_named(tmp_path):
+    Folder(tmp_path, PLAN)
+    (tmp_path / "mailed.json").write_text(REPORTS["B"].to_json())
+    (tmp_path / "notes.json").write_text("{}")
+    found = begin(tmp_path)
+    assert found.to_ask == (1, 3)
+    send(found)
+    made = finish(found)
+    assert made.n_answers == 3
+    assert [refusal.source for refusal in made.refused] == [str(tmp_path / "notes.json")]
+
+
+def test_refused_reports_stop_the_calibration_and_nobody_is_asked_again(tmp_path):
     found = begin(tmp_path)
     found.receive(1, "nonsense")
     with (tmp_path / "refused.jsonl").open("a") as file:
-        file.write('{"node": "2", "sou')
-    assert begin(tmp_path).to_ask == (2, 3)
-
-
-def test_files_that_are_no_reports_are_refused_and_named(tmp_path):
-    Folder(tmp_path, PLAN)
-    (tmp_path / "notes.json").write_text("{}")
+        file.write('{"node": "2", "sou')  # a line that was cut short is left out
     found = begin(tmp_path)
-    send(found)
-    made = finish(found)
-    assert [refusal.source for refusal in made.refused] == [str(tmp_path / "notes.json")]
-    assert made.n_answers == 3
+    assert found.to_ask == (2, 3)
+    found.receive(2, pack_report(REPORTS["B"]))
+    with pytest.raises(fc.RefusedReportsError):
+        finish(found, on_refused="raise")
+    again = begin(tmp_path)
+    assert again.to_ask == ()
+    assert finish(again).n_answers == 1

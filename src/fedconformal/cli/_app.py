@@ -9,7 +9,6 @@ from typer.main import get_command
 from fedconformal._version import __version__
 from fedconformal.cli import _keys, _ledger, _policy
 from fedconformal.cli._calibrate import calibrate
-from fedconformal.cli._certificate import certificate
 from fedconformal.cli._check import check
 from fedconformal.cli._checks import checks
 from fedconformal.cli._command import Command, ReportCommand, add, new_app
@@ -19,7 +18,7 @@ from fedconformal.cli._plan import plan
 from fedconformal.cli._planner import planner
 from fedconformal.cli._predict import predict
 from fedconformal.cli._report import report
-from fedconformal.cli._verify import verify
+from fedconformal.cli._verify import certificate, verify
 
 app = new_app(
     pretty_exceptions_enable=False,

@@ -10,7 +10,7 @@ from fedconformal.cli._options import Json, OneLabel
 from fedconformal.cli._show import paragraph, print_json, table, working
 
 if TYPE_CHECKING:
-    from fedconformal.documents import Calibration, Check
+    from fedconformal.documents import Calibration
     from fedconformal.heterogeneity import Assessment, CoverageCheck
 
 
@@ -22,12 +22,17 @@ def checks(
 ) -> None:
     """Compare the sites' checks, and their groups of cases: coverage with intervals, and who falls short."""
     from fedconformal import heterogeneity
-    from fedconformal.cli._files import read
+    from fedconformal.cli._files import expand, read
     from fedconformal.cli._scores import calibration_of
-    from fedconformal.documents import Calibration
+    from fedconformal.documents import Calibration, Check, DocumentError
 
     published = read(Calibration, calibration)
-    given, problems = _read(answers)
+    given, problems = [], []
+    for path in expand(answers):
+        try:
+            given.append(read(Check, path))
+        except DocumentError as error:
+            problems.append(str(error))
     by_label = published.plan.grouping.has_labels
     if label is not None or (by_label and not any(each.groups for each in given)):
         published = calibration_of(published, label, calibration)
@@ -36,20 +41,6 @@ def checks(
     with working("comparing"):
         result = heterogeneity.assess(published, given)
     show_assessment(result, published, as_json=json)
-
-
-def _read(files: list[Path]) -> "tuple[list[Check], list[str]]":
-    """Return the answers, and the problem of every file that is none."""
-    from fedconformal.cli._files import expand, read
-    from fedconformal.documents import Check, DocumentError
-
-    answers, problems = [], []
-    for path in expand(files):
-        try:
-            answers.append(read(Check, path))
-        except DocumentError as error:
-            problems.append(str(error))
-    return answers, problems
 
 
 def show_assessment(result: "Assessment", calibration: "Calibration", *, as_json: bool) -> None:

@@ -152,11 +152,7 @@ def add(
     """Add a command under its own name, with examples at the end of its help."""
     heading = "Example" if len(examples) == 1 else "Examples"
     lines = "\n".join(f"  {example}" for example in examples)
-    kind = type(cls.__name__, (cls,), {"texts": _texts(command)})
-    app.command(cls=kind, epilog=f"\b\n{heading}:\n{lines}")(command)
-
-
-def _texts(command: Any) -> dict[str, str]:
-    """The help of every argument and option, from where it is declared."""
     declared = signature(command).parameters.values()
-    return {param.name: param.annotation.__metadata__[0].help for param in declared}
+    texts = {param.name: param.annotation.__metadata__[0].help for param in declared}
+    kind = type(cls.__name__, (cls,), {"texts": texts})
+    app.command(cls=kind, epilog=f"\b\n{heading}:\n{lines}")(command)

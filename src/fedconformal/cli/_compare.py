@@ -86,7 +86,9 @@ def compare(
         paragraph(f"... and {count(len(found.sites) - len(shown), 'more site')} (--json shows all).")
     for name in found.left_out:
         paragraph(f"{name} sent Infinity and was left out.")
-    if _sends_several(asked if label is None else asked[label]):
+    own = asked if label is None else asked[label]
+    planned = [len(ranks) for block in own.blocks or () for ranks in block.ranks]
+    if max([*planned, *(level.numbers for level in own.levels)]) > 1:
         paragraph("A site that sent several numbers is compared by the middle one.")
     paragraph(found.sentence())
     paragraph(found.power_sentence())
@@ -94,12 +96,6 @@ def compare(
         paragraph(found.suspicion)
     if found.odd:
         paragraph(advise_on_sites(asked))
-
-
-def _sends_several(plan: "Plan") -> bool:
-    """Return whether some site sends more than one number for a level."""
-    of_open = [level.numbers for level in plan.levels]
-    return max([*of_open, *(len(ranks) for block in plan.blocks or () for ranks in block.ranks)]) > 1
 
 
 def advise_on_sites(plan: "Plan") -> str:

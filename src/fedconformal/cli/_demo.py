@@ -40,11 +40,7 @@ def demo(
     directory.mkdir(parents=True, exist_ok=True)
     if sys.stdout.isatty():
         os.environ["COLUMNS"] = str(width() - 5)  # what the commands print is indented
-    _story(directory.resolve())
-
-
-def _story(directory: Path) -> None:
-    """Train, plan, report at twelve sites, calibrate without one of them, predict, verify, compare."""
+    directory = directory.resolve()
     print(
         "Diabetes progression (442 patients, embedded in scikit-learn), ridge regression, twelve hospitals.\n"
     )

@@ -39,22 +39,12 @@ def save(
         say(f"wrote {output}")
 
 
-def deliver_text(
-    text: str,
-    output: Path,
-    *,
-    force: bool,
-    mode: int = 0o644,
-    note: str = "",
-    show: Callable[[], None] | None = None,
-) -> None:
-    """Write text where it was asked for, then show what there is to see, and say where it is."""
+def deliver_text(text: str, output: Path, *, force: bool, mode: int = 0o644, note: str = "") -> None:
+    """Write text where it was asked for, and say where it is."""
     if output == STANDARD:
         print(text, end="")
         return
     write_text(output, text, force=force, mode=mode)
-    if show is not None:
-        show()
     say(f"wrote {output}{note}")
 
 

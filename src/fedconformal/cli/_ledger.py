@@ -11,7 +11,7 @@ from fedconformal.cli._options import Column, Decimal, Encoding, Json, Separator
 from fedconformal.cli._show import print_json, say, table
 
 if TYPE_CHECKING:
-    from fedconformal.privacy import Entry, Ledger
+    from fedconformal.privacy import Entry
 
 app = new_app(help="A site's account of privacy spent.")
 
@@ -79,26 +79,13 @@ def check(path: LedgerFile) -> None:
 
 def show(path: LedgerFile, json: Json = False) -> None:
     """Show budgets, what was spent on which plan, and how many exact answers were given."""
+    from fedconformal._text import count
     from fedconformal.cli._files import open_ledger
 
     account = open_ledger(path)
     log = account.entries()
-    budgets, exact = _budgets(account), _exact(log)
-    entries = [{key: str(value) for key, value in entry._asdict().items()} for entry in log]
-    if json:
-        print_json({"accounts": budgets, "exact": exact, "entries": entries})
-        return
-    headers = list(budgets[0]) if budgets else ["dataset"]
-    table(headers, [list(row.values()) for row in budgets], title=str(path))
-    for row in exact:
-        print(_sentence(**row))
-    if log:
-        table(_COLUMNS, [[str(getattr(entry, name) or "")[:24] for name in _COLUMNS] for entry in log])
-
-
-def _budgets(account: "Ledger") -> list[dict[str, str | float]]:
-    """Return what was allowed, spent and is left of each data set that has a budget."""
-    return [
+    exact = _exact(log)
+    budgets: list[dict[str, str | float]] = [
         {
             "dataset": name,
             "budget": float(account.budget(name)),
@@ -107,6 +94,17 @@ def _budgets(account: "Ledger") -> list[dict[str, str | float]]:
         }
         for name in account.datasets()
     ]
+    entries = [{key: str(value) for key, value in entry._asdict().items()} for entry in log]
+    if json:
+        print_json({"accounts": budgets, "exact": exact, "entries": entries})
+        return
+    headers = list(budgets[0]) if budgets else ["dataset"]
+    table(headers, [list(row.values()) for row in budgets], title=str(path))
+    for row in exact:
+        answers, scores = count(row["answers"], "exact answer"), count(row["numbers"], "exact score")
+        print(f"{row['dataset']}: {answers} given, with {scores} in all")
+    if log:
+        table(_COLUMNS, [[str(getattr(entry, name) or "")[:24] for name in _COLUMNS] for entry in log])
 
 
 def _exact(log: Sequence["Entry"]) -> list[dict[str, Any]]:
@@ -119,12 +117,6 @@ def _exact(log: Sequence["Entry"]) -> list[dict[str, Any]]:
         {"dataset": name, "answers": len(numbers), "numbers": sum(numbers)}
         for name, numbers in sorted(given.items())
     ]
-
-
-def _sentence(dataset: str, answers: int, numbers: int) -> str:
-    from fedconformal._text import count
-
-    return f"{dataset}: {count(answers, 'exact answer')} given, with {count(numbers, 'exact score')} in all"
 
 
 add(app, new, ["fedconformal ledger new site.db"])

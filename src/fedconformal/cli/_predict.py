@@ -41,6 +41,7 @@ def predict(
     json: opt.Json = False,
 ) -> None:
     """Turn predictions into intervals or label sets."""
+    from fedconformal._extras import need
     from fedconformal._inputs import STANDARD
     from fedconformal._tables import Dialect, read_table
     from fedconformal.cli._files import check_output, read
@@ -71,14 +72,18 @@ def predict(
     if found.plan.score is None and score is None:
         say("the plan fixes no score: taking absolute residuals, prediction -/+ threshold")
     _say_everything(sets, found.plan.confidence_levels)
-    added = _set_columns(rule.set_columns(used), sets, found.plan.confidence_levels)
+    levels = found.plan.confidence_levels
+    suffixes = [""] if len(levels) == 1 else [f"_{level!r}" for level in levels]
+    names = list(enumerate(rule.set_columns(used)))
+    added = {name + suffix: sets[:, j, i] for i, suffix in enumerate(suffixes) for j, name in names}
+    frame = need("polars", extra="cli").DataFrame
     if only:
-        result = _frame(added)
+        result = frame(added)
     else:
         if taken := sorted(added.keys() & set(table.columns)):
             raise ValueError(f"{table.name}: has a column {taken[0]!r} already; --only leaves it out")
         shown = {name: table.numbers([name])[:, 0] for name in used}  # numbers, where the table has text
-        result = table.frame.with_columns(_frame({**shown, **added}))
+        result = table.frame.with_columns(frame({**shown, **added}))
     _deliver(result, None if output == STANDARD else output, force=force, as_json=json)
 
 
@@ -117,18 +122,6 @@ def _say_everything(sets: Any, levels: Sequence[float]) -> None:
         if sets[:, :, i].all():
             which = "the set" if len(sets) == 1 else f"every one of the {len(sets)} sets"
             say(f"{which} holds every label (level {level:g}), which tells nothing")
-
-
-def _set_columns(names: Sequence[str], sets: Any, levels: Sequence[float]) -> dict[str, Any]:
-    """The columns of the sets; with several levels, named after each."""
-    suffixes = [""] if len(levels) == 1 else [f"_{level!r}" for level in levels]
-    return {name + suffix: sets[:, j, i] for i, suffix in enumerate(suffixes) for j, name in enumerate(names)}
-
-
-def _frame(columns: dict[str, Any]) -> Any:
-    from fedconformal._extras import need
-
-    return need("polars", extra="cli").DataFrame(columns)
 
 
 def _deliver(result: Any, output: Path | None, *, force: bool, as_json: bool) -> None:

@@ -11,8 +11,6 @@ from fedconformal.cli import _options as opt
 from fedconformal.cli._show import say, working
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from fedconformal.documents import Plan, Report
 
 
@@ -43,7 +41,7 @@ def report(
     json: opt.Json = False,
 ) -> None:
     """Answer a plan with this site's scores: says what it asks for, and shows exactly what leaves."""
-    from fedconformal import protocol
+    from fedconformal import privacy, protocol
     from fedconformal._tables import Dialect
     from fedconformal.cli._files import (
         check_output,
@@ -62,7 +60,12 @@ def report(
     dialect = Dialect(separator, decimal, encoding)
     asked = read(Plan, plan)
     labelled = column_of_labels(asked, group, target, plan)
-    _check_one_hot(asked, sign_with, wanted=one_hot)
+    if one_hot and sign_with is not None:
+        raise ValueError("--sign-with does not go with --one-hot: nobody signs a sum")
+    if one_hot and asked.privacy is None:
+        raise ValueError("this plan is not private: there are no bins for --one-hot to release")
+    if one_hot and asked.is_grouped:
+        raise ValueError("--one-hot does not go with groups")
     private = asked.privacy is not None
     allowed = read_policy(policy)
     protocol.admit(asked, policy=allowed, has_ledger=ledger is not None or dataset is not None)
@@ -95,28 +98,12 @@ def report(
         confirm("Answer it?", ask=not yes)
     with working("ranking scores"):
         if one_hot:
-            content, sentence = _vectors(asked, prepared.bins()[None]), _bins_sentence(asked)
+            vectors = privacy.one_hot(tuple(prepared.bins()[None]), asked).tolist()
+            content, sentence = dumps({"plan": asked.digest, "one_hot": vectors}), _bins_sentence(asked)
         else:
             answer = prepared.report(key=key, in_place=not private)
             content, sentence = answer.to_json(), _leaving_sentence(asked, answer)
     send_out(content, sentence, ask=not yes and account is None, output=output, force=force, as_json=json)
-
-
-def _check_one_hot(plan: "Plan", sign_with: Path | None, *, wanted: bool) -> None:
-    """Refuse one-hot vectors where there can be none."""
-    if wanted and sign_with is not None:
-        raise ValueError("--sign-with does not go with --one-hot: nobody signs a sum")
-    if wanted and plan.privacy is None:
-        raise ValueError("this plan is not private: there are no bins for --one-hot to release")
-    if wanted and plan.is_grouped:
-        raise ValueError("--one-hot does not go with groups")
-
-
-def _vectors(plan: "Plan", bins: "Sequence[int]") -> str:
-    """A release as one-hot vectors, to be fed to secure aggregation."""
-    from fedconformal import privacy
-
-    return dumps({"plan": plan.digest, "one_hot": privacy.one_hot(tuple(bins), plan).tolist()})
 
 
 def _leaving_sentence(plan: "Plan", report: "Report") -> str:

@@ -66,23 +66,23 @@ def read_cases(
         others = [name for name in table.columns if name not in (group, *by)]
         used = others[0] if column is None and len(others) == 1 else table.only(column)
         values = table.numbers([used], nan=private)[:, 0]
-        return labels, _refused_minus_infinity(table, used, values, private), told
+        if not private:
+            table.refuse_rows(values == -np.inf, used, "-Infinity")
+        return labels, values, told
     columns = in_class_order(plan, chosen_columns(prediction, table.columns), path)
     if target in columns:
         raise ValueError(f"--target and --prediction both name {target!r}: the truth is no prediction")
     score = score_of(plan.score)
     truth = _truth(plan, score, table, target, columns, private=private)
+    drawn = score.draws(rng)
     if private:
         # A case without a score gets NaN, and no error tells of it.
         predicted = table.numbers(columns, nan=True)
-        return labels, score.scores_or_nan(truth, predicted, columns, **score.draws(rng)), told
-    return labels, _scored(score, table, target, truth, columns, rng), told
-
-
-def _refused_minus_infinity(table: Table, column: str, values: Floats, private: bool) -> Floats:
-    if not private:
-        table.refuse_rows(values == -np.inf, column, "-Infinity")
-    return values
+        return labels, score.scores_or_nan(truth, predicted, columns, **drawn), told
+    predicted = prediction_of(score, table, columns)
+    with by_line(table, columns):
+        truth = score.truth_from(truth, argument=f"column {target!r}")
+        return labels, score.score(truth, predicted, **drawn), told
 
 
 def _check_options(
@@ -117,7 +117,8 @@ def _truth(
         return table.numbers([target], nan=private)[:, 0]
     if private:
         return _private_truth(table, target, plan.classes, columns)
-    if plan.classes is None and not _holds_names(table, target, columns):
+    numeric = plan.classes is None and not _are_numbers(columns) and target in table.numeric()
+    if numeric and set(table.labels_or_none(target)).isdisjoint(columns):
         return table.numbers([target])[:, 0]
     names = columns if plan.classes is None else plan.classes
     known = {name: float(i) for i, name in enumerate(names)}
@@ -147,32 +148,12 @@ def _private_truth(
     return np.array([known.get(label or "", other) for label, other in zip(labels, others, strict=True)])
 
 
-def _holds_names(table: Table, target: str, columns: Sequence[str]) -> bool:
-    """Whether the truth is told by names of the columns of probabilities, rather than by their numbers."""
-    told = set(table.labels_or_none(target))
-    return _are_numbers(columns) or not told.isdisjoint(columns) or target not in table.numeric()
-
-
 def _are_numbers(columns: Sequence[str]) -> bool:
     """Whether columns are called by numbers, as 1, 2 and 3: then these are names of the classes."""
     return all(name.isdecimal() for name in columns)
 
 
 # -- scores ------------------------------------------------------------------------------------------------
-
-
-def _scored(
-    score: scores.Score,
-    table: Table,
-    target: str,
-    values: Floats,
-    columns: list[str],
-    rng: np.random.Generator | None,
-) -> Floats:
-    predicted = prediction_of(score, table, columns)
-    with by_line(table, columns):
-        truth = score.truth_from(values, argument=f"column {target!r}")
-        return score.score(truth, predicted, **score.draws(rng))
 
 
 def prediction_of(

@@ -7,7 +7,6 @@ import numpy as np
 from flwr.app import Context
 from flwr.clientapp import ClientApp
 
-from fedconformal import Ledger
 from fedconformal.flower import add_conformal
 
 app = ClientApp()
@@ -32,18 +31,8 @@ def scores(context: Context):
     return np.random.default_rng(seed).random(200)
 
 
-def ledger(context: Context) -> Ledger | None:
-    """The site's account, in runs that have some."""
-    folder = context.run_config["ledgers"]
-    return Ledger(Path(folder) / name(context)) if folder else None
-
-
-def dataset(context: Context) -> str | None:
-    return "scores" if context.run_config["ledgers"] else None
-
-
 def new_scores(context: Context):
     return np.random.default_rng(100 + context.node_config["partition-id"]).random(30)
 
 
-add_conformal(app, scores, check_scores_fn=new_scores, site=name, ledger=ledger, dataset=dataset)
+add_conformal(app, scores, check_scores_fn=new_scores, site=name)
