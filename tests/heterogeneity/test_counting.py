@@ -15,12 +15,12 @@ from fedconformal.privacy import CountNoise
 
 LEVEL = Fraction("0.9")
 SURE = Fraction("0.95")
-NOISY = [(1, 1.0), (2, 0.1), (5, 0.5), (12, 2.0), (12, 0.2), (25, 10.0)]
+NOISY = [(1, 1.0), (5, 0.5), (12, 0.2), (25, 10.0)]
 
 
 class TestExactCounts:
-    @pytest.mark.parametrize("level", ["0.5", "0.9", "0.99", "0.123"])
-    @pytest.mark.parametrize("n", [1, 2, 7, 40])
+    @pytest.mark.parametrize("level", ["0.9", "0.123"])
+    @pytest.mark.parametrize("n", [1, 40])
     def test_the_p_value_is_the_binomial_sum(self, n, level):
         exact, total = Fraction(level), Fraction(0)
         for k in range(n + 1):
