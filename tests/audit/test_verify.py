@@ -79,6 +79,7 @@ class TestForged:
         calibration, reports = case
         forged = with_level(calibration, threshold=calibration.thresholds[0] / 2)
         assert failed(verify(forged)) == []
+        assert failed(verify(calibration, reports[1:])) == ["the reports are those that were calibrated"]
         claims = failed(verify(forged, reports))
         assert len(claims) == len(calibration.levels)
         assert all(": the threshold is " in claim for claim in claims)

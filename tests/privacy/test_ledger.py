@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from fedconformal.privacy import BudgetExceededError, Ledger, LedgerError, fingerprint
+from fedconformal.privacy import BudgetExceededError, Ledger, LedgerError, Quote, fingerprint
 from privacy.ledgers import DATA, ask, interrupted, kinds, never, quote, record
 
 
@@ -22,6 +22,19 @@ def ledger(path):
 
 
 # -- what it costs -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("by_plan", [False, True])
+def test_another_plan_or_site_costs_and_another_data_set_has_its_own_account(ledger, by_plan):
+    ledger.set_budget("E", 0.5)
+    asked = [{}, {"plan": "Q"}, {"site": "B"}, {"dataset": "E", "data": "other"}]
+    texts = [ask(ledger, **question, by_plan=by_plan) for question in asked]
+    assert len(set(texts)) == 4
+    assert (ledger.spent("D"), ledger.remaining("D")) == (Fraction(3, 10), Fraction(7, 10))
+    assert (ledger.spent("E"), ledger.remaining("E")) == (Fraction(1, 10), Fraction(4, 10))
+    assert ledger.datasets() == ("D", "E")
+    assert [entry.kind for entry in ledger.entries("E")] == ["budget", "charge", "answer"]
+    assert len(ledger.entries()) == ledger.check() == 2 + 2 * 4
 
 
 def test_decimals_are_added_exactly(tmp_path):
@@ -79,6 +92,15 @@ def test_a_budget_is_set_once_and_raised_with_a_reason(ledger):
             call("F")
 
 
+@pytest.mark.parametrize("by_plan", [False, True])
+def test_a_paid_charge_cannot_be_drawn_on_with_another_epsilon(ledger, by_plan):
+    with pytest.raises(ZeroDivisionError):
+        ask(ledger, sample=lambda: str(1 / 0), by_plan=by_plan)
+    for epsilon in (10, 0.05):
+        with pytest.raises(LedgerError, match="'P' was charged another epsilon before"):
+            ask(ledger, epsilon=epsilon, sample=never, by_plan=by_plan)
+
+
 # -- the data ----------------------------------------------------------------------------------------------
 
 
@@ -102,6 +124,17 @@ def test_changed_data_are_refused_under_the_old_name_unless_accepted(ledger):
     assert reasons == ["scored by model 2"]
 
 
+@pytest.mark.parametrize("by_plan", [False, True])
+def test_changed_data_are_accepted_together_with_the_charge(ledger, by_plan):
+    ask(ledger, accept="the first data of a name need no reason")
+    ask(ledger, "Q", data="model 2", accept="scored by model 2", by_plan=by_plan)
+    assert kinds(ledger.path) == ["budget", "charge", "answer", "data", "charge", "answer"]
+    assert ledger.entries()[3].reason == "scored by model 2"
+    ask(ledger, "R", data="model 2", accept="scored by model 2", by_plan=by_plan)
+    ask(ledger, "S", data=DATA, accept="the first model again", by_plan=by_plan)
+    assert kinds(ledger.path).count("data") == 1
+
+
 def test_a_refused_question_leaves_nothing_behind(ledger):
     ask(ledger)
     ledger.set_budget("E", 1)
@@ -118,9 +151,15 @@ def test_a_refused_question_leaves_nothing_behind(ledger):
     assert ledger.path.read_bytes() == before
 
 
-def test_the_same_data_under_a_second_name_are_refused(ledger):
+@pytest.mark.parametrize("first", ["charged", "accepted", "exact"])
+def test_the_same_data_under_a_second_name_are_refused(ledger, first):
     ledger.set_budget("E", 100)
-    ask(ledger)
+    if first == "charged":
+        ask(ledger)
+    elif first == "accepted":
+        ledger.accept_data("D", DATA, reason="a correction")
+    else:
+        record(ledger)
     entries = ledger.entries()
     for call in (
         lambda: ask(ledger, dataset="E", sample=never),
@@ -156,6 +195,41 @@ def test_a_fingerprint_knows_one_nan_and_one_zero():
     assert fingerprint([*odd, -0.0, 0.0]) == fingerprint([0.0, np.nan, -0.0, -np.nan])
     assert fingerprint([1, 2]) == fingerprint(np.float32([2, 1])) == DATA
     assert len(fingerprint([])) == 64
+
+
+# -- a plan that says which data are meant -----------------------------------------------------------------
+
+
+def test_a_score_that_differs_in_its_last_bit_does_not_cost_again(ledger):
+    first = ask(ledger, by_plan=True)
+    for data in ("on another GPU", "and on a third"):
+        assert quote(ledger, data=data, by_plan=True) == Quote(Fraction(0), Fraction(9, 10))
+        assert ask(ledger, data=data, by_plan=True, sample=never) == first
+    assert kinds(ledger.path) == ["budget", "charge", "answer"]
+
+
+def test_new_data_need_not_be_accepted_and_are_then_a_version_of_the_name(ledger):
+    ask(ledger)
+    ask(ledger, "Q", data="model 2", by_plan=True)
+    ask(ledger, "R", data="model 2")
+    with pytest.raises(LedgerError, match="have changed"):
+        ask(ledger, "S", data="model 3", sample=never)
+    assert kinds(ledger.path) == ["budget", *["charge", "answer"] * 3]
+
+
+def test_a_charge_by_plan_is_drawn_on_once_whatever_the_last_bits(ledger):
+    """By plan and by data are two questions: whoever asks both pays for both."""
+    with pytest.raises(KeyboardInterrupt):
+        ask(ledger, by_plan=True, sample=interrupted)
+    assert quote(ledger, data="elsewhere", by_plan=True).cost == 0
+    text = ask(ledger, data="elsewhere", by_plan=True)
+    assert ask(ledger, by_plan=True, sample=never) == text
+    assert ledger.spent("D") == Fraction(1, 10)
+    with pytest.raises(LedgerError, match="under the name 'D'"):  # they count as this data set's now
+        record(ledger, dataset="E", data="elsewhere")
+    ask(ledger)
+    assert ledger.spent("D") == Fraction(2, 10)
+    assert kinds(ledger.path).count("answer") == 2
 
 
 # -- exact answers -----------------------------------------------------------------------------------------
@@ -206,6 +280,13 @@ def test_threads_that_record_at_once_do_not_pass_the_bound(ledger):
     assert kinds(ledger.path) == ["budget", "exact", "exact", "exact"]
 
 
+def test_data_that_left_exactly_are_not_a_version_that_may_be_charged(ledger):
+    ask(ledger)
+    record(ledger, data="other")
+    with pytest.raises(LedgerError, match="have changed"):
+        ask(ledger, "Q", data="other", sample=never)
+
+
 def test_which_plans_a_data_set_has_answered(ledger):
     with pytest.raises(KeyboardInterrupt):
         ask(ledger, "P", sample=interrupted)
@@ -213,6 +294,21 @@ def test_which_plans_a_data_set_has_answered(ledger):
     record(ledger, "R")
     assert [ledger.has_answered("D", plan) for plan in "PQRS"] == [True, True, True, False]
     assert not ledger.has_answered("E", "P")
+
+
+# -- a quote -----------------------------------------------------------------------------------------------
+
+
+def test_a_quote_says_what_would_be_charged_and_writes_nothing(ledger):
+    before = ledger.path.read_bytes()
+    assert quote(ledger, epsilon=0.3) == Quote(cost=Fraction(3, 10), remaining=Fraction(1))
+    assert ledger.path.read_bytes() == before
+    ask(ledger, epsilon=0.3)
+    assert quote(ledger, epsilon=0.3) == Quote(cost=Fraction(0), remaining=Fraction(7, 10))
+    assert quote(ledger, "Q", epsilon=0.7) == Quote(cost=Fraction(7, 10), remaining=Fraction(7, 10))
+    ask(Ledger(ledger.path), "R", epsilon=0.7)
+    with pytest.raises(BudgetExceededError):  # a quote is checked again when it is paid
+        ask(ledger, "Q", epsilon=0.7, sample=never)
 
 
 def test_a_quote_refuses_what_an_answer_refuses_in_the_same_words(ledger):
@@ -415,10 +511,6 @@ class Site(RuleBasedStateMachine):
                 assert self.ledger.exact_answers(name) == sum(key[0] == name for key in self.exact)
 
 
-TestSite = Site.TestCase
-TestSite.settings = settings(max_examples=8, stateful_step_count=30)
-
-
 @pytest.mark.nightly
-class TestSiteAtLength(Site.TestCase):
+class TestSite(Site.TestCase):
     settings = settings(max_examples=100, stateful_step_count=30)

@@ -115,6 +115,7 @@ class TestArguments:
             ({"sites": ["A"], "keys": {"A": "nonsense"}}, ValueError, "public_key"),
             ({"n_sites": 4, "n_points": 5, "score": "best"}, ValueError, "score must be one of .*got 'best'"),
             ({"n_points": {"A": 3}, "sites": ["B"]}, ValueError, "the same"),
+            ({"sites": ["A", "A"]}, ValueError, "twice"),
             ({"sites": "A"}, ValueError, "list of names"),
             ({"n_sites": 3, "sites": ["A", "B"]}, ValueError, "number of site names, 2, got 3"),
             ({"sites": ["A"], "keys": {"B": "ed25519:" + "0" * 64}}, ValueError, "keys must hold"),
