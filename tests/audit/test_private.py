@@ -102,7 +102,7 @@ noises = {
 }
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(n=st.integers(1, 60), n_bins=st.integers(2, 40), quantile=shares, slope=shares, **noises)
 def test_bounds_on_the_rank_are_those_of_the_release(n, n_bins, quantile, slope, epsilon, mechanism):
     privacy = fc.Privacy(epsilon=epsilon, bins=fc.Bins.uniform(0, 1, n_bins), mechanism=mechanism)
@@ -111,8 +111,7 @@ def test_bounds_on_the_rank_are_those_of_the_release(n, n_bins, quantile, slope,
     np.testing.assert_allclose(found, release.tail(n)[1:], rtol=1e-8, atol=PRIVATE_ERROR)
 
 
-@pytest.mark.slow
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(st.integers(1, 60), st.integers(2, 40), shares.filter(lambda q: q >= 0.5), noises["epsilon"])
 def test_so_are_the_papers(n, n_bins, quantile, epsilon):
     privacy = fc.Privacy(epsilon=epsilon, bins=fc.Bins.uniform(0, 1, n_bins), analysis="paper")

@@ -1,13 +1,11 @@
 """Every claim of a calibration, one after the other: what is forged is found."""
 
-import math
-
 import numpy as np
 import pytest
 
 import fedconformal as fc
 from fedconformal.audit import verify
-from protocol.sending import GROUPS, SITES, altered, answered, drawn, federation
+from protocol.sending import GROUPS, SITES, answered, drawn, federation
 
 SIZES = {"A": 40, "B": 60, "C": 25, "D": 90, "E": 60}
 BROKEN = "the parts of the calibration fit together"
@@ -58,33 +56,14 @@ class TestHonest:
         calibration, reports = case
         assert failed(verify(calibration)) == []
         assert failed(verify(calibration, reports)) == []
-        assert failed(verify(fc.Calibration.from_json(calibration.to_json()), reports[::-1])) == []
-
-    def test_so_it_does_when_a_site_is_missing(self, case):
-        calibration, reports = case
         fewer = fc.calibrate(calibration.plan, reports[1:])
-        assert failed(verify(fewer, reports[1:])) == []
-
-    def test_an_infinite_threshold(self):
-        plan = fc.plan(n_sites=2, n_points=2, on_infeasible="ignore")
-        reports = federation(plan, {"A": 2, "B": 2})
-        calibration = fc.calibrate(plan, reports)
-        assert calibration.threshold == math.inf
-        assert failed(verify(calibration, reports)) == []
+        assert failed(verify(fc.Calibration.from_json(fewer.to_json()), reports[:0:-1])) == []
 
     def test_open_plans(self):
         for options in ({}, {"n_sites": 7}, {"sites": [*SIZES, "F"]}, {"promise": "each-site"}):
             plan = fc.plan(confidence_level=0.8, **options)
             reports = federation(plan, SIZES)
             assert failed(verify(fc.calibrate(plan, reports), reports)) == []
-
-    def test_signed_reports(self):
-        keys = {site: fc.SigningKey.new() for site in "AB"}
-        plan = fc.plan(n_points={"A": 40, "B": 60}, keys={site: key.public_key for site, key in keys.items()})
-        reports = [keys[report.site].sign(report) for report in federation(plan, {"A": 40, "B": 60})]
-        findings = verify(fc.calibrate(plan, reports), reports)
-        assert failed(findings) == []
-        assert findings[-1].claim == "every report is signed with its site's key"
 
 
 class TestForged:
@@ -100,15 +79,10 @@ class TestForged:
         calibration, reports = case
         forged = with_level(calibration, threshold=calibration.thresholds[0] / 2)
         assert failed(verify(forged)) == []
+        assert failed(verify(calibration, reports[1:])) == ["the reports are those that were calibrated"]
         claims = failed(verify(forged, reports))
         assert len(claims) == len(calibration.levels)
         assert all(": the threshold is " in claim for claim in claims)
-
-    def test_another_report(self, case):
-        calibration, reports = case
-        other = [altered(reports[0], value=1e9), *reports[1:]]
-        assert failed(verify(calibration, other)) == ["the reports are those that were calibrated"]
-        assert failed(verify(calibration, reports[1:])) == ["the reports are those that were calibrated"]
 
     def test_an_answer_with_other_ranks(self, case):
         calibration, _ = case
@@ -132,12 +106,6 @@ class TestForged:
         assert failed(verify(with_part(calibration, levels=swapped))) == [
             "a higher level has no smaller threshold"
         ]
-
-    def test_a_finite_threshold_where_there_is_none(self):
-        plan = fc.plan(n_points={"A": 5, "B": 90}, local_ranks="paper", on_infeasible="ignore")
-        calibration = fc.calibrate(plan, federation(plan, {"A": 5, "B": 90}))
-        forged = with_level(calibration, server_rank=2, threshold=1.0)
-        assert any("no rank, so the whole space" in claim for claim in failed(verify(forged)))
 
     def test_reports_that_answer_another_plan(self):
         plan, other = (
@@ -171,19 +139,6 @@ def honest(plan, reports):
 
 
 class TestGroups:
-    def test_an_honest_calibration_holds(self, honest, reports):
-        findings = verify(honest, reports)
-        assert failed(findings) == []
-        for label in GROUPS:
-            assert any(f"{label!r}: level 0.8: mean coverage" in finding.claim for finding in findings)
-
-    def test_a_forged_group_is_found(self, honest, reports):
-        forged = with_level(honest, 1, threshold=honest.threshold["old"] / 2)
-        claims = failed(verify(forged, reports))
-        assert len(claims) == 1
-        assert claims[0].startswith("'old': level 0.8: the threshold")
-        assert failed(verify(honest, reports[1:])) != []
-
     def test_exchanged_groups_are_found(self):
         plan = fc.plan(groups={"a": [30, 30], "b": [30, 30]}, confidence_level=0.8)
         rng, labels = np.random.default_rng(0), ["a"] * 30 + ["b"] * 30

@@ -98,27 +98,18 @@ def test_another_epsilon_for_the_same_calibration_is_refused(terms):
         answer(calibrated(1.5), SCORES, **{**terms, "epsilon": 0.6})
 
 
-def test_data_that_were_charged_for_the_calibration_are_not_new(ledger, terms):
+@pytest.mark.parametrize("wishes", [{"n_sites": 3, "n_points": 200}, {"groups": {"all": [200] * 3}}])
+def test_data_that_were_charged_for_the_calibration_are_not_new(ledger, terms, wishes):
     ledger.raise_budget("new", 2 * EPSILON, reason="for the report")
     privacy = fc.Privacy(EPSILON, bins=fc.Bins.uniform(0, 2, 20))
-    plan = fc.plan(n_sites=3, n_points=200, privacy=privacy)
-    reports = [fc.report(plan, SCORES, site="A", ledger=ledger, dataset="new")]
+    plan, labels = fc.plan(**wishes, privacy=privacy), ["all"] * 200 if "groups" in wishes else None
+    reports = [fc.report(plan, SCORES, groups=labels, site="A", ledger=ledger, dataset="new")]
     reports += [reports[0].model_copy(update={"site": site}) for site in "BC"]
     calibration = fc.calibrate(plan, reports)
+    calibration = calibration["all"] if "groups" in wishes else calibration
     with pytest.raises(ValueError, match="dataset 'new' was used for this calibration"):
         answer(calibration, SCORES, **terms)
     assert ledger.spent("new") == EPSILON
-
-
-def test_the_same_for_one_group_of_a_plan_with_groups(ledger, terms):
-    ledger.raise_budget("new", 2 * EPSILON, reason="for the report")
-    privacy = fc.Privacy(EPSILON, bins=fc.Bins.uniform(0, 2, 20))
-    plan = fc.plan(groups={"all": [200] * 3}, privacy=privacy)
-    labels = ["all"] * 200
-    first = fc.report(plan, SCORES, groups=labels, site="A", ledger=ledger, dataset="new")
-    reports = [first, *(first.model_copy(update={"site": site}) for site in "BC")]
-    with pytest.raises(ValueError, match="dataset 'new' was used for this calibration"):
-        answer(fc.calibrate(plan, reports)["all"], SCORES, **terms)
 
 
 def test_no_score_is_refused_once_filled_in():

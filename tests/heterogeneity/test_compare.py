@@ -90,9 +90,9 @@ def test_the_numbers_of_one_group_are_compared():
         for site in sites
     ]
     own = np.abs(rng.standard_normal(500))
-    assert set(names(compare_sites(plan, reports, group="child", reference=own).odd)) == set(ODD)
-    assert compare_sites(plan, reports, group="adult", reference=own).odd == ()
     child = compare_sites(plan, reports, group="child", reference=own)
+    assert set(names(child.odd)) == set(ODD)
+    assert compare_sites(plan, reports, group="adult", reference=own).odd == ()
     assert {site.site: site.value for site in child.sites} == {r.site: r["child"].value for r in reports}
 
 
@@ -124,25 +124,9 @@ def test_a_site_of_infinite_scores_is_found():
     plan, reports, own = federation({})
     reports[4] = fc.report(plan, np.full(100, np.inf), site=reports[4].site)
     assert names(compare_sites(plan, reports, reference=own).odd) == [reports[4].site]
-    with pytest.raises(ValueError, match="equal, or infinite"):
-        compare_sites(plan, reports)
-
-
-def test_reports_that_are_equal_need_a_reference():
-    plan = fc.plan(n_sites=20, n_points=100, confidence_level=0.9)
-    rng = np.random.default_rng(0)
-    reports = [fc.report(plan, np.round(np.abs(rng.standard_normal(100))), site=f"s{i}") for i in range(20)]
-    with pytest.raises(ValueError, match="equal, or infinite"):
-        compare_sites(plan, reports)
-    with pytest.raises(ValueError, match="false_alarm must be at least"):
-        compare_sites(*federation({})[:2], false_alarm=1e-5)
-
-
-def test_reports_that_were_refused_are_named():
-    plan, reports, own = federation({})
-    other = fc.report(fc.plan(confidence_level=0.5), own, site="elsewhere")
-    found = compare_sites(plan, [*reports, other], reference=own)
-    assert [refusal.source for refusal in found.refused] == ["elsewhere"]
+    for values in (reports, [fc.report(plan, np.ones(100), site=f"s{i}") for i in range(20)]):
+        with pytest.raises(ValueError, match="equal, or infinite"):
+            compare_sites(plan, values)
 
 
 def test_what_cannot_be_compared():
@@ -151,8 +135,9 @@ def test_what_cannot_be_compared():
         compare_sites(plan, reports[:3])
     with pytest.raises(ValueError, match="no site sent a finite report"):
         compare_sites(plan, [], reference=own)
-    with pytest.raises(ValueError, match="false_alarm"):
-        compare_sites(plan, reports, false_alarm=1.0)
+    for wrong in (1.0, 1e-5):
+        with pytest.raises(ValueError, match="false_alarm"):
+            compare_sites(plan, reports, false_alarm=wrong)
     for wrong in ([], [[1.0]], [1.0, math.nan]):
         with pytest.raises(ValueError, match="reference scores must be a flat array of numbers"):
             compare_sites(plan, reports, reference=wrong)
@@ -200,19 +185,17 @@ FAMILIES = {
 }
 
 
-def drawn(family, rng, m, n, l, factor=1.0):
-    """Reports of m sites alike, but for the first one, whose scores are larger by the factor."""
+def drawn(family, rng, m, n, l):
+    """Reports of m sites alike."""
     scores = FAMILIES[family](rng, (m, n))
-    scores[0] *= factor
     return np.partition(scores, l - 1, axis=1)[:, l - 1]
 
 
-MANY = [5, 50, pytest.param(500, marks=pytest.mark.nightly)]
+MANY = [(5, 10), (50, 100), pytest.param(500, 100, marks=pytest.mark.nightly)]
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-@pytest.mark.parametrize("m", MANY)
-@pytest.mark.parametrize("n", [10, 100])
+@pytest.mark.parametrize(("m", "n"), MANY)
 def test_with_reference_scores_the_level_holds_whatever_the_distribution(family, m, n):
     """200 federations, each with 200 reference scores of its own; alarms are at most Binomial(200, 0.05)."""
     rng = np.random.default_rng([m, n])
@@ -225,8 +208,7 @@ def test_with_reference_scores_the_level_holds_whatever_the_distribution(family,
     assert alarms <= stats.binom.isf(FALSE_ALARM, runs, 0.05)
 
 
-@pytest.mark.parametrize("m", MANY)
-@pytest.mark.parametrize("n", [10, 100])
+@pytest.mark.parametrize(("m", "n"), MANY)
 def test_without_a_reference_the_level_holds_for_exponential_tails(m, n):
     """1,000 federations; the simulated critical value errs by at most a Beta quantile of 1e-7."""
     rng = np.random.default_rng([m, n, 7])
@@ -243,21 +225,7 @@ def test_without_a_reference_the_level_holds_for_exponential_tails(m, n):
     assert sum(value <= 0.05 for value in p) >= stats.binom.ppf(FALSE_ALARM / 2, runs, least)
 
 
-@pytest.mark.parametrize("family", ["half-normal", "exponential"])
-@pytest.mark.parametrize("with_reference", [False, True])
-def test_one_site_with_doubled_scores_among_twenty_is_found(family, with_reference):
-    """300 federations of 20 sites with 100 points: a power of 0.9 passes but for a chance below 1e-7."""
-    rng = np.random.default_rng(3)
-    m, n, l, runs, found = 20, 100, 92, 300, 0
-    sizes, ranks = np.full(m, n), np.full(m, l)
-    for _ in range(runs):
-        values = drawn(family, rng, m, n, l, factor=2.0)
-        stick = ReferenceScores(FAMILIES[family](rng, 500)) if with_reference else EachOther()
-        found += stick.compare(values, sizes, ranks)[1][0] <= 0.05
-    assert found / runs >= 0.8
-
-
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_no_test_from_the_reports_alone_is_free_of_assumptions():
     """The proof, in numbers: if all sites follow the mixture, it alarms with at least power / e.
 
@@ -329,26 +297,6 @@ class TestPower:
         seen = self.found(stick, lambda rng, shape: rng.exponential(size=shape), 1.5)
         assert abs(stick.power(self.n, self.l, 0.05, 1.5) - seen) <= 6 * np.sqrt(0.25 / 300 + 0.25 / 2000)
 
-    def test_four_sites_without_a_reference_see_little(self):
-        few = EachOther().power(np.full(4, 100), np.full(4, 90), 0.05)
-        assert few < EachOther().power(self.n, self.l, 0.05)
-        assert few < 0.5
-
-    def test_from_reference_scores_it_is_no_lower_bound(self):
-        """Given 150 reference scores, the probability of Holm's first step lies far on either side of it.
-
-        400 odd sites each, so that a difference of 0.2 is beyond chance (8 standard errors at least).
-        """
-        odd = 1.5 * np.sort(np.abs(np.random.default_rng(99).standard_normal((400, 100))), axis=1)[:, 89]
-        differences = []
-        for seed in (0, 3):
-            stick = ReferenceScores(np.abs(np.random.default_rng(seed).standard_normal(150)))
-            alone = [stick.compare(odd[i : i + 1], self.n[:1], self.l[:1])[1][0] for i in range(odd.size)]
-            named = np.mean(np.array(alone) <= 0.05 / 20)
-            differences.append(stick.power(self.n, self.l, 0.05, 1.5) - named)
-        assert min(differences) < -0.2
-        assert max(differences) > 0.2
-
 
 class TestTrainedReference:
     def test_small_reference_scores_are_suspected(self):
@@ -359,11 +307,3 @@ class TestTrainedReference:
         words = ReferenceScores(0.6 * reference).suspicion(values, n, l)
         assert "trained on the reference cases" in words
         assert ReferenceScores(2.0 * reference).suspicion(values, n, l) is None
-
-    def test_false_alarms_are_rare(self):
-        """About once in 700; 10 or more in 400 runs have probability below 1e-8."""
-        rng, n, l, alarms = np.random.default_rng(5), np.full(8, 100), np.full(8, 90), 0
-        for _ in range(400):
-            values = np.sort(rng.random((8, 100)), axis=1)[:, 89]
-            alarms += ReferenceScores(rng.random(300)).suspicion(values, n, l) is not None
-        assert alarms < 10

@@ -12,7 +12,6 @@ import pytest
 from fedconformal.laws import MEAN_ERROR, CoverageLaw, Federation, coverage_table
 from fedconformal.privacy import (
     ANALYSES,
-    Analysis,
     Balanced,
     Bins,
     Privacy,
@@ -79,12 +78,13 @@ class Search:
         return int(l) + 1, int(k) + 1
 
     def exact_mean(self, local_rank, server_rank):
-        return CoverageLaw(self.n_sites, self.n, local_rank, server_rank).mean()
+        return float(table_of(self.n_sites, self.n)[local_rank - 1, server_rank - 1])
 
 
-def search_of(m, n, epsilon, analysis="tight", **options):
+def search_of(m, n, epsilon, analysis="tight", n_bins=100, **options):
+    bins = Bins.uniform(0, 1, n_bins)
     search: PrivateSearch = Search(
-        m, n, Privacy(epsilon=epsilon, bins=BINS, analysis=analysis).release(), **options
+        m, n, Privacy(epsilon=epsilon, bins=bins, analysis=analysis).release(), **options
     )
     return search
 
@@ -96,19 +96,6 @@ def papers_choice(m, n, epsilon):
 
 
 class TestRegistry:
-    def test_finds_ours_by_name(self):
-        assert (ANALYSES["tight"](), ANALYSES["paper"]()) == (Tight(), Paper())
-        assert {"tight", "paper"} <= set(ANALYSES)
-
-    def test_two_of_one_class_are_the_same(self):
-        assert Tight() == Tight() != Paper()
-        assert len({Tight(), Tight(), Paper()}) == 2
-        assert repr(Paper()) == "Paper()"
-
-    def test_defaults(self):
-        assert (Tight.default_mechanism, Tight.default_criterion) == ("permute-and-flip", None)
-        assert (Paper.default_mechanism, Paper.default_criterion) == ("exponential", "marginal")
-
     def test_one_of_your_own(self):
         @ANALYSES.register
         class Wasteful(Tight):
@@ -127,18 +114,6 @@ class TestRegistry:
             ANALYSES.unregister("wasteful")
         assert "wasteful" not in ANALYSES
 
-    def test_all_of_it_is_needed(self):
-        with pytest.raises(TypeError, match="abstract"):
-            type("Nothing", (Analysis,), {"name": "nothing"})()
-
-
-class TestWidth:
-    @pytest.mark.parametrize("quantile", [Fraction(1, 2), Fraction(9, 10), Fraction(997, 1000)])
-    def test_formulas(self, quantile):
-        a, d = quantile.as_integer_ratio()
-        assert Tight().width(Slopes(quantile, Fraction(2, 7))) == 7
-        assert Paper().width(Balanced(quantile)) == 2 * max(a, d - a) >= d
-
 
 class TestAim:
     def test_slopes_are_free_or_follow_from_the_quantile(self):
@@ -153,14 +128,6 @@ class TestAim:
 
 
 class TestCheck:
-    def test_the_tight_analysis_takes_everything(self):
-        for mechanism in (Exponential(), PermuteAndFlip()):
-            Tight().check(mechanism=mechanism, n_sizes=5, criterion="conditional", max_faulty=3)
-
-    def test_the_paper_covers_its_own_setting(self):
-        Paper().check(mechanism=Exponential())
-        Paper().check(mechanism=Exponential(), n_sizes=1, criterion="marginal", max_faulty=0)
-
     @pytest.mark.parametrize(
         ("options", "words"),
         [
@@ -180,10 +147,10 @@ class TestTight:
     @pytest.mark.slow
     def test_finds_about_the_least_expected_coverage_of_all_valid_choices(self):
         """Every slope and server rank with its smallest valid quantile, one by one, on a coarse grid."""
-        search = search_of(3, 200, 2.0, finest=40)
+        search = search_of(3, 200, 2.0, n_bins=20, finest=20)
         costs = []
-        for slope, k in product([Fraction(i, 10) for i in range(4, 10)], search.ranks):
-            aims = [Slopes(Fraction(2 * i - 1, 80), slope) for i in range(1, 41)]
+        for slope, k in product([Fraction(i, 10) for i in (5, 7, 8)], search.ranks):
+            aims = [Slopes(Fraction(2 * i - 1, 40), slope) for i in range(1, 21)]
             smallest = next((aim for aim in aims if search.is_valid(aim, k)), None)
             costs += [] if smallest is None else [search.expected(smallest, k)[1]]
         choice = Tight().choose(search)
@@ -218,10 +185,10 @@ class TestTight:
             def seems_valid(self, aim, k):
                 return True
 
-        search = Hasty(3, 200, search_of(1, 1, 2.0).release, finest=40)
+        search = Hasty(3, 200, search_of(1, 1, 2.0, n_bins=20).release, finest=20)
         choice = Tight().choose(search)
         assert search.is_valid(choice.aim, choice.server_rank)
-        hopeless = Hasty(3, 20, search_of(1, 1, 0.1).release, finest=40)
+        hopeless = Hasty(2, 20, search_of(1, 1, 0.1, n_bins=20).release, finest=10)
         assert Tight().choose(hopeless) is None
 
     def test_a_plan_that_a_quick_look_misses_is_found(self):
@@ -239,17 +206,8 @@ class TestTight:
 
     @pytest.mark.slow
     def test_stays_within_the_ranks_that_faulty_sites_leave(self):
-        choice = Tight().choose(search_of(9, 300, 1.0, max_faulty=2))
+        choice = Tight().choose(search_of(9, 300, 1.0, n_bins=20, max_faulty=2, finest=40))
         assert 2 < choice.server_rank <= 7
-
-    @pytest.mark.slow
-    @pytest.mark.parametrize(
-        ("m", "n", "epsilon", "found"), [(5, 200, 1.0, True), (5, 50, 0.1, False), (1, 8, 100.0, False)]
-    )
-    def test_knows_whether_there_is_a_plan(self, m, n, epsilon, found):
-        search = search_of(m, n, epsilon)
-        assert Tight().has_plan(search) is found
-        assert (Tight().choose(search) is not None) is found
 
 
 class TestPaper:
@@ -263,7 +221,7 @@ class TestPaper:
             local, server = search.exact_ranks(0.9 / (1 - gamma * 0.1))
             rank = local + math.ceil(2 / epsilon * math.log(100 / (1 - (1 - gamma * 0.1) ** (1 / m))))
             if rank < n:
-                best = min(best, (CoverageLaw(m, n, rank, server).mean(), rank, server))
+                best = min(best, (table_of(m, n)[rank - 1, server - 1], rank, server))
         choice = papers_choice(m, n, epsilon)
         assert (choice.aim, choice.server_rank) == (Balanced(Fraction(best[1], n)), best[2])
         assert choice.expected_coverage == search.expected(choice.aim, choice.server_rank)[0]
@@ -281,10 +239,7 @@ class TestPaper:
         assert Paper().choose(search).aim == Balanced(Fraction(1, 2))
 
     @pytest.mark.slow
-    @pytest.mark.parametrize(
-        ("m", "n", "epsilon", "found"),
-        [(10, 500, 1.0, True), (5, 200, 1.0, False), (2, 4, 100.0, False)],
-    )
+    @pytest.mark.parametrize(("m", "n", "epsilon", "found"), [(10, 500, 1.0, True), (5, 200, 1.0, False)])
     def test_knows_whether_there_is_a_plan(self, m, n, epsilon, found):
         assert Paper().has_plan(search_of(m, n, epsilon, "paper")) is found
         assert (papers_choice(m, n, epsilon) is not None) is found

@@ -2,7 +2,7 @@
 
 from fractions import Fraction
 from itertools import product
-from math import comb, factorial, prod
+from math import factorial, prod
 
 import numpy as np
 import pytest
@@ -10,7 +10,6 @@ import pytest
 import fedconformal as fc
 from fedconformal.privacy import (
     Balanced,
-    ExpectedCoverage,
     PrivateRelease,
     Releases,
     Slopes,
@@ -100,19 +99,18 @@ def test_more_votes_than_sites_cover_everything():
     assert (found.mean(), found.std(), found.error) == (1.0, 0.0, 0.0)
 
 
-def test_moments():
-    law = ExpectedCoverage(np.array([0.5, 1.0]), np.array([0.25, 0.75]))
-    assert law.mean() == 0.875
-    assert law.std() == pytest.approx(0.5 * np.sqrt(3 / 16))
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("n", "epsilon", "n_bins"),
-    [(10, 5.26, 100), (30, 3, 100), (50, 1, 100), (200, 10, 10), (500, 0.5, 100), (10_000, 1, 10)],
+    ("scores", "n", "epsilon", "n_bins"),
+    [
+        (None, 10, 5.26, 100),
+        ("half-normal", 200, 10, 10),
+        pytest.param("gamma", 50, 1, 100, marks=pytest.mark.nightly),
+        pytest.param("half-normal", 500, 0.5, 100, marks=pytest.mark.nightly),
+        pytest.param("gamma", 10_000, 1, 10, marks=pytest.mark.nightly),
+    ],
 )
-@pytest.mark.parametrize("scores", [None, "half-normal", "gamma"])
-def test_is_within_half_a_percent_of_simulation(n, epsilon, n_bins, scores):
+def test_is_within_half_a_percent_of_simulation(scores, n, epsilon, n_bins):
     """10 sites, 600 runs, whose mean is off by 5 of its standard errors with probability 6e-7."""
     bins = fc.Bins.uniform(0, 10, n_bins)
     plan = fc.plan(10, n, criterion="marginal", privacy=fc.Privacy(epsilon=epsilon, bins=bins))
@@ -125,13 +123,6 @@ def test_is_within_half_a_percent_of_simulation(n, epsilon, n_bins, scores):
     coverage = np.minimum(np.cumsum(masses), 1.0)[kept]
     error = coverage.std() / np.sqrt(runs)
     assert abs(cost.expected - coverage.mean()) < 0.005 + 5 * error
-
-
-def test_the_number_of_histograms_is_what_decides():
-    release = release_of(5)
-    assert Releases(3, even(5), release).is_exact
-    assert comb(3 + 4, 4) * 5 <= 4000
-    assert not Releases(300, even(5), release).is_exact
 
 
 @pytest.mark.parametrize(("draws", "m"), [(512, 1), (512, 100), (4000, 100), (600, 10_000), (17, 3)])

@@ -8,7 +8,7 @@ from fedconformal.heterogeneity import answer
 from fedconformal.privacy import CountNoise, Ledger, PrivateRelease, _count, _release
 from fedconformal.privacy.mechanisms import MECHANISMS
 
-LEVELS = [0.5 + i / 40 for i in range(16)]
+LEVELS = [0.5 + i / 20 for i in range(8)]
 
 
 class Prepared(Ledger):
@@ -43,19 +43,18 @@ def ledger(tmp_path):
     return book
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("mechanism", list(MECHANISMS))
-def test_a_report_of_many_levels_and_bins_is_prepared_before(ledger, mechanism):
-    privacy = fc.Privacy(epsilon=80.0, bins=fc.Bins.uniform(0, 1, 500), mechanism=mechanism)
-    plan = fc.plan(n_sites=3, n_points=200, confidence_level=LEVELS[::4], privacy=privacy)
-    sent = fc.report(plan, np.linspace(0, 1, 200), site="A", ledger=ledger, dataset="D")
+def test_a_report_of_several_levels_is_prepared_before(ledger, mechanism):
+    privacy = fc.Privacy(epsilon=80.0, bins=fc.Bins.uniform(0, 1, 50), mechanism=mechanism)
+    plan = fc.plan(n_sites=1, n_points=50, confidence_level=LEVELS[::4], privacy=privacy)
+    sent = fc.report(plan, np.linspace(0, 1, 50), site="A", ledger=ledger, dataset="D")
     assert len(sent.parts[0].levels) == len(LEVELS[::4])
     assert ledger.calls == []
 
 
 def test_a_private_check_is_prepared_before(ledger):
     scores = np.linspace(0, 1, 200)
-    plan = fc.plan(n_sites=1, n_points=200, confidence_level=LEVELS[:8])
+    plan = fc.plan(n_sites=1, n_points=200, confidence_level=LEVELS)
     calibration = fc.calibrate(plan, [fc.report(plan, scores, site="A")])
     answer(calibration, scores, site="A", epsilon=4.0, ledger=ledger, dataset="D")
     assert ledger.calls == []

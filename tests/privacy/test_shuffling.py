@@ -13,7 +13,7 @@ from fedconformal.privacy.analyses import Paper, Tight
 from fedconformal.privacy.mechanisms import Exponential, PermuteAndFlip
 from privacy.histograms import pmf
 
-QUANTILES = [Fraction(1, 2), Fraction(9, 10), Fraction(99, 100)]
+NINE = Fraction(9, 10)
 
 
 def count_laws(m, local):
@@ -44,8 +44,8 @@ def shuffled(rows):
 
 
 class TestDivergence:
-    @pytest.mark.parametrize("m", [1, 2, 3, 7, 20])
-    @pytest.mark.parametrize("local", [0.1, 1.0, 4.0, 30.0])
+    @pytest.mark.parametrize("m", [1, 3, 20])
+    @pytest.mark.parametrize("local", [0.1, 4.0, 30.0])
     def test_is_the_sum_over_the_joint_law_in_both_directions(self, m, local):
         first, second = count_laws(m, local)
         for share in (0.0, 0.1, 0.5, 0.9, 0.999):
@@ -74,10 +74,9 @@ class TestAmplifiedEpsilon:
         assert divergence(m, epsilon, amplified, negligible=1e-16) <= delta
         assert divergence(m, epsilon, amplified * 0.9999, negligible=1e-16) > delta
 
-    @pytest.mark.slow
-    @pytest.mark.parametrize("epsilon", [0.01, 1.0, 3.0, 100.0])
+    @pytest.mark.parametrize("epsilon", [1.0, 100.0])
     def test_falls_with_more_sites_and_never_exceeds_epsilon(self, epsilon):
-        values = [amplified_epsilon(m, 1, epsilon, 1e-6) for m in (1, 2, 10, 100, 1000, 10**4, 10**5)]
+        values = [amplified_epsilon(m, 1, epsilon, 1e-6) for m in (1, 2, 10, 100, 1000)]
         assert values[0] <= epsilon
         assert all(later <= earlier * (1 + 1e-8) for earlier, later in pairwise(values))
 
@@ -91,7 +90,7 @@ class TestAmplifiedEpsilon:
 
     @pytest.mark.slow
     @pytest.mark.parametrize("mechanism", [PermuteAndFlip(), Exponential()], ids=repr)
-    @pytest.mark.parametrize("aim", [*map(Balanced, QUANTILES), *map(Tight().usual_aim, QUANTILES)], ids=str)
+    @pytest.mark.parametrize("aim", [Balanced(NINE), Tight().usual_aim(NINE)], ids=str)
     def test_holds_for_shuffled_releases_whatever_the_other_sites_hold(self, mechanism, aim):
         epsilon, B = 1.5, 3
         rows = pmf(np.eye(B, dtype=int), aim, epsilon=epsilon, analysis=Tight(), mechanism=mechanism)
@@ -143,11 +142,8 @@ class TestMoreRecords:
     [
         ((0, 1, 1.0, 1e-6), ValueError, "n_sites must be >= 1, got 0"),
         ((10, 0, 1.0, 1e-6), ValueError, "n_points must be >= 1, got 0"),
-        ((10.0, 1, 1.0, 1e-6), TypeError, "n_sites must be a whole number"),
         ((10, 1, 0.0, 1e-6), ValueError, r"epsilon must be a number in \(0, 100\], got 0.0"),
-        ((10, 1, math.inf, 1e-6), ValueError, r"epsilon must be a number in \(0, 100\], got inf"),
         ((10, 1, 1.0, 0.0), ValueError, r"delta must be a number in \(0, 1\), got 0.0"),
-        ((10, 1, 1.0, 1.0), ValueError, r"delta must be a number in \(0, 1\), got 1.0"),
         ((10, 1, 1.0, math.nan), ValueError, r"delta must be a number in \(0, 1\), got nan"),
     ],
 )

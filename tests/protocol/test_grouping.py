@@ -154,10 +154,6 @@ class TestRare:
         ({"group_by": "class", "groups": SIZES, "classes": ["sick"]}, "classes must be the labels of groups"),
         ({"group_by": "class", "groups": SIZES, "classes": "sick"}, "classes must be a list of names"),
         (
-            {"group_by": "class", "groups": {**SIZES, "none": {"A": 0}}},
-            "group 'none': no site has 5 points of it",
-        ),
-        (
             {"group_by": ("site", "class"), "groups": {**SIZES, "none": {"A": 0}}},
             "group 'none': no site has 5",
         ),

@@ -136,15 +136,7 @@ class TestRefused:
         assert [refusal.source for refusal in found["old"].refused] == ["A"]
         assert found["young"].parts == calibration["young"].parts
 
-    def test_other_plans_sites_and_groups(self, plan, reports):
-        other = fc.plan(groups=GROUPS, confidence_level=0.7)
-        with pytest.raises(fc.RefusedReportsError, match="answers another plan"):
-            fc.calibrate(other, reports)
-        stranger = reports[0].model_copy(update={"site": "D"})
-        with pytest.raises(
-            fc.RefusedReportsError, match="site must be one of the plan's, 'A', 'B', 'C', got 'D'"
-        ):
-            fc.calibrate(plan, [stranger])
+    def test_a_group_of_no_plan_and_no_answer_at_all(self, plan, reports):
         with pytest.raises(
             fc.RefusedReportsError, match="a number for 'zebra', which is no group of the plan"
         ):
@@ -215,24 +207,12 @@ class TestSigned:
         rng, labels = np.random.default_rng(1), ["a"] * 40 + ["b"] * 40
         return [fc.report(plan, rng.random(80), site=s, groups=labels, key=key) for s, key in keys.items()]
 
-    def test_signed_messages_count(self, plan, reports):
-        found = fc.calibrate(plan, reports)
-        assert found.authenticated
-        assert any("signed as a whole" in words for words in fc.protocol.assumption_sentences(found))
-        assert all(finding.holds for finding in fc.audit.verify(found, reports))
-
     def test_labels_cannot_be_exchanged(self, plan, reports):
         assert plan["a"].digest == plan["b"].digest
         first, second = reports[0].parts
         swapped = (second.model_copy(update={"label": "a"}), first.model_copy(update={"label": "b"}))
         with pytest.raises(fc.RefusedReportsError, match="signature is not that of the site's key"):
             fc.calibrate(plan, [reports[0].model_copy(update={"parts": swapped}), reports[1]])
-
-    def test_unsigned_or_signed_by_somebody_else(self, plan, reports):
-        with pytest.raises(fc.RefusedReportsError, match="A: not signed"):
-            fc.calibrate(plan, [reports[0].model_copy(update={"signature": None}), reports[1]])
-        with pytest.raises(fc.RefusedReportsError, match="A: the signature is not"):
-            fc.calibrate(plan, [fc.SigningKey.new().sign(reports[0]), reports[1]])
 
     def test_no_part_passes_for_an_ordinary_signed_report(self, plan, reports, keys):
         public = {site: key.public_key for site, key in keys.items()}

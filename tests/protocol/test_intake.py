@@ -60,21 +60,6 @@ class TestRefusals:
         for order in ([second, *reports], [*reports, second]):
             assert fc.calibrate(plan, order, on_refused="skip").missing == ("A",)
 
-    def test_without_names_no_more_sites_count_than_planned(self):
-        plan = fc.plan(n_sites=3, n_points=30, confidence_level=0.8)
-        reports = federation(plan, dict.fromkeys("ABCD", 30))
-        words = "4 reports from sites with 30 scores, and the plan expects 3: nobody knows which are honest"
-        with pytest.raises(fc.RefusedReportsError, match=words) as refused:
-            fc.calibrate(plan, reports[::-1])
-        assert [refusal.source for refusal in refused.value.refused] == list("ABCD")
-
-    def test_sites_of_other_sizes_still_count(self):
-        plan = fc.plan(n_points=[30, 30, 40, 50], confidence_level=0.8)
-        reports = federation(plan, {"A": 30, "B": 30, "C": 30, "D": 40, "E": 50})
-        found = fc.calibrate(plan, reports, on_refused="skip")
-        assert [answer.site for answer in found.answers] == ["D", "E"]
-        assert found.n_missing == 2
-
     def test_unreadable_reports_are_refusals_too(self, plan, reports):
         broken = Refusal(source="A.json", reason="not a report")
         with pytest.raises(fc.RefusedReportsError, match=r"A\.json: not a report"):

@@ -1,7 +1,5 @@
 """From wishes to a Plan: arguments, defaults, open plans, several levels."""
 
-import math
-
 import numpy as np
 import pytest
 
@@ -28,10 +26,10 @@ class TestCriterion:
         ],
     )
     def test_default(self, options, meant):
-        wishes = {"n_sites": 5, "n_points": 500, "confidence_level": 0.8, **options}
+        wishes = {"n_sites": 5, "n_points": 300, "confidence_level": 0.8, **options}
         default = fc.plan(**wishes)
         assert default.criterion == meant
-        assert default == fc.plan(**wishes, criterion=None) == fc.plan(**wishes, criterion=meant)
+        assert default == fc.plan(**wishes, criterion=meant)
 
     @pytest.mark.parametrize(
         ("options", "words"),
@@ -88,10 +86,8 @@ class TestArguments:
             ({"n_sites": 0, "n_points": 5}, ValueError, "n_sites must be between 1 and 10000000, got 0"),
             ({"confidence_level": 90}, ValueError, r"confidence_level must be a number in \(0, 1\), got 90"),
             ({"confidence_level": "0.9"}, TypeError, "confidence_level must be .* got '0.9'"),
-            ({"confidence_level": math.nan}, ValueError, "confidence_level must be .* got nan"),
             ({"confidence_level": [0.9, 0.9]}, ValueError, "different levels"),
             ({"n_points": [3, -1]}, ValueError, r"n_points\[1\] must be between 1 and .*, got -1"),
-            ({"n_points": []}, ValueError, "non-empty"),
             ({"n_points": [3, True]}, TypeError, "n_points"),
             (
                 {"n_sites": 3, "n_points": [3, 1]},
@@ -115,16 +111,8 @@ class TestArguments:
             ),
             ({"n_sites": 4, "n_points": 5, "max_faulty": 2}, ValueError, "max_faulty must be below half"),
             ({"n_sites": 4, "n_points": 5, "criterion": "best"}, ValueError, "criterion must be one of"),
-            ({"n_sites": 4, "n_points": 5, "promise": "best"}, ValueError, "promise must be one of"),
-            ({"n_sites": 4, "n_points": 5, "local_ranks": 0.9}, ValueError, "local_ranks must be one of"),
-            (
-                {"n_sites": 4, "n_points": 5, "on_infeasible": "cry"},
-                ValueError,
-                "on_infeasible must be one of",
-            ),
             ({"n_points": 5}, TypeError, "n_sites is needed"),
             ({"n_sites": 3, "n_points": 10**400}, ValueError, "n_points"),
-            ({"sites": ["A\u2028B"]}, ValueError, "site"),
             ({"sites": ["A"], "keys": {"A": "nonsense"}}, ValueError, "public_key"),
             ({"n_sites": 4, "n_points": 5, "score": "best"}, ValueError, "score must be one of .*got 'best'"),
             ({"n_points": {"A": 3}, "sites": ["B"]}, ValueError, "the same"),
