@@ -234,11 +234,6 @@ class TestCriterion:
         assert fc.plan(2, advice.n_points, **options).feasible
         assert not fc.plan(2, advice.n_points - 1, **options).feasible
 
-    def test_on_the_terminal(self, plan, run):
-        found = on_the_terminal(run, plan, "--criterion", "median")
-        assert found.plan.criterion == "median"
-        assert "median" in run("plan", "--sites", 3, "--points", 90, "--criterion", "median").out
-
     def test_once_it_is_gone_its_plans_cannot_be_read(self, plan):
         text = plan.to_json()
         CRITERIA.unregister("median")
@@ -361,30 +356,29 @@ class TestScore:
 class TestOtherDoors:
     """The planner, the estimators and the tools for sites that differ take them as they are."""
 
-    @pytest.mark.parametrize("choice", [{"criterion": "median"}, {"promise": "spare"}])
-    def test_the_planner(self, choice):
-        question = planner.PlanQuestion(sites=5, points=80, **choice)
-        assert question.goal.criterion == CRITERIA[choice.get("criterion", "marginal")]()
-        assert next(iter(choice.values())) in planner.answer_plan(question).model_dump_json()
-        assert planner.answer_cases(question, 0.85).n_points <= 80
+    def test_the_planner(self):
+        question = planner.PlanQuestion(sites=5, points=40, promise="spare", criterion="median")
+        assert question.goal.criterion == Median()
+        answer = planner.answer_plan(question).model_dump_json()
+        assert "spare" in answer
+        assert "median" in answer
+        assert planner.answer_cases(question, 0.8).n_points <= 40
 
-    @pytest.mark.parametrize("choice", [{"criterion": "median"}, {"promise": "spare"}])
-    def test_estimators(self, choice):
+    def test_estimators(self):
         linear_model = pytest.importorskip("sklearn.linear_model")
         rng = np.random.default_rng(0)
         X = 1 + rng.random((800, 1))
         y = X[:, 0] * (1 + 0.1 * rng.standard_normal(800))
         model = linear_model.LinearRegression().fit(X[:200], y[:200])
-        regressor = fc.FederatedConformalRegressor(model, conformity_score=Relative(), **choice)
+        regressor = fc.FederatedConformalRegressor(model, conformity_score=Relative(), criterion="median")
         sites = np.repeat(["A", "B", "C"], 200)
         points, intervals = regressor.conformalize(X[200:], y[200:], sites=sites).predict_interval(X[:5])
         assert (intervals[:, 0, 0] < points).all()
         assert regressor.calibration_.plan.score.name == "relative"
         assert not_counted(verify(regressor.calibration_)) != []
 
-    @pytest.mark.parametrize("choice", [{"criterion": "median"}, {"promise": "spare"}])
-    def test_sites_that_differ(self, choice):
-        plan = fc.plan(n_points=SIZES, **choice)
+    def test_sites_that_differ(self):
+        plan = fc.plan(n_points=SIZES, promise="spare")
         law = fc.heterogeneity.shifted_law(plan, {"A": np.sqrt})
         assert 0 < law.mean() < plan.law.mean()
         found = fc.calibrate(plan, answered(plan))

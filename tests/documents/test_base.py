@@ -60,13 +60,6 @@ class TestRoundTrip:
         with pytest.raises(ValidationError, match="frozen"):
             plan().part.max_faulty = 1
 
-    def test_a_changed_copy_has_a_digest_of_its_own(self):
-        original = report()
-        assert original.digest == report().digest
-        changed = original.model_copy(update={"site": "B"})
-        assert changed.digest != original.digest
-        assert fc.Report.from_json(changed.to_json()) == changed
-
     def test_equal_content_is_equal(self):
         same = fc.plan(n_points={"A": 30, "B": 30, "C": 50}, confidence_level=[0.8, 0.9])
         assert (plan().digest, plan().laws) != (None, None)  # what is remembered makes no difference
@@ -103,8 +96,6 @@ class TestReader:
             (("parts", 0, "n"), 31),
             (("parts", 0, "levels", 0, "values"), [1.6]),
             (("site",), "B"),
-            (("digest",), "sha256:" + "0" * 64),
-            (("digest",), None),
         ],
     )
     def test_a_change_breaks_the_digest(self, path, value):
@@ -115,10 +106,6 @@ class TestReader:
         ("path", "value", "words"),
         [
             (("extra",), 1, "extra: Extra inputs"),
-            (("parts", 0, "extra"), 1, "extra: Extra inputs"),
-            (("version",), 2, "version: must be 1, got 2"),
-            (("version",), 1.0, "version: must be 1, got 1.0"),
-            (("format",), "fedconformal/plan", "this is a plan, not a report"),
             (("parts", 0, "n"), "30", "n: "),
             (("parts", 0, "n"), 0, "n: "),
             (("parts", 0, "levels", 0, "values"), ["NaN"], "finite number or the word"),
@@ -133,13 +120,6 @@ class TestReader:
     def test_wrong_content_is_named(self, path, value, words):
         with pytest.raises(fc.DocumentError, match=words):
             fc.Report.from_json(edited(report(), *path, value=value))
-
-    @pytest.mark.parametrize("field", ["format", "version"])
-    def test_what_it_is_must_be_said(self, field):
-        content = json.loads(report().to_json())
-        del content[field]
-        with pytest.raises(fc.DocumentError, match=f"not a report: {field}: is missing"):
-            fc.Report.from_json(json.dumps(with_digest(content)))
 
     def test_files(self, tmp_path):
         path = tmp_path / "report.json"
@@ -205,11 +185,6 @@ class TestDefaults:
         assert spelled == plan()
         assert spelled.digest == plan().digest
         assert spelled.to_json() == plan().to_json()
-
-    def test_a_digest_of_spelled_out_defaults_is_not_the_digest(self):
-        content = with_digest({**json.loads(plan().to_json()), "keys": None})
-        with pytest.raises(fc.DocumentError, match="does not match its digest"):
-            fc.Plan.from_json(json.dumps(content))
 
     def test_nothing_that_has_its_default_is_written(self):
         content = json.loads(plan().to_json())

@@ -16,7 +16,7 @@ def test_hostile_labels_are_refused(label):
         fc.plan(groups={label: [30, 30]}, confidence_level=0.8)
 
 
-@pytest.mark.parametrize("label", ["女", "a b", "x" * 200, "a:b=c,d", "'\"\\"])
+@pytest.mark.parametrize("label", ["女", "x" * 200, "'\"\\"])
 def test_other_labels_survive(label):
     plan = fc.plan(groups={label: [30, 30]}, confidence_level=0.8)
     again = fc.Plan.from_json(plan.to_json())

@@ -7,7 +7,6 @@ import pytest
 from estimator_examples import LEVELS, Foreign, some_sites
 from mapie.classification import SplitConformalClassifier
 from mapie.metrics.classification import classification_coverage_score
-from sklearn.datasets import load_iris
 from sklearn.linear_model import LogisticRegression
 
 import fedconformal as fc
@@ -48,20 +47,6 @@ def test_coverage_of_label_sets_is_what_the_law_allows(score):
     np.testing.assert_array_equal(labels, model.predict(X[4000:]))
     if getattr(score, "randomized", False):
         assert covered <= law.ppf(1 - 1e-7) + slack
-
-
-def test_strings_are_labels():
-    X, y = load_iris(return_X_y=True)
-    names = load_iris().target_names[y]
-    sites = some_sites(75)
-    by_name = Classifier(LogisticRegression(max_iter=1000).fit(X[::2], names[::2]))
-    by_index = Classifier(LogisticRegression(max_iter=1000).fit(X[::2], y[::2]))
-    labels, sets = by_name.conformalize(X[1::2], names[1::2], sites=sites).predict_set(X)
-    assert set(labels) <= set(by_name.classes_.tolist()) == set(names)
-    np.testing.assert_array_equal(
-        sets, by_index.conformalize(X[1::2], y[1::2].tolist(), sites=sites).predict_set(X)[1]
-    )
-    np.testing.assert_allclose(by_name.predict_proba(X), by_index.predict_proba(X))
 
 
 def test_a_label_never_seen_in_training_scores_infinity(classes):

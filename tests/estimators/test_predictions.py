@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from estimator_examples import Foreign, Pair, Relative, some_sites
+from estimator_examples import Foreign, Pair, some_sites
 from sklearn.frozen import FrozenEstimator
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, WhiteKernel
@@ -71,14 +71,6 @@ def test_two_quantile_regressors_are_trained_and_their_middle_is_the_point(numbe
     np.testing.assert_allclose(intervals[:, :, 0], np.column_stack([lower - q, upper + q]))
     assert regressor.n_features_in_ == X.shape[1]
     assert not hasattr(pair[0], "coef_")
-
-
-def test_a_score_of_ones_own_works_and_no_plan_can_name_it(numbers):
-    train, (X, y), _ = numbers
-    regressor = Regressor(LinearRegression().fit(*train), conformity_score=Relative())
-    points, intervals = regressor.conformalize(X, y, sites=some_sites(len(X))).predict_interval(X)
-    assert regressor.plan_.score is None
-    np.testing.assert_allclose(intervals[:, 1, 0], points * (1 + regressor.calibration_.threshold))
 
 
 def test_models_of_other_libraries_are_trusted_to_be_fitted():

@@ -100,17 +100,6 @@ def test_several_ranks_per_site_may_be_written_as_one_likes(ranks):
     assert blocks.weights.tolist() == [[1, 1]]
 
 
-def test_a_flat_list_is_one_rank_per_site():
-    for sizes, ranks in (
-        ([5, 5], [4, 5]),
-        (5, [4, 5]),
-        ((5, 5), (4, 5)),
-        (np.array([5, 5]), np.array([4, 5])),
-    ):
-        blocks = in_blocks(None, sizes, ranks, 1, None)
-        assert blocks.sites.local_ranks.tolist() == [4, 5]
-
-
 def test_sites_that_differ_otherwise_are_told_apart():
     def h(c):
         return c**2

@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedconformal.laws import binomial_masses, honest_counts
-from fedconformal.laws._counts import binomial_tail
 
 
 @given(st.integers(1, 60), st.integers(1, 19))
@@ -27,18 +26,6 @@ def test_masses_of_many_trials_keep_to_those_that_matter():
     assert masses.shape[1] < 10**4
     assert masses.sum() == pytest.approx(1, abs=1e-12)
     assert first + masses[0] @ np.arange(masses.shape[1]) == pytest.approx(300_000, rel=1e-10)
-
-
-def test_certain_outcomes():
-    first, masses = binomial_masses(np.array([0.0, 1.0]), 5)
-    assert masses[0, 0 - first] == 1
-    assert masses[1, 5 - first] == pytest.approx(1)
-
-
-def test_tails_outside_the_range_are_certain():
-    tails = binomial_tail(np.array([-1, 0, 1, 3, 4]), 3, np.array([[0.5]]))
-    assert tails.tolist() == [[1.0, 1.0, 0.875, 0.125, 0.0]]
-    assert binomial_tail(np.array([0, 1]), 0, np.array([[0.5]])).tolist() == [[1.0, 0.0]]
 
 
 def test_those_least_likely_to_lie_below_are_left_out():

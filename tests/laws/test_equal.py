@@ -38,13 +38,6 @@ def test_the_lower_tail_down_to_the_smallest_numbers():
     assert equal_cdf(1000, 1000, 1000, 1000, 1 - 2.0**-10) == pytest.approx((1 - 2.0**-10) ** 10**6, rel=1e-9)
 
 
-def test_a_survival_that_was_lost():
-    below, above = exact(10, 100, 95, 1, Fraction(49, 50))
-    assert above == pytest.approx(7.92010305663e-19, rel=1e-11)
-    assert equal_sf(10, 100, 95, 1, 0.98) == pytest.approx(above, rel=1e-11)
-    assert equal_cdf(10, 100, 95, 1, 0.98) == below == 1
-
-
 @pytest.mark.parametrize("size", [10**3, 10**6])
 def test_quantiles_invert_both_tails(size):
     for l, k in [(size // 2, size // 3), (9 * size // 10, size // 2), (size // 4, 9 * size // 10)]:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy import special
 
 from fedconformal.laws import count_tails
-from fedconformal.laws._tails import vote_tails, worth_adding
+from fedconformal.laws._tails import added_tails, tilted_tails, vote_tails
 from fedconformal.laws._votes import Votes
 from vote_laws import cases
 
@@ -39,13 +39,6 @@ def test_small_tails_have_digits_if_asked_for(m):
     assert tails == pytest.approx(special.betainc(ks, m - ks + 1, 0.01), rel=1e-11)
 
 
-def test_both_ways_are_used():
-    few = Votes(np.ones(5, dtype=int), np.arange(1, 6)[:, None])
-    many = Votes(np.ones(500, dtype=int), np.ones((500, 1), dtype=int))
-    assert worth_adding(few, 100, digits=False)
-    assert not worth_adding(many, 1, digits=True)
-
-
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=40), st.integers(1, 3))
 def test_counts_of_sites_are_monotone_probabilities(p, count):
     m = count * len(p)
@@ -54,3 +47,58 @@ def test_counts_of_sites_are_monotone_probabilities(p, count):
     assert tails[-1] == 0
     assert (np.diff(tails) <= 1e-15).all()
     assert -np.diff(tails) @ np.arange(m + 1) == pytest.approx(count * sum(p), abs=1e-12 * m)
+
+
+@given(st.integers(0, 10**6), st.integers(1, 5), st.integers(1, 3), st.integers(1, 9))
+def test_tails_agree_with_fractions_digit_by_digit(seed, blocks, numbers, most):
+    ks, p, votes, exact = cases(seed, blocks=blocks, numbers=numbers, most=most)
+    assert added_tails(ks, p, votes, votes.sums)[0] == pytest.approx(exact, rel=1e-13)
+
+
+def test_tails_down_to_the_smallest_numbers():
+    votes = Votes(np.array([30]), np.array([[1]]))
+    tails = added_tails(np.arange(31), np.array([[[1e-10]]]), votes, votes.sums)[0]
+    assert tails[30] == pytest.approx(1e-300, rel=1e-13)
+    assert tails[29] == pytest.approx(30e-290, rel=1e-9)
+
+
+def test_huge_weights_of_a_few_sites_are_no_matter():
+    votes = Votes(np.array([1, 1, 1]), np.array([[10**15], [10**15 + 1], [3]]))
+    p = np.array([[[0.5], [0.25], [0.125]]])
+    tails = added_tails(np.array([1, 4, 10**15 + 1, 10**15 + 2, 2 * 10**15 + 4]), p, votes, votes.sums)[0]
+    assert tails.tolist() == [
+        1 - 0.5 * 0.75 * 0.875,
+        1 - 0.5 * 0.75,
+        0.25 + 0.75 * 0.5 * 0.125,
+        0.25 * (1 - 0.5 * 0.875) + 0.75 * 0.5 * 0.125,
+        0.5 * 0.25 * 0.125,
+    ]
+
+
+@pytest.mark.parametrize("scale", [0.5, 0.1, 1e-3])
+@pytest.mark.parametrize(("m", "numbers", "most"), [(60, 1, 1), (60, 2, 10), (40, 3, 5)])
+def test_tails_keep_their_digits(m, numbers, most, scale):
+    rng = np.random.default_rng(m + numbers)
+    votes = Votes(np.ones(m, dtype=int), np.repeat(rng.integers(1, most + 1, (m, 1)), numbers, axis=1))
+    p = (rng.random((1, m, 1)) * scale) ** (1 + 0.7 * np.arange(numbers))
+    ks = np.arange(1, votes.total + 1, max(1, votes.total // 40))
+    exact = added_tails(ks, p, votes, votes.sums)[0]
+    small = (exact < 1e-3) & (exact > 1e-290)
+    assert small.sum() > 10
+    assert exact[small].min() < 1e-40
+    tails = tilted_tails(ks[small], np.repeat(p, small.sum(), axis=0), votes)
+    assert tails == pytest.approx(exact[small], rel=2e-12)
+
+
+def test_what_cannot_happen_has_probability_zero():
+    votes = Votes(np.array([2, 1]), np.array([[3, 1], [2, 2]]))
+    p = np.array([[[0.001, 0.0], [0.5, 0.001]]] * 3)
+    assert tilted_tails(np.array([11, 12, 10]), p, votes)[:2].tolist() == [0.0, 0.0]
+    assert tilted_tails(np.array([10]), p[:1], votes)[0] == pytest.approx(0.001**3, rel=1e-12)
+
+
+def test_no_rows():
+    assert (
+        tilted_tails(np.empty(0, dtype=int), np.empty((0, 1, 1)), Votes(np.array([1]), np.array([[1]]))).size
+        == 0
+    )

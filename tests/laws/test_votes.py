@@ -1,23 +1,14 @@
 """Who casts how many votes."""
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedconformal.laws._votes import Votes, masses
+from fedconformal.laws._votes import Votes
 
 
 def votes(counts, weights):
     return Votes(np.array(counts), np.array(weights))
-
-
-def test_numbers_below_add_up():
-    both = votes([3, 2], [[1, 4, 1], [2, 2, 0]])
-    assert both.cast.tolist() == [[1, 5, 6], [2, 4, 4]]
-    assert both.by_site.tolist() == [6, 4]
-    assert (both.n_sites, both.total, both.unit) == (5, 26, 1)
-    assert votes([1, 1], [[6], [15]]).unit == 3
 
 
 def test_equal_votes_are_one_kind_and_empty_blocks_none():
@@ -53,17 +44,3 @@ def test_sums_that_can_occur():
     assert few.n_sums == 1 + 3 + 6 + 9
     assert votes([65], [[1]]).sums is None
     assert votes([1] * 20, [[2**i] for i in range(20)]).sums is None
-
-
-def test_mean_and_variance_of_the_votes():
-    both = votes([3, 2], [[1, 4], [2, 2]])
-    p = np.array([[[0.5, 0.25], [0.75, 0.5]]])
-    assert both.mean(p) == pytest.approx([3 * (0.5 + 1) + 2 * (1.5 + 1)])
-    first = 0.25 * 1 + 0.25 * 25 - 1.5**2
-    second = 0.25 * 4 + 0.5 * 16 - 2.5**2
-    assert both.variance(p) == pytest.approx([3 * first + 2 * second])
-
-
-def test_masses_are_differences():
-    assert masses(np.array([[0.75, 0.5]])) == pytest.approx(np.array([[0.25, 0.25, 0.5]]))
-    assert (masses(np.array([[0.5, 0.5 + 1e-17]])) >= 0).all()

@@ -40,12 +40,6 @@ def test_a_study_leaves_its_rows_and_its_figure(capsys):
     assert Path("own/figures/heat-map.png").exists()
 
 
-def test_without_a_name_the_studies_are_listed(capsys):
-    main([])
-    said = capsys.readouterr().out
-    assert [line.split()[0] for line in said.splitlines()] == list(STUDIES)
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -19,7 +19,6 @@ from reproduce.methods import (
     QQ,
     SINGLE,
     STABLE,
-    UNBALANCED,
     Method,
     private_plan,
 )
@@ -134,12 +133,6 @@ def test_baselines_by_hand():
         AVERAGE_NEXT: pytest.approx(ordered[:, 91].mean()),
         SINGLE: ordered[0, 90],
     }
-
-
-def test_unbalanced_sites_send_the_papers_rank():
-    sites = [SCORES[0, :10], SCORES[1, :30], SCORES[2]]
-    sent = [np.sort(sites[0])[9], np.sort(sites[1])[27], np.sort(sites[2])[90]]
-    assert UNBALANCED.threshold(sites, 0.9, np.random.default_rng(0)) in sent
 
 
 def test_private_thresholds_are_edges_of_the_papers_bins_and_infinite_without_a_plan():

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from fedconformal.scores import EmptySetWarning, IntervalScore, LabelScore
+from fedconformal.scores import IntervalScore, LabelScore
 
 
 @dataclass(frozen=True)
@@ -21,25 +21,6 @@ class Relative(IntervalScore):
         center = np.asarray(prediction)[:, np.newaxis]
         sets = np.stack([center * (1 - threshold), center * (1 + threshold)], axis=1)
         return sets[:, :, 0] if np.ndim(threshold) == 0 else sets
-
-
-@dataclass(frozen=True)
-class Upper(IntervalScore):
-    """How far y is above the last of three quantiles, with what interval scores have in common."""
-
-    name = "upper"
-    columns = ("low", "middle", "high")
-    slack: float = 0.0
-
-    def score(self, y, prediction):
-        return np.asarray(y) - self.checked(prediction)[:, 2] - self.slack
-
-    def set(self, prediction, threshold):
-        table = self.checked(prediction)
-        return self.intervals(table[:, 0], table[:, 2], lambda t: t + self.slack, threshold)
-
-    def points(self, prediction):
-        return np.asarray(prediction)[:, 1]
 
 
 @dataclass(frozen=True)
@@ -93,21 +74,6 @@ def test_it_can_do_what_all_scores_can():
     np.testing.assert_array_equal(
         Odds().scores_or_nan([1, 1.5, 2], [[0.75, 0.25]] * 3), [3.0, np.nan, np.nan]
     )
-
-
-def test_columns_and_parameters_of_ones_own():
-    score = Upper(slack=0.5)
-    assert score.column_help() == "three columns: low, then middle, then high"
-    assert score.parameters() == {"slack": 0.5}
-    assert score == Upper(0.5) != Upper()
-    assert score.score([5.0], [[1.0, 2.0, 3.0]]).tolist() == [1.5]
-    assert score.set([[1.0, 2.0, 3.0]], 1.5).tolist() == [[-1.0, 5.0]]
-    assert score.points([[1.0, 2.0, 3.0]]).tolist() == [2.0]
-    with pytest.raises(ValueError, match=r"prediction must have shape \(n, 3\), got \(1, 2\)"):
-        score.set([[1.0, 2.0]], 1.5)
-    with pytest.warns(EmptySetWarning, match="1 of 1 intervals are empty") as caught:
-        score.set([[1.0, 2.0, 3.0]], -2.0)
-    assert caught[0].filename == __file__
 
 
 def test_draws_of_ones_own_are_passed_on_row_by_row():

@@ -63,17 +63,6 @@ def test_other_columns_are_refused_with_their_names(score, names, message):
         score.prediction_from(np.zeros((3, len(names))))
 
 
-@pytest.mark.parametrize("score", ALL_SCORES)
-def test_the_columns_of_sets(score):
-    table = table_of(score, np.random.default_rng(0), 3)
-    names = [f"c{i}" for i in range(table.shape[1])]
-    columns = score.set_columns(names)
-    sets = score.set(score.prediction_from(table), 0.5, **score.draws())
-    assert sets.shape == (3, len(columns))
-    expected = tuple(f"in_set_{name}" for name in names) if score.columns is None else ("lower", "upper")
-    assert columns == expected
-
-
 # --- truth -----------------------------------------------------------------------------------
 
 
@@ -130,14 +119,6 @@ def test_no_score_is_above_the_largest(score, data):
 
 
 # --- draws -----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("score", ALL_SCORES)
-def test_only_randomized_scores_need_draws(score):
-    assert score.needs_draws == (score in RANDOMIZED)
-    assert bool(score.draws()) == score.needs_draws
-    rng = np.random.default_rng(0)
-    assert score.draws(rng) == ({"u": rng} if score.needs_draws else {})
 
 
 # --- words -----------------------------------------------------------------------------------
@@ -233,12 +214,6 @@ def test_what_shapes_alone_tell_is_refused(score):
 )
 def test_an_example_shows_how_large_sets_are(name, threshold, words):
     assert words in from_name(name).example(threshold, "mm")
-
-
-@pytest.mark.parametrize("name", ["absolute", "normalized", "cqr"])
-@pytest.mark.parametrize("threshold", [5e-324, 1.7e308])
-def test_no_example_is_made_of_what_cannot_be_read(name, threshold):
-    assert from_name(name).example(threshold) == ""
 
 
 @pytest.mark.parametrize("threshold", [0.01, 0.85])
