@@ -267,16 +267,6 @@ class TestPromise:
             assert "new cases, with a vote to spare" in page
             assert "one report too few is no harm" in page
 
-    def test_open_grouped_and_private(self):
-        open_plan = fc.plan(promise="spare")
-        usual = fc.calibrate(fc.plan(criterion="marginal"), answered(fc.plan(criterion="marginal")))
-        assert fc.calibrate(open_plan, answered(open_plan)).server_rank == usual.server_rank + 1
-        grouped = fc.plan(groups={"a": [40, 60, 50], "b": None}, promise="spare")
-        assert grouped.promise == {"a": "spare", "b": "spare"}
-        privacy = fc.Privacy(epsilon=2.0, bins=fc.Bins.uniform(0, 1, 50))
-        private = fc.plan(5, 300, promise="spare", privacy=privacy)
-        assert private.server_rank == fc.plan(5, 300, criterion="marginal", privacy=privacy).server_rank + 1
-
 
 class TestMechanism:
     @pytest.fixture
@@ -324,24 +314,6 @@ class TestScore:
         np.testing.assert_allclose(np.diff(sets)[:, 0], np.array([4.0, 8.0]) * found.threshold)
         assert Relative().set_words() in fc.web.certificate(found)
 
-    def test_on_the_terminal(self, plan, cases, run):
-        points = ",".join(f"{site}={n}" for site, n in SIZES.items())
-        run(
-            "plan", "--points", points, "--score", "relative", "--score-option", "unit=2.0", "-o", "plan.json"
-        )
-        assert fc.Plan.read("plan.json") == plan
-        for site, columns in cases.items():
-            np.savetxt(f"{site}.csv", np.column_stack(columns), header="y,guess", comments="", delimiter=",")
-            which = ("--target", "y", "--prediction", "guess")
-            run("report", "plan.json", f"{site}.csv", *which, "--site", site, "-o", f"{site}.json")
-        run("calibrate", "plan.json", *(f"{site}.json" for site in SIZES), "-o", "calibration.json")
-        np.savetxt("new.csv", [1.0, 2.0], header="guess", comments="")
-        rows = json.loads(run("predict", "calibration.json", "new.csv", "--column", "guess", "--json").out)
-        threshold = fc.Calibration.read("calibration.json").threshold
-        assert [row["upper"] for row in rows] == pytest.approx([1 + 2 * threshold, 2 + 4 * threshold])
-        run("verify", "calibration.json")
-        run("certificate", "calibration.json", "-o", "certificate.html")
-
     def test_a_plan_that_names_it_can_be_carried_without_it(self, plan):
         """A coordinator need not have what the sites have; only using it asks for it."""
         text = plan.to_json()
@@ -376,14 +348,6 @@ class TestOtherDoors:
         assert (intervals[:, 0, 0] < points).all()
         assert regressor.calibration_.plan.score.name == "relative"
         assert not_counted(verify(regressor.calibration_)) != []
-
-    def test_sites_that_differ(self):
-        plan = fc.plan(n_points=SIZES, promise="spare")
-        law = fc.heterogeneity.shifted_law(plan, {"A": np.sqrt})
-        assert 0 < law.mean() < plan.law.mean()
-        found = fc.calibrate(plan, answered(plan))
-        local = fc.heterogeneity.check(found, np.random.default_rng(1).random(200))
-        assert local.promise == plan.promise_object()
 
     @pytest.mark.parametrize("kind", ["criterion", "promise", "mechanism", "score"])
     def test_a_round_over_any_engine(self, kind, tmp_path):

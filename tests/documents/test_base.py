@@ -2,8 +2,10 @@
 
 import json
 import math
+from pathlib import Path
 from typing import Literal
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,7 +13,7 @@ from pydantic import ValidationError
 
 import fedconformal as fc
 from documents.samples import edited, plan, report, with_digest
-from fedconformal.documents import PlanPart
+from fedconformal.documents import PerSite, PlanPart, kinds, schema
 
 PRIVATE = fc.Privacy(epsilon=2.0, bins=fc.Bins.uniform(0, 5, 20))
 GROUPED = fc.plan(groups={"old": {"A": 30, "B": 20}, "young": {"A": 25, "B": 0}}, confidence_level=0.8)
@@ -190,3 +192,40 @@ class TestDefaults:
         content = json.loads(plan().to_json())
         assert content.keys() == {"format", "version", "parts", "digest"}
         assert content["parts"][0].keys() == {"promise", "criterion", "levels", "blocks"}
+
+
+SCHEMAS = Path(__file__).parents[2] / "docs" / "schemas"
+
+
+@pytest.mark.parametrize("kind", kinds())
+def test_published_schemas_are_those_of_the_code(kind):
+    """``make schemas`` writes them."""
+    assert json.loads((SCHEMAS / f"{kind}.schema.json").read_text()) == schema(kind)
+
+
+def test_there_are_no_others():
+    assert {path.name for path in SCHEMAS.glob("*.schema.json")} == {
+        f"{kind}.schema.json" for kind in kinds()
+    }
+    with pytest.raises(ValueError, match="kind must be one of"):
+        schema("letter")
+
+
+@pytest.mark.parametrize("kind", kinds())
+def test_what_has_a_default_is_not_required(kind):
+    found = schema(kind)
+    required = set(found["required"])
+    assert {"format", "version", "digest"} <= required
+    with_default = {name for name, field in found["properties"].items() if "default" in field}
+    assert with_default & required == {"format", "version"}  # which say what a document is
+
+
+@given(st.lists(st.tuples(st.integers(1, 5), st.integers(0, 3)), min_size=1, max_size=8))
+def test_it_is_the_sequence_it_stands_for(runs):
+    counts, values = zip(*runs, strict=True)
+    view, plain = PerSite(counts, values), np.repeat(values, counts).tolist()
+    assert list(view) == plain
+    assert [view[i] for i in range(len(view))] == plain
+    assert [view[-i - 1] for i in range(len(view))] == plain[::-1]
+    assert view[::2] == plain[::2]
+    assert np.asarray(view).tolist() == plain

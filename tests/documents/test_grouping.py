@@ -6,7 +6,7 @@ import pytest
 
 import fedconformal as fc
 from documents.samples import with_digest
-from fedconformal.documents import Grouping, class_places
+from fedconformal.documents import class_places
 
 SIZES = {"sick": {"A": 60, "B": 40}, "well": {"A": 50, "B": 90}}
 
@@ -51,20 +51,6 @@ def test_a_pair_belongs_to_its_own_site():
     assert plan.grouping.groups_of(["B: c", "d"], "A") == [None, "A: d"]
     with pytest.raises(ValueError, match="two pairs of a site and a label would be called 'A: B: c'"):
         fc.plan(groups={"c": {"A: B": 30}, "B: c": {"A": 30}}, group_by=("site", "label"))
-
-
-@pytest.mark.parametrize(
-    ("by", "number", "words"),
-    [
-        (("class",), 2, "2 classes"),
-        (("class",), 1, "1 class"),
-        (("site",), 2, "2 sites"),
-        (("site", "class"), 2, "2 groups"),
-        (("label",), 1, "1 group"),
-    ],
-)
-def test_groups_are_called_what_they_are(by, number, words):
-    assert Grouping(by, {}, ()).counted(number) == words
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The Report: everything that leaves a site."""
+"""The Report, everything that leaves a site, and the Check of new cases inside the published sets."""
 
 import json
 
@@ -7,7 +7,7 @@ import pytest
 
 import fedconformal as fc
 from documents.samples import changed, report, with_digest
-from fedconformal.documents import ReportPart, Sent
+from fedconformal.documents import Check, ReportPart, Sent
 
 
 @pytest.fixture(scope="module")
@@ -47,3 +47,26 @@ def test_parts_have_different_labels_in_order(grouped, forge):
     forge(content)
     with pytest.raises(fc.DocumentError, match="labels must be different, in alphabetical order"):
         fc.Report.from_json(json.dumps(with_digest(content)))
+
+
+DIGEST = "sha256:" + "0" * 64
+
+
+def check(**changes):
+    fields = {"calibration": DIGEST, "site": "A", "n": 25, "epsilon": None, "covered": (20, 25)}
+    return Check(**{**fields, **changes})
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"covered": (26,)}, "between 0 and n = 25"),
+        ({"covered": ()}, "covered"),
+        ({"n": 0}, "n"),
+        ({"epsilon": 1e9}, "epsilon"),
+        ({"calibration": "x"}, "calibration"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(changes, words):
+    with pytest.raises(ValueError, match=words):
+        check(**changes)

@@ -1,7 +1,6 @@
 """What both estimators share: scikit-learn's conventions, the workflow, and what is refused."""
 
 import math
-import pickle
 
 import numpy as np
 import pytest
@@ -76,13 +75,6 @@ def test_data_frames_are_welcome_and_their_columns_checked(library, numbers, cla
     assert Classifier(model).conformalize(classes[1][0], text, sites=["A"] * 400).plan_.n_sites == 1
 
 
-def test_fitted_estimators_can_be_pickled(numbers):
-    train, (X, y), (X_test, _) = numbers
-    regressor = Regressor(LinearRegression().fit(*train)).conformalize(X, y, sites=some_sites(len(X)))
-    loaded = pickle.loads(pickle.dumps(regressor))
-    np.testing.assert_array_equal(loaded.predict_interval(X_test)[1], regressor.predict_interval(X_test)[1])
-
-
 def test_conformalize_is_plan_report_and_calibrate(numbers):
     train, (X, y), _ = numbers
     model = LinearRegression().fit(*train)
@@ -115,10 +107,7 @@ def test_sites_that_could_never_matter_are_not_asked():
     assert [answer.site for answer in alone.answers] == ["big"]
     assert alone.missing == ()
     assert alone.threshold == Regressor(model).conformalize(X[5:], y[5:], sites=sites[5:]).thresholds_[0]
-    groups = np.array(["a"] * 3 + ["b"] * 2 + ["a"] * 1000 + ["b"] * 895)
-    both = Regressor(model).conformalize(X, y, sites=sites, groups=groups).calibration_
-    assert [received.site for received in both.reports] == ["big"]
-    groups[:5] = "c"
+    groups = np.array(["c"] * 5 + ["a"] * 1000 + ["b"] * 895)
     some = Regressor(model, confidence_level=0.5).conformalize(X, y, sites=sites, groups=groups).calibration_
     assert [answer.site for answer in some["c"].answers] == ["tiny"]
     assert [answer.site for answer in some["a"].answers] == ["big"]
@@ -205,3 +194,38 @@ def test_wrong_parameters_are_refused_before_anything_is_trained(classes, estima
     with pytest.raises(ValueError, match=message):
         estimator.set_params(prefit=False).fit(*classes[0])
     assert not hasattr(estimator, "estimator_")
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        lambda sites: sites.tolist(),
+        lambda sites: np.array([int(site[-1]) for site in sites]),
+        lambda sites: np.array([int(site[-1]) if site < "site 3" else site[-1] for site in sites], object),
+    ],
+    ids=["list", "integers", "mixed"],
+)
+def test_labels_of_any_kind_name_the_same_sites(numbers, labels):
+    train, (X, y), _ = numbers
+    sites = some_sites(len(X))
+    regressor = Regressor(LinearRegression().fit(*train))
+    expected = regressor.conformalize(X, y, sites=sites)
+    threshold, m = expected.calibration_.threshold, expected.plan_.n_sites
+    regressor.conformalize(X, y, sites=labels(sites))
+    assert (regressor.calibration_.threshold, regressor.plan_.n_sites) == (threshold, m)
+
+
+@pytest.mark.parametrize(
+    ("sites", "message"),
+    [
+        (None, "sites must give the site of each row"),
+        (["A"], r"one label for each of the 250 rows, got shape \(1,\)"),
+        ([*["A"] * 249, ""], "sites must hold labels of 1 to 200 printable characters, .* got ''"),
+        (np.array([*["A"] * 249, None], dtype=object), "none missing, got None"),
+        ([*[1.0] * 249, math.nan], "none missing, got nan"),
+    ],
+)
+def test_every_row_needs_a_site(numbers, sites, message):
+    train, (X, y), _ = numbers
+    with pytest.raises(ValueError, match=message):
+        Regressor(LinearRegression().fit(*train)).conformalize(X, y, sites=sites)

@@ -45,21 +45,6 @@ def test_normalized_scores_ask_the_model_for_its_standard_deviation(numbers, mod
     np.testing.assert_array_equal(regressor.predict(X_test), mean)
 
 
-def test_a_model_may_predict_mean_and_sigma_or_two_quantiles():
-    X = np.arange(10.0)[:, np.newaxis]
-    y = X[:, 0] + np.linspace(0, 2, 10)
-    for score, model, points in (
-        ("normalized", Pair("sigma"), X[:, 0]),
-        (scores.CQR(), Pair("upper"), X[:, 0] + 0.5),
-    ):
-        regressor = Regressor(model.fit(X), conformity_score=score, confidence_level=0.5)
-        predicted, intervals = regressor.conformalize(X, y, sites=["A"] * 10).predict_interval(X)
-        np.testing.assert_array_equal(predicted, points)
-        np.testing.assert_array_equal(regressor.predict(X), points)
-        expected = regressor.conformity_score_.set(model.predict(X), regressor.calibration_.threshold)
-        np.testing.assert_array_equal(intervals[:, :, 0], expected)
-
-
 def test_two_quantile_regressors_are_trained_and_their_middle_is_the_point(numbers):
     train, (X, y), (X_test, _) = numbers
     pair = (QuantileRegressor(quantile=0.1, alpha=0), QuantileRegressor(quantile=0.9, alpha=0))

@@ -31,13 +31,6 @@ def rows(numbers):
 
 
 class TestFitWithSites:
-    def test_a_share_of_each_site_is_set_aside(self, rows):
-        X, y, sites = rows
-        found = Regressor(LinearRegression(), prefit=False, calibration_size=0.4, rng=0)
-        found.fit(X, y, sites=sites)
-        sizes = {answer.site: answer.n for answer in found.calibration_.answers}
-        assert sizes == {site: round(0.4 * np.sum(sites == site)) for site in np.unique(sites)}
-
     def test_it_is_fit_and_then_conformalize(self, rows):
         X, y, sites = rows
         found = Regressor(LinearRegression(), prefit=False, rng=3).fit(X, y, sites=sites)

@@ -33,21 +33,10 @@ SITES = {"n_sites": 2, "n_points": 5, "local_rank": 1, "server_rank": 1}
             r"one rank for each site, or nested, \[\(88, 92\)\] \* 2; got the tuple \(88, 92\)",
         ),
         (
-            {"n_points": np.array([100, 100]), "local_rank": (88, 92), "server_rank": 2},
-            ValueError,
-            "local_rank must be a list beside a list of sizes",
-        ),
-        (
-            {"n_sites": 10, "n_points": 100, "local_rank": [86, 88, 90, 92], "server_rank": 12},
-            ValueError,
-            r"\[\(86, 88, 90, \.\.\.\)\] \* 10",
-        ),
-        (
             {**SITES, "local_rank": [(1, 2)] * 3},
             ValueError,
             "must agree on the sites, got local_rank 3, n_sites 2",
         ),
-        ({**SITES, "weights": [1, 2, 3]}, ValueError, "must agree on the sites, got weights 3, n_sites 2"),
         (
             {**SITES, "local_rank": [(1, 2), (3, 2)]},
             ValueError,

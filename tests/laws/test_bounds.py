@@ -82,7 +82,3 @@ def test_the_distance_of_votes_bounds_the_loss_of_coverage(weights):
     assert exact <= simple + 1e-9
     bound = heterogeneous_coverage_bound(**sites, weights=weights, distortion=distortion)
     assert bound == pytest.approx(fc.CoverageLaw(**sites, weights=weights).mean() - exact, abs=1e-12)
-
-
-def test_sites_that_do_not_differ_lose_nothing():
-    assert heterogeneity_losses(fc.CoverageLaw(5, 10, 9, 3).federation) == (0.0, 0.0)

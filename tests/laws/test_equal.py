@@ -1,4 +1,4 @@
-"""Equal sites in closed form."""
+"""Equal sites in closed form, and the array of all pairs of ranks."""
 
 from fractions import Fraction
 from math import comb
@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import fedconformal as fc
 from fedconformal.laws import equal_cdf, equal_moments, exact_mean
 from fedconformal.laws._equal import equal_quantile, equal_sf
 
@@ -54,3 +55,20 @@ def test_means_of_all_pairs_agree_with_exact_integers(m, n):
     assert mean.shape == variance.shape == (n, m)
     for l, k in {(1, 1), (n, m), (1, m), (n, 1), ((n + 1) // 2, (m + 1) // 2)}:
         assert mean[l - 1, k - 1] == pytest.approx(float(exact_mean([n] * m, [l] * m, k)), abs=1e-14)
+
+
+@pytest.mark.parametrize(("m", "n"), [(1, 1), (5, 10), (1, 40)])
+def test_agrees_with_exact_integers(m, n):
+    table = fc.coverage_table(n_sites=m, n_points=n)
+    assert table.shape == (n, m)
+    for l, k in {(1, 1), (n, m), (1, m), (n, 1), ((n + 1) // 2, (m + 1) // 2)}:
+        assert table[l - 1, k - 1] == pytest.approx(float(exact_mean([n] * m, [l] * m, k)), abs=1e-13)
+
+
+def test_polynomial_and_window_integration_agree_and_are_monotone():
+    m, n = 10, 20
+    table = fc.coverage_table(m, n)
+    means = [[fc.CoverageLaw(m, n, l, k).mean() for k in range(1, m + 1, 7)] for l in range(1, n + 1, 5)]
+    assert np.allclose(table[::5, ::7], means, atol=1e-13, rtol=0)
+    assert (np.diff(table, axis=0) > 0).all()
+    assert (np.diff(table, axis=1) > 0).all()

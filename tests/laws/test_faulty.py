@@ -7,16 +7,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from voting import federations, totals, worst_cdf
 
 import fedconformal as fc
 from fedconformal.laws import exact_mean
-from fedconformal.laws._choices import Choices
-from fedconformal.laws._faulty import Everyone, OneVoteEach, n_choices, tally
+from fedconformal.laws._faulty import Choices, Everyone, OneVoteEach, n_choices, tally
 from fedconformal.laws._tails import vote_tails
 from fedconformal.laws._votes import Votes
 from support import kolmogorov_distance, kolmogorov_limit, simulated_coverage
-from vote_laws import GRID, random_votes
+from vote_laws import GRID, federations, random_votes, totals, worst_cdf
 
 
 def test_equal_sites_attain_the_bound():
@@ -63,26 +61,6 @@ def test_the_mean_is_the_integral_of_the_worst_cdf():
     worst = np.argmax(tails, axis=0)
     assert np.count_nonzero(np.diff(worst[5_000:45_000])) >= 2
     assert law.mean() == pytest.approx(1 - np.max(tails, axis=0).mean(), abs=1e-9)
-
-
-def test_one_vote_each_is_a_special_case_of_all_choices():
-    """The order of probabilities decides who is worst, as trying everybody does."""
-    votes = Votes(np.array([2, 1, 3]), np.ones((3, 1), dtype=int))
-    one, every = OneVoteEach(votes, votes, 2), Choices(votes, votes, 2)
-    assert (one.first, one.last) == (every.first, every.last) == (3, 6)
-    p, ks = np.random.default_rng(0).random((50, 3, 1)), np.arange(3, 7)
-    for digits in (True, False):
-        assert one.tails(ks, p, digits=digits) == pytest.approx(every.tails(ks, p, digits=digits), abs=1e-14)
-
-
-def test_the_votes_of_infinite_numbers_can_be_cast_by_faulty_sites_only():
-    """Two sites of weight 3 send +inf; one of them may be faulty and send -inf instead."""
-    weights, sizes = [3, 3, 2], [5, 5, 9]
-    for k, mean in ((3, 0.0), (4, None), (5, None), (6, 1.0)):
-        law = fc.CoverageLaw(
-            n_points=sizes, local_rank=[6, 6, 8], server_rank=k, weights=weights, max_faulty=1
-        )
-        assert law.mean() == (pytest.approx(0.8, abs=1e-14) if mean is None else mean)
 
 
 def test_beyond_a_thousand_choices_all_sites_are_kept_and_the_largest_are_given_away():
@@ -141,3 +119,13 @@ def test_kinks_are_where_tails_cross():
     before, after = below(np.array([kink - 1e-9])), below(np.array([kink + 1e-9]))
     assert choices._each(ks, before).argmax() != choices._each(ks, after).argmax()
     assert Choices(votes, votes, 3).kinks(np.array([8]), below, 0.01, 0.99).size == 0
+
+
+def test_one_vote_each_is_a_special_case_of_all_choices():
+    """The order of probabilities decides who is worst, as trying everybody does."""
+    votes = Votes(np.array([2, 1, 3]), np.ones((3, 1), dtype=int))
+    one, every = OneVoteEach(votes, votes, 2), Choices(votes, votes, 2)
+    assert (one.first, one.last) == (every.first, every.last) == (3, 6)
+    p, ks = np.random.default_rng(0).random((50, 3, 1)), np.arange(3, 7)
+    for digits in (True, False):
+        assert one.tails(ks, p, digits=digits) == pytest.approx(every.tails(ks, p, digits=digits), abs=1e-14)

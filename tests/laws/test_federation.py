@@ -1,4 +1,4 @@
-"""The law of a whole federation, for many votes needed at once."""
+"""The law of a whole federation, for many votes needed at once, and its integrals."""
 
 from fractions import Fraction
 from itertools import pairwise
@@ -9,14 +9,15 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from voting import federations
+from scipy import special
 
 import fedconformal as fc
-from fedconformal.laws import Federation, OrderStatistics, Shifted, exact_cdf, exact_mean
+from fedconformal.laws import Federation, OrderStatistics, Shifted, exact_cdf, exact_mean, integrate
+from vote_laws import federations
 
 
 @settings(max_examples=20)
-@given(federations(), st.data())
+@given(federations(sites=4, points=8, most=4), st.data())
 def test_many_votes_needed_at_once(federation, data):
     sizes, ranks, weights, _ = federation
     law = fc.CoverageLaw(n_points=sizes, local_rank=ranks, server_rank=1, weights=weights).federation
@@ -32,16 +33,6 @@ def test_many_votes_needed_at_once(federation, data):
     assert cdf == pytest.approx(exact, abs=1e-14)
 
 
-def test_a_common_factor_of_all_weights_does_not_matter():
-    sites = OrderStatistics(np.array([20, 90]), np.array([[18, 19], [80, 83]]))
-    plain = Federation(sites, np.array([4, 2]), weights=np.array([[1, 2], [3, 1]]))
-    scaled = Federation(sites, np.array([4, 2]), weights=6 * np.array([[1, 2], [3, 1]]))
-    ks = np.arange(1, plain.n_votes + 1)
-    assert scaled.n_votes == 6 * plain.n_votes
-    for needed in (6 * ks, 6 * ks - 5):
-        assert (scaled.moments(needed)[0] == plain.moments(ks)[0]).all()
-
-
 def test_equal_sites_beside_those_without_a_vote():
     sites = OrderStatistics(np.array([5, 40]), np.array([4, 37]))
     law = Federation(sites, np.array([3, 7]), weights=np.array([0, 3]))
@@ -51,16 +42,6 @@ def test_equal_sites_beside_those_without_a_vote():
     infinite = OrderStatistics(np.array([5, 40]), np.array([6, 37]))
     assert Federation(infinite, np.array([3, 7]), 1, np.array([0, 1])).equal is None
     assert Federation(infinite, np.array([3, 7]), 1, np.array([1, 1])).equal == (7, 40, 37)
-
-
-def test_numbers_that_are_not_sent_cast_no_votes():
-    padded = OrderStatistics(np.array([20, 90]), np.array([[18, 21], [80, 83]]))
-    law = Federation(padded, np.array([4, 2]), 1, weights=np.array([[1, 0], [1, 1]]))
-    assert law.n_votes == 8
-    same = fc.CoverageLaw(
-        n_points=[20] * 4 + [90] * 2, local_rank=[(18,)] * 4 + [(80, 83)] * 2, server_rank=5, max_faulty=1
-    )
-    assert law.moments(np.array([5]))[0][0] == same.mean()
 
 
 def test_votes_out_of_reach():
@@ -134,3 +115,20 @@ def test_small_probabilities_of_large_federations_keep_their_digits():
     votes = Federation(uneven, np.array([50, 50, 1]), weights=np.array([2, 2, 1]))
     assert votes.equal is None
     assert votes.cdf(c, 2 * ks) == pytest.approx(closed, rel=1e-11)
+
+
+@given(st.floats(0.001, 0.999), st.integers(1, 12))
+def test_a_step_cannot_hide(place, digits):
+    """P(C <= c) rises from 0 to 1 at ``place`` within 10^-digits: the area is 1 - place."""
+    width = 10.0**-digits
+
+    def step(c):
+        return special.ndtr((c - place) / width)[:, None]
+
+    upper, lower = (1 - place) / width, place / width
+
+    def integral(z):
+        return z * special.ndtr(z) + np.exp(-z * z / 2) / np.sqrt(2 * np.pi)
+
+    exact = width * (integral(upper) - integral(-lower))
+    assert integrate(step, np.array([0.0, 1.0]), tolerance=1e-13)[0] == pytest.approx(exact, abs=2e-12)

@@ -1,4 +1,4 @@
-"""The law of coverage: labels, lines, limits, and that they can be told apart without colour."""
+"""The pictures: labels, lines, limits, and that they can be told apart without colour."""
 
 import numpy as np
 import pytest

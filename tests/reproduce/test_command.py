@@ -33,13 +33,6 @@ def test_all_studies_run_quickly_without_data(capsys):
     assert (out / "results/runs.json").exists()
 
 
-def test_a_study_leaves_its_rows_and_its_figure(capsys):
-    main(["heat-map", "--out", "own"])
-    assert "heat-map: The array M (appendix A.2)" in capsys.readouterr().out
-    assert len(pd.read_csv("own/results/heat-map.csv")) == 200
-    assert Path("own/figures/heat-map.png").exists()
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -1,11 +1,8 @@
 """Each figure has what a reader of the paper looks for: the lines, the boxes, the means, the target."""
 
-import math
-
 import numpy as np
 import pytest
 
-from reproduce import appendix_a2_array as array
 from reproduce import figure_1_upper_bounds as figure_1
 from reproduce import figure_4_coverage as figure_4
 from reproduce.data import poisson
@@ -63,24 +60,6 @@ def test_upper_bounds_lie_as_in_figure_1():
             assert (np.asarray(curves[name]) >= 0.9).all()
             assert (curves[name] < curves[figure_1.SINGLE_BOUND]).all()
     assert above[0].lines[0].get_ydata()[0] == pytest.approx(0.92562595455)  # m = 5, n = 10
-
-
-@pytest.mark.nightly
-def test_the_array_with_both_choices_and_a_curve_for_each_server_rank():
-    figure = array.draw_heat_map(array.array(10, 100, 0.9))
-    shown = np.asarray(figure.axes[0].images[0].get_array())
-    assert shown.shape == (100, 10)
-    assert (np.diff(shown, axis=0) > 0).all()
-    assert (np.diff(shown, axis=1) > 0).all()
-    assert legend(figure) == ["marginal: l = 95, k = 1", "stable: l = 92, k = 4"]
-    left, right = array.draw_curves(array.compute_curves(Settings())).axes
-    for axes, m, n in ((left, 5, 10), (right, 10, 20)):
-        ranks = [line for line in axes.lines if str(line.get_label()).startswith("k = ")]
-        assert len(ranks) == m
-        assert all(len(line.get_ydata()) == n for line in ranks)
-        assert targets(axes) == [0.9]
-    largest = math.gamma(1.1) * math.gamma(6) / math.gamma(6.1)  # the paper's M for l = n = 10, k = 1, m = 5
-    assert left.lines[0].get_ydata()[-1] == pytest.approx(largest)
 
 
 def test_boxes_have_means_and_target(rows):

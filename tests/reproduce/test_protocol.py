@@ -135,6 +135,18 @@ def test_baselines_by_hand():
     }
 
 
+def test_means_over_splits(tmp_path):
+    rows = run([DATA], [Ridge()], settings(tmp_path, 4))
+    means = summarise(rows)
+    assert len(means) == 2 * len(METHODS)
+    coverage = rows.loc[(rows["scenario"] == MANY) & (rows["method"] == QQ), "coverage"]
+    one = means[(means["scenario"] == MANY) & (means["method"] == QQ)].iloc[0]
+    assert (one["n_splits"], one["coverage"]) == (4, pytest.approx(coverage.mean()))
+    assert one["coverage_std"] == pytest.approx(np.std(coverage, ddof=1))
+    assert one["plan"] == "rank 10, weight 1; votes 8"
+
+
+@pytest.mark.nightly
 def test_private_thresholds_are_edges_of_the_papers_bins_and_infinite_without_a_plan():
     """m = 5, n = 200: the paper's analysis has a plan at epsilon 10 and 5 and none at 1; ours has all."""
     scores = np.random.default_rng(1).gamma(2.0, size=(5, 200))
@@ -146,14 +158,3 @@ def test_private_thresholds_are_edges_of_the_papers_bins_and_infinite_without_a_
         feasible = private_plan(5, 200, 0.9, method.epsilon, analysis).feasible
         assert feasible == (analysis == "tight" or method.epsilon > 1)
         assert np.isclose(edges, found[0], rtol=0, atol=1e-9).any() if feasible else np.isinf(found[0])
-
-
-def test_means_over_splits(tmp_path):
-    rows = run([DATA], [Ridge()], settings(tmp_path, 4))
-    means = summarise(rows)
-    assert len(means) == 2 * len(METHODS)
-    coverage = rows.loc[(rows["scenario"] == MANY) & (rows["method"] == QQ), "coverage"]
-    one = means[(means["scenario"] == MANY) & (means["method"] == QQ)].iloc[0]
-    assert (one["n_splits"], one["coverage"]) == (4, pytest.approx(coverage.mean()))
-    assert one["coverage_std"] == pytest.approx(np.std(coverage, ddof=1))
-    assert one["plan"] == "rank 10, weight 1; votes 8"

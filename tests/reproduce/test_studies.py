@@ -12,7 +12,7 @@ import fedconformal as fc
 from reproduce import authors, data, heterogeneity, hospitals, numbers, open_questions, schools
 from reproduce.methods import AVERAGE, AVERAGE_NEXT, EACH, QQ
 from reproduce.protocol import Settings
-from support import FALSE_ALARM, hoeffding_limit
+from support import FALSE_ALARM
 
 needs_data = pytest.mark.skipif(not os.environ.get(data.FOLDER), reason="the data sets are not here")
 
@@ -52,17 +52,6 @@ def test_a_promise_to_each_site_holds_for_the_odd_one(differing):
     worst = stats.beta(91, 10).ppf(1e-8)
     each, one = (curves.loc[("simulated", method, 3.0), "coverage"] for method in (EACH, QQ))
     assert each > worst > one
-
-
-def test_a_site_draws_scores_by_its_shares_of_labels():
-    """All scores of label 0 are 0 and those of label 1 are 1: the worst site has the least of label 0."""
-    world = heterogeneity.relabelled([np.zeros(3), np.ones(5)], 1.0)
-    sites, coverage = world(np.random.default_rng(0))
-    shares = np.random.default_rng(0).dirichlet(np.ones(2), size=len(sites))
-    assert coverage(0.5) == pytest.approx(shares[:, 0].min())
-    assert coverage(1.0) == pytest.approx(1)
-    for scores, share in zip(sites, shares, strict=True):
-        assert abs(np.mean(scores == 0) - share[0]) < hoeffding_limit(scores.size)
 
 
 # -- several numbers, open questions --
@@ -186,23 +175,6 @@ def test_the_real_patients():
 
 
 # -- schools --
-
-
-def pupils(seed):
-    rng = np.random.default_rng(seed)
-    school = np.repeat(np.arange(65), rng.integers(20, 80, size=65))
-    eleven, sex = rng.normal(size=school.size), rng.choice(["F", "M"], school.size)
-    noise = rng.uniform(0.5, 1.5, size=65)[school] * rng.normal(size=school.size)
-    return pd.DataFrame({"school": school, "standLRT": eleven, "sex": sex, "normexam": 0.6 * eleven + noise})
-
-
-def test_every_pupil_of_a_new_school_is_counted():
-    drawn = pupils(0)
-    rows = schools.one_draw(drawn, 0.9, 0)
-    sizes = drawn["school"].value_counts()
-    assert len(rows) == 15 * len(schools.COMPARED)
-    assert (rows["n"] == rows["school"].map(sizes)).all()
-    assert len(schools.draw(rows).axes) == 3
 
 
 def test_the_distribution_of_coverages_without_the_noise_of_counting():

@@ -74,19 +74,6 @@ def test_infinite_thresholds_give_all_labels_and_none(score):
     assert not score.set(prediction, -inf).any()
 
 
-@pytest.mark.parametrize("score", DETERMINISTIC)
-def test_several_thresholds_stand_on_the_last_axis(score):
-    prediction = np.random.default_rng(4).dirichlet(np.ones(4), 6)
-    thresholds = np.array([0.5, inf, 0.95])
-    together = score.set(prediction, thresholds)
-    assert together.shape == (6, 4, 3)
-    assert together.dtype == np.bool_
-    for j, threshold in enumerate(thresholds):
-        alone = score.set(prediction, threshold)
-        assert alone.shape == (6, 4)
-        np.testing.assert_array_equal(together[:, :, j], alone)
-
-
 # --- refusals --------------------------------------------------------------------------------
 
 
@@ -154,14 +141,6 @@ def test_randomization_refuses(score, u, message):
         score.set(prediction, 0.5, u=u)
 
 
-@pytest.mark.parametrize("score", [APS()])
-def test_u_is_refused_without_randomization(score):
-    with pytest.raises(ValueError, match="u was given, but the score has randomized=False"):
-        score.score([0], [[0.5, 0.5]], u=[0.5])
-    with pytest.raises(ValueError, match="u was given, but the score has randomized=False"):
-        score.set([[0.5, 0.5]], 0.5, u=np.random.default_rng(0))
-
-
 def test_labels_may_be_any_kind_of_whole_number():
     prediction = [[0.75, 0.25], [0.75, 0.25]]
     for y in ([0, 1], [False, True], [0.0, 1.0], np.array([0, 1], dtype=np.uint8)):
@@ -177,25 +156,10 @@ def test_probabilities_of_a_float32_network_are_taken_and_left_alone():
     np.testing.assert_array_equal(prediction, before)
 
 
-def test_rounding_of_probabilities_is_forgiven():
-    prediction = [[1 + 5e-7, 0.0], [0.5, 0.4995]]
-    assert LAC().set(prediction, 0.6).tolist() == [[True, False], [True, True]]
-
-
 def test_equal_probabilities_rank_by_class_index():
     row = [[0.25, 0.25, 0.25, 0.25]]
     assert scores_of_all_labels(APS(), np.array(row))[0].tolist() == [0.25, 0.5, 0.75, 1.0]
     assert APS().set(row, 0.5).tolist() == [[True, True, False, False]]
-
-
-def test_a_generator_stands_for_the_numbers_it_draws():
-    prediction = np.random.default_rng(0).dirichlet(np.ones(4), 20)
-    y, score = np.arange(20) % 4, APS(randomized=True)
-    u = np.random.default_rng(5).random(20)
-    drawn = score.score(y, prediction, u=np.random.default_rng(5))
-    np.testing.assert_array_equal(drawn, score.score(y, prediction, u=u))
-    sets = score.set(prediction, 0.7, u=np.random.default_rng(5))
-    np.testing.assert_array_equal(sets, score.set(prediction, 0.7, u=u))
 
 
 def test_randomized_aps_with_the_true_probabilities_covers_with_probability_threshold():

@@ -38,20 +38,6 @@ class Odds(LabelScore):
         return odds <= threshold if np.ndim(threshold) == 0 else odds[:, :, np.newaxis] <= threshold
 
 
-@dataclass(frozen=True)
-class Shuffled(LabelScore):
-    """Nothing but the draw."""
-
-    name = "shuffled"
-    needs_draws = True
-
-    def score(self, y, prediction, *, u=None):
-        return self.scores_of(lambda p, u: u[:, np.newaxis] + 0 * p, y, prediction, u=u)
-
-    def set(self, prediction, threshold, *, u=None):
-        return self.labels_of(lambda p, u: u[:, np.newaxis] + 0 * p, prediction, threshold, u=u)
-
-
 def test_what_is_not_said_has_a_default():
     score = Relative()
     assert score.columns == ("prediction",)
@@ -76,26 +62,8 @@ def test_it_can_do_what_all_scores_can():
     )
 
 
-def test_draws_of_ones_own_are_passed_on_row_by_row():
-    probabilities, u = [[0.5, 0.5]] * 4, [0.1, 0.6, 0.3, 0.8]
-    score = Shuffled()
-    np.testing.assert_array_equal(
-        score.scores_or_nan([0, 7, 1, 0], probabilities, u=u), [0.1, np.nan, 0.3, 0.8]
-    )
-    sets = score.sets(probabilities, [[0.5], [0.7], [0.2], [0.7]], **score.draws(u))
-    assert sets[:, 0, 0].tolist() == [True, True, False, False]
-
-
-@pytest.mark.parametrize(
-    ("missing", "kind"),
-    [
-        (missing, kind)
-        for kind, missing in [
-            *((IntervalScore, name) for name in ("name", "score", "set")),
-            *((LabelScore, name) for name in ("name", "score", "set")),
-        ]
-    ],
-)
+@pytest.mark.parametrize("missing", ["name", "score", "set"])
+@pytest.mark.parametrize("kind", [IntervalScore, LabelScore])
 def test_what_is_missing_is_told_by_name(missing, kind):
     members = {"name": "mine", "score": lambda self, y, p: y, "set": lambda self, p, t: p}
     del members[missing]

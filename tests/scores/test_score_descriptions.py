@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from score_examples import DETERMINISTIC, INTERVAL_SCORES, PREDICTIONS, RANDOMIZED, inf
 
 from fedconformal.scores import (
-    APS,
     CQR,
     LAC,
     Absolute,
@@ -74,14 +73,6 @@ def test_what_is_no_class_number_is_refused(score, value):
         score.truth_from([0.0, value], argument="y.csv: column 'y'")
 
 
-def test_numbers_may_be_infinite_but_not_nan():
-    assert Absolute().truth_from([1, inf]).tolist() == [1.0, inf]
-    with pytest.raises(ValueError, match="y must not be nan; not so in 1 of 2 rows"):
-        CQR().truth_from([1.0, np.nan])
-    with pytest.raises(ValueError, match=r"truth must have 1 dimension\(s\), got shape \(1, 1\)"):
-        Normalized().truth_from([[1.0]], argument="truth")
-
-
 # --- the largest value -----------------------------------------------------------------------
 
 
@@ -94,15 +85,6 @@ def test_only_probabilities_bound_scores():
         "aps": 1.002,
         "raps": None,
     }
-
-
-@pytest.mark.parametrize("row", [[0.56, 0.33, 0.11], [0.4005, 0.3005, 0.2999]])
-def test_sums_of_probabilities_may_exceed_one(row):
-    """By rounding, or in a row that is accepted though it does not quite sum to 1."""
-    [score] = APS().score([2], [row])
-    assert 1 < score <= APS().largest
-    assert APS().set([row], 1.0).tolist() == [[True, True, False]]
-    assert APS().set([row], APS().largest).all()
 
 
 @pytest.mark.parametrize("score", [score for score in LABEL_SCORES if score.largest is not None])
@@ -214,11 +196,3 @@ def test_what_shapes_alone_tell_is_refused(score):
 )
 def test_an_example_shows_how_large_sets_are(name, threshold, words):
     assert words in from_name(name).example(threshold, "mm")
-
-
-@pytest.mark.parametrize("threshold", [0.01, 0.85])
-@pytest.mark.parametrize("name", ["aps", "raps"])
-def test_an_example_of_labels_is_a_set_of_the_score(name, threshold):
-    held = int(from_name(name).set([[0.6, 0.25, 0.1, 0.05]], threshold).sum())
-    said = ("no label", "the first of them", "the first two", "the first three", "all of them")[held]
-    assert from_name(name).example(threshold).endswith(f"the set holds {said}.")

@@ -20,6 +20,10 @@ from fedconformal.laws._votes import Votes, masses
 _FREQUENCIES = 150  # of a characteristic function that usually matter
 _PATIENCE = 20  # how much longer the digits of small tails may take
 _SMALL = 1e-5  # tails below it are computed again where their digits matter
+_STEEPEST = 800.0  # beyond it an outcome as rare as the smallest number would be certain
+_FLATTEST = 1e-9
+_MOST_STEPS = 60
+_ROWS = 32
 
 
 def vote_tails(ks: Ints, p: Floats, votes: Votes, *, digits: bool = True) -> Floats:
@@ -134,12 +138,6 @@ def added_tails(ks: Ints, p: Floats, votes: Votes, sums: Sequence[Ints]) -> Floa
         law = longer
     tails = np.concatenate([np.cumsum(law[::-1], axis=0)[::-1], np.zeros((1, len(p)))])
     return np.asarray(np.minimum(tails[np.searchsorted(sums[-1], ks)].T, 1.0))
-
-
-_STEEPEST = 800.0  # beyond it an outcome as rare as the smallest number would be certain
-_FLATTEST = 1e-9
-_MOST_STEPS = 60
-_ROWS = 32
 
 
 def tilted_tails(ks: Ints, p: Floats, votes: Votes) -> Floats:

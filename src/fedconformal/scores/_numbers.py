@@ -16,6 +16,7 @@ from fedconformal.scores._interval import IntervalScore, distance, outward, unsi
 
 _SMALLEST, _LARGEST = 1e-9, 1e12  # of a margin of an example
 _USUAL = (0.05, 50.0)  # margins that a prediction of 100 shows well
+_SCALE = 5.0  # of an example
 
 
 @dataclass(frozen=True)
@@ -135,9 +136,6 @@ class Absolute(IntervalScore):
             return ""
         ends = made.about(made.center - threshold, made.center + threshold)
         return f"For example, a prediction of {made.exact(made.center)} becomes about {ends}."
-
-
-_SCALE = 5.0  # of an example
 
 
 @dataclass(frozen=True)

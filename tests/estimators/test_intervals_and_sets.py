@@ -1,4 +1,4 @@
-"""Label sets: MAPIE's where there is one site, coverage as the law allows, labels and random numbers."""
+"""Intervals and label sets: those of MAPIE for one site, coverage as the law allows, labels and draws."""
 
 import math
 
@@ -7,10 +7,13 @@ import pytest
 from estimator_examples import LEVELS, Foreign, some_sites
 from mapie.classification import SplitConformalClassifier
 from mapie.metrics.classification import classification_coverage_score
-from sklearn.linear_model import LogisticRegression
+from mapie.metrics.regression import regression_coverage_score
+from mapie.regression import ConformalizedQuantileRegressor, SplitConformalRegressor
+from sklearn.linear_model import LinearRegression, LogisticRegression, QuantileRegressor
 
 import fedconformal as fc
 from fedconformal import FederatedConformalClassifier as Classifier
+from fedconformal import FederatedConformalRegressor as Regressor
 from fedconformal import scores
 from support import hoeffding_limit
 
@@ -101,3 +104,31 @@ def test_the_draws_of_calibration_are_not_those_of_the_sets():
     classifier.conformalize(X, ["yes", "no"] * 10, sites=["A"] * 20).predict_set(X)
     assert seen["score"].shape == seen["set"].shape == (20,)
     assert not np.any(seen["score"] == seen["set"])
+
+
+def test_one_site_gives_the_intervals_of_mapie(numbers):
+    train, (X, y), (X_test, y_test) = numbers
+    model = LinearRegression().fit(*train)
+    ours = Regressor(model, confidence_level=LEVELS, criterion="marginal")
+    theirs = SplitConformalRegressor(model, confidence_level=LEVELS)
+    points, intervals = ours.conformalize(X, y, sites=["A"] * len(X)).predict_interval(X_test)
+    expected_points, expected = theirs.conformalize(X, y).predict_interval(X_test)
+    assert intervals.shape == expected.shape == (len(X_test), 2, 3)
+    np.testing.assert_allclose(intervals, expected, rtol=1e-12)
+    np.testing.assert_array_equal(points, expected_points)
+    np.testing.assert_array_equal(ours.predict(X_test), points)
+    np.testing.assert_array_equal(
+        regression_coverage_score(y_test, intervals), fc.metrics.regression_coverage_score(y_test, intervals)
+    )
+
+
+def test_one_site_gives_the_symmetric_quantile_intervals_of_mapie(numbers):
+    train, (X, y), (X_test, _) = numbers
+    models = [QuantileRegressor(quantile=q, alpha=0).fit(*train) for q in (0.05, 0.95, 0.5)]
+    theirs = ConformalizedQuantileRegressor(models, prefit=True).conformalize(X, y)
+    expected_points, expected = theirs.predict_interval(X_test, symmetric_correction=True)
+    ours = Regressor(models, conformity_score="cqr", criterion="marginal")
+    ours.conformalize(X, y, sites=["A"] * len(X))
+    points, intervals = ours.predict_interval(X_test)
+    np.testing.assert_allclose(intervals, expected, rtol=1e-9)
+    np.testing.assert_allclose(points, expected_points)
