@@ -229,3 +229,9 @@ def test_it_is_the_sequence_it_stands_for(runs):
     assert [view[-i - 1] for i in range(len(view))] == plain[::-1]
     assert view[::2] == plain[::2]
     assert np.asarray(view).tolist() == plain
+    with pytest.raises(IndexError, match=f"{len(plain)} site"):
+        view[len(plain)]
+
+
+def test_a_view_shows_its_runs():
+    assert repr(PerSite((2, 1), (7, 8))) == "PerSite(2 x 7, 1 x 8)"

@@ -165,6 +165,12 @@ class TestViews:
 
 
 class TestNewPoints:
+    def test_what_is_no_label_is_refused(self, grouped):
+        with pytest.raises(TypeError, match="text or a whole number"):
+            grouped.threshold_of([1.0])
+        with pytest.raises(ValueError, match="flat array"):
+            grouped.threshold_of([["old"]])
+
     def test_a_strange_label_is_infinite_and_said_aloud(self, grouped):
         with pytest.warns(fc.UnknownGroupWarning, match=r"2 of 3 points.*'Old', 'old '"):
             thresholds = grouped.threshold_of(["Old", "old", "old "])

@@ -228,3 +228,9 @@ def test_the_numbers_are_the_laws(law):
 def test_a_density_adds_up():
     edges = np.linspace(0, 1, 101)
     assert density(fc.CoverageLaw(3, 10, 9, 2), edges).sum() / 100 == pytest.approx(1)
+
+
+def test_draws_are_of_the_worst_case(law):
+    draws = law.rvs((2, 3), rng=1)
+    uniform = np.random.default_rng(1).random((2, 3))
+    assert (draws == law.ppf(uniform)).all()

@@ -65,8 +65,8 @@ def test_agrees_with_exact_integers(m, n):
         assert table[l - 1, k - 1] == pytest.approx(float(exact_mean([n] * m, [l] * m, k)), abs=1e-13)
 
 
-def test_polynomial_and_window_integration_agree_and_are_monotone():
-    m, n = 10, 20
+@pytest.mark.parametrize(("m", "n"), [(10, 20), (50, 40)])
+def test_polynomial_and_window_integration_agree_and_are_monotone(m, n):
     table = fc.coverage_table(m, n)
     means = [[fc.CoverageLaw(m, n, l, k).mean() for k in range(1, m + 1, 7)] for l in range(1, n + 1, 5)]
     assert np.allclose(table[::5, ::7], means, atol=1e-13, rtol=0)

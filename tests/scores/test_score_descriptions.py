@@ -196,3 +196,9 @@ def test_what_shapes_alone_tell_is_refused(score):
 )
 def test_an_example_shows_how_large_sets_are(name, threshold, words):
     assert words in from_name(name).example(threshold, "mm")
+
+
+@pytest.mark.parametrize("name", ["absolute", "normalized", "cqr"])
+@pytest.mark.parametrize("threshold", [5e-324, 1.7e308])
+def test_no_example_is_made_of_what_cannot_be_read(name, threshold):
+    assert from_name(name).example(threshold) == ""
