@@ -1,6 +1,5 @@
 """Coverage and width as MAPIE has them, infinite and empty sets, and exact intervals per site."""
 
-import dataclasses
 import warnings
 
 import numpy as np
@@ -12,8 +11,8 @@ from mapie.metrics import regression as mapie_regression
 from scipy import stats
 
 from fedconformal import metrics
-from fedconformal.metrics import SiteCoverage, clopper_pearson, coverage_by_site
-from fedconformal.scores import CQR, LAC, Absolute, EmptySetWarning
+from fedconformal.metrics import clopper_pearson, coverage_by_site
+from fedconformal.scores import CQR, EmptySetWarning
 
 inf = np.inf
 EMPTY, LINE = [inf, -inf], [-inf, inf]
@@ -48,51 +47,26 @@ def sets(rng):
 # --- MAPIE as oracle -------------------------------------------------------------------------
 
 
-def test_regression_coverage_is_mapies(y, intervals):
-    ours = metrics.regression_coverage_score(y, intervals)
-    assert ours.shape == (3,)
-    np.testing.assert_array_equal(ours, mapie_regression.regression_coverage_score(y, intervals))
+def test_coverage_and_width_of_intervals_are_mapies(rng, y, intervals):
+    """Several levels, one level, and outcomes that differ by level."""
+    for outcomes, some in ((y, intervals), (y, intervals[:, :, 0]), (rng.normal(size=(101, 3)), intervals)):
+        ours = metrics.regression_coverage_score(outcomes, some)
+        np.testing.assert_array_equal(ours, mapie_regression.regression_coverage_score(outcomes, some))
+    widths = mapie_regression.regression_mean_width_score(intervals)
+    np.testing.assert_allclose(metrics.regression_mean_width_score(intervals), widths, rtol=1e-14)
 
 
-def test_regression_coverage_of_one_level_is_mapies(y, intervals):
-    one = intervals[:, :, 0]
-    ours = metrics.regression_coverage_score(y, one)
-    np.testing.assert_array_equal(ours, mapie_regression.regression_coverage_score(y, one))
-
-
-def test_regression_coverage_of_outcomes_by_level_is_mapies(rng, intervals):
-    y = rng.normal(size=(101, 3))
-    ours = metrics.regression_coverage_score(y, intervals)
-    np.testing.assert_array_equal(ours, mapie_regression.regression_coverage_score(y, intervals))
-
-
-def test_regression_mean_width_is_mapies(intervals):
-    ours = metrics.regression_mean_width_score(intervals)
-    np.testing.assert_allclose(ours, mapie_regression.regression_mean_width_score(intervals), rtol=1e-14)
-
-
-def test_classification_coverage_is_mapies(labels, sets):
-    ours = metrics.classification_coverage_score(labels, sets)
-    assert ours.shape == (3,)
-    np.testing.assert_array_equal(ours, mapie_classification.classification_coverage_score(labels, sets))
-
-
-def test_classification_coverage_of_one_level_is_mapies(labels, sets):
-    one = sets[:, :, 0]
-    ours = metrics.classification_coverage_score(labels, one)
-    np.testing.assert_array_equal(ours, mapie_classification.classification_coverage_score(labels, one))
-
-
-def test_classification_coverage_of_outcomes_by_level_is_mapies(rng, sets):
-    labels = rng.integers(4, size=(101, 3))
-    ours = metrics.classification_coverage_score(labels, sets)
-    np.testing.assert_array_equal(ours, mapie_classification.classification_coverage_score(labels, sets))
-
-
-def test_classification_mean_width_is_mapies(sets):
-    ours = metrics.classification_mean_width_score(sets)
-    np.testing.assert_array_equal(ours, mapie_classification.classification_mean_width_score(sets))
-    assert metrics.classification_mean_width_score(sets[:, :, 0]).tolist() == ours[:1].tolist()
+def test_coverage_and_width_of_label_sets_are_mapies(rng, labels, sets):
+    by_level = rng.integers(4, size=(101, 3))
+    for outcomes, some in ((labels, sets), (labels, sets[:, :, 0]), (by_level, sets)):
+        ours = metrics.classification_coverage_score(outcomes, some)
+        np.testing.assert_array_equal(
+            ours, mapie_classification.classification_coverage_score(outcomes, some)
+        )
+    for some in (sets, sets[:, :, :1]):
+        widths = mapie_classification.classification_mean_width_score(some)
+        np.testing.assert_array_equal(metrics.classification_mean_width_score(some), widths)
+    assert metrics.classification_mean_width_score(sets[:, :, 0]).tolist() == widths.tolist()
 
 
 # --- infinite and empty sets -----------------------------------------------------------------
@@ -114,16 +88,6 @@ def test_mean_width_is_infinite_with_an_infinite_interval_and_counts_empty_ones_
     assert metrics.regression_mean_width_score([EMPTY, [0.0, 3.0], EMPTY]).tolist() == [1.0]
     assert metrics.regression_mean_width_score([EMPTY]).tolist() == [0.0]
     assert metrics.regression_mean_width_score([[inf, inf], [-inf, -inf]]).tolist() == [0.0]
-
-
-def test_mean_width_keeps_levels_apart():
-    levels = np.stack([[LINE, [0.0, 1.0]], [[0.0, 1.0], [0.0, 2.0]]], axis=-1)
-    assert metrics.regression_mean_width_score(levels).tolist() == [inf, 1.5]
-
-
-def test_an_interval_whose_ends_cross_is_empty():
-    assert metrics.regression_mean_width_score([[2.0, 1.0], [0.0, 1.0]]).tolist() == [0.5]
-    assert metrics.regression_coverage_score([1.5, 0.5], [[2.0, 1.0], [0.0, 1.0]]).tolist() == [0.5]
 
 
 def test_median_width_is_finite_while_fewer_than_half_are_infinite():
@@ -156,20 +120,6 @@ def test_covered_by_intervals_is_score_at_most_threshold(y, rng):
     assert metrics.regression_coverage_score(y, intervals).tolist() == [0, 11 / 101, 91 / 101, 1]
 
 
-def test_covered_by_intervals_drops_the_level_axis_with_a_single_threshold(y):
-    covered = metrics.covered_by_intervals(y, Absolute().set(np.zeros(101), 1.0))
-    np.testing.assert_array_equal(covered, np.abs(y) <= 1.0)
-
-
-def test_covered_by_sets_is_score_at_most_threshold(labels, rng):
-    prediction = rng.dirichlet(np.ones(4), 101)
-    scores, thresholds = LAC().score(labels, prediction), np.array([0.5, 0.9])
-    covered = metrics.covered_by_sets(labels, LAC().set(prediction, thresholds))
-    np.testing.assert_array_equal(covered, scores[:, np.newaxis] <= thresholds)
-    alone = metrics.covered_by_sets(labels, LAC().set(prediction, 0.9))
-    np.testing.assert_array_equal(alone, scores <= 0.9)
-
-
 # --- coverage by site ------------------------------------------------------------------------
 
 
@@ -182,34 +132,6 @@ def test_coverage_by_site_counts_each_site():
     for row in table:
         exact = stats.binomtest(row.covered, row.n).proportion_ci(0.95, method="exact")
         assert (row.low, row.high) == pytest.approx((exact.low, exact.high), rel=1e-12)
-
-
-def test_coverage_by_site_holds_plain_values_and_is_immutable():
-    [row] = coverage_by_site(np.array([True, True]), np.array([7, 7]))
-    assert isinstance(row, SiteCoverage)
-    assert [type(value) for value in dataclasses.astuple(row)] == [int, int, int, float, float, float]
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        row.n = 3
-
-
-def test_coverage_by_site_takes_the_confidence():
-    [wide] = coverage_by_site([True, False], ["A", "A"], confidence=0.99)
-    [narrow] = coverage_by_site([True, False], ["A", "A"], confidence=0.5)
-    assert wide.low < narrow.low < 0.5 < narrow.high < wide.high
-
-
-def test_no_rows_have_no_sites():
-    assert coverage_by_site([], []) == []
-
-
-@given(n=st.integers(1, 10**6), confidence=st.floats(0.01, 0.999))
-def test_clopper_pearson_at_nothing_and_everything_is_the_closed_form(n, confidence):
-    tail = (1 - confidence) / 2
-    low, high = clopper_pearson([0, n], n, confidence=confidence)
-    assert low[0] == 0
-    assert high[1] == 1
-    assert high[0] == pytest.approx(-np.expm1(np.log(tail) / n), rel=1e-9)
-    assert low[1] == pytest.approx(np.exp(np.log(tail) / n), rel=1e-9)
 
 
 @given(data=st.data(), n=st.integers(1, 2000), confidence=st.floats(0.5, 0.999))
@@ -259,12 +181,6 @@ def test_clopper_pearson_holds_the_probability_often_enough_whatever_it_is(n):
 def test_interval_metrics_refuse(y_true, y_intervals, message):
     with pytest.raises(ValueError, match=message):
         metrics.regression_coverage_score(y_true, y_intervals)
-
-
-def test_width_metrics_refuse_nan():
-    for width in (metrics.regression_mean_width_score, metrics.regression_median_width_score):
-        with pytest.raises(ValueError, match="y_intervals must not hold nan"):
-            width([[np.nan, 1.0]])
 
 
 @pytest.mark.parametrize(

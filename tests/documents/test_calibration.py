@@ -165,23 +165,16 @@ class TestViews:
 
 
 class TestNewPoints:
-    def test_thresholds_by_label(self, grouped):
-        labels = ["young", "old", "young", "child"]
-        assert grouped.threshold_of(labels).tolist() == [grouped.threshold[label] for label in labels]
-        assert grouped.threshold_of(np.array(labels)).tolist() == grouped.threshold_of(labels).tolist()
-        assert grouped.threshold_of([]).shape == (0,)
+    def test_what_is_no_label_is_refused(self, grouped):
+        with pytest.raises(TypeError, match="text or a whole number"):
+            grouped.threshold_of([1.0])
+        with pytest.raises(ValueError, match="flat array"):
+            grouped.threshold_of([["old"]])
 
     def test_a_strange_label_is_infinite_and_said_aloud(self, grouped):
         with pytest.warns(fc.UnknownGroupWarning, match=r"2 of 3 points.*'Old', 'old '"):
             thresholds = grouped.threshold_of(["Old", "old", "old "])
         assert thresholds.tolist() == [math.inf, grouped.threshold["old"], math.inf]
-
-    @pytest.mark.parametrize("labels", [[None], [1.0], np.array([0.5])])
-    def test_what_is_no_label_is_refused(self, grouped, labels):
-        with pytest.raises(TypeError, match="text or a whole number"):
-            grouped.threshold_of(labels)
-        with pytest.raises(ValueError, match="flat array"):
-            grouped.threshold_of([["old"]])
 
 
 class TestGroups:

@@ -36,12 +36,6 @@ def test_are_read_as_they_were_written(plan):
     assert fc.Plan.from_json(edited(plan)) == plan
 
 
-def test_a_usual_plan_says_nothing_of_them():
-    text = USUAL.to_json()
-    assert all(f'"{field}"' not in text for field in ("cases", "eta", "round"))
-    assert all("share" not in block for block in json.loads(text)["parts"][0]["blocks"])
-
-
 def test_views():
     assert {name: float(share) for name, share in MIXED.mixture.items()} == {"A": 0.5, "B": 0.5, "C": 0}
     assert list(fc.plan(n_points=[9, 19], promise="mixture", confidence_level=0.5).mixture) == [

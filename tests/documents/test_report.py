@@ -1,4 +1,4 @@
-"""The Report: everything that leaves a site."""
+"""The Report, everything that leaves a site, and the Check of new cases inside the published sets."""
 
 import json
 
@@ -7,7 +7,7 @@ import pytest
 
 import fedconformal as fc
 from documents.samples import changed, report, with_digest
-from fedconformal.documents import ReportPart, Sent
+from fedconformal.documents import Check, ReportPart, Sent
 
 
 @pytest.fixture(scope="module")
@@ -25,20 +25,6 @@ def test_with_groups_it_is_read_by_label(grouped):
         assert getattr(grouped, name) == {label: getattr(grouped[label], name) for label in ("old", "young")}
     assert grouped.value["old"] == tuple(values[0] for values in grouped["old"].values)
     assert fc.Report.from_json(grouped.to_json()) == grouped
-
-
-@pytest.mark.parametrize(
-    ("ranks", "values", "words"),
-    [
-        ((25, 20), (1.0, 2.0), "increasing order"),
-        ((20, 25), (1.0,), "same length"),
-        ((20, 31), (1.0, 2.0), "value Infinity"),
-        ((0,), (1.0,), "between 1 and n"),
-    ],
-)
-def test_numbers_fit_their_ranks(ranks, values, words):
-    with pytest.raises(ValueError, match=words):
-        ReportPart(n=30, levels=(Sent(ranks=ranks, values=values),))
 
 
 def test_a_level_may_be_empty_where_nothing_was_asked_for():
@@ -63,10 +49,24 @@ def test_parts_have_different_labels_in_order(grouped, forge):
         fc.Report.from_json(json.dumps(with_digest(content)))
 
 
-def test_a_part_carries_no_site_and_no_signature_of_its_own(grouped):
-    """The whole is of one site and signed as a whole, so that labels cannot be exchanged."""
-    for strange in ({"site": "Z"}, {"signature": "ed25519:" + "0" * 128}):
-        content = json.loads(grouped.to_json())
-        content["parts"][0].update(strange)
-        with pytest.raises(fc.DocumentError, match="Extra inputs"):
-            fc.Report.from_json(json.dumps(with_digest(content)))
+DIGEST = "sha256:" + "0" * 64
+
+
+def check(**changes):
+    fields = {"calibration": DIGEST, "site": "A", "n": 25, "epsilon": None, "covered": (20, 25)}
+    return Check(**{**fields, **changes})
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"covered": (26,)}, "between 0 and n = 25"),
+        ({"covered": ()}, "covered"),
+        ({"n": 0}, "n"),
+        ({"epsilon": 1e9}, "epsilon"),
+        ({"calibration": "x"}, "calibration"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(changes, words):
+    with pytest.raises(ValueError, match=words):
+        check(**changes)

@@ -90,20 +90,6 @@ def test_without_groups():
         found.predict_set(chances, groups=["a"] * 9)
 
 
-def test_intervals():
-    rng = np.random.default_rng(0)
-    plan = fc.plan(n_points={"A": 40, "B": 50}, group_by="site", score="absolute")
-    found = fc.calibrate(
-        plan, [fc.report(plan, rng.random(n), site=site) for site, n in [("A", 40), ("B", 50)]]
-    )
-    for site in "AB":
-        expected = fc.scores.Absolute().set([1.0, 2.0], found.threshold[site])
-        assert (found.predict_interval([1.0, 2.0], site=site) == expected).all()
-    assert found.threshold_of(["B", "A"]).tolist() == [found.threshold["B"], found.threshold["A"]]
-    with pytest.raises(ValueError, match="predict_interval gives its intervals"):
-        found.predict_set([[0.5, 0.5]], site="A")
-
-
 def test_intervals_by_group():
     rng = np.random.default_rng(0)
     plan = fc.plan(groups={"old": [40, 40], "young": [50, 50]}, score="absolute")
@@ -127,3 +113,17 @@ def test_the_score_is_the_plans():
     assert found.predict_interval([1.0], score=fc.scores.Absolute()).shape == (1, 2)
     with pytest.raises(ValueError, match="score must be the score of the plan"):
         calibrated().predict_set([[0.2, 0.3, 0.5]], score=fc.scores.APS())
+
+
+def test_intervals():
+    rng = np.random.default_rng(0)
+    plan = fc.plan(n_points={"A": 40, "B": 50}, group_by="site", score="absolute")
+    found = fc.calibrate(
+        plan, [fc.report(plan, rng.random(n), site=site) for site, n in [("A", 40), ("B", 50)]]
+    )
+    for site in "AB":
+        expected = fc.scores.Absolute().set([1.0, 2.0], found.threshold[site])
+        assert (found.predict_interval([1.0, 2.0], site=site) == expected).all()
+    assert found.threshold_of(["B", "A"]).tolist() == [found.threshold["B"], found.threshold["A"]]
+    with pytest.raises(ValueError, match="predict_interval gives its intervals"):
+        found.predict_set([[0.5, 0.5]], site="A")

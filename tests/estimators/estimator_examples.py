@@ -1,12 +1,9 @@
 """Models, scores and labels of sites for tests of the estimators."""
 
-from dataclasses import dataclass
-
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
 
 import fedconformal as fc
-from fedconformal import scores
 
 LEVELS = [0.95, 0.5, 0.9]
 
@@ -42,20 +39,6 @@ class Foreign:
 
     def predict_proba(self, X):
         return np.tile([0.25, 0.75], (len(X), 1))
-
-
-@dataclass(frozen=True)
-class Relative(scores.IntervalScore):
-    """A score of one's own, registered nowhere: |y - prediction| / prediction."""
-
-    name = "relative"
-
-    def score(self, y, prediction):
-        return np.abs(y - prediction) / prediction
-
-    def set(self, prediction, threshold):
-        spread = prediction[:, np.newaxis] * threshold
-        return np.stack([prediction[:, np.newaxis] - spread, prediction[:, np.newaxis] + spread], axis=1)
 
 
 def federation(scores_of_site, **wishes):

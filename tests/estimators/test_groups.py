@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from estimator_examples import Foreign, some_sites
+from estimator_examples import some_sites
 from sklearn.dummy import DummyRegressor
 from sklearn.linear_model import LinearRegression, LogisticRegression
 
@@ -51,15 +51,6 @@ def test_each_row_has_the_label_set_of_its_group(classes, score):
     probabilities = classifier.predict_proba(X_test)
     both = {group: expected.set(probabilities, thresholds[group], **draws) for group in ("0", "1")}
     np.testing.assert_array_equal(sets, np.where((new == 0)[:, None, None], both["0"], both["1"]))
-
-
-def test_a_group_that_was_not_calibrated_gets_everything():
-    X = np.zeros((40, 1))
-    classifier = Classifier(Foreign(), confidence_level=0.8)
-    classifier.conformalize(X, ["yes", "no"] * 20, sites=["A"] * 40, groups=["x", "y"] * 20)
-    with pytest.warns(fc.UnknownGroupWarning, match="1 of 3 points"):
-        _, sets = classifier.predict_set(X[:3], groups=["x", "new", "y"])
-    assert sets[1].all()
 
 
 def test_a_calibration_with_groups_from_elsewhere():

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from estimator_examples import Foreign, Pair, Relative, some_sites
+from estimator_examples import Foreign, Pair, some_sites
 from sklearn.frozen import FrozenEstimator
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, WhiteKernel
@@ -45,21 +45,6 @@ def test_normalized_scores_ask_the_model_for_its_standard_deviation(numbers, mod
     np.testing.assert_array_equal(regressor.predict(X_test), mean)
 
 
-def test_a_model_may_predict_mean_and_sigma_or_two_quantiles():
-    X = np.arange(10.0)[:, np.newaxis]
-    y = X[:, 0] + np.linspace(0, 2, 10)
-    for score, model, points in (
-        ("normalized", Pair("sigma"), X[:, 0]),
-        (scores.CQR(), Pair("upper"), X[:, 0] + 0.5),
-    ):
-        regressor = Regressor(model.fit(X), conformity_score=score, confidence_level=0.5)
-        predicted, intervals = regressor.conformalize(X, y, sites=["A"] * 10).predict_interval(X)
-        np.testing.assert_array_equal(predicted, points)
-        np.testing.assert_array_equal(regressor.predict(X), points)
-        expected = regressor.conformity_score_.set(model.predict(X), regressor.calibration_.threshold)
-        np.testing.assert_array_equal(intervals[:, :, 0], expected)
-
-
 def test_two_quantile_regressors_are_trained_and_their_middle_is_the_point(numbers):
     train, (X, y), (X_test, _) = numbers
     pair = (QuantileRegressor(quantile=0.1, alpha=0), QuantileRegressor(quantile=0.9, alpha=0))
@@ -71,14 +56,6 @@ def test_two_quantile_regressors_are_trained_and_their_middle_is_the_point(numbe
     np.testing.assert_allclose(intervals[:, :, 0], np.column_stack([lower - q, upper + q]))
     assert regressor.n_features_in_ == X.shape[1]
     assert not hasattr(pair[0], "coef_")
-
-
-def test_a_score_of_ones_own_works_and_no_plan_can_name_it(numbers):
-    train, (X, y), _ = numbers
-    regressor = Regressor(LinearRegression().fit(*train), conformity_score=Relative())
-    points, intervals = regressor.conformalize(X, y, sites=some_sites(len(X))).predict_interval(X)
-    assert regressor.plan_.score is None
-    np.testing.assert_allclose(intervals[:, 1, 0], points * (1 + regressor.calibration_.threshold))
 
 
 def test_models_of_other_libraries_are_trusted_to_be_fitted():

@@ -6,7 +6,7 @@ import sklearn
 from estimator_examples import some_sites
 from sklearn.base import clone
 from sklearn.linear_model import LinearRegression, LogisticRegression
-from sklearn.model_selection import GroupKFold, cross_validate
+from sklearn.model_selection import cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -31,13 +31,6 @@ def rows(numbers):
 
 
 class TestFitWithSites:
-    def test_a_share_of_each_site_is_set_aside(self, rows):
-        X, y, sites = rows
-        found = Regressor(LinearRegression(), prefit=False, calibration_size=0.4, rng=0)
-        found.fit(X, y, sites=sites)
-        sizes = {answer.site: answer.n for answer in found.calibration_.answers}
-        assert sizes == {site: round(0.4 * np.sum(sites == site)) for site in np.unique(sites)}
-
     def test_it_is_fit_and_then_conformalize(self, rows):
         X, y, sites = rows
         found = Regressor(LinearRegression(), prefit=False, rng=3).fit(X, y, sites=sites)
@@ -70,22 +63,6 @@ class TestFitWithSites:
 
 
 class TestPipelinesAndCrossValidation:
-    def test_sites_as_folds(self, rows):
-        X, y, sites = rows
-        with sklearn.config_context(enable_metadata_routing=True):
-            conformal = Regressor(prefit=False, rng=0).set_fit_request(sites=True, groups=False)
-            found = cross_validate(
-                conformal,
-                X,
-                y,
-                params={"sites": sites, "groups": sites},
-                scoring=coverage,
-                cv=GroupKFold(3),
-                return_estimator=True,
-            )
-        left_out = [estimator.plan_.n_sites for estimator in found["estimator"]]
-        assert all(n < len(np.unique(sites)) for n in left_out)
-
     def test_through_a_pipeline(self, rows):
         X, y, sites = rows
         groups = np.where(X[:, 1] > 0, "a", "b")

@@ -33,21 +33,10 @@ SITES = {"n_sites": 2, "n_points": 5, "local_rank": 1, "server_rank": 1}
             r"one rank for each site, or nested, \[\(88, 92\)\] \* 2; got the tuple \(88, 92\)",
         ),
         (
-            {"n_points": np.array([100, 100]), "local_rank": (88, 92), "server_rank": 2},
-            ValueError,
-            "local_rank must be a list beside a list of sizes",
-        ),
-        (
-            {"n_sites": 10, "n_points": 100, "local_rank": [86, 88, 90, 92], "server_rank": 12},
-            ValueError,
-            r"\[\(86, 88, 90, \.\.\.\)\] \* 10",
-        ),
-        (
             {**SITES, "local_rank": [(1, 2)] * 3},
             ValueError,
             "must agree on the sites, got local_rank 3, n_sites 2",
         ),
-        ({**SITES, "weights": [1, 2, 3]}, ValueError, "must agree on the sites, got weights 3, n_sites 2"),
         (
             {**SITES, "local_rank": [(1, 2), (3, 2)]},
             ValueError,
@@ -98,17 +87,6 @@ def test_several_ranks_per_site_may_be_written_as_one_likes(ranks):
     assert blocks.sites.local_ranks.tolist() == [[4, 5]]
     assert blocks.counts.tolist() == [3]
     assert blocks.weights.tolist() == [[1, 1]]
-
-
-def test_a_flat_list_is_one_rank_per_site():
-    for sizes, ranks in (
-        ([5, 5], [4, 5]),
-        (5, [4, 5]),
-        ((5, 5), (4, 5)),
-        (np.array([5, 5]), np.array([4, 5])),
-    ):
-        blocks = in_blocks(None, sizes, ranks, 1, None)
-        assert blocks.sites.local_ranks.tolist() == [4, 5]
 
 
 def test_sites_that_differ_otherwise_are_told_apart():

@@ -82,14 +82,3 @@ def test_the_distance_of_votes_bounds_the_loss_of_coverage(weights):
     assert exact <= simple + 1e-9
     bound = heterogeneous_coverage_bound(**sites, weights=weights, distortion=distortion)
     assert bound == pytest.approx(fc.CoverageLaw(**sites, weights=weights).mean() - exact, abs=1e-12)
-
-
-def test_equal_weights_change_no_bound():
-    sites = {"n_points": [20, 30], "local_rank": [19, 27]}
-    one = fc.CoverageLaw(**sites, server_rank=1, distortion=[shares, None])
-    seven = fc.CoverageLaw(**sites, server_rank=7, weights=7, distortion=[shares, None])
-    assert heterogeneity_losses(seven.federation) == heterogeneity_losses(one.federation)
-
-
-def test_sites_that_do_not_differ_lose_nothing():
-    assert heterogeneity_losses(fc.CoverageLaw(5, 10, 9, 3).federation) == (0.0, 0.0)

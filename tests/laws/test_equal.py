@@ -1,4 +1,4 @@
-"""Equal sites in closed form."""
+"""Equal sites in closed form, and the array of all pairs of ranks."""
 
 from fractions import Fraction
 from math import comb
@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import fedconformal as fc
 from fedconformal.laws import equal_cdf, equal_moments, exact_mean
 from fedconformal.laws._equal import equal_quantile, equal_sf
 
@@ -38,13 +39,6 @@ def test_the_lower_tail_down_to_the_smallest_numbers():
     assert equal_cdf(1000, 1000, 1000, 1000, 1 - 2.0**-10) == pytest.approx((1 - 2.0**-10) ** 10**6, rel=1e-9)
 
 
-def test_a_survival_that_was_lost():
-    below, above = exact(10, 100, 95, 1, Fraction(49, 50))
-    assert above == pytest.approx(7.92010305663e-19, rel=1e-11)
-    assert equal_sf(10, 100, 95, 1, 0.98) == pytest.approx(above, rel=1e-11)
-    assert equal_cdf(10, 100, 95, 1, 0.98) == below == 1
-
-
 @pytest.mark.parametrize("size", [10**3, 10**6])
 def test_quantiles_invert_both_tails(size):
     for l, k in [(size // 2, size // 3), (9 * size // 10, size // 2), (size // 4, 9 * size // 10)]:
@@ -61,3 +55,20 @@ def test_means_of_all_pairs_agree_with_exact_integers(m, n):
     assert mean.shape == variance.shape == (n, m)
     for l, k in {(1, 1), (n, m), (1, m), (n, 1), ((n + 1) // 2, (m + 1) // 2)}:
         assert mean[l - 1, k - 1] == pytest.approx(float(exact_mean([n] * m, [l] * m, k)), abs=1e-14)
+
+
+@pytest.mark.parametrize(("m", "n"), [(1, 1), (5, 10), (1, 40)])
+def test_agrees_with_exact_integers(m, n):
+    table = fc.coverage_table(n_sites=m, n_points=n)
+    assert table.shape == (n, m)
+    for l, k in {(1, 1), (n, m), (1, m), (n, 1), ((n + 1) // 2, (m + 1) // 2)}:
+        assert table[l - 1, k - 1] == pytest.approx(float(exact_mean([n] * m, [l] * m, k)), abs=1e-13)
+
+
+@pytest.mark.parametrize(("m", "n"), [(10, 20), (50, 40)])
+def test_polynomial_and_window_integration_agree_and_are_monotone(m, n):
+    table = fc.coverage_table(m, n)
+    means = [[fc.CoverageLaw(m, n, l, k).mean() for k in range(1, m + 1, 7)] for l in range(1, n + 1, 5)]
+    assert np.allclose(table[::5, ::7], means, atol=1e-13, rtol=0)
+    assert (np.diff(table, axis=0) > 0).all()
+    assert (np.diff(table, axis=1) > 0).all()

@@ -7,9 +7,9 @@ from math import comb
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from voting import federations, plain_cdf
 
 from fedconformal.laws import exact_cdf, exact_mean
+from vote_laws import federations, plain_cdf
 
 
 def paper_sum(m, n, l, k):
@@ -58,17 +58,3 @@ def test_the_mean_of_votes_is_the_integral_of_the_cdf(federation):
     degree = sum(sizes)
     values = [exact_cdf(sizes, ranks, k, Fraction(i, degree), weights=weights) for i in range(degree + 1)]
     assert exact_mean(sizes, ranks, k, weights=weights) == 1 - integral(values, degree)
-
-
-def test_one_vote_each_is_the_default():
-    sizes, ranks = [5, 8, 3], [4, 7, 3]
-    for k in (1, 2, 3, 4):
-        assert exact_mean(sizes, ranks, k) == exact_mean(sizes, ranks, 7 * k, weights=[7] * 3)
-        assert exact_mean(sizes, ranks, k) == exact_mean(sizes, [(l,) for l in ranks], k, weights=[(1,)] * 3)
-    assert exact_mean(sizes, ranks, 4) == 1
-    assert exact_cdf(sizes, ranks, 4, Fraction(1, 2)) == 0
-
-
-def test_all_ranks_of_one_site_are_split_conformal_prediction():
-    for k in range(1, 8):
-        assert exact_mean([7], [tuple(range(1, 8))], k) == Fraction(k, 8)

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from scipy import special
 
 from fedconformal.laws import OrderStatistics, Shifted
 from support import kolmogorov_distance, kolmogorov_limit
@@ -22,25 +21,6 @@ def one_number():
 @pytest.fixture
 def two_numbers():
     return OrderStatistics(np.array([5, 8, 3]), np.array([[2, 5], [7, 9], [4, 4]]))
-
-
-def test_probabilities_have_the_shape_of_the_ranks(one_number, two_numbers):
-    c = np.array([0.2, 0.7])
-    assert one_number.below(c).shape == (2, 3)
-    assert two_numbers.below(c).shape == (2, 3, 2)
-    assert one_number.below(c)[1, 0] == pytest.approx(0.7**5)
-    assert two_numbers.below(c)[1, 0, 0] == pytest.approx(special.betainc(2, 4, 0.7))
-    assert two_numbers.below(c)[:, 0, 1] == pytest.approx(one_number.below(c)[:, 0])
-    assert (np.diff(two_numbers.below(c), axis=2) <= 0).all()
-
-
-def test_ranks_beyond_the_scores(one_number, two_numbers):
-    assert one_number.sends_infinity.tolist() == [False, False, True]
-    assert two_numbers.sends_infinity.tolist() == [[False, False], [False, True], [True, True]]
-    assert one_number.below(np.array([0.99]))[0, 2] == 0
-    surely = OrderStatistics(np.array([5]), np.array([0]))
-    assert surely.below(np.array([0.0, 0.5])).tolist() == [[1.0], [1.0]]
-    assert (one_number.n_blocks, two_numbers.n_blocks) == (3, 3)
 
 
 def test_a_bracket_holds_all_finite_numbers(two_numbers):

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedconformal.laws._adding import added_tails
-from fedconformal.laws._spectrum import framed, spectral_tails, spectrum, turn
+from fedconformal.laws._spectrum import framed, spectral_tails, spectrum
+from fedconformal.laws._tails import added_tails
 from fedconformal.laws._votes import Votes
 from vote_laws import cases
 
@@ -36,8 +36,7 @@ def binomial_tails(ks, m, p):
         return [float(mp.fsum(terms[j] for j in range(max(k, low), high + 1)) / total) for k in ks.tolist()]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("m", [100, 10_000, 1_000_000])
+@pytest.mark.parametrize("m", [100, 10_000])
 def test_two_blocks_of_equal_sites_are_one_binomial_count(m):
     votes, p = Votes(np.array([m // 2, m // 2]), np.ones((2, 1), dtype=int)), 0.35
     ks = np.rint(m * p + np.sqrt(m * p * (1 - p)) * np.linspace(-7, 9, 17)).astype(int)
@@ -69,13 +68,6 @@ def test_frequencies_that_are_left_out_do_not_matter():
     mass = -np.diff(law.tails(np.arange(votes.total + 2)))
     assert mass.sum(axis=1) == pytest.approx([1] * 3, abs=1e-14)
     assert mass @ np.arange(votes.total + 1) == pytest.approx(votes.mean(p), rel=1e-12)
-
-
-def test_angles_have_all_their_digits():
-    assert turn(np.array([0, 1, 10**9 + 8, -1]), 10**9 + 7) == pytest.approx(
-        [0, 2j * np.pi / (10**9 + 7), 2j * np.pi / (10**9 + 7), -2j * np.pi / (10**9 + 7)], rel=1e-8
-    )
-    assert turn(np.array([1]), 3)[0] == pytest.approx(np.exp(2j * np.pi / 3) - 1, abs=1e-15)
 
 
 def test_too_many_votes_are_refused():

@@ -1,4 +1,7 @@
-"""P(votes >= k), whichever way it is computed."""
+"""P(votes >= k), whichever way it is computed; binomial counts; who casts how many votes."""
+
+from fractions import Fraction
+from math import comb
 
 import numpy as np
 import pytest
@@ -6,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import special
 
-from fedconformal.laws import count_tails
-from fedconformal.laws._tails import vote_tails, worth_adding
+from fedconformal.laws import binomial_masses, count_tails, honest_counts
+from fedconformal.laws._tails import added_tails, tilted_tails, vote_tails
 from fedconformal.laws._votes import Votes
 from vote_laws import cases
 
@@ -39,18 +42,105 @@ def test_small_tails_have_digits_if_asked_for(m):
     assert tails == pytest.approx(special.betainc(ks, m - ks + 1, 0.01), rel=1e-11)
 
 
-def test_both_ways_are_used():
-    few = Votes(np.ones(5, dtype=int), np.arange(1, 6)[:, None])
-    many = Votes(np.ones(500, dtype=int), np.ones((500, 1), dtype=int))
-    assert worth_adding(few, 100, digits=False)
-    assert not worth_adding(many, 1, digits=True)
+@given(st.integers(0, 10**6), st.integers(1, 5), st.integers(1, 3), st.integers(1, 9))
+def test_tails_agree_with_fractions_digit_by_digit(seed, blocks, numbers, most):
+    ks, p, votes, exact = cases(seed, blocks=blocks, numbers=numbers, most=most)
+    assert added_tails(ks, p, votes, votes.sums)[0] == pytest.approx(exact, rel=1e-13)
 
 
-@given(st.lists(st.floats(0, 1), min_size=1, max_size=40), st.integers(1, 3))
-def test_counts_of_sites_are_monotone_probabilities(p, count):
-    m = count * len(p)
-    tails = count_tails(np.arange(0, m + 2), np.array([p]), np.full(len(p), count))[0]
-    assert tails[0] == 1
-    assert tails[-1] == 0
-    assert (np.diff(tails) <= 1e-15).all()
-    assert -np.diff(tails) @ np.arange(m + 1) == pytest.approx(count * sum(p), abs=1e-12 * m)
+def test_tails_down_to_the_smallest_numbers():
+    votes = Votes(np.array([30]), np.array([[1]]))
+    tails = added_tails(np.arange(31), np.array([[[1e-10]]]), votes, votes.sums)[0]
+    assert tails[30] == pytest.approx(1e-300, rel=1e-13)
+    assert tails[29] == pytest.approx(30e-290, rel=1e-9)
+
+
+@pytest.mark.parametrize("scale", [0.5, 0.1, 1e-3])
+@pytest.mark.parametrize(("m", "numbers", "most"), [(60, 1, 1), (60, 2, 10), (40, 3, 5)])
+def test_tails_keep_their_digits(m, numbers, most, scale):
+    rng = np.random.default_rng(m + numbers)
+    votes = Votes(np.ones(m, dtype=int), np.repeat(rng.integers(1, most + 1, (m, 1)), numbers, axis=1))
+    p = (rng.random((1, m, 1)) * scale) ** (1 + 0.7 * np.arange(numbers))
+    ks = np.arange(1, votes.total + 1, max(1, votes.total // 40))
+    exact = added_tails(ks, p, votes, votes.sums)[0]
+    small = (exact < 1e-3) & (exact > 1e-290)
+    assert small.sum() > 10
+    assert exact[small].min() < 1e-40
+    tails = tilted_tails(ks[small], np.repeat(p, small.sum(), axis=0), votes)
+    assert tails == pytest.approx(exact[small], rel=2e-12)
+
+
+def test_what_cannot_happen_has_probability_zero():
+    votes = Votes(np.array([2, 1]), np.array([[3, 1], [2, 2]]))
+    p = np.array([[[0.001, 0.0], [0.5, 0.001]]] * 3)
+    assert tilted_tails(np.array([11, 12, 10]), p, votes)[:2].tolist() == [0.0, 0.0]
+    assert tilted_tails(np.array([10]), p[:1], votes)[0] == pytest.approx(0.001**3, rel=1e-12)
+
+
+def test_no_rows():
+    assert (
+        tilted_tails(np.empty(0, dtype=int), np.empty((0, 1, 1)), Votes(np.array([1]), np.array([[1]]))).size
+        == 0
+    )
+
+
+@given(st.integers(1, 60), st.integers(1, 19))
+def test_masses_agree_with_fractions(m, twentieths):
+    p = Fraction(twentieths, 20)
+    first, masses = binomial_masses(np.array([float(p), 0.5]), m)
+    exact = [float(comb(m, j) * p**j * (1 - p) ** (m - j)) for j in range(m + 1)]
+    kept = exact[first : first + masses.shape[1]]
+    assert masses[0] == pytest.approx(kept, abs=1e-14)
+    assert sum(exact) - sum(kept) < 1e-18
+
+
+def test_masses_of_many_trials_keep_to_those_that_matter():
+    first, masses = binomial_masses(np.array([0.3]), 10**6)
+    assert masses.shape[1] < 10**4
+    assert masses.sum() == pytest.approx(1, abs=1e-12)
+    assert first + masses[0] @ np.arange(masses.shape[1]) == pytest.approx(300_000, rel=1e-10)
+
+
+def test_those_least_likely_to_lie_below_are_left_out():
+    p = np.array([[0.1, 0.9, 0.5], [0.9, 0.1, 0.5]])
+    assert honest_counts(p, np.array([2, 3, 4]), 3).tolist() == [[0, 3, 3], [2, 0, 4]]
+    assert honest_counts(p, np.array([2, 3, 4]), 0).tolist() == [[2, 3, 4]] * 2
+
+
+def votes(counts, weights):
+    return Votes(np.array(counts), np.array(weights))
+
+
+def test_equal_votes_are_one_kind_and_empty_blocks_none():
+    kinds = votes([1, 2, 1, 0], [[3], [3], [3], [5]]).kinds
+    assert [(count, cast.tolist(), blocks.tolist()) for count, cast, blocks in kinds] == [
+        (1, [3], [0, 2]),
+        (2, [3], [1]),
+    ]
+
+
+@given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 9)), min_size=1, max_size=5), st.data())
+def test_the_largest_sites_and_how_few_are_enough(blocks, data):
+    some = votes([count for count, _ in blocks], [[weight] for _, weight in blocks])
+    every = sorted((weight for count, weight in blocks for _ in range(count)), reverse=True)
+    n = data.draw(st.integers(0, len(every)))
+    assert some.largest(n) == sum(every[:n])
+    needed = data.draw(st.integers(1, sum(every) + 1))
+    few = next((i for i in range(1, len(every) + 1) if sum(every[:i]) >= needed), len(every) + 1)
+    assert some.fewest_sites(needed) == few
+
+
+def test_sums_that_can_occur():
+    assert [sums.tolist() for sums in votes([1, 2], [[2, 5], [10, 0]]).sums] == [
+        [0],
+        [0, 2, 7],
+        [0, 2, 7, 10, 12, 17],
+        [0, 2, 7, 10, 12, 17, 20, 22, 27],
+    ]
+    few = votes([1, 2], [[2, 5], [10, 0]])
+    far = votes([1, 2, 1], [[2, 5], [10, 0], [10**6, 0]])  # too many votes to mark each
+    assert [sums.tolist() for sums in far.sums[:4]] == [sums.tolist() for sums in few.sums]
+    assert far.sums[4].tolist() == [*few.sums[3].tolist(), *(10**6 + few.sums[3]).tolist()]
+    assert few.n_sums == 1 + 3 + 6 + 9
+    assert votes([65], [[1]]).sums is None
+    assert votes([1] * 20, [[2**i] for i in range(20)]).sums is None

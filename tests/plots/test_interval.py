@@ -44,15 +44,6 @@ def test_from_an_estimator(rows):
     assert np.array_equal(display.intervals, intervals[:, :, 0])
 
 
-def test_from_an_estimator_with_groups(rows):
-    X, y = rows
-    groups = np.arange(300) % 2
-    model = fc.FederatedConformalRegressor(LinearRegression().fit(X[:50], y[:50]))
-    model.conformalize(X[50:200], y[50:200], sites=np.arange(150) % 3, groups=groups[50:200])
-    display = fc.plots.IntervalDisplay.from_estimator(model, X[200:], y[200:], groups=groups[200:])
-    assert np.array_equal(display.intervals, model.predict_interval(X[200:], groups=groups[200:])[1][:, :, 0])
-
-
 @pytest.mark.parametrize(
     ("intervals", "truth", "words"),
     [([[0, 1, 2]], None, "intervals must have shape"), ([[0, 1]], [1, 2], "y_true must have shape")],

@@ -33,19 +33,6 @@ def test_all_studies_run_quickly_without_data(capsys):
     assert (out / "results/runs.json").exists()
 
 
-def test_a_study_leaves_its_rows_and_its_figure(capsys):
-    main(["heat-map", "--out", "own"])
-    assert "heat-map: The array M (appendix A.2)" in capsys.readouterr().out
-    assert len(pd.read_csv("own/results/heat-map.csv")) == 200
-    assert Path("own/figures/heat-map.png").exists()
-
-
-def test_without_a_name_the_studies_are_listed(capsys):
-    main([])
-    said = capsys.readouterr().out
-    assert [line.split()[0] for line in said.splitlines()] == list(STUDIES)
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -1,21 +1,15 @@
 """Each figure has what a reader of the paper looks for: the lines, the boxes, the means, the target."""
 
-import math
-
 import numpy as np
 import pytest
 
-from reproduce import appendix_a2_array as array
-from reproduce import appendix_b2_private as private
 from reproduce import figure_1_upper_bounds as figure_1
-from reproduce import figure_2_compensation as figure_2
-from reproduce import figure_3_intervals as figure_3
 from reproduce import figure_4_coverage as figure_4
 from reproduce.data import poisson
 from reproduce.drawing import COLOURS, box, panels
-from reproduce.methods import AVERAGE, METHODS, PRIVATE_METHODS, QQ, SINGLE, STABLE, THREE
+from reproduce.methods import METHODS, PRIVATE_METHODS, QQ, STABLE, THREE
 from reproduce.models import Ridge
-from reproduce.protocol import PRIVATE, Scenario, Settings, run
+from reproduce.protocol import Settings, run
 
 NAMES = [method.name for method in METHODS]
 
@@ -47,6 +41,7 @@ def legend(figure):
     return [text.get_text() for text in figure.legends[0].get_texts()]
 
 
+@pytest.mark.nightly
 def test_upper_bounds_lie_as_in_figure_1():
     points = (10, 50, 100)
     figure = figure_1.draw(figure_1.compute(Settings(), points=points))
@@ -67,62 +62,6 @@ def test_upper_bounds_lie_as_in_figure_1():
     assert above[0].lines[0].get_ydata()[0] == pytest.approx(0.92562595455)  # m = 5, n = 10
 
 
-@pytest.mark.nightly
-def test_compensation_falls_to_the_target_and_shows_gaps():
-    figure = figure_2.draw(figure_2.compute(Settings(), (100, 250), (0.9,)))
-    (axes,) = figure.axes
-    curves = {line.get_label(): np.asarray(line.get_ydata(), float) for line in axes.lines}
-    assert targets(axes) == [0.9]
-    assert [text.split(",")[0] for text in legend(figure)] == ["paper"] * 3 + ["ours"] * 3 + [
-        "hollow",
-        "target",
-    ]
-    for epsilon in (10, 5, 1):
-        paper, tight = (curves[f"{a}, $\\varepsilon$ = {epsilon}"] for a in ("paper", "ours, free slopes"))
-        assert 0.9 < tight[1] < paper[1]
-    assert np.isnan(curves["paper, $\\varepsilon$ = 1"][0])  # n = 100 has no plan, and a hollow mark says so
-    hollow = [line for line in axes.lines if line.get_markerfacecolor() == "white"]
-    assert [list(line.get_xdata()) for line in hollow] == [[100]]
-
-
-def test_the_array_with_both_choices_and_a_curve_for_each_server_rank():
-    figure = array.draw_heat_map(array.array(10, 100, 0.9))
-    shown = np.asarray(figure.axes[0].images[0].get_array())
-    assert shown.shape == (100, 10)
-    assert (np.diff(shown, axis=0) > 0).all()
-    assert (np.diff(shown, axis=1) > 0).all()
-    assert legend(figure) == ["marginal: l = 95, k = 1", "stable: l = 92, k = 4"]
-    left, right = array.draw_curves(array.compute_curves(Settings())).axes
-    for axes, m, n in ((left, 5, 10), (right, 10, 20)):
-        ranks = [line for line in axes.lines if str(line.get_label()).startswith("k = ")]
-        assert len(ranks) == m
-        assert all(len(line.get_ydata()) == n for line in ranks)
-        assert targets(axes) == [0.9]
-    largest = math.gamma(1.1) * math.gamma(6) / math.gamma(6.1)  # the paper's M for l = n = 10, k = 1, m = 5
-    assert left.lines[0].get_ydata()[-1] == pytest.approx(largest)
-
-
-@pytest.mark.parametrize("compute", [figure_3.compute, figure_3.compute_unbalanced])
-def test_intervals_show_points_and_both_ends_of_each_method(compute):
-    found = compute(Settings(quick=True))
-    figure = figure_3.draw(found)
-    (axes,) = figure.axes
-    shown = [method.name for method in figure_3.INTERVALS]
-    assert [label.partition(":")[0] for label in legend(figure)] == ["test points", *shown]
-    assert len(axes.lines) == 1 + 2 * len(shown)
-    sizes = "11 to 46" if compute is figure_3.compute_unbalanced else "20"
-    assert axes.get_title().startswith(
-        f"m = 50, n = {sizes}, $\\alpha$ = 0.1; CQR with a quantile forest of 100"
-    )
-    lengths = found.groupby("method")["length"].first()
-    assert lengths[AVERAGE] > lengths[QQ]
-    first = found[found["method"] == QQ]
-    assert len(first) == 1000
-    assert (first["lower"] <= first["upper"]).all()
-    covered = np.mean((first["lower"] <= first["y"]) & (first["y"] <= first["upper"]))
-    assert abs(covered - first["coverage"].iloc[0]) < 0.03  # 1,000 of the 5,000 test points, fixed seed
-
-
 def test_boxes_have_means_and_target(rows):
     figure = figure_4.draw(rows)
     for axes, scenario in zip(figure.axes, ("m >> n", "m << n"), strict=True):
@@ -137,33 +76,6 @@ def test_boxes_have_means_and_target(rows):
     for axes, words in zip(coverages, ("m = 20, n = 10", "m = 10, n = 20"), strict=True):
         assert axes.get_title().partition("\n")[0] == f"synthetic: {words}, 4 splits"
     assert all(len(white_circles(axes)) == len(NAMES) for axes in lengths)
-
-
-def test_what_lies_far_out_is_counted_not_drawn(rows):
-    far = rows.copy()
-    far.loc[0, "length"] = 50.0
-    axes = figure_4.draw_dataset(far).axes[1]
-    assert axes.get_ylim()[1] < 50
-    assert axes.get_title() == "ridge (1 beyond)"
-    low = rows.copy()
-    low.loc[(low["method"] == SINGLE) & (low["split"] < 3), "coverage"] = 0.5
-    for axes in figure_4.draw(low).axes:
-        assert axes.get_ylim() == (0.8, 1.005)
-        assert axes.get_title().endswith("(3 of 28 coverages below 0.8 are not shown)")
-
-
-@pytest.mark.slow
-def test_private_boxes_say_what_is_infeasible(tmp_path):
-    scenario = Scenario(PRIVATE, 5, 200, PRIVATE_METHODS)
-    settings = Settings(out=tmp_path, n_splits=2)
-    found = run([poisson(100, 1000, 100)], [Ridge()], settings, lambda d: [scenario])
-    (axes,) = private.draw(found).axes
-    assert targets(axes) == [0.9]
-    labels = [text.get_text() for text in axes.get_xticklabels()]
-    assert labels == [QQ, *[f"$\\varepsilon$ = {e}" for e in (10, 5, 1, 10, 5, 1)]]
-    (words,) = axes.texts
-    assert words.get_text() == "no plan:\ninfinite"
-    assert words.get_position()[0] == labels.index("$\\varepsilon$ = 1")
 
 
 def test_infinite_lengths_are_words_not_boxes():

@@ -5,7 +5,7 @@ import pytest
 from sklearn.linear_model import RidgeCV
 
 from reproduce.data import poisson
-from reproduce.models import SYNTHETIC, Epoch, Forest, Network, Ridge
+from reproduce.models import Epoch, Forest, Network, Ridge
 
 DATA = poisson(300, 10, 10)
 X, Y, NEW = DATA.X[:300], DATA.y[:300], DATA.X[300:]
@@ -25,6 +25,7 @@ def test_a_forest_predicts_two_quantiles_and_depends_on_its_seed_alone():
     assert not np.array_equal(first, other)
 
 
+@pytest.mark.nightly
 def test_quantile_levels_move_inwards_while_enough_is_covered():
     """Without features a forest knows the quantiles of y: of ten pairs, that of width .5 covers just half.
 
@@ -36,19 +37,6 @@ def test_quantile_levels_move_inwards_while_enough_is_covered():
     low, high = forest.tune(np.zeros((2000, 1)), y, seed=0)
     assert 0.1 < low < 0.35
     assert low + high == pytest.approx(1)
-
-
-def test_a_demand_that_no_pair_meets_leaves_the_widest():
-    assert Forest(n_tuning_trees=5, coverage_factor=2.0).tune(X, Y, seed=0) == (0.05, 0.95)
-
-
-def test_a_cap_on_rows_changes_large_forests_only():
-    full, capped, roomy = (
-        Forest(n_trees=5, n_tuning_trees=5, max_samples=rows).fit_predict(X, Y, NEW, seed=0)
-        for rows in (0, 30, 5000)
-    )
-    assert np.array_equal(full, roomy)
-    assert not np.array_equal(full, capped)
 
 
 @pytest.mark.slow
@@ -78,10 +66,3 @@ def test_a_network_does_not_stop_where_it_has_learned_nothing():
 def test_a_network_stops_at_the_shortest_intervals_that_cover_enough():
     epochs = [Epoch(10, 0.85, 0.6, 0.08), Epoch(20, 0.80, 0.5, 0.07), Epoch(30, 0.79, 0.4, 0.06)]
     assert Network().best(epochs) == epochs[1]
-
-
-def test_the_tuning_of_the_synthetic_example_has_four_pairs():
-    """A demand of nothing takes the last pair, (.15, .85)."""
-    forest = Forest(n_tuning_trees=20, **{**SYNTHETIC, "coverage_factor": 0.0})
-    low, high = forest.tune(np.zeros((300, 1)), np.random.default_rng(0).uniform(size=300), seed=0)
-    assert (low, high) == pytest.approx((0.15, 0.85))

@@ -10,9 +10,9 @@ from scipy import stats
 
 import fedconformal as fc
 from reproduce import authors, data, heterogeneity, hospitals, numbers, open_questions, schools
-from reproduce.methods import AVERAGE, AVERAGE_NEXT, EACH, QQ, new_round
+from reproduce.methods import AVERAGE, AVERAGE_NEXT, EACH, QQ
 from reproduce.protocol import Settings
-from support import FALSE_ALARM, hoeffding_limit
+from support import FALSE_ALARM
 
 needs_data = pytest.mark.skipif(not os.environ.get(data.FOLDER), reason="the data sets are not here")
 
@@ -25,6 +25,7 @@ def differing():
     return heterogeneity.study(0.9, 10, factors=(1.0, 3.0), concentrations=(100.0, 0.1))
 
 
+@pytest.mark.nightly
 def test_simulation_exact_value_and_bound_agree(differing):
     """The mean of ten coverages lies between quantiles that each leaves once in 1e8: false alarm 4e-7."""
     curves = differing[differing["panel"] == heterogeneity.ONE_ODD].set_index(["curve", "method", "x"])
@@ -44,6 +45,7 @@ def test_simulation_exact_value_and_bound_agree(differing):
     assert curves.loc[("exact law", QQ, 1.0), "coverage"] == pytest.approx(plan.law.mean(), abs=1e-9)
 
 
+@pytest.mark.nightly
 def test_a_promise_to_each_site_holds_for_the_odd_one(differing):
     """The odd site's own threshold covers with the distribution Beta(91, 10); false alarm 1e-7."""
     curves = differing[differing["panel"] == heterogeneity.ONE_ODD].set_index(["curve", "method", "x"])
@@ -52,30 +54,10 @@ def test_a_promise_to_each_site_holds_for_the_odd_one(differing):
     assert each > worst > one
 
 
-def test_a_site_draws_scores_by_its_shares_of_labels():
-    """All scores of label 0 are 0 and those of label 1 are 1: the worst site has the least of label 0."""
-    world = heterogeneity.relabelled([np.zeros(3), np.ones(5)], 1.0)
-    sites, coverage = world(np.random.default_rng(0))
-    shares = np.random.default_rng(0).dirichlet(np.ones(2), size=len(sites))
-    assert coverage(0.5) == pytest.approx(shares[:, 0].min())
-    assert coverage(1.0) == pytest.approx(1)
-    for scores, share in zip(sites, shares, strict=True):
-        assert abs(np.mean(scores == 0) - share[0]) < hoeffding_limit(scores.size)
-
-
-def test_the_figure_of_sites_that_differ_has_a_curve_for_each_method(differing):
-    axes = heterogeneity.draw(differing).axes
-    assert len(axes) == 3
-    for panel in axes:
-        assert {method.name for method in heterogeneity.COMPARED} <= {
-            line.get_label() for line in panel.lines
-        }
-    assert axes[2].xaxis_inverted()
-
-
 # -- several numbers, open questions --
 
 
+@pytest.mark.nightly
 def test_the_limit_of_the_spread():
     assert numbers.asymptotic_spread(1) == pytest.approx(math.sqrt(math.pi / 2), abs=1e-12)
     limits = [numbers.asymptotic_spread(r) for r in (1, 2, 3, 5, 9, 20)]
@@ -103,13 +85,6 @@ def test_the_spread_is_that_of_simulated_thresholds():
     assert abs(np.mean((coverage - 0.9) ** 2) - (numbers.spread(sizes, 2) * pooled) ** 2) < limit
 
 
-def test_every_federation_has_a_line():
-    many = {f"{m} sites": (20,) * m for m in range(2, 5)}
-    rows = numbers.compute(Settings(), many, (1, 2))
-    (axes,) = numbers.draw(rows).axes
-    assert [text.get_text() for text in axes.get_legend().get_texts()] == [*many, numbers.LIMIT]
-
-
 def test_centralised_calibration_has_a_scaled_excess_below_one():
     """One site is centralised calibration; (95, 1) at m = 10, n = 100 misses the rate of Theorem 3.3."""
     assert open_questions.excess((1,), range(50, 60))["value"].between(0, 1).all()
@@ -121,6 +96,7 @@ def test_centralised_calibration_has_a_scaled_excess_below_one():
 # -- the authors' results --
 
 
+@pytest.mark.nightly
 @needs_data
 def test_the_authors_numbers_to_the_last_digit():
     means = authors.side_by_side(authors.compute(Settings()))
@@ -158,12 +134,14 @@ def counted():
     return hospitals.study({name: patients(rng, *size) for name, size in sizes.items()}, 0.9, 2)
 
 
+@pytest.mark.nightly
 def test_every_patient_is_counted_once(counted):
     default = counted[(counted["rule"] == "population (default)") & (counted["split"] == 1)]
     counts = default.groupby("part")["n"].sum()
     assert counts.to_dict() == {hospitals.HERE: 3 * 40 + 32, hospitals.LEFT_OUT: 3 * 120 + 96}
 
 
+@pytest.mark.nightly
 def test_what_cannot_be_promised_is_in_every_set(counted):
     new = counted[counted["rule"] == "new site"]  # four hospitals are too few for a new one
     assert (new["labels"] == 2 * new["n"]).all()
@@ -187,11 +165,6 @@ def test_cells_add_up_over_hospitals_and_classes():
     assert not cells.loc[("A", "sick"), "short"]  # 0.8 with an error of 0.1
 
 
-def test_the_figure_of_the_hospitals_has_a_line_for_each_rule(counted):
-    (axes,) = hospitals.draw(counted).axes
-    assert {rule.name for rule in hospitals.RULES} <= {text.get_text() for text in axes.texts}
-
-
 @needs_data
 def test_the_real_patients():
     records = hospitals.load()
@@ -202,33 +175,6 @@ def test_the_real_patients():
 
 
 # -- schools --
-
-
-def pupils(seed):
-    rng = np.random.default_rng(seed)
-    school = np.repeat(np.arange(65), rng.integers(20, 80, size=65))
-    eleven, sex = rng.normal(size=school.size), rng.choice(["F", "M"], school.size)
-    noise = rng.uniform(0.5, 1.5, size=65)[school] * rng.normal(size=school.size)
-    return pd.DataFrame({"school": school, "standLRT": eleven, "sex": sex, "normexam": 0.6 * eleven + noise})
-
-
-def test_every_pupil_of_a_new_school_is_counted():
-    drawn = pupils(0)
-    rows = schools.one_draw(drawn, 0.9, 0)
-    sizes = drawn["school"].value_counts()
-    assert len(rows) == 15 * len(schools.COMPARED)
-    assert (rows["n"] == rows["school"].map(sizes)).all()
-    assert len(schools.draw(rows).axes) == 3
-
-
-def test_pupils_are_drawn_again_in_every_round():
-    plan = fc.plan(n_points=[30] * 12, promise="new-site")
-    rng = np.random.default_rng(0)
-    rounds = {new_round(plan, rng).round for _ in range(5)}
-    assert len(rounds) == 5
-    assert new_round(plan, np.random.default_rng(0)).round in rounds
-    ranks = fc.plan(n_points=[30] * 12)
-    assert new_round(ranks, rng) is ranks
 
 
 def test_the_distribution_of_coverages_without_the_noise_of_counting():

@@ -5,7 +5,6 @@ from fractions import Fraction
 
 import numpy as np
 from hypothesis import strategies as st
-from sklearn.base import BaseEstimator, RegressorMixin
 
 from fedconformal.scores import APS, LAC, RAPS, Absolute, EmptySetWarning, Normalized, QuantileRegression
 
@@ -40,29 +39,6 @@ def quietly(score, prediction, threshold):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", EmptySetWarning)
         return score.set(prediction, threshold)
-
-
-def kth_smallest(values, level):
-    n = len(values)
-    return np.sort(values)[int(np.ceil(level * (n + 1))) - 1]
-
-
-class Column(RegressorMixin, BaseEstimator):
-    """A fitted regressor that predicts a column of X."""
-
-    fitted_ = True  # MAPIE looks for it
-
-    def __init__(self, index=0):
-        self.index = index
-
-    def fit(self, X, y):
-        return self
-
-    def predict(self, X):
-        return np.asarray(X)[:, self.index]
-
-    def __sklearn_is_fitted__(self):
-        return True
 
 
 @st.composite

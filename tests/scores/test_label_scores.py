@@ -11,10 +11,11 @@ from score_examples import (
     dyadic_rows,
     float_rows,
     inf,
+    labels_drawn_from,
     scores_of_all_labels,
 )
 
-from fedconformal.scores import APS, LAC, RAPS, _blocks
+from fedconformal.scores import APS, LAC, RAPS, _label
 
 
 @pytest.mark.parametrize("score", DETERMINISTIC)
@@ -59,10 +60,10 @@ def test_sets_do_not_depend_on_how_rows_are_taken_in_blocks(score, monkeypatch):
     prediction = np.random.default_rng(3).dirichlet(np.ones(5), 103)
     y = np.arange(103) % 5
     whole = score.set(prediction, [0.3, 0.9]), score.score(y, prediction)
-    monkeypatch.setattr(_blocks, "BLOCK", 50)
+    monkeypatch.setattr(_label, "BLOCK", 50)
     np.testing.assert_array_equal(score.set(prediction, [0.3, 0.9]), whole[0])
     np.testing.assert_array_equal(score.score(y, prediction), whole[1])
-    monkeypatch.setattr(_blocks, "BLOCK", 1)
+    monkeypatch.setattr(_label, "BLOCK", 1)
     np.testing.assert_array_equal(score.set(prediction, [0.3, 0.9]), whole[0])
 
 
@@ -71,19 +72,6 @@ def test_infinite_thresholds_give_all_labels_and_none(score):
     prediction = [[1.0, 0.0, 0.0], [0.2, 0.3, 0.5]]
     assert score.set(prediction, inf).all()
     assert not score.set(prediction, -inf).any()
-
-
-@pytest.mark.parametrize("score", DETERMINISTIC)
-def test_several_thresholds_stand_on_the_last_axis(score):
-    prediction = np.random.default_rng(4).dirichlet(np.ones(4), 6)
-    thresholds = np.array([0.5, inf, 0.95])
-    together = score.set(prediction, thresholds)
-    assert together.shape == (6, 4, 3)
-    assert together.dtype == np.bool_
-    for j, threshold in enumerate(thresholds):
-        alone = score.set(prediction, threshold)
-        assert alone.shape == (6, 4)
-        np.testing.assert_array_equal(together[:, :, j], alone)
 
 
 # --- refusals --------------------------------------------------------------------------------
@@ -127,7 +115,7 @@ def test_scoring_refuses(score, y, prediction, message):
 
 
 def test_a_bad_row_is_found_by_its_number_in_whichever_block(monkeypatch):
-    monkeypatch.setattr(_blocks, "BLOCK", 4)
+    monkeypatch.setattr(_label, "BLOCK", 4)
     prediction = np.full((10, 2), 0.5)
     prediction[7] = 0.1, 0.1
     for score in DETERMINISTIC:
@@ -153,9 +141,59 @@ def test_randomization_refuses(score, u, message):
         score.set(prediction, 0.5, u=u)
 
 
-@pytest.mark.parametrize("score", [APS()])
-def test_u_is_refused_without_randomization(score):
-    with pytest.raises(ValueError, match="u was given, but the score has randomized=False"):
-        score.score([0], [[0.5, 0.5]], u=[0.5])
-    with pytest.raises(ValueError, match="u was given, but the score has randomized=False"):
-        score.set([[0.5, 0.5]], 0.5, u=np.random.default_rng(0))
+def test_labels_may_be_any_kind_of_whole_number():
+    prediction = [[0.75, 0.25], [0.75, 0.25]]
+    for y in ([0, 1], [False, True], [0.0, 1.0], np.array([0, 1], dtype=np.uint8)):
+        assert LAC().score(y, prediction).tolist() == [0.25, 0.75]
+
+
+def test_probabilities_of_a_float32_network_are_taken_and_left_alone():
+    weights = np.random.default_rng(0).random((200, 1000), dtype=np.float32)
+    prediction = weights / weights.sum(axis=1, keepdims=True)
+    before = prediction.copy()
+    sets = LAC().set(prediction, 0.999)
+    np.testing.assert_array_equal(sets, 1 - prediction.astype(np.float64) <= 0.999)
+    np.testing.assert_array_equal(prediction, before)
+
+
+def test_equal_probabilities_rank_by_class_index():
+    row = [[0.25, 0.25, 0.25, 0.25]]
+    assert scores_of_all_labels(APS(), np.array(row))[0].tolist() == [0.25, 0.5, 0.75, 1.0]
+    assert APS().set(row, 0.5).tolist() == [[True, True, False, False]]
+
+
+def test_randomized_aps_with_the_true_probabilities_covers_with_probability_threshold():
+    """200,000 rows; by Hoeffding each level is off by more than 0.0065 with probability < 1e-7."""
+    rng = np.random.default_rng(7)
+    prediction = rng.dirichlet(np.full(6, 0.5), 200_000)
+    y = labels_drawn_from(prediction, rng)
+    levels = np.array([0.1, 0.5, 0.9])
+    sets = APS(randomized=True).set(prediction, levels, u=rng)
+    coverage = sets[np.arange(len(y)), y].mean(axis=0)
+    assert np.abs(coverage - levels).max() < 0.0065
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"penalty": -0.1}, "penalty must be a finite number >= 0, got -0.1"),
+        ({"penalty": inf}, "penalty must be a finite number >= 0, got inf"),
+        ({"penalty": np.nan}, "penalty must be a finite number >= 0, got nan"),
+        ({"penalty": "0.1"}, "penalty must be a finite number >= 0, got '0.1'"),
+        ({"penalty": True}, "penalty must be a finite number >= 0, got True"),
+        ({"k_reg": -1}, "k_reg must be an integer >= 0, got -1"),
+        ({"k_reg": 2.0}, "k_reg must be an integer >= 0, got 2.0"),
+        ({"k_reg": True}, "k_reg must be an integer >= 0, got True"),
+        ({"randomized": 1}, "randomized must be True or False, got 1"),
+    ],
+)
+def test_raps_refuses_parameters(parameters, message):
+    with pytest.raises(ValueError, match=message):
+        RAPS(**parameters)
+
+
+def test_parameters_are_plain_numbers():
+    parameters = RAPS(penalty=np.float32(0.5), k_reg=np.int64(2)).parameters()
+    assert parameters == {"penalty": 0.5, "k_reg": 2, "randomized": False}
+    assert [type(value) for value in parameters.values()] == [float, int, bool]
+    assert type(RAPS(penalty=1).penalty) is float

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from fedconformal.scores import EmptySetWarning, IntervalScore, LabelScore
+from fedconformal.scores import IntervalScore, LabelScore
 
 
 @dataclass(frozen=True)
@@ -24,25 +24,6 @@ class Relative(IntervalScore):
 
 
 @dataclass(frozen=True)
-class Upper(IntervalScore):
-    """How far y is above the last of three quantiles, with what interval scores have in common."""
-
-    name = "upper"
-    columns = ("low", "middle", "high")
-    slack: float = 0.0
-
-    def score(self, y, prediction):
-        return np.asarray(y) - self.checked(prediction)[:, 2] - self.slack
-
-    def set(self, prediction, threshold):
-        table = self.checked(prediction)
-        return self.intervals(table[:, 0], table[:, 2], lambda t: t + self.slack, threshold)
-
-    def points(self, prediction):
-        return np.asarray(prediction)[:, 1]
-
-
-@dataclass(frozen=True)
 class Odds(LabelScore):
     """The odds against a label, with nothing but numpy."""
 
@@ -55,20 +36,6 @@ class Odds(LabelScore):
     def set(self, prediction, threshold):
         odds = (1 - np.asarray(prediction)) / prediction
         return odds <= threshold if np.ndim(threshold) == 0 else odds[:, :, np.newaxis] <= threshold
-
-
-@dataclass(frozen=True)
-class Shuffled(LabelScore):
-    """Nothing but the draw."""
-
-    name = "shuffled"
-    needs_draws = True
-
-    def score(self, y, prediction, *, u=None):
-        return self.scores_of(lambda p, u: u[:, np.newaxis] + 0 * p, y, prediction, u=u)
-
-    def set(self, prediction, threshold, *, u=None):
-        return self.labels_of(lambda p, u: u[:, np.newaxis] + 0 * p, prediction, threshold, u=u)
 
 
 def test_what_is_not_said_has_a_default():
@@ -95,41 +62,8 @@ def test_it_can_do_what_all_scores_can():
     )
 
 
-def test_columns_and_parameters_of_ones_own():
-    score = Upper(slack=0.5)
-    assert score.column_help() == "three columns: low, then middle, then high"
-    assert score.parameters() == {"slack": 0.5}
-    assert score == Upper(0.5) != Upper()
-    assert score.score([5.0], [[1.0, 2.0, 3.0]]).tolist() == [1.5]
-    assert score.set([[1.0, 2.0, 3.0]], 1.5).tolist() == [[-1.0, 5.0]]
-    assert score.points([[1.0, 2.0, 3.0]]).tolist() == [2.0]
-    with pytest.raises(ValueError, match=r"prediction must have shape \(n, 3\), got \(1, 2\)"):
-        score.set([[1.0, 2.0]], 1.5)
-    with pytest.warns(EmptySetWarning, match="1 of 1 intervals are empty") as caught:
-        score.set([[1.0, 2.0, 3.0]], -2.0)
-    assert caught[0].filename == __file__
-
-
-def test_draws_of_ones_own_are_passed_on_row_by_row():
-    probabilities, u = [[0.5, 0.5]] * 4, [0.1, 0.6, 0.3, 0.8]
-    score = Shuffled()
-    np.testing.assert_array_equal(
-        score.scores_or_nan([0, 7, 1, 0], probabilities, u=u), [0.1, np.nan, 0.3, 0.8]
-    )
-    sets = score.sets(probabilities, [[0.5], [0.7], [0.2], [0.7]], **score.draws(u))
-    assert sets[:, 0, 0].tolist() == [True, True, False, False]
-
-
-@pytest.mark.parametrize(
-    ("missing", "kind"),
-    [
-        (missing, kind)
-        for kind, missing in [
-            *((IntervalScore, name) for name in ("name", "score", "set")),
-            *((LabelScore, name) for name in ("name", "score", "set")),
-        ]
-    ],
-)
+@pytest.mark.parametrize("missing", ["name", "score", "set"])
+@pytest.mark.parametrize("kind", [IntervalScore, LabelScore])
 def test_what_is_missing_is_told_by_name(missing, kind):
     members = {"name": "mine", "score": lambda self, y, p: y, "set": lambda self, p, t: p}
     del members[missing]

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from score_examples import DETERMINISTIC, INTERVAL_SCORES, PREDICTIONS, RANDOMIZED, inf
 
 from fedconformal.scores import (
-    APS,
     CQR,
     LAC,
     Absolute,
@@ -63,17 +62,6 @@ def test_other_columns_are_refused_with_their_names(score, names, message):
         score.prediction_from(np.zeros((3, len(names))))
 
 
-@pytest.mark.parametrize("score", ALL_SCORES)
-def test_the_columns_of_sets(score):
-    table = table_of(score, np.random.default_rng(0), 3)
-    names = [f"c{i}" for i in range(table.shape[1])]
-    columns = score.set_columns(names)
-    sets = score.set(score.prediction_from(table), 0.5, **score.draws())
-    assert sets.shape == (3, len(columns))
-    expected = tuple(f"in_set_{name}" for name in names) if score.columns is None else ("lower", "upper")
-    assert columns == expected
-
-
 # --- truth -----------------------------------------------------------------------------------
 
 
@@ -83,14 +71,6 @@ def test_what_is_no_class_number_is_refused(score, value):
     message = r"^y.csv: column 'y' must hold class numbers 0, 1, \.\.\.; not so in 1 of 2 rows, .* row 1"
     with pytest.raises(ValueError, match=message):
         score.truth_from([0.0, value], argument="y.csv: column 'y'")
-
-
-def test_numbers_may_be_infinite_but_not_nan():
-    assert Absolute().truth_from([1, inf]).tolist() == [1.0, inf]
-    with pytest.raises(ValueError, match="y must not be nan; not so in 1 of 2 rows"):
-        CQR().truth_from([1.0, np.nan])
-    with pytest.raises(ValueError, match=r"truth must have 1 dimension\(s\), got shape \(1, 1\)"):
-        Normalized().truth_from([[1.0]], argument="truth")
 
 
 # --- the largest value -----------------------------------------------------------------------
@@ -107,15 +87,6 @@ def test_only_probabilities_bound_scores():
     }
 
 
-@pytest.mark.parametrize("row", [[0.56, 0.33, 0.11], [0.4005, 0.3005, 0.2999]])
-def test_sums_of_probabilities_may_exceed_one(row):
-    """By rounding, or in a row that is accepted though it does not quite sum to 1."""
-    [score] = APS().score([2], [row])
-    assert 1 < score <= APS().largest
-    assert APS().set([row], 1.0).tolist() == [[True, True, False]]
-    assert APS().set([row], APS().largest).all()
-
-
 @pytest.mark.parametrize("score", [score for score in LABEL_SCORES if score.largest is not None])
 @given(data=st.data())
 def test_no_score_is_above_the_largest(score, data):
@@ -130,14 +101,6 @@ def test_no_score_is_above_the_largest(score, data):
 
 
 # --- draws -----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("score", ALL_SCORES)
-def test_only_randomized_scores_need_draws(score):
-    assert score.needs_draws == (score in RANDOMIZED)
-    assert bool(score.draws()) == score.needs_draws
-    rng = np.random.default_rng(0)
-    assert score.draws(rng) == ({"u": rng} if score.needs_draws else {})
 
 
 # --- words -----------------------------------------------------------------------------------
@@ -239,11 +202,3 @@ def test_an_example_shows_how_large_sets_are(name, threshold, words):
 @pytest.mark.parametrize("threshold", [5e-324, 1.7e308])
 def test_no_example_is_made_of_what_cannot_be_read(name, threshold):
     assert from_name(name).example(threshold) == ""
-
-
-@pytest.mark.parametrize("threshold", [0.01, 0.85])
-@pytest.mark.parametrize("name", ["aps", "raps"])
-def test_an_example_of_labels_is_a_set_of_the_score(name, threshold):
-    held = int(from_name(name).set([[0.6, 0.25, 0.1, 0.05]], threshold).sum())
-    said = ("no label", "the first of them", "the first two", "the first three", "all of them")[held]
-    assert from_name(name).example(threshold).endswith(f"the set holds {said}.")

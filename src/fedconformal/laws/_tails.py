@@ -1,17 +1,29 @@
-"""P(votes >= k): in closed form, added up or by the characteristic function, whichever suits the sites."""
+"""P(votes >= k): in closed form, added up or by the characteristic function, whichever suits the sites.
+
+Added up site by site, all terms are positive, so even the smallest tail probabilities keep their digits. The
+characteristic function has an absolute error; tails far below it are found by exponential tilting: every
+site's law is multiplied by exp(rate * votes) and normalised, with the rate that brings the expected votes to
+k. Around k the tilted law has ordinary probabilities, of which the tail of the true one is made:
+P(votes >= k) = M(rate) exp(-rate k) E_tilted[exp(-rate (votes - k)); votes >= k].
+"""
+
+from collections.abc import Sequence
 
 import numpy as np
+from scipy import special
 
 from fedconformal._typing import Floats, Ints
-from fedconformal.laws._adding import added_tails
 from fedconformal.laws._counts import binomial_tail
-from fedconformal.laws._spectrum import spectral_tails
-from fedconformal.laws._tilting import tilted_tails
-from fedconformal.laws._votes import Votes
+from fedconformal.laws._spectrum import spectral_tails, spectrum
+from fedconformal.laws._votes import Votes, masses
 
 _FREQUENCIES = 150  # of a characteristic function that usually matter
 _PATIENCE = 20  # how much longer the digits of small tails may take
 _SMALL = 1e-5  # tails below it are computed again where their digits matter
+_STEEPEST = 800.0  # beyond it an outcome as rare as the smallest number would be certain
+_FLATTEST = 1e-9
+_MOST_STEPS = 60
+_ROWS = 32
 
 
 def vote_tails(ks: Ints, p: Floats, votes: Votes, *, digits: bool = True) -> Floats:
@@ -91,3 +103,92 @@ def count_tails(ks: Ints, p: Floats, counts: Ints) -> Floats:
     array([[0.75, 0.25]])
     """
     return vote_tails(ks, p[..., None], Votes(counts, np.ones((counts.size, 1), dtype=np.int64)))
+
+
+def added_tails(ks: Ints, p: Floats, votes: Votes, sums: Sequence[Ints]) -> Floats:
+    """P(votes >= k) for every row and k, each with a small relative error.
+
+    Parameters
+    ----------
+    ks : array
+        The votes needed.
+    p : array of shape (rows, blocks, numbers)
+        Probability that at least 1, 2, ... numbers of a site lie below.
+    votes : Votes
+        The sites and their votes.
+    sums : list of arrays
+        The sums that can occur after each site: ``votes.sums``.
+
+    Returns
+    -------
+    array of shape (rows, len(ks))
+    """
+    each = np.ascontiguousarray(masses(p).T)  # numbers + 1, blocks, rows
+    law = np.ones((1, len(p)))
+    steps = zip(votes.one_by_one.tolist(), sums[1:], votes.moves or (), strict=True)
+    for b, after, (first, *others) in steps:
+        longer = np.zeros((after.size, len(p)))
+        longer[first] = law * each[0, b]
+        for i, places in enumerate(others, start=1):
+            if isinstance(places, slice):
+                there = longer[places]  # adding to a view saves copying it back
+                there += law * each[i, b]
+            else:
+                longer[places] += law * each[i, b]
+        law = longer
+    tails = np.concatenate([np.cumsum(law[::-1], axis=0)[::-1], np.zeros((1, len(p)))])
+    return np.asarray(np.minimum(tails[np.searchsorted(sums[-1], ks)].T, 1.0))
+
+
+def tilted_tails(ks: Ints, p: Floats, votes: Votes) -> Floats:
+    """P(votes >= k) with a small relative error, a k for each row; for k above the expected votes.
+
+    Parameters
+    ----------
+    ks : array of shape (rows,)
+        The votes needed.
+    p : array of shape (rows, blocks, numbers)
+        Probability that at least 1, 2, ... numbers of a site lie below.
+    votes : Votes
+        The sites and their votes.
+
+    Returns
+    -------
+    array of shape (rows,)
+    """
+    parts = range(0, ks.size, _ROWS)
+    tails = [_tilted_tails(ks[i : i + _ROWS], p[i : i + _ROWS], votes) for i in parts]
+    return np.concatenate(tails) if tails else np.empty(0)
+
+
+def _tilted_tails(ks: Ints, p: Floats, votes: Votes) -> Floats:
+    mean = np.einsum("rbi,bi->rb", p, votes.weights)
+    cast = np.insert(votes.cast, 0, 0, axis=1) - mean[..., None]
+    with np.errstate(divide="ignore"):
+        logs = np.log(masses(p))
+    needed = ks - mean @ votes.counts
+    rate = _rate(needed, logs, cast, votes.counts)
+    tilted = logs + rate[:, None, None] * cast
+    normaliser = special.logsumexp(tilted, axis=2, keepdims=True)
+    at_least = np.minimum(np.cumsum(np.exp(tilted - normaliser)[..., ::-1], axis=2)[..., -2::-1], 1.0)
+    bound = np.exp(normaliser[..., 0] @ votes.counts - rate * needed)
+    tails = bound * spectrum(at_least, votes).discounted(ks, rate)
+    most = np.where(np.isfinite(logs), cast, -np.inf).max(axis=2) @ votes.counts
+    return np.where(needed > most + 0.5, 0.0, tails)
+
+
+def _rate(needed: Floats, logs: Floats, cast: Floats, counts: Ints) -> Floats:
+    """The rate at which the expected votes are about those needed: Newton's method, kept in a bracket."""
+    low, high = np.full(needed.shape, _FLATTEST), np.full(needed.shape, _STEEPEST)
+    rate = low
+    for _ in range(_MOST_STEPS):
+        law = special.softmax(logs + rate[:, None, None] * cast, axis=2)
+        mean = (law * cast).sum(axis=2)
+        variance = np.maximum((law * (cast - mean[..., None]) ** 2).sum(axis=2) @ counts, 1e-300)
+        missing = needed - 0.25 - mean @ counts  # a little less than needed, for there may not be more
+        if (np.abs(missing) <= np.maximum(0.2, np.sqrt(variance) / 10)).all():
+            break
+        low, high = np.where(missing > 0, rate, low), np.where(missing > 0, high, rate)
+        step = rate + missing / variance
+        rate = np.where((step > low) & (step < high), step, (low + high) / 2)
+    return rate

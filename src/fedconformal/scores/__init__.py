@@ -8,16 +8,12 @@ Each score is one class that says everything of itself. A score of one's own sub
 `LabelScore`; a package makes it known by an entry point of the group ``fedconformal.scores``.
 """
 
-from fedconformal.scores._absolute import Absolute
-from fedconformal.scores._aps import APS
 from fedconformal.scores._base import Score
 from fedconformal.scores._interval import EmptySetWarning, IntervalScore
 from fedconformal.scores._label import LabelScore
-from fedconformal.scores._lac import LAC
+from fedconformal.scores._labels import APS, LAC, RAPS
 from fedconformal.scores._named import SCORES, from_name, is_registered, names_of, what_lacks
-from fedconformal.scores._normalized import Normalized
-from fedconformal.scores._quantile_regression import CQR, QuantileRegression
-from fedconformal.scores._raps import RAPS
+from fedconformal.scores._numbers import CQR, Absolute, Normalized, QuantileRegression
 
 __all__ = [
     "APS",

@@ -1,4 +1,4 @@
-"""Label sets: MAPIE's where there is one site, coverage as the law allows, labels and random numbers."""
+"""Intervals and label sets: those of MAPIE for one site, coverage as the law allows, labels and draws."""
 
 import math
 
@@ -7,11 +7,13 @@ import pytest
 from estimator_examples import LEVELS, Foreign, some_sites
 from mapie.classification import SplitConformalClassifier
 from mapie.metrics.classification import classification_coverage_score
-from sklearn.datasets import load_iris
-from sklearn.linear_model import LogisticRegression
+from mapie.metrics.regression import regression_coverage_score
+from mapie.regression import ConformalizedQuantileRegressor, SplitConformalRegressor
+from sklearn.linear_model import LinearRegression, LogisticRegression, QuantileRegressor
 
 import fedconformal as fc
 from fedconformal import FederatedConformalClassifier as Classifier
+from fedconformal import FederatedConformalRegressor as Regressor
 from fedconformal import scores
 from support import hoeffding_limit
 
@@ -48,20 +50,6 @@ def test_coverage_of_label_sets_is_what_the_law_allows(score):
     np.testing.assert_array_equal(labels, model.predict(X[4000:]))
     if getattr(score, "randomized", False):
         assert covered <= law.ppf(1 - 1e-7) + slack
-
-
-def test_strings_are_labels():
-    X, y = load_iris(return_X_y=True)
-    names = load_iris().target_names[y]
-    sites = some_sites(75)
-    by_name = Classifier(LogisticRegression(max_iter=1000).fit(X[::2], names[::2]))
-    by_index = Classifier(LogisticRegression(max_iter=1000).fit(X[::2], y[::2]))
-    labels, sets = by_name.conformalize(X[1::2], names[1::2], sites=sites).predict_set(X)
-    assert set(labels) <= set(by_name.classes_.tolist()) == set(names)
-    np.testing.assert_array_equal(
-        sets, by_index.conformalize(X[1::2], y[1::2].tolist(), sites=sites).predict_set(X)[1]
-    )
-    np.testing.assert_allclose(by_name.predict_proba(X), by_index.predict_proba(X))
 
 
 def test_a_label_never_seen_in_training_scores_infinity(classes):
@@ -116,3 +104,31 @@ def test_the_draws_of_calibration_are_not_those_of_the_sets():
     classifier.conformalize(X, ["yes", "no"] * 10, sites=["A"] * 20).predict_set(X)
     assert seen["score"].shape == seen["set"].shape == (20,)
     assert not np.any(seen["score"] == seen["set"])
+
+
+def test_one_site_gives_the_intervals_of_mapie(numbers):
+    train, (X, y), (X_test, y_test) = numbers
+    model = LinearRegression().fit(*train)
+    ours = Regressor(model, confidence_level=LEVELS, criterion="marginal")
+    theirs = SplitConformalRegressor(model, confidence_level=LEVELS)
+    points, intervals = ours.conformalize(X, y, sites=["A"] * len(X)).predict_interval(X_test)
+    expected_points, expected = theirs.conformalize(X, y).predict_interval(X_test)
+    assert intervals.shape == expected.shape == (len(X_test), 2, 3)
+    np.testing.assert_allclose(intervals, expected, rtol=1e-12)
+    np.testing.assert_array_equal(points, expected_points)
+    np.testing.assert_array_equal(ours.predict(X_test), points)
+    np.testing.assert_array_equal(
+        regression_coverage_score(y_test, intervals), fc.metrics.regression_coverage_score(y_test, intervals)
+    )
+
+
+def test_one_site_gives_the_symmetric_quantile_intervals_of_mapie(numbers):
+    train, (X, y), (X_test, _) = numbers
+    models = [QuantileRegressor(quantile=q, alpha=0).fit(*train) for q in (0.05, 0.95, 0.5)]
+    theirs = ConformalizedQuantileRegressor(models, prefit=True).conformalize(X, y)
+    expected_points, expected = theirs.predict_interval(X_test, symmetric_correction=True)
+    ours = Regressor(models, conformity_score="cqr", criterion="marginal")
+    ours.conformalize(X, y, sites=["A"] * len(X))
+    points, intervals = ours.predict_interval(X_test)
+    np.testing.assert_allclose(intervals, expected, rtol=1e-9)
+    np.testing.assert_allclose(points, expected_points)

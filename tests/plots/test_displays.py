@@ -1,0 +1,162 @@
+"""The pictures: labels, lines, limits, and that they can be told apart without colour."""
+
+import numpy as np
+import pytest
+from matplotlib import pyplot
+
+import fedconformal as fc
+from fedconformal.plots import style
+
+
+@pytest.fixture
+def plan():
+    return fc.plan(10, 79, criterion="marginal")
+
+
+def test_it_shows_level_mean_quantile_and_the_centralised_law(plan, lines):
+    ax = fc.plots.CoverageLawDisplay.from_plan(plan).ax_
+    law = plan.law
+    found = lines(ax)
+    assert found["level 0.9"].get_xdata()[0] == 0.9
+    assert found[f"mean {law.mean():.4f}"].get_xdata()[0] == law.mean()
+    assert found[f"5 % quantile {law.ppf(0.05):.4f}"].get_xdata()[0] == law.ppf(0.05)
+    assert {"this plan", "all scores in one place"} <= found.keys()
+    assert ax.get_xlabel() == "coverage given the calibration data"
+    assert ax.get_ylabel() == "density"
+    assert ax.get_xlim()[0] < law.ppf(0.01)
+    assert ax.get_xlim()[1] > law.ppf(0.99)
+    assert ax.get_ylim()[0] == 0
+
+
+def test_the_curve_is_a_density(plan, lines):
+    x, y = lines(fc.plots.CoverageLawDisplay.from_plan(plan).ax_)["this plan"].get_data()
+    assert np.sum(y) * (x[1] - x[0]) == pytest.approx(1, abs=0.003)
+    middle = len(x) // 2
+    step = (x[1] - x[0]) / 2
+    exact = (plan.law.cdf(x[middle] + step) - plan.law.cdf(x[middle] - step)) / (2 * step)
+    assert y[middle] == pytest.approx(exact)
+
+
+def test_lines_differ_without_colour(plan, lines):
+    found = lines(fc.plots.CoverageLawDisplay.from_plan(plan).ax_)
+    looks = {(line.get_linestyle(), line.get_linewidth()) for line in found.values()}
+    assert len(looks) == len(found)
+
+
+def test_a_calibration_is_shown_for_who_answered(lines):
+    plan = fc.plan(5, 40, confidence_level=[0.8, 0.9])
+    reports = [fc.report(plan, np.arange(40.0), site=name) for name in "ABCD"]
+    calibration = fc.calibrate(plan, reports)
+    display = fc.plots.CoverageLawDisplay.from_calibration(calibration, level=1)
+    assert f"mean {calibration.laws[1].mean():.4f}" in lines(display.ax_)
+    assert display.beside.mean() == fc.baselines.coverage_law(4 * 40, 0.9).mean()
+
+
+def test_pooling_is_no_comparison_for_a_promise_to_each_site(lines):
+    display = fc.plots.CoverageLawDisplay.from_plan(fc.plan(5, 40, promise="each-site"))
+    assert display.beside is None
+    assert "all scores in one place" not in lines(display.ax_)
+
+
+@pytest.mark.filterwarnings("ignore::fedconformal.InfeasibleWarning")
+def test_an_infinite_threshold_is_a_line_at_one(lines):
+    found = lines(fc.plots.CoverageLawDisplay.from_plan(fc.plan(3, 2)).ax_)
+    assert found["this plan: coverage 1 for sure"].get_xdata()[0] == 1
+
+
+def test_an_open_plan_has_no_law():
+    with pytest.raises(ValueError, match="an open plan has no law yet"):
+        fc.plots.CoverageLawDisplay.from_plan(fc.plan(confidence_level=0.9))
+
+
+def test_a_group_that_nobody_answered_for_has_no_law():
+    plan = fc.plan(groups={"adult": None, "child": None}, sites=["A"])
+    report = fc.report(plan, np.arange(30.0), groups=["adult"] * 30, site="A")
+    calibration = fc.calibrate(plan, [report])
+    with pytest.raises(ValueError, match="too few sites answered"):
+        fc.plots.CoverageLawDisplay.from_calibration(calibration["child"])
+
+
+def test_it_shows_the_table_and_marks_the_pair(lines):
+    plan = fc.plan(10, 40, criterion="marginal")
+    ax = fc.plots.CoverageTableDisplay.from_plan(plan).ax_
+    l, k = plan.local_ranks[0], plan.server_rank
+    (image,) = ax.get_images()
+    assert np.array_equal(image.get_array(), fc.coverage_table(10, 40))
+    label = f"chosen: l = {l}, k = {k}, M = {plan.law.mean():.4f}"
+    assert (lines(ax)[label].get_xdata()[0], lines(ax)[label].get_ydata()[0]) == (k, l)
+    assert (ax.get_xlim(), ax.get_ylim()) == ((0.5, 10.5), (40.5, 0.5))
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("server rank k", "local rank l")
+
+
+def test_the_border_parts_valid_from_invalid_pairs():
+    ax = fc.plots.CoverageTableDisplay.from_plan(fc.plan(6, 20)).ax_
+    border = ax.patches[-1].get_data().values
+    table = fc.coverage_table(6, 20)
+    for k, place in enumerate(border):
+        below = int(place - 0.5)
+        assert (table[:below, k] < 0.9).all()
+        assert (table[below:, k] >= 0.9).all()
+
+
+@pytest.mark.filterwarnings("ignore::fedconformal.InfeasibleWarning")
+def test_without_a_pair_none_is_marked(lines):
+    ax = fc.plots.CoverageTableDisplay.from_plan(fc.plan(3, 2)).ax_
+    assert not [label for label in lines(ax) if label.startswith("chosen")]
+
+
+def test_uneven_open_and_private_plans_have_no_table():
+    privacy = fc.Privacy(epsilon=5.0, bins=fc.Bins.uniform(0, 1, 10))
+    for plan in (fc.plan(n_points=[40, 50]), fc.plan(n_sites=3), fc.plan(5, 200, privacy=privacy)):
+        with pytest.raises(ValueError, match="sites of one size"):
+            fc.plots.CoverageTableDisplay.from_plan(plan)
+
+
+def test_a_huge_table_is_refused():
+    with pytest.raises(ValueError, match="must be at most 4,000,000, got 100,000,000"):
+        fc.plots.CoverageTableDisplay.from_plan(fc.plan(10_000, 10_000))
+
+
+def test_sites_with_exact_intervals(lines):
+    covered = np.r_[np.ones(9), np.zeros(1), np.ones(20)].astype(bool)
+    sites = np.r_[np.repeat("A", 10), np.repeat("B", 20)]
+    ax = fc.plots.SiteCoverageDisplay.from_covered(covered, sites, confidence_level=0.9).ax_
+    low, high = fc.metrics.clopper_pearson(9, 10)
+    (bars,) = ax.containers
+    assert bars[0].get_xdata().tolist() == [0.9, 1.0]
+    assert bars[2][0].get_segments()[0][:, 0].tolist() == pytest.approx([float(low), float(high)])
+    assert [label.get_text() for label in ax.get_yticklabels()] == ["A (n = 10)", "B (n = 20)"]
+    assert "level 0.9" in lines(ax)
+    assert ax.get_ylim() == (1.5, -0.5)
+
+
+def test_privacy_against_coverage(lines):
+    bins = fc.Bins.uniform(0, 1, 20)
+    display = fc.plots.PrivacyDisplay.from_federation(3, 60, bins=bins, epsilons=[5.0, 0.05, 2.0])
+    ax = display.ax_
+    curve = lines(ax)["private, to be expected"]
+    assert curve.get_xdata().tolist() == [0.05, 2.0, 5.0]
+    assert np.isnan(curve.get_ydata()[0])
+    assert curve.get_ydata()[1] > curve.get_ydata()[2] > 0.9
+    assert lines(ax)["no finite threshold"].get_xdata().tolist() == [0.05]
+    assert ax.get_xscale() == "log"
+    assert {"without privacy", "level 0.9"} <= lines(ax).keys()
+
+
+def luminance(colour):
+    """Relative luminance as the web's accessibility guidelines define it."""
+    channels = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
+    return sum(weight * c for weight, c in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+
+
+def test_grey_can_be_read_on_white():
+    assert 1.05 / (luminance(style.GREY) + 0.05) >= 7
+
+
+def test_the_level_runs_across_coverage(lines):
+    _, ax = pyplot.subplots()
+    style.level_line(ax, 0.9)
+    style.level_line(ax, 0.8, vertical=False)
+    assert list(lines(ax)["level 0.9"].get_xdata()) == [0.9, 0.9]
+    assert list(lines(ax)["level 0.8"].get_ydata()) == [0.8, 0.8]
