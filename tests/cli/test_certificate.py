@@ -21,13 +21,6 @@ def test_it_writes_the_page(desk, run, calibration):
     assert run(*order, code=2).err == "fedconformal: page.html: exists already; --force overwrites it\n"
 
 
-def test_groups_get_one_too(group_desk, group_reported, run):
-    run("calibrate", "plan.json", *group_reported(), "-o", "calibration.json")
-    run("certificate", "calibration.json")
-    page = (group_desk / "certificate.html").read_text(encoding="utf-8")
-    assert page == certificate(fc.Calibration.read("calibration.json"))
-
-
 @pytest.mark.parametrize("content", ["", "{}", "[]", "not JSON"])
 def test_a_bad_file_is_one_line(desk, run, content):
     (desk / "calibration.json").write_text(content)

@@ -180,24 +180,6 @@ def test_the_table_that_finds_the_healthy_of_one_site(hospitals, run):
     out = run("checks", "c.json", *(f"check-{site}.json" for site in hospitals)).out
     assert "D, truth=well, sex=m (level 90 %); D, truth=well, sex=w (level 90 %) (the prob" in out
     assert "95 % at once" in out
-    # The same round by class and site serves them.
-    groups = [
-        f"--group={c}:" + ",".join(f"{s}={n}" for s, n in sizes.items()) for c, sizes in CLASSES.items()
-    ]
-    run("plan", *groups, "--by-class", "--by-site", "--score", "lac", "-o", "own.json")
-    for site in hospitals:
-        run("report", "own.json", f"old-{site}.csv", *cases, "--site", site, "-o", f"own-{site}.json")
-    run("calibrate", "own.json", *(f"own-{site}.json" for site in hospitals), "-o", "own-c.json")
-    for site in hospitals:
-        order = ("check", "own-c.json", f"new-{site}.csv", *cases, "--site", site)
-        run(*order, "-o", f"own-check-{site}.json")
-    out = run("checks", "own-c.json", *(f"own-check-{site}.json" for site in hospitals)).out
-    assert "No site or group can be said to fall short" in out
-    run("predict", "own-c.json", "new-D.csv", "--site", "D", "-o", "sets.csv")
-    assert "verified" in run("verify", "own-c.json").out
-
-
-CLASSES = {"sick": {"A": 80, "B": 70, "C": 75, "D": 138}, "well": {"A": 70, "B": 80, "C": 75, "D": 12}}
 
 
 def test_columns_by_hand(here, run):

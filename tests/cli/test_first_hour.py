@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 import fedconformal as fc
-from fedconformal.cli._command import in_options
+from fedconformal.cli import _command, main
 from fedconformal.scores import SCORES
 
 RNG = np.random.default_rng(7)
@@ -123,19 +123,6 @@ class TestFiles:
         assert found["id"].to_list() == ["007", "008"]
         assert found["prediction"].to_list() == [50.5, 60.0]
 
-    def test_tables_of_sizes(self, desk, run):
-        Path("sizes.csv").write_text("site; n\nnorth;120\nsouth;40\n")
-        run("plan", "--points", "sizes.csv", "-o", "p.json")
-        assert fc.Plan.read("p.json").site_names == ("north", "south")
-        Path("sizes.csv").write_text("site;n\nnorth;1.200\nsouth;40\n")
-        assert "1.200 in line 2 may be a thousand" in run("plan", "--points", "sizes.csv", code=2).err
-
-    def test_excel_without_the_extra(self, desk, run, monkeypatch):
-        excel({"score": TRUTH})
-        monkeypatch.setitem(sys.modules, "fastexcel", None)
-        error = run("report", "plan.json", "cases.xlsx", "--site", "A", code=2).err
-        assert "pip install 'fedconformal[excel]'; or save it as CSV" in error
-
 
 class TestLabels:
     @pytest.fixture
@@ -170,10 +157,6 @@ class TestLabels:
         assert asked(numbered, "2,1") == asked(numbered, "1,2") == 0.5
         error = asked(numbered.replace("\n2,", "\n0,"), "1,2", code=2)
         assert "must hold names of the columns of probabilities, '1', '2', got '0' in 1 of 3 rows" in error
-
-    def test_a_name_that_is_no_column(self, asked):
-        error = asked(self.CASES.replace("\nbenign", "\nunclear"), "benign,malignant", code=2)
-        assert "got 'unclear' in 1 of 3 rows, first in line 3" in error
 
     def test_a_column_with_a_comma_in_its_name(self, asked):
         cases = self.CASES.replace("y,benign,", 'y,"benign, likely",').replace(
@@ -248,18 +231,21 @@ class TestLines:
 
 
 class TestPipes:
-    @pytest.mark.slow
-    def test_files_are_written_before_anything_is_printed(self, desk, reported):
-        """``calibrate ... | head -3`` must not lose the file."""
-        files = " ".join(reported())
-        fedconformal = f"{sys.executable} -m fedconformal"
+    def test_files_are_written_before_anything_is_printed(self, desk, reported, monkeypatch):
+        """``calibrate ... | head -3`` must not lose the file: here every print fails."""
+        files = reported()
+
+        class Closed(io.StringIO):
+            def write(self, text):
+                raise BrokenPipeError
+
+        monkeypatch.setattr(_command, "hush", lambda: None)
+        monkeypatch.setattr(sys, "stdout", Closed())
         for order, output in [
-            (f"calibrate plan.json {files}", "c.json"),
-            ("check c.json A.csv --site A", "k.json"),
+            (["calibrate", "plan.json", *files], "c.json"),
+            (["check", "c.json", "A.csv", "--site", "A"], "k.json"),
         ]:
-            # The reader is gone before a line is printed: every print fails.
-            command = f"set -o pipefail; {fedconformal} {order} -o {output} 2>&1 | true"
-            subprocess.run(["bash", "-c", command], cwd=desk, check=True, stdin=subprocess.DEVNULL)
+            assert main([*order, "-o", output]) == 0
             assert (desk / output).read_text().endswith("}\n"), order
 
     def given(self, monkeypatch, path):
@@ -350,16 +336,13 @@ class TestWrongFiles:
         run("calibrate", "plan.json", a, "-o", "c.json")
         for order, words in [
             (["calibrate", "plan.json", "plan.json"], "plan.json: this is a plan, not a report"),
-            (["calibrate", a, a], "A.json: this is a report, not a plan"),
             (["report", a, "A.csv", "--site", "A"], "A.json: this is a report, not a plan"),
-            (["verify", "plan.json"], "plan.json: this is a plan, not a calibration"),
             (["report", "c.json", "A.csv", "--site", "A"], "c.json: this is a calibration, not a plan"),
             (
                 ["report", "A.csv", "plan.json", "--site", "A"],
                 "A.csv: this is a table, not a plan, which is JSON",
             ),
             (["report", "plan.json", "plan.json", "--site", "A"], "plan.json: this is a plan, not a table"),
-            (["calibrate", "plan.json", "A.csv"], "A.csv: this is a table, not a report"),
             (["predict", "c.json", "c.json"], "c.json: this is a calibration, not a table"),
         ]:
             assert words in run(*order, code=2).err, order
@@ -385,7 +368,6 @@ class TestWords:
         ("order", "words"),
         [
             (["--sites", 0, "--points", 9], "--sites must be between 1"),
-            (["--sites", 3, "--points", 0], "--points must be between 1"),
             (["--points", 30], "--sites is needed when --points is one number"),
             (["--confidence-level", 2], "--confidence-level must be a number in (0, 1), got 2.0"),
             (["--sites", 5, "--points", 30, "--max-faulty", 9], "--max-faulty must be below half"),
@@ -393,7 +375,6 @@ class TestWords:
             (["--sites", 5, "--points", 30, "--criterion", "x"], "--criterion must be one of '"),
             (["--points", "A=120;B=40"], "sizes must have commas between them, as in A=120,B=40"),
             (["--sites", 3, "--model", "none.bin"], "fedconformal: none.bin: No such file"),
-            (["--points", "A=120 B=40"], "sizes must have commas between them, as in A=120,B=40"),
         ],
     )
     def test_errors_name_what_was_typed(self, run, order, words):
@@ -404,10 +385,6 @@ class TestWords:
             "--model cannot be compared"
             in run("report", "plan.json", "A.csv", "--site", "A", "--model", "A.csv", code=2).err
         )
-
-    def test_what_is_quoted_stays_as_it_is(self):
-        said = in_options("no site 'n_points' in max_faulty.csv; n_points=3", {"n_points": "--points"})
-        assert said == "no site 'n_points' in max_faulty.csv; n_points=3"
 
     @pytest.mark.parametrize("order", [["plann"], ["plan", "--site", 3], ["keys", "neww"]])
     def test_nobody_is_asked_twice_what_was_meant(self, run, order):
@@ -421,11 +398,6 @@ class TestWords:
         said = f"No such option '{typed}'. Did you mean '{meant}'?"
         assert said in run("plan", typed, 3, code=2).err
         assert "No such option" not in run("plan", meant, code=2).err  # it lacks its value
-
-    def test_a_site_that_is_not_asked_is_told_who_is(self, desk, run):
-        run("plan", "--points", "A=30", "-o", "one.json")
-        said = run("report", "one.json", "A.csv", "--site", "B", code=2).err
-        assert "--site must be one of the plan's, 'A', got 'B'" in said
 
     def test_an_infeasible_plan_has_a_code_for_those_who_ask(self, desk, run):
         order = ["plan", "--sites", 3, "--points", 2]
@@ -450,7 +422,7 @@ class TestPlans:
         ["--points", "north=120,south=40,west=377,east=88"],
         ["--points", "120,40,377", "--numbers", 3, "--confidence-level", 0.8, "--confidence-level", 0.9],
         ["--points", "north=120,south=40", "--promise", "each-site"],
-        ["--sites", 10, "--points", 1000, "--epsilon", 1, "--bins", "uniform:0:5:50"],
+        ["--sites", 4, "--points", 300, "--epsilon", 4, "--bins", "uniform:0:5:20"],
         ["--sites", 10, "--points", 100, "--promise", "new-site"],
         ["--sites", 10, "--points", 100, "--max-faulty", 1, "--criterion", "conditional"],
         ["--points", "north=120,south=140", "--promise", "mixture"],
@@ -458,13 +430,12 @@ class TestPlans:
         [],
     )
 
-    @pytest.mark.parametrize("columns", [60, 80])
     @pytest.mark.parametrize("order", PLANS, ids=lambda order: " ".join(map(str, order))[:30])
-    def test_nothing_is_cut_and_nothing_too_wide(self, run, monkeypatch, order, columns):
+    def test_nothing_is_cut_and_nothing_too_wide(self, run, monkeypatch, order):
         wide = run("plan", *order).out
-        monkeypatch.setenv("COLUMNS", str(columns))
+        monkeypatch.setenv("COLUMNS", "60")
         narrow = run("plan", *order).out
-        assert max(map(len, narrow.splitlines())) <= columns
+        assert max(map(len, narrow.splitlines())) <= 60
         assert "…" not in narrow
         assert words(narrow) == words(wide)
         tables = [line for line in wide.splitlines() if line.startswith("  ")]

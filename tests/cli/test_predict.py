@@ -38,11 +38,6 @@ def test_a_name_says_what_is_in_a_file(run, tmp_path):
     assert "must end with .csv or .parquet" in run(*order, "-o", "out.npy", code=2).err
 
 
-def test_json_holds_numbers(run, tmp_path):
-    (tmp_path / "p.csv").write_text("prediction\n1.5\n")
-    assert json.loads(run("predict", "c.json", "p.csv", "--json").out)[0]["prediction"] == 1.5
-
-
 def test_a_score_says_which_columns_it_needs(run, tmp_path):
     (tmp_path / "p.csv").write_text("a,b,c\n1,2,3\n")
     error = run("predict", "c.json", "p.csv", "--score", "absolute", code=2).err

@@ -102,27 +102,6 @@ class TestScoreFiles:
         run("report", "open.json", "ties.npy", "--site", "A", "-o", "ties.json")
         assert fc.Report.read("ties.json").value == 2.0
 
-    @pytest.fixture
-    def open_plan(self, desk):
-        (desk / "open.json").write_text(fc.plan(confidence_level=0.9).to_json())
-        return desk
-
-    def test_a_first_line_that_may_be_a_name_is_not_guessed_at(self, open_plan, run):
-        """``pandas.Series(scores).to_csv(index=False)`` writes 0 above the scores."""
-        (open_plan / "scores.csv").write_text("0\n0.25\n1.5\n")
-        assert "names or numbers?" in run("report", "open.json", "scores.csv", "--site", "A", code=2).err
-
-    def test_whole_numbers_need_no_name(self, open_plan, run):
-        (open_plan / "scores.csv").write_text("0\n1\n2\n")
-        run("report", "open.json", "scores.csv", "--site", "A", "-o", "a.json")
-        assert fc.Report.read("a.json").n == 3
-
-    @pytest.mark.parametrize(("text", "line"), [("0.5\n\n1.5\n", 2), ("0.5\n0.25\n1.5\n\n", 4)])
-    def test_a_blank_line_is_a_case_without_a_score(self, open_plan, run, text, line):
-        (open_plan / "gap.csv").write_text(text)
-        error = run("report", "open.json", "gap.csv", "--site", "A", code=2).err
-        assert f"NaN or empty in 1 of {text.count(chr(10))} rows, first in line {line}" in error
-
 
 class TestCases:
     """Truth and predictions instead of scores."""
@@ -147,23 +126,12 @@ class TestCases:
         threshold = fc.Calibration.read("lac_c.json").threshold
         assert np.array_equal(sets.to_numpy(), 1 - cases <= threshold)
 
-    def test_a_score_that_draws_gets_its_draws(self, cases, run):
-        options = ["--score", "aps", "--score-option", "randomized=true", "--confidence-level", 0.8]
-        run("plan", "--points", "A=40", *options, "-o", "aps.json")
-        columns = ["--prediction", "p0", "--prediction", "p1", "--prediction", "p2"]
-        run("report", "aps.json", "labels.parquet", "--site", "A", "--target", "y", *columns, "-o", "a.json")
-        run("calibrate", "aps.json", "a.json", "-o", "c.json")
-        picks = ["--column", "p0", "--column", "p1", "--column", "p2"]
-        run("predict", "c.json", "labels.parquet", *picks, "-o", "sets.parquet")
-        assert 0 < fc.Report.read("a.json").value < 1
-
     @pytest.mark.parametrize(
         ("options", "words"),
         [
             (["--target", "y"], "--target needs --prediction"),
             (["--prediction", "guess"], "--prediction goes with --target"),
             (["--target", "y", "--prediction", "guess", "--column", "y"], "give one of them"),
-            (["--target", "y", "--prediction", "guess", "--prediction", "y"], "both name 'y'"),
             (["--target", "z", "--prediction", "guess"], "no column 'z'"),
             (["--target", "y", "--prediction", "text"], "must hold numbers"),
         ],
@@ -180,7 +148,7 @@ class TestCases:
 
 def test_wrong_site_or_size(desk, run):
     assert (
-        "one of the plan's, 'A', 'B', 'C', got 'Z'"
+        "--site must be one of the plan's, 'A', 'B', 'C', got 'Z'"
         in run("report", "plan.json", "A.csv", "--site", "Z", code=2).err
     )
     assert (

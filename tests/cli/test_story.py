@@ -34,19 +34,6 @@ def test_plan_report_calibrate_predict_verify(reported, run):
     assert out.endswith("\nverified\n")
 
 
-def test_json_and_nothing_else(reported, run):
-    made = fc.Plan.from_json(run("plan", "--points", "A=40,B=60,C=50", "--json").out)
-    assert made == fc.plan(n_points=SIZES, confidence_level=0.9)
-    report = fc.Report.from_json(run("report", "plan.json", "A.csv", "--site", "A", "--json").out)
-    assert report.site == "A"
-    files = reported()
-    calibration = fc.Calibration.from_json(run("calibrate", "plan.json", *files, "--json").out)
-    run("calibrate", "plan.json", *files, "-o", "calibration.json")
-    rows = json.loads(run("predict", "calibration.json", "predictions.csv", "--json").out)
-    assert rows[0]["upper"] - rows[0]["prediction"] == pytest.approx(calibration.threshold)
-    assert json.loads(run("verify", "calibration.json", "--json").out)["verified"] is True
-
-
 def test_signed_reports(desk, run):
     public = {}
     for name in SIZES:
