@@ -19,6 +19,7 @@ def test_it_writes_the_page(desk, run, calibration):
     assert run(*order).err == "wrote page.html\n"
     assert (desk / "page.html").read_text(encoding="utf-8") == certificate(calibration)
     assert run(*order, code=2).err == "fedconformal: page.html: exists already; --force overwrites it\n"
+    assert (desk / "page.html").read_text(encoding="utf-8") == certificate(calibration)
 
 
 @pytest.mark.parametrize("content", ["", "{}", "[]", "not JSON"])

@@ -57,15 +57,6 @@ def test_a_site_that_one_group_does_not_ask_answers_for_the_others(group_desk, r
     assert [part.label for part in fc.Report.read("A.json").parts] == ["young"]
 
 
-def test_a_strange_label_among_new_points(group_desk, group_reported, run):
-    files = group_reported()
-    run("calibrate", "plan.json", *files, "-o", "c.json")
-    (group_desk / "odd.csv").write_text("age,prediction\nold,1\nancient,2\n")
-    printed = run("predict", "c.json", "odd.csv", "--group", "age", "--json")
-    assert "1 of 2 points" in printed.err
-    assert json.loads(printed.out)[1]["upper"] == "Infinity"
-
-
 def test_signed_and_private(group_desk, run):
     key = fc.SigningKey.new()
     (group_desk / "A.key").write_bytes(key.to_pem())

@@ -1,13 +1,10 @@
 """``fedconformal plan``: what is shown, and options that do not go together."""
 
 import re
-from dataclasses import dataclass
 
-import numpy as np
 import pytest
 
 import fedconformal as fc
-from fedconformal.scores import SCORES, IntervalScore
 
 
 def made(run, *arguments):
@@ -165,58 +162,15 @@ class TestGroups:
         assert words in run("plan", *arguments, code=2).err
 
 
-@dataclass(frozen=True)
-class Relative(IntervalScore):
-    """The distance in units of the prediction, as a package of somebody else might bring it."""
-
-    name = "relative"
-    unit: str = "own"
-    power: float = 1.0
-    signed: bool = False
-
-    def score(self, y, prediction):
-        return np.abs(y - prediction) / prediction
-
-    def set(self, prediction, threshold):
-        center = self.checked(prediction)
-        return self.intervals(center, center, lambda t: t * center, threshold)
-
-
-@pytest.fixture
-def relative():
-    SCORES.register(Relative)
-    yield Relative
-    SCORES.unregister("relative")
-
-
 class TestScores:
-    def test_parameters_by_name(self, run, relative):
+    def test_parameters_by_name(self, run):
         three = ["--sites", 3, "--points", 30]
         short = made(run, *three, "--score", "raps", "--penalty", 0.02, "--k-reg", 3)
         long = ["--score-option", "penalty=0.02", "--score-option", "k_reg=3"]
         assert made(run, *three, "--score", "raps", *long) == short
         assert short.score.parameters == {"penalty": 0.02, "k_reg": 3, "randomized": False}
-        assert (
-            made(run, *three, "--score", "relative", "--score-option", 'unit="5"').score.parameters["unit"]
-            == "5"
-        )
         drawn = made(run, *three, "--score", "aps", "--score-option", "randomized=true")
         assert drawn.score.parameters["randomized"] is True
-
-    def test_a_score_of_somebody_elses(self, desk, run, relative):
-        options = ["unit=metre", "power=2", "signed=true"]
-        given = [x for option in options for x in ("--score-option", option)]
-        half = ["--points", "A=4", "--confidence-level", 0.5]
-        run("plan", *half, "--score", "relative", *given, "-o", "r.json")
-        rule = fc.Plan.read("r.json").score
-        assert rule.parameters == {"unit": "metre", "power": 2, "signed": True}
-        (desk / "cases.csv").write_text("y,guess\n1,2\n2,2\n3,2\n9,3\n")
-        cases = ["--target", "y", "--prediction", "guess"]
-        run("report", "r.json", "cases.csv", "--site", "A", *cases, "-o", "ra.json")
-        assert fc.Report.read("ra.json").value == 0.5
-        run("calibrate", "r.json", "ra.json", "-o", "rc.json")
-        (desk / "new.csv").write_text("guess\n4\n")
-        assert run("predict", "rc.json", "new.csv").out.splitlines()[1] == "4.0,2.0,6.0"
 
     @pytest.mark.parametrize(
         ("options", "words"),
@@ -228,6 +182,7 @@ class TestScores:
             (["--score", "raps", "--score-option", "penalty"], "--score-option must be NAME=VALUE"),
             (["--score", "raps", "--penalty", 1, "--score-option", "penalty=1"], "'penalty' occurs twice"),
             (["--score", "raps", "--score-option", "k_reg=few"], "--k-reg must be an integer"),
+            (["--score", "raps", "--score-option", 'k_reg="3"'], "--k-reg must be an integer"),
         ],
     )
     def test_mistakes_get_one_line(self, run, options, words):

@@ -3,6 +3,7 @@
 import json
 
 import numpy as np
+import polars as pl
 import pytest
 
 import fedconformal as fc
@@ -22,6 +23,8 @@ def test_other_columns_pass_through_unchanged(run, tmp_path, option):
     (tmp_path / "p.csv").write_text("id,prediction\n007,1.5\n")
     run("predict", "c.json", "p.csv", option, "prediction", "-o", "out.csv")
     assert (tmp_path / "out.csv").read_text().splitlines()[1].startswith("007,1.5,")
+    run("predict", "c.json", "p.csv", option, "prediction", "-o", "out.parquet")
+    assert pl.read_parquet("out.parquet")["prediction"].to_list() == [1.5]
 
 
 def test_no_column_is_overwritten(run, tmp_path):

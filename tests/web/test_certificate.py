@@ -11,7 +11,6 @@ from reading import Reader
 import fedconformal as fc
 from fedconformal import audit
 from fedconformal.audit import Finding
-from fedconformal.documents import ScoreRule
 from fedconformal.heterogeneity import answer
 from fedconformal.protocol import assumption_sentences
 from fedconformal.web import NotVerifiedError, _certificate, certificate
@@ -168,12 +167,6 @@ class TestKinds:
         assert page.count('<svg class="law"') == 2 * 2
         assert len(set(re.findall(r' id="([^"]+)"', page))) == len(re.findall(r' id="([^"]+)"', page))
 
-    def test_of_many_chances_the_least_is_told(self):
-        levels = (0.5, 0.6, 0.7, 0.8, 0.9)
-        many = fc.conformalize({site: np.arange(100.0) for site in "ABC"}, confidence_level=levels)
-        least = min(law.sf(x) for law, x in zip(many.law, levels, strict=True))
-        assert f"is at least {math.floor(1000 * least) / 10} % for each of 5 thresholds." in text_of(many)
-
     def test_votes_of_uneven_sites_with_several_numbers(self):
         several = calibration(fc.plan(n_points=SIZES, numbers=3, score="absolute"))
         text = text_of(several)
@@ -232,14 +225,6 @@ class TestKinds:
         found = calibration(fc.plan(n_sites=3, n_points=20), scores=lambda n: np.full(n, np.inf))
         assert "The report that the server had to keep was itself infinite." in text_of(found)
 
-    def test_a_promise_to_each_site_is_said_as_one(self):
-        text = text_of(calibration(fc.plan(n_points={"A": 100, "B": 60}, promise="each-site")))
-        assert "of the new cases of every site" in text
-        assert "sites may differ in any way" in text
-        assert re.search(r"this one covers 90 % or more at any one site is at least [\d.]+ %", text)
-        assert "the share covered at any one site is" in text
-        assert "Pooling all" not in text
-
     @pytest.mark.parametrize(
         ("score", "words"),
         [
@@ -252,11 +237,6 @@ class TestKinds:
     def test_an_example_in_the_unit_of_what_is_predicted(self, score, words):
         plan = fc.plan(n_points=SIZES, score=score, facts=FACTS)
         assert re.search(words, text_of(calibration(plan, scores=lambda n: np.linspace(0.1, 0.95, n))))
-
-    def test_a_score_that_is_not_known_here_is_named(self):
-        plan = fc.plan(n_sites=3, n_points=30).model_copy(update={"score": ScoreRule(name="somebodys-own")})
-        text = text_of(calibration(plan))
-        assert "The score of the plan, somebodys-own, is not one that is known here" in text
 
 
 class TestDoubt:
@@ -372,42 +352,17 @@ class TestGroups:
         assert "child 1 40 2 south and west" in text
         assert "The promise allows for 1 wrong report in each group, in whatever way." in text
 
-    def test_a_group_that_privacy_leaves_unanswered_says_what_would_help(self, tmp_path):
-        privacy = fc.Privacy(epsilon=3.0, bins=fc.Bins.uniform(0, 20, 40))
-        groups = {"adult": [900] * 3, "infant": [5] * 3}
-        plan = fc.plan(groups=groups, privacy=privacy, on_infeasible="ignore")
-        ledger = fc.Ledger.create(tmp_path / "ledger.db")
-        labels, rng, reports = np.repeat(["adult", "infant"], [900, 5]), np.random.default_rng(2), []
-        for site in "ABC":
-            ledger.set_budget(site, 3)
-            scores = rng.gamma(2.0, size=labels.size)
-            reports.append(fc.report(plan, scores, groups=labels, site=site, ledger=ledger, dataset=site))
-        text = text_of(fc.calibrate(plan, reports))
-        assert "No site answered for it, and 1 answer is needed." in text
-        assert plan["infant"].problems[0] in text
-        assert "1.5-differentially private for somebody with one case in every group" in text
-
-    def test_what_was_refused_in_a_group_is_named(self):
-        plan = fc.plan(groups={"adult": {"A": 30, "B": 30}, "child": {"A": 30, "B": 30}})
-        labels = np.repeat(["adult", "child"], 30)
-        good = [fc.report(plan, np.arange(60.0), groups=labels, site=site) for site in "AB"]
-        fewer = good[0]["child"].model_copy(update={"n": 29})
-        wrong = good[0].model_copy(update={"parts": (good[0]["adult"], fewer)})
-        text = text_of(fc.calibrate(plan, [wrong, good[1]], on_refused="skip"))
-        assert "These numbers did not count, although the reports they came in did." in text
-        assert re.search(r"child A the plan expects", text)
-
     def test_many_hostile_labels_are_escaped_and_drawn_up_to_a_point(self):
-        labels = [f"{hostile} {i}" for hostile in HOSTILE[:3] for i in range(5)]
+        labels = [f"{hostile} {i}" for hostile in HOSTILE[:3] for i in range(5)][:14]
         plan = fc.plan(groups={label: {"A": 20, "B": 20} for label in labels})
         each = np.repeat(labels, 20)
-        reports = [fc.report(plan, np.arange(300.0), groups=each, site=site) for site in "AB"]
+        reports = [fc.report(plan, np.arange(280.0), groups=each, site=site) for site in "AB"]
         page = certificate(fc.calibrate(plan, reports))
         read = Reader(page)
         assert read.tags.isdisjoint({"script", "img"})
         assert all(label in read.text for label in labels)
         assert page.count('<svg class="law"') == 2 * 12
-        assert "3 more are not drawn; the table has all of them." in page
+        assert "2 more are not drawn; the table has all of them." in page
 
     @pytest.mark.parametrize(
         ("group_by", "headline", "first"),

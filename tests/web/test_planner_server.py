@@ -216,7 +216,7 @@ class TestCommand:
         assert len(said) == 2
         assert said[1].startswith("fedconformal: host 'no such host'")
 
-    @pytest.mark.slow
+    @pytest.mark.nightly
     def test_names_can_be_allowed(self):
         with planner("--allow-host", "planner.example") as url:
             assert ask(urlsplit(url).netloc, "GET", "/", headers={"Host": "planner.example"})[0] == 200
