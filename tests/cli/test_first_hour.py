@@ -432,7 +432,7 @@ class TestPlans:
         assert how in " ".join(words.split()), shown
 
 
-def test_completion(process, tmp_path):
+def test_completion(tmp_path):
     """The shell asks what may follow."""
     asked = {
         **os.environ,

@@ -22,6 +22,7 @@ SIZES = {"A": 14, "B": 20, "C": 9, "D": 30, "E": 20}
 KEYS = {site: fc.SigningKey.new() for site in SIZES}
 PUBLIC = {site: key.public_key for site, key in KEYS.items()}
 COORDINATOR = fc.SigningKey.new()
+FEWER = {site: n for site, n in SIZES.items() if site != "A"}
 
 NEEDS_REPORTS = {
     "parts.*.levels.*.threshold",  # reported values are not in the calibration
@@ -76,33 +77,9 @@ def one_missing():
     return fc.calibrate(plan, [*reports, stray], on_refused="skip"), reports
 
 
-def all_there():
-    plan = fc.plan(n_points=SIZES, confidence_level=[0.8, 0.9], numbers=2, criterion="marginal")
-    reports = federation(plan, SIZES)
-    return fc.calibrate(plan, reports), reports
-
-
 def with_keys():
     plan = fc.plan(n_points=SIZES, keys=PUBLIC, criterion="conditional", delta=0.3, confidence_level=0.8)
     reports = signed(plan, SIZES)[1:]
-    return fc.calibrate(plan, reports), reports
-
-
-def not_named():
-    plan = fc.plan(n_sites=5, n_points=60, max_faulty=1, confidence_level=0.8)
-    reports = federation(plan, dict.fromkeys("ABCD", 60))
-    return fc.calibrate(plan, reports), reports
-
-
-def of_open_plan():
-    plan = fc.plan(confidence_level=0.8, n_sites=7, criterion="marginal")
-    reports = federation(plan, SIZES)
-    return fc.calibrate(plan, reports), reports
-
-
-def each_site():
-    plan = fc.plan(n_points=SIZES, promise="each-site", confidence_level=0.8)
-    reports = federation(plan, SIZES)[1:]
     return fc.calibrate(plan, reports), reports
 
 
@@ -125,29 +102,11 @@ def summed():
     return fc.calibrate_histogram(plan, 5 * np.eye(30, dtype=int)[27]), None
 
 
-def endless():
-    plan = fc.plan(n_points={"A": 3, "B": 4}, on_infeasible="ignore")
-    reports = federation(plan, {"A": 3, "B": 4})
-    return fc.calibrate(plan, reports), reports
-
-
 class Free:
     """A ledger that charges nothing."""
 
     def answer(self, dataset, *, sample, **_):
         return sample()
-
-
-def of_a_mixture():
-    plan = fc.plan(n_points=SIZES, promise="mixture", confidence_level=0.6)
-    reports = federation(plan, SIZES)[1:]
-    return fc.calibrate(plan, reports), reports
-
-
-def drawn_cases():
-    plan = fc.plan(n_sites=6, promise="new-site", confidence_level=0.6, numbers=2)
-    reports = federation(plan, SIZES)
-    return fc.calibrate(plan, reports), reports
 
 
 def private_and_signed():
@@ -162,29 +121,40 @@ def private_and_signed():
     return fc.calibrate(plan, reports), reports
 
 
-HONEST = (
-    one_missing,
-    all_there,
-    with_keys,
-    not_named,
-    of_open_plan,
-    each_site,
-    with_groups,
-    summed,
-    endless,
-    of_a_mixture,
-    drawn_cases,
-    private_and_signed,
-)
+PLANNED = {
+    "all_there": (
+        {"n_points": SIZES, "confidence_level": [0.8, 0.9], "numbers": 2, "criterion": "marginal"},
+        SIZES,
+    ),
+    "not_named": (
+        {"n_sites": 5, "n_points": 60, "max_faulty": 1, "confidence_level": 0.8},
+        dict.fromkeys("ABCD", 60),
+    ),
+    "of_open_plan": ({"n_sites": 7, "confidence_level": 0.8, "criterion": "marginal"}, SIZES),
+    "each_site": ({"n_points": SIZES, "promise": "each-site", "confidence_level": 0.8}, FEWER),
+    "endless": ({"n_points": {"A": 3, "B": 4}, "on_infeasible": "ignore"}, {"A": 3, "B": 4}),
+    "of_a_mixture": ({"n_points": SIZES, "promise": "mixture", "confidence_level": 0.6}, FEWER),
+    "drawn_cases": ({"n_sites": 6, "promise": "new-site", "confidence_level": 0.6, "numbers": 2}, SIZES),
+}
+"""Options of a plan, and the sizes of the sites that answer it."""
+
+MADE = {made.__name__: made for made in (one_missing, with_keys, with_groups, summed, private_and_signed)}
+NAMES = (*PLANNED, *MADE)
+LONG = {"all_there", "with_keys", "of_a_mixture", "summed", "private_and_signed"}
 
 
-@pytest.fixture(scope="module", params=HONEST, ids=lambda case: case.__name__)
-def case(request):
-    return request.param()
+def honest(name):
+    if name in MADE:
+        return MADE[name]()
+    options, sizes = PLANNED[name]
+    plan = fc.plan(**options)
+    reports = federation(plan, sizes)
+    return fc.calibrate(plan, reports), reports
 
 
-def test_what_nobody_edited_is_verified(case):
-    calibration, reports = case
+@pytest.mark.parametrize("name", NAMES)
+def test_what_nobody_edited_is_verified(name):
+    calibration, reports = honest(name)
     for each in (calibration, COORDINATOR.sign(calibration)):
         again = fc.Calibration.from_json(each.to_json())
         assert all(finding.holds for finding in verify(again))
@@ -241,18 +211,14 @@ def is_as_good(edited, path):
     return matches(path, {"parts.*.levels.*.server_rank"}) and kept
 
 
-LONG = {all_there, with_keys, of_a_mixture, summed, private_and_signed}
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "make",
-    [pytest.param(make, marks=[pytest.mark.nightly] if make in LONG else []) for make in HONEST],
-    ids=lambda make: make.__name__,
+    "name", [pytest.param(name, marks=pytest.mark.nightly if name in LONG else ()) for name in NAMES]
 )
-def test_every_edit_is_noticed(make):
-    calibration, reports = make()
-    honest = COORDINATOR.sign(calibration)
+def test_every_edit_is_noticed(name):
+    calibration, reports = honest(name)
+    stamped = COORDINATOR.sign(calibration)
+    stamp = {"signature": stamped.signature, "signer": stamped.signer}
     needs_reports = NEEDS_REPORTS_IF_OPEN if calibration.plan.parts[0].blocks is None else NEEDS_REPORTS
     tried = 0
     for path, content in edits(calibration.content()):
@@ -260,7 +226,7 @@ def test_every_edit_is_noticed(make):
         if edited is None or edited.digest == calibration.digest:
             continue  # it is no calibration at all, or the same one
         tried += 1
-        pretended = edited.model_copy(update={"signature": honest.signature, "signer": honest.signer})
+        pretended = edited.model_copy(update=stamp)
         found = failed(verify(pretended))
         assert FORGED in found, path
         if matches(path, NEEDS_SIGNATURE):
