@@ -193,11 +193,6 @@ class TestLines:
             in run("report", "plan.json", "s.csv", "--site", "A", code=2).err
         )
 
-    def test_new_cases(self, desk, run, reported):
-        run("calibrate", "plan.json", *reported(), "-o", "c.json")
-        Path("new.csv").write_text("p\n1\ninf\n")
-        assert "first in line 3: inf" in run("predict", "c.json", "new.csv", code=2).err
-
 
 class TestPipes:
     def test_files_are_written_before_anything_is_printed(self, desk, reported, monkeypatch):

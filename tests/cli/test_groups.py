@@ -136,3 +136,12 @@ def test_mistakes_get_one_line(group_desk, group_reported, run):
         ),
     ]:
         assert words in run(*arguments, code=2).err, arguments
+
+
+def test_a_strange_label_among_new_points(group_desk, group_reported, run):
+    files = group_reported()
+    run("calibrate", "plan.json", *files, "-o", "c.json")
+    (group_desk / "odd.csv").write_text("age,prediction\nold,1\nancient,2\n")
+    printed = run("predict", "c.json", "odd.csv", "--group", "age", "--json")
+    assert "1 of 2 points" in printed.err
+    assert json.loads(printed.out)[1]["upper"] == "Infinity"

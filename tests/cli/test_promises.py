@@ -63,6 +63,11 @@ class TestPlan:
         assert words in result.err
         assert len(result.err.strip().splitlines()) == 1
 
+    def test_open_plans_say_what_sites_send(self, run):
+        assert "2 random cases of each site" in run("plan", "--promise", "new-site", "--numbers", 2).out
+        ranked = run("plan", "--sites", 20, "--promise", "new-site", "--criterion", "conditional").out
+        assert "the rank that lies above its own 0.9-quantile with chance 1/2" in ranked
+
 
 @pytest.mark.parametrize(
     ("arguments", "headline"),

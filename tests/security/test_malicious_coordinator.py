@@ -5,6 +5,7 @@ import logging
 
 import numpy as np
 import pytest
+import typer
 
 pytest.importorskip("flwr", reason="the extra [flower] is not installed")
 
@@ -283,36 +284,25 @@ def test_cases_that_are_left_out_of_a_check_do_not_count_for_one_in_twenty():
 class TestChargedBeforeAsked:
     """A person who says no has spent nothing."""
 
-    @pytest.fixture
-    def asked(self, monkeypatch, run, tmp_path, book):
+    def test_no_and_yes(self, run, book, monkeypatch, tmp_path):
         book.set_budget("private", 5)
         plan = fc.plan(n_sites=4, n_points=500, privacy=fc.Privacy(epsilon=2.0, bins=BINS))
         (tmp_path / "plan.json").write_text(plan.to_json())
         monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
-        return ["report", "plan.json", "scores.csv", "--site", "A", "--ledger", "ledger.db", "-o", "A.json"]
+        account = ["--ledger", "ledger.db", "--dataset", "private"]
+        order = ["report", "plan.json", "scores.csv", "--site", "A", *account, "-o", "A.json"]
 
-    def test_no(self, asked, run, book, monkeypatch, tmp_path):
-        monkeypatch.setattr("typer.confirm", self.says(no=True))
-        run(*asked, "--dataset", "private", code=130)
-        assert book.spent("private") == 0
+        def no(*_, **__):
+            raise typer.Abort
+
+        monkeypatch.setattr("typer.confirm", no)
+        run(*order, code=130)
         assert [entry.kind for entry in book.entries("private")] == ["budget"]
         assert not (tmp_path / "A.json").exists()
-
-    def test_yes(self, asked, run, book, monkeypatch, tmp_path):
-        monkeypatch.setattr("typer.confirm", self.says(no=False))
-        shown = run(*asked, "--dataset", "private").err
-        assert "costs epsilon 2 of the 5 that are left" in shown
+        monkeypatch.setattr("typer.confirm", lambda *_, **__: None)
+        assert "costs epsilon 2 of the 5 that are left" in run(*order).err
         assert book.spent("private") == 2
         assert (tmp_path / "A.json").exists()
-
-    def says(self, *, no):
-        import typer
-
-        def confirm(*_, **__):
-            if no:
-                raise typer.Abort
-
-        return confirm
 
 
 class TestSameQuestionSameAnswer:

@@ -181,6 +181,14 @@ class TestNoRowVanishes:
         assert values.size == 3
         assert words == "t.csv: read without a line of names, so that its first line is the first row"
 
+    def test_nor_do_empty_cells_of_all_columns(self, file):
+        path = file("a,b\n1,x\n\n2,y\n,\n,\n")
+        assert read_table(path).height == 5
+        with pytest.raises(ValueError, match=r"column 'a': NaN or empty in 3 of 5 rows, first in line 3"):
+            read_table(path).numbers(["a"])
+        with pytest.raises(ValueError, match=r"column 'b': empty in 3 of 5 rows, first in line 3"):
+            read_table(path).labels("b")
+
 
 class TestQuotes:
     """A record is a physical line, and a quotation mark that is not closed spoils no other."""
@@ -324,6 +332,13 @@ class TestExcel:
         with pytest.raises(ImportError, match=r"pip install 'fedconformal\[excel\]'; or save it as CSV"):
             read_table(path)
 
+    def test_without_names_no_row_is_lost(self, sheet):
+        values, words = said(sheet([[1.5, 2.5], [3, 4]]))
+        assert values.tolist() == [[1.5, 2.5], [3, 4]]
+        assert words.startswith("t.xlsx: read without a line of names")
+        with pytest.raises(ValueError, match="does the first line hold names or numbers"):
+            read_table(sheet([[2023, 2024], [3.5, 4.5]]))
+
 
 class TestMistakes:
     @pytest.mark.parametrize(
@@ -354,6 +369,10 @@ class TestMistakes:
     def test_lines_are_those_of_the_file(self, file, text, line):
         with pytest.raises(ValueError, match=f"got 'x' in line {line}"):
             said(file(text))
+
+    def test_a_document_with_its_own_name(self, file):
+        with pytest.raises(ValueError, match=r"^plan.json: this is a plan, not a table$"):
+            read_table(file('{\n  "format": "fedconformal/plan"}', name="plan.json"))
 
 
 LINES = st.text(st.characters(exclude_characters="\r\n", exclude_categories=["Cs"]), max_size=12)

@@ -238,6 +238,20 @@ class TestKinds:
         plan = fc.plan(n_points=SIZES, score=score, facts=FACTS)
         assert re.search(words, text_of(calibration(plan, scores=lambda n: np.linspace(0.1, 0.95, n))))
 
+    def test_of_many_chances_the_least_is_told(self):
+        levels = (0.5, 0.6, 0.7, 0.8, 0.9)
+        many = fc.conformalize({site: np.arange(100.0) for site in "ABC"}, confidence_level=levels)
+        least = min(law.sf(x) for law, x in zip(many.law, levels, strict=True))
+        assert f"is at least {math.floor(1000 * least) / 10} % for each of 5 thresholds." in text_of(many)
+
+    def test_a_promise_to_each_site_is_said_as_one(self):
+        text = text_of(calibration(fc.plan(n_points={"A": 100, "B": 60}, promise="each-site")))
+        assert "of the new cases of every site" in text
+        assert "sites may differ in any way" in text
+        assert re.search(r"this one covers 90 % or more at any one site is at least [\d.]+ %", text)
+        assert "the share covered at any one site is" in text
+        assert "Pooling all" not in text
+
 
 class TestDoubt:
     def test_names_and_reasons_are_escaped(self):

@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from fedconformal._text import ceiling_percent, floor_percent, percent
-from fedconformal.web._words import times_as_wide, width_ratio, width_sentence
+from fedconformal.web._words import factor_sentence, times_as_wide, width_ratio, width_sentence
 
 SPACE = "\N{NO-BREAK SPACE}"
 
@@ -37,3 +37,9 @@ def test_extremes_have_no_ratio(covered, level):
     """A hostile calibration may name any level between 0 and 1."""
     assert times_as_wide(covered, level) == "many times as wide"
     assert times_as_wide(1.0, 1 - 2**-53) == "1.00 times as wide"
+
+
+def test_a_privacy_loss_is_a_factor_and_a_certainty():
+    assert "at most 7.39 times as likely or unlikely (e to the power ε = 2)" in factor_sentence(2.0)
+    assert f"can be 88.1{SPACE}% sure which it was" in factor_sentence(2.0)
+    assert "promises next to nothing" in factor_sentence(8.0)
