@@ -1,9 +1,5 @@
 """A desk with the files of three sites, and the command as a person would run it."""
 
-import os
-import subprocess
-import sys
-
 import numpy as np
 import polars as pl
 import pytest
@@ -94,23 +90,3 @@ def group_reported(group_desk, run):
         return [f"{site}.json" for site in SIZES]
 
     return group_reported
-
-
-@pytest.fixture
-def process():
-    """Run a command in a process of its own."""
-
-    def process(*arguments, cwd, **options):
-        # The library that reads lines sets COLUMNS behind Python's back, where a test runner loads it.
-        options.setdefault("env", dict(os.environ))
-        return subprocess.run(
-            [sys.executable, "-m", "fedconformal", *arguments],
-            cwd=cwd,
-            capture_output=True,
-            text=True,
-            stdin=subprocess.DEVNULL,
-            check=False,
-            **options,
-        )
-
-    return process

@@ -19,13 +19,7 @@ def test_it_writes_the_page(desk, run, calibration):
     assert run(*order).err == "wrote page.html\n"
     assert (desk / "page.html").read_text(encoding="utf-8") == certificate(calibration)
     assert run(*order, code=2).err == "fedconformal: page.html: exists already; --force overwrites it\n"
-
-
-def test_groups_get_one_too(group_desk, group_reported, run):
-    run("calibrate", "plan.json", *group_reported(), "-o", "calibration.json")
-    run("certificate", "calibration.json")
-    page = (group_desk / "certificate.html").read_text(encoding="utf-8")
-    assert page == certificate(fc.Calibration.read("calibration.json"))
+    assert (desk / "page.html").read_text(encoding="utf-8") == certificate(calibration)
 
 
 @pytest.mark.parametrize("content", ["", "{}", "[]", "not JSON"])

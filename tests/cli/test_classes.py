@@ -108,30 +108,6 @@ def test_each_class_at_each_site(calibrated, run):
     assert "say which with --site" in run("check", "calibration.json", "west.csv", *CASES, code=2).err
 
 
-def test_thresholds_of_each_sites_own(desk, run):
-    order = [
-        "plan",
-        "--points",
-        "north=200,west=160",
-        "--by-site",
-        "--score",
-        "lac",
-        "--classes",
-        "sick,well",
-    ]
-    assert run(*order, "-o", "plan.json").out.startswith("2 sites; criterion stable")
-    for site in MIX:
-        run("report", "plan.json", f"{site}.csv", "--site", site, *CASES, "-o", f"{site}.json", "-y")
-    run("calibrate", "plan.json", "north.json", "west.json", "-o", "calibration.json")
-    found = fc.Calibration.read("calibration.json")
-    run("predict", "calibration.json", "west_new.csv", "--site", "west", "-o", "sets.csv")
-    table = pl.read_csv("sets.csv")
-    assert (
-        table["in_set_p_sick"].to_numpy() == (1 - table["p_sick"].to_numpy() <= found.threshold["west"])
-    ).all()
-    assert "west" in run("check", "calibration.json", "west.csv", "--site", "west", *CASES).out
-
-
 def test_a_group_that_is_the_truth_is_noticed(desk, run):
     run("plan", *SIZES, "--score", "lac", "-o", "plan.json")
     order = ["report", "plan.json", "north.csv", "--site", "north", *CASES, "--group", "truth"]
@@ -160,22 +136,17 @@ class TestMistakes:
         sets = run("predict", "calibration.json", "other.npy", "--only").out
         assert sets.splitlines()[0] == "in_set_column_1,in_set_column_2"
 
-    @pytest.mark.parametrize(
-        ("arguments", "words"),
-        [
+    def test_they_get_one_line(self, calibrated, run):
+        calibrated("--by-class")
+        Path("calibration.json").rename("c.json")
+        report = ("report", "plan.json", "north.csv", "--site", "north", *CASES, "--group", "p_sick")
+        for arguments, words in [
             (("plan", "--by-class", "--points", "30,40"), "--by-class needs the classes"),
             (("plan", "--by-site", "--points", "30,40"), "group_by site needs the names of the sites"),
             (("plan", *SIZES, "--by-class", "--classes", "sick"), "classes must be the labels of groups"),
             (("plan", *SIZES, "--by-class", "--score", "absolute"), "score must be one of classes"),
             (("predict", "c.json", "north_new.csv", "--group", "p_sick"), "nobody knows of new cases"),
             (("predict", "c.json", "north_new.csv", "--site", "north"), "site must be left out"),
-            (
-                ("report", "plan.json", "north.csv", "--site", "north", *CASES, "--group", "p_sick"),
-                "or the truth",
-            ),
-        ],
-    )
-    def test_they_get_one_line(self, calibrated, run, arguments, words):
-        calibrated("--by-class")
-        Path("calibration.json").rename("c.json")
-        assert words in run(*arguments, code=2).err
+            (report, "or the truth"),
+        ]:
+            assert words in run(*arguments, code=2).err

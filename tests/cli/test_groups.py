@@ -47,19 +47,6 @@ def test_every_group_is_shown(group_reported, run):
     assert "In each group by itself" in out
 
 
-def test_json_and_nothing_else(group_desk, group_reported, run, group_plan):
-    files = group_reported()
-    made = run("plan", "--points", "sizes.csv", "--confidence-level", 0.8, "--json")
-    assert (fc.Plan.from_json(made.out), made.err) == (group_plan, "")
-    sent = run("report", "plan.json", "A.csv", "--group", "age", "--site", "A", "--json")
-    assert fc.Report.from_json(sent.out) == fc.Report.read("A.json")
-    found = fc.Calibration.from_json(run("calibrate", "plan.json", *files, "--json").out)
-    (group_desk / "c.json").write_text(found.to_json())
-    options = ("--group", "age", "--column", "prediction", "--json")
-    rows = json.loads(run("predict", "c.json", "new.csv", *options).out)
-    assert rows[0]["upper"] - 50 == pytest.approx(found.threshold["old"])
-
-
 def test_a_site_that_one_group_does_not_ask_answers_for_the_others(group_desk, run):
     run("plan", "--group", "old:A=40,B=4000", "--group", "young:A=90,B=60", "-o", "p.json")
     assert fc.Plan.read("p.json")["old"].part.asked_names == ("B",)
@@ -68,15 +55,6 @@ def test_a_site_that_one_group_does_not_ask_answers_for_the_others(group_desk, r
     shown = run("report", "p.json", "both.csv", "--group", "age", "--site", "A", "-o", "A.json").err
     assert "\n1 of your 90 scores leaves, from 1 group.\n" in shown
     assert [part.label for part in fc.Report.read("A.json").parts] == ["young"]
-
-
-def test_a_strange_label_among_new_points(group_desk, group_reported, run):
-    files = group_reported()
-    run("calibrate", "plan.json", *files, "-o", "c.json")
-    (group_desk / "odd.csv").write_text("age,prediction\nold,1\nancient,2\n")
-    printed = run("predict", "c.json", "odd.csv", "--group", "age", "--json")
-    assert "1 of 2 points" in printed.err
-    assert json.loads(printed.out)[1]["upper"] == "Infinity"
 
 
 def test_signed_and_private(group_desk, run):
@@ -103,15 +81,6 @@ def test_signed_and_private(group_desk, run):
     assert "does not go with groups" in run(*one_hot, code=2).err
 
 
-def test_refused_reports(group_desk, group_reported, run):
-    files = group_reported()
-    (group_desk / "bad.json").write_text("{}")
-    assert "bad.json" in run("calibrate", "plan.json", *files, "bad.json", code=2).err
-    out = run("calibrate", "plan.json", *files[:2], "bad.json", "--skip-refused").out
-    assert "refused: bad.json" in out
-    assert "group 'old': no answer from C" in out
-
-
 def test_numbers_that_are_refused_in_one_group_only(group_desk, group_reported, run, group_plan):
     files = group_reported()
     sent = fc.Report.read("A.json")
@@ -136,75 +105,43 @@ def test_a_group_that_too_few_answer_for(group_desk, run):
     assert "too few sites answered for group 'young'" in error
 
 
-class TestWithOrWithoutGroups:
-    """One clear line where groups are there and not asked for, or the other way round."""
-
-    @pytest.fixture
-    def both(self, group_reported, run):
-        files = group_reported()
-        run("calibrate", "plan.json", *files, "-o", "c.json")
-        run("plan", "-o", "plain.json")
-        run("report", "plain.json", "A.csv", "--column", "score", "--site", "A", "-o", "plain_A.json")
-        run("calibrate", "plain.json", "plain_A.json", "-o", "plain_c.json")
-
-    @pytest.mark.parametrize(
-        ("arguments", "words"),
-        [
-            (
-                ("report", "plan.json", "A.csv", "--site", "A"),
-                "plan.json: has groups ('child', 'old', 'young'): say which column holds the group of each "
-                "case with --group",
-            ),
-            (
-                ("predict", "c.json", "new.csv"),
-                "c.json: has groups ('child', 'old', 'young'): say which column",
-            ),
-            (
-                ("report", "plain.json", "A.csv", "--site", "A", "--group", "age"),
-                "plain.json: has no groups: --group age does not go with it",
-            ),
-            (
-                ("predict", "plain_c.json", "new.csv", "--group", "age"),
-                "plain_c.json: has no groups: --group age does not go with it",
-            ),
-            (("check", "c.json", "A.csv"), "c.json: has groups ('child', 'old', 'young'): say which column"),
-            (("checks", "c.json", "A.json"), "c.json: has groups ('child', 'old', 'young'): say which one"),
-            (("compare", "plan.json", "A.json"), "plan.json: has groups ('child', 'old', 'young')"),
-            (
-                ("check", "c.json", "A.csv", "--group", "age", "--label", "x"),
-                "--label must be a group of c.json",
-            ),
-            (("compare", "plan.json", "A.json", "--label", "x"), "--label must be a group of plan.json"),
-            (
-                ("check", "plain_c.json", "A.csv", "--group", "age", "--label", "old"),
-                "plain_c.json: has no groups",
-            ),
-            (("compare", "plain.json", "A.json", "--label", "old"), "plain.json: has no groups"),
-        ],
-    )
-    def test_one_line(self, both, run, arguments, words):
-        assert words in run(*arguments, code=2).err
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (("report", "plan.json", "A.csv", "--group", "sex", "--site", "A"), "no column 'sex'"),
-        (("report", "plan.json", "A.csv", "--group", "score", "--site", "A"), "must hold numbers"),
-        (
-            ("report", "plan.json", "holes.csv", "--group", "age", "--site", "A"),
-            "empty in 1 of 2 rows, first in line 3",
-        ),
-        (("report", "sizes.csv", "A.csv", "--group", "age", "--site", "A"), "not a plan"),
-        (
-            ("report", "plan.json", "scores.npy", "--group", "column_1", "--site", "A"),
-            "neither text nor a whole number in 3 of 3 rows, first in row 1",
-        ),
-        (("verify", "plan.json"), "not a calibration"),
-    ],
-)
-def test_mistakes_get_one_line(group_desk, group_reported, run, arguments, words):
-    group_reported()
+def test_mistakes_get_one_line(group_desk, group_reported, run):
+    """Groups that are there and not asked for, or the other way round, and columns that hold none."""
+    run("calibrate", "plan.json", *group_reported(), "-o", "c.json")
+    run("plan", "-o", "plain.json")
+    run("report", "plain.json", "A.csv", "--column", "score", "--site", "A", "-o", "plain_A.json")
+    run("calibrate", "plain.json", "plain_A.json", "-o", "plain_c.json")
     (group_desk / "holes.csv").write_text("score,age\n1,old\n2,\n")
     np.save("scores.npy", np.full(3, 1.5))
-    assert words in run(*arguments, code=2).err
+    labels = "has groups ('child', 'old', 'young')"
+    site, group, old = ("--site", "A"), ("--group", "age"), ("--label", "old")
+    for arguments, words in [
+        (("report", "plan.json", "A.csv", *site), f"plan.json: {labels}: say which column holds the group"),
+        (("predict", "c.json", "new.csv"), f"c.json: {labels}: say which column"),
+        (("report", "plain.json", "A.csv", *site, *group), "has no groups: --group age does not go with it"),
+        (("predict", "plain_c.json", "new.csv", *group), "has no groups: --group age does not go with it"),
+        (("check", "c.json", "A.csv"), f"c.json: {labels}: say which column"),
+        (("checks", "c.json", "A.json"), f"c.json: {labels}: say which one"),
+        (("compare", "plan.json", "A.json"), f"plan.json: {labels}"),
+        (("check", "c.json", "A.csv", *group, "--label", "x"), "--label must be a group of c.json"),
+        (("compare", "plan.json", "A.json", "--label", "x"), "--label must be a group of plan.json"),
+        (("check", "plain_c.json", "A.csv", *group, *old), "plain_c.json: has no groups"),
+        (("compare", "plain.json", "A.json", *old), "plain.json: has no groups"),
+        (("report", "plan.json", "A.csv", "--group", "sex", *site), "no column 'sex'"),
+        (("report", "plan.json", "A.csv", "--group", "score", *site), "must hold numbers"),
+        (("report", "plan.json", "holes.csv", *group, *site), "empty in 1 of 2 rows, first in line 3"),
+        (
+            ("report", "plan.json", "scores.npy", "--group", "column_1", *site),
+            "neither text nor a whole number in 3 of 3 rows, first in row 1",
+        ),
+    ]:
+        assert words in run(*arguments, code=2).err, arguments
+
+
+def test_a_strange_label_among_new_points(group_desk, group_reported, run):
+    files = group_reported()
+    run("calibrate", "plan.json", *files, "-o", "c.json")
+    (group_desk / "odd.csv").write_text("age,prediction\nold,1\nancient,2\n")
+    printed = run("predict", "c.json", "odd.csv", "--group", "age", "--json")
+    assert "1 of 2 points" in printed.err
+    assert json.loads(printed.out)[1]["upper"] == "Infinity"

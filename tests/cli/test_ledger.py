@@ -17,18 +17,13 @@ def here(tmp_path, monkeypatch):
 def test_budgets(run):
     assert run("ledger", "new", "site.db").err == "made site.db\n"
     assert run("ledger", "budget", "site.db", "trial", 1.5).err == "trial: 1.5 in all\n"
+    assert "nowhere.db" in run("ledger", "show", "nowhere.db", code=2).err
     assert json.loads(run("ledger", "show", "site.db", "--json").out)["accounts"] == [
         {"dataset": "trial", "budget": 1.5, "spent": 0.0, "remaining": 1.5}
     ]
     run("ledger", "budget", "site.db", "trial", 3, code=2)  # raising it takes a reason
     run("ledger", "budget", "site.db", "trial", 3, "--reason", "a second study")
     assert fc.Ledger("site.db").budget("trial") == 3
-
-
-def test_an_empty_ledger_is_shown(run):
-    run("ledger", "new", "site.db")
-    assert "dataset" in run("ledger", "show", "site.db").out
-    assert "nowhere.db" in run("ledger", "show", "nowhere.db", code=2).err
 
 
 def test_exact_answers_are_shown_in_words(run):

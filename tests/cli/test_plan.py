@@ -1,13 +1,10 @@
 """``fedconformal plan``: what is shown, and options that do not go together."""
 
 import re
-from dataclasses import dataclass
 
-import numpy as np
 import pytest
 
 import fedconformal as fc
-from fedconformal.scores import SCORES, IntervalScore
 
 
 def made(run, *arguments):
@@ -31,11 +28,6 @@ class TestWhatIsShown:
             "11 sites, 90 points each; criterion conditional, delta 0.05, up to 1 faulty",
             "11 sites, 90 points each; criterion marginal, for each site by itself",
         ]
-
-    def test_pooled_scores_are_compared_with_only_where_they_would_keep_the_promise(self, run):
-        assert "pooled" in run("plan", "--sites", 3, "--points", 90).out
-        alone = run("plan", "--sites", 3, "--points", 90, "--promise", "each-site").out
-        assert "pooled" not in alone
 
     def test_one_site_is_one_site(self, run):
         out = run("plan", "--sites", 1, "--points", 1).out
@@ -62,9 +54,9 @@ class TestWhatIsShown:
                 assert words in rows[name]
 
     def test_many_numbers_fit_too(self, run):
-        out = run("plan", "--points", "A=400,B=300", "--numbers", 7, "--confidence-level", 0.5).out
+        out = run("plan", "--points", "A=100,B=80", "--numbers", 7, "--confidence-level", 0.5).out
         assert max(len(line) for line in out.splitlines() if line.startswith("  ")) <= 80
-        assert re.search(r"A +400 +\d+, \d+, \.\.\., \d+\b", out)
+        assert re.search(r"A +100 +\d+, \d+, \.\.\., \d+\b", out)
 
     def test_sites_without_names_are_told_by_their_sizes_and_many_sites_by_ranges(self, run):
         out = run("plan", "--points", "120,40,377,88").out
@@ -102,20 +94,16 @@ class TestWhatIsShown:
 
 
 class TestSizes:
-    def test_open_plans_named_sites_and_a_file_of_sizes(self, desk, run):
-        assert "sizes come with the reports" in run("plan", "--sites", "A,B").out
+    def test_a_file_of_sizes(self, desk, run):
         (desk / "sizes.csv").write_text("site,n\nA,40\nB,60\nC,50\n")
         assert made(run, "--points", "sizes.csv").site_names == ("A", "B", "C")
-        assert "infinite" in run("plan", "--sites", 3, "--points", 2).out
 
     @pytest.mark.parametrize(
         ("table", "words"),
         [
             ("site,n\nA,40\nA,50\n", "site 'A' occurs twice"),
             ("site,n\nA,4.5\n", "whole numbers"),
-            ("site,n\nA,-4\n", "whole numbers"),
             ("name,n\nA,4\n", "no column 'site'"),
-            ("site,size\nA,4\n", "no column 'n'"),
             ("site,n\nA,0\n", "--points"),
         ],
     )
@@ -152,13 +140,6 @@ class TestGroups:
         out = run("plan", "--group", "adult:160,120,30", "--group", "infant:2,1,0", "--min-group", 1).out
         assert "Group 'infant': No ranks reach" in out
 
-    def test_epsilon_is_split(self, run):
-        out = run(
-            *("plan", "--group", "old:A=4000", "--group", "young:A=2000", "--epsilon", 4),
-            *("--bins", "uniform:0:10:50"),
-        ).out
-        assert "epsilon 4 per site, split: old 2, young 2" in out
-
     @pytest.mark.parametrize(
         ("arguments", "words"),
         [
@@ -181,30 +162,6 @@ class TestGroups:
         assert words in run("plan", *arguments, code=2).err
 
 
-@dataclass(frozen=True)
-class Relative(IntervalScore):
-    """The distance in units of the prediction, as a package of somebody else might bring it."""
-
-    name = "relative"
-    unit: str = "own"
-    power: float = 1.0
-    signed: bool = False
-
-    def score(self, y, prediction):
-        return np.abs(y - prediction) / prediction
-
-    def set(self, prediction, threshold):
-        center = self.checked(prediction)
-        return self.intervals(center, center, lambda t: t * center, threshold)
-
-
-@pytest.fixture
-def relative():
-    SCORES.register(Relative)
-    yield Relative
-    SCORES.unregister("relative")
-
-
 class TestScores:
     def test_parameters_by_name(self, run):
         three = ["--sites", 3, "--points", 30]
@@ -215,46 +172,17 @@ class TestScores:
         drawn = made(run, *three, "--score", "aps", "--score-option", "randomized=true")
         assert drawn.score.parameters["randomized"] is True
 
-    def test_a_score_of_somebody_elses(self, desk, run, relative):
-        options = ["unit=metre", "power=2", "signed=true"]
-        given = [x for option in options for x in ("--score-option", option)]
-        run(
-            "plan",
-            "--points",
-            "A=4",
-            "--confidence-level",
-            0.5,
-            "--score",
-            "relative",
-            *given,
-            "-o",
-            "r.json",
-        )
-        rule = fc.Plan.read("r.json").score
-        assert rule.parameters == {"unit": "metre", "power": 2, "signed": True}
-        (desk / "cases.csv").write_text("y,guess\n1,2\n2,2\n3,2\n9,3\n")
-        cases = ["--target", "y", "--prediction", "guess"]
-        run("report", "r.json", "cases.csv", "--site", "A", *cases, "-o", "ra.json")
-        assert fc.Report.read("ra.json").value == 0.5
-        run("calibrate", "r.json", "ra.json", "-o", "rc.json")
-        (desk / "new.csv").write_text("guess\n4\n")
-        assert run("predict", "rc.json", "new.csv").out.splitlines()[1] == "4.0,2.0,6.0"
-
-    def test_text_that_looks_like_a_number_is_quoted(self, run, relative):
-        quoted = ["--score", "relative", "--score-option", 'unit="5"']
-        assert made(run, "--sites", 3, "--points", 30, *quoted).score.parameters["unit"] == "5"
-
     @pytest.mark.parametrize(
         ("options", "words"),
         [
             (["--score", "best"], "--score best: score must be one of "),
             (["--penalty", 1], "--penalty goes with --score"),
-            (["--k-reg", 1], "--k-reg goes with --score"),
             (["--score-option", "penalty=1"], "--score-option goes with --score"),
             (["--score", "absolute", "--penalty", 1], "score 'absolute' has no parameter 'penalty'"),
             (["--score", "raps", "--score-option", "penalty"], "--score-option must be NAME=VALUE"),
             (["--score", "raps", "--penalty", 1, "--score-option", "penalty=1"], "'penalty' occurs twice"),
             (["--score", "raps", "--score-option", "k_reg=few"], "--k-reg must be an integer"),
+            (["--score", "raps", "--score-option", 'k_reg="3"'], "--k-reg must be an integer"),
         ],
     )
     def test_mistakes_get_one_line(self, run, options, words):
@@ -262,28 +190,20 @@ class TestScores:
 
 
 class TestMistakes:
-    def test_options_that_would_be_ignored_are_refused(self, run):
-        for options, words in [
+    @pytest.mark.parametrize(
+        ("options", "words"),
+        [
+            (["--confidence-level", 90], "--confidence-level"),
+            (["--promise", "everybody"], "promise must be one of '"),
+            (["--local-ranks", "largest"], "--local-ranks"),
+            (["--numbers", 2, "--promise", "each-site"], "numbers must be 1 with promise 'each-site'"),
+            (["--numbers", 2, "--epsilon", 1, "--bins", "uniform:0:1:9"], "numbers must be 1 with privacy"),
+            (["--max-missing", -1], "--max-missing"),
             (["--one-hot"], "--one-hot goes with"),
             (["--bounded"], "--bounded goes with"),
             (["--mechanism", "exponential"], "--mechanism goes with"),
             (["--analysis", "tight"], "--analysis goes with"),
             (["--epsilon", 1, "--bins", "uniform:0:1:9", "--local-ranks", "paper"], "--local-ranks"),
-        ]:
-            assert words in run("plan", "--sites", 3, "--points", 300, *options, code=2).err
-
-    @pytest.mark.parametrize(
-        ("options", "words"),
-        [
-            (["--confidence-level", 90], "--confidence-level"),
-            (["--criterion", "best"], "criterion must be one of '"),
-            (["--promise", "everybody"], "promise must be one of '"),
-            (["--local-ranks", "largest"], "--local-ranks"),
-            (["--numbers", 0], "numbers"),
-            (["--numbers", 21], "numbers"),
-            (["--numbers", 2, "--promise", "each-site"], "numbers must be 1 with promise 'each-site'"),
-            (["--numbers", 2, "--epsilon", 1, "--bins", "uniform:0:1:9"], "numbers must be 1 with privacy"),
-            (["--max-missing", -1], "--max-missing"),
             (["--target", "each-site"], "No such option"),
         ],
     )

@@ -16,12 +16,6 @@ def test_a_new_policy_says_the_defaults(desk, run):
     assert (said.max_answers, said.min_group) == (fc.SitePolicy().max_answers, fc.SitePolicy().min_group)
 
 
-def test_a_policy_is_not_overwritten(desk, run):
-    run("policy", "new", "mine.toml")
-    assert "exists already" in run("policy", "new", "mine.toml", code=2).err
-    run("policy", "new", "mine.toml", "--force")
-
-
 def test_what_holds_is_shown(desk, run):
     (desk / "site.toml").write_text('max_numbers = 3\nscores = ["lac", "aps"]\n')
     held = json.loads(run("policy", "show", "site.toml", "--json").out)
@@ -62,12 +56,6 @@ def test_from_a_signed_plan_to_a_signed_calibration(desk, run):
     calibration = fc.Calibration.read("c.json")
     assert calibration.is_signed
     assert calibration.signer == coordinator
-
-
-def test_a_key_that_is_none_is_named(desk, run):
-    (desk / "c.key").write_text("junk")
-    error = run("plan", "--points", "A=40", "--sign", "c.key", code=2).err
-    assert "c.key: not a private key" in error
 
 
 def test_an_expired_plan(desk, run):

@@ -3,6 +3,7 @@
 import json
 
 import numpy as np
+import polars as pl
 import pytest
 
 import fedconformal as fc
@@ -22,6 +23,8 @@ def test_other_columns_pass_through_unchanged(run, tmp_path, option):
     (tmp_path / "p.csv").write_text("id,prediction\n007,1.5\n")
     run("predict", "c.json", "p.csv", option, "prediction", "-o", "out.csv")
     assert (tmp_path / "out.csv").read_text().splitlines()[1].startswith("007,1.5,")
+    run("predict", "c.json", "p.csv", option, "prediction", "-o", "out.parquet")
+    assert pl.read_parquet("out.parquet")["prediction"].to_list() == [1.5]
 
 
 def test_no_column_is_overwritten(run, tmp_path):
@@ -36,11 +39,6 @@ def test_a_name_says_what_is_in_a_file(run, tmp_path):
     order = ["predict", "c.json", "p.csv", "--score", "absolute"]
     assert ".csv or .parquet" in run(*order, "-o", "out.xlsx", code=2).err
     assert "must end with .csv or .parquet" in run(*order, "-o", "out.npy", code=2).err
-
-
-def test_json_holds_numbers(run, tmp_path):
-    (tmp_path / "p.csv").write_text("prediction\n1.5\n")
-    assert json.loads(run("predict", "c.json", "p.csv", "--json").out)[0]["prediction"] == 1.5
 
 
 def test_a_score_says_which_columns_it_needs(run, tmp_path):

@@ -69,18 +69,6 @@ def test_scores_of_a_new_model_draw_on_the_old_budget_once_accepted(desk, run):
     assert json.loads(run("ledger", "show", "X.db", "--json").out)["accounts"][0]["spent"] == 4
 
 
-def test_a_private_answer_from_cases_never_tells_which_case_is_odd(desk, run):
-    rng = np.random.default_rng(2)
-    frame = pl.DataFrame({"y": [None, *rng.normal(size=299)], "yhat": [*rng.normal(size=299), math.nan]})
-    frame.write_csv("cases.csv")
-    run("plan", "--sites", 3, "--points", 300, *RULE, "--score", "absolute", "-o", "private.json")
-    ledger = account(run, "X", "[trial]")
-    cases = ["--target", "y", "--prediction", "yhat"]
-    run("report", "private.json", "cases.csv", "--site", "X", *cases, *ledger, "-o", "X.json")
-    assert "[trial]" in run("ledger", "show", "X.db").out
-    run("ledger", "budget", "X.db", "[trial]", 6, "--reason", "a second plan was agreed")
-
-
 def test_odd_labels_are_not_told_apart_either(desk, run):
     rng = np.random.default_rng(3)
     odd = [7, -1, 0.5, math.nan, None, math.inf]

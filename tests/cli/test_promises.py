@@ -47,11 +47,6 @@ class TestPlan:
         most = run("plan", *NEW, "--criterion", "conditional").out
         assert re.search(r"91 +20 of 20 +0.9000, at 0.9132 of new sites", most)
 
-    def test_open_plans_say_what_sites_send(self, run):
-        assert "2 random cases of each site" in run("plan", "--promise", "new-site", "--numbers", 2).out
-        ranked = run("plan", "--sites", 20, "--promise", "new-site", "--criterion", "conditional").out
-        assert "the rank that lies above its own 0.9-quantile with chance 1/2" in ranked
-
     @pytest.mark.parametrize(
         ("arguments", "words"),
         [
@@ -67,6 +62,11 @@ class TestPlan:
         result = run("plan", *arguments, code=2)
         assert words in result.err
         assert len(result.err.strip().splitlines()) == 1
+
+    def test_open_plans_say_what_sites_send(self, run):
+        assert "2 random cases of each site" in run("plan", "--promise", "new-site", "--numbers", 2).out
+        ranked = run("plan", "--sites", 20, "--promise", "new-site", "--criterion", "conditional").out
+        assert "the rank that lies above its own 0.9-quantile with chance 1/2" in ranked
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,6 @@ import json
 import numpy as np
 import polars as pl
 import pytest
-from cli_desk import SIZES
 
 import fedconformal as fc
 
@@ -32,35 +31,6 @@ def test_plan_report_calibrate_predict_verify(reported, run):
     assert run("verify", "calibration.json", "--reports", ".", code=2)  # the plan lies there too
     out = run("verify", "calibration.json", *with_reports(files)).out
     assert out.endswith("\nverified\n")
-
-
-def test_json_and_nothing_else(reported, run):
-    made = fc.Plan.from_json(run("plan", "--points", "A=40,B=60,C=50", "--json").out)
-    assert made == fc.plan(n_points=SIZES, confidence_level=0.9)
-    report = fc.Report.from_json(run("report", "plan.json", "A.csv", "--site", "A", "--json").out)
-    assert report.site == "A"
-    files = reported()
-    calibration = fc.Calibration.from_json(run("calibrate", "plan.json", *files, "--json").out)
-    run("calibrate", "plan.json", *files, "-o", "calibration.json")
-    rows = json.loads(run("predict", "calibration.json", "predictions.csv", "--json").out)
-    assert rows[0]["upper"] - rows[0]["prediction"] == pytest.approx(calibration.threshold)
-    assert json.loads(run("verify", "calibration.json", "--json").out)["verified"] is True
-
-
-def test_signed_reports(desk, run):
-    public = {}
-    for name in SIZES:
-        public[name] = run("keys", "new", "-o", f"{name}.key").out.strip()
-        assert (desk / f"{name}.key").stat().st_mode & 0o777 == 0o600
-        assert run("keys", "show", f"{name}.key").out.strip() == public[name]
-    keys = [x for name, key in public.items() for x in ("--key", f"{name}={key}")]
-    run("plan", "--points", "A=40,B=60,C=50", *keys, "-o", "plan.json", "--force")
-    for name in SIZES:
-        signed = ["--sign-with", f"{name}.key", "-o", f"{name}.json"]
-        run("report", "plan.json", f"{name}.csv", "--site", name, *signed)
-    out = run("calibrate", "plan.json", "A.json", "B.json", "C.json", "-o", "c.json").out
-    assert "not authenticated" not in out
-    run("verify", "c.json", "--reports", "A.json", "--reports", "B.json", "--reports", "C.json")
 
 
 def test_several_levels(desk, run):

@@ -126,35 +126,22 @@ def files():
         "calibration-sites-verified": _aggregated(10**7),
         # Too large
         "plan-keys-refused": _document("plan", parts=_open_plan(names=names)["parts"], keys=keys),
-        "plan-spaces-refused": b" " * (20 * 2**20),
         "plan-commas-refused": b"[" + b"0," * 10**6 + b"0]",
         "plan-brackets-refused": b"[" * 200_000,
         "plan-objects-refused": b'{"a":' * 60_000,
         "plan-fields-refused": _document("plan", parts=[], **{f"x{i}": 0 for i in range(100_000)}),
         "plan-digits-refused": b'{"names":[' + b",".join([b"9" * 4300] * 3800) + b"]}",
         "plan-word-refused": b'{"names":"' + b"x" * (16 * 2**20 - 20) + b'"}',
-        "plan-sites-refused": _document(
-            "plan", parts=[_closed(1, [{"count": 10**12, "n": 9, "ranks": [[1]]}])]
-        ),
         "plan-draws-refused": _document("plan", **_private(100, 10_000)),
-        "plan-edges-refused": _document("plan", **_private(1, 15_000)),
-        "plan-many-levels-refused": _document("plan", parts=[_closed(101, _blocks(1, [[1]] * 101))]),
         "plan-wrong-refused": _document("plan", parts=[0] * 200_000),
         "plan-wrong-blocks-refused": _document("plan", parts=[_closed(1, [{}] * 100_000)]),
         "plan-ranks-refused": _document("plan", parts=[_closed(1, _blocks(1, [list(range(1, 200_000))]))]),
-        "report-spaces-refused": b" " * (64 * 2**10 + 1),
         "report-values-refused": _document(
             "report",
             plan=ZERO,
             site="A",
             parts=[{"label": "a", "n": 9, "levels": [{"ranks": [], "values": [1] * 90_000}]}],
         ),
-        "check-counts-refused": _document(
-            "check", calibration=ZERO, site="A", n=9, epsilon=None, covered=[1] * 101
-        ),
-        "check-spaces-refused": b" " * (64 * 2**10 + 1),
-        "calibration-count-refused": _aggregated(10**12),
-        "calibration-spaces-refused": b" " * (32 * 2**20 + 1),
     }
 
 

@@ -15,16 +15,15 @@ import hostile_files
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 import fedconformal as fc
 from documents.samples import with_digest
-from fedconformal import _outputs, documents, rounds, web
+from fedconformal import _outputs, documents, rounds
 from fedconformal._text import one_line, visible
 from fedconformal.cli import main
 from fedconformal.cli._show import print_json, say, table
 from fedconformal.documents import Check, Refusal
+from fedconformal.web import _render
 
 RED = "\x1b[31mred\x1b[0m"
 """What would be red on a terminal."""
@@ -139,11 +138,6 @@ class TestContent:
         with pytest.raises(fc.DocumentError, match="at most 10,000,000 sites"):
             fc.Plan.from_json(text(fields))
 
-    @pytest.mark.parametrize("sizes", [None, 20])
-    def test_a_wish_for_more_gets_one_line(self, sizes):
-        with pytest.raises(ValueError, match=r"^n_sites must be .* 10000000, got 10000001$"):
-            fc.plan(n_sites=10**7 + 1, n_points=sizes)
-
     def test_ten_million_equal_sites_can_be_planned_and_read(self):
         large = fc.plan(n_sites=10**7, n_points=20, confidence_level=0.9)
         again = fc.Plan.from_json(large.to_json())
@@ -161,22 +155,15 @@ class TestContent:
             fc.plan(groups=dict.fromkeys(grouped.labels), confidence_level=[0.5, 0.6, 0.7])
         with pytest.raises(ValueError, match="confidence_level must hold at most 100 levels, got 101"):
             fc.plan(confidence_level=[0.5 + i / 1000 for i in range(101)])
+        with pytest.raises(ValueError, match="at most 500 numbers"):
+            fc.plan(confidence_level=[0.5 + i / 100 for i in range(26)], numbers=20)
 
     def test_a_private_answer_never_weighs_more_than_100000_bins(self):
         options = {"n_sites": 5, "n_points": 400, "on_infeasible": "ignore"}
         levels = [0.5 + i / 100 for i in range(11)]
-        with pytest.raises(
-            ValueError, match="must be at most 100,000 where reports are private, got 110,000"
-        ):
-            fc.plan(
-                **options,
-                confidence_level=levels,
-                privacy=fc.Privacy(epsilon=1.0, bins=fc.Bins.uniform(0, 1, 10_000)),
-            )
-
-    def test_a_site_sends_no_more_than_500_numbers(self):
-        with pytest.raises(ValueError, match="at most 500 numbers"):
-            fc.plan(confidence_level=[0.5 + i / 100 for i in range(26)], numbers=20)
+        privacy = fc.Privacy(epsilon=1.0, bins=fc.Bins.uniform(0, 1, 10_000))
+        with pytest.raises(ValueError, match="at most 100,000 where reports are private, got 110,000"):
+            fc.plan(**options, confidence_level=levels, privacy=privacy)
 
     @pytest.mark.parametrize("field", ["count", "n"])
     def test_what_a_calibration_counts_is_limited(self, field):
@@ -235,18 +222,16 @@ class TestNames:
         with pytest.raises(ValueError, match="look alike"):
             fc.plan(groups={"a": {one: 30}, "b": {other: 30}}, confidence_level=0.5)
 
-    def test_names_in_other_alphabets_are_names(self):
-        names = ("Минск", "Αθήνα", "東京", "القاهرة", "São Paulo", "Kyiv")
-        assert fc.plan(sites=names, confidence_level=0.8).site_names == names
-
 
 class TestWords:
-    @pytest.mark.slow
-    @given(st.text())
-    def test_whatever_is_shown_is_printable(self, words):
-        assert visible(words, keep="").isprintable()
-        assert one_line(words, 50).isprintable()
-        assert len(one_line(words, 50)) <= 50
+    def test_whatever_is_shown_is_printable(self):
+        """Every character of the first two planes."""
+        every = "".join(map(chr, range(2**17)))
+        assert visible(every, keep="").isprintable()
+        for start in range(0, 2**16, 50):
+            shown = one_line(every[start : start + 50], 50)
+            assert shown.isprintable()
+            assert len(shown) <= 50
 
     def test_printable_words_are_shown_as_they_are(self):
         assert visible("São Paulo, 東京: 90\N{NO-BREAK SPACE}%") == "São Paulo, 東京: 90\N{NO-BREAK SPACE}%"
@@ -261,16 +246,6 @@ class TestWords:
         main(["plan", "--sites", f"{control}A,B", "--confidence-level", f"{control}"])
         printed = capsys.readouterr()
         assert (printed.out + printed.err).replace("\n", "").isprintable()
-
-    def test_a_terminal_shows_no_control_of_a_files_name_or_content(self, tmp_path, monkeypatch, capsys):
-        monkeypatch.chdir(tmp_path)
-        fields = content(PLAN)
-        fields["parts"][0]["promise"] = RED
-        Path(f"{RED}.json").write_text(text(fields))
-        assert main(["report", f"{RED}.json", "none.csv", "--site", "A"]) == 2
-        error = capsys.readouterr().err
-        assert "\\x1b[31mred" in error
-        assert "\x1b" not in error
 
     def test_a_refusal_is_printable_and_short_where_it_is_made(self):
         made = Refusal(source=f"{RED}.json", reason="x\n" * 1000 + RED)
@@ -299,9 +274,9 @@ class TestWords:
         assert "\x1b" not in caplog.text
 
     def test_a_page_shows_no_control(self):
-        template = web._render._environment().from_string('<p title="{{ title }}">{{ text }}</p>')
-        shown = template.render(text=f"{RED} \u202e <b>", title="\u2066")
-        assert shown == '<p title="\\u2066">\\x1b[31mred\\x1b[0m \\u202e &lt;b&gt;</p>'
+        template = _render._environment().from_string('<p title="{{ hint }}">{{ text }}</p>')
+        shown = template.render(text=f"{RED} \u202e <b>", hint="\u2066'")
+        assert shown == '<p title="\\u2066&#39;">\\x1b[31mred\\x1b[0m \\u202e &lt;b&gt;</p>'
 
     def test_parameters_of_a_score_are_printable(self):
         fields = content(PLAN)
@@ -406,14 +381,12 @@ class TestOutputs:
         said = "fedconformal: A.key: others may read this private key; chmod 600 keeps it yours\n"
         assert capsys.readouterr().err == said
 
-    @pytest.mark.parametrize("suffix", ["csv", "parquet", "npy", "npz", "json"])
+    @pytest.mark.parametrize("suffix", ["csv", "parquet", "json"])
     def test_a_full_disk_is_one_line_in_every_format(self, tmp_path, suffix):
         frame = pl.DataFrame({"a": np.random.default_rng(0).random(20_000)})
         writers = {
             "csv": frame.write_csv,
             "parquet": frame.write_parquet,
-            "npy": lambda path: np.save(path, frame.to_numpy()),
-            "npz": lambda path: np.savez(path, a=frame.to_numpy()),
             "json": lambda path: path.write_text("x" * 100_000),
         }
         path, limits = tmp_path / f"out.{suffix}", resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -429,28 +402,6 @@ class TestOutputs:
 
 class TestTables:
     """What is in a file of scores."""
-
-    @pytest.fixture
-    def reported(self, tmp_path, monkeypatch, capsys):
-        monkeypatch.chdir(tmp_path)
-        Path("plan.json").write_text(fc.plan(confidence_level=0.5).to_json())
-
-        def reported(written, code=0):
-            Path("scores.csv").write_text(written)
-            assert (
-                main(["report", "plan.json", "scores.csv", "--site", "A", "-o", "r.json", "--force"]) == code
-            )
-            return capsys.readouterr().err
-
-        return reported
-
-    @pytest.mark.parametrize(
-        "written",
-        ["2024\n0.25\n1.5\n", "2024\n1\n0.5\n", "0\n0.25\n", '"7"\n1\n2\n', "7\n0.5\n\n"],
-    )
-    def test_a_number_that_may_be_a_name_is_neither_lost_nor_taken_for_a_score(self, reported, written):
-        assert "names or numbers? Give the columns names" in reported(written, code=2)
-        assert not Path("r.json").exists()
 
     @pytest.fixture
     def private(self, tmp_path, monkeypatch):
@@ -469,13 +420,10 @@ class TestTables:
         assert "SECRET" not in printed.out + printed.err
         assert "row" not in printed.err
 
-    def test_a_private_column_of_text_is_read_from_parquet_too(self, private, capsys):
+    def test_so_are_columns_of_text_and_private_cases(self, private, capsys):
         pl.DataFrame({"score": ["0.25"] * 59 + ["SECRET"]}).write_parquet("scores.parquet")
-        assert main([*private, "scores.parquet"]) == 0
-        printed = capsys.readouterr()
-        assert "SECRET" not in printed.out + printed.err
-
-    def test_so_are_private_cases(self, private, capsys):
+        fc.Ledger("site.db").set_budget("E", 100)
+        assert main([*private, "scores.parquet", "--dataset", "E"]) == 0
         Path("cases.csv").write_text("y,guess\n" + "1.0,0.75\n" * 58 + "SECRET,1\n1,SECRET\n")
         assert main([*private, "cases.csv", "--target", "y", "--prediction", "guess"]) == 0
         printed = capsys.readouterr()
@@ -550,8 +498,3 @@ class TestKeys:
         )
         with pytest.raises(fc.DocumentError, match="small order"):
             fc.calibrate(fc.Plan.from_json(text(fields)), [report])
-
-    def test_other_keys_are_taken(self):
-        for _ in range(20):
-            key = fc.SigningKey.new().public_key
-            assert fc.plan(sites=["A"], keys={"A": key}, confidence_level=0.8).keys[0].public_key == key

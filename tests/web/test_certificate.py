@@ -11,10 +11,9 @@ from reading import Reader
 import fedconformal as fc
 from fedconformal import audit
 from fedconformal.audit import Finding
-from fedconformal.documents import ScoreRule
 from fedconformal.heterogeneity import answer
 from fedconformal.protocol import assumption_sentences
-from fedconformal.web import NotVerifiedError, _certificate, _render, certificate
+from fedconformal.web import NotVerifiedError, _certificate, certificate
 from fedconformal.web._words import in_cases
 
 HOSTILE = ["<script>alert(1)</script>", "\"onload='x'", "&amp;</style>", "山田"]
@@ -55,9 +54,13 @@ def private_calibration(directory, bins, epsilon, **options):
     return fc.calibrate(plan, reports)
 
 
+@pytest.fixture(scope="module")
+def page(ordinary):
+    return certificate(ordinary)
+
+
 class TestOrdinary:
-    def test_plain_words_come_before_numbers(self, ordinary):
-        page = certificate(ordinary)
+    def test_plain_words_come_before_numbers(self, ordinary, page):
         assert re.findall(r"<h2>(.*?)</h2>", page) == [
             "What is promised",
             "What it cost",
@@ -71,8 +74,8 @@ class TestOrdinary:
         assert re.search(r"<h1>[^<]*, if sites are alike</h1>", page)
         assert f'@bottom-left {{ content: "{ordinary.digest}"' in page
 
-    def test_it_says_what_the_calibration_says(self, ordinary):
-        text = text_of(ordinary)
+    def test_it_says_what_the_calibration_says(self, ordinary, page):
+        text = Reader(page).text
         assert f"threshold q {ordinary.threshold!r} days On average" in text
         assert "On average, the truth lies inside the prediction set for at least 90 % of new cases." in text
         assert "3 sites answered; 1 site did not: east. The reports were not signed." in text
@@ -84,16 +87,16 @@ class TestOrdinary:
         assert "the interval from prediction − q to prediction + q" in text
         assert "not differentially private" in text
 
-    def test_no_figure_is_rounded_up(self, ordinary):
-        text, law = text_of(ordinary), ordinary.law
+    def test_no_figure_is_rounded_up(self, ordinary, page):
+        text, law = Reader(page).text, ordinary.law
         low = float(re.search(r"the share covered is ([\d.]+) % or more", text)[1]) / 100
         assert law.ppf(0.05) - 0.001 < low <= law.ppf(0.05)
         chance = float(re.search(r"that this one covers 90 % or more is ([\d.]+) %", text)[1]) / 100
         assert law.sf(0.9) - 0.001 < chance <= law.sf(0.9)
         assert text.index("The chance that") < text.index("What is promised")
 
-    def test_conditions_caveats_and_what_was_not_checked_are_three_lists(self, ordinary):
-        text = text_of(ordinary)
+    def test_conditions_caveats_and_what_was_not_checked_are_three_lists(self, ordinary, page):
+        text = Reader(page).text
         holds, know, unchecked, end = (
             text.index(words)
             for words in ("The promise holds if", "Good to know", "Not checked The", "How far off it can be")
@@ -104,14 +107,7 @@ class TestOrdinary:
         assert unchecked < text.index("the page was made without their reports") < end
         assert unchecked < text.index("They are as somebody wrote them") < end
 
-    def test_the_law_is_a_picture(self, ordinary):
-        page = certificate(ordinary)
-        assert len(re.findall(r'<svg class="law"', page)) == 2  # wide, and narrow for a phone
-        for part in ("law-line", "law-pooled", "law-level", "law-mean", "law-low", "law-tail"):
-            assert f'class="{part}"' in page
-
-    def test_it_carries_the_calibration_and_loads_and_runs_nothing(self, ordinary):
-        page = certificate(ordinary)
+    def test_it_carries_the_calibration_and_loads_and_runs_nothing(self, ordinary, page):
         encoded = re.search(r'href="data:application/json;base64,([^"]+)"', page)[1]
         assert fc.Calibration.from_json(base64.b64decode(encoded)) == ordinary
         assert page == certificate(fc.Calibration.from_json(ordinary.to_json()))
@@ -122,8 +118,8 @@ class TestOrdinary:
 
 
 class TestFacts:
-    def test_what_the_plan_tells_stands_on_top_and_what_is_missing_is_said(self, ordinary):
-        text = text_of(ordinary)
+    def test_what_the_plan_tells_stands_on_top_and_what_is_missing_is_said(self, page):
+        text = Reader(page).text
         top = text[: text.index("What is promised")]
         assert "Model Sepsis <risk>" in top
         assert "Version 2.1 Purpose" in top
@@ -171,12 +167,6 @@ class TestKinds:
         assert page.count('<svg class="law"') == 2 * 2
         assert len(set(re.findall(r' id="([^"]+)"', page))) == len(re.findall(r' id="([^"]+)"', page))
 
-    def test_of_many_chances_the_least_is_told(self):
-        levels = (0.5, 0.6, 0.7, 0.8, 0.9)
-        many = fc.conformalize({site: np.arange(100.0) for site in "ABC"}, confidence_level=levels)
-        least = min(law.sf(x) for law, x in zip(many.law, levels, strict=True))
-        assert f"is at least {math.floor(1000 * least) / 10} % for each of 5 thresholds." in text_of(many)
-
     def test_votes_of_uneven_sites_with_several_numbers(self):
         several = calibration(fc.plan(n_points=SIZES, numbers=3, score="absolute"))
         text = text_of(several)
@@ -215,12 +205,6 @@ class TestKinds:
         assert expected <= float(shown) / 100 < expected + 0.002
         assert "If errors follow a bell curve, intervals that cover" in text
 
-    def test_private_sets_of_labels_have_no_width(self, tmp_path):
-        bins = fc.Bins.uniform(0, 1, 50, bounded=True)
-        text = text_of(private_calibration(tmp_path, bins, 8.0, score="lac"))
-        assert "Noise makes the sets larger" in text
-        assert "bell curve" not in text
-
     def test_summed_answers(self):
         privacy = fc.Privacy(epsilon=4.0, bins=fc.Bins.uniform(0, 1, 4), one_hot=True)
         plan = fc.plan(n_sites=6, n_points=200, privacy=privacy)
@@ -241,21 +225,6 @@ class TestKinds:
         found = calibration(fc.plan(n_sites=3, n_points=20), scores=lambda n: np.full(n, np.inf))
         assert "The report that the server had to keep was itself infinite." in text_of(found)
 
-    def test_a_promise_to_each_site_is_said_as_one(self):
-        text = text_of(calibration(fc.plan(n_points={"A": 100, "B": 60}, promise="each-site")))
-        assert "of the new cases of every site" in text
-        assert "sites may differ in any way" in text
-        assert re.search(r"this one covers 90 % or more at any one site is at least [\d.]+ %", text)
-        assert "the share covered at any one site is" in text
-        assert "Pooling all" not in text
-
-    @pytest.mark.parametrize("promise", ["mixture", "new-site"])
-    def test_where_sites_may_differ_in_any_way_no_chance_is_known(self, promise):
-        text = text_of(calibration(fc.plan(n_points=SIZES, promise=promise, confidence_level=0.6)))
-        assert "How likely this one reaches its level cannot be told" in text[: text.index("What is prom")]
-        assert "The chance that this one" not in text
-        assert "no law says how the share covered varies" in text
-
     @pytest.mark.parametrize(
         ("score", "words"),
         [
@@ -269,10 +238,19 @@ class TestKinds:
         plan = fc.plan(n_points=SIZES, score=score, facts=FACTS)
         assert re.search(words, text_of(calibration(plan, scores=lambda n: np.linspace(0.1, 0.95, n))))
 
-    def test_a_score_that_is_not_known_here_is_named(self):
-        plan = fc.plan(n_sites=3, n_points=30).model_copy(update={"score": ScoreRule(name="somebodys-own")})
-        text = text_of(calibration(plan))
-        assert "The score of the plan, somebodys-own, is not one that is known here" in text
+    def test_of_many_chances_the_least_is_told(self):
+        levels = (0.5, 0.6, 0.7, 0.8, 0.9)
+        many = fc.conformalize({site: np.arange(100.0) for site in "ABC"}, confidence_level=levels)
+        least = min(law.sf(x) for law, x in zip(many.law, levels, strict=True))
+        assert f"is at least {math.floor(1000 * least) / 10} % for each of 5 thresholds." in text_of(many)
+
+    def test_a_promise_to_each_site_is_said_as_one(self):
+        text = text_of(calibration(fc.plan(n_points={"A": 100, "B": 60}, promise="each-site")))
+        assert "of the new cases of every site" in text
+        assert "sites may differ in any way" in text
+        assert re.search(r"this one covers 90 % or more at any one site is at least [\d.]+ %", text)
+        assert "the share covered at any one site is" in text
+        assert "Pooling all" not in text
 
 
 class TestDoubt:
@@ -282,11 +260,6 @@ class TestDoubt:
         read = Reader(certificate(calibration(plan, skip=(HOSTILE[2],), extra=[stray])))
         assert read.tags.isdisjoint({"script", "img"})
         assert all(name in read.text for name in [*HOSTILE, stray.site])
-
-    def test_control_characters_are_spelled_out(self):
-        template = _render._environment().from_string("<p title='{{ text }}'>{{ text }}</p>")
-        shown = template.render(text="\N{RIGHT-TO-LEFT OVERRIDE}<b>\x1b[31m'")
-        assert shown == "<p title='{0}'>{0}</p>".format("\\u202e&lt;b&gt;\\x1b[31m&#39;")
 
     def test_a_claim_that_does_not_hold_gets_no_certificate(self, ordinary):
         level = ordinary.levels[0].model_copy(update={"server_rank": 1})
@@ -339,15 +312,20 @@ def grouped():
     return grouped_calibration(plan, without={("west", "adult")})
 
 
+@pytest.fixture(scope="module")
+def grouped_page(grouped):
+    return certificate(grouped)
+
+
 class TestGroups:
-    def test_the_headline_counts_the_groups_with_a_finite_threshold(self, grouped):
-        text = text_of(grouped)
+    def test_the_headline_counts_the_groups_with_a_finite_threshold(self, grouped, grouped_page):
+        text = Reader(grouped_page).text
         assert "at least 80 % and 90 % of new cases in 2 of 3 groups, on average" in text
         assert "3 sites with 432 calibration cases in all agreed on a threshold q for each of" in text
         assert re.search(r"90 % or more of the group “adult” is [\d.]+ %, that it covers 80 % or more", text)
 
-    def test_there_is_a_card_for_each_group_and_level(self, grouped):
-        page = certificate(grouped)
+    def test_there_is_a_card_for_each_group_and_level(self, grouped, grouped_page):
+        page = grouped_page
         cards = re.findall(r'<div class="card( warning)?">(.*?)</div>', page, re.DOTALL)
         assert [bool(warning) for warning, _ in cards] == [False] * 4 + [True] * 2
         for label, (_, card) in zip(np.repeat(LABELS, 2), cards, strict=True):
@@ -356,8 +334,8 @@ class TestGroups:
             assert all(repr(threshold) in page for threshold in grouped[label].thresholds)
             assert f"for at least 90 % of new cases of the group “{label}”." in Reader(page).text
 
-    def test_laws_are_those_of_the_groups(self, grouped):
-        page = certificate(grouped)
+    def test_laws_are_those_of_the_groups(self, grouped, grouped_page):
+        page = grouped_page
         text = Reader(page).text
         assert page.count('<svg class="law"') == 2 * 4
         for label in ("adult", "child"):
@@ -366,8 +344,8 @@ class TestGroups:
                 assert re.search(rf"{label} [89]0 % \d+ of \d+ {mean:.2f} % [\d.]+ % {low:.2f} %", text)
         assert "Dashed: pooling all 280 cases in one place." in text
 
-    def test_who_is_missing_is_said_where_and_every_finding_is_there(self, grouped):
-        text = text_of(grouped)
+    def test_who_is_missing_is_said_where_and_every_finding_is_there(self, grouped, grouped_page):
+        text = Reader(grouped_page).text
         assert "3 sites answered. The reports were not signed." in text
         assert "adult 2 280 1 west" in text
         assert "child 3 150 0 nobody" in text
@@ -388,50 +366,23 @@ class TestGroups:
         assert "child 1 40 2 south and west" in text
         assert "The promise allows for 1 wrong report in each group, in whatever way." in text
 
-    def test_a_group_that_privacy_leaves_unanswered_says_what_would_help(self, tmp_path):
-        privacy = fc.Privacy(epsilon=3.0, bins=fc.Bins.uniform(0, 20, 40))
-        groups = {"adult": [900] * 3, "infant": [5] * 3}
-        plan = fc.plan(groups=groups, privacy=privacy, on_infeasible="ignore")
-        ledger = fc.Ledger.create(tmp_path / "ledger.db")
-        labels, rng, reports = np.repeat(["adult", "infant"], [900, 5]), np.random.default_rng(2), []
-        for site in "ABC":
-            ledger.set_budget(site, 3)
-            scores = rng.gamma(2.0, size=labels.size)
-            reports.append(fc.report(plan, scores, groups=labels, site=site, ledger=ledger, dataset=site))
-        text = text_of(fc.calibrate(plan, reports))
-        assert "No site answered for it, and 1 answer is needed." in text
-        assert plan["infant"].problems[0] in text
-        assert "1.5-differentially private for somebody with one case in every group" in text
-
-    def test_what_was_refused_in_a_group_is_named(self):
-        plan = fc.plan(groups={"adult": {"A": 30, "B": 30}, "child": {"A": 30, "B": 30}})
-        labels = np.repeat(["adult", "child"], 30)
-        good = [fc.report(plan, np.arange(60.0), groups=labels, site=site) for site in "AB"]
-        fewer = good[0]["child"].model_copy(update={"n": 29})
-        wrong = good[0].model_copy(update={"parts": (good[0]["adult"], fewer)})
-        text = text_of(fc.calibrate(plan, [wrong, good[1]], on_refused="skip"))
-        assert "These numbers did not count, although the reports they came in did." in text
-        assert re.search(r"child A the plan expects", text)
-
-    @pytest.mark.slow
     def test_many_hostile_labels_are_escaped_and_drawn_up_to_a_point(self):
-        labels = [f"{hostile} {i}" for hostile in HOSTILE[:3] for i in range(5)]
+        labels = [f"{hostile} {i}" for hostile in HOSTILE[:3] for i in range(5)][:14]
         plan = fc.plan(groups={label: {"A": 20, "B": 20} for label in labels})
         each = np.repeat(labels, 20)
-        reports = [fc.report(plan, np.arange(300.0), groups=each, site=site) for site in "AB"]
+        reports = [fc.report(plan, np.arange(280.0), groups=each, site=site) for site in "AB"]
         page = certificate(fc.calibrate(plan, reports))
         read = Reader(page)
         assert read.tags.isdisjoint({"script", "img"})
         assert all(label in read.text for label in labels)
         assert page.count('<svg class="law"') == 2 * 12
-        assert "3 more are not drawn; the table has all of them." in page
+        assert "2 more are not drawn; the table has all of them." in page
 
     @pytest.mark.parametrize(
         ("group_by", "headline", "first"),
         [
             ("class", "in each of 2 classes", "class “adult”"),
             (("site", "class"), "in each of 6 groups", "class “adult” at the site “north”"),
-            (("site", "label"), "in each of 6 groups", "group “adult” at the site “north”"),
         ],
     )
     def test_groups_by_class_and_site_are_called_so(self, group_by, headline, first):

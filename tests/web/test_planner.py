@@ -10,7 +10,6 @@ import pytest
 import fedconformal as fc
 from fedconformal._text import ceiling_percent
 from fedconformal.planning import CRITERIA, PROMISES
-from fedconformal.planning.criteria import Marginal
 from fedconformal.planning.promises import EachSite
 from fedconformal.web._render import render
 from fedconformal.web._words import in_cases
@@ -98,10 +97,6 @@ class TestAnswers:
             question = PlanQuestion(sites=10, points=79, promise=promise)
             assert make_plan(question).parts == fc.plan(10, 79, promise=promise).parts
             assert make_plan(question).criterion == PROMISES[promise].default_criterion
-
-    def test_every_drawn_plan_has_a_round_of_its_own(self):
-        question = PlanQuestion(sites=20, points=100, promise="new-site")
-        assert make_plan(question).round != make_plan(question).round
 
     def test_a_promise_to_each_site_is_said_as_one(self):
         answer = answer_plan(PlanQuestion(points=(120, 40, 377), promise="each-site", missing=1))
@@ -199,11 +194,6 @@ class TestNamesAndScore:
         unnamed = answer_plan(PlanQuestion(points=(120, 40)))
         assert (unnamed.rows, unnamed.report_command) == (answer.rows, None)
 
-    def test_the_site_that_answers_is_one_that_is_asked(self):
-        question = PlanQuestion(points=(10, 120), names=("small", "large"), score="absolute")
-        assert "1 site is not asked" in answer_plan(question).notes[0]
-        assert "--site large --target" in answer_plan(question).report_command
-
     def test_a_name_that_the_command_line_would_split_is_put_into_a_table(self):
         question = PlanQuestion(points=(120, 40), names=("Ward 3, north", "south"))
         assert "--points sites.csv " in question.command
@@ -221,8 +211,14 @@ class TestPromisesSideBySide:
             assert "point" not in card.assumes
             assert "times as wide as need be" in card.costs[1]
             if card.name in rows:
+                at_others = fc.heterogeneity.shifted_law(
+                    plan, dict.fromkeys(["8", "9", "10"], lambda c: erf(erfinv(c) / 2))
+                )
+                at_doubled = fc.heterogeneity.shifted_law(
+                    plan, dict.fromkeys("1234567", lambda c: erf(2 * erfinv(c)))
+                )
+                worst = min(at_others.mean(), at_doubled.mean())
                 alike = fc.heterogeneity.shifted_law(plan, {}).mean()
-                worst = float(re.search(r"has ([\d.]+)\s% of its new cases", card.costs[2])[1]) / 100
                 assert (alike, worst) == pytest.approx(rows[card.name], abs=1e-3)
                 assert card.costs[1].startswith(
                     f"If sites are alike, its sets cover {ceiling_percent(alike)}"
@@ -236,25 +232,6 @@ class TestPromisesSideBySide:
         assert large["mixture"].costs[1:] == (
             "How much its sets cover takes too long to compute here, for so many cases.",
         )
-
-    def test_sets_of_labels_have_no_width(self):
-        cards = answer_promises(PlanQuestion(sites=10, points=100, score="lac"))
-        assert "its sets cover 90.3" in cards[0].costs[1]
-        assert not any("wide" in line for card in cards for line in card.costs)
-
-    def test_the_library_speaks_in_the_words_of_the_page(self):
-        cards = answer_promises(PlanQuestion(sites=3, points=2))
-        plans = [answer_plan(PlanQuestion(sites=3, points=n)) for n in (2, 4)]
-        said = " ".join(
-            [
-                *(line for card in cards for line in card.costs),
-                *(note for plan in plans for note in plan.notes),
-            ]
-        )
-        assert "No ranks reach 90 % with 3 sites of 2 cases" in plain(said)
-        assert "1 in the field “Silent sites it must bear” plans for that" in said
-        assert "Silent sites it must bear</label>" in render("planner.html", **page_choices())
-        assert not re.search(r"_|--|point|\bstable|\bmarginal|level 0", said)
 
 
 class TestCasesNeeded:
@@ -279,7 +256,7 @@ class TestCasesNeeded:
         assert always_from(lambda n: n % 2 == 1, stop=1000, effort=self.effort) is None
 
     @pytest.mark.slow
-    @pytest.mark.parametrize("criterion", ["stable", "marginal"])
+    @pytest.mark.parametrize("criterion", ["stable", pytest.param("marginal", marks=pytest.mark.nightly)])
     def test_the_answer_is_the_librarys_wherever_the_slider_stands(self, criterion):
         def is_enough(n):
             return fc.plan(10, n, criterion=criterion).law.ppf(0.05) >= 0.88
@@ -294,7 +271,7 @@ class TestCasesNeeded:
         sentence = f"You need at least {n} cases per site (checked up to {checked_to:,})."
         assert answers[0].sentence == sentence
 
-    @pytest.mark.slow
+    @pytest.mark.nightly
     def test_a_level_that_no_number_of_cases_reaches(self):
         answer = answer_cases(PlanQuestion(sites=2, points=50), 0.9)
         assert answer.n_points is None
@@ -303,7 +280,7 @@ class TestCasesNeeded:
             "comes closer to 90 %, from both sides."
         )
 
-    @pytest.mark.slow
+    @pytest.mark.nightly
     def test_of_private_reports_and_of_a_bound(self):
         private = PlanQuestion(sites=3, points=100, privacy=PrivacyWish(epsilon=5.0, bins=50))
         for question in (private, PlanQuestion(sites=3, points=60, promise="each-site")):
@@ -344,32 +321,3 @@ class TestPage:
             )
         page = render("planner.html", **page_choices())
         assert re.findall(r'<option value="(\w+)">\1: ', page) == list(fc.scores.SCORES)
-
-    def test_a_promise_says_what_goes_with_it(self):
-        (_, population), (_, each_site) = self.radios("promise")[:2]
-        assert 'data-criteria="stable marginal conditional"' in population
-        assert 'data-faulty="yes" data-numbers="yes" data-privacy="yes" data-law="yes"' in population
-        assert 'data-criteria="marginal conditional"' in each_site
-        assert "data-faulty" not in each_site
-        assert "data-numbers" not in each_site
-
-    def test_ones_own_criterion_is_offered_and_planned_with(self):
-        @CRITERIA.register
-        class Generous(Marginal):
-            name = "generous"
-
-            def margin(self, law, goal):
-                return super().margin(law, goal) - 0.02
-
-            def settles(self, law, goal):
-                return False
-
-            def surety(self, delta):
-                return "generously <b>"
-
-        try:
-            answer = answer_plan(PlanQuestion(sites=7, points=60, criterion="generous"))
-            assert answer.headline.startswith("Generously <b>, the truth lies inside")
-            assert "Generously &lt;b&gt;" in render("planner.html", **page_choices())
-        finally:
-            CRITERIA.unregister("generous")

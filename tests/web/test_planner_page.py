@@ -204,14 +204,6 @@ def test_a_link_holds_the_whole_state_and_the_skip_link_keeps_it(page, address):
 
 
 @nightly
-def test_the_cases_needed_are_the_librarys(page, address):
-    open_at(page, address + "#sites=10&points=79&coverage=88")
-    until(page, lambda: text(page, "cases-answer").startswith("You need"))
-    assert text(page, "cases-answer") == "You need at least 85 cases per site (checked up to 340)."
-    assert [fc.plan(10, n).law.ppf(0.05) >= 0.88 for n in (84, 85)] == [False, True]
-
-
-@nightly
 def test_a_promise_brings_its_usual_criterion_and_what_goes_with_it(page, address):
     open_at(page, f"{address}#faulty=1&numbers=3&{NO_SEARCH}")
     assert (asked(page)["criterion"], asked(page)["max_faulty"], asked(page)["numbers"]) == ("stable", 1, 3)
@@ -250,21 +242,6 @@ def test_a_link_with_a_mistake_shows_what_is_wrong_and_nothing_else(page, addres
         retype(page, "sites", bad)
         until(page, lambda: page.find_element(By.ID, "problem").is_displayed())
         assert text(page, "problem").endswith("The plan below is from before the change.")
-
-
-@nightly
-def test_promises_stand_side_by_side_and_can_be_chosen_there(page, address):
-    open_at(page, address + "#sites=4&points=30")
-    until(page, lambda: len(page.find_elements(By.CSS_SELECTOR, "#cards .card")) == len(list(PROMISES)))
-    shown = {card.get_attribute("data-promise"): card for card in page.find_elements(By.CLASS_NAME, "card")}
-    assert [name for name, card in shown.items() if "usual choice" in card.text] == ["population"]
-    assert "Not possible here" in shown["new-site"].text
-    assert not shown["new-site"].find_elements(By.CSS_SELECTOR, "button:not([hidden])")
-    shown["each-site"].find_element(By.TAG_NAME, "button").click()
-    until(page, lambda: asked(page)["promise"] == "each-site")
-    until(page, lambda: "chosen" in shown["each-site"].get_attribute("class"))
-    marked = [name for name, card in shown.items() if card.find_element(By.CLASS_NAME, "ours").is_displayed()]
-    assert marked == ["each-site"]
 
 
 STATES = [
