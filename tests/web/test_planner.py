@@ -6,6 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
+from scipy.special import erf, erfinv
 
 import fedconformal as fc
 from fedconformal._text import ceiling_percent
