@@ -329,6 +329,7 @@ class TestScore:
 class TestOtherDoors:
     """The planner, the estimators and the tools for sites that differ take them as they are."""
 
+    @pytest.mark.slow
     def test_the_planner(self):
         question = planner.PlanQuestion(sites=5, points=40, promise="spare", criterion="median")
         assert question.goal.criterion == Median()

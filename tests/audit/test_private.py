@@ -68,6 +68,7 @@ def test_the_laws_agree(calibration):
         np.testing.assert_allclose(worst, law.cdf(c), atol=PRIVATE_ERROR)
 
 
+@pytest.mark.slow
 def test_every_claim_holds(calibration):
     findings = verify(calibration)
     assert all(finding.holds for finding in findings)
@@ -111,6 +112,7 @@ def test_bounds_on_the_rank_are_those_of_the_release(n, n_bins, quantile, slope,
     np.testing.assert_allclose(found, release.tail(n)[1:], rtol=1e-8, atol=PRIVATE_ERROR)
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @given(st.integers(1, 60), st.integers(2, 40), shares.filter(lambda q: q >= 0.5), noises["epsilon"])
 def test_so_are_the_papers(n, n_bins, quantile, epsilon):

@@ -53,6 +53,7 @@ class TestWhatIsShown:
             for words in (", ".join(map(str, ranks)), f"{3 * weight} ({weight} each)", share):
                 assert words in rows[name]
 
+    @pytest.mark.slow
     def test_many_numbers_fit_too(self, run):
         out = run("plan", "--points", "A=100,B=80", "--numbers", 7, "--confidence-level", 0.5).out
         assert max(len(line) for line in out.splitlines() if line.startswith("  ")) <= 80

@@ -42,6 +42,7 @@ def test_the_whole_way(private, run):
     assert "trial" in run("ledger", "show", "X.db").out
 
 
+@pytest.mark.slow
 def test_no_more_than_the_budget_and_never_without_a_ledger(private, run):
     np.save("X.npy", np.random.default_rng(0).exponential(size=300))
     ledger = account(run, "X")

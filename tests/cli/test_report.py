@@ -38,6 +38,7 @@ class TestHowMuchLeaves:
         run("plan", "--confidence-level", 0.99, "-o", "p.json")
         assert self.said(run)[1] == "None of your 40 scores leaves: there are too few for the rank asked for."
 
+    @pytest.mark.slow
     def test_private(self, desk, run):
         options = ["--epsilon", 4, "--bins", "uniform:0:8:50", "--confidence-level", 0.8]
         run("plan", "--points", "A=40,B=600,C=600", *options, "-o", "p.json")

@@ -267,6 +267,7 @@ class TestGroups:
         with pytest.raises(fc.DocumentError, match=words):
             fc.Plan.from_json(json.dumps(with_digest(content)))
 
+    @pytest.mark.slow
     def test_epsilon_is_split_and_not_exceeded(self):
         sizes = {"a": [300] * 9, "b": [400] * 9}
         rule = fc.Privacy(epsilon=3.0, bins=BINS)

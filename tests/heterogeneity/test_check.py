@@ -169,6 +169,7 @@ def test_cases_needed_is_the_smallest_number(level, low):
     assert cases_needed(level, low) == next(n for n in range(1, 10_000) if enough(n))
 
 
+@pytest.mark.slow
 def test_differences_too_small_to_find_are_refused():
     with pytest.raises(ValueError, match="more than 30,000 cases"):
         cases_needed(0.9, 0.8999)

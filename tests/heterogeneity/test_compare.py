@@ -51,6 +51,7 @@ def test_three_odd_sites_among_twenty():
     assert few.power_sentence().endswith(", so finding nothing says little.")
 
 
+@pytest.mark.slow
 def test_the_middle_one_of_several_numbers_is_compared():
     """Sites of two sizes, three numbers each; three odd sites are found, and no others."""
     sizes = {f"site-{i:02d}": 60 + 80 * (i % 2) for i in range(20)}

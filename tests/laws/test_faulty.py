@@ -96,6 +96,7 @@ def one_by_one(choices, ks, p):
     return np.max(tails, axis=0)
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(st.integers(0, 10**6), st.integers(1, 4), st.integers(1, 3), st.integers(1, 3))
 def test_all_at_once_is_one_by_one(seed, blocks, numbers, faulty):

@@ -31,6 +31,7 @@ def test_the_same_sentence_may_be_raised():
         fc.plan(n_sites=3, n_points=2, confidence_level=0.9, on_infeasible="raise")
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(st.integers(1, 12), st.integers(1, 12), levels, criteria, st.integers(0, 2))
 def test_the_advice_is_the_smallest_that_works(m, n, level, criterion, f):

@@ -24,6 +24,7 @@ def test_the_papers_ranks_have_one_vote_each():
     assert common_share(sites_of([9, 19]), Fraction(7, 10)).ranks.tolist() == [[[7], [14]]]
 
 
+@pytest.mark.slow
 def test_levels_with_many_digits():
     sizes = np.arange(5000, 5100)
     assert fc.plan(n_points=sizes, confidence_level=0.9123456789012345).law.mean() >= 0.9123456789012345

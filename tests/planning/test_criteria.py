@@ -32,6 +32,7 @@ class TestChoices:
         lower = plan.law.federation.cdf(np.array([0.9]), np.array([plan.server_rank - 1]))[0, 0]
         assert lower > 0.05
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("size", [1000, 10**6])
     def test_large_federations_come_close_to_the_level(self, size):
         for criterion in ("marginal", "stable"):

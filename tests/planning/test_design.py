@@ -81,6 +81,7 @@ class TestLaw:
         assert exact.law() is exact.law()
         assert exact.expected_law() is exact.expected_law()
 
+    @pytest.mark.slow
     def test_counts_faulty_sites(self):
         design = designed(goal(max_faulty=1))
         assert design.law().mean() < replace(design, goal=goal()).law().mean()
@@ -101,6 +102,7 @@ class TestLaw:
         assert (design.server_rank, design.advice) == (4, Advice(n_points=3, n_sites=5))
         assert design.law().mean() == 1.0
 
+    @pytest.mark.slow
     def test_is_a_bound_or_exact(self, exact, noisy):
         assert not exact.is_bound
         assert noisy.is_bound

@@ -55,6 +55,7 @@ def private_laws():
     }
 
 
+@pytest.mark.slow
 def test_a_private_law_is_a_probability_everywhere(private_laws):
     cdf = private_laws[100, 1000].cdf(np.linspace(0, 1, 2001))
     assert np.isfinite(cdf).all()

@@ -142,6 +142,7 @@ def test_what_was_to_be_borne_is_said_where_nothing_bears_it():
             fc.plan(**options, **wish)
 
 
+@pytest.mark.slow
 def test_notes_agree_with_what_silence_does():
     """Through documents: a note if and only if one silent site leaves an infinite threshold."""
     rng, said = np.random.default_rng(4), set()
@@ -230,6 +231,7 @@ def test_larger_ranks_tolerate_whatever_smaller_ones_do(criterion, missing):
     assert set(tolerated) == {True, False}
 
 
+@pytest.mark.slow
 def test_the_bound_for_any_missing_site_says_nothing_that_trying_all_does_not():
     """One missing site and one faulty one of six: where the bound says yes, so does every choice."""
     goal, sure = Goal(Fraction(1, 2), max_faulty=1), 0

@@ -301,6 +301,7 @@ class TestSimulation:
             covered = population.cdf(population.sites(rng, runs), q)
             assert covered.mean() >= 0.9 - bernstein_limit(covered)
 
+    @pytest.mark.slow
     def test_the_share_of_new_sites_that_reach_the_level(self, kind):
         """10,000 federations of 20 sites of 10, 40 or 100 scores; false-alarm probability 1e-7."""
         rng, population, runs = np.random.default_rng(12), Population(kind), 10_000

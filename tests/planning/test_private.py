@@ -106,6 +106,7 @@ class TestTightPlans:
         with pytest.raises(fc.DocumentError, match="slope must be left out with the paper's analysis"):
             fc.Plan.from_json(json.dumps(content))
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("level", [0.2, 0.5])
     def test_low_levels_may_aim_below_the_median(self, level):
         privacy = fc.Privacy(epsilon=2.0, bins=BINS)
@@ -143,6 +144,7 @@ class TestTightPlans:
         ]
         assert excess[0] <= excess[1] / 2
 
+    @pytest.mark.slow
     def test_conditional_uneven_and_faulty(self):
         rule = fc.Privacy(epsilon=1.0, bins=BINS)
         plan = fc.plan(n_points=[200, 300, 500, 500, 500], criterion="conditional", privacy=rule)
@@ -171,6 +173,7 @@ class TestTightPlans:
                 off = max(1e-12, abs(law.mean() - 0.9) / 20)
                 assert float(quick.moments[0][0]) == pytest.approx(law.mean(), abs=off)
 
+    @pytest.mark.slow
     def test_several_levels_share_epsilon(self):
         plan = fc.plan(
             n_sites=5, n_points=1000, confidence_level=[0.8, 0.9], privacy=fc.Privacy(epsilon=2.0, bins=BINS)
@@ -182,6 +185,7 @@ class TestTightPlans:
         assert plan.levels[1].slope == alone.levels[0].slope
         assert [release.epsilon for release in plan.releases] == [1, 1]
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("criterion", ["marginal", "stable"])
     def test_infeasible_plans_name_the_smallest_epsilon_and_size(self, criterion):
         plan = private_plan(5, 50, 0.1, criterion=criterion)
@@ -215,6 +219,7 @@ class TestPapersPlan:
         assert plan.privacy.mechanism == "exponential"
         assert plan.law.mean() >= 0.9
 
+    @pytest.mark.slow
     def test_is_infeasible_where_theory_says_so(self, planned):
         assert not planned(5, 200, 1, analysis="paper").feasible
         assert planned(5, 200, 1).feasible

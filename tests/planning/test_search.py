@@ -271,6 +271,7 @@ class TestFaultySites:
         assert plan.feasible
         assert law.cdf(0.9) <= 0.1 if criterion == "conditional" else law.mean() >= 0.9
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(("n", "m", "faulty"), [(543, 7, 3), (5000, 5, 1), (100, 12, 2)])
     @pytest.mark.parametrize("delta", [0.1, 1e-4])
     def test_sizes_that_hardly_differ_cost_hardly_more_than_equal_ones(self, n, m, faulty, delta):

@@ -37,6 +37,7 @@ class TestNoise:
 
 
 class TestDraws:
+    @pytest.mark.slow
     def test_follow_the_law(self):
         """3,000 draws; false alarm 1e-7 (Massart's inequality holds for any law)."""
         pytest.importorskip("opendp")

@@ -250,6 +250,7 @@ def states_between_system_calls(action, folder):
     return states
 
 
+@pytest.mark.slow
 @linux
 @pytest.mark.parametrize(
     ("how", "charge"), [({}, ["charge"]), ({"accept": "model 2"}, ["data", "charge"])], ids=["", "accept"]

@@ -67,6 +67,7 @@ class TestThreshold:
         assert calibration.law.mean() == 1.0
         assert calibration.levels[0].advice.n_sites == 5
 
+    @pytest.mark.slow
     @given(st.integers(0, 1000))
     def test_thresholds_rise_with_the_level(self, seed):
         high, low, middle = fc.calibrate(
@@ -130,6 +131,7 @@ class TestPrivate:
         assert any("2-differentially private" in words for words in fc.protocol.assumption_sentences(part))
         assert fc.Calibration.from_json(part.to_json()) == part
 
+    @pytest.mark.slow
     def test_bounded_bins_promise_nothing_that_missing_values_break(self):
         """A fifth of all values is missing: a finite threshold covers four fifths of new cases at most."""
         rule = fc.Privacy(epsilon=5.0, bins=fc.Bins.uniform(0, 1, 100, bounded=True))

@@ -19,6 +19,7 @@ WISHES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wishes", WISHES, ids=str)
 def test_it_is_what_the_three_verbs_give(wishes):
     plan = fc.plan(n_points=SIZES, **wishes)
@@ -70,6 +71,7 @@ PRIVATE = {f"site {j}": RNG.random(300) for j in range(5)}
 class TestPrivacy:
     privacy = fc.Privacy(5.0, fc.Bins.uniform(0, 1, 20))
 
+    @pytest.mark.slow
     def test_accounts_are_charged_where_they_are_given(self, tmp_path):
         ledgers = {site: fc.Ledger.create(tmp_path / f"{site}.db") for site in PRIVATE}
         for ledger in ledgers.values():

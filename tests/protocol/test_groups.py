@@ -40,6 +40,7 @@ def calibration(plan, reports):
 class TestInside:
     """What is inside is what ordinary plans give, label by label."""
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         "arguments",
         [

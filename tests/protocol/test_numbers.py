@@ -67,6 +67,7 @@ class TestThreshold:
 
 
 class TestLaw:
+    @pytest.mark.slow
     def test_of_uneven_sites_that_send_three_numbers(self):
         """400 runs through reports and calibration; fails by chance with probability 1e-7 (Massart)."""
         plan = fc.plan(n_points=UNEVEN, confidence_level=0.8, numbers=3)

@@ -186,6 +186,7 @@ class TestPrivateGroups:
         assert book.spent("D") == 4
         assert fc.Report.from_json(first.to_json()) == first
 
+    @pytest.mark.slow
     def test_what_is_answered_is_what_is_paid_for(self, book):
         plan = grouped_plan(3.0, groups={"a": [2000] * 4, "b": [2000] * 4, "few": [5] * 4})
         assert not plan["few"].feasible

@@ -62,6 +62,7 @@ def test_upper_bounds_lie_as_in_figure_1():
     assert above[0].lines[0].get_ydata()[0] == pytest.approx(0.92562595455)  # m = 5, n = 10
 
 
+@pytest.mark.slow
 def test_boxes_have_means_and_target(rows):
     figure = figure_4.draw(rows)
     for axes, scenario in zip(figure.axes, ("m >> n", "m << n"), strict=True):

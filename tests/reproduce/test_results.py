@@ -28,6 +28,7 @@ def splits():
     return pd.read_csv(DOCS / publish.SPLITS)
 
 
+@pytest.mark.slow
 def test_tables_are_those_of_the_published_rows():
     for name, tables in publish.tables(DOCS).items():
         page = (DOCS / name).read_text()
@@ -43,6 +44,7 @@ def test_the_means_are_those_of_the_published_splits(splits):
     assert set(kept.loc[kept["scenario"] == "private", "dataset"]) == {"bio", "bike"}
 
 
+@pytest.mark.slow
 def test_no_result_is_older_than_its_plan(splits):
     """Every row carries the plan that it was made with; a plan made now must be the same."""
     columns = ["method", "epsilon", "n_sites", "n_points", "confidence_level", "plan"]
@@ -54,6 +56,7 @@ def test_no_result_is_older_than_its_plan(splits):
         assert method.plan_text((row.n_points,) * row.n_sites, row.confidence_level) == row.plan, AGAIN
 
 
+@pytest.mark.slow
 def test_no_case_study_is_older_than_its_plans():
     """A plan depends on how many healthy and sick patients each hospital has, and on nothing else."""
     kept = pd.read_csv(DOCS / "results-hospitals.csv").dropna(subset="plan").set_index("rule")["plan"]
@@ -92,6 +95,7 @@ def drawn_from(name):
         return image.text["Source rows"], image.text["Source plans"]
 
 
+@pytest.mark.slow
 def test_no_figure_is_older_than_the_rows():
     for name, rows in publish.published_rows(DOCS).items():
         assert drawn_from(name) == (fingerprint(rows), fingerprint(plans(rows))), f"{name}.png {REDRAW}"
@@ -109,6 +113,7 @@ def test_no_figure_without_fits_is_older_than_the_law(name):
     assert drawn_from(name)[0] == fingerprint(STUDIES[name].compute(Settings())), f"{name}.png {REDRAW}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "methods", "sizes"),
     [

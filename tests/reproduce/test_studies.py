@@ -67,6 +67,7 @@ def test_the_limit_of_the_spread():
         assert numbers.spread([10_000] * 200, r) == pytest.approx(limits[r - 1], rel=0.02)
 
 
+@pytest.mark.slow
 def test_the_spread_is_that_of_simulated_thresholds():
     """20,000 federations: E[(C - 0.9)^2] within Hoeffding's limit for values in [0, 0.81]."""
     sizes, runs = (30, 60, 200), 20_000

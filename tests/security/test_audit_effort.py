@@ -32,6 +32,7 @@ def test_an_answer_within_the_limits():
     assert all(said for _, said in found.values())
 
 
+@pytest.mark.slow
 def test_what_is_given_up_is_not_counted_and_says_why():
     findings = verify(calibration([10**6 + i for i in range(500)], weights=[2**20 - i for i in range(500)]))
     (given_up,) = [finding for finding in findings if finding.holds is None]

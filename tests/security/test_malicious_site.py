@@ -57,6 +57,7 @@ class TestReplay:
 class TestSybils:
     """Nobody counts more than once by taking many names."""
 
+    @pytest.mark.slow
     def test_an_open_plan_for_five_takes_no_more(self):
         plan = fc.plan(n_sites=5)
         many = {**SITES, **{f"sybil {i}": 40 for i in range(200)}}

@@ -318,6 +318,7 @@ def grouped_page(grouped):
 
 
 class TestGroups:
+    @pytest.mark.slow
     def test_the_headline_counts_the_groups_with_a_finite_threshold(self, grouped, grouped_page):
         text = Reader(grouped_page).text
         assert "at least 80 % and 90 % of new cases in 2 of 3 groups, on average" in text
