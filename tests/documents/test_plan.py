@@ -73,7 +73,7 @@ class TestConsistency:
     def test_unnamed_sites_of_one_size_share_their_ranks(self):
         uneven = fc.plan(n_points=[30, 40, 30], confidence_level=0.9)
         content = json.loads(uneven.to_json())
-        content["parts"][0]["levels"][0].pop("share")
+        content["parts"][0]["levels"][0].pop("share", None)
         content["parts"][0]["blocks"][2]["ranks"] = [[1]]
         with pytest.raises(fc.DocumentError, match="same ranks"):
             fc.Plan.from_json(json.dumps(content))

@@ -28,6 +28,12 @@ def legendre(nodes: int) -> tuple[Floats, Floats]:
     Returns
     -------
     nodes, weights : arrays
+
+    Examples
+    --------
+    >>> x, w = legendre(3)
+    >>> round(float(w @ x**4), 12)
+    0.2
     """
     x, w = np.polynomial.legendre.leggauss(nodes)
     return (x + 1) / 2, w / 2
