@@ -150,3 +150,19 @@ class TestMistakes:
             (report, "or the truth"),
         ]:
             assert words in run(*arguments, code=2).err
+
+
+def test_thresholds_of_each_sites_own(desk, run):
+    lac = ["--score", "lac", "--classes", "sick,well"]
+    order = ["plan", "--points", "north=200,west=160", "--by-site", *lac]
+    assert run(*order, "-o", "plan.json").out.startswith("2 sites; criterion stable")
+    for site in MIX:
+        run("report", "plan.json", f"{site}.csv", "--site", site, *CASES, "-o", f"{site}.json", "-y")
+    run("calibrate", "plan.json", "north.json", "west.json", "-o", "calibration.json")
+    found = fc.Calibration.read("calibration.json")
+    run("predict", "calibration.json", "west_new.csv", "--site", "west", "-o", "sets.csv")
+    table = pl.read_csv("sets.csv")
+    assert (
+        table["in_set_p_sick"].to_numpy() == (1 - table["p_sick"].to_numpy() <= found.threshold["west"])
+    ).all()
+    assert "west" in run("check", "calibration.json", "west.csv", "--site", "west", *CASES).out

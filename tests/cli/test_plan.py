@@ -32,6 +32,7 @@ class TestWhatIsShown:
     def test_one_site_is_one_site(self, run):
         out = run("plan", "--sites", 1, "--points", 1).out
         assert out.startswith("1 site, 1 point each; ")
+        assert "sizes come with the reports" in run("plan", "--sites", "A,B").out
         assert run("plan").out.startswith("any number of sites, sizes come with the reports; ")
 
     def test_what_privacy_costs(self, run):

@@ -25,6 +25,8 @@ def test_other_columns_pass_through_unchanged(run, tmp_path, option):
     assert (tmp_path / "out.csv").read_text().splitlines()[1].startswith("007,1.5,")
     run("predict", "c.json", "p.csv", option, "prediction", "-o", "out.parquet")
     assert pl.read_parquet("out.parquet")["prediction"].to_list() == [1.5]
+    again = run("predict", "c.json", "out.parquet", option, "prediction", "--only").out
+    assert again.splitlines()[0] == "lower,upper"
 
 
 def test_no_column_is_overwritten(run, tmp_path):

@@ -91,6 +91,14 @@ class TestScoreFiles:
         run("report", "open.json", "ties.npy", "--site", "A", "-o", "ties.json")
         assert fc.Report.read("ties.json").value == 2.0
 
+    def test_no_such_column_and_a_directory(self, desk, run):
+        assert (
+            "no column 'x'; there are score"
+            in run("report", "plan.json", "A.csv", "--site", "A", "--column", "x", code=2).err
+        )
+        assert "is a directory" in run("report", "plan.json", ".", "--site", "A", code=2).err
+        assert "directory" in run("report", ".", "A.csv", "--site", "A", code=2).err
+
 
 class TestCases:
     """Truth and predictions instead of scores."""
