@@ -1,6 +1,7 @@
 """What both estimators share: scikit-learn's conventions, the workflow, and what is refused."""
 
 import math
+import pickle
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from sklearn.base import clone
 from sklearn.dummy import DummyRegressor
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import BayesianRidge, LinearRegression, LogisticRegression, QuantileRegressor, Ridge
+from sklearn.model_selection import GridSearchCV
 from sklearn.naive_bayes import GaussianNB
 from sklearn.svm import LinearSVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -52,6 +54,27 @@ def test_a_clone_keeps_a_prefit_model_fitted_but_not_the_calibration(numbers):
     assert not hasattr(copy, "calibration_")
     copy.conformalize(X, y, sites=some_sites(len(X)))
     assert copy.calibration_ == regressor.calibration_
+
+
+def test_fitted_estimators_can_be_pickled_and_searched_over(numbers):
+    train, (X, y), (X_test, _) = numbers
+    search = GridSearchCV(Regressor(Ridge(), prefit=False), {"estimator__alpha": [1e-3, 1e9]}).fit(*train)
+    assert search.best_params_ == {"estimator__alpha": 1e-3}
+    best = search.best_estimator_.conformalize(X, y, sites=some_sites(len(X)))
+    loaded = pickle.loads(pickle.dumps(best))
+    np.testing.assert_array_equal(loaded.predict_interval(X_test)[1], best.predict_interval(X_test)[1])
+
+
+def test_strings_are_labels(classes):
+    (X_train, y_train), (X, y), (X_test, _) = classes
+    names, sites = np.array(["a", "b", "c"]), some_sites(len(X))
+    by_index = Classifier(LogisticRegression().fit(X_train, y_train)).conformalize(X, y, sites=sites)
+    by_name = Classifier(LogisticRegression().fit(X_train, names[y_train])).conformalize(
+        X, names[y], sites=sites
+    )
+    labels, sets = by_name.predict_set(X_test)
+    assert set(labels) <= set(names)
+    np.testing.assert_array_equal(sets, by_index.predict_set(X_test)[1])
 
 
 @pytest.mark.parametrize("library", ["pandas", "polars"])
