@@ -42,9 +42,6 @@ class Median(Criterion):
     def runs_over(self):
         return "It is over the luck of which calibration cases the sites happened to have."
 
-    def formula(self, delta, where=""):
-        return f"P(C ≥ level{where}) ≥ 1/2"
-
 
 class Spare(Promise):
     """The promise for the population, with one vote more than it takes where there is one to spare."""

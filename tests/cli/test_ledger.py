@@ -34,6 +34,7 @@ def test_exact_answers_are_shown_in_words(run):
         )
     shown = run("ledger", "show", "site.db").out
     assert "trial: 2 exact answers given, with 3 exact scores in all\n" in shown
+    assert shown.count("+00:00") == 2  # times are shown whole
     assert json.loads(run("ledger", "show", "site.db", "--json").out)["exact"] == [
         {"dataset": "trial", "answers": 2, "numbers": 3}
     ]

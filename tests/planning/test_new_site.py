@@ -377,4 +377,3 @@ def test_has_words_for_everything():
         "At 90\N{NO-BREAK SPACE}% of new sites or more, the truth"
     )
     assert promise.runs_over(mean) != promise.runs_over(most)
-    assert "new site" in promise.promise_formula(Goal(NINE, most), 0.1)

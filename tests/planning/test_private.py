@@ -327,3 +327,23 @@ def test_the_table_of_the_page_is_what_to_expect():
                 assert fc.privacy.expected_cost(plan, shape)[0].expected == pytest.approx(
                     float(cell), abs=0.0025
                 )
+
+
+@pytest.fixture(scope="module")
+def private_laws():
+    privacy = fc.Privacy(epsilon=1.0, bins=fc.Bins.uniform(0, 1, 100))
+    return {
+        size: fc.plan(*size, privacy=privacy, criterion="marginal").law for size in [(100, 1000), (10, 500)]
+    }
+
+
+def test_a_private_law_is_a_probability_everywhere(private_laws):
+    cdf = private_laws[100, 1000].cdf(np.linspace(0, 1, 2001))
+    assert np.isfinite(cdf).all()
+    assert (np.diff(cdf) >= -1e-12).all()
+
+
+@pytest.mark.parametrize("q", [1e-9, 1e-3, 0.05, 0.5, 0.999, 1 - 1e-9])
+def test_quantiles_of_uneven_and_private_laws_invert_the_cdf(private_laws, q):
+    for law in (fc.plan(n_points=[12, 40, 377]).law, private_laws[10, 500]):
+        assert law.cdf(law.ppf(q)) == pytest.approx(q, rel=1e-11)

@@ -42,14 +42,11 @@ class TestRegistry:
         assert promise.assumed().endswith(".")
         assert "site" in promise.assumed_in_groups()
         assert promise.shortfall("at Ulm").startswith("cases at Ulm")
-        assert "P(C ≤ c)" in promise.law_formula("p", is_bound=True)
-        assert promise.promise_formula(goal("marginal"), None) == "E[C] ≥ level"
         assert "cases" in promise.whose
 
     def test_only_what_is_not_usual_is_mentioned(self):
         assert Population().options() == ""
         assert EachSite().options() == "for each site by itself"
-        assert EachSite().promise_formula(goal("conditional"), 0.1) == "P(C ≥ level at every site) ≥ 1 − 0.1"
 
 
 class TestPopulation:

@@ -262,8 +262,8 @@ def test_exact_answers_are_recorded_counted_once_and_bounded(ledger):
         ask(ledger, dataset="new", sample=never)
 
 
-def test_threads_that_record_at_once_do_not_pass_the_bound(ledger):
-    refused = []
+def test_threads_that_record_at_once_do_not_pass_the_bound(path):
+    ledger, refused = Ledger(path, timeout=600), []
 
     def attempt(plan):
         try:

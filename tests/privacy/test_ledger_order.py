@@ -85,7 +85,7 @@ def ask_together(path, plans):
             time.sleep(0.02)
             return secrets.token_hex(8)
 
-        ledger = Ledger(path, timeout=60)
+        ledger = Ledger(path, timeout=600)
         os.close(go)
         os.read(wait, 1)  # until nobody is left who could write
         try:
@@ -128,7 +128,7 @@ def test_who_is_overtaken_between_charge_and_draw_returns_the_answer_that_is_sto
 
 
 def test_threads_may_share_a_ledger(path):
-    ledger, texts = Ledger(path), []
+    ledger, texts = Ledger(path, timeout=600), []
     threads = [
         threading.Thread(target=lambda plan=plan: texts.append(ask(ledger, plan))) for plan in "PQ" * 4
     ]

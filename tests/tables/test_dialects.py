@@ -3,7 +3,7 @@
 import io
 import sys
 import warnings
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import numpy as np
@@ -325,6 +325,19 @@ class TestExcel:
             assert read_table(sheet([["a"], *([each] for each in labels)])).labels("a") == [
                 str(each) for each in labels
             ]
+
+    @pytest.mark.parametrize("decimal", [".", ","])
+    @pytest.mark.parametrize("cell", ["abc", True, datetime(2020, 1, 1), timedelta(hours=3), None])
+    def test_no_private_cell_changes_how_others_are_read(self, sheet, cell, decimal):
+        others = [0.1234567890123, 2, 1.234]
+        path = sheet([["score"], [others[0]], [cell], *([each] for each in others[1:])])
+        values = read_column(path, nan=True, dialect=Dialect(decimal=decimal))
+        assert [values[0], *values[2:]] == others
+        assert np.isnan(values[1]) or cell is True
+
+    def test_a_time_of_day_among_numbers_is_refused(self, sheet):
+        with pytest.raises(ValueError, match=r"column 'score' must hold numbers, got .* in line 3"):
+            read_column(sheet([["score"], [0.5], [timedelta(hours=3)], [0.25]]))
 
     def test_without_the_extra_one_line_helps(self, sheet, monkeypatch):
         path = sheet([["a"], [1]])

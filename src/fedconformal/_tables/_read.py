@@ -202,17 +202,23 @@ def _excel(source: _Source, wish: Dialect, *, private: bool) -> Table:
         check_unnamed(name, texts, in_quotes=False)
     noticed = [f"from the first of {n_sheets} sheets"] * (n_sheets > 1)
     written = replace(wish, decimal=wish.decimal or ("." if private else None), separator=None)
-    cells = _with_numbers(load, texts, first)
+    cells = _with_numbers(load, texts, first, fastexcel.FastExcelError)
+    if private and wish.decimal == ",":
+        cells = _with_commas(cells)
     return Table(name, cells, written, lambda row: f"line {first + row + 1}", noticed, named)
 
 
-def _with_numbers(load: Callable[..., Any], texts: Any, first: int) -> Any:
+def _with_numbers(load: Callable[..., Any], texts: Any, first: int, failure: type[Exception]) -> Any:
     """Return the same cells, as numbers in columns that hold nothing else: these have no decimal sign."""
     empty: dict[int, Any] = {i: "string" for i, each in enumerate(texts) if each.null_count() == texts.height}
     if len(empty) == texts.width:
         return texts
     load = partial(load, skip_rows=first, n_rows=texts.height)
-    typed, floats = load(dtypes=empty).to_polars(), load(dtypes="float").to_polars()
+    floats = load(dtypes="float").to_polars()
+    try:
+        typed = load(dtypes=empty).to_polars()
+    except failure:  # of a time of day among numbers
+        typed = texts
     columns = []
     for text, values, exact in zip(texts, typed, floats, strict=True):
         is_rounded = text.cast(exact.dtype, strict=False) != exact  # the library rounds numbers to text
@@ -220,6 +226,16 @@ def _with_numbers(load: Callable[..., Any], texts: Any, first: int) -> Any:
         is_numeric = values.dtype.is_numeric() and values.null_count() == text.null_count()
         columns.append((values if is_numeric else unrounded).alias(text.name))
     return _polars().DataFrame(columns)
+
+
+def _with_commas(cells: Any) -> Any:
+    """Write numbers that stand among text with decimal commas, so that no text cell makes them unreadable."""
+    polars = _polars()
+    texts = polars.col(polars.String)
+    is_number = texts.cast(polars.Float64, strict=False).is_not_null()
+    return cells.with_columns(
+        polars.when(is_number).then(texts.str.replace(".", ",", literal=True)).otherwise(texts)
+    )
 
 
 # -- Parquet and .npy --------------------------------------------------------------------------------------

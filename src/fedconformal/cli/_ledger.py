@@ -104,7 +104,7 @@ def show(path: LedgerFile, json: Json = False) -> None:
         answers, scores = count(row["answers"], "exact answer"), count(row["numbers"], "exact score")
         print(f"{row['dataset']}: {answers} given, with {scores} in all")
     if log:
-        table(_COLUMNS, [[str(getattr(entry, name) or "")[:24] for name in _COLUMNS] for entry in log])
+        table(_COLUMNS, [[str(getattr(entry, name) or "")[:25] for name in _COLUMNS] for entry in log])
 
 
 def _exact(log: Sequence["Entry"]) -> list[dict[str, Any]]:

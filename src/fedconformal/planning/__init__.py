@@ -6,7 +6,6 @@ each choice.
 
 from fedconformal.planning._cases import Cases
 from fedconformal.planning._design import Advice, Block, Design, Guarantee, Sending, Sites, merged
-from fedconformal.planning._draft import draft_private
 from fedconformal.planning._exact import Exact
 from fedconformal.planning._goal import Goal
 from fedconformal.planning._own_quantile import rank_above
@@ -32,7 +31,6 @@ __all__ = [
     "RankRule",
     "Sending",
     "Sites",
-    "draft_private",
     "merged",
     "rank_above",
     "usual_spacing",

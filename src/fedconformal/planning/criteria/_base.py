@@ -164,7 +164,3 @@ class Criterion(ABC):
     @abstractmethod
     def runs_over(self) -> str:
         """What the average, or the certainty, runs over: a sentence."""
-
-    @abstractmethod
-    def formula(self, delta: float | None, where: str = "") -> str:
-        """The promise as a formula in C, the coverage given the data; ``where`` follows C ≥ level."""

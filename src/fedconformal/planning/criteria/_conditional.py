@@ -65,7 +65,3 @@ class Conditional(Criterion):
     def runs_over(self) -> str:
         """Calibrations."""
         return "The certainty is over the luck of which calibration cases the sites happened to have."
-
-    def formula(self, delta: float | None, where: str = "") -> str:
-        """A probability that C reaches the level."""
-        return f"P(C ≥ level{where}) ≥ 1 − {delta:g}"

@@ -51,7 +51,3 @@ class Marginal(Criterion):
             "The average is over new cases and over the luck of which calibration cases the sites happened "
             "to have; a single calibration may give somewhat more or less."
         )
-
-    def formula(self, delta: float | None, where: str = "") -> str:
-        """The mean of C."""
-        return "E[C] ≥ level"

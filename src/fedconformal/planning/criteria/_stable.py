@@ -40,7 +40,3 @@ class Stable(Marginal):
     def near(self, lowest: float, goal: Wanted) -> float:
         """Two per cent more."""
         return _NEAR * lowest
-
-    def formula(self, delta: float | None, where: str = "") -> str:
-        """The mean of C, and its spread."""
-        return f"{super().formula(delta, where)}, with E[(C − level)²] as small as can be"

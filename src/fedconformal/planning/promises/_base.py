@@ -175,15 +175,3 @@ class Promise(ABC):
         where : str
             The place, as in ``"here"``.
         """
-
-    def law_formula(self, sites: str, *, is_bound: bool) -> str:
-        """How the law follows from ``sites``, the probability that site j lies below."""
-        sign = "≤" if is_bound else "="
-        return (
-            f"P(C ≤ c) {sign} P(number of sites below the c-quantile ≥ k), site j lying below with "
-            f"probability {sites}"
-        )
-
-    def promise_formula(self, goal: Goal, delta: float | None) -> str:
-        """The promise as a formula."""
-        return goal.criterion.formula(delta)

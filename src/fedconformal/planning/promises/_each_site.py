@@ -129,17 +129,6 @@ class EachSite(Promise):
             "have not changed,"
         )
 
-    def law_formula(self, sites: str, *, is_bound: bool) -> str:
-        """A site's own law."""
-        return (
-            f"for every site j by itself, with its own Fⱼ: P(C ≤ c) ≤ {sites}, because q is at least site "
-            "j’s own report"
-        )
-
-    def promise_formula(self, goal: Goal, delta: float | None) -> str:
-        """The promise at every site."""
-        return goal.criterion.formula(delta, " at every site")
-
 
 def own_ranks(n_points: Ints, goal: Goal, m: int) -> Ints:
     """The rank of a site of each size; n + 1 where the site is too small for the promise.

@@ -160,13 +160,6 @@ class Mixture(Promise):
             "promise is for the mixture of all sites, and for no single one of them"
         )
 
-    def law_formula(self, sites: str, *, is_bound: bool) -> str:
-        """Counting bags."""
-        return (
-            "no law is needed: E[C] ≥ k / S, S the largest of (wⱼ₁ + … + wⱼᵢ) (nⱼ + 1) / (share of j · lⱼᵢ) "
-            "over all numbers, and C = Σⱼ (share of j) Fⱼ(q)"
-        )
-
 
 @dataclass(frozen=True)
 class _Mixed:

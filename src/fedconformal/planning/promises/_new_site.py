@@ -212,17 +212,6 @@ class NewSite(Promise):
             "it is for new sites together, and for no single one of them"
         )
 
-    def law_formula(self, sites: str, *, is_bound: bool) -> str:
-        """Exchangeable sites."""
-        return (
-            "no law is needed: C = F(q) at a new site, and its own report, or a case of its own, is above q "
-            "with probability at most 1 − k / (number of votes of m + 1 sites)"
-        )
-
-    def promise_formula(self, goal: Goal, delta: float | None) -> str:
-        """Over new sites."""
-        return goal.criterion.formula(delta, " at a new site")
-
 
 def _wanted(goal: Goal, m: int) -> Wanted:
     return Wanted(m, goal.level, goal.delta, goal.max_missing)
