@@ -74,6 +74,12 @@ def test_votes_that_differ_within_a_site_are_told_apart(votes, asked):
     assert pivotal_sites(weights, np.ones(2, dtype=int), votes).tolist() == [True, asked]
 
 
+def test_a_site_too_small_for_its_rank_need_not_decide():
+    """The largest of 6 + 6 + 9 scores covers 21 / 22; to ask the smallest site too would cost .007 more."""
+    plan = fc.plan(n_points=[6, 6, 9, 4], confidence_level=0.95, criterion="marginal")
+    assert plan.law.mean() == pytest.approx(21 / 22)
+
+
 class TestInARound:
     SIZES = {"small": 20, "large": 400}  # noqa: RUF012
 

@@ -161,8 +161,9 @@ class _Choosing:
 
 
 def _all_pivotal(choice: Choice) -> bool:
-    """Whether every site can change the threshold."""
-    return bool(pivotal_sites(choice.weights, choice.candidates.counts, choice.server_rank).all())
+    """Whether every site can change the threshold, but for those too small for their rank."""
+    pivotal = pivotal_sites(choice.weights, choice.candidates.counts, choice.server_rank)
+    return bool(pivotal[choice.weights.any(axis=1)].all())
 
 
 def in_lowest_terms(weights: Ints, votes: int) -> tuple[Ints, int]:

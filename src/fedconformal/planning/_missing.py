@@ -6,16 +6,17 @@ finite numbers. The largest number is then the threshold: if that satisfies the 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
 from scipy import special
 
 from fedconformal._typing import Floats, Ints
-from fedconformal.laws import Federation, OrderStatistics, integrate
-from fedconformal.planning._candidates import Candidates, heaviest
+from fedconformal.laws import Federation, integrate
+from fedconformal.planning._candidates import Candidates, given_ranks, heaviest
 from fedconformal.planning._goal import Goal
+from fedconformal.planning._search import satisfies
 
 _PANELS = 9
 _MOST_CHOICES = 1000
@@ -43,7 +44,8 @@ def tolerates_missing(tried: Candidates, row: int, goal: Goal, n_missing: int) -
         return False
     if not goal.max_faulty:
         largest = _Largest(tried, row, n_missing)
-        return _satisfies(largest, goal) or goal.criterion.settles(largest.referee, goal)
+        margin = float(goal.criterion.margin(largest, goal)[0])
+        return margin > goal.criterion.margin_error(goal) or goal.criterion.settles(largest.referee, goal)
     # Sites too small for their rank send +inf, unless they lie.
     counts = np.where(tried.weights[row].any(axis=1), tried.counts, 0)
     if _tolerates_any(tried, row, goal, counts, n_missing):
@@ -65,21 +67,20 @@ def _tolerates_any(tried: Candidates, row: int, goal: Goal, counts: Ints, n_miss
     lies, missing = heaviest(by_site, goal.max_faulty), heaviest(finite, n_missing)
     votes = int(finite.sum()) - 2 * lies - missing
     enough = votes > 0 and int(counts.sum()) - n_missing > 2 * goal.max_faulty
-    return enough and _satisfies(AtVotes(_federation(tried, row, counts, 0), votes), goal)
+    return enough and satisfies(_left(tried, row, counts), votes, replace(goal, max_faulty=0))
 
 
 def _suffices(tried: Candidates, row: int, goal: Goal, counts: Ints) -> bool:
     """Whether the most votes that faulty sites cannot withhold suffice for these sites."""
-    lies = heaviest(np.repeat(tried.weights[row].sum(axis=1), counts), goal.max_faulty)
-    votes = int(tried.finite[row].sum(axis=1) @ counts) - lies
-    enough = votes > lies and int(counts.sum()) > 2 * goal.max_faulty
-    return enough and _satisfies(AtVotes(_federation(tried, row, counts, goal.max_faulty), votes), goal)
+    left = _left(tried, row, counts)
+    first, last = (int(end[0]) for end in left.limits(goal.max_faulty))
+    return last >= first and satisfies(left, last, goal)
 
 
-def _federation(tried: Candidates, row: int, counts: Ints, max_faulty: int) -> Federation:
+def _left(tried: Candidates, row: int, counts: Ints) -> Candidates:
     there = counts > 0
-    sites = OrderStatistics(tried.n_points[there], tried.ranks[row, there])
-    return Federation(sites, counts[there], max_faulty, tried.weights[row, there])
+    ranks, weights = tried.ranks[row, there], tried.weights[row, there]
+    return given_ranks(tried.n_points[there], counts[there], ranks, weights)
 
 
 def left_over(counts: Ints, n_missing: int) -> list[Ints] | None:
@@ -94,10 +95,6 @@ def left_over(counts: Ints, n_missing: int) -> list[Ints] | None:
         if len(left) > _MOST_CHOICES:
             return None
     return [rest for rest, gone in left if gone == n_missing]
-
-
-def _satisfies(law: _Largest | AtVotes, goal: Goal) -> bool:
-    return float(goal.criterion.margin(law, goal)[0]) > goal.criterion.margin_error(goal)
 
 
 class _Largest:
