@@ -25,7 +25,8 @@ TINY = {
     },
     "votes": {
         "equal": [(5, 20)],
-        "uneven": [(7, 1000, 0.5)],
+        "uneven": [(7, 2, 0.5)],
+        "fewer": 1000,
         "few": [(7, 2)],
         "many": 8,
         "floats": 1000,
@@ -60,7 +61,7 @@ TINY = {
 ROWS = {
     "accuracy": 11,
     "sharpness": 6,
-    "votes": 13,
+    "votes": 12,
     "table": 2,
     "pair": 4,
     "uneven": 4,
