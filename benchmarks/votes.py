@@ -1,8 +1,8 @@
 """What weighted votes, several numbers and faulty sites cost to plan, against sorting and the plain case.
 
 Nothing else plans for these, so the yardsticks are a `numpy.sort` of ten or a hundred million floats, and
-the same federation without the wish. Goals: 20 sites in half of a sort, 100 sites in one and a half, a
-thousand in one of the long sort; faulty sites or five numbers in at most five times the plain case.
+the same federation without the wish. Goals: 20 sites in one sort, and in five with three numbers; a thousand
+in one of the long sort; faulty sites in at most five times the plain case.
 Planning and sorting wait for nothing, so the time of the processor is taken: others may use the machine.
 """
 
@@ -18,14 +18,14 @@ from benchmarks._rows import Row, sorted_beside, timed
 from benchmarks._timing import compare, seconds, sorting, summarise
 
 EQUAL = ((10, 100), (100, 1000))
-# How many sites of different sizes, how many floats are sorted beside, and the ratio to stay below.
-UNEVEN = ((20, 10**7, 0.5), (100, 10**7, 1.5))
+# How many sites of different sizes, how many numbers each, and how many sorts that may take.
+UNEVEN = ((20, 1, 1.0), (20, 3, 5.0))
 # Few sites of different sizes, so that every choice of faulty ones is looked at, and how many numbers.
 FEW = ((8, 1), (8, 3))
 CRITERIA = ("stable", "marginal", "conditional")
 PLAIN = "plan, sites of different sizes"
 SMALLEST = 50
-LONGER = 5.0  # with faulty sites, or with five numbers instead of one
+LONGER = 5.0  # with faulty sites
 FAULTY, NUMBERS = 3, 5
 LEVELS = (0.9, 0.8999, 0.9001, 0.8998, 0.9002)
 
@@ -38,6 +38,7 @@ def run(
     *,
     equal: Sequence[tuple[int, int]] = EQUAL,
     uneven: Sequence[tuple[int, int, float]] = UNEVEN,
+    fewer: int = 10**7,
     few: Sequence[tuple[int, int]] = FEW,
     many: int = 1000,
     floats: int = 10**8,
@@ -47,10 +48,11 @@ def run(
     fc.plan(n_points=_sizes(3), numbers=2)  # loads what it needs
     for m, n in equal:
         yield _base(m, n, repetitions)
-    for sites, fewer, goal in uneven:
-        ours = [_planning(sites) for _ in range(repetitions)]
+    for sites, numbers, goal in uneven:
+        ours = [_planning(sites, numbers=numbers) for _ in range(repetitions)]
         result = compare(ours, sorting(fewer), process_time)
-        yield sorted_beside(PLAIN, f"{sites} sites, stable", result, fewer, goal=goal)
+        sent = "one number" if numbers == 1 else f"{numbers} numbers"
+        yield sorted_beside(PLAIN, f"{sites} sites, {sent}, stable", result, fewer, goal=goal)
     yardstick = sorting(floats)
     for criterion in CRITERIA:
         ours = [_planning(many, criterion=criterion) for _ in range(repetitions)]
@@ -58,11 +60,9 @@ def run(
         yield sorted_beside(PLAIN, f"{many:,} sites, {criterion}", result, floats)
     for sites, numbers in few:
         yield _longer(sites, repetitions, numbers=numbers, wishes={"max_faulty": FAULTY})
-    for sites in (*(sites for sites, _, _ in uneven), many):
+    for sites in (*dict.fromkeys(sites for sites, _, _ in uneven), many):
         for criterion in CRITERIA:
             yield _longer(sites, repetitions, criterion=criterion, wishes={"max_faulty": FAULTY})
-    for sites, _, _ in uneven:
-        yield _longer(sites, repetitions, wishes={"numbers": NUMBERS})
 
 
 def _base(m: int, n: int, repetitions: int) -> Row:

@@ -21,14 +21,12 @@ from fedconformal._validation import rank_of
 from fedconformal.planning._design import Sites
 from fedconformal.planning._goal import Goal
 
-_OFFSETS = np.linspace(
-    -1.5, 1.5, 61
-)  # of the middle rank, in standard deviations; every other for several numbers
-_SPACINGS = np.linspace(0.2, 1.4, 13)  # of neighbouring ranks, likewise
+_OFFSETS = np.linspace(-1.5, 1.5, 61)  # of the middle rank, in standard deviations
+_SPACINGS = np.linspace(0.2, 1.4, 17)  # of neighbouring ranks, likewise
 _UNITS = np.array([1, 2, 3, 4, 6, 8, 12])  # votes of the largest site, which sends one number
 _FINEST = 32  # votes of the largest site for each of several numbers, at the most
 _VOTES = 300  # votes per number of all blocks together, about
-_SHARES = 512  # common shares of one vote each
+_SHARES = 2048  # common shares of one vote each, over the blocks
 _STRETCHED = 5  # numbers from which on the outermost are also placed a step further out
 
 
@@ -152,8 +150,9 @@ def _one_vote_each(sites: Sites, goal: Goal) -> tuple[Ints, Ints]:
     """The paper's ranks, and those of other common shares: all that differ, or an even choice."""
     n, (low, high) = sites.n_points, share_window(sites, goal)
     first, last = np.maximum(1, np.floor(low * (n + 1))), np.minimum(n, np.ceil(high * (n + 1)))
-    shares = np.linspace(low, high, _SHARES)
-    if (last - first + 1).clip(0).sum() <= _SHARES:
+    most = max(1, _SHARES // n.size)
+    shares = np.linspace(low, high, most)
+    if (last - first + 1).clip(0).sum() <= most:
         ends = zip(first, last, n + 1, strict=True)
         shares = np.unique(np.concatenate([np.arange(start, stop + 1) / size for start, stop, size in ends]))
     ranks = np.clip(np.ceil(shares[:, None] * (n + 1) * (1 - 1e-15)), 1, n + 1).astype(np.int64)
@@ -166,7 +165,7 @@ def _spaced(sites: Sites, goal: Goal, numbers: int) -> Iterator[tuple[Ints, Ints
     """Ranks in equal steps, with votes in proportion to the steps, in one or several roundings."""
     n, level = sites.n_points, float(goal.level)
     spread = np.sqrt(n * level * (1 - level))
-    centres = level * (n + 1.0) + _OFFSETS[:: min(numbers, 2), None] * spread
+    centres = level * (n + 1.0) + _OFFSETS[:, None] * spread
     finest = max(3, min(_FINEST, _VOTES // n.size))
     for spacing in _UNITS / spread.max() if numbers == 1 else _SPACINGS:
         wanted = np.maximum(1, np.rint(spacing * spread)).astype(np.int64)
