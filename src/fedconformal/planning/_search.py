@@ -37,11 +37,7 @@ _RANK_ERROR = 0.25  # of the expansion for equal sites, times the variance; the 
 _NODES = 24  # on either side of the level
 _SIZES = 48  # sizes that the approximation looks at
 _HELD = 2**21  # numbers that it works on at once
-_FEWEST, _MOST, _WORK = (
-    8,
-    64,
-    400,
-)  # candidates judged by their distribution: _WORK over blocks and faulty sites
+_FEWEST, _MOST, _WORK = 8, 64, 400  # candidates judged by their distribution: _WORK over blocks and liars
 _WINDOW = np.arange(-4, 9)  # votes that are judged together, from the approximation's number on
 _SURE = 0.05  # standard deviations of the coverage; an integral over the nodes is far closer to the mean
 _DOUBT = 1e-9  # rounding of an integral over the nodes, where it is exact but for that
