@@ -121,6 +121,32 @@ def private_and_signed():
     return fc.calibrate(plan, reports), reports
 
 
+def by_class():
+    plan = fc.plan(
+        groups={label: {"A": 20, "B": 20} for label in "01"},
+        group_by="class",
+        score="lac",
+        confidence_level=0.6,
+    )
+    scores, labels = np.random.default_rng(0).random((2, 40)), np.repeat(["0", "1"], 20)
+    reports = [fc.report(plan, own, site=site, groups=labels) for site, own in zip("AB", scores, strict=True)]
+    return fc.calibrate(plan, reports), reports
+
+
+def private_groups():
+    privacy = fc.Privacy(epsilon=20.0, bins=fc.Bins.uniform(0, 1, 8))
+    sizes = {label: {"A": 60, "B": 60} for label in "ab"}
+    plan = fc.plan(groups=sizes, privacy=privacy, confidence_level=0.6)
+    labels, scores = np.repeat(["a", "b"], 60), np.random.default_rng(0).random((2, 120))
+    reports = [
+        fc.report(plan, own, site=site, groups=labels, ledger=Free(), dataset="D")
+        for site, own in zip("AB", scores, strict=True)
+    ]
+    return fc.calibrate(plan, reports), reports
+
+
+NEW_SITES = {"promise": "new-site", "criterion": "conditional", "delta": 0.3, "confidence_level": 0.6}
+TEN = dict.fromkeys("ABCDEFGHIJ", 30)
 PLANNED = {
     "all_there": (
         {"n_points": SIZES, "confidence_level": [0.8, 0.9], "numbers": 2, "criterion": "marginal"},
@@ -135,12 +161,17 @@ PLANNED = {
     "endless": ({"n_points": {"A": 3, "B": 4}, "on_infeasible": "ignore"}, {"A": 3, "B": 4}),
     "of_a_mixture": ({"n_points": SIZES, "promise": "mixture", "confidence_level": 0.6}, FEWER),
     "drawn_cases": ({"n_sites": 6, "promise": "new-site", "confidence_level": 0.6, "numbers": 2}, SIZES),
+    "new_sites_one_by_one": ({"n_points": TEN, **NEW_SITES}, TEN),
 }
 """Options of a plan, and the sizes of the sites that answer it."""
 
-MADE = {made.__name__: made for made in (one_missing, with_keys, with_groups, summed, private_and_signed)}
+MADE = {
+    made.__name__: made
+    for made in (one_missing, with_keys, with_groups, by_class, summed, private_and_signed, private_groups)
+}
 NAMES = (*PLANNED, *MADE)
 LONG = {"all_there", "with_keys", "of_a_mixture", "summed", "private_and_signed"}
+LONG |= {"by_class", "private_groups", "new_sites_one_by_one"}
 
 
 def honest(name):
