@@ -7,7 +7,6 @@ the server. ``CoverageLaw`` is the mathematics behind it.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from fedconformal._notebooks import show_with
 from fedconformal._version import __version__
 
 if TYPE_CHECKING:
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
         flower,
         heterogeneity,
         laws,
+        messages,
         metrics,
         nvflare,
         planning,
@@ -46,7 +46,6 @@ if TYPE_CHECKING:
         RefusedReportsError,
         SitePolicy,
         calibrate,
-        calibrate_histogram,
         conformalize,
         plan,
         report,
@@ -73,13 +72,13 @@ __all__ = [
     "audit",
     "baselines",
     "calibrate",
-    "calibrate_histogram",
     "conformalize",
     "coverage_table",
     "documents",
     "flower",
     "heterogeneity",
     "laws",
+    "messages",
     "metrics",
     "nvflare",
     "plan",
@@ -95,14 +94,6 @@ __all__ = [
 ]
 
 
-def _view(document: Any) -> str | None:
-    """How notebooks show documents: pages are above them, and loaded only when one is looked at."""
-    found: str | None = import_module(f"{__name__}.web._notebook").notebook_view(document)
-    return found
-
-
-show_with(_view)
-
 # Everything is loaded when it is first asked for: a command that only prints its help loads no mathematics.
 _NAMES_OF = {
     "documents": ("Calibration", "DocumentError", "Plan", "Report", "SigningKey", "UnknownGroupWarning"),
@@ -115,8 +106,7 @@ _NAMES_OF = {
         "RefusedReportsError",
         "SitePolicy",
         "calibrate",
-        "calibrate_histogram",
-        "conformalize",
+            "conformalize",
         "plan",
         "report",
     ),

@@ -1,56 +1,66 @@
-"""Plan, Report, Calibration and Check: what passes between people and machines."""
+"""Plan, Report, Calibration and Check: plain, immutable data that pass between people and machines."""
 
 from typing import Any
 
 from fedconformal.documents._base import (
     Document,
     DocumentError,
+    Many,
+    Part,
+    Ratio,
+    Share,
     SiteName,
     check_site_name,
     first_problem,
+    ratio_text,
 )
-from fedconformal.documents._calibration import Calibration
-from fedconformal.documents._calibration_parts import (
-    Aggregate,
-    Answer,
+from fedconformal.documents._calibration import (
+    Calibration,
     CalibrationPart,
+    CalibrationView,
     Received,
     Refusal,
-    Threshold,
-)
-from fedconformal.documents._ceilings import (
-    LARGEST_N,
-    MOST_CHECKED,
-    MOST_COLUMNS,
-    MOST_LEVELS,
-    MOST_SITES,
-    Ceiling,
-    check_work,
 )
 from fedconformal.documents._check import Check, CheckedGroup, group_name
+from fedconformal.documents._design import Advice, Design, Level, SiteKind, merge_kinds, total_sites
 from fedconformal.documents._grouping import KINDS as GROUPED_BY
-from fedconformal.documents._grouping import Grouping, pair_label
-from fedconformal.documents._grouping import Made as MadeOf
+from fedconformal.documents._grouping import GroupBy, Grouping, pair_label
+from fedconformal.documents._limits import (
+    LARGEST_EPSILON,
+    LARGEST_N,
+    MOST_CHECKED,
+    MOST_CLASSES,
+    MOST_COLUMNS,
+    MOST_LEVELS,
+    MOST_NUMBERS,
+    MOST_SITES,
+    MOST_VOTES,
+    SMALLEST_EPSILON,
+    SizeLimit,
+)
+from fedconformal.documents._messages import (
+    Bin,
+    BinLevel,
+    BinPayload,
+    Cases,
+    CasesPayload,
+    Curve,
+    CurvePayload,
+    Gridded,
+    MessageData,
+    Payload,
+    RankLevel,
+    RankRule,
+    Ranks,
+    RanksPayload,
+    Sent,
+    message_kinds,
+    register_message,
+    unregister_message,
+)
 from fedconformal.documents._names import Label, UnknownGroupWarning, label_text, unique_labels
-from fedconformal.documents._plan import Plan
-from fedconformal.documents._plan_parts import (
-    Advice,
-    Level,
-    PlanBlock,
-    PlanPart,
-    PrivacyRule,
-    ScoreRule,
-    SiteKey,
-    fraction_text,
-)
-from fedconformal.documents._report import Report, ReportPart, Sent, signed_text
-from fedconformal.documents._sets import (
-    class_places,
-    everything_sentences,
-    labels_in,
-    prediction_sets,
-    score_of,
-)
+from fedconformal.documents._plan import Plan, PlanView, ScoreRule, SiteKey
+from fedconformal.documents._report import Report, ReportPart, count_numbers, signed_text
 from fedconformal.documents._signing import (
     PublicKey,
     SigningKey,
@@ -58,78 +68,98 @@ from fedconformal.documents._signing import (
     is_signature,
     is_signed_by,
 )
-from fedconformal.documents._terms import Facts, expiry_text, random_round
-from fedconformal.documents._views import PerSite, one_or_all, weights_of
+from fedconformal.documents._sites import PerSite
+from fedconformal.documents._terms import Facts, Terms, expiry_text, random_round
 
 __all__ = [
     "GROUPED_BY",
+    "LARGEST_EPSILON",
     "LARGEST_N",
     "MOST_CHECKED",
+    "MOST_CLASSES",
     "MOST_COLUMNS",
     "MOST_LEVELS",
+    "MOST_NUMBERS",
     "MOST_SITES",
+    "MOST_VOTES",
+    "SMALLEST_EPSILON",
     "Advice",
-    "Aggregate",
-    "Answer",
+    "Bin",
+    "BinLevel",
+    "BinPayload",
     "Calibration",
     "CalibrationPart",
-    "Ceiling",
+    "CalibrationView",
+    "Cases",
+    "CasesPayload",
     "Check",
     "CheckedGroup",
+    "Curve",
+    "CurvePayload",
+    "Design",
     "Document",
     "DocumentError",
     "Facts",
+    "Gridded",
+    "GroupBy",
     "Grouping",
     "Label",
     "Level",
-    "MadeOf",
+    "Many",
+    "MessageData",
+    "Part",
+    "Payload",
     "PerSite",
     "Plan",
-    "PlanBlock",
-    "PlanPart",
-    "PrivacyRule",
+    "PlanView",
     "PublicKey",
+    "RankLevel",
+    "RankRule",
+    "Ranks",
+    "RanksPayload",
+    "Ratio",
     "Received",
     "Refusal",
     "Report",
     "ReportPart",
     "ScoreRule",
     "Sent",
+    "Share",
     "SigningKey",
     "SiteKey",
+    "SiteKind",
     "SiteName",
-    "Threshold",
+    "SizeLimit",
+    "Terms",
     "UnknownGroupWarning",
     "check_public_key",
     "check_site_name",
-    "check_work",
-    "class_places",
-    "everything_sentences",
+    "count_numbers",
     "expiry_text",
     "first_problem",
-    "fraction_text",
     "group_name",
     "is_signature",
     "is_signed_by",
     "kinds",
     "label_text",
-    "labels_in",
-    "one_or_all",
+    "merge_kinds",
+    "message_kinds",
     "pair_label",
-    "prediction_sets",
     "random_round",
+    "ratio_text",
+    "register_message",
     "schema",
-    "score_of",
     "signed_text",
+    "total_sites",
     "unique_labels",
-    "weights_of",
+    "unregister_message",
 ]
 
 _KINDS: dict[str, type[Document]] = {kind.kind: kind for kind in (Plan, Report, Calibration, Check)}
 
 
 def kinds() -> tuple[str, ...]:
-    """The kinds of document that there are.
+    """Return the kinds of document.
 
     Returns
     -------
@@ -146,7 +176,7 @@ def kinds() -> tuple[str, ...]:
 
 
 def schema(kind: str) -> dict[str, Any]:
-    """JSON Schema of a document.
+    """Return the JSON Schema of a document.
 
     Parameters
     ----------

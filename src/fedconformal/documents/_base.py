@@ -1,21 +1,24 @@
-"""What all documents share: strict content, one canonical form, a digest, a reader that trusts nothing."""
+"""Base of all documents: strict content, one canonical form, a digest, a reader that trusts nothing."""
 
 import hashlib
 import json
 import math
 import re
 from collections.abc import Iterable, Mapping
+from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, NoReturn, Self
+from typing import Annotated, Any, ClassVar, NoReturn, Self, TypeVar
 
 from pydantic import (
     AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
+    FailFast,
     Field,
     PlainSerializer,
+    PlainValidator,
     SerializerFunctionWrapHandler,
     StringConstraints,
     TypeAdapter,
@@ -25,9 +28,9 @@ from pydantic import (
     model_serializer,
 )
 
-from fedconformal._notebooks import view_of
+from fedconformal import _hooks
 from fedconformal._text import one_line
-from fedconformal.documents._ceilings import LONGEST_REASON, MOST_FIELDS, Ceiling
+from fedconformal.documents._limits import LONGEST_REASON, MOST_FIELDS, SizeLimit
 from fedconformal.documents._names import proper_form
 
 _NOT_OURS = frozenset(name for name in dir(BaseModel) if not name.startswith("_"))
@@ -63,10 +66,85 @@ Extended = Annotated[
 """A float64 that may be +inf, which JSON spells as the word "Infinity"; never NaN, never -inf."""
 
 
+_RATIO = r"^(0|[1-9][0-9]{0,39})(\.[0-9]{1,320}|/[1-9][0-9]{0,39})?$"
+
+
+def ratio_text(value: Fraction) -> str:
+    """Write an exact number: as a decimal where it has one, else as numerator and denominator.
+
+    Parameters
+    ----------
+    value : Fraction
+        A number of at least 0.
+
+    Returns
+    -------
+    str
+        The one way in which documents write it.
+
+    Examples
+    --------
+    >>> from fractions import Fraction
+    >>> from fedconformal.documents import ratio_text
+    >>> ratio_text(Fraction(9, 10)), ratio_text(Fraction(1, 3))
+    ('0.9', '1/3')
+    """
+    rest, twos, fives = value.denominator, 0, 0
+    while rest % 2 == 0:
+        rest, twos = rest // 2, twos + 1
+    while rest % 5 == 0:
+        rest, fives = rest // 5, fives + 1
+    digits = max(twos, fives)
+    if rest > 1 or digits > 320:
+        return f"{value.numerator}/{value.denominator}"
+    whole, part = divmod(value.numerator * 10**digits // value.denominator, 10**digits)
+    return f"{whole}.{part:0{digits}}" if digits else str(whole)
+
+
+def _read_ratio(value: Any) -> Fraction:
+    if isinstance(value, Fraction):
+        exact = value
+    elif isinstance(value, str) and re.fullmatch(_RATIO, value):
+        exact = Fraction(value)
+    else:
+        raise ValueError('must be an exact number such as "0.9" or "1/3"')
+    if exact < 0 or (isinstance(value, str) and ratio_text(exact) != value):
+        raise ValueError(f"must be at least 0, written as {ratio_text(abs(exact))!r}")
+    return exact
+
+
+Ratio = Annotated[
+    Fraction,
+    PlainValidator(_read_ratio),
+    PlainSerializer(ratio_text, return_type=str, when_used="json"),
+    WithJsonSchema({"type": "string", "pattern": _RATIO}),
+]
+"""An exact number, which JSON writes as a decimal or a fraction in text."""
+
+
+def _share(value: Fraction) -> Fraction:
+    if not 0 < value < 1:
+        raise ValueError("must lie between 0 and 1")
+    return value
+
+
+Share = Annotated[Ratio, AfterValidator(_share)]
+"""An exact number strictly between 0 and 1."""
+
+
+class _FirstWrong(FailFast):
+    __hash__ = object.__hash__  # so that it may stand in a union
+
+
+T = TypeVar("T")
+Many = Annotated[tuple[T, ...], _FirstWrong()]
+"""A list that is refused at its first wrong entry."""
+
+
 def _proper(name: str) -> str:
     form = proper_form(name)
     if name != form:
-        would = f": {form!r} would do" if form else ""
+        would = f": use {form!r}" if form else ""
         raise ValueError(
             f"a site's name must be visible, in one line, composed (NFC), no spaces around{would}"
         )
@@ -74,18 +152,18 @@ def _proper(name: str) -> str:
 
 
 SiteName = Annotated[str, StringConstraints(min_length=1, max_length=200), AfterValidator(_proper)]
-"""What a site is called: visible, on one line, in Unicode's composed form, without spaces around it."""
+"""Name of a site: visible, on one line, in Unicode's composed form, without spaces around it."""
 
 _SITE_NAME: TypeAdapter[str] = TypeAdapter(SiteName)
 
 
 def check_site_name(name: Any) -> None:
-    """Refuse what cannot be a site's name.
+    """Refuse an invalid name of a site.
 
     Parameters
     ----------
     name : object
-        What is to be used as one.
+        The candidate.
 
     Raises
     ------
@@ -103,12 +181,12 @@ def check_site_name(name: Any) -> None:
         form = proper_form(name)[:200] if isinstance(name, str) else ""
         raise ValueError(
             f"site must be a name of 1 to 200 visible characters on one line, composed (NFC), got "
-            f"{_short(repr(name))}" + (f": {form!r} would do" if form else "")
+            f"{_short(repr(name))}" + (f": use {form!r}" if form else "")
         ) from None
 
 
-def _told(value: Any, info: ValidationInfo) -> Any:
-    """Where it is made, a sentence is put into the form in which it may be read."""
+def _clean_sentence(value: Any, info: ValidationInfo) -> Any:
+    """Make a sentence printable and short where it is written; where it is read it must be so."""
     return one_line(value, LONGEST_REASON) if info.mode == "python" and isinstance(value, str) else value
 
 
@@ -120,20 +198,20 @@ def printable(text: str) -> str:
 
 
 Sentence = Annotated[
-    str, StringConstraints(max_length=LONGEST_REASON), BeforeValidator(_told), AfterValidator(printable)
+    str, StringConstraints(max_length=LONGEST_REASON), BeforeValidator(_clean_sentence), AfterValidator(printable)
 ]
-"""Words for people, about what somebody else sent: printable, on one line, and not long."""
+"""A sentence about what somebody else sent: printable, on one line, and not long."""
 
 Digest = Annotated[str, StringConstraints(pattern=r"^sha256:[0-9a-f]{64}$")]
 
 
 class Part(BaseModel):
-    """A piece of a document: immutable, and nothing in it that was not announced."""
+    """Part of a document: immutable, without unknown fields."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
-        """A copy with changes, and without what was remembered of the original, such as its digest."""
+        """Return a copy with changes, without cached values of the original such as its digest."""
         copy = super().model_copy(update=update, deep=deep)
         for name in copy.__dict__.keys() - type(self).model_fields.keys():
             del copy.__dict__[name]
@@ -143,51 +221,52 @@ class Part(BaseModel):
 class Document(Part):
     """A Plan, a Report, a Calibration or a Check.
 
-    A field that has its default is not written and not part of the digest: what a document does not say has
-    its default. So a later version may add fields, if their defaults mean what this version does, and the
-    documents of this version keep their digests. A default must never change.
+    A field that has its default is not written and not part of the digest. So a later version may add fields,
+    if their defaults mean what this version does, and documents of this version keep their digests. A default
+    must never change.
     """
 
     kind: ClassVar[str]
-    ceiling: ClassVar[Ceiling]
+    limit: ClassVar[SizeLimit]
     format: str
     version: int
 
     def __hash__(self) -> int:
-        """By content, which may hold dictionaries."""
+        """Hash the content, which may hold dictionaries."""
         return hash(self.digest)
 
     @model_serializer(mode="wrap")
     def _named(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Say what this is, although both fields have their default."""
+        """Write format and version although both have their default."""
         return {"format": self.format, "version": self.version, **handler(self)}
 
     def _line(self) -> str:
-        """What there is to say on one line."""
+        """Return a one-line description."""
         return self.digest
 
     def __repr__(self) -> str:
-        """A short line; ``to_json`` has everything."""
+        """Return a short line; ``to_json`` has everything."""
         return f"<{type(self).__name__}: {self._line()}>"
 
     def __str__(self) -> str:
-        """The same line."""
+        """Return the same line."""
         return repr(self)
 
     def _repr_html_(self) -> str | None:
-        """What notebooks show."""
-        return view_of(self)
+        """Return the HTML that notebooks show."""
+        found: str | None = _hooks.call("notebook_view", self)
+        return found
 
     def __dir__(self) -> Iterable[str]:
-        """Without the names of the library that reads and writes JSON."""
+        """List the attributes without those of the library that reads and writes JSON."""
         return sorted(set(super().__dir__()) - _NOT_OURS)
 
     def content(self) -> dict[str, Any]:
-        """The content as JSON has it, without what has its default."""
+        """Return the content as JSON has it, without fields that have their default."""
         return self.model_dump(mode="json", exclude_defaults=True)
 
     def canonical(self) -> bytes:
-        """The content in its one canonical form, which the digest is taken of."""
+        """Return the content in its one canonical form, of which the digest is taken."""
         return _canonical(self.content())
 
     @cached_property
@@ -196,7 +275,7 @@ class Document(Part):
         return "sha256:" + hashlib.sha256(self.canonical()).hexdigest()
 
     def to_json(self, *, indent: int | None = 2) -> str:
-        """JSON for people and machines, with the digest.
+        """Write the document as JSON, with its digest.
 
         Parameters
         ----------
@@ -206,7 +285,7 @@ class Document(Part):
         Returns
         -------
         str
-            What ``from_json`` reads.
+            The text that ``from_json`` reads.
         """
         return json.dumps(
             {**self.content(), "digest": self.digest}, indent=indent, ensure_ascii=False, allow_nan=False
@@ -219,19 +298,19 @@ class Document(Part):
         Parameters
         ----------
         text : str or bytes
-            What ``to_json`` wrote.
+            The text that ``to_json`` wrote.
 
         Returns
         -------
         Document
-            Checked field by field, and against its digest.
+            The document, whose fields, structure and digest were checked.
 
         Raises
         ------
         DocumentError
             With the reason in one line.
         """
-        fields = _load(cls.kind, text, cls.ceiling)
+        fields = _load(cls.kind, text, cls.limit)
         digest = fields.pop("digest", None)
         cls.check_format(fields)
         text = _rewritten(cls.kind, fields)
@@ -242,11 +321,24 @@ class Document(Part):
         if digest != document.digest:
             stated = "has no digest" if digest is None else "does not match its digest"
             raise DocumentError(f"this {cls.kind} {stated}: it was changed after it was made, or cut short")
+        try:
+            document.check()
+        except ValueError as error:
+            raise DocumentError(f"not a {cls.kind}: {_short(str(error))}") from None
         return document
+
+    def check(self) -> None:
+        """Refuse content that does not fit together, whoever wrote it; reading a document calls this.
+
+        Raises
+        ------
+        ValueError
+            With the reason in one line.
+        """
 
     @classmethod
     def check_format(cls, fields: dict[str, Any]) -> None:
-        """Refuse another kind of document, or another version, in words.
+        """Refuse another kind of document, or another version.
 
         Parameters
         ----------
@@ -280,7 +372,7 @@ class Document(Part):
         Returns
         -------
         Document
-            What ``from_json`` makes of it.
+            The document, checked.
 
         Raises
         ------
@@ -289,7 +381,7 @@ class Document(Part):
         """
         try:
             with Path(path).open("rb") as file:
-                content = file.read(cls.ceiling.largest + 1)
+                content = file.read(cls.limit.largest + 1)
         except OSError as error:
             raise DocumentError(f"{path}: {error.strerror or error}") from None
         try:
@@ -304,9 +396,9 @@ def _canonical(content: Any) -> bytes:
     ).encode()
 
 
-def _load(kind: str, text: str | bytes, ceiling: Ceiling) -> dict[str, Any]:
+def _load(kind: str, text: str | bytes, limit: SizeLimit) -> dict[str, Any]:
     """Parse strict JSON: not too large, no NaN, no overflowing numbers, no field twice."""
-    too_large = ceiling.problem(text)
+    too_large = limit.problem(text)
     if too_large is not None:
         raise DocumentError(f"not a {kind}: {too_large}")
     try:
@@ -324,7 +416,7 @@ def _load(kind: str, text: str | bytes, ceiling: Ceiling) -> dict[str, Any]:
 
 
 def _looks_like_a_table(text: str | bytes) -> bool:
-    """Whether this is a CSV, a spreadsheet or another table, given in the place of a document."""
+    """Return whether this is a CSV file, a spreadsheet or another table instead of a document."""
     start = text[:2000] if isinstance(text, bytes) else text[:2000].encode()
     if start.startswith(_TABLES):
         return True
@@ -336,7 +428,7 @@ def _looks_like_a_table(text: str | bytes) -> bool:
 
 
 def _rewritten(kind: str, fields: dict[str, Any]) -> bytes:
-    """The canonical form of fields that nobody has checked yet."""
+    """Return the canonical form of fields that nobody has checked yet."""
     try:
         return _canonical(fields)
     except (ValueError, RecursionError) as error:
@@ -368,12 +460,12 @@ def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def first_problem(error: ValidationError) -> str:
-    """The first thing that is wrong, in one line that names the field.
+    """Return the first problem in one line that names the field.
 
     Parameters
     ----------
     error : ValidationError
-        What reading a document raised.
+        The error that reading a document raised.
 
     Returns
     -------

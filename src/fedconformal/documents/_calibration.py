@@ -1,44 +1,152 @@
-"""The Calibration: the threshold, and everything needed to believe in it."""
+"""The Calibration: thresholds, who answered, and everything needed to verify the claim."""
 
 import math
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated, Any, ClassVar, Literal, Self, overload
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
-from pydantic import Field, StringConstraints, model_validator
+from pydantic import Field, StringConstraints
 
+from fedconformal import _hooks
 from fedconformal._text import count
-from fedconformal._typing import Bools, Floats
-from fedconformal.documents._calibration_parts import (
-    Answer,
-    CalibrationPart,
-    Received,
-    Refusal,
-    Threshold,
-    check_answered,
-)
-from fedconformal.documents._ceilings import CALIBRATION, MOST_GROUPS, Ceiling
-from fedconformal.documents._names import check_labels, unique_labels, warn_of_unknown
-from fedconformal.documents._plan import Plan
+from fedconformal._typing import Floats
+from fedconformal.documents._base import Digest, Extended, Many, Part, Sentence, SiteName
+from fedconformal.documents._consistency import check_calibration
+from fedconformal.documents._design import Design
+from fedconformal.documents._limits import CALIBRATION, MOST_GROUPS, MOST_LEVELS, MOST_SITES, SizeLimit
+from fedconformal.documents._names import unique_labels, warn_of_unknown
+from fedconformal.documents._plan import Plan, PlanAttributes
 from fedconformal.documents._report import signed_text
-from fedconformal.documents._sets import label_sets, labels_in, prediction_sets, score_of
-from fedconformal.documents._signing import AuthoredDocument, is_signature
-from fedconformal.documents._views import Many, one_or_all
-from fedconformal.laws import CoverageLaw
-from fedconformal.planning import Advice, Block, Design, Guarantee, merged
-from fedconformal.scores import IntervalScore, LabelScore, Score
+from fedconformal.documents._signing import AuthoredDocument, Signature, is_signature
 
 Code = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9-]{0,59}$")]
 
 
-class Calibration(AuthoredDocument):
+class Refusal(Part):
+    """A report that did not count."""
+
+    source: Sentence = Field(description="site or file that it came from")
+    reason: Sentence
+
+
+class Received(Part):
+    """A report that counted, by its digest."""
+
+    site: SiteName
+    report: Digest
+    signature: Signature | None = Field(
+        default=None, description="the site's, of the digest; where the plan lists keys"
+    )
+
+
+class CalibrationPart(Part):
+    """Thresholds for all cases together, or for one group of them."""
+
+    design: Design = Field(description="the plan's design for the sites that answered, votes solved again")
+    thresholds: Many[Extended] = Field(min_length=1, max_length=MOST_LEVELS, description="one for each level")
+    missing: Many[SiteName] = Field(default=(), description="names of sites that were asked and did not answer")
+    n_missing: int = Field(default=0, ge=0, le=MOST_SITES, description="number of missing sites, named or not")
+    refused: Many[Refusal] = Field(
+        default=(), description="payloads for this group that did not count although their report did"
+    )
+
+
+class CalibrationAttributes(PlanAttributes):
+    """Thresholds and the distribution of the coverage, for one group and level."""
+
+    _document: ClassVar[str] = "calibration"
+
+    @property
+    def _parts(self) -> Sequence[CalibrationPart]:
+        raise NotImplementedError
+
+    @property
+    def _whole(self) -> "Calibration":
+        raise NotImplementedError
+
+    @property
+    def _designs(self) -> Sequence[Design]:
+        return [part.design for part in self._parts]
+
+    @property
+    def threshold(self) -> float:
+        """The threshold."""
+        _, place = self._only("threshold")
+        return self._parts[0].thresholds[place]
+
+    @property
+    def thresholds(self) -> tuple[float, ...]:
+        """Thresholds of one group, one per level."""
+        self._only_design("thresholds")
+        return tuple(self._parts[0].thresholds[i] for i in self._places)
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """Names of sites that were asked and did not answer, for any of the groups."""
+        return tuple(sorted({name for part in self._parts for name in part.missing}))
+
+    @property
+    def n_missing(self) -> int:
+        """Number of sites that were asked and did not answer; with groups, the largest number of any."""
+        return max(part.n_missing for part in self._parts)
+
+    @property
+    def not_asked(self) -> tuple[str, ...]:
+        """Names of sites that no group asks, because no answer of theirs could change a threshold."""
+        designs = [self._whole.plan.by_group[design.group] for design in self._designs]
+        asked = {name for design in designs for name in design.asked_names or ()}
+        return tuple(sorted({name for design in designs for name in design.site_names or ()} - asked))
+
+    @property
+    def answered(self) -> tuple[str, ...]:
+        """Names of the sites whose answers counted, for any of the groups."""
+        return tuple(sorted({name for design in self._designs for name in design.site_names or ()}))
+
+    @property
+    def n_answers(self) -> int:
+        """Number of sites whose answers counted."""
+        return len(self.answered)
+
+    @property
+    def is_calibrated(self) -> bool:
+        """True if enough sites answered, in any group."""
+        return any(level.votes is not None for design in self._designs for level in design.levels)
+
+
+@dataclass(frozen=True)
+class CalibrationView(CalibrationAttributes):
+    """One group, one level, or both, of a calibration."""
+
+    calibration: "Calibration"
+    _part_places: tuple[int, ...]
+    _level_places: tuple[int, ...]
+
+    @property
+    def _parts(self) -> Sequence[CalibrationPart]:
+        return [self.calibration.parts[i] for i in self._part_places]
+
+    @property
+    def _places(self) -> Sequence[int]:
+        return self._level_places
+
+    @property
+    def _whole(self) -> "Calibration":
+        return self.calibration
+
+    def __getitem__(self, key: Any) -> "CalibrationView":
+        """Select a group by its label, or a level by its number."""
+        designs, levels = self._select(key)
+        return CalibrationView(self.calibration, tuple(self._part_places[i] for i in designs), levels)
+
+
+class Calibration(CalibrationAttributes, AuthoredDocument):
     """The server's result: prediction sets are {y : score(x, y) <= threshold}.
 
-    With groups of points ``threshold``, ``law``, ``missing`` and so on are dictionaries by label, and
-    ``calibration["child"]`` is the calibration of one group.
+    ``threshold``, ``law`` and so on are those of one group and level; of several, ``calibration["child"]``,
+    ``calibration[0.9]`` and ``calibration["child", 0.9]`` have the same attributes.
 
     Examples
     --------
@@ -53,31 +161,21 @@ class Calibration(AuthoredDocument):
     """
 
     kind: ClassVar[str] = "calibration"
-    ceiling: ClassVar[Ceiling] = CALIBRATION
+    limit: ClassVar[SizeLimit] = CALIBRATION
 
     format: Literal["fedconformal/calibration"] = "fedconformal/calibration"
     version: Literal[1] = 1
     plan: Plan
     parts: Many[CalibrationPart] = Field(
-        min_length=1, max_length=MOST_GROUPS, description="in the order of the plan's parts"
+        min_length=1, max_length=MOST_GROUPS, description="in the order of the plan's designs"
     )
     reports: Many[Received] = Field(default=(), description="reports that counted, by site")
     refused: Many[Refusal] = Field(default=(), description="reports that did not count")
-    assumptions: Many[Code] = Field(max_length=20, description="codes of what the guarantee rests on")
+    assumptions: Many[Code] = Field(max_length=20, description="codes of the assumptions of the guarantee")
 
-    @model_validator(mode="after")
-    def _consistent(self) -> Self:
-        check_labels([part.label for part in self.parts])
-        if [part.label for part in self.parts] != [part.label for part in self.plan.parts]:
-            raise ValueError("the parts must be those of the plan")
-        sites = [received.site for received in self.reports]
-        if sites != sorted(set(sites)):
-            raise ValueError("the sites that answered must be different, in alphabetical order")
-        if not {answer.site for part in self.parts for answer in part.answers} <= set(sites):
-            raise ValueError("a site answered without a report")
-        for part in self.parts:
-            check_answered(self.plan if part.label is None else self.plan[part.label], part)
-        return self
+    def check(self) -> None:
+        """Refuse content that does not fit together, whoever wrote it."""
+        check_calibration(self)
 
     @classmethod
     def check_format(cls, fields: dict[str, Any]) -> None:
@@ -86,253 +184,83 @@ class Calibration(AuthoredDocument):
         Parameters
         ----------
         fields : dict
-            The fields of what claims to be a calibration.
+            The fields of a calibration.
         """
         super().check_format(fields)
         if isinstance(fields.get("plan"), dict):
             Plan.check_format(fields["plan"])
 
-    # -- groups ----------------------------------------------------------------------------------------
+    @property
+    def _parts(self) -> Sequence[CalibrationPart]:
+        return self.parts
 
-    @cached_property
-    def by_label(self) -> dict[str, "Calibration"]:
-        """The calibration of each group."""
-        return {label: self._alone(i, label) for i, label in enumerate(self.plan.labels)}
+    @property
+    def _places(self) -> Sequence[int]:
+        return range(len(self.parts[0].design.levels))
 
-    @cached_property
-    def _received(self) -> dict[str, Received]:
-        return {received.site: received for received in self.reports}
-
-    def _alone(self, i: int, label: str) -> "Calibration":
-        """One group as a calibration of its own; one that nobody answered for is no whole document."""
-        part, there = self.parts[i], {answer.site for answer in self.parts[i].answers}
-        alone = Calibration.model_construct(
-            format=self.format,
-            version=self.version,
-            plan=self.plan[label],
-            parts=(part.model_copy(update={"label": None, "refused": ()}),),
-            reports=tuple(self._received[site] for site in sorted(there)),
-            refused=part.refused,
-            assumptions=self.assumptions,
-        )
-        alone.__dict__.update(label=label, published=self)
-        return alone
-
-    def __getitem__(self, label: str) -> "Calibration":
-        """The calibration of one group, as a calibration of its own."""
-        self.plan[label]
-        return self.by_label[label]
-
-    @cached_property
-    def label(self) -> str | None:
-        """The group that this is the calibration of, where it was taken out of one with groups."""
-        return None
-
-    @cached_property
-    def published(self) -> "Calibration":
-        """The document that was published: for one group, the whole calibration."""
+    @property
+    def _whole(self) -> "Calibration":
         return self
 
-    @property
-    def published_digest(self) -> str:
-        """The digest of the document that was published: for one group, that of the whole calibration."""
-        return self.published.digest
+    def __getitem__(self, key: Any) -> CalibrationView:
+        """Select a group by its label, a level by its number, or both."""
+        return CalibrationView(self, *self._select(key))
 
-    def to_json(self, *, indent: int | None = 2) -> str:
-        """JSON for people and machines, with the digest; only of the whole, not of one group of it.
-
-        Parameters
-        ----------
-        indent : int or None
-            Spaces by which nested content is indented; None for one line.
-
-        Returns
-        -------
-        str
-            What ``from_json`` reads.
-
-        Raises
-        ------
-        ValueError
-            For the calibration of one group, which is no document of its own.
-        """
-        if self.label is not None:
-            raise ValueError(f"this is group {self.label!r} of a calibration: write the whole calibration")
-        return super().to_json(indent=indent)
-
-    @property
-    def part(self) -> CalibrationPart:
-        """The only part of a calibration without groups."""
-        if self.plan.is_grouped:
-            label = self.plan.labels[0]
-            raise ValueError(f"this calibration has groups: ask one of them, as in calibration[{label!r}]")
-        return self.parts[0]
-
-    def _each(self, read: Callable[["Calibration"], Any]) -> Any:
-        """What a calibration without groups says, or what each group's says, by label."""
-        if not self.plan.is_grouped:
-            return read(self)
-        return {label: read(found) for label, found in self.by_label.items()}
-
-    def _line(self) -> str:
-        asked = self.plan.n_sites
-        sites = count(self.n_answers if asked is None else asked, "site")
-        answered = f"{'' if asked is None else f'{self.n_answers:,} of '}{sites} answered"
-        levels = [f"{level:g}" for level in self.plan.confidence_levels]
-        if self.plan.is_grouped:
-            found = f"thresholds for {self.plan.grouping.counted(len(self.plan.labels))}"
-            return f"{found} at level {', '.join(levels)}, {answered}"
-        pairs = zip(self.thresholds, levels, strict=True)
-        found = ", ".join(f"{threshold:.6g} at level {level}" for threshold, level in pairs)
-        return f"threshold {found}, {answered}"
-
-    # -- who answered ----------------------------------------------------------------------------------
-
-    @property
-    def answers(self) -> tuple[Answer, ...]:
-        """Sites whose numbers counted."""
-        return self.part.answers
-
-    @property
-    def n_answers(self) -> int:
-        """How many sites answered."""
-        if self.plan.is_grouped:
-            return len(self.reports)
-        return sum(self.part.kinds.values())
-
-    @property
-    def missing(self) -> Any:
-        """Sites of the plan that did not answer, by name; with groups, by label."""
-        return self._each(lambda found: found.part.missing)
-
-    @property
-    def n_missing(self) -> Any:
-        """How many sites did not answer, named or not; with groups, by label."""
-        return self._each(lambda found: found.part.n_missing)
+    @cached_property
+    def by_group(self) -> dict[str | None, CalibrationPart]:
+        """The part of each group, under None where there are no groups."""
+        return {part.design.group: part for part in self.parts}
 
     @cached_property
     def authenticated(self) -> bool:
-        """Whether every report that counted carries a valid signature of the key that the plan lists."""
-        if self.published is not self:
-            return self.published.authenticated
+        """True if every report that counted carries a valid signature of the key that the plan lists."""
         keys = {key.site: key.public_key for key in self.plan.keys or ()}
-        return (
-            bool(keys)
-            and bool(self.reports)
-            and all(
-                received.site in keys
-                and is_signature(
-                    received.signature, signed_text(self.plan.digest, received.report), keys[received.site]
-                )
-                for received in self.reports
+        return bool(keys and self.reports) and all(
+            received.site in keys
+            and is_signature(
+                received.signature, signed_text(self.plan.digest, received.report), keys[received.site]
             )
+            for received in self.reports
         )
 
-    # -- thresholds and laws ---------------------------------------------------------------------------
-
-    @property
-    def levels(self) -> tuple[Threshold, ...]:
-        """What was found for each confidence level."""
-        return self.part.levels
-
-    @property
-    def thresholds(self) -> tuple[float, ...]:
-        """The thresholds, one per level in the plan's order."""
-        return tuple(found.threshold for found in self.levels)
-
-    @property
-    def threshold(self) -> Any:
-        """The threshold, or a tuple of them, one per level; with groups, by label."""
-        return self._each(lambda found: one_or_all(found.thresholds))
-
-    @property
-    def server_rank(self) -> Any:
-        """The votes that were needed, or a tuple of them; with groups, by label."""
-        return self._each(lambda found: one_or_all([level.server_rank for level in found.levels]))
-
-    @cached_property
-    def designs(self) -> tuple[Design, ...]:
-        """The design of each level, for the sites that answered."""
-        return tuple(
-            replace(
-                planned,
-                blocks=self._blocks(i),
-                server_rank=found.server_rank,
-                advice=None if found.advice is None else Advice(**found.advice.model_dump()),
-            )
-            for i, (planned, found) in enumerate(zip(self.plan.designs, self.levels, strict=True))
-        )
-
-    def _blocks(self, level: int) -> tuple[Block, ...]:
-        """The sites that answered, with their shares of a mixture where the plan has them."""
-        if not self.plan.promise_object().takes_mixture:
-            return self.part.blocks(level)
-        shares = [self.plan.part.share_for(answer.n, site=answer.site) for answer in self.answers]
-        return merged(
-            Block(1, answer.n, answer.ranks[level], answer.votes[level], share)
-            for answer, share in zip(self.answers, shares, strict=True)
-        )
-
-    @property
-    def is_calibrated(self) -> bool:
-        """Whether enough sites answered, in any group."""
-        return any(found.server_rank is not None for part in self.parts for found in part.levels)
-
-    @property
-    def has_law(self) -> bool:
-        """Whether the coverage has a law for the sites that answered; else see ``guarantee``."""
-        return self.is_calibrated and self.plan.promise_object().has_law
-
-    @cached_property
-    def laws(self) -> tuple[CoverageLaw, ...]:
-        """The law of the coverage for each level, for the sites that answered."""
-        return tuple(design.law() for design in self.designs)
-
-    @property
-    def law(self) -> Any:
-        """The law of the coverage for the sites that answered, or a tuple; None where there is none."""
-        return self._each(lambda found: one_or_all(found.laws) if found.has_law else None)
-
-    @property
-    def guarantee(self) -> Any:
-        """What is guaranteed for the sites that answered, or a tuple; None where too few did."""
-        return self._each(lambda found: one_or_all(found._guarantees()) if found.is_calibrated else None)
-
-    def _guarantees(self) -> tuple[Guarantee, ...]:
-        return tuple(design.guarantee() for design in self.designs)
+    def _line(self) -> str:
+        expected = self.plan.n_sites
+        sites = count(self.n_answers if expected is None else expected, "site")
+        answered = f"{'' if expected is None else f'{self.n_answers:,} of '}{sites} answered"
+        levels = [f"{level:g}" for level in self.plan.confidence_levels]
+        if self.plan.is_grouped:
+            groups = self.plan.grouping.counted(len(self.plan.groups))
+            return f"thresholds for {groups} at level {', '.join(levels)}, {answered}"
+        pairs = zip(self.thresholds, levels, strict=True)
+        return f"threshold {', '.join(f'{value:.6g} at level {level}' for value, level in pairs)}, {answered}"
 
     def threshold_of(self, labels: ArrayLike, *, site: str | None = None) -> Floats:
-        """The threshold for each point, by its label.
+        """Return the threshold for each case, by its label.
 
         Parameters
         ----------
         labels : array-like
-            The group of each point, as text or whole numbers: its label, its site where groups are made of
-            sites alone, its true class where they are made of classes (known of points that are checked).
+            The group of each case, as text or whole numbers: its label, its site where groups are sites, its
+            true class where groups are classes.
         site : str, optional
-            The site that all points are from, where groups are made of sites and labels.
+            The site of all cases, where groups are made of sites and labels.
 
         Returns
         -------
         array of shape (n,), or (n, n_levels) for several levels
-            Infinite for a label that the plan does not have, and a warning names it; infinite, too, for a
-            label that the plan has, but not at this site.
+            Infinite for a label that the plan does not have, with a warning, and for one that the plan does
+            not have at this site.
         """
         if not self.plan.is_grouped:
-            raise ValueError("this calibration has one threshold for all points: it has no groups")
+            raise ValueError("this calibration has one threshold for all cases: it has no groups")
         names, which = unique_labels(labels)
         grouping = self.plan.grouping
         warn_of_unknown(names, which, grouping.labels or grouping.groups)
         groups = grouping.groups_of(names, site) if grouping.has_labels else names
-        n_levels = len(self.plan.confidence_levels)
-        endless = (math.inf,) * n_levels
-        known: dict[str | None, tuple[float, ...]] = {
-            label: found.thresholds for label, found in self.by_label.items()
-        }
-        rows = np.array([known.get(group, endless) for group in groups]).reshape(len(names), n_levels)
-        return rows[which, 0] if n_levels == 1 else rows[which]
-
-    # -- prediction ------------------------------------------------------------------------------------
+        endless = (math.inf,) * len(self.plan.confidence_levels)
+        known = {part.design.group: part.thresholds for part in self.parts}
+        rows = np.array([known.get(group, endless) for group in groups]).reshape(len(names), len(endless))
+        return rows[which, 0] if len(endless) == 1 else rows[which]
 
     def predict_interval(
         self,
@@ -340,57 +268,28 @@ class Calibration(AuthoredDocument):
         *,
         groups: ArrayLike | None = None,
         site: str | None = None,
-        score: Score | None = None,
+        score: Any = None,
     ) -> Floats:
-        """The intervals of new points, straight from their predictions.
+        """Return the prediction intervals of new cases.
 
         Parameters
         ----------
         prediction : array-like of shape (n,) or (n, n_columns)
-            As the plan's score takes it.
+            Predictions, as the plan's score takes them.
         groups : array-like of shape (n,), optional
-            With groups, the group of each point.
+            With groups by label, the group of each case.
         site : str, optional
-            The site that the points are from, where each site has thresholds of its own.
+            The site of the cases, where each site has thresholds of its own.
         score : Score, optional
-            Where the plan fixes none.
+            The score, where the plan fixes none.
 
         Returns
         -------
         array of shape (n, 2), or (n, 2, n_levels) for several levels
             Lower and upper ends.
         """
-        rule = score_of(self.plan.score, score)
-        if not isinstance(rule, IntervalScore):
-            raise ValueError(f"score {rule.name!r} is of classes: predict_set gives its sets")
-        sets = prediction_sets(self, rule, prediction, groups=groups, site=site)
-        return np.asarray(sets[:, :, 0] if sets.shape[2] == 1 else sets)
-
-    @overload
-    def predict_set(
-        self,
-        probabilities: Any,
-        *,
-        classes: Any = ...,
-        groups: ArrayLike | None = ...,
-        site: str | None = ...,
-        score: Score | None = ...,
-        u: Any = ...,
-        as_labels: Literal[False] = ...,
-    ) -> Bools: ...
-
-    @overload
-    def predict_set(
-        self,
-        probabilities: Any,
-        *,
-        classes: Any = ...,
-        groups: ArrayLike | None = ...,
-        site: str | None = ...,
-        score: Score | None = ...,
-        u: Any = ...,
-        as_labels: bool,
-    ) -> Bools | list[Any]: ...
+        found: Floats = _hooks.call("predict_interval", self, prediction, groups=groups, site=site, score=score)
+        return found
 
     def predict_set(
         self,
@@ -399,11 +298,11 @@ class Calibration(AuthoredDocument):
         classes: Any = None,
         groups: ArrayLike | None = None,
         site: str | None = None,
-        score: Score | None = None,
+        score: Any = None,
         u: Any = None,
         as_labels: bool = False,
-    ) -> Bools | list[Any]:
-        """The label sets of new points, straight from class probabilities.
+    ) -> Any:
+        """Return the prediction sets of new cases from class probabilities.
 
         Parameters
         ----------
@@ -411,18 +310,18 @@ class Calibration(AuthoredDocument):
             A column for each class, in the order of the plan's classes unless they are named.
         classes : iterable, optional
             The class of each column, where the plan names its classes; by default the names of a data frame's
-            columns. Columns in another order than the plan's are found by name.
+            columns. Columns are found by name, in any order.
         groups : array-like of shape (n,), optional
-            With groups by label, the group of each point.
+            With groups by label, the group of each case.
         site : str, optional
-            The site that the points are from, where each site has thresholds of its own.
+            The site of the cases, where each site has thresholds of its own.
         score : Score, optional
-            Where the plan fixes none.
+            The score, where the plan fixes none.
         u : array of shape (n,), or numpy Generator, optional
-            Where a randomized score takes its uniform numbers from.
+            Uniform numbers for a randomized score.
         as_labels : bool
-            Whether each set is a list of its classes: their names where the plan, ``classes`` or a data frame
-            has them, else the numbers of their columns.
+            Return lists of classes: their names where the plan, ``classes`` or a data frame has them, else
+            the numbers of their columns.
 
         Returns
         -------
@@ -434,23 +333,18 @@ class Calibration(AuthoredDocument):
         --------
         >>> import fedconformal as fc
         >>> sizes = {"sick": {"A": 20, "B": 15}, "well": {"A": 30, "B": 12}}
-        >>> chosen = fc.plan(groups=sizes, group_by="class", score="lac", confidence_level=0.8)
+        >>> plan = fc.plan(groups=sizes, group_by="class", score="lac", confidence_level=0.8)
         >>> scores = {"A": [0.3] * 20 + [0.5] * 30, "B": [0.4] * 15 + [0.6] * 12}
         >>> labels = {"A": ["sick"] * 20 + ["well"] * 30, "B": ["sick"] * 15 + ["well"] * 12}
-        >>> reports = [fc.report(chosen, scores[site], groups=labels[site], site=site) for site in "AB"]
-        >>> found = fc.calibrate(chosen, reports)
-        >>> found.threshold
-        {'sick': 0.4, 'well': 0.5}
-        >>> found.predict_set([[0.6, 0.4], [0.3, 0.7]], classes=["well", "sick"])
+        >>> reports = [fc.report(plan, scores[site], groups=labels[site], site=site) for site in "AB"]
+        >>> calibration = fc.calibrate(plan, reports)
+        >>> calibration["sick"].threshold, calibration["well"].threshold
+        (0.4, 0.5)
+        >>> calibration.predict_set([[0.6, 0.4], [0.3, 0.7]], classes=["well", "sick"])
         array([[ True, False],
                [False,  True]])
-        >>> found.predict_set([[0.6, 0.4], [0.3, 0.7]], classes=["well", "sick"], as_labels=True)
+        >>> calibration.predict_set([[0.6, 0.4], [0.3, 0.7]], classes=["well", "sick"], as_labels=True)
         [['well'], ['sick']]
         """
-        rule = score_of(self.plan.score, score)
-        if not isinstance(rule, LabelScore):
-            raise ValueError(f"score {rule.name!r} is of numbers: predict_interval gives its intervals")
-        given, names = label_sets(self, rule, probabilities, classes=classes, groups=groups, site=site, u=u)
-        if as_labels:
-            return labels_in(given, names)
-        return given[:, :, 0] if given.shape[2] == 1 else given
+        options = {"classes": classes, "groups": groups, "site": site, "score": score, "u": u}
+        return _hooks.call("predict_set", self, probabilities, as_labels=as_labels, **options)

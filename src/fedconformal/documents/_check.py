@@ -5,10 +5,9 @@ from typing import ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from fedconformal.documents._base import Digest, Document, Part, SiteName
-from fedconformal.documents._ceilings import CHECK, MOST_CHECKED, MOST_COLUMNS, MOST_LEVELS, Ceiling
+from fedconformal.documents._base import Digest, Document, Many, Part, SiteName
+from fedconformal.documents._limits import CHECK, MOST_CHECKED, MOST_COLUMNS, MOST_LEVELS, SizeLimit
 from fedconformal.documents._names import Label
-from fedconformal.documents._views import Many
 
 LARGEST_CHECK = 10**7
 """No site checks more new cases than this."""
@@ -71,7 +70,7 @@ class Check(Document):
     """
 
     kind: ClassVar[str] = "check"
-    ceiling: ClassVar[Ceiling] = CHECK
+    limit: ClassVar[SizeLimit] = CHECK
 
     format: Literal["fedconformal/check"] = "fedconformal/check"
     version: Literal[1] = 1

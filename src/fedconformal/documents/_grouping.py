@@ -1,4 +1,4 @@
-"""What groups of points are made of: a label that each point has, its true class, its site."""
+"""Groups of cases: by a label that each case has, its true class, its site."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -7,15 +7,15 @@ from typing import Literal
 
 from fedconformal._text import count, quoted
 
-Made = Literal["site", "class", "label"]
-"""What a group may be made of."""
+GroupBy = Literal["site", "class", "label"]
+"""Property by which cases are grouped."""
 
-KINDS: tuple[tuple[Made, ...], ...] = (("class",), ("site",), ("site", "class"), ("site", "label"))
-"""What groups are made of where that is not the label alone."""
+KINDS: tuple[tuple[GroupBy, ...], ...] = (("class",), ("site",), ("site", "class"), ("site", "label"))
+"""Properties by which cases are grouped, other than the label alone."""
 
 
 def pair_label(site: str, label: str) -> str:
-    """The group of the points of one label at one site.
+    """Return the group of the cases of one label at one site.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ def pair_label(site: str, label: str) -> str:
 
 @dataclass(frozen=True)
 class Grouping:
-    """How the label and the site of a point lead to its group.
+    """Map from the label and the site of a case to its group.
 
     Parameters
     ----------
@@ -57,37 +57,37 @@ class Grouping:
     ['A: child', 'A: adult']
     """
 
-    by: tuple[Made, ...]
+    by: tuple[GroupBy, ...]
     sites: Mapping[str, str]
     groups: tuple[str, ...]
 
     @property
     def by_site(self) -> bool:
-        """Whether every group has one site, whose own threshold it is."""
+        """True if every group has one site, whose own threshold it is."""
         return "site" in self.by
 
     @property
     def by_class(self) -> bool:
-        """Whether the label of a point is its true class."""
+        """True if the label of a point is its true class."""
         return "class" in self.by
 
     @property
     def by_label(self) -> bool:
-        """Whether points have a label that is known before the truth is."""
+        """True if points have a label that is known before the truth is."""
         return "label" in self.by
 
     @property
     def has_labels(self) -> bool:
-        """Whether a point's group depends on more than its site."""
+        """True if a point's group depends on more than its site."""
         return self.by_class or self.by_label
 
     def counted(self, number: int) -> str:
-        """So many of these groups, called what they are: "2 classes".
+        """Write a number of these groups with the word for them, as in "2 classes".
 
         Parameters
         ----------
         number : int
-            How many.
+            The number.
 
         Returns
         -------
@@ -114,7 +114,7 @@ class Grouping:
         return tuple(sorted({(site, label) for site in sites for label in labels} - there))
 
     def parts_of(self, group: str) -> tuple[str | None, str | None]:
-        """The site and the label that a group is made of; None where it is not.
+        """Return the site and the label of a group; None where it has none.
 
         Parameters
         ----------
@@ -132,7 +132,7 @@ class Grouping:
         return group.removeprefix(pair_label(self.sites[group], "")) if self.by_site else group
 
     def groups_of(self, labels: Sequence[str], site: str | None) -> list[str | None]:
-        """The group of the points of each label, all of one site.
+        """Return the group of the cases of each label, all of one site.
 
         Parameters
         ----------
@@ -153,11 +153,11 @@ class Grouping:
         return [label if label in known else None for label in labels]
 
     def group_of_site(self, site: str | None) -> str:
-        """The only group of a site, where groups are made of nothing else."""
+        """Return the group of a site, where groups are sites."""
         return self._checked_site(site)
 
     def groups_at(self, site: str) -> tuple[str, ...]:
-        """The groups that a site may answer for."""
+        """Return the groups that a site may answer for."""
         if not self.by_site:
             return self.groups
         return tuple(group for group in self.groups if self.sites[group] == site)

@@ -75,7 +75,7 @@ class AuthoredDocument(SignedDocument):
 
     @property
     def is_signed(self) -> bool:
-        """Whether the document carries a valid signature of the key that it names."""
+        """True if the document carries a valid signature of the key that it names."""
         return self.signer is not None and is_signed_by(self, self.signer)
 
 
@@ -139,7 +139,7 @@ class SigningKey:
 
 
 def is_signed_by(document: SignedDocument, public_key: str) -> bool:
-    """Whether the document carries a valid signature of this key.
+    """True if the document carries a valid signature of this key.
 
     Parameters
     ----------
@@ -166,7 +166,7 @@ def is_signed_by(document: SignedDocument, public_key: str) -> bool:
 
 
 def is_signature(signature: str | None, text: str, public_key: str) -> bool:
-    """Whether this is a signature of this text, made with this key.
+    """True if this is a signature of this text, made with this key.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The terms of a round: its id, when it ends, and facts that no number tells."""
+"""Terms of a plan: model, round, expiry, and facts for readers."""
 
 import re
 import secrets
@@ -9,7 +9,7 @@ from typing import Annotated
 from pydantic import AfterValidator, Field, StringConstraints, WithJsonSchema
 
 from fedconformal._text import listed
-from fedconformal.documents._base import Part, printable
+from fedconformal.documents._base import Digest, Part, printable
 
 _ROUND = r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,63}$"
 
@@ -27,7 +27,7 @@ RoundId = Annotated[str, AfterValidator(_id), WithJsonSchema({"type": "string", 
 
 
 def random_round() -> str:
-    """A fresh id that nobody has chosen.
+    """Draw a fresh id that nobody has chosen.
 
     Returns
     -------
@@ -44,17 +44,17 @@ def random_round() -> str:
 
 
 def is_random(text: str) -> bool:
-    """Whether an id looks like one that was drawn."""
+    """Return whether an id looks like one that was drawn."""
     return re.fullmatch(r"[0-9a-f]{32}", text) is not None
 
 
 def moment(text: str) -> datetime:
-    """The moment that an expiry names."""
+    """Return the time that an expiry names."""
     return datetime.strptime(text, _FORMAT).replace(tzinfo=UTC)
 
 
 def expiry_text(when: datetime) -> str:
-    """A moment as plans hold it, in UTC and whole seconds.
+    """Write a time as plans hold it, in UTC and whole seconds.
 
     Parameters
     ----------
@@ -83,14 +83,14 @@ def _real(text: str) -> str:
     try:
         moment(text)
     except ValueError:
-        raise ValueError("must be a moment in UTC such as 2030-01-31T12:00:00Z") from None
+        raise ValueError("must be a time in UTC such as 2030-01-31T12:00:00Z") from None
     return text
 
 
 Expiry = Annotated[
     str, StringConstraints(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:]{8}Z$"), AfterValidator(_real)
 ]
-"""A moment in UTC, such as ``2030-01-31T12:00:00Z``."""
+"""A time in UTC, such as ``2030-01-31T12:00:00Z``."""
 
 Fact = Annotated[
     str, StringConstraints(min_length=1, max_length=500, strip_whitespace=True), AfterValidator(printable)
@@ -99,7 +99,7 @@ Fact = Annotated[
 
 
 class Facts(Part):
-    """What an ethics board asks first; kept in the plan, so that all sites see it."""
+    """Facts that an ethics board asks for first; all sites see them in the plan."""
 
     model: Fact | None = Field(default=None, title="Model", description="name of the model")
     version: Fact | None = Field(default=None, title="Version", description="version of the model")
@@ -123,12 +123,12 @@ class Facts(Part):
     date: Fact | None = Field(default=None, title="Date of this document", description="of the document")
 
     @property
-    def told(self) -> dict[str, str]:
-        """What is there, by name."""
+    def given(self) -> dict[str, str]:
+        """The facts that are there, by name."""
         return {name: text for name in type(self).model_fields if (text := getattr(self, name)) is not None}
 
     def with_more(self, others: Mapping[str, str]) -> "Facts":
-        """These facts and others; none may say something else.
+        """Return these facts and others, which must not contradict them.
 
         Parameters
         ----------
@@ -142,13 +142,41 @@ class Facts(Part):
         Raises
         ------
         ValueError
-            If a name is unknown, or a fact is told twice in different words.
+            If a name is unknown, or a fact is given twice in different words.
         """
         for name in others:
             if name not in Facts.model_fields:
-                raise ValueError(f"no fact {name!r}: there are {listed(list(Facts.model_fields))}")
+                raise ValueError(f"fact must be one of {listed(list(Facts.model_fields))}, got {name!r}")
         more = Facts(**others)
-        for name, text in more.told.items():
-            if self.told.get(name, text) != text:
-                raise ValueError(f"fact {name!r}: the plan says {self.told[name]!r}, not {text!r}")
-        return Facts(**{**self.told, **more.told})
+        for name, text in more.given.items():
+            if self.given.get(name, text) != text:
+                raise ValueError(f"fact {name!r}: the plan says {self.given[name]!r}, not {text!r}")
+        return Facts(**{**self.given, **more.given})
+
+
+class Terms(Part):
+    """Model, round, expiry and facts of a plan."""
+
+    model: Digest | None = Field(default=None, description="of the file of the model whose scores are meant")
+    round: RoundId | None = Field(
+        default=None, description="distinguishes this round from others with the same options; random if signed"
+    )
+    expires: Expiry | None = Field(
+        default=None, description="time (UTC) after which sites and the server refuse the plan"
+    )
+    facts: Facts | None = Field(default=None, description="which model, for what, whose cases, who is responsible")
+
+    def has_expired(self, now: datetime | None = None) -> bool:
+        """Return whether the expiry has passed.
+
+        Parameters
+        ----------
+        now : datetime, optional
+            A time with its time zone; the present one if left out.
+
+        Returns
+        -------
+        bool
+            False without an expiry.
+        """
+        return self.expires is not None and (now or datetime.now(UTC)) >= moment(self.expires)

@@ -1,0 +1,236 @@
+"""The Design: who is asked for one group of cases, what they send, and how the server decides."""
+
+from collections.abc import Iterable, Sequence
+from fractions import Fraction
+from functools import cached_property
+from typing import Annotated, Self
+
+from pydantic import Field, StringConstraints
+
+from fedconformal._text import count as counted
+from fedconformal._text import quoted
+from fedconformal.documents._base import Many, Part, Ratio, Share, SiteName
+from fedconformal.documents._limits import (
+    LARGEST_ADVICE,
+    LARGEST_N,
+    MOST_LEVELS,
+    MOST_NAMED,
+    MOST_SITES,
+)
+from fedconformal.documents._messages import AnyMessage
+from fedconformal.documents._names import Label
+
+Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9-]{0,59}$")]
+
+
+class SiteKind(Part):
+    """Sites that are alike.
+
+    Examples
+    --------
+    >>> from fedconformal.documents import SiteKind
+    >>> SiteKind(count=10, n=79).count
+    10
+    """
+
+    count: int = Field(ge=1, le=MOST_SITES)
+    n: int = Field(ge=1, le=LARGEST_N, description="calibration scores at each site")
+    names: Many[SiteName] = Field(default=(), max_length=MOST_NAMED, description="of all of them, or of none")
+    share: Ratio | None = Field(
+        default=None, description="share of new cases that come from each of these sites, for a mixture"
+    )
+    asked: bool = Field(default=True, description="false for sites that could never change a threshold")
+
+    def without_names(self) -> Self:
+        """Return the same sites without their names."""
+        return self.model_copy(update={"names": ()}) if self.names else self
+
+
+class Advice(Part):
+    """Smallest numbers that would suffice for a level that cannot be reached, each individually."""
+
+    n_points: int | None = Field(
+        default=None, ge=1, le=LARGEST_ADVICE, description="smallest size that would suffice if every site had it"
+    )
+    n_sites: int | None = Field(
+        default=None,
+        ge=1,
+        le=LARGEST_ADVICE,
+        description="smallest number of sites of the present (smallest) size that would suffice",
+    )
+    epsilon: Ratio | None = Field(default=None, description="smallest privacy loss that would suffice")
+
+
+class Level(Part):
+    """How the server decides at one confidence level."""
+
+    confidence_level: Share
+    votes: int | None = Field(
+        default=None,
+        ge=1,
+        description="votes that the threshold needs; more than there are for +inf; left out while open",
+    )
+    advice: Advice | None = Field(default=None, description="present if the level cannot be reached")
+
+
+class Design(Part):
+    """Who is asked for one group of cases, what they send, and how the server decides.
+
+    One message serves all levels. ``sites`` are runs of sites that are alike, in their order; an open design
+    has none: sizes come with the reports.
+    """
+
+    group: Label | None = Field(default=None, description="the group; left out where there are none")
+    promise: Name = Field(description="whose new cases are covered")
+    criterion: Name
+    delta: Share | None = Field(default=None, description="for criteria that take it")
+    max_faulty: int = Field(default=0, ge=0, le=MOST_SITES, description="number of reports that may be arbitrary")
+    max_missing: int | None = Field(
+        default=None,
+        ge=0,
+        le=MOST_SITES,
+        description="number of sites that may be missing without making the threshold infinite",
+    )
+    sites: Many[SiteKind] | None = Field(default=None, description="left out while sizes are unknown")
+    names: Many[SiteName] | None = Field(
+        default=None, max_length=MOST_NAMED, description="the only sites that an open design expects"
+    )
+    expected: int | None = Field(
+        default=None, ge=1, le=MOST_SITES, description="number of sites that an open design without names expects"
+    )
+    message: AnyMessage
+    levels: Many[Level] = Field(min_length=1, max_length=MOST_LEVELS)
+
+    @property
+    def is_open(self) -> bool:
+        """True if sizes come with the reports."""
+        return self.sites is None
+
+    @property
+    def kinds(self) -> tuple[SiteKind, ...]:
+        """The kinds of sites; none while the design is open."""
+        return self.sites or ()
+
+    @property
+    def n_sites(self) -> int | None:
+        """Number of sites; None if anybody may answer."""
+        if self.sites is None:
+            return self.expected if self.names is None else len(self.names)
+        return sum(kind.count for kind in self.sites)
+
+    @cached_property
+    def site_names(self) -> tuple[str, ...] | None:
+        """Names of the sites in order, where the design names them."""
+        if self.sites is None:
+            return self.names
+        if self.sites and not self.sites[0].names:
+            return None
+        return tuple(name for kind in self.sites for name in kind.names)
+
+    @cached_property
+    def asked_names(self) -> tuple[str, ...] | None:
+        """Names of the sites that are asked, where the design names sites."""
+        if self.sites is None or self.site_names is None:
+            return self.site_names
+        return tuple(name for kind in self.sites if kind.asked for name in kind.names)
+
+    @property
+    def n_asked(self) -> int | None:
+        """Number of sites that are asked; None if anybody may answer."""
+        if self.sites is None:
+            return self.n_sites
+        return sum(kind.count for kind in self.sites if kind.asked)
+
+    @property
+    def is_feasible(self) -> bool:
+        """True if every level can be reached."""
+        return all(level.advice is None for level in self.levels)
+
+    @property
+    def fewest_answers(self) -> int:
+        """Number of sites that must answer for any threshold: faulty ones must not be half."""
+        return 2 * self.max_faulty + 1
+
+    @property
+    def confidence_levels(self) -> tuple[float, ...]:
+        """The confidence levels as floats."""
+        return tuple(float(level.confidence_level) for level in self.levels)
+
+    @cached_property
+    def _by_name(self) -> dict[str, int]:
+        if self.sites is None:
+            return dict.fromkeys(self.names or (), 0)
+        return {name: i for i, kind in enumerate(self.sites) for name in kind.names}
+
+    @cached_property
+    def _by_size(self) -> dict[int, int]:
+        return {kind.n: i for i, kind in reversed(list(enumerate(self.kinds)))}
+
+    def find_kind(self, n: int, *, site: str | None = None) -> int | None:
+        """Return the place of a site's kind, by its name or else by its size; None while the design is open.
+
+        Parameters
+        ----------
+        n : int
+            Number of scores of the site.
+        site : str, optional
+            Its name.
+
+        Returns
+        -------
+        int or None
+            The place in ``sites``.
+
+        Raises
+        ------
+        ValueError
+            If no such site is expected.
+        """
+        names = self.site_names
+        if names is not None and site not in self._by_name:
+            raise ValueError(f"site must be one of the plan's, {quoted(names)}, got {site!r}")
+        if self.sites is None:
+            return None
+        if names is not None and site is not None:
+            place = self._by_name[site]
+            if self.sites[place].n != n:
+                expected = counted(self.sites[place].n, "score")
+                raise ValueError(f"the plan expects {expected} from site {site!r}, got {n:,}")
+            return place
+        if n in self._by_size:
+            return self._by_size[n]
+        sizes = sorted(self._by_size)
+        listed = ", ".join(map(str, sizes[:8])) + (", ..." if len(sizes) > 8 else "")
+        raise ValueError(f"the plan expects sites with {listed} scores, got {n}")
+
+
+def merge_kinds(sites: Iterable[SiteKind]) -> tuple[SiteKind, ...]:
+    """Put sites of one size and share together, in the order in which they first occur, without names.
+
+    Parameters
+    ----------
+    sites : iterable of SiteKind
+        Perhaps several that are alike.
+
+    Returns
+    -------
+    tuple of SiteKind
+
+    Examples
+    --------
+    >>> from fedconformal.documents import SiteKind, merge_kinds
+    >>> [kind.count for kind in merge_kinds([SiteKind(count=1, n=79), SiteKind(count=2, n=79)])]
+    [3]
+    """
+    counts: dict[tuple[int, Fraction | None], int] = {}
+    listed = list(sites)
+    for kind in listed:
+        counts[kind.n, kind.share] = counts.get((kind.n, kind.share), 0) + kind.count
+    if len(counts) == len(listed):
+        return tuple(kind.without_names() for kind in listed)
+    return tuple(SiteKind(count=count, n=n, share=share) for (n, share), count in counts.items())
+
+
+def total_sites(sites: Sequence[SiteKind]) -> int:
+    """Return the number of all sites."""
+    return sum(kind.count for kind in sites)
