@@ -101,7 +101,7 @@ Fact = Annotated[
 class Facts(Part):
     """Facts that an ethics board asks for first; all sites see them in the plan."""
 
-    model: Fact | None = Field(default=None, title="Model", description="name of the model")
+    name: Fact | None = Field(default=None, title="Model", description="name of the model")
     version: Fact | None = Field(default=None, title="Version", description="version of the model")
     purpose: Fact | None = Field(default=None, title="Purpose", description="what it is used for")
     population: Fact | None = Field(default=None, title="Population", description="whose cases these are")
