@@ -53,7 +53,6 @@ from fedconformal.planning.promises import (
     common_denominator,
     floor_votes,
     own_goal,
-    with_shares,
 )
 from fedconformal.privacy import Bins, exact_text, prepare_noisy_counts, scale_noise
 
@@ -248,6 +247,9 @@ class _Rules:
     goals: tuple[Goal, ...]
 
     promise: ClassVar[str]
+
+    def __post_init__(self) -> None:
+        """Complete the message where a plan is made."""
 
     @property
     def n_points(self) -> int:

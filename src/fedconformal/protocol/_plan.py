@@ -149,29 +149,7 @@ def plan(
     >>> round(plan["old"].law.mean(), 4), round(plan["young"].law.mean(), 4)
     (0.9005, 0.9083)
     """
-    options = PlanOptions.read(
-        confidence_level=confidence_level,
-        criterion=criterion,
-        delta=delta,
-        max_faulty=max_faulty,
-        max_missing=max_missing,
-        promise=promise,
-        numbers=numbers,
-        local_ranks=local_ranks,
-        curve=curve,
-        privacy=privacy,
-    )
-    return make_plan(
-        options,
-        n_sites=n_sites,
-        n_points=n_points,
-        mixture=mixture,
-        groups=groups,
-        group_by=group_by,
-        score=score,
-        keys=keys,
-        terms=terms,
-    )
+    return make_plan(min_group=SitePolicy.min_group, **locals())
 
 
 @dataclass(frozen=True)
@@ -259,19 +237,20 @@ class PlanOptions:
 
 
 def make_plan(
-    options: PlanOptions,
     *,
-    n_sites: Any = None,
-    n_points: Any = None,
-    mixture: Any = None,
-    groups: Any = None,
-    group_by: Any = None,
-    score: Any = None,
-    keys: Any = None,
-    terms: Any = None,
-    min_group: int = SitePolicy.min_group,
+    n_sites: Any,
+    n_points: Any,
+    mixture: Any,
+    groups: Any,
+    group_by: Any,
+    score: Any,
+    keys: Any,
+    terms: Any,
+    min_group: int,
+    **shared: Any,
 ) -> Plan:
-    """Make a plan from options that were checked; ``min_group`` is the smallest group that a site answers for."""
+    """Make a plan from all arguments of `plan`; sites are left out of groups below ``min_group`` cases."""
+    options = PlanOptions.read(**shared)
     rule, by = read_score(score), read_group_by(group_by)
     facts, classes = read_terms(terms)
     check_classes(by, classes, rule)

@@ -123,7 +123,7 @@ class Promise(ABC):
     """What the law does not contain: a sentence."""
     condition: ClassVar[str] = ""
     """For whom, or if what, the promise holds: the end of a headline, as in "if sites are alike"."""
-    bearing: ClassVar[str] = "max_missing=1 (--max-missing 1) plans for that"
+    missing_remedy: ClassVar[str] = "max_missing=1 (--max-missing 1) plans for that"
     """What can be done about a silent site, as the end of a sentence."""
 
     whose: ClassVar[str] = "new cases"

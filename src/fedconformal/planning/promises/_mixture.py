@@ -50,7 +50,7 @@ class Mixture(Promise):
     bears_differing_sites: ClassVar[bool] = True
     among: ClassVar[str] = " in the mixture"
     pools: ClassVar[bool] = False
-    bearing: ClassVar[str] = "it counts zero here, whatever its cases are like"
+    missing_remedy: ClassVar[str] = "it counts zero here, whatever its cases are like"
 
     def check_goal(self, goal: Goal, *, is_open: bool, is_searched: bool = True, numbers: int = 1) -> None:
         """Refuse what the counting of a mixture cannot serve."""
