@@ -198,7 +198,10 @@ def printable(text: str) -> str:
 
 
 Sentence = Annotated[
-    str, StringConstraints(max_length=LONGEST_REASON), BeforeValidator(_clean_sentence), AfterValidator(printable)
+    str,
+    StringConstraints(max_length=LONGEST_REASON),
+    BeforeValidator(_clean_sentence),
+    AfterValidator(printable),
 ]
 """A sentence about what somebody else sent: printable, on one line, and not long."""
 

@@ -50,7 +50,10 @@ class Advice(Part):
     """Smallest numbers that would suffice for a level that cannot be reached, each individually."""
 
     n_points: int | None = Field(
-        default=None, ge=1, le=LARGEST_ADVICE, description="smallest size that would suffice if every site had it"
+        default=None,
+        ge=1,
+        le=LARGEST_ADVICE,
+        description="smallest size that would suffice if every site had it",
     )
     n_sites: int | None = Field(
         default=None,
@@ -84,7 +87,9 @@ class Design(Part):
     promise: Name = Field(description="whose new cases are covered")
     criterion: Name
     delta: Share | None = Field(default=None, description="for criteria that take it")
-    max_faulty: int = Field(default=0, ge=0, le=MOST_SITES, description="number of reports that may be arbitrary")
+    max_faulty: int = Field(
+        default=0, ge=0, le=MOST_SITES, description="number of reports that may be arbitrary"
+    )
     max_missing: int | None = Field(
         default=None,
         ge=0,
@@ -96,7 +101,10 @@ class Design(Part):
         default=None, max_length=MOST_NAMED, description="the only sites that an open design expects"
     )
     expected: int | None = Field(
-        default=None, ge=1, le=MOST_SITES, description="number of sites that an open design without names expects"
+        default=None,
+        ge=1,
+        le=MOST_SITES,
+        description="number of sites that an open design without names expects",
     )
     message: AnyMessage
     levels: Many[Level] = Field(min_length=1, max_length=MOST_LEVELS)

@@ -1,7 +1,7 @@
 """Messages: what a site sends, a class and a file for each kind.
 
-Each class holds everything about its message: how it is chosen, answered at the site, checked and combined at the
-server, which distribution or guarantee follows, and what it discloses.
+Each class holds everything about its message: how it is chosen, answered at the site, checked and combined at
+the server, which distribution or guarantee follows, and what it discloses.
 """
 
 from typing import Any
@@ -99,7 +99,9 @@ def choose_message(request: DesignRequest) -> Message:
     else:
         name = request.promise.message(request.goals[0])
     promise = request.promise.name
-    if promise not in PROMISED.get(name, (promise,)) and promise in {each for row in PROMISED.values() for each in row}:
+    if promise not in PROMISED.get(name, (promise,)) and promise in {
+        each for row in PROMISED.values() for each in row
+    }:
         able = " or ".join(map(repr, PROMISED[name]))
         what = "privacy" if request.privacy is not None else "curve" if request.curve is not None else name
         raise ValueError(f"promise must be {able} with {what}, got {promise!r}")
@@ -110,7 +112,7 @@ def choose_message(request: DesignRequest) -> Message:
 
 
 def law(design: Design, place: int) -> Any:
-    """Return the distribution of the coverage at one level; None if open, too few answered, or there is none."""
+    """Return the distribution of the coverage at one level; None if open, or where there is none."""
     if design.is_open or design.levels[place].votes is None:
         return None
     return of(design.message).law(design, place)

@@ -1,9 +1,9 @@
 """Bin: the paper's private algorithm (FedCP2-QQ, Algorithms 2 and 3), to the letter.
 
-Every site draws one cell for each level by the exponential mechanism, near the corrected rank l_gamma + l_cor, and
-the server keeps the k-th smallest cell. The pair (l_gamma, k) is that of the marginal criterion at the raised
-level (1 - alpha) / (1 - gamma alpha), and with probability 1 - gamma alpha no site's cell is further below its
-corrected rank than l_cor.
+Every site draws one cell for each level by the exponential mechanism, near the corrected rank l_gamma +
+l_cor, and the server keeps the k-th smallest cell. The pair (l_gamma, k) is that of the marginal criterion at
+the raised level (1 - alpha) / (1 - gamma alpha), and with probability 1 - gamma alpha no site's cell is
+further below its corrected rank than l_cor.
 """
 
 import math
@@ -62,7 +62,7 @@ class BinMessage(Message):
         if request.numbers is not None and request.numbers > 1:
             raise ValueError(f"numbers must be 1 with the paper's analysis, got {request.numbers}")
         if request.uses_paper_ranks:
-            raise ValueError("local_ranks must be left out with privacy: it is the noise that fixes the ranks")
+            raise ValueError("local_ranks must be left out with privacy, whose noise fixes the ranks")
         sites = request.sites or ()
         m, n, epsilon = total_sites(sites), sites[0].n, privacy.exact_epsilon
         gammas = _GAMMAS if privacy.gamma is None else (Fraction(str(privacy.gamma)),)
@@ -161,7 +161,11 @@ class BinMessage(Message):
             return answered
         levels = []
         for place, planned in enumerate(design.levels):
-            goal, search, ranks = Goal.of(design, place), _search(answered, place), _data(design).levels[place]
+            goal, search, ranks = (
+                Goal.of(design, place),
+                _search(answered, place),
+                _data(design).levels[place],
+            )
             kept = 1 - ranks.gamma * (1 - goal.level)
             # Fewer sites need less correction, so that the planned one suffices.
             valid = (
@@ -170,7 +174,9 @@ class BinMessage(Message):
                 if _exact_mean(search.m, search.n, ranks.local_rank, k) >= float(goal.level / kept) + _MARGIN
             )
             votes = None if planned.advice is not None else next(valid, None)
-            levels.append(make_level(goal, votes or search.m + 1, None if votes else planned.advice or Advice()))
+            levels.append(
+                make_level(goal, votes or search.m + 1, None if votes else planned.advice or Advice())
+            )
         return answered.model_copy(update={"levels": tuple(levels)})
 
     def combine(self, design: Design, answers: Mapping[str, Answer]) -> tuple[float, ...]:
@@ -254,7 +260,14 @@ class _Search:
     def __init__(
         self, m: int, n: int, level: Fraction, epsilon: Fraction, n_cells: int, gammas: Sequence[Fraction]
     ) -> None:
-        self.m, self.n, self.level, self.epsilon, self.n_cells, self.gammas = m, n, level, epsilon, n_cells, gammas
+        self.m, self.n, self.level, self.epsilon, self.n_cells, self.gammas = (
+            m,
+            n,
+            level,
+            epsilon,
+            n_cells,
+            gammas,
+        )
 
     def best(self) -> tuple[BinLevel, int] | None:
         """Return ranks and votes; None if no gamma leaves a rank that a site has."""
@@ -273,7 +286,9 @@ class _Search:
             level, correction = self.level / kept, self.correction(kept)
             if self._least_rank(level) + correction >= self.n:
                 continue
-            if level >= reach - _MARGIN:  # else the smallest mean above the last level is still above this one
+            if (
+                level >= reach - _MARGIN
+            ):  # else the smallest mean above the last level is still above this one
                 ranks = _exact_ranks(self.m, self.n, level)
                 reach = 0.0 if ranks is None else _exact_mean(self.m, self.n, *ranks)
             if ranks is not None and ranks[0] + correction < self.n:

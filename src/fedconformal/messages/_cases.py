@@ -56,7 +56,11 @@ class CasesMessage(Message):
             )
             m = total_sites(request.sites or ())
             needed, advice = (None, None) if is_open else _solve(goal, numbers, m)
-            if needed is not None and advice is None and not _suffices(goal, numbers, m - (goal.max_missing or 0)):
+            if (
+                needed is not None
+                and advice is None
+                and not _suffices(goal, numbers, m - (goal.max_missing or 0))
+            ):
                 needed, advice = numbers * m + 1, _advice(goal)
             levels.append(make_level(goal, needed, advice))
         return Choice(Cases(numbers=numbers), tuple(levels), request.sites)
@@ -153,7 +157,7 @@ def _numbers(design: Design) -> int:
 
 
 def _votes(numbers: int, n: int) -> tuple[int, ...]:
-    """Votes of a site's cases: those up to the i-th of n < ``numbers`` are ``numbers * i / n``, rounded down."""
+    """Return the votes of a site's cases; the first i of n < ``numbers`` have ``numbers * i // n``."""
     drawn = min(n, numbers)
     counted = [numbers * i // drawn for i in range(drawn + 1)]
     return tuple(high - low for low, high in pairwise(counted))

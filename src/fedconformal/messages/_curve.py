@@ -1,7 +1,7 @@
 """Curves: every site sends counts of its scores in the cells of a public grid, exact or with noise.
 
-Curves of sites add up, so one round gives the pooled order statistic, rounded up to the grid. One curve serves
-every level. With noise the threshold is the last passage of the pooled curve, which is valid for every
+Curves of sites add up, so one round gives the pooled order statistic, rounded up to the grid. One curve
+serves every level. With noise the threshold is the last passage of the pooled curve, which is valid for every
 distribution of the scores (theory, section 13).
 """
 
@@ -82,7 +82,9 @@ class CurveMessage(Message):
         assert bins is not None
         epsilon = None if request.privacy is None else request.privacy.exact_epsilon
         if request.numbers is not None and request.numbers > 1:
-            raise ValueError(f"numbers must be left out with curves, got {request.numbers}: a curve serves all levels")
+            raise ValueError(
+                f"numbers must be left out with curves, got {request.numbers}: a curve serves all levels"
+            )
         if request.uses_paper_ranks:
             raise ValueError("local_ranks must be left out with curves: sites send counts, not ranks")
         message = Curve(edges=bins.edges, bounded=bins.bounded, epsilon=epsilon)
@@ -101,7 +103,9 @@ class CurveMessage(Message):
     def _check_goal(self, goal: Goal, promise: str, *, is_open: bool, epsilon: Fraction | None) -> None:
         PROMISES[promise]().check_goal(goal, is_open=is_open)
         if promise not in _RULES:
-            raise ValueError(f"promise must be one of {', '.join(map(repr, _RULES))} with curves, got {promise!r}")
+            raise ValueError(
+                f"promise must be one of {', '.join(map(repr, _RULES))} with curves, got {promise!r}"
+            )
         if not (goal.criterion.is_mean or goal.criterion.takes_delta):
             raise ValueError(f"criterion {goal.criterion.name!r} does not go with curves")
         if goal.max_faulty:
@@ -434,8 +438,11 @@ class _EachSiteRules(_Rules):
         return total_sites(self.sites) + 1
 
     def solve(self, place: int, planned: Level | None = None) -> Level:
-        own = zip(self.sites, self.message.own[place], strict=True)
-        if all(votes <= kind.n or self.message.epsilon is not None and votes != kind.n + 1 for kind, votes in own):
+        own = list(zip(self.sites, self.message.own[place], strict=True))
+        if all(
+            votes <= kind.n or (self.message.epsilon is not None and votes != kind.n + 1)
+            for kind, votes in own
+        ):
             return make_level(self.goals[place], total_sites(self.sites))
         advice = None if planned is None else planned.advice
         return make_level(self.goals[place], self.hopeless, advice or self.advise(place))
@@ -448,9 +455,7 @@ class _EachSiteRules(_Rules):
         goal = self.goals[place]
         delta = _delta(own_goal(goal, total_sites(self.sites)))
         for kind, votes in zip(self.sites, self.message.own[place], strict=True):
-            needed = solve_votes(
-                kind.n, self.noise(1), goal.level, offsets=self.offsets(place), delta=delta
-            )
+            needed = solve_votes(kind.n, self.noise(1), goal.level, offsets=self.offsets(place), delta=delta)
             if needed is None or votes < needed:
                 raise ValueError("a site's own count is too small for a promise to each site")
 

@@ -96,9 +96,13 @@ class RanksMessage(Message):
                 raise ValueError("votes must be at most the number of votes plus 1, which means +inf")
             if solution.needed <= design.max_faulty:
                 raise ValueError("votes must be above max_faulty")
-            if chosen.rule is not None and chosen.rule.share is not None and any(
-                ranks != ranks_of_rule(chosen.rule, goal.level, kind.n)
-                for kind, ranks in zip(design.kinds, chosen.ranks, strict=True)
+            if (
+                chosen.rule is not None
+                and chosen.rule.share is not None
+                and any(
+                    ranks != ranks_of_rule(chosen.rule, goal.level, kind.n)
+                    for kind, ranks in zip(design.kinds, chosen.ranks, strict=True)
+                )
             ):
                 raise ValueError("the ranks do not follow from the share")
             promise.check_solution(solution, goal)
@@ -151,7 +155,9 @@ class RanksMessage(Message):
         ranks = self.ranks_for(design, scores.size, site)
 
         def answer() -> RanksPayload:
-            selected = select_ranks(scores, _different(ranks, scores.size), in_place=bool(options.get("in_place")))
+            selected = select_ranks(
+                scores, _different(ranks, scores.size), in_place=bool(options.get("in_place"))
+            )
             sent = (
                 Sent(ranks=each, values=tuple(selected.get(rank, float("inf")) for rank in each))
                 for each in ranks
@@ -179,9 +185,7 @@ class RanksMessage(Message):
                 _ranks_by_rule(design, place, kind.n) if i is None else planned.ranks[i]
                 for kind, i in zip(sites, places, strict=True)
             ]
-            cast = [
-                (1,) * len(each) if i is None else votes[i] for each, i in zip(own, places, strict=True)
-            ]
+            cast = [(1,) * len(each) if i is None else votes[i] for each, i in zip(own, places, strict=True)]
             answered = Ballot(sites, tuple(own), tuple(cast))
             ranks.append(RankLevel.of(answered.ranks, answered.votes, planned.rule))
             solution = _solve(promise, design, place, answered, goal)

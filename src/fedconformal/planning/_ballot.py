@@ -97,9 +97,7 @@ class Ballot:
     @property
     def finite_votes(self) -> int:
         """Votes of all finite numbers."""
-        return sum(
-            kind.count * votes for kind, votes in zip(self.sites, self.finite_by_kind, strict=True)
-        )
+        return sum(kind.count * votes for kind, votes in zip(self.sites, self.finite_by_kind, strict=True))
 
     @cached_property
     def arrays(self) -> tuple[Ints, Ints, Ints]:
@@ -121,7 +119,11 @@ class Ballot:
         """Return the distribution of the coverage if scores of all sites and new cases are alike."""
         sizes, ranks, votes = self.arrays
         return CoverageLaw.of_sites(
-            OrderStatistics(sizes, ranks), self.counts, server_rank=needed, max_faulty=max_faulty, weights=votes
+            OrderStatistics(sizes, ranks),
+            self.counts,
+            server_rank=needed,
+            max_faulty=max_faulty,
+            weights=votes,
         )
 
 

@@ -55,7 +55,9 @@ class Privacy:
         low = SMALLEST_EPSILON
         fraction("epsilon", self.epsilon, low=low / 2, high=LARGEST_EPSILON, closed=True)
         if self.epsilon < low:
-            raise ValueError(f"epsilon must be a number in [{low:g}, {LARGEST_EPSILON:g}], got {self.epsilon}")
+            raise ValueError(
+                f"epsilon must be a number in [{low:g}, {LARGEST_EPSILON:g}], got {self.epsilon}"
+            )
         if self.bins is not None and not isinstance(self.bins, Bins):
             raise TypeError(f"bins must be Bins, for example Bins.uniform(0, 5, 100), got {self.bins!r}")
         choice("analysis", self.analysis, _ANALYSES)

@@ -1,10 +1,10 @@
 """Private selection of a cell near a quantile: the paper's Algorithm 2, to the letter.
 
-For the quantile a/d the error of cell b is ``max(L_b (d - a), G_b a)``, with L_b and G_b the numbers of scores in
-cells below and above it. A cell is drawn by the exponential mechanism with the scale ``2 max(a, d - a) /
+For the quantile a/d the error of cell b is ``max(L_b (d - a), G_b a)``, with L_b and G_b the number of scores
+in cells below and above it. A cell is drawn by the exponential mechanism with the scale ``2 max(a, d - a) /
 epsilon``. If a record goes up, the errors change by amounts in [-(d-a), a]; if it goes down, in [-a, d-a].
-Either interval has width d, and the logarithm of a cell's weight and that of the sum of all weights change by
-amounts in one interval of that width over the scale: the loss is at most ``d / scale``, which is below epsilon.
+Either interval has width d, and the logarithms of a cell's weight and of the sum of all weights change by
+amounts in one interval of that width over the scale: the loss is at most ``d / scale``, below epsilon.
 
 Cells are drawn by OpenDP alone; nothing here can be seeded, except for simulations.
 """
@@ -142,5 +142,7 @@ def _noisy_max(scale: float, width: int, epsilon: float) -> Any:
     # width may be read as one from zero to that width.
     space = dp.vector_domain(dp.atom_domain(T=dp.i64)), dp.linf_distance(T=dp.i64, monotonic=True)
     # OpenDP states Gumbel noise in another measure; its pure loss has the same bound at the same scale.
-    confirm_loss(dp.m.make_noisy_max(*space, dp.max_divergence(), scale=scale, negate=True).map(width), epsilon)
+    confirm_loss(
+        dp.m.make_noisy_max(*space, dp.max_divergence(), scale=scale, negate=True).map(width), epsilon
+    )
     return dp.m.make_noisy_max(*space, dp.zero_concentrated_divergence(), scale=scale, negate=True)

@@ -139,8 +139,8 @@ def _private(calibration: Calibration) -> str:
         else ""
     )
     return (
-        f"Each report is {float(max(losses)):g}-differentially private for every record behind it, if the site "
-        f"kept its ledger; the guarantee allows for the noise and holds for every data set.{sizes}"
+        f"Each report is {float(max(losses)):g}-differentially private for every record behind it, if the "
+        f"site kept its ledger; the guarantee allows for the noise and holds for every data set.{sizes}"
     )
 
 

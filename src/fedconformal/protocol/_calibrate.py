@@ -33,8 +33,8 @@ def calibrate(
     """Combine reports into a threshold with its guarantee, for all cases or for each group.
 
     Every report is checked against the plan: its digest, the site and its signature, no second report of a
-    site, the payload as planned. The votes are then solved again for the sites that answered. The order of the
-    reports does not matter.
+    site, the payload as planned. The votes are then solved again for the sites that answered. The order of
+    the reports does not matter.
 
     Parameters
     ----------
@@ -104,7 +104,9 @@ def _check_enough(plan: Plan, intake: Intake) -> None:
         return
     faulty = "" if plan.is_grouped or not plan.max_faulty else f" with max_faulty = {plan.max_faulty}"
     verb = "is" if needed == 1 else "are"
-    raise ValueError(f"{count(len(intake.reports), 'site')} answered: at least {needed} {verb} needed{faulty}")
+    raise ValueError(
+        f"{count(len(intake.reports), 'site')} answered: at least {needed} {verb} needed{faulty}"
+    )
 
 
 def _part(design: Design, answers: Answers, refused: tuple[Refusal, ...]) -> CalibrationPart:
@@ -134,9 +136,7 @@ def _solve(design: Design, answers: Answers) -> tuple[Design, tuple[float, ...]]
     return solved, message.combine(solved, answers)
 
 
-def _answered_sites(
-    design: Design, answers: Answers
-) -> tuple[tuple[SiteKind, ...], tuple[int | None, ...]]:
+def _answered_sites(design: Design, answers: Answers) -> tuple[tuple[SiteKind, ...], tuple[int | None, ...]]:
     """Return the sites that answered, by kind in the plan's order, and the place of each kind in the plan."""
     names: dict[tuple[int, int | None], list[str]] = {}
     for site in sorted(answers):

@@ -131,7 +131,11 @@ def _share(name: str, share: Any) -> Fraction:
 
 def _names(sites: Iterable[str]) -> tuple[str, ...]:
     names = tuple(sites)
-    if isinstance(sites, (str, bytes)) or not names or not all(isinstance(name, str) and name for name in names):
+    if (
+        isinstance(sites, (str, bytes))
+        or not names
+        or not all(isinstance(name, str) and name for name in names)
+    ):
         raise ValueError(f"n_sites must be a number or a list of names, got {sites!r}")
     if len(set(names)) < len(names):
         raise ValueError("names of sites must be different, got one twice")

@@ -128,7 +128,7 @@ def _answer(report: Report, group: str | None = None) -> Answer:
 def _one_per_site(
     reports: Iterable[Report], problem: Callable[[Report], str | None]
 ) -> tuple[list[Report], list[Refusal]]:
-    """Return one report of each site that sent one without fault, and the refusals; contradictions do not count."""
+    """Return one report of each site, and the refusals; contradictory reports do not count."""
     refused: list[Refusal] = []
     by_site: dict[str, list[Report]] = defaultdict(list)
     for report in reports:
@@ -222,14 +222,16 @@ def _within_group(design: Design, reports: list[Report]) -> tuple[Answers, list[
     """Return what counts for one group of the reports that count as a whole."""
     there = [_answer(report, design.group) for report in reports if design.group in report.by_group]
     problems = [(answer, _payload_problem(design, answer)) for answer in there]
-    refused = [Refusal(source=answer.site, reason=reason) for answer, reason in problems if reason is not None]
+    refused = [
+        Refusal(source=answer.site, reason=reason) for answer, reason in problems if reason is not None
+    ]
     fine = {answer.site: answer for answer, reason in problems if reason is None}
     kept, surplus = _without_surplus(design, fine)
     return kept, refused + surplus
 
 
 def _without_surplus(design: Design, answers: Answers) -> tuple[Answers, list[Refusal]]:
-    """Leave out answers of unnamed sites of which there are more than planned, of each size if sizes are known.
+    """Leave out answers of unnamed sites of which more came than planned, of each size if it is known.
 
     Nobody can tell which of too many are honest, so none of that size counts.
     """

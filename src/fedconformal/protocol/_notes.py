@@ -1,6 +1,6 @@
 """What a reader of a plan should know, in sentences."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from fedconformal._text import count
 from fedconformal.documents import Advice, Design, Plan, ScoreRule, SiteKind
@@ -28,8 +28,7 @@ def describe_notes(plan: Plan) -> tuple[str, ...]:
     )
 
 
-def _in_groups(plan: Plan, describe: "object") -> Iterator[str]:
-    assert callable(describe)
+def _in_groups(plan: Plan, describe: Callable[[Design], Iterator[str]]) -> Iterator[str]:
     for design in plan.designs:
         for sentence in describe(design):
             yield sentence if design.group is None else f"Group {design.group!r}: {sentence}"
@@ -47,18 +46,16 @@ def _problems(design: Design, *, one_site: bool) -> Iterator[str]:
         ways = _ways(level.advice, design, min(sizes), one_site=one_site)
         remedy = f"You need {', or '.join(ways)}." if ways else "No number that was tried would suffice."
         yield (
-            f"{float(level.confidence_level) * 100:g} % coverage ({design.criterion}) cannot be guaranteed with "
-            f"{count(design.n_sites or 0, 'site')} of {cases}{_tolerated(design)}{private}, so the threshold is "
-            f"infinite. {remedy}"
+            f"{float(level.confidence_level) * 100:g} % coverage ({design.criterion}) cannot be guaranteed "
+            f"with {count(design.n_sites or 0, 'site')} of {cases}{_tolerated(design)}{private}, so the "
+            f"threshold is infinite. {remedy}"
         )
 
 
 def _too_small(design: Design) -> Iterator[str]:
     for place, level in enumerate(design.levels):
         ranks = of(design.message).local_ranks(design, place) or ()
-        small = [
-            kind for kind, own in zip(design.kinds, ranks, strict=False) if own and own[0] > kind.n
-        ]
+        small = [kind for kind, own in zip(design.kinds, ranks, strict=False) if own and own[0] > kind.n]
         if small and level.advice is None:
             number, listed = _listed(small)
             few = "has too few cases" if number == 1 else "have too few cases"
@@ -77,8 +74,8 @@ def _send_all(design: Design) -> Iterator[str]:
             number, listed = _listed(whole)
             has, sends = ("has", "sends") if number == 1 else ("have", "send")
             yield (
-                f"At the level {float(level.confidence_level):g}, {count(number, 'site')} {has} no more cases "
-                f"than numbers are asked for, up to {most}, and {sends} all scores: {listed}."
+                f"At the level {float(level.confidence_level):g}, {count(number, 'site')} {has} no more "
+                f"cases than numbers are asked for, up to {most}, and {sends} all scores: {listed}."
             )
 
 
@@ -114,7 +111,8 @@ def _absent(plan: Plan) -> Iterator[str]:
     for site, label in grouping.absent[:10]:
         what = f"every set contains {label!r}" if grouping.by_class else "their threshold is infinite"
         yield (
-            f"Site {site!r} has too few cases of {label!r}, or none, for a threshold of its own: there, {what}."
+            f"Site {site!r} has too few cases of {label!r}, or none, for a threshold of its own: there, "
+            f"{what}."
         )
     if len(grouping.absent) > 10:
         yield f"The same holds for {len(grouping.absent) - 10} more pairs of a site and a label."

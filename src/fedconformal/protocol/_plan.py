@@ -117,9 +117,9 @@ def plan(
     keys : mapping from str to str, optional
         Public key of each named site; then only signed reports count.
     terms : mapping, optional
-        ``model``: file of the model whose scores are meant, or its digest. ``round``: an id that distinguishes
-        this round from others with the same options; random if left out and keys are given, and always where
-        cases are drawn at random. ``expires``: time (UTC) after which sites and the server refuse the plan.
+        ``model``: file of the model whose scores are meant, or its digest. ``round``: an id that
+        distinguishes this round from others with the same options; random if left out and keys are given,
+        and always where cases are drawn at random. ``expires``: time (UTC) after which sites and the server refuse the plan.
         ``classes``: names of the classes in the order of the columns of probabilities. Any other key is a
         fact for readers: ``name`` of the model, ``version``, ``purpose``, ``population``, ``period``,
         ``unit``, ``coordinator``, ``contact``, ``check_again``.
@@ -185,7 +185,9 @@ class PlanOptions:
             raise TypeError(f"privacy must be a Privacy, got {privacy!r}")
         if curve is not None and not isinstance(curve, Bins):
             raise TypeError(f"curve must be Bins, for example Bins.uniform(0, 1, 200), got {curve!r}")
-        usual = kept.default_criterion if privacy is None else privacy.default_criterion or kept.default_criterion
+        usual = (
+            kept.default_criterion if privacy is None else privacy.default_criterion or kept.default_criterion
+        )
         chosen = CRITERIA[usual if criterion is None else criterion]()
         faulty = _validation.integer("max_faulty", max_faulty, low=0)
         missing = None if max_missing is None else _validation.integer("max_missing", max_missing, low=0)
@@ -257,7 +259,9 @@ def make_plan(
     options = replace(options, privacy=default_bins(options.privacy, rule))
     is_grouped = groups is not None or by is not None
     if mixture is not None and (is_grouped or not options.promise.takes_mixture):
-        raise ValueError(f"mixture must be left out except with promise 'mixture' without groups, got {mixture!r}")
+        raise ValueError(
+            f"mixture must be left out except with promise 'mixture' without groups, got {mixture!r}"
+        )
     if is_grouped and not options.promise.allows_groups:
         raise ValueError(f"groups must be left out with promise {options.promise.name!r}")
     if is_grouped:
@@ -296,7 +300,7 @@ def _levels(confidence_level: Any) -> tuple[Fraction, ...]:
 
 
 def _delta(delta: Any, max_faulty: int, *, is_private: bool) -> Fraction:
-    """Read a probability that distributions give precisely: those of faulty sites and noise have fewer digits."""
+    """Read a probability that is computed precisely: faulty sites and noise leave fewer digits."""
     value = _validation.fraction("delta", delta, high=0.5, closed=True)
     least = _SMALLEST_DELTA_IF_PRIVATE if is_private else _SMALLEST_DELTA
     least, where = (_SMALLEST_DELTA_IF_FAULTY, " with max_faulty") if max_faulty else (least, "")

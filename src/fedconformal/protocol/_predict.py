@@ -98,8 +98,8 @@ def everything_sentences(calibration: Calibration) -> tuple[str, ...]:
                 by_class = group is not None and plan.grouping.by_class
                 what = f"label {group!r} is in every set" if by_class else "every label is in every set"
                 sentences.append(
-                    f"Level {level:g}{where}: the threshold, {threshold:g}, is as large as a score can be, so "
-                    f"{what}."
+                    f"Level {level:g}{where}: the threshold, {threshold:g}, is as large as a score can be, "
+                    f"so {what}."
                 )
     return tuple(sentences)
 
@@ -258,7 +258,9 @@ def named_columns(prediction: Any, classes: Any) -> list[Any] | None:
 def _check_arguments(calibration: Calibration, groups: Any, site: str | None) -> None:
     grouping = calibration.plan.grouping
     if groups is not None and not grouping.by_label:
-        what = "with groups by class, which predictions do not need" if grouping.by_class else "without groups"
+        what = (
+            "with groups by class, which predictions do not need" if grouping.by_class else "without groups"
+        )
         raise ValueError(f"`groups` was given, but this model was calibrated {what}")
     if groups is None and grouping.by_label:
         raise ValueError(

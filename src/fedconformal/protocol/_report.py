@@ -38,10 +38,10 @@ def report(
 ) -> Report:
     """Answer a plan with what its message asks of this site.
 
-    The returned Report is everything that leaves the site: its name, and for all cases, or for each group that
-    it has cases of, their number and the payload of the plan's message. For a group without cases, or with
-    fewer than the site's policy wants, nothing is sent, and the site counts as missing there; nor for one that
-    the plan does not ask it for.
+    The returned Report is everything that leaves the site: its name, and for all cases, or for each group
+    that it has cases of, their number and the payload of the plan's message. For a group without cases, or
+    with fewer than the site's policy wants, nothing is sent, and the site counts as missing there; nor for
+    one that the plan does not ask it for.
 
     Parameters
     ----------
@@ -266,7 +266,9 @@ class Prepared:
         text = ledger.answer(
             dataset,
             epsilon=self._allowed.epsilon or 0,
-            sample=lambda: json.dumps([[group, draw().model_dump(mode="json")] for group, draw in draws.items()]),
+            sample=lambda: json.dumps(
+                [[group, draw().model_dump(mode="json")] for group, draw in draws.items()]
+            ),
             **self._question,
         )
         stored = dict(json.loads(text))

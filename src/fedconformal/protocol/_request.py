@@ -130,7 +130,9 @@ def make_request(plan: Plan, sizes: Sizes, *, site: str, policy: SitePolicy) -> 
     epsilon = max((cost for cost in costs if cost is not None), default=None)
     if epsilon is not None:
         policy.check_epsilon(epsilon)
-    words = {group: messages[group].discloses(plan.by_group[group], answered[group], site) for group in answered}
+    words = {
+        group: messages[group].discloses(plan.by_group[group], answered[group], site) for group in answered
+    }
     return Request(answered, words, held_back, sum(numbers.values()), epsilon)
 
 
@@ -160,7 +162,9 @@ def _count_numbers(plan: Plan, sizes: Sizes, site: str) -> dict[str | None, int]
         if asked:
             numbers[group] = asked
     if not numbers and hopeless:
-        raise ValueError("this private plan has an infinite threshold: answering it would spend epsilon for nothing")
+        raise ValueError(
+            "this private plan has an infinite threshold: answering it would spend epsilon for nothing"
+        )
     if not numbers:
         raise ValueError(f"the plan does not ask site {site!r}: no answer of it could change the threshold")
     return numbers

@@ -65,8 +65,9 @@ def default_bins(privacy: Privacy | None, rule: ScoreRule | None) -> Privacy | N
     if largest is None:
         what = "this score has no upper bound" if rule is not None else "the plan names no bounded score"
         raise ValueError(
-            f"privacy needs bins, as {what}: Privacy({privacy.epsilon:g}, Bins.from_reference(public_scores)) or "
-            f"Privacy({privacy.epsilon:g}, Bins.uniform(0, 5, 100)) gives them (--bins-from FILE, --bins uniform:0:5:100)"
+            f"privacy needs bins, as {what}: use Privacy({privacy.epsilon:g}, "
+            f"Bins.from_reference(public_scores)) or Privacy({privacy.epsilon:g}, Bins.uniform(0, 5, 100)); "
+            "on the command line --bins-from FILE or --bins uniform:0:5:100"
         )
     return replace(privacy, bins=Bins.uniform(0, largest, _USUAL_CELLS, bounded=True))
 

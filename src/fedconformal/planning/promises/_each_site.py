@@ -57,7 +57,7 @@ class EachSite(Promise):
                 "only the promise to its own site, or makes the sets larger"
             )
         if not is_searched:
-            raise ValueError("local_ranks must be left out with promise 'each-site', which fixes the ranks")
+            raise ValueError("local_ranks must be left out with promise 'each-site': ranks are fixed")
         if numbers > 1:
             raise ValueError(
                 f"numbers must be 1 with promise 'each-site', got {numbers}: the largest report is kept, so a "

@@ -43,7 +43,9 @@ class NewSite(Promise):
     among: ClassVar[str] = " at a new site"
     pools: ClassVar[bool] = False
     condition: ClassVar[str] = "for a new site"
-    missing_remedy: ClassVar[str] = "max_missing=1 (--max-missing 1) plans for that, if there are sites enough"
+    missing_remedy: ClassVar[str] = (
+        "max_missing=1 (--max-missing 1) plans for that, if there are sites enough"
+    )
 
     def message(self, goal: Goal) -> str:
         """Return ranks for new sites one by one, and random cases for the mean over new sites."""
