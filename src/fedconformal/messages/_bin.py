@@ -47,7 +47,7 @@ class BinMessage(Message):
     >>> privacy = fc.Privacy(10.0, fc.Bins.uniform(0, 1, 50), analysis="paper")
     >>> plan = fc.plan(n_sites=5, n_points=200, privacy=privacy)
     >>> plan.message.levels[0].correction
-    2
+    3
     """
 
     name: ClassVar[str] = "bin"
@@ -91,7 +91,8 @@ class BinMessage(Message):
         for goal in goals:
             if type(goal.criterion) is not default:
                 raise ValueError(
-                    f"criterion must be {default.name!r} with the paper's analysis, got {goal.criterion.name!r}"
+                    f"criterion must be {default.name!r} with the paper's analysis, got "
+                    f"{goal.criterion.name!r}"
                 )
             if goal.max_faulty:
                 raise ValueError(f"max_faulty must be 0 with the paper's analysis, got {goal.max_faulty}")

@@ -1,7 +1,9 @@
 """Private reports: grids, noise, and the account that a site keeps."""
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
+from fedconformal import _hooks
 from fedconformal.privacy._bins import Bins
 from fedconformal.privacy._count import CountNoise, prepare_count
 from fedconformal.privacy._ledger import BudgetExceededError, Ledger, Quote, exact_text, fingerprint
@@ -10,9 +12,6 @@ from fedconformal.privacy._noise import prepare_noisy_counts, scale_noise, simul
 from fedconformal.privacy._privacy import Privacy
 from fedconformal.privacy._quantile import PrivateQuantile
 from fedconformal.privacy._shuffling import amplified_epsilon
-
-if TYPE_CHECKING:
-    from fedconformal.protocol import simulate
 
 __all__ = [
     "Bins",
@@ -36,10 +35,31 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    """Load seeded noise only when it is asked for by name, so that no report can come from it by accident."""
-    if name == "simulate":
-        from importlib import import_module
+def simulate(plan: Any, scores: Mapping[str, Any], rng: Any) -> Any:
+    """Simulate a round of a private plan without groups, with seeded noise, which protects nobody.
 
-        return import_module("fedconformal.protocol").simulate
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    Parameters
+    ----------
+    plan : Plan
+        A private plan.
+    scores : mapping from str to array-like
+        The scores of each site.
+    rng : numpy.random.Generator
+        Source of randomness.
+
+    Returns
+    -------
+    Calibration
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fedconformal as fc
+    >>> rng = np.random.default_rng(0)
+    >>> privacy = fc.Privacy(1.0, fc.Bins.uniform(0, 1, 50))
+    >>> plan = fc.plan(n_points=dict.fromkeys("ABCDE", 400), privacy=privacy)
+    >>> calibration = fc.privacy.simulate(plan, {site: rng.random(400) for site in "ABCDE"}, rng)
+    >>> 0.8 < calibration.threshold <= 1
+    True
+    """
+    return _hooks.call("simulate", plan, scores, rng)

@@ -41,7 +41,7 @@ class PrivateQuantile:
     >>> from fractions import Fraction
     >>> from fedconformal.privacy import PrivateQuantile
     >>> PrivateQuantile(Fraction(9, 10), Fraction(2)).pmf([2, 4, 10, 4]).round(3).tolist()
-    [0.0, 0.0, 0.013, 0.986]
+    [0.0, 0.0, 0.098, 0.902]
     """
 
     quantile: Fraction

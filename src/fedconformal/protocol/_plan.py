@@ -118,11 +118,11 @@ def plan(
         Public key of each named site; then only signed reports count.
     terms : mapping, optional
         ``model``: file of the model whose scores are meant, or its digest. ``round``: an id that
-        distinguishes this round from others with the same options; random if left out and keys are given,
-        and always where cases are drawn at random. ``expires``: time (UTC) after which sites and the server refuse the plan.
-        ``classes``: names of the classes in the order of the columns of probabilities. Any other key is a
-        fact for readers: ``name`` of the model, ``version``, ``purpose``, ``population``, ``period``,
-        ``unit``, ``coordinator``, ``contact``, ``check_again``.
+        distinguishes this round from others with the same options; random if left out and keys are given, and
+        always where cases are drawn at random. ``expires``: time (UTC) after which sites and the server
+        refuse the plan. ``classes``: names of the classes in the order of the columns of probabilities. Any
+        other key is a fact for readers: ``name`` of the model, ``version``, ``purpose``, ``population``,
+        ``period``, ``unit``, ``coordinator``, ``contact``, ``check_again``.
 
     Returns
     -------

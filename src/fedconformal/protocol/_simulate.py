@@ -24,32 +24,7 @@ from fedconformal.protocol._rows import private_numbers
 
 
 def simulate(plan: Plan, scores: Mapping[str, ArrayLike], rng: np.random.Generator) -> Calibration:
-    """Simulate a round of a private plan without groups, with seeded noise, which protects nobody.
-
-    Parameters
-    ----------
-    plan : Plan
-        A private plan.
-    scores : mapping from str to array-like
-        The scores of each site.
-    rng : numpy.random.Generator
-        Source of randomness.
-
-    Returns
-    -------
-    Calibration
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import fedconformal as fc
-    >>> rng = np.random.default_rng(0)
-    >>> privacy = fc.Privacy(1.0, fc.Bins.uniform(0, 1, 50))
-    >>> plan = fc.plan(n_points=dict.fromkeys("ABCDE", 400), privacy=privacy)
-    >>> calibration = fc.privacy.simulate(plan, {site: rng.random(400) for site in "ABCDE"}, rng)
-    >>> 0.8 < calibration.threshold <= 1
-    True
-    """
+    """Simulate a round of a private plan without groups, with seeded noise, which protects nobody."""
     if not isinstance(rng, np.random.Generator):
         raise TypeError(f"rng must be a numpy.random.Generator, got {rng!r}")
     if plan.is_grouped or not isinstance(plan.designs[0].message, Gridded):
