@@ -213,6 +213,16 @@ class SitePolicy:
                 "this plan asks for exact counts of all scores, and the site's policy allows them with noise "
                 'only: curves = "plain" would allow it'
             )
+        self.check_names(plan)
+
+    def check_names(self, plan: Plan) -> None:
+        """Refuse a plan whose score or promise the site does not take part in.
+
+        Parameters
+        ----------
+        plan : Plan
+            The plan.
+        """
         score = None if plan.score is None else plan.score.name
         self._check_named("scores", "uses the score", [score])
         self._check_named("promises", "makes the promise", [design.promise for design in plan.designs])
