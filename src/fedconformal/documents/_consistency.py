@@ -19,7 +19,16 @@ from fedconformal.documents._limits import (
     MOST_SITES,
     SMALLEST_EPSILON,
 )
-from fedconformal.documents._messages import Bin, Cases, Curve, Gridded, MessageData, RankLevel, Ranks
+from fedconformal.documents._messages import (
+    Bin,
+    Cases,
+    Curve,
+    Gridded,
+    MessageData,
+    RankLevel,
+    Ranks,
+    RanksPayload,
+)
 from fedconformal.documents._names import check_labels, check_looks
 from fedconformal.documents._terms import is_random
 
@@ -55,12 +64,16 @@ def _check_work(designs: Sequence[Design]) -> None:
     if levels > MOST_LEVELS_OF_GROUPS:
         raise ValueError(f"levels times groups must be at most {MOST_LEVELS_OF_GROUPS:,}, got {levels:,}")
     cells = sum(
-        design.message.n_cells * (len(design.levels) if isinstance(design.message, Bin) else 1)
+        design.message.n_cells * (1 if _serves_all_levels(design.message) else len(design.levels))
         for design in designs
         if isinstance(design.message, Gridded)
     )
     if cells > MOST_CELLS:
-        raise ValueError(f"cells times groups must be at most {MOST_CELLS:,}, got {cells:,}")
+        raise ValueError(f"cells of all groups and levels must be at most {MOST_CELLS:,}, got {cells:,}")
+
+
+def _serves_all_levels(message: Gridded) -> bool:
+    return isinstance(message, Curve) and not message.offsets
 
 
 def _check_groups(plan: Plan) -> None:
@@ -190,7 +203,7 @@ def check_report(report: Report) -> None:
     """Refuse a report whose parts do not fit together."""
     check_labels([part.group for part in report.parts])
     for part in report.parts:
-        for sent in getattr(part.payload, "levels", ()):
+        for sent in part.payload.levels if isinstance(part.payload, RanksPayload) else ():
             if len(sent.values) != len(sent.ranks):
                 raise ValueError("ranks and values must have the same length")
             for rank, value in zip(sent.ranks, sent.values, strict=True):
@@ -231,7 +244,7 @@ def _check_part(planned: Design, part: CalibrationPart) -> None:
         raise ValueError("the levels must be those of the plan")
     if len(part.thresholds) != len(design.levels):
         raise ValueError("there must be a threshold for each level")
-    if design.message.kind != planned.message.kind:
+    if design.message.kind != planned.message.kind or not (design.sites or design.message == planned.message):
         raise ValueError("the message must be that of the plan")
     if len(part.missing) > part.n_missing:
         raise ValueError("n_missing must count the missing sites, named or not")
@@ -242,7 +255,8 @@ def _check_part(planned: Design, part: CalibrationPart) -> None:
             raise ValueError("votes must be left out if too few sites answered, and only then")
         if (level.votes is None or level.advice is not None) and threshold != math.inf:
             raise ValueError("the threshold must be Infinity where the level is not reached")
-    check_message(design)
+    if design.sites:
+        check_message(design)
     _check_sizes(planned, design)
 
 

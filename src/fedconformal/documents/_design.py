@@ -13,6 +13,7 @@ from fedconformal.documents._base import Many, Part, Ratio, Share, SiteName
 from fedconformal.documents._limits import (
     LARGEST_ADVICE,
     LARGEST_N,
+    LARGEST_UNIT,
     MOST_LEVELS,
     MOST_NAMED,
     MOST_SITES,
@@ -71,6 +72,7 @@ class Level(Part):
     votes: int | None = Field(
         default=None,
         ge=1,
+        le=LARGEST_UNIT + 1,
         description="votes that the threshold needs; more than there are for +inf; left out while open",
     )
     advice: Advice | None = Field(default=None, description="present if the level cannot be reached")

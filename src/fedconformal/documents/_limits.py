@@ -19,11 +19,12 @@ MOST_NUMBERS = 20
 MOST_GROUPS = 1000  # groups of cases in a plan
 MOST_CLASSES = 10_000  # classes that a plan names
 MOST_EDGES = 10_000  # edges of a grid
-MOST_CELLS = 100_000  # edges times groups, and times levels where each level is drawn: the work of a site
+MOST_CELLS = 100_000  # cells times groups, and times levels where levels differ: the work of a site
 MOST_LEVELS_OF_GROUPS = 2_000  # levels times groups of a plan
 MOST_NAMED = 50_000  # names of sites in one list
 MOST_SENT = 500  # numbers that a plan may ask a site for, over all levels, in each group
 MOST_VOTES = 2**20  # votes of one number
+LARGEST_UNIT = 10**40  # votes of a whole mixture
 MOST_COLUMNS = 5
 """Largest number of columns by whose values a check is split."""
 MOST_CHECKED = 100
@@ -96,7 +97,7 @@ def _size(count: int) -> str:
     return f"{count // 2**20} MB" if count >= 2**20 else f"{count // 2**10} KB"
 
 
-PLAN = SizeLimit(2 * 2**20, 250_000, listing=("names",), listing_size=16 * 2**20)
+PLAN = SizeLimit(2 * 2**20, 250_000, listing=("names", "edges"), listing_size=16 * 2**20)
 REPORT = SizeLimit(64 * 2**10, 200_000, listing=("group", "counts"), listing_size=4 * 2**20)
 CALIBRATION = SizeLimit(4 * 2**20, 500_000, listing=("site",), listing_size=32 * 2**20)
 CHECK = SizeLimit(64 * 2**10, 20_000, listing=("groups",), listing_size=2**20)

@@ -21,6 +21,7 @@ from pydantic import (
 from fedconformal.documents._base import Extended, Many, Part, Ratio, Share, first_problem
 from fedconformal.documents._limits import (
     LARGEST_N,
+    LARGEST_UNIT,
     MOST_EDGES,
     MOST_LEVELS,
     MOST_NUMBERS,
@@ -255,7 +256,7 @@ class Curve(Gridded):
     unit: int | None = Field(
         default=None,
         ge=1,
-        le=10**40,
+        le=LARGEST_UNIT,
         description="votes of a whole mixture, which sites share by their shares",
     )
     own: Many[Many[Annotated[int, Field(ge=1, le=LARGEST_N + 1)]]] = Field(

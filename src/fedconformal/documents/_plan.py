@@ -244,7 +244,7 @@ class Plan(PlanAttributes, AuthoredDocument):
         default=None, description="how all sites compute their scores, where the plan fixes it"
     )
     keys: Many[SiteKey] | None = Field(
-        default=None, description="then only reports signed with these keys count"
+        default=None, min_length=1, description="then only reports signed with these keys count"
     )
     terms: Terms = Field(default=Terms(), description="model, round, expiry and facts")
 

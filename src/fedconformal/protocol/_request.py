@@ -150,7 +150,8 @@ def _count_numbers(plan: Plan, sizes: Sizes, site: str) -> dict[str | None, int]
     for group, n in expected.items():
         design = plan.by_group[group]
         message = of(design.message)
-        if message.epsilon(design) is not None and not design.is_feasible:
+        unreached = all(level.advice is not None for level in design.levels)
+        if message.epsilon(design) is not None and unreached:
             hopeless = True
             continue
         try:
