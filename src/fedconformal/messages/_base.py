@@ -175,6 +175,23 @@ class Message(ABC):
             A noun phrase, such as ``"2 of your 120 scores"``.
         """
 
+    def summarize(self, design: Design, place: int) -> str:
+        """Describe what each site sends at one level, in a few words for a table.
+
+        Parameters
+        ----------
+        design : Design
+            The design, open or not.
+        place : int
+            Place of the level.
+
+        Returns
+        -------
+        str
+            Such as ``"rank 71"``, or a range where sites differ.
+        """
+        return self.name
+
     @abstractmethod
     def prepare(
         self, design: Design, scores: Any, *, site: str, round_id: str | None, options: Mapping[str, Any]
@@ -299,6 +316,25 @@ class Message(ABC):
         bool
         """
         return design.max_faulty > 0
+
+    def expected(self, design: Design, place: int, masses: Any = None) -> tuple[float, float] | None:
+        """Return mean and standard deviation of the coverage to expect where noise adds to the guaranteed one.
+
+        Parameters
+        ----------
+        design : Design
+            Of known sizes.
+        place : int
+            Place of the level.
+        masses : array of float, optional
+            Share of scores in each cell of the message's grid; the same in all if left out.
+
+        Returns
+        -------
+        tuple of float or None
+            None where there is no such simulation.
+        """
+        return None
 
     @abstractmethod
     def tolerates(self, design: Design, place: int, n_missing: int) -> bool:

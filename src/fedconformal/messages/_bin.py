@@ -136,6 +136,10 @@ class BinMessage(Message):
         noise = f"with epsilon {exact_text(_data(design).epsilon)}"
         return f"{cells} near a quantile of your {count(n, 'score')}, drawn {noise}"
 
+    def summarize(self, design: Design, place: int) -> str:
+        """Name the cells of which one is drawn."""
+        return f"1 of {_data(design).n_cells:,} cells"
+
     def prepare(
         self, design: Design, scores: Any, *, site: str, round_id: str | None, options: Mapping[str, Any]
     ) -> Callable[[], Payload]:

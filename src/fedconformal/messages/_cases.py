@@ -87,6 +87,10 @@ class CasesMessage(Message):
         """Name the number of cases that are drawn."""
         return f"{self.count_numbers(design, n, site):,} of your {count(n, 'score')}, drawn at random"
 
+    def summarize(self, design: Design, place: int) -> str:
+        """Name the number of cases."""
+        return count(_numbers(design), "random case")
+
     def prepare(
         self, design: Design, scores: Any, *, site: str, round_id: str | None, options: Mapping[str, Any]
     ) -> Callable[[], Payload]:

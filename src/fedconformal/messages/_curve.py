@@ -145,6 +145,11 @@ class CurveMessage(Message):
         noise = f"with noise of epsilon {exact_text(message.epsilon)}"
         return f"{message.n_cells:,} counts of your {count(n, 'score')}, {noise}"
 
+    def summarize(self, design: Design, place: int) -> str:
+        """Name the number of counts."""
+        noisy = "" if _data(design).epsilon is None else "noisy "
+        return f"{_data(design).n_cells:,} {noisy}counts"
+
     def prepare(
         self, design: Design, scores: Any, *, site: str, round_id: str | None, options: Mapping[str, Any]
     ) -> Callable[[], Payload]:
@@ -207,8 +212,10 @@ class CurveMessage(Message):
         """Return whether the votes can be reached without the largest sites."""
         return design.levels[place].advice is None and _rules(design).tolerates(place, n_missing)
 
-    def expected(self, design: Design, place: int, masses: Floats | None = None) -> tuple[float, float]:
-        """Simulate mean and standard deviation of the coverage with a fixed seed.
+    def expected(
+        self, design: Design, place: int, masses: Floats | None = None, *, runs: int = _RUNS, rng: int = 1
+    ) -> tuple[float, float]:
+        """Simulate mean and standard deviation of the coverage.
 
         Parameters
         ----------
@@ -218,6 +225,8 @@ class CurveMessage(Message):
             Place of the level.
         masses : array of float, optional
             Share of scores in each cell; the same in all if left out.
+        runs, rng : int
+            Number of simulated calibrations, and the seed.
 
         Returns
         -------
@@ -228,7 +237,7 @@ class CurveMessage(Message):
         message = _data(design)
         spread = compute_references(message.n_cells)[0] if masses is None else masses
         curve = _rules(design).pooled(place, design.levels[place])
-        simulated = simulate_coverage(curve, spread, runs=_RUNS, rng=np.random.default_rng(1))
+        simulated = simulate_coverage(curve, spread, runs=runs, rng=np.random.default_rng(rng))
         return simulated.mean, simulated.std
 
 

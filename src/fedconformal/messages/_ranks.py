@@ -10,6 +10,7 @@ from fedconformal.documents import (
     Design,
     Payload,
     RankLevel,
+    RankRule,
     Ranks,
     RanksPayload,
     Sent,
@@ -37,6 +38,7 @@ from fedconformal.planning import (
     ranks_of_rule,
 )
 
+_MOST_LISTED = 6  # ranks in a summary
 _REMEMBERED = 1000  # kinds of sites up to which a choice is remembered
 
 
@@ -147,6 +149,22 @@ class RanksMessage(Message):
             return f"none of your {count(n, 'score')}"
         which = ", ".join(map(_ordinal, sent[:5])) + (", ..." if len(sent) > 5 else "")
         return f"{len(sent):,} of your {count(n, 'score')} (the {which} smallest)"
+
+    def summarize(self, design: Design, place: int) -> str:
+        """Name the ranks, their range where sites differ, or the rule of an open design."""
+        level = _data(design).levels[place]
+        if design.is_open:
+            assert level.rule is not None
+            return _summarize_rule(level.rule, design.levels[place].confidence_level)
+        different = sorted({ranks for ranks in level.ranks if ranks})
+        if not different:
+            return "nothing"
+        if len(different) == 1 and len(different[0]) <= _MOST_LISTED:
+            return f"{'rank' if len(different[0]) == 1 else 'ranks'} {', '.join(map(str, different[0]))}"
+        low, high = min(ranks[0] for ranks in different), max(ranks[-1] for ranks in different)
+        fewest, most = min(map(len, different)), max(map(len, different))
+        numbers = f", {'' if fewest == most else 'up to '}{most} each" if most > 1 else ""
+        return f"ranks {low}-{high}{numbers}"
 
     def prepare(
         self, design: Design, scores: Any, *, site: str, round_id: str | None, options: Mapping[str, Any]
@@ -308,6 +326,14 @@ def _ranks_by_rule(design: Design, place: int, n: int) -> tuple[int, ...]:
     rule = _data(design).levels[place].rule
     assert rule is not None
     return ranks_of_rule(rule, design.levels[place].confidence_level, n)
+
+
+def _summarize_rule(rule: RankRule, level: Fraction) -> str:
+    if rule.eta is not None:
+        chance = f"probability at least {rule.eta}"
+        return f"the smallest rank above its own {float(level):g}-quantile with {chance}"
+    middle = f"ceil({rule.share} (n + 1))"
+    return f"rank {middle}" if rule.numbers == 1 else f"{rule.numbers} ranks around {middle}"
 
 
 def _different(ranks: Sequence[Sequence[int]], n: int) -> list[int]:
