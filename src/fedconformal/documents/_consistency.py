@@ -158,6 +158,8 @@ def _check_ranks(design: Design, message: Ranks) -> None:
         pairs = zip(level.votes, level.ranks, strict=bool(level.votes))
         if any(len(votes) not in ({1, len(ranks)} if ranks else {0}) for votes, ranks in pairs):
             raise ValueError("votes must be one for all numbers of a site, or one for each")
+        if level != RankLevel.of(level.ranks, level.all_votes(), level.rule):
+            raise ValueError("votes must be written in their shortest form")
     if any(sum(len(level.ranks[i]) for level in message.levels) > MOST_SENT for i in range(len(kinds))):
         raise ValueError(f"a site sends at most {MOST_SENT} numbers over all levels")
     _check_alike(design, message)
