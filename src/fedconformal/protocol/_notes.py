@@ -56,7 +56,7 @@ def _too_small(design: Design) -> Iterator[str]:
     for place, level in enumerate(design.levels):
         ranks = of(design.message).local_ranks(design, place) or ()
         small = [kind for kind, own in zip(design.kinds, ranks, strict=False) if own and own[0] > kind.n]
-        if small and level.advice is None:
+        if small:
             number, listed = _listed(small)
             few = "has too few cases" if number == 1 else "have too few cases"
             yield (
