@@ -12,11 +12,12 @@ from fedconformal._tables import Dialect, Table, read_column, read_table
 from fedconformal._text import count, quoted
 from fedconformal._typing import Floats
 from fedconformal._validation import BadRowsError
-from fedconformal.documents import Calibration, Plan, class_places, score_of
+from fedconformal.documents import Calibration, CalibrationView, Plan
+from fedconformal.protocol import class_places, score_of
 
 
 def chosen_columns(typed: Sequence[str], columns: Sequence[str]) -> list[str]:
-    """Names of columns as they were typed: one after the other, or several with commas between them."""
+    """Return columns as they were typed: one after the other, or several with commas between them."""
     found: list[str] = []
     for text in typed:
         found += [text] if text in columns else [name.strip() for name in text.split(",")]
@@ -28,7 +29,7 @@ def chosen_columns(typed: Sequence[str], columns: Sequence[str]) -> list[str]:
 
 
 def in_class_order(plan: Plan, columns: Sequence[str], path: Path | str) -> list[str]:
-    """Columns of a prediction, found by name where the plan names classes, in the order of the classes."""
+    """Return the columns of a prediction in the order of the plan's classes, where it names them."""
     names = list(columns)
     unnamed = [f"column_{i + 1}" for i in range(len(plan.classes or ()))]
     if plan.classes is None or names == unnamed:  # a file without names has the plan's order
@@ -52,7 +53,7 @@ def read_cases(
     dialect: Dialect | None = None,
     by: Sequence[str] = (),
 ) -> tuple[list[str] | None, Floats, dict[str, list[str]]]:
-    """The group of each case where there are groups, the scores of a site's cases, and other columns by name.
+    """Return the group of each case where there are groups, the scores, and other columns by name.
 
     For a private answer no score is refused, whatever it is.
     """
@@ -111,7 +112,7 @@ def _check_options(
 def _truth(
     plan: Plan, score: scores.Score, table: Table, target: str, columns: Sequence[str], *, private: bool
 ) -> Floats:
-    """The column with the truth as numbers; names of classes become their numbers."""
+    """Return the truth as numbers; names of classes become their numbers."""
     table.check([target, *columns])
     if score.columns is not None:
         return table.numbers([target], nan=private)[:, 0]
@@ -139,7 +140,7 @@ def _truth(
 def _private_truth(
     table: Table, target: str, classes: Sequence[str] | None, columns: Sequence[str]
 ) -> Floats:
-    """Each case by itself: the name of a class, or without such names its number; else NaN."""
+    """Read each case individually: the name of a class, or without names its number; else NaN."""
     known = {name: float(i) for i, name in enumerate(columns if classes is None else classes)}
     by_number = classes is None and not _are_numbers(columns)
     values = table.numbers([target], nan=True)[:, 0]
@@ -149,7 +150,7 @@ def _private_truth(
 
 
 def _are_numbers(columns: Sequence[str]) -> bool:
-    """Whether columns are called by numbers, as 1, 2 and 3: then these are names of the classes."""
+    """Return whether columns are called by numbers, as 1, 2 and 3: then these are names of the classes."""
     return all(name.isdecimal() for name in columns)
 
 
@@ -159,7 +160,7 @@ def _are_numbers(columns: Sequence[str]) -> bool:
 def prediction_of(
     score: scores.Score, table: Table, columns: Sequence[str], *, option: str = "--prediction"
 ) -> Any:
-    """The columns of a prediction as the score takes them; a wrong number of them names all there are."""
+    """Return a prediction as the score takes it; a wrong number of columns is an error that lists all."""
     values = table.numbers(columns)
     try:
         return score.prediction_from(values, columns)
@@ -170,7 +171,7 @@ def prediction_of(
 
 @contextmanager
 def by_line(table: Table, columns: Sequence[str]) -> Iterator[None]:
-    """Within it, rows that are refused are told by the file's lines."""
+    """Name refused rows by their lines in the file."""
     try:
         yield
     except BadRowsError as error:
@@ -181,7 +182,7 @@ def by_line(table: Table, columns: Sequence[str]) -> Iterator[None]:
         first = int(np.argmax(error.bad))
         rows = f"{np.count_nonzero(error.bad)} of {count(len(error.bad), 'row')}"
         raise ValueError(
-            f"{table.name}: {problem}; not so in {rows}, first in {table.place(first)}: {error.value}"
+            f"{table.name}: {problem}; {rows} are not, first in {table.place(first)}: {error.value}"
         ) from None
 
 
@@ -189,7 +190,7 @@ def by_line(table: Table, columns: Sequence[str]) -> Iterator[None]:
 
 
 def column_of_labels(plan: Plan, group: str | None, target: str | None, path: Path) -> str | None:
-    """The column with the label of each case that is scored: its group, or its true class."""
+    """Return the column with the label of each case that is scored: its group, or its true class."""
     grouping = plan.grouping
     if grouping.by_class and target is not None:
         if group not in (None, target):
@@ -237,17 +238,16 @@ def check_label(plan: Plan, label: str | None, path: Path) -> None:
             raise ValueError(f"{path}: has no groups: --label {label} does not go with it")
         return
     if label is None:
-        raise ValueError(f"{path}: has groups ({quoted(plan.labels)}): say which one with --label")
-    if label not in plan.labels:
-        raise ValueError(f"--label must be a group of {path} ({quoted(plan.labels)}), got {label!r}")
+        raise ValueError(f"{path}: has groups ({quoted(plan.groups)}): say which one with --label")
+    if label not in plan.groups:
+        raise ValueError(f"--label must be a group of {path} ({quoted(plan.groups)}), got {label!r}")
 
 
-def calibration_of(calibration: Calibration, label: str | None, path: Path) -> Calibration:
-    """The calibration of one group, or the calibration itself if it has none."""
+def select_group(calibration: Calibration, label: str | None, path: Path) -> Calibration | CalibrationView:
+    """Return one group of a calibration, or the calibration itself if it has no groups."""
     check_label(calibration.plan, label, path)
     if label is None:
         return calibration
-    found = calibration[label]
-    if not found.is_calibrated:
+    if not calibration[label].is_calibrated:
         raise ValueError(f"{path}: too few sites answered for group {label!r}: its threshold is infinite")
-    return found
+    return calibration[label]
