@@ -59,6 +59,7 @@ from fedconformal.privacy import Bins, exact_text, prepare_noisy_counts, scale_n
 _LARGEST_UNIT = 10**18  # votes of a whole mixture, beyond which they are rounded
 _MOST_EPSILON = 100
 _RUNS = 4000  # simulated calibrations for an expectation
+_NEVER = LARGEST_N + 1  # count of a site that is too small for a threshold of its own
 
 
 @MESSAGES.register
@@ -341,7 +342,8 @@ class _PopulationRules(_Rules):
         if n_points < 1:
             return None
         noise, offsets = self.noise(n_sites), self.offsets(place)
-        return solve_votes(n_points, noise, goal.level, offsets=offsets, delta=_delta(goal))
+        votes = solve_votes(n_points, noise, goal.level, offsets=offsets, delta=_delta(goal))
+        return None if votes is None else max(votes, 1)
 
     def solve(self, place: int, planned: Level | None = None) -> Level:
         votes = self._votes(place, self.n_points, total_sites(self.sites))
@@ -436,7 +438,7 @@ class _EachSiteRules(_Rules):
                 solve_votes(kind.n, noise, goal.level, offsets=offsets[-1], delta=_delta(each))
                 for kind in self.sites
             )
-            own.append(tuple(v or kind.n + 1 for v, kind in zip(votes, self.sites, strict=True)))
+            own.append(tuple(count or _NEVER for count in votes))
         update: dict[str, Any] = {"own": tuple(own)}
         if self.message.epsilon is not None:
             update["offsets"] = tuple(offsets)
@@ -447,11 +449,7 @@ class _EachSiteRules(_Rules):
         return total_sites(self.sites) + 1
 
     def solve(self, place: int, planned: Level | None = None) -> Level:
-        own = list(zip(self.sites, self.message.own[place], strict=True))
-        if all(
-            votes <= kind.n or (self.message.epsilon is not None and votes != kind.n + 1)
-            for kind, votes in own
-        ):
+        if max(self.message.own[place]) < _NEVER:
             return make_level(self.goals[place], total_sites(self.sites))
         advice = None if planned is None else planned.advice
         return make_level(self.goals[place], self.hopeless, advice or self.advise(place))
