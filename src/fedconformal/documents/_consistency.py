@@ -34,7 +34,7 @@ from fedconformal.documents._terms import is_random
 
 if TYPE_CHECKING:
     from fedconformal.documents._calibration import Calibration, CalibrationPart
-    from fedconformal.documents._design import Design
+    from fedconformal.documents._design import Design, SiteKind
     from fedconformal.documents._plan import Plan
     from fedconformal.documents._report import Report
 
@@ -148,21 +148,26 @@ def _check_ranks(design: Design, message: Ranks) -> None:
         for level in message.levels:
             _check_rule(level)
         return
-    kinds = design.kinds
     for level in message.levels:
-        if len(level.ranks) != len(kinds) or len(level.votes) not in (0, len(kinds)):
-            raise ValueError("ranks and votes must be given for each kind of sites")
-        for kind, ranks in zip(kinds, level.ranks, strict=True):
-            if ranks and (ranks[-1] > kind.n + 1 or not kind.asked):
-                raise ValueError("a rank must lie between 1 and n + 1, and a site that is not asked has none")
-        pairs = zip(level.votes, level.ranks, strict=bool(level.votes))
-        if any(len(votes) not in ({1, len(ranks)} if ranks else {0}) for votes, ranks in pairs):
-            raise ValueError("votes must be one for all numbers of a site, or one for each")
-        if level != RankLevel.of(level.ranks, level.all_votes(), level.rule):
-            raise ValueError("votes must be written in their shortest form")
-    if any(sum(len(level.ranks[i]) for level in message.levels) > MOST_SENT for i in range(len(kinds))):
+        _check_ranks_of_level(design.kinds, level)
+    asked = range(len(design.kinds))
+    if any(sum(len(level.ranks[i]) for level in message.levels) > MOST_SENT for i in asked):
         raise ValueError(f"a site sends at most {MOST_SENT} numbers over all levels")
     _check_alike(design, message)
+
+
+def _check_ranks_of_level(kinds: Sequence[SiteKind], level: RankLevel) -> None:
+    """Refuse ranks that sites do not have, and votes that are not those of the ranks."""
+    if len(level.ranks) != len(kinds) or len(level.votes) not in (0, len(kinds)):
+        raise ValueError("ranks and votes must be given for each kind of sites")
+    for kind, ranks in zip(kinds, level.ranks, strict=True):
+        if ranks and (ranks[-1] > kind.n + 1 or not kind.asked):
+            raise ValueError("a rank must lie between 1 and n + 1, and a site that is not asked has none")
+    pairs = zip(level.votes, level.ranks, strict=bool(level.votes))
+    if any(len(votes) not in ({1, len(ranks)} if ranks else {0}) for votes, ranks in pairs):
+        raise ValueError("votes must be one for all numbers of a site, or one for each")
+    if level != RankLevel.of(level.ranks, level.all_votes(), level.rule):
+        raise ValueError("votes must be written in their shortest form")
 
 
 def _check_rule(level: RankLevel) -> None:
@@ -190,6 +195,8 @@ def _check_alike(design: Design, message: MessageData) -> None:
 
 def _check_curve(design: Design, message: Curve) -> None:
     n_levels = len(design.levels)
+    if bool(message.offsets) != (message.epsilon is not None and not design.is_open):
+        raise ValueError("offsets must be given with noise, and only with it")
     if message.offsets and (
         len(message.offsets) != n_levels
         or any(len(each) not in (0, message.n_cells - 1) for each in message.offsets)

@@ -99,4 +99,3 @@ class Report(SignedDocument):
         numbers = sum(part.payload.n_numbers for part in self.parts)
         groups = "" if None in self.by_group else f", from {count(len(self.parts), 'group')}"
         return f"{count(numbers, 'number')} for {count(self.n, 'score')}{groups}, site {self.site!r}"
-

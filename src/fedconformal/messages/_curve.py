@@ -185,7 +185,7 @@ class CurveMessage(Message):
         )
         rules = _rules(answered)
         levels = tuple(rules.solve(place, planned) for place, planned in enumerate(design.levels))
-        return answered.model_copy(update={"levels": levels})
+        return answered.model_copy(update={"message": rules.message, "levels": levels})
 
     def combine(self, design: Design, answers: Mapping[str, Answer]) -> tuple[float, ...]:
         """Add up the curves, or take each site's own threshold, and round up to the grid."""
