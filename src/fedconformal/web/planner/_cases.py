@@ -4,11 +4,12 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from fedconformal._text import count, percent
+from fedconformal.web._words import has_law
 from fedconformal.web.planner._question import MOST_POINTS, Message, PlanQuestion
 from fedconformal.web.planner._solution import solve
 
 _MOST_NUMBERS = 5
-_MOST_PRIVATE_SITES, _MOST_PRIVATE_POINTS = 1_000, 2_000
+_MOST_PRIVATE_SITES, _MOST_PRIVATE_POINTS = 1_000, 10_000
 _SPAN = 4  # some numbers are tried up to this many times the answer
 
 
@@ -52,7 +53,7 @@ def answer_cases(
     coverage : float
         Coverage that 19 of 20 calibrations are to reach.
     is_abandoned : callable
-        Whether nobody waits any more; asked before each step of the search.
+        True if nobody waits any more; asked before each step of the search.
 
     Returns
     -------
@@ -64,7 +65,7 @@ def answer_cases(
     AbandonedError
         As soon as nobody waits any more.
     ValueError
-        If there is no law of the coverage, or the search would take too long.
+        If there is no distribution of the coverage, or the search would take too long.
 
     Examples
     --------
@@ -101,8 +102,8 @@ def answer_cases(
 def _check(question: PlanQuestion, coverage: float) -> None:
     if not 0 < coverage < 1:
         raise ValueError(f"coverage must be between 0 and 1, got {coverage:g}")
-    if not question.promised.has_law:
-        raise ValueError(f"with promise {question.promise!r} there is no law of the coverage to search with")
+    if not has_law(question.promised):
+        raise ValueError(f"promise {question.promise!r} has no distribution of the coverage to search with")
     if question.how_many > _MOST_NUMBERS:
         raise ValueError(f"the cases needed are searched for up to {_MOST_NUMBERS} numbers per site")
     if question.privacy is not None and (

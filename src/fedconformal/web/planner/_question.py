@@ -4,21 +4,18 @@ import shlex
 from collections import Counter
 from collections.abc import Mapping
 from decimal import Decimal
-from fractions import Fraction
 from typing import Annotated, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
 
-from fedconformal.documents import SiteName
-from fedconformal.planning import CRITERIA, MOST_NUMBERS, PROMISES, Goal, Promise
+from fedconformal.documents import MOST_NUMBERS, SiteName
+from fedconformal.planning import CRITERIA, PROMISES, Criterion, Promise
 from fedconformal.privacy import Bins, Privacy
 from fedconformal.scores import SCORES, LabelScore, from_name
 
 # What a page can wait for; the command line and the library have no such limits.
 MOST_SITES = 10_000
 MOST_POINTS = 1_000_000
-MOST_PRIVATE_POINTS = 10_000  # different sizes added up
-MOST_PRIVATE_SIZES = 12
 MOST_BINS = 1_000
 MOST_NUMBERS_BY_SIZES = 120  # where sizes differ
 MOST_SIZES, MOST_SITES_BY_SIZES = 40, 4_000
@@ -57,7 +54,7 @@ class Message(BaseModel):
 
 
 class PrivacyWish(Message):
-    """Differentially private reports: the privacy loss of each, and the public bins it may name."""
+    """Differentially private reports: the privacy loss of each, and the public grid of its counts."""
 
     epsilon: float = Field(ge=0.001, le=100)
     bins: int = Field(default=100, ge=2, le=MOST_BINS)
@@ -123,10 +120,6 @@ class PlanQuestion(Message):
         self._check_sizes()
         if self.score is not None:
             from_name(self.score)  # refuses a score whose parameters have no defaults
-        private = self.privacy is not None
-        if private and self.how_many > 1:
-            raise ValueError(f"numbers must be 1 with privacy, got {self.how_many}")
-        self.promised.check(self.goal, private=private, is_open=False, numbers=self.how_many)
         return self
 
     def _check_names(self) -> None:
@@ -156,12 +149,6 @@ class PlanQuestion(Message):
         if len(sizes) > 1 and self.how_many * len(sizes) > MOST_NUMBERS_BY_SIZES:
             most = f"numbers may be up to {max(1, MOST_NUMBERS_BY_SIZES // len(sizes))}"
             raise ValueError(f"with {len(sizes)} different sizes, {most} {_HERE}")
-        if self.privacy is not None and len(sizes) > MOST_PRIVATE_SIZES:
-            most = f"sites may have up to {MOST_PRIVATE_SIZES} different sizes"
-            raise ValueError(f"with privacy, {most} {_HERE}")
-        if self.privacy is not None and sum(sizes) > MOST_PRIVATE_POINTS:
-            most = f"the different sizes may add up to {MOST_PRIVATE_POINTS:,} cases"
-            raise ValueError(f"with privacy, {most} {_HERE}")
 
     @property
     def has_label_score(self) -> bool:
@@ -199,20 +186,14 @@ class PlanQuestion(Message):
         return PROMISES[self.promise]()
 
     @property
-    def goal(self) -> Goal:
-        """Goal of the design."""
-        return Goal(
-            Fraction(str(self.confidence_level)),
-            CRITERIA[self.criterion or self.promised.default_criterion](),
-            Fraction(str(self.delta)),
-            self.max_faulty,
-            self.max_missing,
-        )
+    def chosen_criterion(self) -> Criterion:
+        """The criterion itself, which is the promise's own if left out."""
+        return CRITERIA[self.criterion or self.promised.default_criterion]()
 
     @property
     def command(self) -> str:
         """The command that makes the same plan, without what it would take anyway."""
-        criterion, promise = self.goal.criterion, self.promised
+        criterion, promise = self.chosen_criterion, self.promised
         usual = PROMISES[USUAL_PROMISE]()
         options = {
             f"--sites {self.n_sites}": self.names is None and len(self.sizes) == 1,
