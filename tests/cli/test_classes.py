@@ -147,7 +147,7 @@ class TestMistakes:
         report = ("report", "plan.json", "north.csv", "--site", "north", *CASES, "--group", "p_sick")
         for arguments, words in [
             (("plan", "--by-class", "--points", "30,40"), "--by-class needs the classes"),
-            (("plan", "--by-site", "--points", "30,40"), "group_by site needs the names of the sites"),
+            (("plan", "--by-site", "--points", "30,40"), "group_by 'site' needs the names of the sites"),
             (("plan", *SIZES, "--by-class", "--classes", "sick"), "classes must be the labels of groups"),
             (("plan", *SIZES, "--by-class", "--score", "absolute"), "score must be one of classes"),
             (("predict", "c.json", "north_new.csv", "--group", "p_sick"), "nobody knows of new cases"),

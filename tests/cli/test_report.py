@@ -11,7 +11,7 @@ import fedconformal as fc
 def test_what_leaves_is_shown(desk, run):
     shown = run("report", "plan.json", "A.csv", "--site", "A", "-o", "A.json").err
     assert "everything that leaves" in shown
-    assert shown.startswith("This plan asks for 1 of your 40 scores (the 36th smallest).\n")
+    assert shown.startswith("This plan asks for 1 of your 40 scores (the 37th smallest).\n")
     assert (desk / "A.json").read_text().strip() in shown
 
 
@@ -38,7 +38,9 @@ class TestRequest:
 
     def test_exact_counts_leave_if_the_policy_allows_them(self, desk, run):
         run("plan", "--points", "A=40,B=60", "--curve", "uniform:0:5:20", "-o", "p.json")
-        assert 'curves = "plain" would allow it' in run("report", "p.json", "A.csv", "--site", "A", code=2).err
+        assert (
+            'curves = "plain" would allow it' in run("report", "p.json", "A.csv", "--site", "A", code=2).err
+        )
         (desk / "site.toml").write_text('curves = "plain"\n')
         asked = "This plan asks for the number of your 40 scores in each of 20 cells."
         assert self.said(run, "--policy", "site.toml", "-o", "A.json") == asked

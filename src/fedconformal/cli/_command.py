@@ -21,7 +21,7 @@ _ARGUMENTS = {
     "round": "round_id",
 }
 _ANYWHERE = r"(?<![\w'\"./-])", r"(?![\w'\"=./-])"
-_AS_SUBJECT = r"\A", r"(?=(?:\[\d+\])? (?:must|does|goes|is|are|needs|and|cannot) )"
+_AS_SUBJECT = r"\A", r"(?=(?:\[\d+\])? (?:must|does|goes|is|are|was|needs|and|cannot) )"
 _BOTH_WAYS = re.compile(r"\w+=\w+ \((--[^)]+)\)")
 
 

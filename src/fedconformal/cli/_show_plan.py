@@ -210,7 +210,7 @@ def _show_groups(plan: Plan) -> None:
         [
             design.group,
             "any" if design.n_sites is None else f"{design.n_sites:,}",
-            (_sizes(design) or "open").replace(" points", "").replace(" point", ""),
+            (_sizes(design) or "open").partition(" point")[0].replace(" to ", "-"),
             f"{level:g}",
             messages.of(design.message).summarize(design, i),
             *([""] * len(headers) if design.is_open else coverage_cells(design, i)),
