@@ -179,7 +179,7 @@ function question() {
   const most = Math.max(0, Math.ceil((sites - asked.missing) / 2) - 1);
   $("faulty-slider").max = most;
   for (const name of ["missing-slider", "faulty-slider"]) $(name).disabled = Number($(name).max) === 0;
-  if (promise.faulty === "yes") asked.max_faulty = number("faulty", { integer: true, low: 0, high: most });
+  if (promise.faulty === "yes" && !isPrivate()) asked.max_faulty = number("faulty", { integer: true, low: 0, high: most });
   if ($("bear").value.trim() !== "") asked.max_missing = number("bear", { integer: true, low: 0, high: sites - 1 });
   else complain($("bear"), "");
   if (isPrivate()) {
@@ -237,7 +237,6 @@ function followPromise() {
   if (wasUsual || !fitting.includes(chosen("criterion"))) choose("criterion", promise.dataset.criterion);
   if (promised && promised !== promise && $("numbers").value === promised.dataset.usual) $("numbers").value = promise.dataset.usual;
   for (const radio of radios("criterion")) radio.closest("label").hidden = !fitting.includes(radio.value);
-  $("faulty-field").hidden = promise.dataset.faulty !== "yes";
   $("privacy-fields").hidden = promise.dataset.privacy !== "yes";
   $("needed").hidden = promise.dataset.law !== "yes";
   promised = promise;
@@ -351,6 +350,7 @@ function showFields() {
   $("list-field").hidden = !list;
   $("release-fields").hidden = !$("private").checked;
   $("numbers-fields").hidden = !sendsSeveral();
+  $("faulty-field").hidden = checked("promise").dataset.faulty !== "yes" || isPrivate(); // no count is safe from a lie
 }
 
 function fill(parent, name, sentences) {

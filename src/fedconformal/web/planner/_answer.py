@@ -152,8 +152,8 @@ def _promise(solution: Solution) -> Iterator[str]:
 def _cost(solution: Solution, pooled: Summary | None) -> Iterator[str]:
     question, design = solution.question, solution.planned
     counts = {solution.message.count_numbers(design, kind.n, _name(kind)) for kind in _asked(solution)}
-    most = max(counts, default=1)
-    yield f"Each site sends {'up to ' * (len(counts) > 1)}{count(most, 'number')}, once, and how many cases it has."
+    numbers = f"{'up to ' * (len(counts) > 1)}{count(max(counts, default=1), 'number')}"
+    yield f"Each site sends {numbers}, once, and how many cases it has."
     epsilon = solution.message.epsilon(design)
     if epsilon is not None:
         yield factor_sentence(float(epsilon))
@@ -259,9 +259,8 @@ def _site_steps(solution: Solution) -> Iterator[str]:
     fewest, most = (sum(votes.get(kind, ())) for kind in (small, large))
     if fewest < most:
         each = "" if len(votes[large]) == 1 else ", all its numbers together"
-        yield (
-            f"A larger site counts more: the smallest has {count(fewest, 'vote')}, the largest {most:,}{each}."
-        )
+        smallest = count(fewest, "vote")
+        yield f"A larger site counts more: the smallest has {smallest}, the largest {most:,}{each}."
 
 
 def _sum_steps(solution: Solution, needed: int) -> Iterator[str]:
@@ -271,8 +270,8 @@ def _sum_steps(solution: Solution, needed: int) -> Iterator[str]:
         assert solution.answered is not None
         cases = sum(kind.count * kind.n for kind in solution.answered.kinds)
         yield (
-            "The server adds up the counts of all sites. The threshold is the end of the first cell up to which "
-            f"they show {needed:,} of {cases:,} cases{margin}."
+            "The server adds up the counts of all sites. The threshold is the end of the cell up to which they "
+            f"show {needed:,} of {cases:,} cases{margin}."
         )
     else:
         yield f"The server finds the threshold from these counts: the end of one of the cells{margin}."
@@ -288,7 +287,7 @@ def _answering_site(solution: Solution) -> str:
 
 def _rows(solution: Solution, pooled: Summary | None, *, with_other: bool) -> Iterator[Row]:
     question = solution.question
-    if solution.law is None or solution.planned_law is None:
+    if solution.planned_law is None:
         return  # other ways have a distribution, and this has none to put beside it
     plan = "This plan, at least" if solution.is_bound else "This plan"
     missing = f", {question.missing:,} missing" if question.missing else ""
@@ -307,8 +306,8 @@ def _rows(solution: Solution, pooled: Summary | None, *, with_other: bool) -> It
     yield _row(name, _alone(largest, question))
 
 
-def _row(name: str, law: Summary, *, chosen: bool = False) -> Row:
-    if law.is_certain:  # nothing that looks like success
+def _row(name: str, law: Summary | None, *, chosen: bool = False) -> Row:
+    if law is None or law.is_certain:  # nothing that looks like success
         return Row(name=f"{name} (sets hold everything)", shown=("–", "–", "–", "–"), chosen=chosen)
     mean, std = floor_percent(law.mean, digits=2), nearest_percent(law.std, digits=2)
     shown = (mean, std, floor_percent(law.low), floor_percent(law.reached))

@@ -67,7 +67,7 @@ class Solution:
 
     @cached_property
     def law(self) -> Summary | None:
-        """Distribution of the coverage for the sites that answer, or a bound of it; None where there is none."""
+        """Distribution of the coverage for the sites that answer; None where there is none."""
         return None if self.answered is None else self._summary(self.answered)
 
     def _summary(self, design: Design) -> Summary | None:
@@ -123,10 +123,8 @@ def solve(question: PlanQuestion) -> Solution:
     return Solution(question, planned, answered, made.notes)
 
 
-def _without_largest(
-    kinds: Sequence[SiteKind], missing: int
-) -> tuple[tuple[int, ...], tuple[SiteKind, ...]]:
-    """Return the sites that are asked and left when the largest are missing, with their places in the plan."""
+def _without_largest(kinds: Sequence[SiteKind], missing: int) -> tuple[tuple[int, ...], tuple[SiteKind, ...]]:
+    """Return the places in the plan, and the sites, of those left when the largest are missing."""
     left: dict[int, SiteKind] = {}
     for place in sorted(range(len(kinds)), key=lambda i: -kinds[i].n):
         kind = kinds[place]
