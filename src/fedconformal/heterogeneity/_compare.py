@@ -265,7 +265,7 @@ class SiteComparison:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Which sites stand out.
+    """Sites that stand out.
 
     If all sites are alike and the assumption holds, a site is named with probability at most ``false_alarm``.
 
@@ -323,7 +323,7 @@ class Comparison:
         return tuple(site for site in self.ordered if site.stands_out)
 
     def sentence(self) -> str:
-        """The result in plain words.
+        """Describe the result in plain words.
 
         Returns
         -------
