@@ -78,9 +78,8 @@ class TestFiles:
         Path("t.csv").write_text("wert\n" + "1,200\n" * 40)
         order[2] = "t.csv"
         assert "1,200 in line 2 may be a thousand or more" in run(*order, code=2).err
-        assert fc.Report.from_json(run(*order, "--decimal", ",", "--json").out).payload.levels[0].values == (
-            1.2,
-        )
+        report = fc.Report.from_json(run(*order, "--decimal", ",", "--json").out)
+        assert report.payload.levels[0].values == (1.2,)
         assert "got '1,200' in line 2: numbers here" in run(*order, "--decimal", ".", code=2).err
         assert "--decimal must be a point or a comma, got 'x'" in run(*order, "--decimal", "x", code=2).err
 

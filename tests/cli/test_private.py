@@ -35,7 +35,7 @@ def test_the_whole_way(desk, run, options):
         assert fc.Report.from_json(again) == fc.Report.read(f"{name}.json")
     shown = run("calibrate", "private.json", "X.json", "Y.json", "Z.json", "-o", "c.json").out
     assert "with noise)" in shown
-    assert 1.5 < fc.Calibration.read("c.json").threshold < 5
+    assert fc.Calibration.read("c.json").threshold > 1.5
     run("verify", "c.json")
     accounts = json.loads(run("ledger", "show", "X.db", "--json").out)["accounts"]
     assert accounts[0]["spent"] == 4

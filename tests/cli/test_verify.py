@@ -60,7 +60,7 @@ def test_findings_for_machines(run, calibrated):
         "verified": True,
         "findings": [finding.as_dict() for finding in audit.verify(calibrated)],
     }
-    assert set(printed["findings"][0]) == {"claim", "found", "holds"}
+    assert set(printed["findings"][0]) == {"claim", "detail", "holds"}
 
 
 @pytest.mark.parametrize(
@@ -72,12 +72,12 @@ def test_findings_for_machines(run, calibrated):
         ((True, None, False), "not verified", 1),
     ],
 )
-def test_what_was_not_counted_is_said(run, calibrated, monkeypatch, verdicts, last, code):
+def test_claims_that_were_not_recomputed_are_counted(run, calibrated, monkeypatch, verdicts, last, code):
     findings = [Finding("a claim", "something", verdict) for verdict in verdicts]
     monkeypatch.setattr(audit, "verify", lambda *_, **__: findings)
     out = run("verify", "c.json", code=code).out
     assert out.splitlines()[-1] == last
-    assert out.count("not counted") == verdicts.count(None)
+    assert out.count("  not verified\n") == verdicts.count(None)
     assert json.loads(run("verify", "c.json", "--json", code=code).out)["verified"] is (code == 0)
 
 

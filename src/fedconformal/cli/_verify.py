@@ -38,7 +38,7 @@ def verify(
     if json:
         print_json({"verified": verified, "findings": [finding.as_dict() for finding in findings]})
         raise typer.Exit(0 if verified else 1)
-    table(["claim", "found", "holds"], [[each.claim, each.found, each.verdict] for each in findings])
+    table(["claim", "detail", "holds"], [[each.claim, each.detail, each.verdict] for each in findings])
     if given is None and claimed.reports:
         paragraph("The threshold itself can be verified with the reports: --reports FILE, once for each.")
     uncounted = sum(finding.holds is None for finding in findings)
