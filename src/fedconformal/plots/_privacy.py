@@ -46,7 +46,7 @@ class PrivacyDisplay:
     Examples
     --------
     >>> import fedconformal as fc
-    >>> bins = fc.Bins.uniform(0, 1, 10)
+    >>> bins = fc.Bins.uniform(0, 1, 20)
     >>> display = fc.plots.PrivacyDisplay.from_federation(5, 100, epsilons=[4.0, 8.0], bins=bins)
     >>> len(display.expected)
     2
