@@ -19,7 +19,7 @@ _FIRST = ("no label", "the first of them", "the first two", "the first three", "
 
 
 def cumulated(probabilities: Floats, u: Floats | None, costs: Floats | None = None) -> Floats:
-    """Return the probability of each label and all before it, less u times its own, plus what its rank costs."""
+    """Add up the probability of each label and all before it, less u times its own, plus its rank's cost."""
     # A stable sort, so that equal probabilities rank by class index at every site.
     order = np.argsort(-probabilities, axis=1, kind="stable")
     ranked = np.take_along_axis(probabilities, order, axis=1)
