@@ -363,7 +363,7 @@ class TestRefusals:
             ),
             (
                 {"privacy": fc.Privacy(epsilon=2.0, bins=fc.Bins.uniform(0, 1, 20))},
-                "promise must be 'population' or 'mixture' or 'each-site' with privacy, got 'new-site'",
+                "promise must be 'population' or 'each-site' with privacy, got 'new-site'",
             ),
             ({"groups": {"a": 50}, "n_points": None}, "groups must be left out with promise 'new-site'"),
         ],

@@ -123,6 +123,9 @@ def _check_closed(design: Design) -> None:
         raise ValueError("either all sites have names or none")
     if any(kind.names and len(kind.names) != kind.count for kind in design.kinds):
         raise ValueError("count and the number of names differ")
+    shares = {(kind.n, kind.share) for kind in design.kinds}
+    if design.site_names is None and len({kind.n for kind in design.kinds}) < len(shares):
+        raise ValueError("sites without names must have the same share if they have the same size")
     if any(level.votes is None for level in design.levels):
         raise ValueError("every level needs a number of votes where sizes are known")
 
@@ -188,7 +191,7 @@ def _check_alike(design: Design, message: MessageData) -> None:
     columns = zip(
         *(zip(level.ranks, level.all_votes(), strict=True) for level in message.levels), strict=True
     )
-    kinds = {(kind.n, kind.share, column) for kind, column in zip(design.kinds, columns, strict=True)}
+    kinds = {(kind.n, column) for kind, column in zip(design.kinds, columns, strict=True)}
     if len({kind.n for kind in design.kinds}) < len(kinds):
         raise ValueError("sites without names must have the same ranks if they have the same size")
 

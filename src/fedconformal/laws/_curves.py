@@ -175,8 +175,8 @@ def _convolve(noise: CurveNoise) -> Floats:
     reach, half = noise.reach, noise.cells // 2
     if half * (2 * reach + 1) * noise.denominator > _MOST_POINTS:
         raise ValueError(
-            f"the noise of {noise.cells} cells at {noise.n_sites:,} sites is too wide for exact convolution: use "
-            "fewer cells, or a larger epsilon"
+            f"the noise of {noise.cells} cells at {noise.n_sites:,} sites is too wide for exact convolution: "
+            "use fewer cells, or a larger epsilon"
         )
     length = int(fft.next_fast_len(2 * reach + 2, real=True))
     logs: dict[int, Floats] = {}
@@ -565,6 +565,7 @@ def choose_curve(
     level: Fraction,
     *,
     delta: Fraction | None = None,
+    last_mass: float | None = None,
     runs: int = 1000,
     rng: np.random.Generator | None = None,
 ) -> NoisyCurve | None:
@@ -583,6 +584,8 @@ def choose_curve(
         Coverage that is asked for.
     delta : Fraction, optional
         As for `solve_votes`.
+    last_mass : float, optional
+        As for `solve_votes`.
     runs : int
         Number of simulated calibrations of each reference.
     rng : numpy.random.Generator, optional
@@ -600,7 +603,7 @@ def choose_curve(
     ]
     candidates: dict[NoisyCurve, float] = {}
     for offsets in dict.fromkeys(compute_offsets(noise, level, *factors) for factors in _FACTORS):
-        votes = solve_votes(n_points, noise, level, offsets=offsets, delta=delta)
+        votes = solve_votes(n_points, noise, level, offsets=offsets, delta=delta, last_mass=last_mass)
         if votes is not None:
             curve = NoisyCurve(n_points, votes, noise, offsets)
             means = sorted(_covered(curve, *reference).mean for reference in references)

@@ -280,6 +280,19 @@ class _Rules:
         cells, epsilon = self.message.n_cells, self.message.epsilon
         return CurveNoise(cells, n_sites, 0.0) if epsilon is None else scale_noise(cells, n_sites, epsilon)
 
+    @property
+    def last_mass(self) -> float | None:
+        """Share of the scores in the last cell: none of a bounded score, else that of evenly spread ones."""
+        return 0.0 if self.message.bounded else None
+
+    def fewest(
+        self, n_points: int, n_sites: int, goal: Goal, offsets: tuple[int, ...], delta: Fraction | None
+    ) -> int | None:
+        """Return the smallest count that satisfies a goal; None if there is none."""
+        noise, mass = self.noise(n_sites), self.last_mass
+        votes = solve_votes(n_points, noise, goal.level, offsets=offsets, delta=delta, last_mass=mass)
+        return None if votes is None else max(votes, 1)
+
     def offsets(self, place: int) -> tuple[int, ...]:
         """Offsets of one level."""
         return self.message.offsets[place] if self.message.offsets else ()
@@ -333,7 +346,10 @@ class _PopulationRules(_Rules):
         if self.message.epsilon is None or self.message.offsets or not self.sites:
             return
         noise = self.noise(total_sites(self.sites))
-        chosen = [choose_curve(self.n_points, noise, goal.level, delta=_delta(goal)) for goal in self.goals]
+        chosen = [
+            choose_curve(self.n_points, noise, goal.level, delta=_delta(goal), last_mass=self.last_mass)
+            for goal in self.goals
+        ]
         offsets = tuple(() if curve is None else curve.offsets for curve in chosen)
         self.message = self.message.model_copy(update={"offsets": offsets})
 
@@ -341,9 +357,7 @@ class _PopulationRules(_Rules):
         goal = self.goals[place]
         if n_points < 1:
             return None
-        noise, offsets = self.noise(n_sites), self.offsets(place)
-        votes = solve_votes(n_points, noise, goal.level, offsets=offsets, delta=_delta(goal))
-        return None if votes is None else max(votes, 1)
+        return self.fewest(n_points, n_sites, goal, self.offsets(place), _delta(goal))
 
     def solve(self, place: int, planned: Level | None = None) -> Level:
         votes = self._votes(place, self.n_points, total_sites(self.sites))
@@ -432,12 +446,9 @@ class _EachSiteRules(_Rules):
         for goal in self.goals:
             each, chosen = own_goal(goal, total_sites(self.sites)), None
             if self.message.epsilon is not None:
-                chosen = choose_curve(middle, noise, goal.level, delta=_delta(each))
+                chosen = choose_curve(middle, noise, goal.level, delta=_delta(each), last_mass=self.last_mass)
             offsets.append(() if chosen is None else chosen.offsets)
-            votes = (
-                solve_votes(kind.n, noise, goal.level, offsets=offsets[-1], delta=_delta(each))
-                for kind in self.sites
-            )
+            votes = (self.fewest(kind.n, 1, goal, offsets[-1], _delta(each)) for kind in self.sites)
             own.append(tuple(count or _NEVER for count in votes))
         update: dict[str, Any] = {"own": tuple(own)}
         if self.message.epsilon is not None:
@@ -462,7 +473,7 @@ class _EachSiteRules(_Rules):
         goal = self.goals[place]
         delta = _delta(own_goal(goal, total_sites(self.sites)))
         for kind, votes in zip(self.sites, self.message.own[place], strict=True):
-            needed = solve_votes(kind.n, self.noise(1), goal.level, offsets=self.offsets(place), delta=delta)
+            needed = self.fewest(kind.n, 1, goal, self.offsets(place), delta)
             if needed is None or votes < needed:
                 raise ValueError("a site's own count is too small for a promise to each site")
 
@@ -503,8 +514,7 @@ class _EachSiteRules(_Rules):
         delta = _delta(own_goal(goal, total_sites(self.sites)))
 
         def suffices(n: int) -> bool:
-            offsets = self.offsets(place)
-            return solve_votes(n, self.noise(1), goal.level, offsets=offsets, delta=delta) is not None
+            return self.fewest(n, 1, goal, self.offsets(place), delta) is not None
 
         return Advice(n_points=smallest(suffices, start=1, stop=2**24))
 
