@@ -43,7 +43,7 @@ def test_bins_from_public_scores(run, tmp_path):
     assert bins(run, *PRIVATE, "--bins-from", "public.csv") == expected
     rows = [f"{i};{score}".replace(".", ",") for i, score in enumerate(scores)]
     (tmp_path / "two.csv").write_text("\n".join(["case;score", *rows, ""]))
-    assert "say which with --column" in run("plan", *PRIVATE, "--bins-from", "two.csv", code=2).err
+    assert "choose one with --column" in run("plan", *PRIVATE, "--bins-from", "two.csv", code=2).err
     options = ("--column", "score", "--separator", ";", "--decimal", ",")
     assert bins(run, *PRIVATE, "--bins-from", "two.csv", *options) == expected
 

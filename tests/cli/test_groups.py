@@ -114,12 +114,12 @@ def test_mistakes_get_one_line(group_desk, group_reported, run):
     labels = "has groups ('child', 'old', 'young')"
     site, group, old = ("--site", "A"), ("--group", "age"), ("--label", "old")
     for arguments, words in [
-        (("report", "plan.json", "A.csv", *site), f"plan.json: {labels}: say which column holds the group"),
-        (("predict", "c.json", "new.csv"), f"c.json: {labels}: say which column"),
+        (("report", "plan.json", "A.csv", *site), f"plan.json: {labels}: name the column of the groups"),
+        (("predict", "c.json", "new.csv"), f"c.json: {labels}: name the column"),
         (("report", "plain.json", "A.csv", *site, *group), "has no groups: --group age does not go with it"),
         (("predict", "plain_c.json", "new.csv", *group), "has no groups: --group age does not go with it"),
-        (("check", "c.json", "A.csv"), f"c.json: {labels}: say which column"),
-        (("checks", "c.json", "A.json"), f"c.json: {labels}: say which one"),
+        (("check", "c.json", "A.csv"), f"c.json: {labels}: name the column"),
+        (("checks", "c.json", "A.json"), f"c.json: {labels}: choose one"),
         (("compare", "plan.json", "A.json"), f"plan.json: {labels}"),
         (("check", "c.json", "A.csv", *group, "--label", "x"), "--label must be a group of c.json"),
         (("compare", "plan.json", "A.json", "--label", "x"), "--label must be a group of plan.json"),

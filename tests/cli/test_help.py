@@ -72,7 +72,7 @@ def test_help_has_short_and_long_names_and_exit_codes(run):
     assert "--install-completion" in printed
     for command in COMMANDS:
         assert command.split()[0] in printed
-    assert "3 no finite threshold" in " ".join(printed.split())
+    assert "3 infinite threshold" in " ".join(printed.split())
 
 
 @pytest.mark.parametrize("group", ["", "keys", "ledger", "policy"])

@@ -76,7 +76,7 @@ class TestScoreFiles:
             ("missing.csv", None, "missing.csv: no such file"),
             ("empty.csv", b"", "empty.csv: is empty"),
             ("header.csv", b"score\n", "no scores"),
-            ("two.csv", b"a,b\n1,2\n", "2 columns (a, b): say which with --column"),
+            ("two.csv", b"a,b\n1,2\n", "2 columns (a, b): choose one with --column"),
             ("junk.parquet", b"PAR1junk", "cannot be read as Parquet"),
             ("junk.npy", b"junk", "cannot be read as .npy"),
             ("scores.doc", b"1", "must end with one of"),

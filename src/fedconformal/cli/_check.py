@@ -72,7 +72,7 @@ def check(
     if private is not None and (output is None or ledger is None or dataset is None):
         raise ValueError("--private goes with --ledger, --dataset and -o, where the answer is written")
     if output is None and (ledger is not None or dataset is not None):
-        raise ValueError("--ledger and --dataset go with an answer: -o says where it is written")
+        raise ValueError("--ledger and --dataset go with an answer: -o names its file")
     if output is not None and site is None:
         raise ValueError("an answer needs the site's name: --site")
     if output is not None and confidence_level is not None:

@@ -20,7 +20,7 @@ def checks(
     label: OneLabel = None,
     json: Json = False,
 ) -> None:
-    """Compare the sites' checks, and their groups of cases: coverage with intervals, and who falls short."""
+    """Compare the checks of all sites and their groups of cases: coverage, intervals and shortfalls."""
     from fedconformal import heterogeneity
     from fedconformal.cli._files import expand, read
     from fedconformal.cli._scores import select_group

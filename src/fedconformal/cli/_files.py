@@ -90,7 +90,7 @@ def open_ledger(path: Path) -> "Ledger":
     from fedconformal.privacy import Ledger
 
     if path == STANDARD:
-        raise ValueError("a ledger is a file that stays: it cannot be standard input")
+        raise ValueError("a ledger must be a file: it cannot be standard input")
     return Ledger(path)
 
 

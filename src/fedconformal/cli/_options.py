@@ -8,7 +8,7 @@ import typer
 Output = Annotated[Path | None, typer.Option("--output", "-o", help="Where to write the result.")]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite an existing output.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON, and nothing else.")]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 
 AnsweredPlan = Annotated[Path, typer.Argument(metavar="PLAN", help="The plan that was answered.")]
 Reports = Annotated[list[Path], typer.Argument(help="Report files, or directories of them.")]

@@ -178,7 +178,7 @@ def _sizes(points: str | None, groups: Sequence[str], dialect: Dialect) -> dict[
     if points is not None:
         raise ValueError(
             f"--points must be a table with columns group, site and n beside --group, got {points!r}; the "
-            "sizes of one group are said as in --group young:A=120,B=40"
+            "sizes of one group are given as in --group young:A=120,B=40"
         )
     return {"groups": by_name("--group", named, "group")}
 
@@ -242,6 +242,6 @@ def _groups_in(table: Table) -> list[tuple[str, dict[str, int]]]:
 def _counts(table: Table) -> list[int]:
     found = table.numbers(["n"])[:, 0]
     wrong = ~((found >= 0) & (found < LARGEST_N) & (found == np.floor(found)))
-    table.refuse_rows(wrong, "n", "must hold whole numbers, not so")
+    table.refuse_rows(wrong, "n", "must hold whole numbers; it does not")
     counts: list[int] = found.astype(int).tolist()
     return counts

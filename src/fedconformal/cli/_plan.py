@@ -34,7 +34,7 @@ def plan(
     ] = False,
     by_site: Annotated[
         bool,
-        typer.Option(help="Thresholds of each site's own, or of each group or class at each site."),
+        typer.Option(help="A threshold for each site, or for each group or class at each site."),
     ] = False,
     classes: Annotated[
         str | None,
@@ -45,12 +45,13 @@ def plan(
     ] = None,
     confidence_level: Annotated[
         list[float] | None,
-        typer.Option(help="Coverage wanted; may be repeated.", show_default=str(_DEFAULT_LEVEL)),
+        typer.Option(help="Target coverage; may be repeated.", show_default=str(_DEFAULT_LEVEL)),
     ] = None,
     criterion: Annotated[
         str | None,
         typer.Option(
-            help="stable, marginal (the paper's) or conditional.", show_default="what suits the promise"
+            help="stable, marginal (the paper's) or conditional.",
+            show_default="stable for the population, else marginal",
         ),
     ] = None,
     delta: Annotated[float, typer.Option(help="For the conditional criterion, in (0, 0.5].")] = 0.1,

@@ -62,14 +62,14 @@ def read_cases(
         return None, read_column(path, column, nan=private, dialect=dialect), {}
     table = read_table(path, dialect=dialect, private=private)
     labels = None if group is None else table.labels(group)
-    told = {name: table.labels(name) for name in by}
+    columns_by_name = {name: table.labels(name) for name in by}
     if target is None or plan.score is None or prediction is None:
         others = [name for name in table.columns if name not in (group, *by)]
         used = others[0] if column is None and len(others) == 1 else table.only(column)
         values = table.numbers([used], nan=private)[:, 0]
         if not private:
             table.refuse_rows(values == -np.inf, used, "-Infinity")
-        return labels, values, told
+        return labels, values, columns_by_name
     columns = in_class_order(plan, chosen_columns(prediction, table.columns), path)
     if target in columns:
         raise ValueError(f"--target and --prediction both name {target!r}: the truth is no prediction")
@@ -77,13 +77,13 @@ def read_cases(
     truth = _truth(plan, score, table, target, columns, private=private)
     drawn = score.draws(rng)
     if private:
-        # A case without a score gets NaN, and no error tells of it.
+        # A case without a score gets NaN, and no error reveals it.
         predicted = table.numbers(columns, nan=True)
-        return labels, score.scores_or_nan(truth, predicted, columns, **drawn), told
+        return labels, score.scores_or_nan(truth, predicted, columns, **drawn), columns_by_name
     predicted = prediction_of(score, table, columns)
     with by_line(table, columns):
         truth = score.truth_from(truth, argument=f"column {target!r}")
-        return labels, score.score(truth, predicted, **drawn), told
+        return labels, score.score(truth, predicted, **drawn), columns_by_name
 
 
 def _check_options(
@@ -102,7 +102,7 @@ def _check_options(
         needs = score_of(plan.score).column_help()
         raise ValueError(
             f"--target needs --prediction: score {plan.score.name!r} needs {needs}; the first line of {path} "
-            "says which there are"
+            "names them"
         )
 
 
@@ -124,14 +124,14 @@ def _truth(
     names = columns if plan.classes is None else plan.classes
     known = {name: float(i) for i, name in enumerate(names)}
     labels = table.labels(target)
-    strange = sorted({label for label in labels if label not in known})
+    unknown = sorted({label for label in labels if label not in known})
     of = "classes of the plan" if plan.classes is not None else "names of the columns of probabilities"
-    if plan.classes is None and not _are_numbers(columns) and len(strange) == len(set(labels)):
+    if plan.classes is None and not _are_numbers(columns) and len(unknown) == len(set(labels)):
         of = f"class numbers from 0 to {len(columns) - 1} or {of}"
     table.refuse_rows(
         np.array([label not in known for label in labels]),
         target,
-        f"must hold {of}, {quoted(names)}, got {quoted(strange)}",
+        f"must hold {of}, {quoted(names)}, got {quoted(unknown)}",
         ": correct these, or leave them out",
     )
     return np.array([known[label] for label in labels])
@@ -166,7 +166,7 @@ def prediction_of(
         return score.prediction_from(values, columns)
     except ValueError as error:
         there = ", ".join(table.columns)
-        raise ValueError(f"{table.name}: {error}: say which with {option}; there are {there}") from None
+        raise ValueError(f"{table.name}: {error}: choose them with {option}; there are {there}") from None
 
 
 @contextmanager
@@ -197,7 +197,7 @@ def column_of_labels(plan: Plan, group: str | None, target: str | None, path: Pa
             raise ValueError(f"{path}: is by class: --group must be left out, or the truth, got {group!r}")
         return target
     if grouping.by_class and group is None:
-        raise ValueError(f"{path}: is by class: say which column holds the true class with --group")
+        raise ValueError(f"{path}: is by class: name the column of the true class with --group")
     if group is not None and group == target and grouping.by_label:
         raise ValueError(
             f"--group {group} is the truth, which nobody knows of new cases: predictions could not use these "
@@ -217,14 +217,13 @@ def check_column(plan: Plan, group: str | None, path: Path) -> None:
 def check_site(plan: Plan, site: str | None, path: Path) -> None:
     """Refuse cases of no site where sites have thresholds of their own."""
     if plan.grouping.by_site and site is None:
-        raise ValueError(f"{path}: has thresholds of each site's own: say which with --site")
+        raise ValueError(f"{path}: has a threshold for each site: name the site with --site")
 
 
 def _checked_column(plan: Plan, group: str | None, path: Path) -> str | None:
     if plan.grouping.by_label and group is None:
         raise ValueError(
-            f"{path}: has groups ({quoted(plan.grouping.labels)}): say which column holds the group of each "
-            "case with --group"
+            f"{path}: has groups ({quoted(plan.grouping.labels)}): name the column of the groups with --group"
         )
     if not plan.grouping.by_label and group is not None:
         raise ValueError(f"{path}: has no groups: --group {group} does not go with it")
@@ -238,7 +237,7 @@ def check_label(plan: Plan, label: str | None, path: Path) -> None:
             raise ValueError(f"{path}: has no groups: --label {label} does not go with it")
         return
     if label is None:
-        raise ValueError(f"{path}: has groups ({quoted(plan.groups)}): say which one with --label")
+        raise ValueError(f"{path}: has groups ({quoted(plan.groups)}): choose one with --label")
     if label not in plan.groups:
         raise ValueError(f"--label must be a group of {path} ({quoted(plan.groups)}), got {label!r}")
 

@@ -68,7 +68,7 @@ def _sizes(design: Design) -> str | None:
 
 
 def coverage_headers(design: Design) -> tuple[str, ...]:
-    """Return the headers of `coverage_cells`, which say whether a coverage is exact or a bound."""
+    """Return the headers of `coverage_cells`, with "exact" or "at least"."""
     message, promise = messages.of(design.message), PROMISES[design.promise]
     is_private = message.epsilon(design) is not None
     if messages.law(design, 0) is None:

@@ -21,7 +21,7 @@ def verify(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Recompute the claim of a calibration by an independent path."""
+    """Verify the claims of a calibration by independent computation."""
     from fedconformal import audit
     from fedconformal.cli._files import kept_reports, read, read_reports
     from fedconformal.documents import Calibration
