@@ -80,7 +80,7 @@ def _show_table(result: "Assessment") -> None:
     grouped = result.by_group
     cells: dict[str, list[str]] = {
         "site": [row.site for row in result.rows],
-        "cases": ["all" if row.group is None else row.group for row in result.rows],
+        "group": ["all" if row.group is None else row.group for row in result.rows],
         "epsilon": ["exact" if row.epsilon is None else f"{row.epsilon:g}" for row in result.rows],
         "level": [f"{row.found.confidence_level!r}" for row in result.rows],
     }
@@ -92,7 +92,7 @@ def _show_table(result: "Assessment") -> None:
     cells["adjusted p" if grouped else "adjusted"] = [f"{row.adjusted_p_value:.3g}" for row in result.rows]
     cells["short"] = ["YES" if row.falls_short else "" for row in result.rows]
     left_out = {"p-value", *(name for name in ("epsilon", "level") if len(set(cells[name])) == 1)}
-    for name in left_out if grouped else ("cases",):
+    for name in left_out if grouped else ("group",):
         del cells[name]
     table(list(cells), list(zip(*cells.values(), strict=True)))
 

@@ -115,7 +115,7 @@ def grid(
         given = {"bins": bins, "bins-from": bins_from, **chosen}
         if wrong := [name for name, value in given.items() if value is not None]:
             raise ValueError(f"--{wrong[0]} goes with --epsilon; for exact counts give --curve")
-        return {} if curve is None else {"curve": _bins("--curve", curve, dialect, bounded=bounded)}
+        return {} if curve is None else dict(curve=_bins("--curve", curve, dialect, bounded=bounded))
     if curve is not None:
         raise ValueError("--curve and --epsilon do not go together: --bins are the bins of noisy counts")
     made = None if bins is None else _bins("--bins", bins, dialect, bounded=bounded)
