@@ -23,7 +23,7 @@ def test_with_groups_it_is_read_by_label(grouped):
     assert grouped.by_group["old"].n == 30
     assert len(grouped.by_group["old"].payload.levels) == 2
     with pytest.raises(ValueError, match="this report has groups: see by_group"):
-        grouped.payload
+        _ = grouped.payload
     assert fc.Report.from_json(grouped.to_json()) == grouped
 
 
