@@ -101,8 +101,8 @@ def grid(
     dialect: Dialect,
     bounded: bool,
     **private: Any,
-) -> dict[str, Any]:
-    """Return the ``curve`` or the ``privacy`` that a plan asks for."""
+) -> tuple[Bins | None, Privacy | None]:
+    """Return the grid of exact counts, or the privacy, that a plan asks for."""
     chosen = {name: value for name, value in private.items() if value is not None}
     if column is not None and bins_from is None:
         raise ValueError("--column goes with --bins-from")
@@ -115,13 +115,13 @@ def grid(
         given = {"bins": bins, "bins-from": bins_from, **chosen}
         if wrong := [name for name, value in given.items() if value is not None]:
             raise ValueError(f"--{wrong[0]} goes with --epsilon; for exact counts give --curve")
-        return {} if curve is None else dict(curve=_bins("--curve", curve, dialect, bounded=bounded))
+        return None if curve is None else _bins("--curve", curve, dialect, bounded=bounded), None
     if curve is not None:
         raise ValueError("--curve and --epsilon do not go together: --bins are the bins of noisy counts")
     made = None if bins is None else _bins("--bins", bins, dialect, bounded=bounded)
     if bins_from is not None:
         made = Bins.from_reference(read_column(bins_from, column, dialect=dialect))
-    return {"privacy": Privacy(epsilon, made, **chosen)}
+    return None, Privacy(epsilon, made, **chosen)
 
 
 def _bins(option: str, text: str, dialect: Dialect, *, bounded: bool) -> Bins:

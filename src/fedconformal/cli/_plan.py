@@ -198,6 +198,17 @@ def plan(
         expires=expires,
         classes=None if classes is None else [name.strip() for name in classes.split(",")],
     )
+    exact, private = _parse.grid(
+        curve,
+        epsilon,
+        bins,
+        bins_from,
+        column=column,
+        dialect=dialect,
+        bounded=bounded,
+        analysis=analysis,
+        gamma=gamma,
+    )
     options: dict[str, Any] = dict(
         n_sites=_parse.sites(sites),
         **_parse.sizes(points, group or [], dialect, by_class=by_class, by_site=by_site),
@@ -212,17 +223,8 @@ def plan(
         local_ranks=local_ranks,
         score=_parse.score(score, score_option or [], penalty=penalty, k_reg=k_reg),
         keys=_parse.keys(key or []),
-        **_parse.grid(
-            curve,
-            epsilon,
-            bins,
-            bins_from,
-            column=column,
-            dialect=dialect,
-            bounded=bounded,
-            analysis=analysis,
-            gamma=gamma,
-        ),
+        curve=exact,
+        privacy=private,
         terms=terms,
     )
     # What was not given is left to the library; an infinite threshold is shown with the plan.
