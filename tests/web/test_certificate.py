@@ -305,9 +305,7 @@ class TestDoubt:
     def test_a_claim_that_does_not_hold_gets_no_certificate(self, ordinary):
         design = ordinary.parts[0].design
         level = design.levels[0].model_copy(update={"votes": 1})
-        part = ordinary.parts[0].model_copy(
-            update={"design": design.model_copy(update={"levels": (level,)})}
-        )
+        part = ordinary.parts[0].model_copy(update={"design": design.model_copy(update={"levels": (level,)})})
         with pytest.raises(NotVerifiedError, match=r"its claim does not hold: level 0\.9"):
             certificate(ordinary.model_copy(update={"parts": (part,)}))
 

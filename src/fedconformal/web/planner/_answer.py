@@ -124,7 +124,8 @@ def _promise(solution: Solution) -> Iterator[str]:
         yield "Every prediction set would hold everything: never wrong, and uninformative."
         return
     if solution.law is None:
-        yield f"Whatever the sites are like, the share covered is {_guaranteed(solution)}."
+        whatever = "Whatever the sites are like, the" if question.promised.bears_differing_sites else "The"
+        yield f"{whatever} share covered is {_guaranteed(solution)}."
     else:
         yield low_sentence(solution.law, question.promised.among)
     yield question.promised.runs_over(question.chosen_criterion)
@@ -270,8 +271,8 @@ def _sum_steps(solution: Solution, needed: int) -> Iterator[str]:
         assert solution.answered is not None
         cases = sum(kind.count * kind.n for kind in solution.answered.kinds)
         yield (
-            "The server adds up the counts of all sites. The threshold is the end of the cell up to which they "
-            f"show {needed:,} of {cases:,} cases{margin}."
+            "The server adds up the counts of all sites. The threshold is the end of the cell up to which "
+            f"they show {needed:,} of {cases:,} cases{margin}."
         )
     else:
         yield f"The server finds the threshold from these counts: the end of one of the cells{margin}."

@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from fedconformal._text import count, percent
-from fedconformal.web._words import has_law
 from fedconformal.web.planner._question import MOST_POINTS, Message, PlanQuestion
 from fedconformal.web.planner._solution import solve
 
@@ -102,8 +101,6 @@ def answer_cases(
 def _check(question: PlanQuestion, coverage: float) -> None:
     if not 0 < coverage < 1:
         raise ValueError(f"coverage must be between 0 and 1, got {coverage:g}")
-    if not has_law(question.promised):
-        raise ValueError(f"promise {question.promise!r} has no distribution of the coverage to search with")
     if question.how_many > _MOST_NUMBERS:
         raise ValueError(f"the cases needed are searched for up to {_MOST_NUMBERS} numbers per site")
     if question.privacy is not None and (
@@ -112,6 +109,10 @@ def _check(question: PlanQuestion, coverage: float) -> None:
         raise ValueError(
             f"with privacy, the cases needed are searched for up to {_MOST_PRIVATE_SITES:,} sites of up to "
             f"{_MOST_PRIVATE_POINTS:,} cases"
+        )
+    if solve(question).planned_law is None:
+        raise ValueError(
+            f"promise {question.promise!r} has no distribution of the coverage here to search with"
         )
 
 

@@ -6,7 +6,7 @@ from fedconformal._text import percent
 from fedconformal.planning import CRITERIA, PROMISES, Criterion
 from fedconformal.scores import SCORES, from_name
 from fedconformal.web._words import has_law, in_cases
-from fedconformal.web.planner._question import USUAL_PROMISE, PlanQuestion, PrivacyWish
+from fedconformal.web.planner._question import USUAL_PROMISE, Grid, PlanQuestion, PrivacyWish
 from fedconformal.web.planner._solution import criteria_for, is_possible
 
 
@@ -40,7 +40,9 @@ def _promise(name: str) -> dict[str, Any]:
         "criteria": " ".join(each.name for each in criteria_for(_example(name))),
         "faulty": is_possible(_example(name, max_faulty=1)),
         "numbers": is_possible(_example(name, numbers=2)),
+        "curve": is_possible(_example(name, curve=Grid(bins=10))),
         "privacy": is_possible(_example(name, privacy=PrivacyWish(epsilon=10.0, bins=10))),
+        "paper": is_possible(_example(name, privacy=PrivacyWish(epsilon=10.0, bins=10, analysis="paper"))),
         "law": has_law(promise),
     }
 

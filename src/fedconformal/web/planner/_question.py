@@ -53,10 +53,9 @@ class Message(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
 
-class PrivacyWish(Message):
-    """Differentially private reports: the privacy loss of each, and the public grid of its counts."""
+class Grid(Message):
+    """Public grid in whose cells scores are counted."""
 
-    epsilon: float = Field(ge=0.001, le=100)
     bins: int = Field(default=100, ge=2, le=MOST_BINS)
     low: float = Field(default=0.0, ge=-1e12, le=1e12)
     high: float = Field(default=1.0, ge=-1e12, le=1e12)
@@ -70,15 +69,37 @@ class PrivacyWish(Message):
         return self
 
     @property
+    def grid(self) -> Bins:
+        """The same for `plan`."""
+        return Bins.uniform(self.low, self.high, self.bins)
+
+    @property
+    def grid_text(self) -> str:
+        """The same on the command line."""
+        return f"uniform:{_written(self.low)}:{_written(self.high)}:{self.bins}"
+
+
+class PrivacyWish(Grid):
+    """Differentially private reports: privacy loss, grid and analysis, as `Privacy` has them."""
+
+    epsilon: float = Field(ge=0.001, le=100)
+    analysis: str = Privacy.analysis
+
+    @model_validator(mode="after")
+    def _known(self) -> Self:
+        Privacy(self.epsilon, analysis=self.analysis)  # refuses an unknown name
+        return self
+
+    @property
     def privacy(self) -> Privacy:
         """The same for `plan`."""
-        return Privacy(epsilon=self.epsilon, bins=Bins.uniform(self.low, self.high, self.bins))
+        return Privacy(epsilon=self.epsilon, bins=self.grid, analysis=self.analysis)
 
     @property
     def options(self) -> str:
         """The same on the command line."""
-        bins = f"uniform:{_written(self.low)}:{_written(self.high)}:{self.bins}"
-        return f"--epsilon {_written(self.epsilon)} --bins {bins}"
+        analysis = "" if self.analysis == Privacy.analysis else f" --analysis {self.analysis}"
+        return f"--epsilon {_written(self.epsilon)} --bins {self.grid_text}{analysis}"
 
 
 class PlanQuestion(Message):
@@ -100,6 +121,7 @@ class PlanQuestion(Message):
     numbers: Annotated[int, Field(ge=1, le=MOST_NUMBERS)] | None = None
     max_missing: Count | None = None
     missing: Count = 0
+    curve: Grid | None = None
     privacy: PrivacyWish | None = None
 
     @model_validator(mode="after")
@@ -188,7 +210,8 @@ class PlanQuestion(Message):
     @property
     def chosen_criterion(self) -> Criterion:
         """The criterion itself, which is the promise's own if left out."""
-        return CRITERIA[self.criterion or self.promised.default_criterion]()
+        usual = None if self.privacy is None else self.privacy.privacy.default_criterion
+        return CRITERIA[self.criterion or usual or self.promised.default_criterion]()
 
     @property
     def command(self) -> str:
@@ -206,6 +229,7 @@ class PlanQuestion(Message):
             f"--max-faulty {self.max_faulty}": self.max_faulty > 0,
             f"--numbers {self.how_many}": self.how_many != promise.default_numbers,
             f"--max-missing {self.max_missing}": self.max_missing is not None,
+            f"--curve {self.curve.grid_text if self.curve else ''}": self.curve is not None,
             self.privacy.options if self.privacy else "": self.privacy is not None,
         }
         chosen = " ".join(option for option, is_told in options.items() if is_told)

@@ -99,7 +99,7 @@ def _plan(question: PlanQuestion) -> Plan:
         promise=question.promise,
         numbers=question.numbers,
         local_ranks=SEARCHED,
-        curve=None,
+        curve=None if question.curve is None else question.curve.grid,
         privacy=None if question.privacy is None else question.privacy.privacy,
     )
     design = options.make_design(SiteSpec.read(question.n_sites, points))
@@ -159,7 +159,7 @@ def other_numbers(question: PlanQuestion) -> int | None:
     A few where one was asked for, one where several were; None where nothing else can be sent, or where the
     search would take too long.
     """
-    if not has_law(question.promised) or question.privacy is not None:
+    if not has_law(question.promised) or question.privacy is not None or question.curve is not None:
         return None
     if question.how_many > 1:
         return 1
