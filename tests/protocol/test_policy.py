@@ -168,7 +168,7 @@ class TestPrivacy:
 
 
 class TestCurves:
-    """Exact counts are all scores up to the width of a cell: they leave with noise, unless a site allows it."""
+    """Exact counts are all scores up to the width of a cell: with noise, or where allowed."""
 
     GRID = fc.Bins.uniform(0, 120, 12)
     PLAIN = SitePolicy(curves="plain")
