@@ -1,146 +1,145 @@
-"""Who answered: ranks and votes as planned, who is missing, who was refused."""
+"""Sites that answered, sites that are missing, and the reports that should have counted."""
 
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 
-from fedconformal._text import count
+from fedconformal._text import count, quoted
 from fedconformal.audit._finding import Finding
-from fedconformal.audit._planned import planned_ranks
-from fedconformal.documents import Answer, Calibration, Plan
+from fedconformal.audit._messages import MessageAudit, place_of
+from fedconformal.documents import (
+    Calibration,
+    CalibrationPart,
+    Design,
+    Plan,
+    Refusal,
+    Report,
+    ReportPart,
+    SiteKind,
+    is_signed_by,
+    message_kinds,
+)
 
 
-def named(names: Iterable[str]) -> str:
-    """A few names for a line of findings.
-
-    Parameters
-    ----------
-    names : iterable of str
-        Of sites, perhaps many.
-
-    Returns
-    -------
-    str
-        The first five.
-    """
+def list_names(names: Iterable[str]) -> str:
+    """Return a few names for a table."""
     listing = list(names)
     return ", ".join(listing[:5]) + (", ..." if len(listing) > 5 else "")
 
 
-def of_answers(calibration: Calibration) -> list[Finding]:
-    """Whether the answers of a calibration without groups are those that its plan asks for.
+def count_missing(planned: Design, answered: Sequence[str]) -> tuple[tuple[str, ...], int]:
+    """Return the sites that were asked and did not answer: their names where the plan has them, and their number.
 
     Parameters
     ----------
-    calibration : Calibration
-        Without groups, or of one group.
-
-    Returns
-    -------
-    list of Finding
-    """
-    return [_ranks(calibration), _missing(calibration), _refused(calibration)]
-
-
-def _ranks(calibration: Calibration) -> Finding:
-    plan, wrong = calibration.plan, []
-    for answer in calibration.answers:
-        try:
-            expected = planned_ranks(plan, answer.n, answer.site)
-        except ValueError as error:
-            wrong.append(str(error))
-            continue
-        votes = _votes(plan, answer, expected)
-        if not any(expected):
-            wrong.append(f"{answer.site}: the plan does not ask this site")
-        elif expected != answer.ranks:
-            wrong.append(f"{answer.site}: ranks {_few(answer.ranks)} instead of {_few(expected)}")
-        elif votes != answer.votes:
-            wrong.append(f"{answer.site}: votes {_few(answer.votes)} instead of {_few(votes)}")
-    found = wrong[0] if wrong else count(calibration.n_answers, "answer")
-    return Finding("every answer has the plan's ranks for its size", found, not wrong)
-
-
-def _votes(plan: Plan, answer: Answer, ranks: Sequence[Sequence[int]]) -> Sequence[tuple[int, ...]]:
-    """The votes of a site's numbers: one each in an open plan."""
-    if plan.blocks is None:
-        return tuple((1,) * len(each) for each in ranks)
-    return plan.part.votes_for(answer.n, site=answer.site)
-
-
-def _few(each: Sequence[Sequence[int]]) -> str:
-    """Whole numbers for a line of findings, not all of a million."""
-    text = str(list(map(tuple, each[:8])))
-    return text if len(each) <= 8 and len(text) <= 200 else text[:200] + "..."
-
-
-def _missing(calibration: Calibration) -> Finding:
-    part, plan = calibration.part, calibration.plan
-    there = [answer.site for answer in part.answers]
-    missing, n_missing = who_is_missing(plan, there, calibration.n_answers)
-    whole = (part.missing, part.n_missing) == (missing, n_missing) and there == sorted(there)
-    found = f"{calibration.n_answers} answered, {part.n_missing} missing"
-    if surplus := _surplus(calibration):
-        found = f"{found}; {surplus}"
-    elif not whole:
-        found = f"{found}, and it should be {n_missing}" + (f": {named(missing)}" if missing else "")
-    return Finding("answers and missing sites make up the plan", found, whole and not surplus)
-
-
-def who_is_missing(plan: Plan, there: Iterable[str], n_answers: int) -> tuple[tuple[str, ...], int]:
-    """Who was asked and did not answer.
-
-    Parameters
-    ----------
-    plan : Plan
-        Without groups.
-    there : iterable of str
-        The sites that answered, by name; none where they answered together.
-    n_answers : int
-        How many sites answered.
+    planned : Design
+        The plan's.
+    answered : sequence of str
+        Names of the sites that answered.
 
     Returns
     -------
     missing : tuple of str
-        By name, where the plan names its sites and they answered by name.
     n_missing : int
-        How many there are.
     """
-    names, answered = plan.part.asked_names, set(there)
-    together = plan.privacy is not None and (plan.privacy.one_hot or (n_answers > 0 and not answered))
-    if names is not None and not together:
-        left = tuple(sorted(set(names) - answered))
-        return left, len(left)
-    return (), max(0, (plan.part.n_asked or 0) - n_answers)
+    if planned.asked_names is not None:
+        missing = tuple(sorted(set(planned.asked_names) - set(answered)))
+        return missing, len(missing)
+    return (), max(0, (planned.n_asked or 0) - len(answered))
 
 
-def _surplus(calibration: Calibration) -> str:
-    """Of which sites without names there are more than the plan has, if there are."""
-    plan = calibration.plan
-    if plan.site_names is not None or plan.n_sites is None:
-        return ""
-    if plan.blocks is None:
-        return "" if calibration.n_answers <= plan.n_sites else f"the plan expects {plan.n_sites}"
-    room, came = Counter[int](), Counter[int]()
-    for block in plan.blocks:
-        room[block.n] += block.count
-    for (n, _), number in calibration.part.kinds.items():
-        came[n] += number
-    over = [n for n in came if came[n] > room[n]]
-    return f"the plan has {room[over[0]]:,} of {over[0]:,} points, and {came[over[0]]:,} came" if over else ""
+def check_sites(planned: Design, part: CalibrationPart) -> Finding:
+    """Check that answers and missing sites make up the plan.
+
+    Parameters
+    ----------
+    planned : Design
+        The plan's.
+    part : CalibrationPart
+        The part of the calibration that answers it.
+
+    Returns
+    -------
+    Finding
+    """
+    answered = part.design.site_names or ()
+    missing, n_missing = count_missing(planned, answered)
+    detail = f"{len(answered)} answered, {part.n_missing} missing"
+    holds = (part.missing, part.n_missing) == (missing, n_missing)
+    if not holds:
+        detail += f", expected {n_missing} missing" + (f": {list_names(missing)}" if missing else "")
+    if planned.is_open and planned.expected is not None and len(answered) > planned.expected:
+        holds, detail = False, f"{detail}, the plan expects {count(planned.expected, 'site')}"
+    return Finding("answers and missing sites make up the plan", detail, holds)
 
 
-def _refused(calibration: Calibration) -> Finding:
-    """Whether a number counted and was refused: of one message, it cannot be both."""
-    part = calibration.part
-    refusals = part.refused if calibration.label is None else calibration.refused
-    there = {answer.site for answer in part.answers}
-    both = sorted({refusal.source for refusal in refusals} & there)
-    found = f"both: {named(both)}" if both else f"{len(refusals)} refused"
-    return Finding("no number was both counted and refused", found, not both)
+def check_design(planned: Design, part: CalibrationPart, audit: MessageAudit | None) -> Finding:
+    """Check that the design of the sites that answered is the plan's, but for the votes.
+
+    Parameters
+    ----------
+    planned : Design
+        The plan's.
+    part : CalibrationPart
+        The part of the calibration that answers it.
+    audit : MessageAudit or None
+        Rules of the message, where they are known.
+
+    Returns
+    -------
+    Finding
+    """
+    claim, design = "what sites send is what the plan asks of them", part.design
+    sizes = {name: kind.n for kind in design.kinds for name in kind.names}
+    by_kind = defaultdict(list)
+    for name in sorted(sizes):
+        try:
+            place = place_of(planned, sizes[name], name)
+        except ValueError as error:
+            return Finding(claim, f"{name}: {error}", False)
+        by_kind[-1 if place is None else place, sizes[name]].append(name)
+    places = [None if place < 0 else place for place, _ in sorted(by_kind)]
+    sites = tuple(
+        SiteKind(
+            count=len(by_kind[key]),
+            n=key[1],
+            names=tuple(by_kind[key]),
+            share=None if place is None else planned.kinds[place].share,
+        )
+        for key, place in zip(sorted(by_kind), places, strict=True)
+    )
+    fields = {"sites": sites, "names": None, "expected": None, "levels": design.levels}
+    fields["message"] = design.message if audit is None else audit.answered(planned, sites, places)
+    expected = planned.model_copy(update=fields)
+    differ = [name for name in Design.model_fields if getattr(design, name) != getattr(expected, name)]
+    if differ:
+        return Finding(claim, f"not the plan's: {', '.join(differ)}", False)
+    if audit is None:
+        return Finding(claim, f"unknown message {design.message.kind!r}", None)
+    return Finding(claim, count(len(sizes), "answer"), True)
 
 
-def of_received(calibration: Calibration) -> Finding:
-    """Whether the reports that counted are those of the sites that answered.
+def check_refused(refused: Sequence[Refusal], design: Design) -> Finding:
+    """Check that no payload was both counted and refused.
+
+    Parameters
+    ----------
+    refused : sequence of Refusal
+        Of payloads for this design.
+    design : Design
+        That of the sites that answered.
+
+    Returns
+    -------
+    Finding
+    """
+    again = {"the same report a second time"}
+    both = {each.source for each in refused if each.reason not in again} & set(design.site_names or ())
+    detail = f"both: {list_names(sorted(both))}" if both else f"{len(refused)} refused"
+    return Finding("no payload was both counted and refused", detail, not both)
+
+
+def check_received(calibration: Calibration) -> Finding:
+    """Check that the reports that counted are of the sites that answered.
 
     Parameters
     ----------
@@ -152,11 +151,172 @@ def of_received(calibration: Calibration) -> Finding:
     Finding
     """
     received = {each.site for each in calibration.reports}
-    answered = {answer.site for part in calibration.parts for answer in part.answers}
+    answered = set(calibration.answered)
     partly = {refusal.source for part in calibration.parts for refusal in part.refused}
-    allowed = calibration.plan.is_grouped and partly <= received
-    strange = sorted(answered ^ received if not allowed else (answered | partly) ^ received)
-    if not calibration.plan.is_grouped and partly:
-        strange = sorted(partly)
-    found = f"not {named(strange)}" if strange else count(len(received), "report")
-    return Finding("the reports that counted are of the sites that answered", found, not strange)
+    if calibration.plan.is_grouped:
+        # A report counts as a whole even if it has a payload for no group that counts, or for none that is asked.
+        wrong = sorted((answered | partly) - received)
+    else:
+        wrong = sorted((answered ^ received) | partly)
+    detail = f"not {list_names(wrong)}" if wrong else count(len(received), "report")
+    return Finding("the reports that counted are of the sites that answered", detail, not wrong)
+
+
+# -- with the reports at hand ------------------------------------------------------------------------------
+
+Fitting = Mapping[str, Report]
+"""The only report of each site that fits the plan as a whole."""
+
+
+def find_fitting(plan: Plan, reports: Sequence[Report], audits: Mapping[str, MessageAudit | None]) -> Fitting:
+    """Return the reports that should have counted as a whole; contradictions do not count.
+
+    Parameters
+    ----------
+    plan : Plan
+        The plan.
+    reports : sequence of Report
+        The reports at hand.
+    audits : mapping from str to MessageAudit
+        Rules of messages by kind.
+
+    Returns
+    -------
+    mapping from str to Report
+        By site.
+    """
+    keys = {key.site: key.public_key for key in plan.keys or ()}
+    by_site: dict[str, dict[tuple[str, str | None], Report]] = defaultdict(dict)
+    for report in reports:
+        if _fits(plan, report, audits) and (not keys or is_signed_by(report, keys.get(report.site, ""))):
+            by_site[report.site][report.digest, report.signature] = report
+    return {site: next(iter(found.values())) for site, found in by_site.items() if len(found) == 1}
+
+
+def _fits(plan: Plan, report: Report, audits: Mapping[str, MessageAudit | None]) -> bool:
+    try:
+        report.check()
+    except ValueError:
+        return False
+    if report.plan != plan.digest:
+        return False
+    if plan.is_grouped:
+        known = plan.site_names
+        return set(report.by_group) <= set(plan.groups) and (known is None or report.site in known)
+    return set(report.by_group) == {None} and _fits_part(plan.designs[0], report.site, report.parts[0], audits)
+
+
+def _fits_part(
+    planned: Design, site: str, part: ReportPart, audits: Mapping[str, MessageAudit | None]
+) -> bool:
+    audit = audits[planned.message.kind]
+    if audit is None or not isinstance(part.payload, message_kinds()[planned.message.kind][1]):
+        return False
+    try:
+        return audit.problem(planned, part.n, site, part.payload) is None
+    except ValueError:
+        return False
+
+
+def find_due(planned: Design, reports: Fitting, audits: Mapping[str, MessageAudit | None]) -> set[str]:
+    """Return the sites whose payload should have counted for one design.
+
+    Parameters
+    ----------
+    planned : Design
+        The plan's.
+    reports : mapping from str to Report
+        Reports that fit the plan as a whole.
+    audits : mapping from str to MessageAudit
+        Rules of messages by kind.
+
+    Returns
+    -------
+    set of str
+    """
+    parts = {
+        site: report.by_group[planned.group]
+        for site, report in reports.items()
+        if planned.group in report.by_group
+    }
+    fit = {site: part for site, part in parts.items() if _fits_part(planned, site, part, audits)}
+    if planned.site_names is not None or planned.n_sites is None:
+        return set(fit)
+    # Of sites without names that are too many of one size, nobody knows which are honest.
+    sizes = {site: None if planned.is_open else part.n for site, part in fit.items()}
+    room: Counter[int | None] = Counter({None: planned.n_sites} if planned.is_open else {})
+    for kind in planned.kinds:
+        room[kind.n] += kind.count
+    came = Counter(sizes.values())
+    return {site for site, size in sizes.items() if came[size] <= room[size]}
+
+
+def check_left_out(
+    calibration: Calibration, reports: Sequence[Report], audits: Mapping[str, MessageAudit | None]
+) -> Finding:
+    """Check that everything at hand that fits the plan was counted.
+
+    Parameters
+    ----------
+    calibration : Calibration
+        The whole.
+    reports : sequence of Report
+        The reports at hand.
+    audits : mapping from str to MessageAudit
+        Rules of messages by kind.
+
+    Returns
+    -------
+    Finding
+    """
+    claim, plan = "everything at hand that fits the plan was counted", calibration.plan
+    if None in (audits[design.message.kind] for design in plan.designs):
+        return Finding(claim, "unknown message", None)
+    try:
+        whole = find_fitting(plan, reports, audits)
+    except ImportError as error:
+        return Finding(claim, str(error), None)
+    left_out = [
+        _describe(site, planned.group, part, calibration)
+        for planned, part in zip(plan.designs, calibration.parts, strict=True)
+        for site in sorted(find_due(planned, whole, audits) - set(part.design.site_names or ()))
+    ]
+    return Finding(claim, f"not {list_names(left_out)}" if left_out else "all of it", not left_out)
+
+
+def _describe(site: str, group: str | None, part: CalibrationPart, calibration: Calibration) -> str:
+    refused = part.refused if group is not None else calibration.refused
+    reasons = [refusal.reason for refusal in refused if refusal.source == site]
+    where = site if group is None else f"{site} in {quoted([group])}"
+    return f"{where}, refused as {quoted(reasons[:1])}" if reasons else where
+
+
+def find_used(
+    calibration: Calibration, reports: Sequence[Report]
+) -> tuple[list[Finding], dict[str, Report] | None]:
+    """Find the reports that counted among those at hand.
+
+    Parameters
+    ----------
+    calibration : Calibration
+        The whole.
+    reports : sequence of Report
+        The reports at hand.
+
+    Returns
+    -------
+    findings : list of Finding
+        About whether they are there, of their sites, and for this plan.
+    used : dict from str to Report or None
+        By site; None if they are not all there.
+    """
+    by_digest = {report.digest: report for report in reports}
+    used = {each.site: by_digest[each.report] for each in calibration.reports if each.report in by_digest}
+    there, expected = len(used), len(calibration.reports)
+    found = Finding("the reports that counted are at hand", f"{there} of {expected}", there == expected)
+    if there < expected:
+        return [found], None
+    digest = calibration.plan.digest
+    other = [site for site, report in used.items() if (report.site, report.plan) != (site, digest)]
+    detail = f"not {list_names(other)}" if other else f"{there} of {expected}"
+    return [found, Finding("every report is of its site and for this plan", detail, not other)], used
