@@ -37,7 +37,6 @@ SECTIONS = {
     "sets": "benchmarks.sets",
     "arrays": "benchmarks.arrays",
     "start": "benchmarks.start",
-    "slopes": "benchmarks.slopes",
     "private": "benchmarks.private",
     "flower": "benchmarks.flower",
     "nvflare": "benchmarks.nvflare",

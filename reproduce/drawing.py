@@ -20,7 +20,7 @@ COLOURS = {
     methods.AVERAGE_NEXT: "#7f2a00",
     methods.SINGLE: GREY,
     methods.PAPER: "#a8922f",
-    methods.TIGHT: PURPLE,
+    methods.CURVE: PURPLE,
     methods.EACH: BLACK,
 }
 STYLE = {

@@ -7,13 +7,13 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 import fedconformal as fc
-from fedconformal.privacy import expected_cost
+from fedconformal.messages import CurveMessage
 from reproduce.drawing import colour, legend_below, panels, target
-from reproduce.methods import EPSILONS, N_BINS, PAPER, TIGHT, plan_text, private_plan
+from reproduce.methods import CURVE, EPSILONS, N_BINS, PAPER, plan_text, private_plan
 from reproduce.protocol import Settings
 
 N_SITES = 10
-ANALYSES = {"paper": ("paper", PAPER, "-"), "tight": ("ours, free slopes", TIGHT, "--")}
+ANALYSES = {"paper": ("paper", PAPER, "-"), "curve": ("ours, noisy counts", CURVE, "--")}
 """Label, method whose colour is used, and line style of each analysis."""
 
 
@@ -37,7 +37,7 @@ def _coverage(plan: fc.Plan, analysis: str) -> float:
         return fc.CoverageLaw(
             n_points=plan.n_points, local_rank=plan.local_ranks, server_rank=plan.server_rank
         ).mean()
-    return expected_cost(plan)[0].expected
+    return CurveMessage().expected(plan.designs[0], 0)[0]
 
 
 def draw(rows: pd.DataFrame) -> Figure:

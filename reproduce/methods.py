@@ -1,6 +1,7 @@
 """Calibration methods: from the scores of the sites to a threshold."""
 
 import math
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -9,7 +10,7 @@ from functools import cache, partial
 import numpy as np
 
 import fedconformal as fc
-from fedconformal.privacy import simulate_releases
+from fedconformal.documents import Bin, Curve
 
 N_BINS = 100
 EPSILONS = (10.0, 5.0, 1.0)
@@ -36,15 +37,18 @@ class Method:
 
 def plan_text(plan: fc.Plan) -> str:
     """Describe ranks or private target, weights and votes of a plan in one line."""
-    if isinstance(plan.server_rank, dict):
-        return "; ".join(f"{label}: {plan_text(plan[label])}" for label in plan.server_rank)
+    if isinstance(plan, fc.Plan) and plan.is_grouped:
+        return "; ".join(f"{label}: {plan_text(plan[label])}" for label in plan.groups)
     if not plan.feasible:
         return "none: infinite"
+    message = plan.message
+    if isinstance(message, Curve):
+        return f"{message.n_cells} noisy counts; votes {plan.server_rank}"
+    if isinstance(message, Bin):
+        (ranks,) = message.levels
+        return f"gamma {ranks.gamma}, rank {ranks.local_rank} + {ranks.correction}; votes {plan.server_rank}"
     if plan.local_ranks is None:
         return f"cases drawn at random; votes {plan.server_rank}"
-    if plan.releases is not None and (aim := plan.releases[0].aim) is not None:
-        slope = "" if aim.slope is None else f", slope {aim.slope}"
-        return f"{plan.releases[0].mechanism.name}, quantile {aim.quantile}{slope}; votes {plan.server_rank}"
     sent = [
         "not asked" if ranks == () else f"rank {_spaced(ranks)}, weight {_spaced(weight)}"
         for ranks, weight in dict.fromkeys(zip(plan.local_ranks, plan.weights, strict=True))
@@ -64,9 +68,8 @@ def planned(name: str, criterion: str | None = None, **options) -> Method:
 
     @cache
     def plan(sizes: tuple[int, ...], level: float) -> fc.Plan:
-        return fc.plan(
-            n_points=sizes, confidence_level=level, criterion=criterion, on_infeasible="ignore", **options
-        )
+        with warnings.catch_warnings(action="ignore", category=fc.InfeasibleWarning):
+            return fc.plan(n_points=sizes, confidence_level=level, criterion=criterion, **options)
 
     def threshold(sites: Sites, level: float, rng: np.random.Generator) -> float:
         chosen = new_round(plan(tuple(map(len, sites)), level), rng)
@@ -79,7 +82,10 @@ def planned(name: str, criterion: str | None = None, **options) -> Method:
 
 def new_round(plan: fc.Plan, rng: np.random.Generator) -> fc.Plan:
     """Give the plan another round id where the round decides which cases sites draw."""
-    return plan if plan.round is None else plan.model_copy(update={"round": rng.bytes(16).hex()})
+    if plan.terms.round is None:
+        return plan
+    terms = plan.terms.model_copy(update={"round": rng.bytes(16).hex()})
+    return plan.model_copy(update={"terms": terms})
 
 
 # -- FedCP²-QQ --
@@ -89,14 +95,8 @@ def new_round(plan: fc.Plan, rng: np.random.Generator) -> fc.Plan:
 def private_plan(n_sites: int, n_points: int, level: float, epsilon: float, analysis: str) -> fc.Plan:
     """Return the plan of the private experiment; it depends on the number of bins, not on their place."""
     privacy = fc.Privacy(epsilon=epsilon, bins=fc.Bins.uniform(0, 1, N_BINS), analysis=analysis)
-    return fc.plan(
-        n_sites,
-        n_points,
-        confidence_level=level,
-        criterion="marginal",
-        privacy=privacy,
-        on_infeasible="ignore",
-    )
+    with warnings.catch_warnings(action="ignore", category=fc.InfeasibleWarning):
+        return fc.plan(n_sites, n_points, confidence_level=level, criterion="marginal", privacy=privacy)
 
 
 def private(sites: Sites, level: float, rng: np.random.Generator, *, epsilon: float, analysis: str) -> float:
@@ -109,9 +109,11 @@ def private(sites: Sites, level: float, rng: np.random.Generator, *, epsilon: fl
         return math.inf
     pooled = np.concatenate(sites)
     bins = fc.Bins.uniform(float(pooled.min()), float(pooled.max()), N_BINS)
-    counts = np.stack([bins.place(scores) for scores in sites])
-    released = simulate_releases(counts, plan.releases[0], rng=rng)
-    return bins.edges[int(np.sort(released)[plan.server_rank - 1])]  # no score is above the last one
+    (design,) = plan.designs
+    moved = design.model_copy(update={"message": design.message.model_copy(update={"edges": bins.edges})})
+    there = plan.model_copy(update={"designs": (moved,)})
+    scores = {f"site {j}": own for j, own in enumerate(sites)}
+    return min(fc.privacy.simulate(there, scores, rng).threshold, bins.edges[-1])  # no score is above it
 
 
 def _private_method(name: str, epsilon: float, analysis: str) -> Method:
@@ -160,7 +162,7 @@ AVERAGE_NEXT = "FedCP-Avg, rank + 1"
 SINGLE = "Single site"
 EACH = "FedCP-QQ each site"
 PAPER = "FedCP²-QQ paper"
-TIGHT = "FedCP²-QQ tight"
+CURVE = "private curve"
 
 METHODS = (
     planned(QQ, "marginal"),
@@ -180,7 +182,7 @@ PRIVATE_METHODS = (
     METHODS[0],
     *(
         _private_method(name, epsilon, analysis)
-        for name, analysis in ((PAPER, "paper"), (TIGHT, "tight"))
+        for name, analysis in ((PAPER, "paper"), (CURVE, "curve"))
         for epsilon in EPSILONS
     ),
 )

@@ -52,7 +52,7 @@ def rate(sites, points, level: float = 0.9) -> pd.DataFrame:
 
 
 def _plan(m: int, n: int, level: float, criterion: str, numbers: int | None = None) -> fc.Plan:
-    return fc.plan(m, n, confidence_level=level, criterion=criterion, numbers=numbers, on_infeasible="ignore")
+    return fc.plan(m, n, confidence_level=level, criterion=criterion, numbers=numbers)
 
 
 def draw(rows: pd.DataFrame) -> Figure:

@@ -16,7 +16,7 @@ import pandas as pd
 import fedconformal as fc
 from reproduce import authors, hospitals, schools
 from reproduce.data import DATA_SETS
-from reproduce.methods import CENTRALISED, EPSILONS, METHODS, PAPER, PRIVATE_METHODS, QQ, SINGLE, TIGHT
+from reproduce.methods import CENTRALISED, CURVE, EPSILONS, METHODS, PAPER, PRIVATE_METHODS, QQ, SINGLE
 from reproduce.open_questions import EXCESS, RATE
 from reproduce.protocol import FEW, MANY, PRIVATE, SETTING, Settings, summarise
 from reproduce.studies import STUDIES
@@ -145,7 +145,7 @@ def private(splits: pd.DataFrame) -> str:
             error = one["coverage"].std() / np.sqrt(len(one))
             cells.append(f"{one['coverage'].mean():.3f} ± {error:.3f} / {one['length'].mean():.3f}")
         lines.append([*pair, *("no plan" if cell.endswith("inf") else cell for cell in cells)])
-    names = {PAPER: "paper", TIGHT: "ours"}
+    names = {PAPER: "paper", CURVE: "ours"}
     heads = [f"{names[method]}, ε = {epsilon:g}" for method in names for epsilon in EPSILONS]
     return markdown(["data set", "model", QQ, *heads], lines)
 

@@ -12,6 +12,7 @@ _PLACES = {
     "describe_notes": "protocol",
     "predict_interval": "protocol",
     "predict_set": "protocol",
+    "simulate": "protocol",
     "notebook_view": "web",
 }
 

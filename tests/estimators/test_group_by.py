@@ -36,7 +36,7 @@ def test_by_class_is_plan_report_and_calibrate(model, data):
     assert found.plan_.classes == ("sick", "well")
     P = model.predict_proba(X[900:])
     sets = found.predict_set(X[900:])[1][:, :, 0]
-    own = np.array([found.calibration_.threshold[label] for label in ("sick", "well")])
+    own = np.array([found.calibration_[label].threshold for label in ("sick", "well")])
     assert (sets == np.less_equal(1 - P, own)).all()
     assert (sets == found.calibration_.predict_set(P)).all()
 
@@ -100,11 +100,11 @@ def test_mistakes(model, data):
     ):
         Classifier(model, group_by="class").conformalize(X, np.array(["ill", *y[1:]]), sites=sites)
     healthy = y == "well"
-    with pytest.raises(ValueError, match="must each have points at some site, and groups has none of 'sick'"):
+    with pytest.raises(ValueError, match="must each have cases at some site; groups has none of 'sick'"):
         Classifier(model, group_by="class").conformalize(X[healthy], y[healthy], sites=sites[healthy])
     with pytest.raises(ValueError, match="groups must be left out with group_by='class'"):
         Classifier(model, group_by="class").conformalize(X, y, sites=sites, groups=["a"] * 1500)
-    with pytest.raises(ValueError, match="sets by class need none"):
+    with pytest.raises(ValueError, match="calibrated with groups by class"):
         conformalized(model, data, group_by="class").predict_set(X[:2], groups=["a", "b"])
     with pytest.raises(ValueError, match="sites must be left out"):
         conformalized(model, data).predict_set(X[:2], sites=["A", "B"])

@@ -42,7 +42,7 @@ def test_each_row_has_the_label_set_of_its_group(classes, score):
     groups, new = np.arange(len(X)) % 2, np.arange(len(X_test)) % 2
     classifier = Classifier(LogisticRegression().fit(*train), conformity_score=score, rng=0)
     classifier.conformalize(X, y, sites=some_sites(len(X)), groups=groups)
-    assert classifier.plan_.labels == ("0", "1")
+    assert classifier.plan_.groups == ("0", "1")
     labels, sets = classifier.predict_set(X_test, groups=new)
     assert (labels.shape, sets.shape) == ((len(X_test),), (len(X_test), 3, 1))
     thresholds = classifier.thresholds_
@@ -74,7 +74,7 @@ def test_groups_are_given_if_and_only_if_there_are_groups(numbers):
     train, (X, y), _ = numbers
     regressor = Regressor(LinearRegression().fit(*train))
     regressor.conformalize(X, y, sites=some_sites(len(X)))
-    with pytest.raises(ValueError, match="groups go with a calibration that has groups"):
+    with pytest.raises(ValueError, match="this model was calibrated without groups"):
         regressor.predict_interval(X, groups=["a"] * len(X))
     regressor.conformalize(X, y, sites=some_sites(len(X)), groups=some_groups(len(X)))
     with pytest.raises(ValueError, match="the calibration has 'adult', 'child'"):

@@ -60,7 +60,7 @@ def test_a_label_never_seen_in_training_scores_infinity(classes):
     classifier = Classifier(known, conformity_score=scores.APS(randomized=True), rng=0)
     with pytest.warns(UserWarning, match=r"20 of 400 .* the first is 2\. .* \+inf"):
         classifier.conformalize(X, some, sites=sites)
-    assert sum(answer.n for answer in classifier.calibration_.answers) == 400
+    assert sum(classifier.calibration_.n_points) == 400
     finite = classifier.calibration_.threshold
     assert finite < math.inf
     with pytest.warns(UserWarning, match=r"not among the classifier's classes"):

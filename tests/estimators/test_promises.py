@@ -17,7 +17,7 @@ def test_a_mixture_and_a_new_site():
     assert (mixed.plan_.promise, len(mixed.plan_.local_ranks[0])) == ("mixture", 5)
     assert float(mixed.plan_.mixture["site 11"]) == pytest.approx(12 / 78)
     new = Regressor(MODEL, promise="new-site", numbers=3).conformalize(X, Y, sites=SITES)
-    assert (new.plan_.part.cases, new.calibration_.law) == (3, None)
+    assert (new.plan_.message.numbers, new.calibration_.law) == (3, None)
     assert np.isfinite(new.thresholds_).all()
 
 

@@ -34,7 +34,7 @@ class TestFitWithSites:
     def test_it_is_fit_and_then_conformalize(self, rows):
         X, y, sites = rows
         found = Regressor(LinearRegression(), prefit=False, rng=3).fit(X, y, sites=sites)
-        n = sum(answer.n for answer in found.calibration_.answers)
+        n = sum(found.calibration_.n_points)
         again = clone(found).fit(X, y, sites=sites)
         assert again.calibration_ == found.calibration_
         other = clone(found).set_params(rng=4).fit(X, y, sites=sites)

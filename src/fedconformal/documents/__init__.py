@@ -197,7 +197,22 @@ def schema(kind: str) -> dict[str, Any]:
     if kind not in _KINDS:
         raise ValueError(f"kind must be one of {', '.join(map(repr, _KINDS))}, got {kind!r}")
     content = _KINDS[kind].model_json_schema(mode="validation")
+    for place, (part, field) in enumerate((("Design", "message"), ("ReportPart", "payload"))):
+        if part in content.get("$defs", {}):
+            variants = [_variant_schema(name, pair[place]) for name, pair in message_kinds().items()]
+            content["$defs"].update({name: each for variant in variants for name, each in variant.items()})
+            choices = [{"$ref": f"#/$defs/{pair[place].__name__}"} for pair in message_kinds().values()]
+            content["$defs"][part]["properties"][field] = {"oneOf": choices}
     content["$schema"] = "https://json-schema.org/draft/2020-12/schema"
     content["properties"]["digest"] = {"type": "string", "pattern": "^sha256:[0-9a-f]{64}$"}
     content["required"] = sorted({*content.get("required", []), "format", "version", "digest"})
     return content
+
+
+def _variant_schema(kind: str, variant: type[Part]) -> dict[str, Any]:
+    """Return the schemas of one kind of message or payload and of its parts, by name."""
+    content = variant.model_json_schema(mode="validation")
+    parts: dict[str, Any] = content.pop("$defs", {})
+    content["properties"] = {"kind": {"const": kind}, **content["properties"]}
+    content["required"] = ["kind", *content.get("required", [])]
+    return {**parts, variant.__name__: content}

@@ -108,8 +108,11 @@ def _read_ratio(value: Any) -> Fraction:
         exact = Fraction(value)
     else:
         raise ValueError('must be an exact number such as "0.9" or "1/3"')
-    if exact < 0 or (isinstance(value, str) and ratio_text(exact) != value):
-        raise ValueError(f"must be at least 0, written as {ratio_text(abs(exact))!r}")
+    text = ratio_text(abs(exact))
+    if exact < 0 or (isinstance(value, str) and text != value):
+        raise ValueError(f"must be at least 0, written as {text!r}")
+    if not re.fullmatch(_RATIO, text):
+        raise ValueError("must have at most 40 digits above and below the line, or 320 decimals")
     return exact
 
 
@@ -198,7 +201,10 @@ def printable(text: str) -> str:
 
 
 Sentence = Annotated[
-    str, StringConstraints(max_length=LONGEST_REASON), BeforeValidator(_clean_sentence), AfterValidator(printable)
+    str,
+    StringConstraints(max_length=LONGEST_REASON),
+    BeforeValidator(_clean_sentence),
+    AfterValidator(printable),
 ]
 """A sentence about what somebody else sent: printable, on one line, and not long."""
 

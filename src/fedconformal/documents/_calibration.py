@@ -47,8 +47,12 @@ class CalibrationPart(Part):
 
     design: Design = Field(description="the plan's design for the sites that answered, votes solved again")
     thresholds: Many[Extended] = Field(min_length=1, max_length=MOST_LEVELS, description="one for each level")
-    missing: Many[SiteName] = Field(default=(), description="names of sites that were asked and did not answer")
-    n_missing: int = Field(default=0, ge=0, le=MOST_SITES, description="number of missing sites, named or not")
+    missing: Many[SiteName] = Field(
+        default=(), description="names of sites that were asked and did not answer"
+    )
+    n_missing: int = Field(
+        default=0, ge=0, le=MOST_SITES, description="number of missing sites, named or not"
+    )
     refused: Many[Refusal] = Field(
         default=(), description="payloads for this group that did not count although their report did"
     )
@@ -288,7 +292,9 @@ class Calibration(CalibrationAttributes, AuthoredDocument):
         array of shape (n, 2), or (n, 2, n_levels) for several levels
             Lower and upper ends.
         """
-        found: Floats = _hooks.call("predict_interval", self, prediction, groups=groups, site=site, score=score)
+        found: Floats = _hooks.call(
+            "predict_interval", self, prediction, groups=groups, site=site, score=score
+        )
         return found
 
     def predict_set(

@@ -19,7 +19,16 @@ from fedconformal.documents._limits import (
     MOST_SITES,
     SMALLEST_EPSILON,
 )
-from fedconformal.documents._messages import Bin, Cases, Curve, Gridded, MessageData, Ranks
+from fedconformal.documents._messages import (
+    Bin,
+    Cases,
+    Curve,
+    Gridded,
+    MessageData,
+    RankLevel,
+    Ranks,
+    RanksPayload,
+)
 from fedconformal.documents._names import check_labels, check_looks
 from fedconformal.documents._terms import is_random
 
@@ -55,12 +64,16 @@ def _check_work(designs: Sequence[Design]) -> None:
     if levels > MOST_LEVELS_OF_GROUPS:
         raise ValueError(f"levels times groups must be at most {MOST_LEVELS_OF_GROUPS:,}, got {levels:,}")
     cells = sum(
-        design.message.n_cells * (len(design.levels) if isinstance(design.message, Bin) else 1)
+        design.message.n_cells * (1 if _serves_all_levels(design.message) else len(design.levels))
         for design in designs
         if isinstance(design.message, Gridded)
     )
     if cells > MOST_CELLS:
-        raise ValueError(f"cells times groups must be at most {MOST_CELLS:,}, got {cells:,}")
+        raise ValueError(f"cells of all groups and levels must be at most {MOST_CELLS:,}, got {cells:,}")
+
+
+def _serves_all_levels(message: Gridded) -> bool:
+    return isinstance(message, Curve) and not message.offsets
 
 
 def _check_groups(plan: Plan) -> None:
@@ -132,37 +145,42 @@ def _check_ranks(design: Design, message: Ranks) -> None:
     if len(message.levels) != len(design.levels):
         raise ValueError("ranks must be given for each level")
     if design.is_open:
-        if any(level.rule is None or level.ranks or level.votes for level in message.levels):
-            raise ValueError("an open plan has a rule for every level, and no ranks")
         for level in message.levels:
-            rule = level.rule
-            if rule is None or (rule.share is None) == (rule.eta is None):
-                raise ValueError("a rule has a share or an eta")
-            if (rule.spacing is None) != (rule.numbers == 1):
-                raise ValueError("spacing must be given with several numbers, and only with them")
+            _check_rule(level)
         return
     kinds = design.kinds
     for level in message.levels:
         if len(level.ranks) != len(kinds) or len(level.votes) not in (0, len(kinds)):
             raise ValueError("ranks and votes must be given for each kind of sites")
         for kind, ranks in zip(kinds, level.ranks, strict=True):
-            if ranks and ranks[-1] > kind.n + 1:
-                raise ValueError(f"a rank must lie between 1 and n + 1 = {kind.n + 1}")
-            if ranks and not kind.asked:
-                raise ValueError("a site that is not asked has no ranks")
-        for votes, ranks in zip(level.votes, level.ranks, strict=bool(level.votes)):
-            if len(votes) not in ({1, len(ranks)} if ranks else {0}):
-                raise ValueError("votes must be one for all numbers of a site, or one for each")
+            if ranks and (ranks[-1] > kind.n + 1 or not kind.asked):
+                raise ValueError("a rank must lie between 1 and n + 1, and a site that is not asked has none")
+        pairs = zip(level.votes, level.ranks, strict=bool(level.votes))
+        if any(len(votes) not in ({1, len(ranks)} if ranks else {0}) for votes, ranks in pairs):
+            raise ValueError("votes must be one for all numbers of a site, or one for each")
     if any(sum(len(level.ranks[i]) for level in message.levels) > MOST_SENT for i in range(len(kinds))):
         raise ValueError(f"a site sends at most {MOST_SENT} numbers over all levels")
     _check_alike(design, message)
+
+
+def _check_rule(level: RankLevel) -> None:
+    """Refuse a level of an open plan without a rule by which sites find their ranks."""
+    rule = level.rule
+    if rule is None or level.ranks or level.votes:
+        raise ValueError("an open plan has a rule for every level, and no ranks")
+    if (rule.share is None) == (rule.eta is None):
+        raise ValueError("a rule has a share or an eta")
+    if (rule.spacing is None) != (rule.numbers == 1):
+        raise ValueError("spacing must be given with several numbers, and only with them")
 
 
 def _check_alike(design: Design, message: MessageData) -> None:
     """Refuse sites without names that have one size and different ranks: nobody could tell them apart."""
     if design.site_names is not None or not isinstance(message, Ranks):
         return
-    columns = zip(*(zip(level.ranks, level.all_votes(), strict=True) for level in message.levels), strict=True)
+    columns = zip(
+        *(zip(level.ranks, level.all_votes(), strict=True) for level in message.levels), strict=True
+    )
     kinds = {(kind.n, kind.share, column) for kind, column in zip(design.kinds, columns, strict=True)}
     if len({kind.n for kind in design.kinds}) < len(kinds):
         raise ValueError("sites without names must have the same ranks if they have the same size")
@@ -185,7 +203,7 @@ def check_report(report: Report) -> None:
     """Refuse a report whose parts do not fit together."""
     check_labels([part.group for part in report.parts])
     for part in report.parts:
-        for sent in getattr(part.payload, "levels", ()):
+        for sent in part.payload.levels if isinstance(part.payload, RanksPayload) else ():
             if len(sent.values) != len(sent.ranks):
                 raise ValueError("ranks and values must have the same length")
             for rank, value in zip(sent.ranks, sent.values, strict=True):
@@ -198,7 +216,9 @@ def check_report(report: Report) -> None:
 def check_calibration(calibration: Calibration) -> None:
     """Refuse a calibration whose parts do not fit together, or not its plan."""
     check_plan(calibration.plan)
-    if [part.design.group for part in calibration.parts] != [design.group for design in calibration.plan.designs]:
+    if [part.design.group for part in calibration.parts] != [
+        design.group for design in calibration.plan.designs
+    ]:
         raise ValueError("the parts must be those of the plan")
     sites = [received.site for received in calibration.reports]
     if sites != sorted(set(sites)):
@@ -210,18 +230,38 @@ def check_calibration(calibration: Calibration) -> None:
         _check_part(planned, part)
 
 
+_KEPT = ("promise", "criterion", "delta", "max_faulty", "max_missing")
+
+
 def _check_part(planned: Design, part: CalibrationPart) -> None:
     """Refuse a part that cannot be the answer to a design of the plan."""
     design = part.design
-    kept = ("promise", "criterion", "delta", "max_faulty", "max_missing")
-    if any(getattr(design, name) != getattr(planned, name) for name in kept):
-        raise ValueError("promise, criterion, delta, max_faulty and max_missing must be those of the plan")
-    if [level.confidence_level for level in design.levels] != [
-        level.confidence_level for level in planned.levels
+    if any(getattr(design, name) != getattr(planned, name) for name in _KEPT):
+        raise ValueError(f"{', '.join(_KEPT)} must be those of the plan")
+    if [each.confidence_level for each in design.levels] != [
+        each.confidence_level for each in planned.levels
     ]:
         raise ValueError("the levels must be those of the plan")
     if len(part.thresholds) != len(design.levels):
         raise ValueError("there must be a threshold for each level")
+    if design.message.kind != planned.message.kind or not (design.sites or design.message == planned.message):
+        raise ValueError("the message must be that of the plan")
+    if len(part.missing) > part.n_missing:
+        raise ValueError("n_missing must count the missing sites, named or not")
+    _check_answers(design)
+    too_few = (design.n_sites or 0) < design.fewest_answers
+    for level, threshold in zip(design.levels, part.thresholds, strict=True):
+        if (level.votes is None) != too_few:
+            raise ValueError("votes must be left out if too few sites answered, and only then")
+        if (level.votes is None or level.advice is not None) and threshold != math.inf:
+            raise ValueError("the threshold must be Infinity where the level is not reached")
+    if design.sites:
+        check_message(design)
+    _check_sizes(planned, design)
+
+
+def _check_answers(design: Design) -> None:
+    """Refuse sites that answered without a name, or twice."""
     if design.sites is None or (not design.sites and design.group is None):
         raise ValueError("at least one site must have answered")
     if any(not kind.names or len(kind.names) != kind.count or not kind.asked for kind in design.sites):
@@ -229,18 +269,6 @@ def _check_part(planned: Design, part: CalibrationPart) -> None:
     names = [name for kind in design.sites for name in kind.names]
     if len(set(names)) < len(names):
         raise ValueError("a site answered twice")
-    if len(part.missing) > part.n_missing:
-        raise ValueError("n_missing must count the missing sites, named or not")
-    too_few = len(names) < design.fewest_answers
-    for level, threshold in zip(design.levels, part.thresholds, strict=True):
-        if (level.votes is None) != too_few:
-            raise ValueError("votes must be left out if too few sites answered, and only then")
-        if (level.votes is None or level.advice is not None) and threshold != math.inf:
-            raise ValueError("the threshold must be Infinity where the level is not reached")
-    check_message(design)
-    if design.message.kind != planned.message.kind:
-        raise ValueError("the message must be that of the plan")
-    _check_sizes(planned, design)
 
 
 def _check_sizes(planned: Design, design: Design) -> None:

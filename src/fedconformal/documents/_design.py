@@ -13,6 +13,7 @@ from fedconformal.documents._base import Many, Part, Ratio, Share, SiteName
 from fedconformal.documents._limits import (
     LARGEST_ADVICE,
     LARGEST_N,
+    LARGEST_UNIT,
     MOST_LEVELS,
     MOST_NAMED,
     MOST_SITES,
@@ -50,7 +51,10 @@ class Advice(Part):
     """Smallest numbers that would suffice for a level that cannot be reached, each individually."""
 
     n_points: int | None = Field(
-        default=None, ge=1, le=LARGEST_ADVICE, description="smallest size that would suffice if every site had it"
+        default=None,
+        ge=1,
+        le=LARGEST_ADVICE,
+        description="smallest size that would suffice if every site had it",
     )
     n_sites: int | None = Field(
         default=None,
@@ -68,6 +72,7 @@ class Level(Part):
     votes: int | None = Field(
         default=None,
         ge=1,
+        le=LARGEST_UNIT + 1,
         description="votes that the threshold needs; more than there are for +inf; left out while open",
     )
     advice: Advice | None = Field(default=None, description="present if the level cannot be reached")
@@ -84,7 +89,9 @@ class Design(Part):
     promise: Name = Field(description="whose new cases are covered")
     criterion: Name
     delta: Share | None = Field(default=None, description="for criteria that take it")
-    max_faulty: int = Field(default=0, ge=0, le=MOST_SITES, description="number of reports that may be arbitrary")
+    max_faulty: int = Field(
+        default=0, ge=0, le=MOST_SITES, description="number of reports that may be arbitrary"
+    )
     max_missing: int | None = Field(
         default=None,
         ge=0,
@@ -96,7 +103,10 @@ class Design(Part):
         default=None, max_length=MOST_NAMED, description="the only sites that an open design expects"
     )
     expected: int | None = Field(
-        default=None, ge=1, le=MOST_SITES, description="number of sites that an open design without names expects"
+        default=None,
+        ge=1,
+        le=MOST_SITES,
+        description="number of sites that an open design without names expects",
     )
     message: AnyMessage
     levels: Many[Level] = Field(min_length=1, max_length=MOST_LEVELS)

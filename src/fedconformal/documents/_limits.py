@@ -19,11 +19,12 @@ MOST_NUMBERS = 20
 MOST_GROUPS = 1000  # groups of cases in a plan
 MOST_CLASSES = 10_000  # classes that a plan names
 MOST_EDGES = 10_000  # edges of a grid
-MOST_CELLS = 100_000  # edges times groups, and times levels where each level is drawn: the work of a site
+MOST_CELLS = 100_000  # cells times groups, and times levels where levels differ: the work of a site
 MOST_LEVELS_OF_GROUPS = 2_000  # levels times groups of a plan
 MOST_NAMED = 50_000  # names of sites in one list
 MOST_SENT = 500  # numbers that a plan may ask a site for, over all levels, in each group
 MOST_VOTES = 2**20  # votes of one number
+LARGEST_UNIT = 10**40  # votes of a whole mixture
 MOST_COLUMNS = 5
 """Largest number of columns by whose values a check is split."""
 MOST_CHECKED = 100
@@ -44,10 +45,10 @@ class SizeLimit:
         Bytes of an ordinary document.
     items : int
         Values, lists, objects and fields.
-    listing : str, optional
-        A field that only larger documents have, because it lists names of sites or groups.
+    listing : tuple of str
+        Fields that only larger documents have, because they list sites, groups or counts.
     listing_size : int
-        Bytes of a document with that field.
+        Bytes of a document with one of these fields.
 
     Examples
     --------
@@ -58,7 +59,7 @@ class SizeLimit:
 
     size: int
     items: int
-    listing: str | None = None
+    listing: tuple[str, ...] = ()
     listing_size: int = 0
 
     @property
@@ -82,11 +83,11 @@ class SizeLimit:
         if len(text) > self.largest:
             return f"larger than {_size(self.largest)}"
         raw = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
-        listing = self.listing is not None and f'"{self.listing}"'.encode() in raw
+        listing = any(f'"{field}"'.encode() in raw for field in self.listing)
         size = self.largest if listing else self.size
         if len(raw) > size:
-            without = "" if listing or self.listing is None else f", without {self.listing!r} in it"
-            return f"larger than {_size(size)}{without}"
+            without = "" if listing or not self.listing else " or ".join(map(repr, self.listing))
+            return f"larger than {_size(size)}" + (f", without {without} in it" if without else "")
         if sum(raw.count(mark) for mark in (b",", b":", b"[", b"{")) > self.items:
             return f"more than {self.items:,} items in it"
         return None
@@ -96,7 +97,7 @@ def _size(count: int) -> str:
     return f"{count // 2**20} MB" if count >= 2**20 else f"{count // 2**10} KB"
 
 
-PLAN = SizeLimit(2 * 2**20, 250_000, listing="names", listing_size=16 * 2**20)
-REPORT = SizeLimit(64 * 2**10, 200_000, listing="group", listing_size=4 * 2**20)
-CALIBRATION = SizeLimit(4 * 2**20, 500_000, listing="site", listing_size=32 * 2**20)
-CHECK = SizeLimit(64 * 2**10, 20_000, listing="groups", listing_size=2**20)
+PLAN = SizeLimit(2 * 2**20, 250_000, listing=("names", "edges"), listing_size=16 * 2**20)
+REPORT = SizeLimit(64 * 2**10, 200_000, listing=("group", "counts"), listing_size=4 * 2**20)
+CALIBRATION = SizeLimit(4 * 2**20, 500_000, listing=("site",), listing_size=32 * 2**20)
+CHECK = SizeLimit(64 * 2**10, 20_000, listing=("groups",), listing_size=2**20)

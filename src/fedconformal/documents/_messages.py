@@ -1,6 +1,6 @@
 """Data of the messages that sites send: what a design asks for, and what a report holds.
 
-A kind of message is a pair of classes, registered under one name; how it behaves is in `fedconformal.messages`.
+A kind of message is a pair of classes, registered under one name; `fedconformal.messages` has its behaviour.
 """
 
 import json
@@ -21,6 +21,7 @@ from pydantic import (
 from fedconformal.documents._base import Extended, Many, Part, Ratio, Share, first_problem
 from fedconformal.documents._limits import (
     LARGEST_N,
+    LARGEST_UNIT,
     MOST_EDGES,
     MOST_LEVELS,
     MOST_NUMBERS,
@@ -143,12 +144,17 @@ class RankLevel(Part):
     ranks: Many[RankList] = Field(
         default=(), description="for each kind of sites; n + 1 means +inf, none where sites are not asked"
     )
-    votes: Many[VoteList] = Field(default=(), description="for each kind of sites; left out for one vote each")
+    votes: Many[VoteList] = Field(
+        default=(), description="for each kind of sites; left out for one vote each"
+    )
     rule: RankRule | None = Field(default=None, description="for open plans, and ranks that follow a share")
 
     @classmethod
     def of(
-        cls, ranks: tuple[tuple[int, ...], ...], votes: tuple[tuple[int, ...], ...], rule: RankRule | None = None
+        cls,
+        ranks: tuple[tuple[int, ...], ...],
+        votes: tuple[tuple[int, ...], ...],
+        rule: RankRule | None = None,
     ) -> Self:
         """Make a level from the votes of every number, which are written in their shortest form."""
         if all(vote == 1 for each in votes for vote in each):
@@ -211,9 +217,7 @@ def _is_grid(edges: tuple[float, ...]) -> tuple[float, ...]:
     return edges
 
 
-Edges = Annotated[
-    Many[float], Field(min_length=2, max_length=MOST_EDGES), AfterValidator(_is_grid)
-]
+Edges = Annotated[Many[float], Field(min_length=2, max_length=MOST_EDGES), AfterValidator(_is_grid)]
 """Right edges of the cells of a grid."""
 
 
@@ -238,17 +242,22 @@ class Gridded(MessageData):
 
 
 class Curve(Gridded):
-    """Counts of scores in the cells of a grid, one release for all levels; with noise where epsilon is given."""
+    """Counts of scores in the cells of a grid, one release for all levels; noisy where epsilon is given."""
 
     kind: ClassVar[str] = "curve"
-    epsilon: Ratio | None = Field(default=None, description="privacy loss of a site's counts; exact if left out")
+    epsilon: Ratio | None = Field(
+        default=None, description="privacy loss of a site's counts; exact if left out"
+    )
     offsets: Many[Many[Annotated[int, Field(ge=0, le=LARGEST_N)]]] = Field(
         default=(),
         max_length=MOST_LEVELS,
         description="for each level, what is added to the votes needed at each edge but the last",
     )
     unit: int | None = Field(
-        default=None, ge=1, le=10**40, description="votes of a whole mixture, which sites share by their shares"
+        default=None,
+        ge=1,
+        le=LARGEST_UNIT,
+        description="votes of a whole mixture, which sites share by their shares",
     )
     own: Many[Many[Annotated[int, Field(ge=1, le=LARGEST_N + 1)]]] = Field(
         default=(),
@@ -261,7 +270,9 @@ class CurvePayload(Payload):
     """Counts of a site's scores in each cell."""
 
     kind: ClassVar[str] = "curve"
-    counts: Many[Annotated[int, Field(ge=-(2**62), le=2**62)]] = Field(min_length=2, max_length=MOST_EDGES + 1)
+    counts: Many[Annotated[int, Field(ge=-(2**62), le=2**62)]] = Field(
+        min_length=2, max_length=MOST_EDGES + 1
+    )
 
 
 class BinLevel(Part):

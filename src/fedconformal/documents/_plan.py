@@ -59,7 +59,9 @@ class Selectable:
         if len(self._designs) == 1:
             return self._designs[0]
         label = self._designs[0].group
-        raise ValueError(f"{name} differs between groups: ask for one, as in {self._document}[{label!r}].{name}")
+        raise ValueError(
+            f"{name} differs between groups: ask for one, as in {self._document}[{label!r}].{name}"
+        )
 
     def _only(self, name: str) -> tuple[Design, int]:
         """Return the only design and the place of its only level, or name how to select them."""
@@ -83,7 +85,7 @@ class Selectable:
                     groups = [design.group or "" for design in self._designs]
                     known = f"there are {quoted(groups)}" if groups != [""] else "there are no groups"
                     raise KeyError(f"no group {part!r}: {known}")
-            elif isinstance(part, Real) and not isinstance(part, bool):
+            elif isinstance(part, Real):
                 wanted = part if isinstance(part, Fraction) else Fraction(str(part))
                 known_levels = self._designs[0].levels
                 levels = tuple(i for i in levels if known_levels[i].confidence_level == wanted)
@@ -242,7 +244,7 @@ class Plan(PlanAttributes, AuthoredDocument):
         default=None, description="how all sites compute their scores, where the plan fixes it"
     )
     keys: Many[SiteKey] | None = Field(
-        default=None, description="then only reports signed with these keys count"
+        default=None, min_length=1, description="then only reports signed with these keys count"
     )
     terms: Terms = Field(default=Terms(), description="model, round, expiry and facts")
 
@@ -281,7 +283,9 @@ class Plan(PlanAttributes, AuthoredDocument):
     def grouping(self) -> Grouping:
         """How the label and the site of a case lead to its group."""
         by = self.group_by or (("label",) if self.is_grouped else ())
-        sites = {design.group or "": (design.site_names or ("",))[0] for design in self.designs if "site" in by}
+        sites = {
+            design.group or "": (design.site_names or ("",))[0] for design in self.designs if "site" in by
+        }
         return Grouping(by, sites, self.groups)
 
     @property
@@ -335,11 +339,11 @@ class Plan(PlanAttributes, AuthoredDocument):
         sites = "any number of sites" if self.n_sites is None else count(self.n_sites, "site")
         groups = [self.grouping.counted(len(self.groups))] if self.groups else []
         levels = "level " + ", ".join(f"{level:g}" for level in self.confidence_levels)
-        epsilons = {getattr(design.message, "epsilon", None) for design in self.designs} - {None}
+        losses = {getattr(design.message, "epsilon", None) or 0 for design in self.designs} - {0}
         terms = [
             f"promise {' or '.join(dict.fromkeys(design.promise for design in self.designs))}",
             f"criterion {' or '.join(dict.fromkeys(design.criterion for design in self.designs))}",
-            *(f"epsilon {float(epsilon):g}" for epsilon in sorted(epsilons)),
+            *(f"epsilon {float(epsilon):g}" for epsilon in sorted(losses)),
             *([] if self.feasible else ["infinite threshold"]),
         ]
         return ", ".join([sites, *groups, self._points(), levels, *terms])

@@ -64,7 +64,9 @@ class PerSite(Sequence[T], Generic[T]):
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         """Return the values as a numpy array."""
-        return np.repeat(np.asarray(self._values), np.diff([0, *self._ends]), axis=0).astype(dtype or np.int64)
+        return np.repeat(np.asarray(self._values), np.diff([0, *self._ends]), axis=0).astype(
+            dtype or np.int64
+        )
 
     def __repr__(self) -> str:
         """Show the runs, as in ``PerSite(10 x 89)``."""

@@ -101,7 +101,7 @@ Fact = Annotated[
 class Facts(Part):
     """Facts that an ethics board asks for first; all sites see them in the plan."""
 
-    model: Fact | None = Field(default=None, title="Model", description="name of the model")
+    name: Fact | None = Field(default=None, title="Model", description="name of the model")
     version: Fact | None = Field(default=None, title="Version", description="version of the model")
     purpose: Fact | None = Field(default=None, title="Purpose", description="what it is used for")
     population: Fact | None = Field(default=None, title="Population", description="whose cases these are")
@@ -159,12 +159,15 @@ class Terms(Part):
 
     model: Digest | None = Field(default=None, description="of the file of the model whose scores are meant")
     round: RoundId | None = Field(
-        default=None, description="distinguishes this round from others with the same options; random if signed"
+        default=None,
+        description="distinguishes this round from others with the same options; random if signed",
     )
     expires: Expiry | None = Field(
         default=None, description="time (UTC) after which sites and the server refuse the plan"
     )
-    facts: Facts | None = Field(default=None, description="which model, for what, whose cases, who is responsible")
+    facts: Facts | None = Field(
+        default=None, description="which model, for what, whose cases, who is responsible"
+    )
 
     def has_expired(self, now: datetime | None = None) -> bool:
         """Return whether the expiry has passed.

@@ -1,7 +1,10 @@
-"""What both estimators share: a model, the sites' calibration of it, scikit-learn's conventions."""
+"""Base class of both estimators: a model, the sites' calibration of it, scikit-learn's conventions."""
 
+import warnings
 from abc import abstractmethod
+from collections.abc import Mapping
 from copy import deepcopy
+from inspect import signature
 from typing import Any, Generic, Self, TypeVar
 
 import numpy as np
@@ -13,25 +16,24 @@ from sklearn.utils.validation import check_is_fitted
 
 from fedconformal import _validation
 from fedconformal._typing import Floats
-from fedconformal.documents import Calibration, Plan, ScoreRule, prediction_sets
+from fedconformal.documents import Calibration, Design, Plan, ScoreRule
 from fedconformal.estimators._promised import check_mixture, check_privacy, level_places
 from fedconformal.estimators._training import routed_params, set_aside
-from fedconformal.protocol import conformalize, group_names, made_of, plan, rows_by_site
+from fedconformal.privacy import Bins, Privacy
+from fedconformal.protocol import (
+    InfeasibleWarning,
+    conformalize,
+    group_names,
+    plan,
+    prediction_sets,
+    read_group_by,
+    rows_by_site,
+)
 from fedconformal.scores import Score, from_name, is_registered, names_of, what_lacks
 
 S = TypeVar("S", bound=Score)
 
-_WISHES = (
-    "confidence_level",
-    "criterion",
-    "delta",
-    "max_faulty",
-    "promise",
-    "numbers",
-    "max_missing",
-    "privacy",
-)
-"""Parameters that are handed to the plan as they are."""
+_PLAN_OPTIONS = frozenset(signature(plan).parameters)
 
 
 class FederatedConformal(BaseEstimator, Generic[S]):  # type: ignore[misc]
@@ -43,27 +45,50 @@ class FederatedConformal(BaseEstimator, Generic[S]):  # type: ignore[misc]
     """
 
     _score_class: type[S]
-    """What a score must be an instance of."""
+    """Class that a score must be an instance of."""
+    _default_score: str
+    """Name of the score that is meant where none is given."""
 
-    estimator: Any
-    confidence_level: Any
-    conformity_score: Any
-    criterion: Any
-    delta: float
-    max_faulty: int
-    promise: str
-    mixture: Any
-    numbers: int | None
-    max_missing: int | None
-    group_by: Any
-    privacy: Any
-    prefit: bool
-    calibration_size: float
-    rng: Any
+    def __init__(
+        self,
+        estimator: Any = None,
+        *,
+        confidence_level: Any = 0.9,
+        conformity_score: Any = None,
+        criterion: Any = None,
+        delta: float = 0.1,
+        max_faulty: int = 0,
+        promise: str = "population",
+        mixture: Mapping[str, float] | None = None,
+        numbers: int | None = None,
+        max_missing: int | None = None,
+        group_by: Any = None,
+        curve: Bins | None = None,
+        privacy: Privacy | None = None,
+        prefit: bool = True,
+        calibration_size: float = 0.5,
+        rng: Any = None,
+    ) -> None:
+        self.estimator = estimator
+        self.confidence_level = confidence_level
+        self.conformity_score = conformity_score
+        self.criterion = criterion
+        self.delta = delta
+        self.max_faulty = max_faulty
+        self.promise = promise
+        self.mixture = mixture
+        self.numbers = numbers
+        self.max_missing = max_missing
+        self.group_by = group_by
+        self.curve = curve
+        self.privacy = privacy
+        self.prefit = prefit
+        self.calibration_size = calibration_size
+        self.rng = rng
 
     @abstractmethod
     def _default_estimator(self) -> Any:
-        """What ``estimator=None`` stands for."""
+        """Return the model that ``estimator=None`` stands for."""
 
     @abstractmethod
     def _check_estimator(self, estimator: Any, score: S) -> None:
@@ -71,21 +96,21 @@ class FederatedConformal(BaseEstimator, Generic[S]):  # type: ignore[misc]
 
     @abstractmethod
     def _row_scores(self, model: Any, score: S, X: Any, y: Any) -> Floats:
-        """The score of each row."""
+        """Compute the score of each row."""
 
-    def _labels(self, groups: Any, y: Any, model: Any) -> tuple[Any, dict[str, Any]]:
-        """The label of each row where there are groups, and what the plan is told besides."""
-        by = made_of(self.group_by)
+    def _labels(self, groups: Any, y: Any, model: Any) -> tuple[Any, dict[str, Any] | None]:
+        """Return the label of each row where there are groups, and the terms of the plan."""
+        by = read_group_by(self.group_by)
         if by is None or "label" in by:
             if by is not None and groups is None:
                 raise ValueError(f"groups must give the group of each row with group_by={self.group_by!r}")
-            return groups, {"group_by": by}
+            return groups, None
         if groups is not None:
             raise ValueError(f"groups must be left out with group_by={self.group_by!r}")
-        return self._classes(y, model) if "class" in by else None, {"group_by": by}
+        return self._classes(y, model) if "class" in by else (None, None)
 
-    def _classes(self, y: Any, model: Any) -> Any:
-        """The true class of each row."""
+    def _classes(self, y: Any, model: Any) -> tuple[list[str], dict[str, Any]]:
+        """Return the true class of each row, and the terms of a plan that names the classes."""
         raise ValueError(f"group_by must not be of classes with numbers as outcomes, got {self.group_by!r}")
 
     # -- the workflow ----------------------------------------------------------------------------------
@@ -133,7 +158,7 @@ class FederatedConformal(BaseEstimator, Generic[S]):  # type: ignore[misc]
 
     def _train(self, X: Any, y: Any, fit_params: dict[str, Any]) -> Self:
         score = self._checked_score()
-        self._asked()
+        self._asked(score)
         self._check_estimator(self._prototype(), score)
         y = y if y is None else column_or_1d(y, warn=True)
         models = clone(self._prototype())
@@ -172,18 +197,14 @@ class FederatedConformal(BaseEstimator, Generic[S]):  # type: ignore[misc]
         """
         score = self._checked_score()
         model = self._model_to_calibrate(score)
-        given, wanted = self._labels(groups, y, model)
-        scores = self._row_scores(model, score, X, y)
+        labels, terms = self._labels(groups, y, model)
         calibration = conformalize(
-            scores,
+            self._row_scores(model, score, X, y),
             sites=_needed(sites),
-            groups=given,
-            # A plan names only scores that every site can make from their name.
-            score=score if is_registered(score) else None,
-            mixture=self.mixture,
+            groups=labels,
             ledgers=ledgers,
-            **wanted,
-            **self._wishes(),
+            terms=terms,
+            **self._options(score),
         )
         places = list(range(len(calibration.plan.confidence_levels)))
         return self._set_calibration(model, score, calibration, places)
@@ -221,13 +242,13 @@ class FederatedConformal(BaseEstimator, Generic[S]):  # type: ignore[misc]
             )
         score = self._checked_score()
         _check_same_score(calibration.plan.score, score)
-        if self.group_by is not None and made_of(self.group_by) != calibration.plan.group_by:
+        if self.group_by is not None and read_group_by(self.group_by) != calibration.plan.group_by:
             raise ValueError(
                 f"group_by must be that of the calibration's plan, {calibration.plan.group_by}, got "
                 f"{self.group_by!r}"
             )
         model = self._model_to_calibrate(score)
-        places = level_places(self._asked(), calibration)
+        places = level_places(self._asked(score), calibration)
         check_mixture(self.mixture, calibration.plan)
         check_privacy(self.privacy, calibration.plan)
         return self._set_calibration(model, score, calibration, places)
@@ -255,15 +276,14 @@ class FederatedConformal(BaseEstimator, Generic[S]):  # type: ignore[misc]
     def thresholds_(self) -> Any:
         """The threshold of each level, shape (n_levels,); with groups, by label."""
         self._check_calibrated()
-        if not self.plan_.is_grouped:
-            return self._asked_thresholds(self.calibration_)
-        return {label: self._asked_thresholds(found) for label, found in self.calibration_.by_label.items()}
-
-    def _asked_thresholds(self, calibration: Calibration) -> Floats:
-        return np.array(calibration.thresholds)[self._level_places]
+        by_group = {
+            group: np.array(part.thresholds)[self._level_places]
+            for group, part in self.calibration_.by_group.items()
+        }
+        return by_group if self.plan_.is_grouped else by_group[None]
 
     def _sets(self, prediction: Any, groups: Any, sites: Any, u: Any = None) -> Any:
-        """The sets of new rows at the levels that are asked for, (n, ..., n_levels)."""
+        """Return the sets of new rows at the levels that are asked for, (n, ..., n_levels)."""
         n = len(prediction)
         labels = None if groups is None else group_names(groups, n)
         if self.plan_.grouping.by_site:
@@ -276,7 +296,7 @@ class FederatedConformal(BaseEstimator, Generic[S]):  # type: ignore[misc]
         return self._sets_at(None, np.arange(n), prediction, labels, u)
 
     def _sets_at(self, site: str | None, rows: Any, prediction: Any, labels: Any, u: Any) -> Any:
-        """The sets of some rows, all of one site where that matters."""
+        """Return the sets of some rows, all of one site where that matters."""
         found = prediction_sets(
             self.calibration_,
             self.conformity_score_,
@@ -289,16 +309,22 @@ class FederatedConformal(BaseEstimator, Generic[S]):  # type: ignore[misc]
 
     # -- parameters ------------------------------------------------------------------------------------
 
-    def _wishes(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in _WISHES}
+    def _options(self, score: S) -> dict[str, Any]:
+        """Return the options of the plan: parameters of the same name, and a score that sites can make."""
+        options = self.get_params(deep=False)
+        own = {name: value for name, value in options.items() if name in _PLAN_OPTIONS}
+        return {**own, "score": score if is_registered(score) else None}
 
-    def _asked(self) -> Plan:
-        """What is wanted, checked: the plan of a federation that is as small as can be."""
+    def _asked(self, score: S) -> Design:
+        """Check the options of the plan, and return them as the design of the smallest federation."""
         faulty = _validation.integer("max_faulty", self.max_faulty, low=0)
-        return plan(2 * faulty + 1, 1, on_infeasible="ignore", **self._wishes())
+        options = {**self._options(score), "mixture": None, "group_by": None}
+        with warnings.catch_warnings(action="ignore", category=InfeasibleWarning):
+            return plan(2 * faulty + 1, 1, **options).designs[0]
 
     def _checked_score(self) -> S:
         given, names = self.conformity_score, names_of(self._score_class)
+        given = self._default_score if given is None else given
         if isinstance(given, str):
             given = from_name(_validation.choice("conformity_score", given, names))
         if not isinstance(given, self._score_class):
@@ -314,7 +340,7 @@ class FederatedConformal(BaseEstimator, Generic[S]):  # type: ignore[misc]
     # -- the model -------------------------------------------------------------------------------------
 
     def _model_to_calibrate(self, score: S) -> Any:
-        """The given estimator with prefit=True, the trained one else."""
+        """Return the given estimator with prefit=True, else the trained one."""
         model = self._given_model() if self.prefit else self._model()
         self._check_estimator(model, score)
         return model
@@ -324,7 +350,7 @@ class FederatedConformal(BaseEstimator, Generic[S]):  # type: ignore[misc]
         return self.estimator
 
     def _model(self) -> Any:
-        """The model that predicts."""
+        """Return the model that predicts."""
         if hasattr(self, "estimator_"):
             return self.estimator_
         if self.prefit:
@@ -349,7 +375,7 @@ class FederatedConformal(BaseEstimator, Generic[S]):  # type: ignore[misc]
 
     @property
     def n_features_in_(self) -> int:
-        """How many features the model was trained with, where it tells."""
+        """Number of features that the model was trained with, where it tells."""
         return int(self._first_model().n_features_in_)
 
     @property
@@ -358,7 +384,7 @@ class FederatedConformal(BaseEstimator, Generic[S]):  # type: ignore[misc]
         return self._first_model().feature_names_in_
 
     def get_metadata_routing(self) -> Any:
-        """What ``fit`` takes for itself, ``sites`` and ``groups``, and what it passes on to the estimator.
+        """Return what ``fit`` takes for itself, ``sites`` and ``groups``, and passes on to the estimator.
 
         Returns
         -------
@@ -382,11 +408,11 @@ class FederatedConformal(BaseEstimator, Generic[S]):  # type: ignore[misc]
         return bundle
 
     def _promise_html(self) -> str:
-        """What the calibration promises, once there is one."""
+        """Describe what the calibration promises, once there is one."""
         return (self.calibration_._repr_html_() or "") if hasattr(self, "calibration_") else ""
 
     def __sklearn_is_fitted__(self) -> bool:
-        """Whether ``predict`` will do; sets need a calibration too."""
+        """Return whether ``predict`` can be called; sets need a calibration too."""
         try:
             self._model()
         except NotFittedError:

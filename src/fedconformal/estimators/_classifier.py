@@ -1,6 +1,5 @@
 """Prediction sets for any classifier with probabilities."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -14,10 +13,10 @@ from fedconformal._text import quoted
 from fedconformal._typing import Floats
 from fedconformal._validation import is_missing
 from fedconformal._warnings import warn
-from fedconformal.documents import Plan, class_places, labels_in
+from fedconformal.documents import Plan
 from fedconformal.estimators._base import FederatedConformal
 from fedconformal.estimators._training import generator
-from fedconformal.privacy import Privacy
+from fedconformal.protocol import class_places, labels_in
 from fedconformal.scores import LabelScore
 
 _SCORING, _PREDICTING = 0, 1
@@ -34,7 +33,8 @@ class FederatedConformalClassifier(ClassifierMixin, FederatedConformal[LabelScor
 
     If, given the model, all calibration rows and the new row have independent and identically distributed
     scores, a set holds the label with mean probability at least ``confidence_level``; ``calibration_.law`` is
-    the exact law of that probability given the data.
+    the distribution of that probability given the data, or a lower bound of it (with ``max_faulty``,
+    ``curve`` or ``privacy``).
 
     Parameters
     ----------
@@ -42,29 +42,15 @@ class FederatedConformalClassifier(ClassifierMixin, FederatedConformal[LabelScor
         Fitted with ``prefit=True``. None is a LogisticRegression, with ``prefit=False`` only.
     confidence_level : float or list of floats
         Coverage wanted; with several, the sets have a last axis with one entry for each.
-    conformity_score : {"lac", "aps", "raps"} or scores.LabelScore
-        ``"aps"`` and ``"raps"`` are not randomized; ``scores.APS(randomized=True)`` is.
-    criterion : {"stable", "marginal", "conditional"}, optional
-        See `fedconformal.plan`; the promise's own default if left out.
-    delta : float
-        For the conditional criterion.
-    max_faulty : int
-        How many sites may send anything at all.
-    promise : {"population", "mixture", "each-site", "new-site"}
-        Whose new rows are covered; see `fedconformal.plan`.
-    mixture : mapping from str to float, optional
-        For ``promise="mixture"``, the share of new rows that come from each site.
-    numbers : int, optional
-        How many scores a site sends for each level and group at the most, from 1 to 20; by default 5 for a
-        mixture, else 1.
-    max_missing : int, optional
-        How many sites may stay silent without making the threshold infinite; see `fedconformal.plan`.
+    conformity_score : {"lac", "aps", "raps"} or scores.LabelScore, optional
+        ``"lac"`` if left out. ``"aps"`` and ``"raps"`` are not randomized; ``scores.APS(randomized=True)``
+        is.
+    criterion, delta, max_faulty, max_missing, promise, mixture, numbers, curve, privacy : optional
+        Options of the plan, with the same defaults; see `fedconformal.plan`.
     group_by : {"class", "site", "label"} or a pair of the site and another, optional
         What groups are made of; see `fedconformal.plan`. ``"class"``: a threshold for each true class, so
         that every class is covered, whatever the mix. With the site, each site has thresholds of its own.
         Left out, a label for each row if ``conformalize`` is given any.
-    privacy : Privacy, optional
-        Makes every report differentially private; see `fedconformal.plan`.
     prefit : bool
         True: use the fitted estimator as it is, and skip ``fit``. False: ``fit`` trains a clone.
     calibration_size : float
@@ -82,7 +68,7 @@ class FederatedConformalClassifier(ClassifierMixin, FederatedConformal[LabelScor
     classes_ : array of shape (n_classes,)
         The labels, in the order of the sets' second axis.
     calibration_ : Calibration
-        Threshold, exact law, sites; ``plan_`` is its plan.
+        Thresholds, their guarantee, the sites; ``plan_`` is its plan.
     thresholds_ : array of shape (n_levels,), or dict of them by group
         The threshold of each level.
     conformity_score_ : LabelScore
@@ -109,41 +95,7 @@ class FederatedConformalClassifier(ClassifierMixin, FederatedConformal[LabelScor
     """
 
     _score_class = LabelScore
-
-    def __init__(
-        self,
-        estimator: Any = None,
-        *,
-        confidence_level: Any = 0.9,
-        conformity_score: Any = "lac",
-        criterion: Any = None,
-        delta: float = 0.1,
-        max_faulty: int = 0,
-        promise: str = "population",
-        mixture: Mapping[str, float] | None = None,
-        numbers: int | None = None,
-        max_missing: int | None = None,
-        group_by: Any = None,
-        privacy: Privacy | None = None,
-        prefit: bool = True,
-        calibration_size: float = 0.5,
-        rng: Any = None,
-    ) -> None:
-        self.estimator = estimator
-        self.confidence_level = confidence_level
-        self.conformity_score = conformity_score
-        self.criterion = criterion
-        self.delta = delta
-        self.max_faulty = max_faulty
-        self.promise = promise
-        self.mixture = mixture
-        self.numbers = numbers
-        self.max_missing = max_missing
-        self.group_by = group_by
-        self.privacy = privacy
-        self.prefit = prefit
-        self.calibration_size = calibration_size
-        self.rng = rng
+    _default_score = "lac"
 
     @property
     def classes_(self) -> NDArray[Any]:
@@ -230,46 +182,44 @@ class FederatedConformalClassifier(ClassifierMixin, FederatedConformal[LabelScor
         scores[places < 0] = np.inf
         return scores
 
-    def _labels(self, groups: Any, y: Any, model: Any) -> tuple[Any, dict[str, Any]]:
+    def _labels(self, groups: Any, y: Any, model: Any) -> tuple[Any, dict[str, Any] | None]:
         if groups is not None and list(map(str, groups)) == list(map(str, column_or_1d(y).tolist())):
             raise ValueError(
                 "groups must be known before the truth is, and these are y itself: group_by='class' makes "
                 "thresholds by true class"
             )
-        labels, wanted = super()._labels(groups, y, model)
-        by_class = groups is None and labels is not None
-        return labels, {**wanted, "classes": _class_names(model.classes_)} if by_class else wanted
+        return super()._labels(groups, y, model)
 
-    def _classes(self, y: Any, model: Any) -> list[str]:
-        labels, names = _class_names(column_or_1d(y)), set(_class_names(model.classes_))
-        if strange := [label for label in labels if label not in names]:
+    def _classes(self, y: Any, model: Any) -> tuple[list[str], dict[str, Any]]:
+        labels, names = _class_names(column_or_1d(y)), _class_names(model.classes_)
+        if unknown := [label for label in labels if label not in set(names)]:
             raise ValueError(
                 f"y must hold classes of the classifier with group_by={self.group_by!r}, got "
-                f"{quoted(sorted(set(strange)))} in {len(strange)} of {len(labels)} rows"
+                f"{quoted(sorted(set(unknown)))} in {len(unknown)} of {len(labels)} rows"
             )
-        return labels
+        return labels, {"classes": names}
 
     def _draws(self, score: LabelScore, n: int, stream: int) -> dict[str, Any]:
-        """The random numbers of a randomized score; the calibration's are independent of the sets'."""
+        """Draw the random numbers of a randomized score; the calibration's are independent of the sets'."""
         if not score.needs_draws:
             return {}
         return score.draws(generator(self.rng, stream).random(n))
 
 
 def _class_names(classes: Any) -> list[str]:
-    """Classes as plans name them: text, or what is shown of anything else."""
+    """Return classes as plans name them: text, or what is shown of anything else."""
     return [str(label) for label in np.asarray(classes).tolist()]
 
 
 def _column_places(plan: Plan, classes: Any) -> NDArray[Any]:
-    """Where the plan's classes are among the classifier's, found by name; in order if it names none."""
+    """Return the places of the plan's classes among the classifier's, by name; in order if it names none."""
     if plan.classes is None:
         return np.arange(len(classes))
     return class_places(_class_names(classes), plan.classes)
 
 
 def _places(y: NDArray[Any], classes: Any) -> NDArray[np.intp]:
-    """The class index of each label; -1, with a warning, for those that the classifier does not know."""
+    """Return the class index of each label; -1, with a warning, for those the classifier does not know."""
     index = {label: i for i, label in enumerate(np.asarray(classes).tolist())}
     labels = y.tolist()
     places = np.array([index.get(label, -1) for label in labels], dtype=np.intp)

@@ -1,4 +1,4 @@
-"""What a regressor predicts, as an interval score takes it."""
+"""Predictions of a regressor in the form that an interval score takes."""
 
 from inspect import signature
 from typing import Any
@@ -33,14 +33,14 @@ def check_models(estimator: Any, score: IntervalScore) -> None:
 
 
 def point_predictions(model: Any, score: IntervalScore, X: Any) -> Numbers:
-    """The point predictions alone, which may be had for less."""
+    """Return the point predictions alone, which may cost less."""
     if _takes_option(model, score):
         return np.asarray(model.predict(X))
     return points_and_prediction(model, score, X)[0]
 
 
 def points_and_prediction(model: Any, score: IntervalScore, X: Any) -> tuple[Numbers, Floats]:
-    """Point predictions, and the predictions that the score takes."""
+    """Return point predictions, and the predictions that the score takes."""
     if isinstance(model, (list, tuple)):
         columns = [column_or_1d(each.predict(X)) for each in model]
         prediction = _prediction(model, score, np.column_stack(columns[: len(score.columns)]))
@@ -55,7 +55,7 @@ def points_and_prediction(model: Any, score: IntervalScore, X: Any) -> tuple[Num
 
 
 def _prediction(model: Any, score: IntervalScore, table: Numbers) -> Floats:
-    """The columns of the score, or a ValueError that says what the model gave instead."""
+    """Return the columns of the score, or refuse what the model returned instead."""
     columns = table[:, np.newaxis] if table.ndim == 1 else table
     if columns.ndim != 2 or columns.shape[1] != len(score.columns):
         option = "" if score.predict_option is None else f", or predict with {score.predict_option}=True"
@@ -68,7 +68,7 @@ def _prediction(model: Any, score: IntervalScore, table: Numbers) -> Floats:
 
 
 def _takes_option(model: Any, score: IntervalScore) -> bool:
-    """Whether predict has the option that makes it return all columns of the score."""
+    """Return whether predict has the option that makes it return all columns of the score."""
     if score.predict_option is None or isinstance(model, (list, tuple)):
         return False
     # A Pipeline passes the argument on to its last step.

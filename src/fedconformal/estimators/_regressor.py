@@ -1,6 +1,5 @@
 """Prediction intervals for any regressor."""
 
-from collections.abc import Mapping
 from typing import Any
 
 from sklearn.base import RegressorMixin, is_classifier
@@ -15,7 +14,6 @@ from fedconformal.estimators._predictions import (
     point_predictions,
     points_and_prediction,
 )
-from fedconformal.privacy import Privacy
 from fedconformal.scores import IntervalScore
 
 
@@ -24,7 +22,8 @@ class FederatedConformalRegressor(RegressorMixin, FederatedConformal[IntervalSco
 
     If, given the model, all calibration rows and the new row have independent and identically distributed
     scores, an interval holds the outcome with mean probability at least ``confidence_level``;
-    ``calibration_.law`` is the exact law of that probability given the data.
+    ``calibration_.law`` is the distribution of that probability given the data, or a lower bound of it (with
+    ``max_faulty``, ``curve`` or ``privacy``).
 
     Parameters
     ----------
@@ -33,31 +32,16 @@ class FederatedConformalRegressor(RegressorMixin, FederatedConformal[IntervalSco
         LinearRegression, with ``prefit=False`` only.
     confidence_level : float or list of floats
         Coverage wanted; with several, the intervals have a last axis with one entry for each.
-    conformity_score : {"absolute", "normalized", "cqr"} or scores.IntervalScore
-        ``"absolute"``: ``predict`` returns (n,). ``"normalized"``: it takes ``return_std=True`` (Gaussian
-        processes, BayesianRidge, also at the end of a Pipeline) or returns (n, 2), mean and sigma.
+    conformity_score : {"absolute", "normalized", "cqr"} or scores.IntervalScore, optional
+        ``"absolute"``, if left out: ``predict`` returns (n,). ``"normalized"``: it takes ``return_std=True``
+        (Gaussian processes, BayesianRidge, also at the end of a Pipeline) or returns (n, 2), mean and sigma.
         ``"cqr"``: it returns (n, 2), a lower and an upper quantile, or ``estimator`` is a list [lower, upper]
         or [lower, upper, points]. A score of one's own gets the columns that it names.
-    criterion : {"stable", "marginal", "conditional"}, optional
-        See `fedconformal.plan`; the promise's own default if left out.
-    delta : float
-        For the conditional criterion.
-    max_faulty : int
-        How many sites may send anything at all.
-    promise : {"population", "mixture", "each-site", "new-site"}
-        Whose new rows are covered; see `fedconformal.plan`.
-    mixture : mapping from str to float, optional
-        For ``promise="mixture"``, the share of new rows that come from each site.
-    numbers : int, optional
-        How many scores a site sends for each level and group at the most, from 1 to 20; by default 5 for a
-        mixture, else 1.
-    max_missing : int, optional
-        How many sites may stay silent without making the threshold infinite; see `fedconformal.plan`.
+    criterion, delta, max_faulty, max_missing, promise, mixture, numbers, curve, privacy : optional
+        Options of the plan, with the same defaults; see `fedconformal.plan`.
     group_by : {"site", "label"} or both, optional
         What groups are made of; see `fedconformal.plan`. With the site, each site has thresholds of its
         own. Left out, a label for each row if ``conformalize`` is given any.
-    privacy : Privacy, optional
-        Makes every report differentially private; see `fedconformal.plan`.
     prefit : bool
         True: use the fitted estimator as it is, and skip ``fit``. False: ``fit`` trains a clone.
     calibration_size : float
@@ -71,7 +55,7 @@ class FederatedConformalRegressor(RegressorMixin, FederatedConformal[IntervalSco
     estimator_ : regressor, or list of them
         The fitted model.
     calibration_ : Calibration
-        Threshold, exact law, sites; ``plan_`` is its plan.
+        Thresholds, their guarantee, the sites; ``plan_`` is its plan.
     thresholds_ : array of shape (n_levels,), or dict of them by group
         The threshold of each level.
     conformity_score_ : IntervalScore
@@ -95,41 +79,7 @@ class FederatedConformalRegressor(RegressorMixin, FederatedConformal[IntervalSco
     """
 
     _score_class = IntervalScore
-
-    def __init__(
-        self,
-        estimator: Any = None,
-        *,
-        confidence_level: Any = 0.9,
-        conformity_score: Any = "absolute",
-        criterion: Any = None,
-        delta: float = 0.1,
-        max_faulty: int = 0,
-        promise: str = "population",
-        mixture: Mapping[str, float] | None = None,
-        numbers: int | None = None,
-        max_missing: int | None = None,
-        group_by: Any = None,
-        privacy: Privacy | None = None,
-        prefit: bool = True,
-        calibration_size: float = 0.5,
-        rng: Any = None,
-    ) -> None:
-        self.estimator = estimator
-        self.confidence_level = confidence_level
-        self.conformity_score = conformity_score
-        self.criterion = criterion
-        self.delta = delta
-        self.max_faulty = max_faulty
-        self.promise = promise
-        self.mixture = mixture
-        self.numbers = numbers
-        self.max_missing = max_missing
-        self.group_by = group_by
-        self.privacy = privacy
-        self.prefit = prefit
-        self.calibration_size = calibration_size
-        self.rng = rng
+    _default_score = "absolute"
 
     def predict(self, X: Any) -> Numbers:
         """Return point predictions; no calibration is needed.
@@ -194,7 +144,7 @@ class FederatedConformalRegressor(RegressorMixin, FederatedConformal[IntervalSco
 
 
 def _is_classifier(model: Any) -> bool:
-    """Whether it says so; an object that is no scikit-learn estimator may be of the older kind."""
+    """Return whether a model says so; one that is no scikit-learn estimator may be of the older kind."""
     if hasattr(model, "__sklearn_tags__"):
         return bool(is_classifier(model))
     return getattr(model, "_estimator_type", None) == "classifier"

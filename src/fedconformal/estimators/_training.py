@@ -1,4 +1,4 @@
-"""What `fit` needs: rows set aside for calibration, and arguments passed on to the model."""
+"""Rows that `fit` sets aside for calibration, and arguments that it passes on to the model."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ _FITTING = 2  # the stream of random numbers by which rows are set aside
 
 
 def generator(rng: Any, stream: int) -> np.random.Generator:
-    """The source of random numbers; an int gives a fixed one for each stream."""
+    """Return the source of random numbers; an int gives a fixed one for each stream."""
     if isinstance(rng, np.random.Generator):
         return rng
     return np.random.default_rng(None if rng is None else [stream, _validation.integer("rng", rng, low=0)])
@@ -24,7 +24,7 @@ def generator(rng: Any, stream: int) -> np.random.Generator:
 def set_aside(
     X: Any, y: Any, sites: Any, groups: Any, fit_params: dict[str, Any], *, share: float, rng: Any
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The arguments for training, and those for calibration: a share of each site's rows, one at least."""
+    """Split into arguments for training and for calibration: a share of each site's rows, one at least."""
     part = float(_validation.fraction("calibration_size", share))
     source, n = generator(rng, _FITTING), _num_samples(X)
     kept = [
@@ -55,7 +55,7 @@ def set_aside(
 
 
 def routed_params(owner: Any, fit_params: dict[str, Any]) -> dict[str, Any]:
-    """What is passed on to the model's fit: what it asked for, where metadata routing is enabled."""
+    """Return the arguments of the model's fit: those it requests, where metadata routing is enabled."""
     if not get_config()["enable_metadata_routing"]:
         return fit_params
     return dict(process_routing(owner, "fit", **fit_params).estimator.fit)

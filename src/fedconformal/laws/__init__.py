@@ -9,6 +9,18 @@ from fedconformal.laws._bounds import (
 )
 from fedconformal.laws._counts import binomial_masses, honest_counts
 from fedconformal.laws._coverage import CoverageLaw
+from fedconformal.laws._curves import (
+    CurveNoise,
+    NoisyCurve,
+    choose_curve,
+    compute_references,
+    last_passage,
+    simulate_coverage,
+    solve_votes,
+    suggest_cells,
+    votes_conditional,
+    votes_on_average,
+)
 from fedconformal.laws._each_site import EachSiteLaw
 from fedconformal.laws._equal import MEAN_ERROR, equal_cdf, equal_moments
 from fedconformal.laws._exact import exact_cdf, exact_mean
@@ -22,14 +34,18 @@ from fedconformal.laws._tails import count_tails
 __all__ = [
     "MEAN_ERROR",
     "CoverageLaw",
+    "CurveNoise",
     "Distortion",
     "EachSiteLaw",
     "Federation",
+    "NoisyCurve",
     "OrderStatistics",
     "Shifted",
     "SiteLaw",
     "Summary",
     "binomial_masses",
+    "choose_curve",
+    "compute_references",
     "conditional_coverage_bound",
     "count_tails",
     "coverage_table",
@@ -43,6 +59,12 @@ __all__ = [
     "heterogeneous_coverage_bound",
     "honest_counts",
     "integrate",
+    "last_passage",
     "legendre",
+    "simulate_coverage",
+    "solve_votes",
+    "suggest_cells",
     "total_variation_to_binomial",
+    "votes_conditional",
+    "votes_on_average",
 ]

@@ -1,37 +1,24 @@
-"""From wishes to a design: which ranks each site sends, and how many votes the server needs.
+"""From options to designs: criteria, promises, and the search for ranks and votes."""
 
-`Design` is the one object between planning and everything else. `criteria` and `promises` hold a class for
-each choice.
-"""
-
-from fedconformal.planning._cases import Cases
-from fedconformal.planning._design import Advice, Block, Design, Guarantee, Sending, Sites, merged
-from fedconformal.planning._exact import Exact
+from fedconformal.planning._advice import smallest
+from fedconformal.planning._ballot import Ballot, Guarantee, Solution
 from fedconformal.planning._goal import Goal
 from fedconformal.planning._own_quantile import rank_above
-from fedconformal.planning._private import Private
-from fedconformal.planning._rule import MOST_NUMBERS, RankRule, usual_spacing
+from fedconformal.planning._rule import ranks_of_rule, usual_spacing
 from fedconformal.planning.criteria import CRITERIA, Criterion
 from fedconformal.planning.promises import PROMISES, Promise
 
 __all__ = [
     "CRITERIA",
-    "MOST_NUMBERS",
     "PROMISES",
-    "Advice",
-    "Block",
-    "Cases",
+    "Ballot",
     "Criterion",
-    "Design",
-    "Exact",
     "Goal",
     "Guarantee",
-    "Private",
     "Promise",
-    "RankRule",
-    "Sending",
-    "Sites",
-    "merged",
+    "Solution",
     "rank_above",
+    "ranks_of_rule",
+    "smallest",
     "usual_spacing",
 ]

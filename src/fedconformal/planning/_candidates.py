@@ -9,7 +9,7 @@ to that; with several numbers, votes then count scores, as pooling does.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -18,7 +18,8 @@ import numpy as np
 
 from fedconformal._typing import Floats, Ints
 from fedconformal._validation import rank_of
-from fedconformal.planning._design import Sites
+from fedconformal.documents import SiteKind, total_sites
+from fedconformal.planning._ballot import counts_of, sizes_of
 from fedconformal.planning._goal import Goal
 
 _OFFSETS = np.linspace(-1.5, 1.5, 61)  # of the middle rank, in standard deviations
@@ -100,55 +101,55 @@ def given_ranks(n_points: Ints, counts: Ints, ranks: Ints, weights: Ints | None 
     return Candidates(n_points, counts, ranks[None], votes[None])
 
 
-def common_share(sites: Sites, share: Fraction) -> Candidates:
+def common_share(sites: Sequence[SiteKind], share: Fraction) -> Candidates:
     """Return the ranks of one share, one vote each (paper, appendix A.1)."""
-    ranks = np.array([[rank_of(share, int(n))] for n in sites.n_points])
-    return given_ranks(sites.n_points, sites.counts, ranks)
+    ranks = np.array([[rank_of(share, kind.n)] for kind in sites])
+    return given_ranks(sizes_of(sites), counts_of(sites), ranks)
 
 
-def maxima(sites: Sites) -> Candidates:
+def maxima(sites: Sequence[SiteKind]) -> Candidates:
     """Return the candidate in which each site sends its largest score; no other has a larger threshold."""
-    return given_ranks(sites.n_points, sites.counts, sites.n_points[:, None])
+    return given_ranks(sizes_of(sites), counts_of(sites), sizes_of(sites)[:, None])
 
 
-def equal_sites(sites: Sites, goal: Goal) -> Candidates:
+def equal_sites(sites: Sequence[SiteKind], goal: Goal) -> Candidates:
     """Return every rank that can matter for sites of one size and one number."""
-    (low, high), n = share_window(sites, goal), int(sites.n_points[0])
+    (low, high), n = share_window(sites, goal), int(sizes_of(sites)[0])
     first, last = max(1, math.floor(low * (n + 1))), min(n, math.ceil(high * (n + 1)))
     ranks = np.unique(np.append(np.arange(first, last + 1), n))[:, None, None]
-    return Candidates(sites.n_points, sites.counts, ranks, np.ones_like(ranks))
+    return Candidates(sizes_of(sites), counts_of(sites), ranks, np.ones_like(ranks))
 
 
-def share_window(sites: Sites, goal: Goal) -> tuple[float, float]:
+def share_window(sites: Sequence[SiteKind], goal: Goal) -> tuple[float, float]:
     """Return the shares at which some site may lie on either side of the level's quantile.
 
     Outside, each site lies on one side but for a probability of miss / (20 m), by Bernstein's inequality.
     """
-    n, level = sites.n_points, float(goal.level)
+    n, level = sizes_of(sites), float(goal.level)
     miss = float(goal.delta) if goal.criterion.takes_delta else 1.0
-    doubt = math.log(20 * sites.n_sites / miss)
+    doubt = math.log(20 * total_sites(sites) / miss)
     reach: Floats = doubt / 3 + np.sqrt((doubt / 3) ** 2 + 2 * doubt * n * level * (1 - level))
     low, high = (level * n - reach) / (n + 1), (level * n + reach + 1) / (n + 1)
     return max(float(low.min()), 0.0), min(float(high.max()), float((n / (n + 1)).max()))
 
 
-def candidates(sites: Sites, goal: Goal, numbers: int) -> Candidates:
-    """Return what is tried where sites send exactly so many numbers."""
-    if numbers == 1 and sites.n_points.size == 1:
+def candidates(sites: Sequence[SiteKind], goal: Goal, numbers: int) -> Candidates:
+    """Return what is tried where sites send exactly this many numbers."""
+    if numbers == 1 and sizes_of(sites).size == 1:
         return equal_sites(sites, goal)
     parts = [*_spaced(sites, goal, numbers)]
     if numbers == 1:
         parts.insert(0, _one_vote_each(sites, goal))
     ranks, weights = (np.concatenate(part) for part in zip(*parts, strict=True))
-    weights = np.where(ranks <= sites.n_points[:, None], weights, 0)
+    weights = np.where(ranks <= sizes_of(sites)[:, None], weights, 0)
     rows = np.concatenate([ranks, weights], axis=2).reshape(len(ranks), -1)
     kept = np.sort(np.unique(rows, axis=0, return_index=True)[1])
-    return Candidates(sites.n_points, sites.counts, ranks[kept], weights[kept])
+    return Candidates(sizes_of(sites), counts_of(sites), ranks[kept], weights[kept])
 
 
-def _one_vote_each(sites: Sites, goal: Goal) -> tuple[Ints, Ints]:
+def _one_vote_each(sites: Sequence[SiteKind], goal: Goal) -> tuple[Ints, Ints]:
     """The paper's ranks, and those of other common shares: all that differ, or an even choice."""
-    n, (low, high) = sites.n_points, share_window(sites, goal)
+    n, (low, high) = sizes_of(sites), share_window(sites, goal)
     first, last = np.maximum(1, np.floor(low * (n + 1))), np.minimum(n, np.ceil(high * (n + 1)))
     most = max(1, _SHARES // n.size)
     shares = np.linspace(low, high, most)
@@ -161,9 +162,9 @@ def _one_vote_each(sites: Sites, goal: Goal) -> tuple[Ints, Ints]:
     return ranks, np.ones_like(ranks)
 
 
-def _spaced(sites: Sites, goal: Goal, numbers: int) -> Iterator[tuple[Ints, Ints]]:
+def _spaced(sites: Sequence[SiteKind], goal: Goal, numbers: int) -> Iterator[tuple[Ints, Ints]]:
     """Ranks in equal steps, with votes in proportion to the steps, in one or several roundings."""
-    n, level = sites.n_points, float(goal.level)
+    n, level = sizes_of(sites), float(goal.level)
     spread = np.sqrt(n * level * (1 - level))
     centres = level * (n + 1.0) + _OFFSETS[:, None] * spread
     finest = max(3, min(_FINEST, _VOTES // n.size))

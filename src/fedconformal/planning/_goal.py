@@ -1,9 +1,12 @@
-"""What a design must achieve."""
+"""What a design must achieve at one level."""
 
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from fedconformal.planning.criteria import Criterion, Stable
+from fedconformal.documents import Design
+from fedconformal.planning.criteria import CRITERIA, Criterion, Stable
+
+USUAL_DELTA = Fraction(1, 10)
 
 
 @dataclass(frozen=True)
@@ -17,12 +20,12 @@ class Goal:
     criterion : Criterion
         Which choices are valid, and which is best.
     delta : Fraction
-        How often the promise may fail, for criteria that take it.
+        Probability of failure that is allowed, for criteria that take it.
     max_faulty : int
-        How many reports may be arbitrary.
+        Number of reports that may be arbitrary.
     max_missing : int or None
-        How many sites may stay silent, whichever they are, without making the threshold infinite. None: one,
-        where that costs next to nothing.
+        Number of sites that may be missing, in any combination, without making the threshold infinite. None:
+        one, where that costs next to nothing.
 
     Examples
     --------
@@ -34,6 +37,17 @@ class Goal:
 
     level: Fraction
     criterion: Criterion = field(default_factory=Stable)
-    delta: Fraction = Fraction(1, 10)
+    delta: Fraction = USUAL_DELTA
     max_faulty: int = 0
     max_missing: int | None = None
+
+    @classmethod
+    def of(cls, design: Design, place: int) -> "Goal":
+        """Return the goal of one level of a design."""
+        return cls(
+            design.levels[place].confidence_level,
+            CRITERIA[design.criterion](),
+            design.delta or USUAL_DELTA,
+            design.max_faulty,
+            design.max_missing,
+        )

@@ -13,7 +13,7 @@ import numpy as np
 from scipy import special
 
 from fedconformal._typing import Floats, Ints
-from fedconformal.laws import Federation, integrate
+from fedconformal.laws import integrate
 from fedconformal.planning._candidates import Candidates, given_ranks, heaviest
 from fedconformal.planning._goal import Goal
 from fedconformal.planning._search import satisfies
@@ -144,18 +144,3 @@ class _LargestOfAll:
 
     def cdf(self, c: Fraction) -> Fraction | None:
         return None if self.points is None or self.points > _MOST_POINTS else c**self.points
-
-
-@dataclass(frozen=True, eq=False)
-class AtVotes:
-    """The distribution at one number of votes."""
-
-    federation: Federation
-    votes: int
-
-    @property
-    def moments(self) -> tuple[Floats, Floats]:
-        return self.federation.moments(np.array([self.votes]))
-
-    def cdf(self, c: float) -> Floats:
-        return np.asarray(self.federation.cdf(np.array([c]), np.array([self.votes]))[0])

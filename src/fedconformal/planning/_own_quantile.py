@@ -7,7 +7,8 @@ from fractions import Fraction
 import numpy as np
 from scipy import special
 
-from fedconformal.planning._advice import LARGEST_N, smallest
+from fedconformal.documents import LARGEST_N, MOST_SITES
+from fedconformal.planning._advice import smallest
 from fedconformal.planning._unlike import usual_threshold
 
 _MARGIN = 1e-9  # by which a chance must exceed what is asked for: rounding never decides
@@ -140,7 +141,7 @@ class Wanted:
     def smallest_n_sites(self, n: int) -> int | None:
         """Sites of this size that would do."""
         finite = Fraction(chance_above(n, n, self.level) - 2 * _MARGIN)
-        if finite * self.delta * LARGEST_N < 1:
+        if finite * self.delta * MOST_SITES < 1:
             return None
         return math.floor(1 / (self.delta * finite)) + (self.max_missing or 0)
 

@@ -1,76 +1,61 @@
 """Ranks for sites whose size is not known beforehand: a rule that each applies to its own size."""
 
-from dataclasses import dataclass
 from fractions import Fraction
 from math import isqrt
 
 from fedconformal._validation import rank_of
+from fedconformal.documents import RankRule
+from fedconformal.planning._own_quantile import rank_above
 
-MOST_NUMBERS = 20
-"""A site sends at most so many numbers for each level."""
 
-
-@dataclass(frozen=True)
-class RankRule:
-    """One or a few ranks round ``ceil(share * (n + 1))``, in exact arithmetic.
+def ranks_of_rule(rule: RankRule, level: Fraction, n: int) -> tuple[int, ...]:
+    """Return the ranks that a site of n scores sends by a rule, in increasing order; n + 1 stands for +inf.
 
     Parameters
     ----------
-    share : Fraction
-        Where the ranks lie: about this share of a site's scores is below them.
+    rule : RankRule
+        The rule, which all sites follow.
     level : Fraction
-        The confidence level, which says how far a site's count spreads.
-    numbers : int
-        How many a site sends; one with fewer scores sends all it has.
-    spacing : Fraction or None
-        Neighbouring ranks are so many standard deviations of a Binomial(n, level) variable apart, at least 1.
+        The confidence level.
+    n : int
+        Number of scores of the site; one with fewer scores than numbers sends all it has.
+
+    Returns
+    -------
+    tuple of int
+        One rank, or several between 1 and n.
 
     Examples
     --------
     >>> from fractions import Fraction
-    >>> from fedconformal.planning import RankRule
-    >>> RankRule(Fraction(9, 10), Fraction(9, 10)).ranks(99)
+    >>> from fedconformal.documents import RankRule
+    >>> from fedconformal.planning import ranks_of_rule
+    >>> ranks_of_rule(RankRule(share=Fraction(9, 10)), Fraction(9, 10), 99)
     (90,)
     """
+    if rule.eta is not None:
+        return (rank_above(n, level, rule.eta),)
+    assert rule.share is not None
+    middle = rank_of(rule.share, n)
+    if rule.spacing is None:
+        return (middle,)
+    numbers = min(rule.numbers, n)
+    step = min(_step(rule.spacing, level, n), (n - 1) // max(numbers - 1, 1)) or 1
+    first = min(max(middle - (numbers - 1) * step // 2, 1), n - (numbers - 1) * step)
+    return tuple(first + i * step for i in range(numbers))
 
-    share: Fraction
-    level: Fraction
-    numbers: int = 1
-    spacing: Fraction | None = None
 
-    def ranks(self, n: int) -> tuple[int, ...]:
-        """The ranks of a site with n scores, in increasing order; n + 1 stands for +inf.
+def _step(spacing: Fraction, level: Fraction, n: int) -> int:
+    """Return ``spacing * sqrt(n level (1 - level))`` as a whole number, rounded up from 0.4 on; at least 1.
 
-        Parameters
-        ----------
-        n : int
-            How many scores the site has.
-
-        Returns
-        -------
-        tuple of int
-            One rank, or several between 1 and n.
-        """
-        middle = rank_of(self.share, n)
-        if self.spacing is None:
-            return (middle,)
-        numbers = min(self.numbers, n)
-        step = min(self._step(n), (n - 1) // max(numbers - 1, 1)) or 1
-        first = min(max(middle - (numbers - 1) * step // 2, 1), n - (numbers - 1) * step)
-        return tuple(first + i * step for i in range(numbers))
-
-    def _step(self, n: int) -> int:
-        """``spacing * sqrt(n level (1 - level))`` in whole numbers, rounded up from 0.4 on; at least 1.
-
-        Too wide costs less than too narrow: over many sizes this is never less sharp than the nearest number.
-        """
-        assert self.spacing is not None
-        square = 25 * self.spacing**2 * n * self.level * (1 - self.level)
-        return max(1, (3 + isqrt(square.numerator // square.denominator)) // 5)
+    Too wide costs less than too narrow: over many sizes this is never worse than the nearest number.
+    """
+    square = 25 * spacing**2 * n * level * (1 - level)
+    return max(1, (3 + isqrt(square.numerator // square.denominator)) // 5)
 
 
 def usual_spacing(numbers: int) -> Fraction | None:
-    """The spacing at which so many numbers say most of a level's quantile, roughly.
+    """Return the spacing at which this many numbers tell most about a level's quantile, roughly.
 
     Parameters
     ----------

@@ -1,82 +1,65 @@
-"""Private reports: what a site may release, at what cost, and the account it keeps."""
+"""Private reports: grids, noise, and the account that a site keeps."""
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
-from fedconformal.privacy._aims import Aim, Balanced, Slopes
+from fedconformal import _hooks
 from fedconformal.privacy._bins import Bins
 from fedconformal.privacy._count import CountNoise, prepare_count
-from fedconformal.privacy._expected import (
-    MOST_DRAWS,
-    ExpectedCoverage,
-    Releases,
-    draws_for,
-    even,
-    expected_coverage,
-    ranks_seen,
-)
 from fedconformal.privacy._ledger import BudgetExceededError, Ledger, Quote, exact_text, fingerprint
 from fedconformal.privacy._ledger_file import Entry, LedgerAccessWarning, LedgerError
-from fedconformal.privacy._loss import LARGEST_EPSILON, SMALLEST_EPSILON
+from fedconformal.privacy._noise import prepare_noisy_counts, scale_noise, simulate_noisy_counts
 from fedconformal.privacy._privacy import Privacy
-from fedconformal.privacy._private_plan import Cost, expected_cost, one_hot, pmf
-from fedconformal.privacy._release import PrivateRelease
-from fedconformal.privacy._released import Released, Tabulated
-from fedconformal.privacy._shapes import SHAPES
+from fedconformal.privacy._quantile import PrivateQuantile
 from fedconformal.privacy._shuffling import amplified_epsilon
-from fedconformal.privacy.analyses import ANALYSES, Analysis, PrivateChoice, PrivateSearch
-from fedconformal.privacy.mechanisms import MECHANISMS, Mechanism
-
-if TYPE_CHECKING:
-    from fedconformal.privacy._simulation import simulate_releases
 
 __all__ = [
-    "ANALYSES",
-    "LARGEST_EPSILON",
-    "MECHANISMS",
-    "MOST_DRAWS",
-    "SHAPES",
-    "SMALLEST_EPSILON",
-    "Aim",
-    "Analysis",
-    "Balanced",
     "Bins",
     "BudgetExceededError",
-    "Cost",
     "CountNoise",
     "Entry",
-    "ExpectedCoverage",
     "Ledger",
     "LedgerAccessWarning",
     "LedgerError",
-    "Mechanism",
     "Privacy",
-    "PrivateChoice",
-    "PrivateRelease",
-    "PrivateSearch",
+    "PrivateQuantile",
     "Quote",
-    "Released",
-    "Releases",
-    "Slopes",
-    "Tabulated",
     "amplified_epsilon",
-    "draws_for",
-    "even",
     "exact_text",
-    "expected_cost",
-    "expected_coverage",
     "fingerprint",
-    "one_hot",
-    "pmf",
     "prepare_count",
-    "ranks_seen",
-    "simulate_releases",
+    "prepare_noisy_counts",
+    "scale_noise",
+    "simulate",
+    "simulate_noisy_counts",
 ]
 
 
-def __getattr__(name: str) -> Any:
-    """Load seeded noise only when it is asked for by name, so that no report can come from it by accident."""
-    if name == "simulate_releases":
-        from fedconformal.privacy._simulation import simulate_releases
+def simulate(plan: Any, scores: Mapping[str, Any], rng: Any) -> Any:
+    """Simulate a round of a private plan without groups, with seeded noise, which protects nobody.
 
-        return simulate_releases
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    Parameters
+    ----------
+    plan : Plan
+        A private plan.
+    scores : mapping from str to array-like
+        The scores of each site.
+    rng : numpy.random.Generator
+        Source of randomness.
+
+    Returns
+    -------
+    Calibration
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fedconformal as fc
+    >>> rng = np.random.default_rng(0)
+    >>> privacy = fc.Privacy(1.0, fc.Bins.uniform(0, 1, 50))
+    >>> plan = fc.plan(n_points=dict.fromkeys("ABCDE", 400), privacy=privacy)
+    >>> calibration = fc.privacy.simulate(plan, {site: rng.random(400) for site in "ABCDE"}, rng)
+    >>> 0.8 < calibration.threshold <= 1
+    True
+    """
+    return _hooks.call("simulate", plan, scores, rng)

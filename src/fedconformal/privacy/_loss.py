@@ -10,12 +10,7 @@ from fractions import Fraction
 from functools import lru_cache
 
 from fedconformal._validation import fraction
-
-SMALLEST_EPSILON = 1e-6
-"""A plan may not ask for less: its noise would drown any data."""
-
-LARGEST_EPSILON = 100.0
-"""Above this a release hides nothing, and the number is more likely a slip."""
+from fedconformal.documents import LARGEST_EPSILON
 
 
 def check_epsilon(epsilon: float | Fraction) -> Fraction:

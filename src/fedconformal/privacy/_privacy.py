@@ -1,109 +1,82 @@
-"""What a coordinator asks for: a privacy loss, bins, a mechanism, an analysis."""
+"""Privacy that a coordinator asks for."""
 
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from fractions import Fraction
-from typing import Any
 
-from fedconformal._validation import fraction, integer
+from fedconformal._validation import choice, fraction
+from fedconformal.documents import LARGEST_EPSILON, SMALLEST_EPSILON
 from fedconformal.privacy._bins import Bins
-from fedconformal.privacy._loss import LARGEST_EPSILON, SMALLEST_EPSILON
-from fedconformal.privacy._release import PrivateRelease
-from fedconformal.privacy.analyses import ANALYSES, Analysis
-from fedconformal.privacy.mechanisms import MECHANISMS, Mechanism
+
+_ANALYSES = {"curve": "curve", "paper": "bin"}
 
 
 @dataclass(frozen=True)
 class Privacy:
-    """Local differential privacy for every site's report: neighbours replace one record.
+    """Local differential privacy of every site's report: neighbours replace one record.
 
     Parameters
     ----------
     epsilon : float
-        Privacy loss of a site's whole answer, in (0.000001, 100]; several levels share it evenly.
-    bins : Bins
-        Where releases may fall; fixed before any calibration score is looked at.
-    mechanism : str or None
-        ``"permute-and-flip"``, ``"exponential"`` (the paper's Algorithm 2) or one that was registered. None
-        (default) is permute-and-flip, or what the analysis asks for.
-    analysis : str
-        ``"tight"`` (default): errors with free slopes, no more noise than it takes, and a law of the private
-        threshold with no union bound. ``"paper"``: Algorithms 2 and 3 to the letter, for equal sites and the
-        marginal criterion. Or one that
-        was registered.
-    one_hot : bool
-        Whether only the sum of all sites' one-hot vectors may be calibrated (secure aggregation).
+        Privacy loss of a site's answer for one group of cases, from 0.000001 to 100; it serves all levels.
+    bins : Bins, optional
+        Public grid on which scores are counted, fixed before any calibration score is looked at. It may be
+        left out where the score is bounded.
+    analysis : {"curve", "paper"}
+        ``"curve"``: sites send noisy counts of their scores in the bins. ``"paper"``: Algorithms 2 and 3 of
+        the paper, for equal sites and the marginal criterion; levels share epsilon evenly.
+    gamma : float, optional
+        For the paper's analysis, the share of the error probability that is spent on the noise; searched if
+        left out.
 
     Raises
     ------
     TypeError
         If ``bins`` is not a Bins, or ``epsilon`` not a number.
     ValueError
-        If a number or a name is not one of those allowed, or the mechanism does not suit the analysis.
+        If a number or a name is not one of those allowed.
 
     Examples
     --------
     >>> from fedconformal.privacy import Bins, Privacy
-    >>> Privacy(epsilon=1.0, bins=Bins.uniform(0, 5, 100)).release(n_levels=2).epsilon
-    Fraction(1, 2)
+    >>> Privacy(epsilon=1.0, bins=Bins.uniform(0, 5, 100)).exact_epsilon
+    Fraction(1, 1)
     """
 
     epsilon: float
-    bins: Bins
+    bins: Bins | None = None
     _: KW_ONLY
-    mechanism: str | None = None
-    analysis: str = "tight"
-    one_hot: bool = False
+    analysis: str = "curve"
+    gamma: float | None = field(default=None)
 
     def __post_init__(self) -> None:
-        """Refuse what makes no sense."""
+        """Refuse invalid values."""
         if isinstance(self.epsilon, Bins):
             raise TypeError("epsilon comes first, then the bins, as in Privacy(1.0, Bins.uniform(0, 5, 100))")
-        fraction("epsilon", self.epsilon, low=SMALLEST_EPSILON, high=LARGEST_EPSILON, closed=True)
-        if not isinstance(self.bins, Bins):
+        low = SMALLEST_EPSILON
+        fraction("epsilon", self.epsilon, low=low / 2, high=LARGEST_EPSILON, closed=True)
+        if self.epsilon < low:
+            raise ValueError(
+                f"epsilon must be a number in [{low:g}, {LARGEST_EPSILON:g}], got {self.epsilon}"
+            )
+        if self.bins is not None and not isinstance(self.bins, Bins):
             raise TypeError(f"bins must be Bins, for example Bins.uniform(0, 5, 100), got {self.bins!r}")
-        analysis = self._analysis()
-        analysis.check(mechanism=self._mechanism(analysis))
+        choice("analysis", self.analysis, _ANALYSES)
+        if self.gamma is not None:
+            fraction("gamma", self.gamma)
+            if self.message == _ANALYSES["curve"]:
+                raise ValueError(f"gamma is a parameter of analysis 'paper', got {self.gamma}")
 
-    def release(self, n_levels: int = 1) -> PrivateRelease:
-        """What each site does for each of some levels; its aim is still to be found.
+    @property
+    def message(self) -> str:
+        """Name of the message that sites send."""
+        return _ANALYSES[self.analysis]
 
-        Parameters
-        ----------
-        n_levels : int
-            How many levels share epsilon.
+    @property
+    def default_criterion(self) -> str | None:
+        """Criterion that is meant where none is chosen; None for the promise's own."""
+        return None if self.message == _ANALYSES["curve"] else "marginal"
 
-        Returns
-        -------
-        PrivateRelease
-            The release of one level.
-        """
-        analysis = self._analysis()
-        return PrivateRelease(
-            epsilon=Fraction(str(float(self.epsilon))) / integer("n_levels", n_levels, low=1),
-            n_bins=self.bins.n_bins,
-            mechanism=self._mechanism(analysis),
-            analysis=analysis,
-        )
-
-    def fields(self) -> dict[str, Any]:
-        """Everything by name, as a plan holds it.
-
-        Returns
-        -------
-        dict
-            ``epsilon``, ``mechanism``, ``analysis``, ``edges``, ``bounded`` and ``one_hot``.
-        """
-        return {
-            "epsilon": float(self.epsilon),
-            "mechanism": self._mechanism(self._analysis()).name,
-            "analysis": self.analysis,
-            "edges": self.bins.edges,
-            "bounded": self.bins.bounded,
-            "one_hot": self.one_hot,
-        }
-
-    def _analysis(self) -> Analysis:
-        return ANALYSES[self.analysis]()
-
-    def _mechanism(self, analysis: Analysis) -> Mechanism:
-        return MECHANISMS[analysis.default_mechanism if self.mechanism is None else self.mechanism]()
+    @property
+    def exact_epsilon(self) -> Fraction:
+        """The privacy loss as the decimal that was written."""
+        return fraction("epsilon", self.epsilon, high=LARGEST_EPSILON, closed=True)

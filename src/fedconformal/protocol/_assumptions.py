@@ -7,10 +7,12 @@ from collections.abc import Callable
 from enum import Enum
 
 from fedconformal.documents import Calibration, Plan
+from fedconformal.messages import of
 from fedconformal.planning import PROMISES
+from fedconformal.protocol._report import is_private
 
 
-def assumptions_of(plan: Plan, n_missing: int) -> tuple[str, ...]:
+def assumption_codes(plan: Plan, n_missing: int) -> tuple[str, ...]:
     """The codes of what a calibration rests on.
 
     Parameters
@@ -28,12 +30,12 @@ def assumptions_of(plan: Plan, n_missing: int) -> tuple[str, ...]:
     Examples
     --------
     >>> import fedconformal as fc
-    >>> from fedconformal.protocol import assumptions_of
-    >>> assumptions_of(fc.plan(n_sites=3, n_points=40), n_missing=0)[0]
+    >>> from fedconformal.protocol import assumption_codes
+    >>> assumption_codes(fc.plan(n_sites=3, n_points=40), n_missing=0)[0]
     'alike'
     """
     applies = {
-        **{PROMISES[part.promise].assumption: True for part in plan.parts},
+        **{PROMISES[design.promise].assumption: True for design in plan.designs},
         "labels-first": plan.grouping.by_label,
         "true-classes": plan.grouping.by_class,
         "own-site": plan.grouping.by_site,
@@ -41,7 +43,7 @@ def assumptions_of(plan: Plan, n_missing: int) -> tuple[str, ...]:
         "silence": n_missing > 0 or plan.is_grouped,
         "faulty": plan.max_faulty > 0,
         "as-planned": plan.max_faulty == 0,
-        "private": plan.privacy is not None,
+        "private": is_private(plan),
         "signed-whole": plan.is_grouped and plan.keys is not None,
         "not-authenticated": plan.keys is None,
         "several-levels": len(plan.confidence_levels) > 1,
@@ -49,7 +51,7 @@ def assumptions_of(plan: Plan, n_missing: int) -> tuple[str, ...]:
     return tuple(code for code, here in applies.items() if here)
 
 
-class Bearing(Enum):
+class AssumptionKind(Enum):
     """What a sentence has to do with a promise."""
 
     CONDITION = "the promise holds if this is true"
@@ -57,14 +59,14 @@ class Bearing(Enum):
     UNCHECKED = "nobody has checked it"
 
 
-def assumption_sentences(calibration: Calibration, bearing: Bearing | None = None) -> tuple[str, ...]:
+def assumption_sentences(calibration: Calibration, kind: AssumptionKind | None = None) -> tuple[str, ...]:
     """What a calibration rests on, in plain words.
 
     Parameters
     ----------
     calibration : Calibration
         Whose codes are to be read.
-    bearing : Bearing, optional
+    kind : AssumptionKind, optional
         Only sentences of this kind; all if left out.
 
     Returns
@@ -82,16 +84,16 @@ def assumption_sentences(calibration: Calibration, bearing: Bearing | None = Non
     return tuple(
         _sentence(code, calibration)
         for code in calibration.assumptions
-        if bearing in (None, _BEARINGS.get(code, Bearing.CONDITION))
+        if kind in (None, _KINDS.get(code, AssumptionKind.CONDITION))
     )
 
 
-_BEARINGS = {
-    "ties": Bearing.CAVEAT,
-    "private": Bearing.CAVEAT,
-    "signed-whole": Bearing.CAVEAT,
-    "several-levels": Bearing.CAVEAT,
-    "not-authenticated": Bearing.UNCHECKED,
+_KINDS = {
+    "ties": AssumptionKind.CAVEAT,
+    "private": AssumptionKind.CAVEAT,
+    "signed-whole": AssumptionKind.CAVEAT,
+    "several-levels": AssumptionKind.CAVEAT,
+    "not-authenticated": AssumptionKind.UNCHECKED,
 }
 """Of codes that are no conditions."""
 
@@ -130,15 +132,15 @@ def _faulty(calibration: Calibration) -> str:
 
 
 def _private(calibration: Calibration) -> str:
-    epsilon = float(calibration.plan.epsilon or 0)
-    if calibration.plan.is_grouped:
-        return (
-            f"Each site's message is {epsilon:g}-differentially private, even for somebody with one record "
-            "in every group, if the site kept its ledger; how many points of each group a site has is public."
-        )
+    losses = [of(design.message).epsilon(design) or 0 for design in calibration.plan.designs]
+    sizes = (
+        " The number of cases of each group is public; a person with cases in several groups pays for each."
+        if calibration.plan.is_grouped
+        else ""
+    )
     return (
-        f"Each report is {epsilon:g}-differentially private for the records behind it, if the site kept its "
-        "ledger; the guarantee allows for the noise and holds for every data set."
+        f"Each report is {float(max(losses)):g}-differentially private for every record behind it, if the "
+        f"site kept its ledger; the guarantee allows for the noise and holds for every data set.{sizes}"
     )
 
 

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from inspect import signature
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -12,11 +13,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from fedconformal import _validation
 from fedconformal._validation import plain_array
 from fedconformal.documents import Calibration, Plan, Report
+from fedconformal.messages import of
 from fedconformal.privacy import Ledger
 from fedconformal.protocol._calibrate import calibrate
-from fedconformal.protocol._plan import plan
+from fedconformal.protocol._plan import make_plan, plan
 from fedconformal.protocol._policy import SitePolicy
 from fedconformal.protocol._report import report
 from fedconformal.protocol._rows import Scores, flat_numbers, group_names, group_sizes, is_asked, rows_by_site
@@ -32,7 +35,7 @@ def conformalize(
     ledgers: Mapping[str, Ledger] | None = None,
     dataset: str = "calibration",
     min_group: int = 1,
-    **wishes: Any,
+    **options: Any,
 ) -> Calibration:
     """Plan, report and calibrate in one call, where the scores of all sites are at hand.
 
@@ -57,8 +60,8 @@ def conformalize(
         What the data are called in ``ledgers``.
     min_group : int
         A site with fewer points of a group is left out of it.
-    **wishes : confidence_level, criterion, promise, group_by, score, privacy and the others of `plan`
-        What is wanted.
+    **options : confidence_level, criterion, promise, group_by, score, privacy and the others of `plan`
+        Options of the plan.
 
     Returns
     -------
@@ -68,11 +71,11 @@ def conformalize(
     Raises
     ------
     ValueError
-        If the scores cannot be ranked, or wishes do not go together.
+        If the scores cannot be ranked, or options do not go together.
 
     See Also
     --------
-    fedconformal.plan : what the wishes mean.
+    fedconformal.plan : the options.
 
     Examples
     --------
@@ -86,8 +89,11 @@ def conformalize(
     >>> calibration.predict_interval([3.0]).round(2)
     array([[2.09, 3.91]])
     """
-    held = Held.of(scores, sites, groups)
-    chosen = plan(**held.sizes(), min_group=min_group, **wishes)
+    held = LocalScores.of(scores, sites, groups)
+    bound = signature(plan).bind(**held.sizes(), **options)
+    bound.apply_defaults()
+    fewest = _validation.integer("min_group", min_group, low=1)
+    chosen = make_plan(min_group=fewest, **bound.arguments)
     own = SitePolicy.unlimited()  # all scores are the caller's own
     with _accounts(chosen, held, ledgers, dataset) as accounts:
 
@@ -99,7 +105,7 @@ def conformalize(
                 site=site,
                 groups=labels,
                 policy=own,
-                model=chosen.model,
+                model=chosen.terms.model,
                 in_place=True,
                 **accounts[site],
             )
@@ -117,7 +123,7 @@ def _each(answer: Callable[[str, Scores, Any], Report], asked: list[tuple[str, S
 
 
 @dataclass(frozen=True)
-class Held:
+class LocalScores:
     """What somebody holds of all sites.
 
     Parameters
@@ -132,7 +138,7 @@ class Held:
     groups: Mapping[str, Any] | None
 
     @classmethod
-    def of(cls, scores: Any, sites: Any, groups: Any) -> "Held":
+    def of(cls, scores: Any, sites: Any, groups: Any) -> "LocalScores":
         """Read the arguments of `conformalize`."""
         if sites is not None:
             return cls._flat(scores, sites, groups)
@@ -149,7 +155,7 @@ class Held:
         return cls(values, {site: group_names(each, values[site].size) for site, each in labels.items()})
 
     @classmethod
-    def _flat(cls, scores: Any, sites: Any, groups: Any) -> "Held":
+    def _flat(cls, scores: Any, sites: Any, groups: Any) -> "LocalScores":
         if isinstance(scores, Mapping):
             raise ValueError("sites goes with one flat array of scores, got scores by site")
         values = flat_numbers(scores)
@@ -214,12 +220,13 @@ def _of_site(site: str, values: Any) -> Scores:
 
 @contextmanager
 def _accounts(
-    chosen: Plan, held: Held, ledgers: Mapping[str, Ledger] | None, dataset: str
+    chosen: Plan, held: LocalScores, ledgers: Mapping[str, Ledger] | None, dataset: str
 ) -> Iterator[dict[str, dict[str, Any]]]:
     """What each site charges its answer to: nothing, accounts that are given, or simulated ones."""
-    if chosen.privacy is None:
+    epsilon = max((of(design.message).epsilon(design) or 0 for design in chosen.designs), default=0)
+    if not epsilon:
         if ledgers is not None:
-            raise ValueError("ledgers go with privacy: exact reports are charged to none")
+            raise ValueError("ledgers were given, but the plan is not private")
         yield {site: {} for site in held.scores}
         return
     if ledgers is not None:
@@ -231,6 +238,6 @@ def _accounts(
         accounts = {}
         for place, site in enumerate(held.scores):
             ledger = Ledger.create(Path(folder) / f"{place}.db")
-            ledger.set_budget(dataset, chosen.epsilon or 0)
+            ledger.set_budget(dataset, epsilon)
             accounts[site] = {"ledger": ledger, "dataset": dataset}
         yield accounts

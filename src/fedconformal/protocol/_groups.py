@@ -1,9 +1,7 @@
-"""Groups of points in a plan: what they are made of, their sites, and their part of epsilon."""
+"""Groups of cases in a plan: what they are made of, and their sites."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
-from decimal import ROUND_DOWN, Context, Decimal
 from numbers import Integral
 from typing import Any, get_args
 
@@ -12,73 +10,44 @@ from pydantic import ValidationError
 
 from fedconformal import _validation
 from fedconformal._text import quoted
-from fedconformal.documents import (
-    GROUPED_BY,
-    MadeOf,
-    PlanPart,
-    check_work,
-    first_problem,
-    label_text,
-    pair_label,
-)
-from fedconformal.privacy import Privacy
-from fedconformal.protocol._federation import Asked
-from fedconformal.protocol._parts import planned_part
-from fedconformal.protocol._wishes import Wishes
-
-_DIGITS = 12  # of a group's part of epsilon
+from fedconformal.documents import GROUPED_BY, GroupBy, first_problem, label_text, pair_label
+from fedconformal.protocol._federation import SiteSpec
 
 
-def group_parts(
+def group_specs(
     groups: Any,
-    n_sites: int | None,
+    n_sites: Any,
     n_points: Any,
-    sites: Iterable[str] | None,
-    by: tuple[MadeOf, ...] | None,
+    by: tuple[GroupBy, ...] | None,
     classes: Any,
-    wishes: Wishes,
-    privacy: Privacy | None,
-    fewest: int,
-) -> tuple[list[PlanPart], tuple[str, ...] | None]:
-    """The part of each group in alphabetical order, and the names of the classes, as `plan` takes them.
+    min_group: int,
+) -> tuple[dict[str | None, SiteSpec], tuple[str, ...] | None]:
+    """Return the sites of each group in alphabetical order, and the names of the classes.
 
     Parameters
     ----------
-    groups, n_sites, n_points, sites, classes : see `plan`
+    groups, n_sites, n_points, classes : see `plan`
         As they were given.
     by : tuple of str or None
-        What groups are made of, as `made_of` says it.
-    wishes : Wishes
-        What is wanted of every group.
-    privacy : Privacy or None
-        Of a site's whole message.
-    fewest : int
-        A site with fewer points of a group is left out of it.
+        What groups are made of, as `read_group_by` returns it.
+    min_group : int
+        A site with fewer cases of a group is left out of it.
     """
-    names = None if sites is None else list(sites)
+    names = list(n_sites) if isinstance(n_sites, Iterable) and not isinstance(n_sites, str) else None
     if by == ("site",):
         if groups is not None:
-            raise ValueError("groups does not go with group_by site alone: each site is a group")
-        asked, n_labels = _by_site(Asked.of(n_sites, n_points, names)), 1
+            raise ValueError("groups must be left out with group_by 'site': each site is a group")
+        specs: Mapping[str, SiteSpec] = _by_site(SiteSpec.read(n_sites, n_points))
         named = class_names(classes)
     else:
         by_label = _by_text(groups, n_points)
         named = _classes(by, classes, by_label)
-        asked, n_labels = (
-            _by_label(by_label, n_sites, names, fewest, crossed="site" in (by or ())),
-            len(by_label),
-        )
-    check_work(len(asked) * len(wishes.levels), 0 if privacy is None else privacy.bins.n_bins)
-    share = None if privacy is None else share_epsilon(privacy, n_labels)
-    parts = []
-    for group in sorted(asked):
-        with _naming(group):
-            parts.append(planned_part(asked[group], wishes, share, group))
-    return parts, named
+        specs = _by_label(by_label, n_sites, names, min_group, crossed="site" in (by or ()))
+    return {group: specs[group] for group in sorted(specs)}, named
 
 
-def made_of(group_by: Any) -> tuple[MadeOf, ...] | None:
-    """What groups are made of, in the one order; None for a label alone.
+def read_group_by(group_by: Any) -> tuple[GroupBy, ...] | None:
+    """Return what groups are made of, in the one order; None for a label alone.
 
     Parameters
     ----------
@@ -91,24 +60,24 @@ def made_of(group_by: Any) -> tuple[MadeOf, ...] | None:
 
     Examples
     --------
-    >>> from fedconformal.protocol import made_of
-    >>> made_of("class"), made_of(["label", "site"])
+    >>> from fedconformal.protocol import read_group_by
+    >>> read_group_by("class"), read_group_by(["label", "site"])
     (('class',), ('site', 'label'))
     """
     if group_by is None:
         return None
     given = [group_by] if isinstance(group_by, str) else list(group_by)
     for each in given:
-        _validation.choice("group_by", each, get_args(MadeOf))
-    found = tuple(each for each in get_args(MadeOf) if each in given)
-    if len(found) == len(given) and found in (*GROUPED_BY, ("label",)):
-        return None if found == ("label",) else found
+        _validation.choice("group_by", each, get_args(GroupBy))
+    ordered = tuple(each for each in get_args(GroupBy) if each in given)
+    if len(ordered) == len(given) and ordered in (*GROUPED_BY, ("label",)):
+        return None if ordered == ("label",) else ordered
     known = ", ".join(str(each if len(each) > 1 else each[0]) for each in GROUPED_BY)
     raise ValueError(f"group_by must be one of label, {known}, got {group_by!r}")
 
 
 def class_names(classes: Any) -> tuple[str, ...] | None:
-    """The names of classes as documents hold them, in the order of their columns."""
+    """Return the names of classes as documents hold them, in the order of their columns."""
     if classes is None:
         return None
     if isinstance(classes, (str, bytes)) or not isinstance(classes, Iterable):
@@ -116,37 +85,31 @@ def class_names(classes: Any) -> tuple[str, ...] | None:
     return tuple(label_text(name) for name in np.asarray(list(classes), dtype=object).tolist())
 
 
-def share_epsilon(privacy: Privacy, n_labels: int) -> Privacy:
-    """Each label's even part of epsilon, rounded down, so that the parts never add up to more than it."""
-    down = Context(prec=_DIGITS, rounding=ROUND_DOWN)
-    return replace(privacy, epsilon=float(down.divide(Decimal(str(privacy.epsilon)), Decimal(n_labels))))
-
-
 def _by_text(groups: Any, n_points: Any) -> dict[str, Any]:
     """Sizes by label, with the labels as documents hold them."""
     if groups is None:
-        raise ValueError("groups must map labels to sizes where group_by is not site alone, got None")
+        raise ValueError("groups must map labels to sizes unless group_by is 'site', got None")
     if n_points is not None:
-        raise ValueError("n_points does not go with groups: each group has its own sizes")
+        raise ValueError("n_points must be left out with groups: each group has its own sizes")
     if not isinstance(groups, Mapping) or not groups:
         raise ValueError(f"groups must map labels to sizes, got {groups!r}")
-    found = {label_text(label): sizes for label, sizes in groups.items()}
-    if len(found) < len(groups):
+    by_text = {label_text(label): sizes for label, sizes in groups.items()}
+    if len(by_text) < len(groups):
         raise ValueError("groups must hold each label once, got a number and its digits as text")
-    return found
+    return by_text
 
 
 def _classes(
-    by: tuple[MadeOf, ...] | None, classes: Any, by_label: Mapping[str, Any]
+    by: tuple[GroupBy, ...] | None, classes: Any, by_label: Mapping[str, Any]
 ) -> tuple[str, ...] | None:
-    """The names of the classes in the order of their columns: that of the groups, unless it is given."""
+    """Names of the classes in the order of their columns: that of the groups, unless it is given."""
     named = class_names(classes)
     if by is None or "class" not in by:
         return named
     if named is None:
         return tuple(by_label)
     if lost := sorted(set(named) - set(by_label)):
-        raise ValueError(f"classes must each have points at some site, and groups has none of {quoted(lost)}")
+        raise ValueError(f"classes must each have cases at some site; groups has none of {quoted(lost)}")
     if set(named) != set(by_label):
         raise ValueError(
             f"classes must be the labels of groups, {quoted(sorted(by_label))}, got {quoted(named)}"
@@ -155,8 +118,8 @@ def _classes(
 
 
 @contextmanager
-def _naming(group: str) -> Iterator[None]:
-    """Say with its name what is wrong with a group."""
+def naming(group: str) -> Iterator[None]:
+    """Name the group in errors."""
     try:
         yield
     except ValidationError as error:
@@ -165,60 +128,57 @@ def _naming(group: str) -> Iterator[None]:
         raise type(error)(f"group {quoted([group])}: {error}") from None
 
 
-# -- the sites of each group -------------------------------------------------------------------------------
-
-
 def _by_label(
-    by_label: Mapping[str, Any], n_sites: int | None, names: list[str] | None, fewest: int, *, crossed: bool
-) -> dict[str, Asked]:
-    """The sites of each label; or each of them by itself, where groups are made of sites and labels."""
-    found: dict[str, Asked] = {}
+    by_label: Mapping[str, Any], n_sites: Any, names: list[str] | None, fewest: int, *, crossed: bool
+) -> dict[str, SiteSpec]:
+    """Sites of each label; or each of them individually, where groups are made of sites and labels."""
+    specs: dict[str, SiteSpec] = {}
     for label, sizes in by_label.items():
-        with _naming(label):
-            asked = _asked(sizes, n_sites, names, fewest)
+        with naming(label):
+            spec = _group_sites(sizes, n_sites, names, fewest)
             if not crossed:
-                found[label] = asked
+                specs[label] = spec
                 continue
-            alone = {pair_label(site, label): there for site, there in _by_site(asked).items()}
-        if twice := found.keys() & alone.keys():
+            alone = {pair_label(site, label): there for site, there in _by_site(spec).items()}
+        if twice := specs.keys() & alone.keys():
             raise ValueError(f"two pairs of a site and a label would be called {min(twice)!r}: rename one")
-        found |= alone
-    return found
+        specs |= alone
+    return specs
 
 
-def _by_site(asked: Asked) -> dict[str, Asked]:
-    """Each site by itself."""
-    if asked.names is None:
-        raise ValueError("group_by site needs the names of the sites, as in {'A': 40, 'B': 25}, or in sites")
-    m = len(asked.names)
-    sizes = [None] * m if asked.sizes is None else np.broadcast_to(asked.sizes, m).tolist()
+def _by_site(spec: SiteSpec) -> dict[str, SiteSpec]:
+    """Each site individually."""
+    if spec.names is None:
+        raise ValueError("group_by 'site' needs the names of the sites, as in n_points={'A': 40, 'B': 25}")
+    m = len(spec.names)
+    sizes = [None] * m if spec.sizes is None else np.broadcast_to(spec.sizes, m).tolist()
     return {
-        name: Asked((name,), None if n is None else np.array([n]), 1)
-        for name, n in zip(asked.names, sizes, strict=True)
+        name: SiteSpec((name,), None if n is None else np.array([n]), 1)
+        for name, n in zip(spec.names, sizes, strict=True)
     }
 
 
-def _asked(sizes: Any, n_sites: int | None, names: list[str] | None, fewest: int) -> Asked:
-    """The sites of one group, without those that have too few of its points to send anything."""
+def _group_sites(sizes: Any, n_sites: Any, names: list[str] | None, fewest: int) -> SiteSpec:
+    """Sites of one group, without those that have too few of its cases to send anything."""
     if not isinstance(sizes, Iterable) or isinstance(sizes, (str, bytes)):
         if _is_below(sizes, fewest):
-            raise ValueError(f"no site has {fewest} points of it (min_group = {fewest})")
-        return Asked.of(n_sites, sizes, names)
+            raise ValueError(f"no site has {fewest} cases of it (min_group = {fewest})")
+        return SiteSpec.read(n_sites if names is None else names, sizes)
     if names is not None and not isinstance(sizes, Mapping):
         listing = list(sizes)
         if len(listing) != len(names):
             raise ValueError(f"there must be one size for each of the {len(names)} sites, got {len(listing)}")
         sizes = dict(zip(names, listing, strict=True))
     if isinstance(sizes, Mapping):
-        if names is not None and (strange := [name for name in sizes if name not in names]):
-            raise ValueError(f"its sizes name {strange[0]!r}, which is none of the sites")
+        if names is not None and (unknown := [name for name in sizes if name not in names]):
+            raise ValueError(f"its sizes name {unknown[0]!r}, which is not one of the sites")
         sizes = {site: n for site, n in sizes.items() if not _is_below(n, fewest)}
     else:
         sizes = [n for n in sizes if not _is_below(n, fewest)]
     if not sizes:
         wanted = "" if fewest == 1 else f"{fewest} "
-        raise ValueError(f"no site has {wanted}points of it (min_group = {fewest})")
-    return Asked.of(None, sizes, None)
+        raise ValueError(f"no site has {wanted}cases of it (min_group = {fewest})")
+    return SiteSpec.read(None, sizes)
 
 
 def _is_below(n: Any, fewest: int) -> bool:

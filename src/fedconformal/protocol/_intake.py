@@ -5,11 +5,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from fedconformal._text import count, quoted
-from fedconformal.documents import Plan, Refusal, Report, ReportPart, is_signed_by
+from fedconformal.documents import Design, Plan, Refusal, Report, is_signed_by, message_kinds
+from fedconformal.messages import Answer, of
 
-Numbers = dict[str, ReportPart]
+Answers = dict[str, Answer]
 """What each site sent for one group, by site."""
-
 
 _MOST_LISTED = 100
 
@@ -51,38 +51,38 @@ class Intake:
         Reports that count as a whole, by site.
     refused : tuple of Refusal
         Reports that do not.
-    numbers : mapping
+    answers : mapping
         For each group (under None where there are none) what each site sent that counts.
     refused_in : mapping
-        For each group the numbers that do not count although their report does.
+        For each group the payloads that do not count although their report does.
 
     Examples
     --------
     >>> import fedconformal as fc
     >>> plan = fc.plan(n_points={"A": 40, "B": 50})
     >>> twice = [fc.report(plan, range(40), site="A"), fc.report(plan, range(1, 41), site="A")]
-    >>> [refusal.reason for refusal in fc.protocol.take_in(plan, twice).refused][:1]
+    >>> [refusal.reason for refusal in fc.protocol.validate_reports(plan, twice).refused][:1]
     ['2 different reports from this site: none of them counts']
     """
 
     reports: tuple[Report, ...]
     refused: tuple[Refusal, ...]
-    numbers: Mapping[str | None, Numbers]
+    answers: Mapping[str | None, Answers]
     refused_in: Mapping[str | None, tuple[Refusal, ...]]
 
     @property
     def all_refused(self) -> tuple[Refusal, ...]:
         """Every refusal, with the group in its source."""
         inside = [
-            Refusal(source=f"{refusal.source}, group {quoted([label])}", reason=refusal.reason)
-            for label, refusals in self.refused_in.items()
+            Refusal(source=f"{refusal.source}, group {quoted([group])}", reason=refusal.reason)
+            for group, refusals in self.refused_in.items()
             for refusal in refusals
-            if label is not None
+            if group is not None
         ]
         return (*self.refused, *inside)
 
 
-def take_in(plan: Plan, reports: Iterable[Report], *, unreadable: Iterable[Refusal] = ()) -> Intake:
+def validate_reports(plan: Plan, reports: Iterable[Report], *, unreadable: Iterable[Refusal] = ()) -> Intake:
     """Check every report against the plan.
 
     Parameters
@@ -97,36 +97,38 @@ def take_in(plan: Plan, reports: Iterable[Report], *, unreadable: Iterable[Refus
     Returns
     -------
     Intake
-        What counts and what does not.
+        The reports that count, and those that do not.
 
     Examples
     --------
     >>> import fedconformal as fc
-    >>> from fedconformal.protocol import take_in
+    >>> from fedconformal.protocol import validate_reports
     >>> plan = fc.plan(n_points={"A": 40, "B": 50})
-    >>> intake = take_in(plan, [fc.report(plan, range(40), site="A")])
+    >>> intake = validate_reports(plan, [fc.report(plan, range(40), site="A")])
     >>> [report.site for report in intake.reports], intake.refused
     (['A'], ())
     """
     keys = {key.site: key.public_key for key in plan.keys or ()}
     accepted, refused = _one_per_site(reports, lambda report: _problem(plan, keys, report))
     if plan.is_grouped:
-        sorted_out = {label: _within_group(plan, label, accepted) for label in plan.labels}
-        numbers: dict[str | None, Numbers] = {label: found for label, (found, _) in sorted_out.items()}
-        refused_in: dict[str | None, tuple[Refusal, ...]] = {
-            label: tuple(wrong) for label, (_, wrong) in sorted_out.items()
-        }
-        return Intake(tuple(accepted), (*unreadable, *refused), numbers, refused_in)
-    kept, surplus = _without_surplus(plan, [(report.site, report.parts[0]) for report in accepted])
-    alone = dict(kept)
-    counted = tuple(report for report in accepted if report.site in alone)
-    return Intake(counted, (*unreadable, *refused, *surplus), {None: alone}, {None: ()})
+        sorted_out = {design.group: _within_group(design, accepted) for design in plan.designs}
+        answers = {group: found for group, (found, _) in sorted_out.items()}
+        refused_in = {group: tuple(wrong) for group, (_, wrong) in sorted_out.items()}
+        return Intake(tuple(accepted), (*unreadable, *refused), answers, refused_in)
+    kept, surplus = _without_surplus(plan.designs[0], {report.site: _answer(report) for report in accepted})
+    counted = tuple(report for report in accepted if report.site in kept)
+    return Intake(counted, (*unreadable, *refused, *surplus), {None: kept}, {None: ()})
+
+
+def _answer(report: Report, group: str | None = None) -> Answer:
+    part = report.by_group[group]
+    return Answer(report.site, part.n, part.payload)
 
 
 def _one_per_site(
     reports: Iterable[Report], problem: Callable[[Report], str | None]
 ) -> tuple[list[Report], list[Refusal]]:
-    """One report of each site that sent one without fault, and the refusals; contradictions do not count."""
+    """Return one report of each site, and the refusals; contradictory reports do not count."""
     refused: list[Refusal] = []
     by_site: dict[str, list[Report]] = defaultdict(list)
     for report in reports:
@@ -148,43 +150,43 @@ def _one_per_site(
 
 
 def _problem(plan: Plan, keys: Mapping[str, str], report: Report) -> str | None:
-    """Why a report does not count as a whole, if it does not."""
+    """Return the reason why a report does not count as a whole, if it does not."""
     if report.plan != plan.digest:
         return f"answers another plan ({report.plan[:19]}..., not {plan.digest[:19]}...)"
-    if plan.is_grouped != (None not in report.by_label):
+    try:
+        report.check()
+    except ValueError as error:
+        return str(error)
+    if plan.is_grouped != (None not in report.by_group):
         return (
             "has groups, and the plan has none" if not plan.is_grouped else "has no groups, as the plan has"
         )
     if plan.is_grouped:
-        if strange := [label for label in report.by_label if label and label not in plan.labels]:
-            return f"a number for {quoted(strange)}, which is no group of the plan"
+        if unknown := [group for group in report.by_group if group and group not in plan.by_group]:
+            return f"a payload for {quoted(unknown)}, which is not a group of the plan"
         names = plan.site_names
         if names is not None and report.site not in names:
             return f"site must be one of the plan's, {quoted(names)}, got {report.site!r}"
-    elif (reason := _part_problem(plan, report.site, report.parts[0])) is not None:
+    elif (reason := _payload_problem(plan.designs[0], _answer(report))) is not None:
         return reason
     return signature_problem(keys, report) if keys else None
 
 
-def _part_problem(plan: Plan, site: str, part: ReportPart) -> str | None:
-    """Why the numbers for a plan without groups do not count, if they do not."""
+def _payload_problem(design: Design, answer: Answer) -> str | None:
+    """Return the reason why a payload does not count, if it does not."""
     try:
-        ranks = plan.ranks_for(part.n, site=site)
+        place = design.find_kind(answer.n, site=answer.site)
     except ValueError as error:
         return str(error)
-    if not any(ranks):
+    if place is not None and not design.kinds[place].asked:
         return "the plan does not ask this site"
-    if part.ranks != ranks:
-        return f"ranks {_few(part.ranks)} instead of {_few(ranks)}"
-    if plan.bins is not None:
-        releases = {plan.bins.value(b) for b in range(plan.bins.n_bins)}
-        if not {value for values in part.values for value in values} <= releases:
-            return "a value that is no edge of the plan's bins"
-    return None
+    if not isinstance(answer.payload, message_kinds()[design.message.kind][1]):
+        return f"a payload of kind {answer.payload.kind!r} instead of {design.message.kind!r}"
+    return of(design.message).problem(design, answer)
 
 
 def signature_problem(keys: Mapping[str, str], report: Report) -> str | None:
-    """Why the signature of a site that has a key does not do, if it does not.
+    """Return the reason why the signature of a site that has a key is not valid, if it is not.
 
     Parameters
     ----------
@@ -216,47 +218,40 @@ def signature_problem(keys: Mapping[str, str], report: Report) -> str | None:
     return None
 
 
-def _few(ranks: Sequence[Sequence[int]]) -> str:
-    """Ranks for a message: whoever sends a million of them gets no long answer."""
-    flat = [rank for each in ranks for rank in each]
-    return f"[{', '.join(str(rank)[:20] for rank in flat[:8])}{', ...' if len(flat) > 8 else ''}]"
+def _within_group(design: Design, reports: list[Report]) -> tuple[Answers, list[Refusal]]:
+    """Return what counts for one group of the reports that count as a whole."""
+    there = [_answer(report, design.group) for report in reports if design.group in report.by_group]
+    problems = [(answer, _payload_problem(design, answer)) for answer in there]
+    refused = [
+        Refusal(source=answer.site, reason=reason) for answer, reason in problems if reason is not None
+    ]
+    fine = {answer.site: answer for answer, reason in problems if reason is None}
+    kept, surplus = _without_surplus(design, fine)
+    return kept, refused + surplus
 
 
-def _within_group(plan: Plan, label: str, reports: list[Report]) -> tuple[Numbers, list[Refusal]]:
-    """What counts for one group of the reports that count as a whole."""
-    alone = plan[label]
-    parts = [(report.site, report.by_label[label]) for report in reports if label in report.by_label]
-    problems = [(site, part, _part_problem(alone, site, part)) for site, part in parts]
-    refused = [Refusal(source=site, reason=reason) for site, _, reason in problems if reason is not None]
-    fine = [(site, part) for site, part, reason in problems if reason is None]
-    kept, surplus = _without_surplus(alone, fine)
-    return dict(kept), refused + surplus
-
-
-def _without_surplus(
-    plan: Plan, parts: list[tuple[str, ReportPart]]
-) -> tuple[list[tuple[str, ReportPart]], list[Refusal]]:
-    """Without names, no more sites count than the plan has, of each size if it knows the sizes.
+def _without_surplus(design: Design, answers: Answers) -> tuple[Answers, list[Refusal]]:
+    """Leave out answers of unnamed sites of which more came than planned, of each size if it is known.
 
     Nobody can tell which of too many are honest, so none of that size counts.
     """
-    if plan.site_names is not None or plan.n_sites is None:
-        return parts, []
+    if design.site_names is not None or design.n_sites is None:
+        return answers, []
     room: Counter[int | None] = Counter()
-    for block in plan.blocks or ():
-        room[block.n] += block.count
-    if plan.blocks is None:
-        room[None] = plan.n_sites
-    kinds = [None if plan.blocks is None else part.n for _, part in parts]
-    came = Counter(kinds)
-    surplus = {kind for kind, number in came.items() if number > room[kind]}
+    for kind in design.kinds:
+        room[kind.n] += kind.count
+    if design.is_open:
+        room[None] = design.n_sites
+    sizes = {site: None if design.is_open else answer.n for site, answer in answers.items()}
+    came = Counter(sizes.values())
+    surplus = {size for size, number in came.items() if number > room[size]}
     refused = []
-    for (site, _), kind in zip(parts, kinds, strict=True):
-        if kind in surplus:
-            of_size = "" if kind is None else f" with {count(kind, 'score')}"
+    for site, size in sizes.items():
+        if size in surplus:
+            of_size = "" if size is None else f" with {count(size, 'score')}"
             reason = (
-                f"{count(came[kind], 'report')} from sites{of_size}, and the plan expects {room[kind]}: "
+                f"{count(came[size], 'report')} from sites{of_size}, and the plan expects {room[size]}: "
                 "nobody knows which are honest, so none counts"
             )
             refused.append(Refusal(source=site, reason=reason))
-    return [part for part, kind in zip(parts, kinds, strict=True) if kind not in surplus], refused
+    return {site: answer for site, answer in answers.items() if sizes[site] not in surplus}, refused

@@ -1,210 +1,309 @@
-"""From wishes to a Plan."""
+"""From options to a Plan."""
 
 from collections.abc import Iterable, Mapping
-from datetime import datetime
-from typing import Any, Literal
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any
 
 from fedconformal import _validation, scores
 from fedconformal._warnings import warn
-from fedconformal.documents import Facts, Plan, check_work
-from fedconformal.privacy import Privacy
-from fedconformal.protocol._federation import Asked, Sizes
-from fedconformal.protocol._groups import class_names, group_parts, made_of
-from fedconformal.protocol._parts import planned_part
+from fedconformal.documents import MOST_LEVELS, MOST_NUMBERS, Design, Plan, Terms
+from fedconformal.messages import DesignRequest, choose_message
+from fedconformal.planning import CRITERIA, PROMISES, Goal, Promise
+from fedconformal.privacy import Bins, Privacy
+from fedconformal.protocol._checks import check_plan
+from fedconformal.protocol._federation import SiteSpec, Sizes
+from fedconformal.protocol._groups import class_names, group_specs, naming, read_group_by
 from fedconformal.protocol._policy import SitePolicy
-from fedconformal.protocol._rules import (
-    Model,
+from fedconformal.protocol._terms import (
     check_classes,
-    checked,
-    expiry,
-    model_digest,
-    privacy_rule,
+    default_bins,
+    read_score,
+    read_terms,
     round_id,
-    score_rule,
     site_keys,
+    validation_errors,
 )
-from fedconformal.protocol._wishes import SEARCHED, Wishes
+
+SEARCHED, _PAPER = "common", "paper"
+_SMALLEST_DELTA, _SMALLEST_DELTA_IF_FAULTY = Fraction("1e-300"), Fraction("1e-6")
+_SMALLEST_DELTA_IF_PRIVATE = Fraction("1e-9")
 
 
 class InfeasibleWarning(UserWarning):
-    """A level that no ranks reach: the threshold will be infinite."""
+    """A level that cannot be reached: the threshold will be infinite."""
 
 
 def plan(
-    n_sites: int | None = None,
+    n_sites: int | Iterable[str] | None = None,
     n_points: Sizes = None,
     *,
     confidence_level: float | Iterable[float] = 0.9,
     criterion: str | None = None,
     delta: float = 0.1,
     max_faulty: int = 0,
+    max_missing: int | None = None,
     promise: str = "population",
     mixture: Mapping[str, float] | None = None,
-    local_ranks: str = SEARCHED,
     numbers: int | None = None,
-    max_missing: int | None = None,
-    sites: Iterable[str] | None = None,
+    local_ranks: str = SEARCHED,
     groups: Mapping[Any, Any] | None = None,
     group_by: str | Iterable[str] | None = None,
-    classes: Iterable[Any] | None = None,
     score: str | Mapping[str, Any] | scores.Score | None = None,
-    keys: Mapping[str, str] | None = None,
+    curve: Bins | None = None,
     privacy: Privacy | None = None,
-    min_group: int = SitePolicy.min_group,
-    round: str | None = None,
-    model: Model | None = None,
-    expires: str | datetime | None = None,
-    facts: Mapping[str, str] | None = None,
-    on_infeasible: Literal["warn", "raise", "ignore"] = "warn",
+    keys: Mapping[str, str] | None = None,
+    terms: Mapping[str, Any] | None = None,
 ) -> Plan:
-    """Choose the ranks of a federation.
+    """Choose what the sites of a federation send, and how the server decides.
 
     Parameters
     ----------
-    n_sites : int, optional
-        Number of sites; not needed when ``n_points`` lists them.
+    n_sites : int or iterable of str, optional
+        Number of sites, or their names if only these may answer; not needed when ``n_points`` lists them.
     n_points : int, iterable of int, or mapping from str to int, optional
         Calibration scores per site: one number, one per site, or a mapping from site names. Left out, the
-        plan is open: sites apply the rank rule to whatever they have, and the server solves its votes when
-        the reports are in.
+        plan is open: sizes come with the reports, and the server solves its votes then.
     confidence_level : float or iterable of float
-        Coverage wanted, or several; each site then sends one number for each. 0.9 means nine tenths exactly.
+        Coverage to reach, or several. 0.9 means nine tenths exactly.
     criterion : {"stable", "marginal", "conditional"}, optional
-        ``"stable"``: mean coverage at least the level, and coverage given the data as close to it as can be.
-        ``"marginal"`` (the paper's): smallest mean coverage that is at least the level. ``"conditional"``:
-        coverage given the data at least the level with probability 1 - ``delta``. Left out, the promise's own
-        default: stable for the population, marginal otherwise and for the paper's private analysis.
+        ``"stable"``: mean coverage at least the level, and coverage given the data as close to it as
+        possible. ``"marginal"`` (the paper's): smallest mean coverage that is at least the level.
+        ``"conditional"``: coverage given the data at least the level with probability 1 - ``delta``. Left
+        out, the promise's own default: stable for the population, marginal otherwise and for the paper's
+        private analysis.
     delta : float
-        For the conditional criterion, from 1e-300 (with ``max_faulty`` from 1e-6) to 0.5: smaller
-        probabilities are not computed precisely enough to promise anything.
+        For the conditional criterion, from 1e-300 (with ``max_faulty`` from 1e-6, with ``privacy`` from 1e-9)
+        to 0.5: smaller probabilities are not computed precisely enough.
     max_faulty : int
-        The promise holds even if this many sites send anything at all; below half of the sites. Which sites
-        these are must not depend on the scores of the others.
-    promise : {"population", "mixture", "each-site", "new-site"}
-        Whose new points the promise is for. ``"population"``: all sites and the new points are alike.
-        ``"mixture"``: sites may differ in any way but must be independent of each other, and the promise
-        holds on average for new points that come from them with the shares of ``mixture``; a site that stays
-        silent counts zero.
-        ``"each-site"``: sites may differ in any way, and the promise holds for new points of each of them,
-        and so for every mixture of them. The server then keeps the largest report: wider sets. With the
-        conditional criterion all sites are covered at once with probability 1 - ``delta``.
-        ``"new-site"``: for a site that was not there, drawn from the same population of sites. Each site then
-        sends ``numbers`` of its cases, drawn at random, and the promise is on average over new sites; with
-        the conditional criterion each sends a rank, and at least 1 - ``delta`` of new sites are covered at
-        the level.
-    mixture : mapping from str to float, optional
-        For ``promise="mixture"``: the share of new points that come from each named site, on any scale, as
-        they are divided by their sum. In proportion to their numbers of scores plus 1 if left out.
-    local_ranks : {"common", "paper"}
-        ``"common"``: site j sends rank ceil(b (n_j + 1)), b searched together with the votes. ``"paper"``:
-        b = confidence level, as in the paper's appendix A.1, one vote each. Where ranks are searched for
-        sites of different sizes, larger sites have more votes.
-    numbers : int, optional
-        How many numbers a site sends for each level and group at the most, from 1 to 20. Two or three take
-        away most of what is lost against pooling all scores. Left out: 5 for a mixture, else 1.
+        Number of sites, below half of them, that may send arbitrary values without breaking the promise.
+        Which sites are faulty must not depend on the scores of the others.
     max_missing : int, optional
-        The threshold stays finite if this many sites stay silent, whichever they are. Left out, a plan that
-        bears one silent site is preferred where that costs next to nothing, except under the marginal
-        criterion.
-    sites : iterable of str, optional
-        Names of the sites, if only these may answer.
+        Number of sites that may be missing, in any combination, without making the threshold infinite. Left
+        out, a plan that tolerates one missing site is preferred where that costs next to nothing, except
+        under the marginal criterion.
+    promise : {"population", "mixture", "each-site", "new-site"}
+        Whose new cases are covered. ``"population"``: all sites and the new cases are alike. ``"mixture"``:
+        new cases come from the sites with the shares of ``mixture``; sites may differ in any way but must be
+        independent, and a missing site counts zero. ``"each-site"``: new cases of each site, which may differ
+        in any way; the server keeps the largest threshold, so sets are wider. ``"new-site"``: cases of a site
+        that took no part, drawn from the same population of sites: on average over new sites, or with the
+        conditional criterion at 1 - ``delta`` of them.
+    mixture : mapping from str to float, optional
+        For ``promise="mixture"``: share of new cases from each named site, on any scale. In proportion to
+        their numbers of scores plus 1 if left out.
+    numbers : int, optional
+        Largest number of scores that a site sends for each level and group, from 1 to 20. Two or three remove
+        most of the loss against pooling all scores. Left out: 5 for a mixture, else 1.
+    local_ranks : {"common", "paper"}
+        ``"common"``: ranks are searched together with the votes. ``"paper"``: site j sends the rank
+        ceil(level (n_j + 1)) of the paper's appendix A.1, with one vote.
     groups : mapping, optional
-        For one threshold for each group of points: for each label (text, or a whole number, which stands for
-        its digits) how many points of the group the sites have, in the forms of ``n_points``, where 0 means
-        that a site is left out of the group. None: sizes come with the reports.
+        For one threshold per group of cases: for each label (text or a whole number) the number of its cases
+        at the sites, in the forms of ``n_points``; 0 leaves a site out of the group. None: sizes come with
+        the reports.
     group_by : {"label", "class", "site"} or a pair of the site and one of the others, optional
-        What the labels of ``groups`` are. ``"label"``, as if left out: something that is known of a point
-        before its truth is. ``"class"``: its true class; a prediction set then holds each class whose score
-        is at most the threshold of that class, and every class is covered at the level, whatever the mix of
-        classes. ``"site"``: each site has a threshold of its own; sizes are then given by ``n_points`` or
-        ``sites``, with names, and there are no ``groups``. ``("site", "class")`` and ``("site", "label")``:
-        one threshold for each label at each site.
-    classes : iterable of str or int, optional
-        Names of the classes in the order of the columns of probabilities; with ``group_by="class"`` the order
-        of ``groups`` if left out.
+        What the labels of ``groups`` are. ``"label"``, as if left out: known before the truth. ``"class"``:
+        the true class; every class is then covered at the level. ``"site"``: each site has its own threshold;
+        its size is given by ``n_points``, with names, without ``groups``. ``("site", "class")`` and
+        ``("site", "label")``: one threshold per label at each site.
     score : str, mapping or Score, optional
         Score that all sites use: its name, a mapping with its name and parameters, or the score itself.
-    keys : mapping from str to str, optional
-        Ed25519 public key of each named site; then only signed reports count.
+    curve : Bins, optional
+        Sites send the counts of their scores in these bins instead of ranks. Their policy must allow it.
     privacy : Privacy, optional
-        Makes every report differentially private; the sizes of the sites must be known. Its epsilon is that
-        of a site's whole answer: levels and groups share it evenly.
-    min_group : int
-        A site that has fewer points of a group counts as absent from it: by their policy, sites send nothing
-        for such a group unless they say otherwise.
-    round : str, optional
-        An id that tells this round from others with the same wishes, so that no report of one counts in
-        another. Random if left out and ``keys`` are given, and always where sites draw cases at random; else
-        there is none, and equal wishes give equal plans.
-    model : str or path-like, optional
-        The file of the model whose scores are meant, or its digest; sites can compare theirs.
-    expires : str or datetime, optional
-        When sites and server stop to honour the plan: a moment in UTC such as ``"2030-01-31T12:00:00Z"``, or
-        a datetime with its time zone.
-    facts : mapping from str to str, optional
-        What people should read on the certificate, and all sites see: ``model``, ``version``, ``purpose``,
-        ``population``, ``period``, ``unit``, ``coordinator``, ``contact``, ``check_again``.
-    on_infeasible : {"warn", "raise", "ignore"}
-        What to do when no finite threshold reaches a level: warn (the plan then says so and has an infinite
-        threshold), raise a ValueError, or ignore it.
+        Makes every report differentially private; the sizes of the sites must be known.
+    keys : mapping from str to str, optional
+        Public key of each named site; then only signed reports count.
+    terms : mapping, optional
+        ``model``: file of the model whose scores are meant, or its digest. ``round``: an id that
+        distinguishes this round from others with the same options; random if left out and keys are given, and
+        always where cases are drawn at random. ``expires``: time (UTC) after which sites and the server
+        refuse the plan. ``classes``: names of the classes in the order of the columns of probabilities. Any
+        other key is a fact for readers: ``name`` of the model, ``version``, ``purpose``, ``population``,
+        ``period``, ``unit``, ``coordinator``, ``contact``, ``check_again``.
 
     Returns
     -------
     Plan
-        What every site is asked to answer.
+        The questions to all sites.
 
     Raises
     ------
     ValueError
-        If wishes do not go together, or no ranks reach a level and ``on_infeasible="raise"``.
+        If options do not go together.
+
+    Warns
+    -----
+    InfeasibleWarning
+        If a level cannot be reached, so that the threshold is infinite.
 
     Examples
     --------
     >>> import fedconformal as fc
-    >>> chosen = fc.plan(n_sites=10, n_points=100, confidence_level=0.9)
-    >>> chosen.local_ranks[0], chosen.server_rank, round(chosen.law.mean(), 4)
+    >>> plan = fc.plan(n_sites=10, n_points=100, confidence_level=0.9)
+    >>> plan.local_ranks[0], plan.server_rank, round(plan.law.mean(), 4)
     (92, 4, 0.9023)
-    >>> chosen = fc.plan(groups={"young": {"A": 90, "B": 60}, "old": {"A": 40, "B": 200}})
-    >>> {label: round(law.mean(), 4) for label, law in chosen.law.items()}
-    {'old': 0.9005, 'young': 0.9083}
+    >>> plan = fc.plan(groups={"young": {"A": 90, "B": 60}, "old": {"A": 40, "B": 200}})
+    >>> round(plan["old"].law.mean(), 4), round(plan["young"].law.mean(), 4)
+    (0.9005, 0.9083)
     """
-    _validation.choice("on_infeasible", on_infeasible, ("warn", "raise", "ignore"))
-    rule = score_rule(score)
-    by = made_of(group_by)
+    return make_plan(min_group=SitePolicy.min_group, **locals())
+
+
+@dataclass(frozen=True)
+class PlanOptions:
+    """Options that all groups of cases share."""
+
+    promise: Promise
+    goals: tuple[Goal, ...]
+    numbers: int | None
+    uses_paper_ranks: bool
+    curve: Bins | None
+    privacy: Privacy | None
+
+    @classmethod
+    def read(
+        cls,
+        *,
+        confidence_level: Any,
+        criterion: str | None,
+        delta: Any,
+        max_faulty: Any,
+        max_missing: Any,
+        promise: str,
+        numbers: Any,
+        local_ranks: Any,
+        curve: Any,
+        privacy: Any,
+    ) -> "PlanOptions":
+        """Check the arguments of `plan`; what is left out is as the promise, or the privacy, has it."""
+        levels, kept = _levels(confidence_level), PROMISES[promise]()
+        _validation.choice("local_ranks", local_ranks, (SEARCHED, _PAPER))
+        if privacy is not None and not isinstance(privacy, Privacy):
+            raise TypeError(f"privacy must be a Privacy, got {privacy!r}")
+        if curve is not None and not isinstance(curve, Bins):
+            raise TypeError(f"curve must be Bins, for example Bins.uniform(0, 1, 200), got {curve!r}")
+        usual = (
+            kept.default_criterion if privacy is None else privacy.default_criterion or kept.default_criterion
+        )
+        chosen = CRITERIA[usual if criterion is None else criterion]()
+        faulty = _validation.integer("max_faulty", max_faulty, low=0)
+        missing = None if max_missing is None else _validation.integer("max_missing", max_missing, low=0)
+        allowed = _delta(delta, faulty, is_private=privacy is not None)
+        if numbers is not None:
+            numbers = _validation.integer("numbers", numbers, low=1, high=MOST_NUMBERS)
+            if numbers > 1 and local_ranks != SEARCHED:
+                raise ValueError(
+                    f"numbers must be 1 with local_ranks, which fixes one rank for each site, got {numbers}"
+                )
+        goals = tuple(Goal(level, chosen, allowed, faulty, missing) for level in levels)
+        return cls(kept, goals, numbers, local_ranks == _PAPER, curve, privacy)
+
+    def make_design(self, spec: SiteSpec, group: str | None = None) -> Design:
+        """Choose the design of all cases, or of one group."""
+        goal, m = self.goals[0], spec.n_sites
+        if m is not None and 2 * goal.max_faulty >= m and goal.max_faulty:
+            raise ValueError(
+                f"max_faulty must be below half the number of sites, {m} / 2, got {goal.max_faulty}"
+            )
+        if m is None and goal.max_faulty:
+            raise ValueError(
+                f"max_faulty must be 0 while anybody may answer, got {goal.max_faulty}: give n_sites"
+            )
+        request = DesignRequest(
+            self.promise,
+            self.goals,
+            spec.kinds(has_shares=self.promise.takes_mixture),
+            m,
+            1 if self.uses_paper_ranks else self.numbers,
+            self.uses_paper_ranks,
+            self.curve,
+            self.privacy,
+        )
+        choice = choose_message(request).choose(request)
+        return Design(
+            group=group,
+            promise=self.promise.name,
+            criterion=goal.criterion.name,
+            delta=goal.delta if goal.criterion.takes_delta else None,
+            max_faulty=goal.max_faulty,
+            max_missing=goal.max_missing,
+            sites=choice.sites,
+            names=spec.names if spec.is_open else None,
+            expected=m if spec.is_open and spec.names is None else None,
+            message=choice.message,
+            levels=choice.levels,
+        )
+
+
+def make_plan(
+    *,
+    n_sites: Any,
+    n_points: Any,
+    mixture: Any,
+    groups: Any,
+    group_by: Any,
+    score: Any,
+    keys: Any,
+    terms: Any,
+    min_group: int,
+    **shared: Any,
+) -> Plan:
+    """Make a plan from all arguments of `plan`; sites are left out of groups below ``min_group`` cases."""
+    options = PlanOptions.read(**shared)
+    rule, by = read_score(score), read_group_by(group_by)
+    facts, classes = read_terms(terms)
     check_classes(by, classes, rule)
-    secret = privacy_rule(privacy)
-    wishes = Wishes.of(
-        confidence_level, criterion, delta, max_faulty, promise, local_ranks, privacy, numbers, max_missing
-    )
-    if mixture is not None and (groups is not None or by is not None or not wishes.promise.takes_mixture):
-        raise ValueError(f"mixture goes with promise 'mixture' and without groups, got {mixture!r}")
-    if groups is None and by is None:
-        asked = Asked.of(n_sites, n_points, sites).mixed(mixture)
-        check_work(len(wishes.levels), 0 if privacy is None else privacy.bins.n_bins)
-        parts = [checked("plan", lambda: planned_part(asked, wishes, privacy))]
-        named = class_names(classes)
+    options = replace(options, privacy=default_bins(options.privacy, rule))
+    is_grouped = groups is not None or by is not None
+    if mixture is not None and (is_grouped or not options.promise.takes_mixture):
+        raise ValueError(
+            f"mixture must be left out except with promise 'mixture' without groups, got {mixture!r}"
+        )
+    if is_grouped and not options.promise.allows_groups:
+        raise ValueError(f"groups must be left out with promise {options.promise.name!r}")
+    if is_grouped:
+        specs, named = group_specs(groups, n_sites, n_points, by, classes, min_group)
     else:
-        fewest = _validation.integer("min_group", min_group, low=1)
-        given = (groups, n_sites, n_points, sites, by, classes)
-        parts, named = group_parts(*given, wishes, privacy, fewest)
-    result = checked(
-        "plan",
-        lambda: Plan(
-            parts=tuple(parts),
+        specs, named = {None: SiteSpec.read(n_sites, n_points).mixed(mixture)}, class_names(classes)
+    designs = []
+    for group, spec in specs.items():
+        with nullcontext() if group is None else naming(group), validation_errors("plan"):
+            designs.append(options.make_design(spec, group))
+    with validation_errors("plan"):
+        result = Plan(
+            designs=tuple(designs),
             score=rule,
             group_by=by,
             classes=named,
-            keys=site_keys(keys, parts),
-            privacy=secret,
-            round=round_id(round, is_needed=keys is not None, parts=parts),
-            model=None if model is None else model_digest(model),
-            expires=expiry(expires),
-            facts=Facts().with_more(facts) if facts else None,
-        ),
-    )
-    if not result.feasible and on_infeasible != "ignore":
-        message = " ".join(result.problems)
-        if on_infeasible == "raise":
-            raise ValueError(message)
-        warn(message, InfeasibleWarning)
+            keys=site_keys(keys, designs),
+            terms=Terms(**{**facts, "round": round_id(facts.get("round"), keys is not None, designs)}),
+        )
+        check_plan(result)
+    if not result.feasible:
+        warn(" ".join(result.problems), InfeasibleWarning)
     return result
+
+
+def _levels(confidence_level: Any) -> tuple[Fraction, ...]:
+    if isinstance(confidence_level, Iterable) and not isinstance(confidence_level, (str, bytes)):
+        given = list(confidence_level)
+        if len(given) > MOST_LEVELS:
+            raise ValueError(f"confidence_level must hold at most {MOST_LEVELS} levels, got {len(given)}")
+        levels = tuple(_validation.fraction("confidence_level", level) for level in given)
+        if not levels or len(set(levels)) < len(levels):
+            raise ValueError(f"confidence_level must hold different levels, got {given!r}")
+        return levels
+    return (_validation.fraction("confidence_level", confidence_level),)
+
+
+def _delta(delta: Any, max_faulty: int, *, is_private: bool) -> Fraction:
+    """Read a probability that is computed precisely: faulty sites and noise leave fewer digits."""
+    value = _validation.fraction("delta", delta, high=0.5, closed=True)
+    least = _SMALLEST_DELTA_IF_PRIVATE if is_private else _SMALLEST_DELTA
+    least, where = (_SMALLEST_DELTA_IF_FAULTY, " with max_faulty") if max_faulty else (least, "")
+    if value < least:
+        raise ValueError(f"delta must be between {float(least):g} and 0.5{where}, got {delta}")
+    return value

@@ -1,4 +1,4 @@
-"""What a site lets out, whoever wrote the plan."""
+"""Limits on what a site discloses, regardless of the plan."""
 
 import tomllib
 from collections.abc import Iterable
@@ -10,35 +10,41 @@ from typing import Any, ClassVar, Self
 from fedconformal import _validation
 from fedconformal._text import quoted
 from fedconformal.documents import Plan, check_public_key, is_signed_by
+from fedconformal.messages import of
 from fedconformal.privacy import exact_text
 
 _USUAL, _MOST_USUAL, _ONE_IN = 10, 100, 20
-"""Without a policy: ten numbers in a message, or one in twenty scores if that is more, at most a hundred."""
+"""Without a policy: ten numbers in a message, or one in twenty scores if that is more, at most 100."""
 
 
 class PolicyError(ValueError):
-    """A site's own policy does not let an answer out; the message says which line would."""
+    """An answer that the site's own policy does not allow; the message names the line that would."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SitePolicy:
-    """What a site lets out, whatever a plan asks for. The defaults are safe without any file.
+    """Limits on what a site discloses, regardless of the plan. The defaults are safe without any file.
 
     Parameters
     ----------
     max_numbers : int, optional
-        How many numbers one message may hold, over all levels and groups. Left out: 10, or one in twenty of
-        the site's scores if that is more, at most 100.
+        Largest number of exact scores in one message, over all levels and groups. Left out: 10, or one in
+        twenty of the site's scores if that is more, at most 100.
     max_answers : int
-        How many exact answers one data set may give over its life. They are counted in the ledger; without
-        one each message is judged alone.
+        Largest number of exact answers of one data set over its life. They are counted in the ledger; without
+        one each message is judged individually.
     private_only : bool, optional
         True: exact answers never leave. False: they may leave even where a ledger is given, which records
         them. Left out: they may leave where no ledger is given, and are an error where one is.
     max_epsilon : float, optional
         The largest epsilon that one answer may cost.
+    curves : {"private", "plain"}
+        ``"private"``: counts leave only with noise. ``"plain"``: exact counts may leave, which are all scores
+        up to the width of a cell.
+    round_down_to : int
+        Exact counts below this are sent as 0, which can only raise the threshold.
     min_group : int
-        Nothing is sent for a group of fewer points: a group of one reveals that one.
+        Smallest group for which anything is sent: a group of one reveals that one.
     scores, promises : sequence of str, optional
         The only scores, and the only promises, that a plan may name. Left out: any.
     coordinator : str, optional
@@ -56,6 +62,8 @@ class SitePolicy:
     max_answers: int = 20
     private_only: bool | None = None
     max_epsilon: float | None = None
+    curves: str = "private"
+    round_down_to: int = 0
     min_group: int = 5
     scores: tuple[str, ...] | None = None
     promises: tuple[str, ...] | None = None
@@ -68,6 +76,8 @@ class SitePolicy:
             _validation.integer("max_numbers", self.max_numbers, low=0)
         _validation.integer("max_answers", self.max_answers, low=0)
         _validation.integer("min_group", self.min_group, low=1)
+        _validation.choice("curves", self.curves, ("private", "plain"))
+        _validation.integer("round_down_to", self.round_down_to, low=0)
         if not (self.private_only is None or isinstance(self.private_only, bool)):
             raise TypeError(f"private_only must be true, false or left out, got {self.private_only!r}")
         if self.max_epsilon is not None:
@@ -79,14 +89,15 @@ class SitePolicy:
 
     @classmethod
     def unlimited(cls) -> Self:
-        """The policy of somebody who holds all the data anyway, as in a simulation of sites.
+        """Return the policy of somebody who holds all the data anyway, as in a simulation of sites.
 
         Returns
         -------
         SitePolicy
-            One that lets every answer out.
+            One that allows every answer.
         """
-        return cls(max_numbers=cls.UNLIMITED, max_answers=cls.UNLIMITED, min_group=1, private_only=False)
+        most = cls.UNLIMITED
+        return cls(max_numbers=most, max_answers=most, min_group=1, private_only=False, curves="plain")
 
     @classmethod
     def read(cls, path: str | Path) -> Self:
@@ -100,7 +111,7 @@ class SitePolicy:
         Returns
         -------
         SitePolicy
-            What it says; a key that is left out has its default.
+            The policy; a key that is left out has its default.
 
         Raises
         ------
@@ -127,7 +138,7 @@ class SitePolicy:
         Returns
         -------
         SitePolicy
-            What it says; a key that is left out has its default.
+            The policy; a key that is left out has its default.
 
         Raises
         ------
@@ -144,7 +155,7 @@ class SitePolicy:
             raise ValueError(f"{name}: not a policy: {str(error).splitlines()[0]}") from None
 
     def numbers_of(self, n: int) -> int:
-        """How many numbers a message of a site with n scores may hold.
+        """Return the largest number of exact scores in a message of a site with n scores.
 
         Parameters
         ----------
@@ -160,15 +171,13 @@ class SitePolicy:
             return self.max_numbers
         return min(_MOST_USUAL, max(_USUAL, n // _ONE_IN))
 
-    def check_numbers(self, asked: str, numbers: int, n: int) -> None:
-        """Refuse a message that holds too many numbers.
+    def check_numbers(self, numbers: int, n: int) -> None:
+        """Refuse a message that holds too many exact scores.
 
         Parameters
         ----------
-        asked : str
-            What asks for how many, in words.
         numbers, n : int
-            How many numbers, about how many of the site's scores.
+            Number of scores that would leave, and of all scores of the site.
 
         Raises
         ------
@@ -177,8 +186,8 @@ class SitePolicy:
         """
         if numbers > self.numbers_of(n):
             raise PolicyError(
-                f"{asked}, and the site's policy lets {self.numbers_of(n):,} out: "
-                f"max_numbers = {numbers} would allow it"
+                f"{numbers:,} of your {n:,} scores would leave, and the site's policy allows "
+                f"{self.numbers_of(n):,}: max_numbers = {numbers} would allow it"
             )
 
     def check_plan(self, plan: Plan, *, has_ledger: bool) -> None:
@@ -189,7 +198,7 @@ class SitePolicy:
         plan : Plan
             The plan.
         has_ledger : bool
-            Whether a ledger or a data set was given to charge.
+            True if a ledger or a data set was given to charge.
 
         Raises
         ------
@@ -197,7 +206,13 @@ class SitePolicy:
             With the line that would allow it.
         """
         self.check_author("plan", plan)
-        self.check_exact(is_exact=plan.privacy is None, has_ledger=has_ledger)
+        is_exact = any(of(design.message).epsilon(design) is None for design in plan.designs)
+        self.check_exact(is_exact=is_exact, has_ledger=has_ledger)
+        if is_exact and self.curves != "plain" and any(of(each.message).adds_up for each in plan.designs):
+            raise PolicyError(
+                "this plan asks for exact counts of all scores, and the site's policy allows them with noise "
+                'only: curves = "plain" would allow it'
+            )
         self.check_names(plan)
 
     def check_names(self, plan: Plan) -> None:
@@ -209,8 +224,8 @@ class SitePolicy:
             The plan.
         """
         score = None if plan.score is None else plan.score.name
-        self._check_named("scores", "scores by", [score])
-        self._check_named("promises", "makes the promise", [part.promise for part in plan.parts])
+        self._check_named("scores", "uses the score", [score])
+        self._check_named("promises", "makes the promise", [design.promise for design in plan.designs])
 
     def check_author(self, kind: str, document: Plan | Any) -> None:
         """Refuse a document that the coordinator has not signed, where the policy names one.
@@ -218,7 +233,7 @@ class SitePolicy:
         Parameters
         ----------
         kind : str
-            What it is, in words.
+            The word for it.
         document : Plan or Calibration
             Signed or not.
         """
@@ -234,21 +249,20 @@ class SitePolicy:
         Parameters
         ----------
         is_exact : bool
-            Whether numbers would leave as they are.
+            True if numbers would leave as they are.
         has_ledger : bool
-            Whether a ledger or a data set was given to charge.
+            True if a ledger or a data set was given to charge.
         """
         if not is_exact or self.private_only is False:
             return
         if self.private_only:
             raise PolicyError(
-                "this asks for exact numbers, and the site's policy says private_only = true: nothing leaves"
+                "exact numbers would leave, and the site's policy says private_only = true: nothing leaves"
             )
         if has_ledger:
             raise PolicyError(
-                "this asks for exact numbers, which no epsilon can pay for, but a ledger or a data set was "
-                "given: leave them out, or say private_only = false in the site's policy, and they are "
-                "recorded there"
+                "exact numbers would leave, but a ledger was given: omit ledger and dataset, or set "
+                "private_only = false in the site's policy to record the exact answer"
             )
 
     def check_epsilon(self, epsilon: Fraction) -> None:

@@ -89,7 +89,7 @@ def is_asked(plan: Plan, site: str, labels: NDArray[np.object_] | None) -> NDArr
 
     One entry for each row with labels, else one for all.
     """
-    asked = {part.label: part.asked_names or () for part in plan.parts}
+    asked = {design.group: design.asked_names or () for design in plan.designs}
     if labels is None:
         return np.array([site in asked[site if plan.grouping.by_site else None]])
     names, which = unique_labels(labels)

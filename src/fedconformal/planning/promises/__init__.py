@@ -1,9 +1,27 @@
 """Promises: whose new points are covered, and what that asks of the ranks. A class each."""
 
 from fedconformal.planning.promises._base import PROMISES, Promise
-from fedconformal.planning.promises._each_site import EachSite
-from fedconformal.planning.promises._mixture import Mixture
+from fedconformal.planning.promises._each_site import EachSite, own_goal
+from fedconformal.planning.promises._mixture import (
+    Mixture,
+    check_shares,
+    common_denominator,
+    floor_votes,
+    with_shares,
+)
 from fedconformal.planning.promises._new_site import NewSite
 from fedconformal.planning.promises._population import Population
 
-__all__ = ["PROMISES", "EachSite", "Mixture", "NewSite", "Population", "Promise"]
+__all__ = [
+    "PROMISES",
+    "EachSite",
+    "Mixture",
+    "NewSite",
+    "Population",
+    "Promise",
+    "check_shares",
+    "common_denominator",
+    "floor_votes",
+    "own_goal",
+    "with_shares",
+]

@@ -1,15 +1,15 @@
 """What every promise knows."""
 
 from abc import ABC, abstractmethod
-from dataclasses import replace
 from fractions import Fraction
 from typing import ClassVar
 
 from fedconformal._registry import Registry
+from fedconformal.documents import RankRule, SiteKind
 from fedconformal.laws import CoverageLaw
-from fedconformal.planning._design import Advice, Block, Design, Guarantee, Sending, Sites
-from fedconformal.planning._exact import Exact
+from fedconformal.planning._ballot import Ballot, Guarantee, Solution
 from fedconformal.planning._goal import Goal
+from fedconformal.planning._rule import usual_spacing
 from fedconformal.planning.criteria import Criterion
 
 PROMISES: "Registry[Promise]" = Registry("promise", "fedconformal.promises")
@@ -33,10 +33,6 @@ class Promise(ABC):
     """How many numbers a site sends where nobody says."""
     takes_mixture: ClassVar[bool] = False
     """Whether it is for new points that come from the sites with known shares."""
-    takes_eta: ClassVar[bool] = False
-    """Whether, with a delta, sites keep a chance to lie above a quantile of their own."""
-    has_law: ClassVar[bool] = True
-    """Whether the coverage has a law, or a bound of it; else there is a guarantee and no more."""
     is_bound: ClassVar[bool] = False
     """Whether its law bounds the coverage, rather than being its law."""
     allows_groups: ClassVar[bool] = True
@@ -56,25 +52,25 @@ class Promise(ABC):
         """By class."""
         return hash(type(self))
 
+    def message(self, goal: Goal) -> str:
+        """Return the name of the message that sites send unless another is asked for."""
+        return "ranks"
+
     # -- what goes together ----------------------------------------------------------------------------
 
-    def check(
-        self, goal: Goal, *, private: bool, is_open: bool, searched: bool = True, numbers: int = 1
-    ) -> None:
+    def check_goal(self, goal: Goal, *, is_open: bool, is_searched: bool = True, numbers: int = 1) -> None:
         """Refuse what does not go together with this promise.
 
         Parameters
         ----------
         goal : Goal
             Level, criterion, delta and max_faulty.
-        private : bool
-            Whether reports are private.
         is_open : bool
-            Whether the sizes of the sites are unknown.
-        searched : bool
-            Whether the local ranks are left to planning.
+            True if the sizes of the sites are unknown.
+        is_searched : bool
+            True if the local ranks are left to planning.
         numbers : int
-            How many numbers a site sends at the most.
+            Largest number of scores that a site sends.
 
         Raises
         ------
@@ -83,43 +79,40 @@ class Promise(ABC):
         """
         return
 
-    def check_design(self, design: Design) -> None:
-        """Refuse a design that cannot keep this promise, whatever its law; for designs read from files."""
+    def check_solution(self, solution: Solution, goal: Goal) -> None:
+        """Refuse ranks and votes that cannot keep this promise, whatever their distribution."""
         return
 
     # -- ranks and votes -------------------------------------------------------------------------------
 
-    def sending(self, goal: Goal, numbers: int) -> Sending:
-        """What sites send where reports are exact: scores of so many ranks, unless it is something else."""
-        return Exact(numbers)
-
-    def open_design(self, goal: Goal, sending: Sending, share: Fraction | None, m: int | None) -> Design:
-        """The design for sites of unknown size, m of them where that is known: a rule that all follow."""
-        return Design(goal, self, sending, share=goal.level if share is None else share)
+    def open_rule(self, goal: Goal, numbers: int, share: Fraction | None, n_sites: int | None) -> RankRule:
+        """Return the rule by which sites of unknown size find their ranks."""
+        return RankRule(
+            share=goal.level if share is None else share, numbers=numbers, spacing=usual_spacing(numbers)
+        )
 
     @abstractmethod
-    def choose(self, sites: Sites, goal: Goal, sending: Sending, share: Fraction | None) -> Design:
-        """The best ranks and votes for these sites."""
+    def choose(
+        self, sites: tuple[SiteKind, ...], goal: Goal, numbers: int, share: Fraction | None
+    ) -> Solution:
+        """Return the best ranks and votes for these sites."""
 
     @abstractmethod
-    def votes(self, design: Design) -> tuple[int, Advice | None]:
-        """The votes needed for the blocks of a design, and what would help where none will do."""
+    def solve(self, planned: Solution, answered: Ballot, goal: Goal) -> Solution:
+        """Return the solution for the sites that answered with the planned ranks."""
 
-    def answered(self, design: Design, blocks: tuple[Block, ...]) -> tuple[int, Advice | None]:
-        """The votes needed when only these sites have answered; by default solved anew for them."""
-        return self.votes(replace(design, blocks=blocks, server_rank=None))
+    @abstractmethod
+    def tolerates(self, solution: Solution, goal: Goal, n_missing: int) -> bool:
+        """Return whether a finite threshold is left, whichever sites are missing."""
 
-    def survives(self, design: Design, n_silent: int) -> bool:
-        """Whether a finite threshold is left, whichever sites stay silent."""
-        return design.sending.survives(design, n_silent)
+    def law(self, solution: Solution, goal: Goal) -> CoverageLaw | None:
+        """Return the distribution of the coverage, or a bound of it; None for a promise that has none."""
+        return None
 
-    def law(self, design: Design) -> CoverageLaw:
-        """The law of the coverage, or a bound of it; refused by a promise that has none."""
-        raise ValueError(f"promise {self.name!r} has no law of the coverage, only a guarantee")
-
-    def guarantee(self, design: Design) -> Guarantee:
-        """What is guaranteed; by default what the law says of its mean and of reaching the level."""
-        law, level = design.law(), float(design.goal.level)
+    def guarantee(self, solution: Solution, goal: Goal) -> Guarantee:
+        """Return the guarantee; by default the mean of the distribution and the chance to reach the level."""
+        law, level = self.law(solution, goal), float(goal.level)
+        assert law is not None
         return Guarantee(law.mean(), level, float(law.sf(level)))
 
     # -- words -----------------------------------------------------------------------------------------
@@ -130,7 +123,7 @@ class Promise(ABC):
     """What the law does not contain: a sentence."""
     condition: ClassVar[str] = ""
     """For whom, or if what, the promise holds: the end of a headline, as in "if sites are alike"."""
-    bearing: ClassVar[str] = "max_missing=1 (--max-missing 1) plans for that"
+    missing_remedy: ClassVar[str] = "max_missing=1 (--max-missing 1) plans for that"
     """What can be done about a silent site, as the end of a sentence."""
 
     whose: ClassVar[str] = "new cases"

@@ -9,12 +9,10 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import ClassVar
 
-import numpy as np
-
-from fedconformal._typing import Ints
+from fedconformal.documents import LARGEST_N, Advice, SiteKind, total_sites
 from fedconformal.laws import CoverageLaw, EachSiteLaw
-from fedconformal.planning._advice import LARGEST_N, smallest
-from fedconformal.planning._design import Advice, Block, Design, Sending, Sites
+from fedconformal.planning._advice import smallest
+from fedconformal.planning._ballot import Ballot, Solution
 from fedconformal.planning._goal import Goal
 from fedconformal.planning.criteria import CRITERIA
 from fedconformal.planning.promises._base import PROMISES, Promise
@@ -46,9 +44,7 @@ class EachSite(Promise):
     pools: ClassVar[bool] = False
     smallest_decides: ClassVar[bool] = True
 
-    def check(
-        self, goal: Goal, *, private: bool, is_open: bool, searched: bool = True, numbers: int = 1
-    ) -> None:
+    def check_goal(self, goal: Goal, *, is_open: bool, is_searched: bool = True, numbers: int = 1) -> None:
         """Refuse what a largest report cannot serve."""
         if goal.criterion.trades_up:
             allowed = " or ".join(name for name in CRITERIA if not CRITERIA[name].trades_up)
@@ -57,58 +53,56 @@ class EachSite(Promise):
             )
         if goal.max_faulty:
             raise ValueError(
-                "max_faulty does not go with promise 'each-site': a wrong report harms the promise to its "
-                "own site alone, or makes the sets larger"
+                f"max_faulty must be 0 with promise 'each-site', got {goal.max_faulty}: a wrong report harms "
+                "only the promise to its own site, or makes the sets larger"
             )
-        if not searched:
-            raise ValueError(
-                "local_ranks does not go with promise 'each-site': every site sends its own rank"
-            )
+        if not is_searched:
+            raise ValueError("local_ranks must be left out with promise 'each-site': ranks are fixed")
         if numbers > 1:
             raise ValueError(
-                f"numbers must be 1 with promise 'each-site', got {numbers}: the largest report is kept, and "
-                "a site's other numbers could never matter"
+                f"numbers must be 1 with promise 'each-site', got {numbers}: the largest report is kept, so a "
+                "site's other numbers could never matter"
             )
         if is_open and goal.criterion.takes_delta:
             raise ValueError(
-                f"the {goal.criterion.name} criterion with promise 'each-site' needs n_points: how often one "
-                "site may miss depends on how many there are"
+                f"the {goal.criterion.name} criterion with promise 'each-site' needs n_points: the error "
+                "probability of a site depends on the number of sites"
             )
 
-    def check_design(self, design: Design) -> None:
-        """The server must keep the largest report, of one number and one vote from every site."""
-        if any(block.weights != (1,) for block in design.blocks):
+    def check_solution(self, solution: Solution, goal: Goal) -> None:
+        """Refuse more than one number per site, and votes below the largest report."""
+        if any(votes != (1,) for votes in solution.ballot.votes):
             raise ValueError("for a promise to each site every site sends one number, of one vote")
-        if not design.is_open and (design.server_rank or 0) < design.n_sites:
+        if solution.needed < solution.ballot.n_sites:
             raise ValueError("for a promise to each site the server keeps the largest report")
 
-    def choose(self, sites: Sites, goal: Goal, sending: Sending, share: Fraction | None) -> Design:
-        """Every site's own rank, or a private aim that does as much, and all votes."""
-        aimed = sending.choose_for_each(sites, goal, _own_goal(goal, sites.n_sites), self)
-        if aimed is not None:
-            return aimed
-        ranks = own_ranks(sites.n_points, goal, sites.n_sites)
-        rows = zip(sites.counts.tolist(), sites.n_points.tolist(), ranks.tolist(), strict=True)
-        blocks = tuple(Block(count, n, (rank,)) for count, n, rank in rows)
-        rule = None if goal.criterion.takes_delta else goal.level
-        design = Design(goal, self, sending, blocks, None, rule)
-        votes, advice = self.votes(design)
-        return Design(goal, self, sending, blocks, votes, rule, advice)
+    def choose(
+        self, sites: tuple[SiteKind, ...], goal: Goal, numbers: int, share: Fraction | None
+    ) -> Solution:
+        """Return every site's own rank, and all votes."""
+        own = own_goal(goal, total_sites(sites))
+        ballot = Ballot.of_ranks(sites, ((goal.criterion.own_rank(kind.n, own),) for kind in sites))
+        return self.solve(Solution(ballot, ballot.n_sites), ballot, goal)
 
-    def votes(self, design: Design) -> tuple[int, Advice | None]:
-        """All of them; one more where a site is too small, and the size that would do."""
-        m = design.n_sites
-        if design.sending.keeps_each(design, _own_goal(design.goal, m)):
-            return m, None
-        return m + 1, design.advice or Advice(n_points=_smallest(design.goal, m))
+    def solve(self, planned: Solution, answered: Ballot, goal: Goal) -> Solution:
+        """Return all votes, or advice where a site is too small."""
+        rows = zip(answered.sites, answered.ranks, strict=True)
+        if all(ranks[0] <= kind.n for kind, ranks in rows):
+            return Solution(answered, answered.n_sites, None, planned.rule)
+        advice = planned.advice or Advice(n_points=_smallest(goal, answered.n_sites))
+        return Solution(answered, answered.n_sites + 1, advice, planned.rule)
 
-    def law(self, design: Design) -> CoverageLaw:
-        """The worst of all sites' own laws."""
-        if (design.server_rank or 0) > design.n_sites:
-            return EachSiteLaw((block.n, block.n + 1) for block in design.blocks)
-        return EachSiteLaw(
-            ((block.n, block.ranks[0]) for block in design.blocks), design.sending.own_laws(design.blocks)
-        )
+    def tolerates(self, solution: Solution, goal: Goal, n_missing: int) -> bool:
+        """Return whether anybody is left: every site's own report suffices."""
+        return n_missing < solution.ballot.n_sites
+
+    def law(self, solution: Solution, goal: Goal) -> CoverageLaw:
+        """Return the worst of the sites' own distributions."""
+        ballot = solution.ballot
+        if solution.needed > ballot.n_sites:
+            return EachSiteLaw((kind.n, kind.n + 1) for kind in ballot.sites)
+        rows = zip(ballot.sites, ballot.ranks, strict=True)
+        return EachSiteLaw((kind.n, ranks[0]) for kind, ranks in rows)
 
     def options(self) -> str:
         """For each site."""
@@ -130,21 +124,16 @@ class EachSite(Promise):
         )
 
 
-def own_ranks(n_points: Ints, goal: Goal, m: int) -> Ints:
-    """The rank of a site of each size; n + 1 where the site is too small for the promise.
+def own_goal(goal: Goal, n_sites: int) -> Goal:
+    """Return the goal of each site individually.
 
-    With a delta, every site's coverage is at least the level with probability 1 - delta for all m sites at
+    With a delta, the coverage at every site is at least the level with probability 1 - delta for all sites at
     once: each may miss with delta / m, by the union bound, however they depend.
     """
-    own = _own_goal(goal, m)
-    return np.array([goal.criterion.own_rank(int(n), own) for n in n_points])
-
-
-def _own_goal(goal: Goal, m: int) -> Goal:
-    return replace(goal, delta=goal.delta / m * (1 - _MARGIN))
+    return replace(goal, delta=goal.delta / n_sites * (1 - _MARGIN))
 
 
 def _smallest(goal: Goal, m: int) -> int | None:
-    """Smallest size whose own rank is finite: the largest of n scores must do."""
-    own = _own_goal(goal, m)
+    """Smallest size whose own rank is finite."""
+    own = own_goal(goal, m)
     return smallest(lambda n: goal.criterion.own_rank(n, own) <= n, start=1, stop=LARGEST_N)

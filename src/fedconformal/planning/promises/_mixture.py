@@ -9,21 +9,19 @@ if each site's scores, with that of the unseen point, are exchangeable given the
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import accumulate, pairwise
 from typing import ClassVar
 
 import numpy as np
 
-from fedconformal.planning._design import Advice, Block, Design, Guarantee, Sending, Sites
-from fedconformal.planning._exact import Exact
+from fedconformal.documents import MOST_VOTES, Advice, SiteKind
+from fedconformal.planning._ballot import Ballot, Guarantee, Solution
 from fedconformal.planning._goal import Goal
 from fedconformal.planning._staircase import ranks_by_size
 from fedconformal.planning.criteria import CRITERIA
 from fedconformal.planning.promises._base import PROMISES, Promise
 
-_MOST_VOTES = 2**20  # of one number, as documents hold them
 _LARGEST_DENOMINATOR = 10**40
 
 
@@ -43,7 +41,6 @@ class Mixture(Promise):
     default_criterion: ClassVar[str] = "marginal"
     default_numbers: ClassVar[int] = 5
     takes_mixture: ClassVar[bool] = True
-    has_law: ClassVar[bool] = False
     is_bound: ClassVar[bool] = True
     allows_groups: ClassVar[bool] = False
     assumption: ClassVar[str] = "known-mixture"
@@ -53,11 +50,9 @@ class Mixture(Promise):
     bears_differing_sites: ClassVar[bool] = True
     among: ClassVar[str] = " in the mixture"
     pools: ClassVar[bool] = False
-    bearing: ClassVar[str] = "it counts zero here, whatever its cases are like"
+    missing_remedy: ClassVar[str] = "it counts zero here, whatever its cases are like"
 
-    def check(
-        self, goal: Goal, *, private: bool, is_open: bool, searched: bool = True, numbers: int = 1
-    ) -> None:
+    def check_goal(self, goal: Goal, *, is_open: bool, is_searched: bool = True, numbers: int = 1) -> None:
         """Refuse what the counting of a mixture cannot serve."""
         if not goal.criterion.is_mean or goal.criterion.trades_up:
             allowed = [name for name in CRITERIA if CRITERIA[name].is_mean and not CRITERIA[name].trades_up]
@@ -70,72 +65,58 @@ class Mixture(Promise):
                 f"max_faulty must be 0 with promise 'mixture', got {goal.max_faulty}: a wrong report breaks "
                 "the promise to its own site's share"
             )
-        if not searched:
-            raise ValueError("local_ranks does not go with promise 'mixture': its ranks are searched")
-        if private:
-            raise ValueError("privacy does not go with promise 'mixture'")
+        if not is_searched:
+            raise ValueError("local_ranks must be left out with promise 'mixture', whose ranks are searched")
         if is_open:
             raise ValueError(
-                "promise 'mixture' needs n_points: the votes of a site depend on how many scores it has"
+                "promise 'mixture' needs n_points: the votes of a site depend on its number of scores"
             )
 
-    def check_design(self, design: Design) -> None:
-        """Shares of all sites, together 1, and votes that never count more than there is."""
-        shares = [(block.count, block.share) for block in design.blocks]
-        if any(share is None or share < 0 for _, share in shares):
-            raise ValueError("for a promise to a mixture every site has a share")
-        if _common((share or Fraction(0) for _, share in shares), _LARGEST_DENOMINATOR) is None:
-            raise ValueError("the shares of a mixture must have a common denominator of at most 10^40")
-        if sum(count * (share or 0) for count, share in shares) != 1:
-            raise ValueError("the shares of a mixture must add up to 1")
-        if any(block.ranks and not block.share for block in design.blocks):
+    def check_solution(self, solution: Solution, goal: Goal) -> None:
+        """Refuse shares that do not add up to 1, and votes that count more than there is."""
+        ballot = solution.ballot
+        check_shares(ballot.sites)
+        if any(ranks and not kind.share for kind, ranks in zip(ballot.sites, ballot.ranks, strict=True)):
             raise ValueError("a site without a share of the mixture is not asked")
-        if design.is_finite and (design.server_rank or 0) < design.goal.level * _unit(design.blocks):
+        if solution.is_finite and solution.needed < goal.level * _unit(ballot):
             raise ValueError("the votes needed are too few for a promise to this mixture")
 
     # -- ranks and votes -------------------------------------------------------------------------------
 
-    def choose(self, sites: Sites, goal: Goal, sending: Sending, share: Fraction | None) -> Design:
-        """Steps that follow the sites' counts, and votes that count the mixture."""
-        assert isinstance(sending, Exact)
-        mixed = _Mixed.of(sites)
-        searched = Design(goal, self, sending, mixed.blocks(mixed.ranks(goal, sending.numbers), goal))
-        silent = goal.max_missing or 0
-        for blocks in (searched.blocks, mixed.blocks(mixed.highest(searched.blocks), goal)):
-            design = replace(searched, blocks=blocks)
-            votes, advice = self.votes(design)
-            design = replace(design, server_rank=votes, advice=advice)
-            if advice is None and self.survives(design, silent):
-                return design
-        return replace(design, server_rank=design.total_votes + 1, advice=_advice(design, silent))
+    def choose(
+        self, sites: tuple[SiteKind, ...], goal: Goal, numbers: int, share: Fraction | None
+    ) -> Solution:
+        """Return steps that follow the sites' counts, and votes that count the mixture."""
+        ranks = _ranks(sites, goal, numbers)
+        missing = goal.max_missing or 0
+        for tried in (ranks, {n: (*each[:-1], n) for n, each in ranks.items()}):
+            ballot = _ballot(sites, tried)
+            needed = math.ceil(goal.level * _unit(ballot))
+            solution = Solution(ballot, needed)
+            if ballot.finite_votes >= needed > 0 and self.tolerates(solution, goal, missing):
+                return solution
+        return Solution(ballot, ballot.total_votes + 1, _advice(sites, goal, missing))
 
-    def votes(self, design: Design) -> tuple[int, Advice | None]:
-        """The level in units of the votes; one more than there are where the sites are too small."""
-        needed = math.ceil(design.goal.level * _unit(design.blocks))
-        if _finite(design.blocks) >= needed > 0:
-            return needed, None
-        return design.total_votes + 1, _advice(design, design.goal.max_missing or 0)
+    def solve(self, planned: Solution, answered: Ballot, goal: Goal) -> Solution:
+        """Keep the votes that were planned: a missing site counts zero, and the shares stay as they are."""
+        if planned.is_finite and answered.finite_votes >= planned.needed:
+            return Solution(answered, planned.needed)
+        return Solution(answered, answered.total_votes + 1, _advice(answered.sites, goal, 0))
 
-    def answered(self, design: Design, blocks: tuple[Block, ...]) -> tuple[int, Advice | None]:
-        """The votes that were planned: a silent site counts zero, and the shares stay as they are."""
-        if design.advice is None and design.server_rank is not None and _finite(blocks) >= design.server_rank:
-            return design.server_rank, None
-        there = replace(design, blocks=blocks)
-        return there.total_votes + 1, _advice(there, 0)
+    def tolerates(self, solution: Solution, goal: Goal, n_missing: int) -> bool:
+        """Return whether the votes of the others suffice if the sites with most votes are missing."""
+        ballot, left, lost = solution.ballot, n_missing, 0
+        rows = zip(ballot.sites, ballot.finite_by_kind, strict=True)
+        for kind, votes in sorted(rows, key=lambda row: -row[1]):
+            lost += min(left, kind.count) * votes
+            left -= min(left, kind.count)
+        return ballot.finite_votes - lost >= solution.needed
 
-    def survives(self, design: Design, n_silent: int) -> bool:
-        """Whether the votes of the others are enough, if the sites with most votes stay silent."""
-        left, lost = n_silent, 0
-        for block in sorted(design.blocks, key=lambda block: -block.finite_votes):
-            lost += min(left, block.count) * block.finite_votes
-            left -= min(left, block.count)
-        return _finite(design.blocks) - lost >= (design.server_rank or 1)
-
-    def guarantee(self, design: Design) -> Guarantee:
-        """The votes needed, as a share of the mixture."""
-        if not design.is_finite:
+    def guarantee(self, solution: Solution, goal: Goal) -> Guarantee:
+        """Return the votes needed, as a share of the mixture."""
+        if not solution.is_finite:
             return Guarantee(1.0)
-        return Guarantee(float(Fraction(design.server_rank or 0) / _unit(design.blocks)))
+        return Guarantee(float(Fraction(solution.needed) / _unit(solution.ballot)))
 
     # -- words -----------------------------------------------------------------------------------------
 
@@ -161,89 +142,90 @@ class Mixture(Promise):
         )
 
 
-@dataclass(frozen=True)
-class _Mixed:
-    """Sites with their shares: how many, their size, and the share of each."""
-
-    rows: tuple[tuple[int, int, Fraction], ...]
-
-    @classmethod
-    def of(cls, sites: Sites) -> "_Mixed":
-        counts, sizes = sites.counts.tolist(), sites.n_points.tolist()
-        whole = sum(count * (n + 1) for count, n in zip(counts, sizes, strict=True))
-        shares = sites.shares or tuple(Fraction(n + 1, whole) for n in sizes)
-        return cls(tuple(zip(counts, sizes, shares, strict=True)))
-
-    def ranks(self, goal: Goal, numbers: int) -> dict[int, tuple[int, ...]]:
-        """The ranks of each size that has a share."""
-        together: dict[int, Fraction] = {}
-        for count, n, share in self.rows:
-            if share:
-                together[n] = together.get(n, Fraction(0)) + count * share
-        if len(self.rows) == 1 and self.rows[0][0] == 1:
-            numbers = 1  # one site by itself needs its own rank and no other
-        sizes = np.array(sorted(together))
-        return ranks_by_size(sizes, np.array([float(together[n]) for n in sizes]), goal.level, numbers)
-
-    def highest(self, blocks: Iterable[Block]) -> dict[int, tuple[int, ...]]:
-        """The same ranks with the largest score in the place of the last."""
-        return {block.n: (*block.ranks[:-1], block.n) for block in blocks if block.ranks}
-
-    def blocks(self, ranks: dict[int, tuple[int, ...]], goal: Goal) -> tuple[Block, ...]:
-        """The sites with votes in whole numbers, rounded down where the exact ones would be too large."""
-        unit = self._unit(ranks)
-        return tuple(
-            _block(count, n, share, ranks[n] if share else (), unit) for count, n, share in self.rows
-        )
-
-    def _unit(self, ranks: dict[int, tuple[int, ...]]) -> int:
-        """Votes of the whole mixture: such that all are whole numbers, or as many as documents can hold."""
-        asked = [(n, share) for _, n, share in self.rows if share]
-        steps = {n: max(high - low for low, high in pairwise((0, *ranks[n]))) for n in {n for n, _ in asked}}
-        most = min(int(_MOST_VOTES * (n + 1) / (share * steps[n])) for n, share in asked)
-        return _common((share / (n + 1) for n, share in asked), most) or most
+def with_shares(sites: Iterable[SiteKind]) -> tuple[SiteKind, ...]:
+    """Return the sites with a share each: in proportion to their size plus 1 where none are given."""
+    listed = tuple(sites)
+    if any(kind.share is not None for kind in listed):
+        return listed
+    whole = sum(kind.count * (kind.n + 1) for kind in listed)
+    return tuple(kind.model_copy(update={"share": Fraction(kind.n + 1, whole)}) for kind in listed)
 
 
-def _common(fractions: Iterable[Fraction], most: int) -> int | None:
-    """The common denominator of fractions; None if it is larger than that."""
-    found = 1
+def check_shares(sites: Iterable[SiteKind]) -> None:
+    """Refuse sites without shares, and shares that are no mixture."""
+    shares = [(kind.count, kind.share) for kind in sites]
+    if any(share is None for _, share in shares):
+        raise ValueError("for a promise to a mixture every site has a share")
+    if common_denominator((share or Fraction(0) for _, share in shares), _LARGEST_DENOMINATOR) is None:
+        raise ValueError("the shares of a mixture must have a common denominator of at most 10^40")
+    if sum(count * (share or 0) for count, share in shares) != 1:
+        raise ValueError("the shares of a mixture must add up to 1")
+
+
+def common_denominator(fractions: Iterable[Fraction], most: int) -> int | None:
+    """Return the common denominator of fractions; None if it is larger than ``most``."""
+    common = 1
     for denominator in {fraction.denominator for fraction in fractions}:
-        found = math.lcm(found, denominator)
-        if found > most:
+        common = math.lcm(common, denominator)
+        if common > most:
             return None
-    return found
+    return common
 
 
-def _block(count: int, n: int, share: Fraction, ranks: tuple[int, ...], unit: int) -> Block:
-    """Sites that send these ranks; a number whose votes would be rounded to none is not sent."""
-    counted = [unit * share.numerator * rank // (share.denominator * (n + 1)) for rank in ranks]
-    votes = [high - low for low, high in pairwise((0, *counted))]
-    sent = [(rank, vote) for rank, vote in zip(ranks, votes, strict=True) if vote]
-    return Block(count, n, tuple(rank for rank, _ in sent), tuple(vote for _, vote in sent), share)
+def _ranks(sites: tuple[SiteKind, ...], goal: Goal, numbers: int) -> dict[int, tuple[int, ...]]:
+    """Ranks of each size that has a share."""
+    together: dict[int, Fraction] = {}
+    for kind in sites:
+        if kind.share:
+            together[kind.n] = together.get(kind.n, Fraction(0)) + kind.count * kind.share
+    if len(sites) == 1 and sites[0].count == 1:
+        numbers = 1  # a single site needs its own rank and no other
+    sizes = np.array(sorted(together))
+    return ranks_by_size(sizes, np.array([float(together[n]) for n in sizes]), goal.level, numbers)
 
 
-def _unit(blocks: Iterable[Block]) -> Fraction:
-    """The fewest votes for which the whole mixture can stand, so that no number has more than its share."""
+def _ballot(sites: tuple[SiteKind, ...], ranks: dict[int, tuple[int, ...]]) -> Ballot:
+    """Make votes in whole numbers, rounded down; a number without votes is not sent."""
+    asked = [(kind.n, kind.share) for kind in sites if kind.share]
+    steps = {n: max(high - low for low, high in pairwise((0, *ranks[n]))) for n in {n for n, _ in asked}}
+    most = min(int(MOST_VOTES * (n + 1) / (share * steps[n])) for n, share in asked)
+    unit = common_denominator((share / (n + 1) for n, share in asked), most) or most
+    sent = []
+    for kind in sites:
+        own = ranks[kind.n] if kind.share else ()
+        counted = [floor_votes(unit, kind, rank) for rank in own]
+        votes = [high - low for low, high in pairwise((0, *counted))]
+        sent.append([(rank, vote) for rank, vote in zip(own, votes, strict=True) if vote])
+    return Ballot(
+        sites,
+        tuple(tuple(rank for rank, _ in each) for each in sent),
+        tuple(tuple(vote for _, vote in each) for each in sent),
+    )
+
+
+def floor_votes(unit: int, kind: SiteKind, count: int) -> int:
+    """Return the votes for ``count`` scores of a site, as its share of ``unit`` votes, rounded down."""
+    share = kind.share or Fraction(0)
+    return unit * share.numerator * count // (share.denominator * (kind.n + 1))
+
+
+def _unit(ballot: Ballot) -> Fraction:
+    """Fewest votes for which the whole mixture can stand, so that no number has more than its share."""
     return max(
         (
-            Fraction(votes * (block.n + 1), 1) / (block.share * rank)
-            for block in blocks
-            if block.share
-            for rank, votes in zip(block.ranks, accumulate(block.weights), strict=True)
+            Fraction(counted * (kind.n + 1), 1) / (kind.share * rank)
+            for kind, ranks, votes in zip(ballot.sites, ballot.ranks, ballot.votes, strict=True)
+            if kind.share
+            for rank, counted in zip(ranks, accumulate(votes), strict=True)
         ),
         default=Fraction(0),
     )
 
 
-def _finite(blocks: Iterable[Block]) -> int:
-    """The votes of all finite numbers."""
-    return sum(block.count * block.finite_votes for block in blocks)
-
-
-def _advice(design: Design, n_silent: int) -> Advice:
-    """The size that would do if every site had it, for the shares that are left when some stay silent."""
-    left, out, level = Fraction(0), n_silent, design.goal.level
-    for block in sorted(design.blocks, key=lambda block: -(block.share or 0)):
-        left += max(block.count - out, 0) * (block.share or 0)
-        out = max(out - block.count, 0)
+def _advice(sites: Iterable[SiteKind], goal: Goal, n_missing: int) -> Advice:
+    """Size that would suffice if every site had it, for the shares that are left if some are missing."""
+    left, out, level = Fraction(0), n_missing, goal.level
+    for kind in sorted(sites, key=lambda kind: -(kind.share or 0)):
+        left += max(kind.count - out, 0) * (kind.share or 0)
+        out = max(out - kind.count, 0)
     return Advice(n_points=math.ceil(level / (left - level)) if left > level else None)

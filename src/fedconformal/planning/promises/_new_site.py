@@ -12,12 +12,9 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import ClassVar
 
-import numpy as np
-
 from fedconformal._text import percent
-from fedconformal.planning._cases import Cases
-from fedconformal.planning._design import Advice, Block, Design, Guarantee, Sending, Sites
-from fedconformal.planning._exact import Exact
+from fedconformal.documents import Advice, RankRule, SiteKind, total_sites
+from fedconformal.planning._ballot import Ballot, Guarantee, Solution
 from fedconformal.planning._goal import Goal
 from fedconformal.planning._own_quantile import Wanted, is_above, rank_above, votes_needed
 from fedconformal.planning.criteria import CRITERIA, Criterion
@@ -37,8 +34,6 @@ class NewSite(Promise):
 
     name: ClassVar[str] = "new-site"
     default_criterion: ClassVar[str] = "marginal"
-    takes_eta: ClassVar[bool] = True
-    has_law: ClassVar[bool] = False
     is_bound: ClassVar[bool] = True
     allows_groups: ClassVar[bool] = False
     assumption: ClassVar[str] = "sites-exchangeable"
@@ -48,11 +43,15 @@ class NewSite(Promise):
     among: ClassVar[str] = " at a new site"
     pools: ClassVar[bool] = False
     condition: ClassVar[str] = "for a new site"
-    bearing: ClassVar[str] = "max_missing=1 (--max-missing 1) plans for that, if there are sites enough"
+    missing_remedy: ClassVar[str] = (
+        "max_missing=1 (--max-missing 1) plans for that, if there are sites enough"
+    )
 
-    def check(
-        self, goal: Goal, *, private: bool, is_open: bool, searched: bool = True, numbers: int = 1
-    ) -> None:
+    def message(self, goal: Goal) -> str:
+        """Return ranks for new sites one by one, and random cases for the mean over new sites."""
+        return "ranks" if goal.criterion.takes_delta else "cases"
+
+    def check_goal(self, goal: Goal, *, is_open: bool, is_searched: bool = True, numbers: int = 1) -> None:
         """Refuse what does not serve a new site."""
         if not (goal.criterion.is_mean or goal.criterion.takes_delta):
             allowed = [name for name in CRITERIA if CRITERIA[name].is_mean or CRITERIA[name].takes_delta]
@@ -65,100 +64,75 @@ class NewSite(Promise):
                 f"max_faulty must be 0 with promise 'new-site', got {goal.max_faulty}: the sites are a "
                 "sample, and a wrong report is not one of them"
             )
-        if not searched:
-            raise ValueError(
-                "local_ranks does not go with promise 'new-site': its ranks follow from the level"
-            )
-        if private:
-            raise ValueError(
-                "privacy does not go with promise 'new-site': a case drawn at random leaves as it is, and "
-                "noise would make sites differ more than they do"
-            )
+        if not is_searched:
+            raise ValueError("local_ranks must be left out with promise 'new-site', which fixes the ranks")
         if goal.criterion.takes_delta and numbers > 1:
             raise ValueError(
                 f"numbers must be 1 with promise 'new-site' and the {goal.criterion.name} criterion, got "
                 f"{numbers}"
             )
 
-    def check_design(self, design: Design) -> None:
-        """What every site sends must follow the rule that all sites follow, and the votes must be enough."""
-        if design.eta is None and design.goal.criterion.takes_delta:
+    def check_solution(self, solution: Solution, goal: Goal) -> None:
+        """Refuse ranks that do not keep the chance eta, and too few votes."""
+        ballot, eta = solution.ballot, _eta(solution)
+        if not eta:
             raise ValueError("for a promise to new sites one by one a level has its eta")
-        for block in design.blocks:
-            if isinstance(design.sending, Cases):
-                if block != design.sending.block(block.count, block.n):
-                    raise ValueError("sites that draw cases send them in order, with their votes")
-            elif block.weights != (1,) or not self._keeps(design, block):
+        for kind, ranks, votes in zip(ballot.sites, ballot.ranks, ballot.votes, strict=True):
+            if votes != (1,) or not is_above(kind.n, ranks[0], goal.level, eta):
                 raise ValueError("a site's rank must keep the chance eta, and have one vote")
-        if not design.is_open and (design.server_rank or 0) < self.votes(design)[0]:
+        if solution.needed < self.solve(solution, ballot, goal).needed:
             raise ValueError("the votes needed are too few for a promise to a new site")
 
-    def _keeps(self, design: Design, block: Block) -> bool:
-        return design.eta is not None and is_above(block.n, block.ranks[0], design.goal.level, design.eta)
+    # -- ranks and votes, with a delta; on average over new sites, cases are drawn at random -------------
 
-    # -- ranks and votes -------------------------------------------------------------------------------
-
-    def sending(self, goal: Goal, numbers: int) -> Sending:
-        """Random cases for the mean over new sites, a rank for each site by itself."""
-        return Exact(1) if goal.criterion.takes_delta else Cases(numbers)
-
-    def open_design(self, goal: Goal, sending: Sending, share: Fraction | None, m: int | None) -> Design:
-        """Cases need no size; ranks need a chance, which depends on how many sites there are."""
-        if not goal.criterion.takes_delta:
-            return Design(goal, self, sending)
-        if m is None:
+    def open_rule(self, goal: Goal, numbers: int, share: Fraction | None, n_sites: int | None) -> RankRule:
+        """Return a rule by the chance that all sites keep, which depends on the number of sites."""
+        if n_sites is None:
             raise ValueError(
                 f"promise 'new-site' with the {goal.criterion.name} criterion needs n_sites: the rank that "
                 "sites send depends on how many there are"
             )
-        eta = _wanted(goal, m).chance()
+        eta = _wanted(goal, n_sites).chance()
         if eta is None:
+            fewest = int(1 / goal.delta) + (goal.max_missing or 0)
             raise ValueError(
-                f"promise 'new-site' with delta {float(goal.delta):g} needs at least {_fewest(goal)} sites, "
-                f"got {m}"
+                f"promise 'new-site' with delta {float(goal.delta):g} needs at least {fewest} sites, "
+                f"got {n_sites}"
             )
-        return Design(goal, self, sending, eta=eta)
+        return RankRule(eta=eta)
 
-    def choose(self, sites: Sites, goal: Goal, sending: Sending, share: Fraction | None) -> Design:
-        """Cases, or the chance that all sites keep and the ranks that follow from it."""
-        if not goal.criterion.takes_delta:
-            return sending.choose(sites, goal, share, self)
-        wanted, alike = _wanted(goal, sites.n_sites), sites.n_points.size == 1
-        eta = wanted.chance(int(sites.n_points[0]) if alike else None) or Fraction(99, 100)
-        rows = zip(sites.counts.tolist(), sites.n_points.tolist(), strict=True)
-        blocks = tuple(Block(count, n, (rank_above(n, goal.level, eta),)) for count, n in rows)
-        design = Design(goal, self, sending, blocks, 1, eta=eta)
-        votes, advice = self.votes(design)
-        if advice is None and not self.survives(design, goal.max_missing or 0):
-            votes, advice = design.n_sites + 1, _advice(design)
-        return replace(design, server_rank=votes, advice=advice)
+    def choose(
+        self, sites: tuple[SiteKind, ...], goal: Goal, numbers: int, share: Fraction | None
+    ) -> Solution:
+        """Return the ranks that follow from the chance that all sites keep."""
+        wanted, alike = _wanted(goal, total_sites(sites)), len(sites) == 1
+        eta = wanted.chance(sites[0].n if alike else None) or Fraction(99, 100)
+        ballot = Ballot.of_ranks(sites, ((rank_above(kind.n, goal.level, eta),) for kind in sites))
+        solution = self.solve(Solution(ballot, 1, None, RankRule(eta=eta)), ballot, goal)
+        if solution.is_finite and not self.tolerates(solution, goal, goal.max_missing or 0):
+            return replace(solution, needed=ballot.n_sites + 1, advice=_advice(solution, goal))
+        return solution
 
-    def votes(self, design: Design) -> tuple[int, Advice | None]:
-        """So many that few new sites' own numbers would be larger; one more than there are if none do."""
-        if not design.goal.criterion.takes_delta:
-            return design.sending.votes(design)
-        needed = votes_needed(design.n_sites, design.goal.delta, design.eta or Fraction(0))
-        if needed <= _finite(design):
-            return needed, None
-        return design.n_sites + 1, _advice(design)
+    def solve(self, planned: Solution, answered: Ballot, goal: Goal) -> Solution:
+        """Return votes with which few new sites' own numbers would be larger than the threshold."""
+        needed = votes_needed(answered.n_sites, goal.delta, _eta(planned))
+        solution = Solution(answered, needed, None, planned.rule)
+        if needed <= answered.finite_votes:
+            return solution
+        return replace(solution, needed=answered.n_sites + 1, advice=_advice(solution, goal))
 
-    def survives(self, design: Design, n_silent: int) -> bool:
-        """Whether the votes that fewer sites need are there, if sites with finite numbers stay silent."""
-        if not design.goal.criterion.takes_delta:
-            return design.sending.survives(design, n_silent)
-        left = design.n_sites - n_silent
-        needed = votes_needed(left, design.goal.delta, design.eta or Fraction(0))
-        return left > 0 and needed <= _finite(design) - n_silent
+    def tolerates(self, solution: Solution, goal: Goal, n_missing: int) -> bool:
+        """Return whether the others suffice if sites with finite numbers are missing."""
+        left = solution.ballot.n_sites - n_missing
+        needed = votes_needed(left, goal.delta, _eta(solution))
+        return left > 0 and needed <= solution.ballot.finite_votes - n_missing
 
-    def guarantee(self, design: Design) -> Guarantee:
-        """The mean over new sites, or the share of new sites that reach the level."""
-        level, m, k = design.goal.level, design.n_sites, design.server_rank or 1
-        if not design.is_finite:
+    def guarantee(self, solution: Solution, goal: Goal) -> Guarantee:
+        """Return the share of new sites that reach the level."""
+        if not solution.is_finite:
             return Guarantee(1.0, 1.0, 1.0)
-        if isinstance(design.sending, Cases):
-            return Guarantee(float(Fraction(k, design.sending.numbers * (m + 1))))
-        missed = (1 - Fraction(k, m + 1)) / (design.eta or 1)
-        return Guarantee(None, float(level), float(1 - missed))
+        missed = (1 - Fraction(solution.needed, solution.ballot.n_sites + 1)) / (_eta(solution) or 1)
+        return Guarantee(None, float(goal.level), float(1 - missed))
 
     # -- words -----------------------------------------------------------------------------------------
 
@@ -217,24 +191,20 @@ def _wanted(goal: Goal, m: int) -> Wanted:
     return Wanted(m, goal.level, goal.delta, goal.max_missing)
 
 
-def _fewest(goal: Goal) -> int:
-    """The smallest number of sites that may do, however large they are."""
-    return int(1 / goal.delta) + (goal.max_missing or 0)
+def _eta(solution: Solution) -> Fraction:
+    eta = None if solution.rule is None else solution.rule.eta
+    return Fraction(0) if eta is None else eta
 
 
-def _finite(design: Design) -> int:
-    """How many sites have a finite number."""
-    return sum(block.count for block in design.blocks if block.ranks[0] <= block.n)
-
-
-def _advice(design: Design) -> Advice:
+def _advice(solution: Solution, goal: Goal) -> Advice:
     """More sites of the smallest size, or more points at as many sites."""
-    n = int(np.min([block.n for block in design.blocks]))
-    wanted = _wanted(design.goal, design.n_sites)
-    points, sites = wanted.smallest_n_points(design.eta or Fraction(0)), wanted.smallest_n_sites(n)
+    ballot = solution.ballot
+    n = min(kind.n for kind in ballot.sites)
+    wanted = _wanted(goal, ballot.n_sites)
+    points, sites = wanted.smallest_n_points(_eta(solution)), wanted.smallest_n_sites(n)
     return Advice(
         n_points=points if points is None or points > n else None,
-        n_sites=sites if sites is None or sites > design.n_sites else None,
+        n_sites=sites if sites is None or sites > ballot.n_sites else None,
     )
 
 

@@ -3,8 +3,10 @@
 from fractions import Fraction
 from typing import ClassVar
 
+from fedconformal.documents import SiteKind
 from fedconformal.laws import CoverageLaw
-from fedconformal.planning._design import Advice, Design, Sending, Sites
+from fedconformal.planning._ballot import Ballot, Solution
+from fedconformal.planning._choosing import choose_ranks, solve_votes, tolerates
 from fedconformal.planning._goal import Goal
 from fedconformal.planning.promises._base import PROMISES, Promise
 
@@ -31,24 +33,23 @@ class Population(Promise):
         "be further off."
     )
 
-    def choose(self, sites: Sites, goal: Goal, sending: Sending, share: Fraction | None) -> Design:
+    def choose(
+        self, sites: tuple[SiteKind, ...], goal: Goal, numbers: int, share: Fraction | None
+    ) -> Solution:
         """Search ranks and votes together."""
-        return sending.choose(sites, goal, share, self)
+        return choose_ranks(sites, goal, numbers, share)
 
-    def votes(self, design: Design) -> tuple[int, Advice | None]:
-        """The smallest valid number of votes."""
-        return design.sending.votes(design)
+    def solve(self, planned: Solution, answered: Ballot, goal: Goal) -> Solution:
+        """Return the best valid number of votes for the sites that answered."""
+        return Solution(answered, *solve_votes(answered, goal, planned.rule), planned.rule)
 
-    def law(self, design: Design) -> CoverageLaw:
-        """The law of the votes below a coverage."""
-        assert design.server_rank is not None
-        return CoverageLaw.of_sites(
-            design.sending.site_law(design.blocks),
-            design.counts,
-            server_rank=design.server_rank,
-            max_faulty=design.goal.max_faulty,
-            weights=design.weights,
-        )
+    def tolerates(self, solution: Solution, goal: Goal, n_missing: int) -> bool:
+        """Return whether the remaining sites have a valid number of votes."""
+        return tolerates(solution.ballot, goal, n_missing)
+
+    def law(self, solution: Solution, goal: Goal) -> CoverageLaw:
+        """Return the distribution of the coverage, which follows from the votes below it."""
+        return solution.ballot.law(solution.needed, goal.max_faulty)
 
     def options(self) -> str:
         """Nothing: it is the usual one."""

@@ -1,33 +1,36 @@
-"""The rules that all sites follow, as a plan holds them: score, keys, round, model, expiry, privacy."""
+"""Score, keys, round, model, expiry and facts, as a plan holds them."""
 
 import hashlib
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from pydantic import ValidationError
 
 from fedconformal import scores
 from fedconformal.documents import (
+    Cases,
+    Design,
+    Facts,
     Plan,
-    PlanPart,
-    PrivacyRule,
     ScoreRule,
     SiteKey,
     expiry_text,
     first_problem,
     random_round,
 )
-from fedconformal.privacy import Privacy
+from fedconformal.privacy import Bins, Privacy
 
-T = TypeVar("T")
+_USUAL_CELLS = 200  # of a bounded score
 
 
-def score_rule(score: Any) -> ScoreRule | None:
-    """The score with all its parameters, so that no site depends on its own version's defaults."""
+def read_score(score: Any) -> ScoreRule | None:
+    """Return the score with all its parameters, so that no site depends on its own version's defaults."""
     if score is None:
         return None
     if isinstance(score, scores.Score):
@@ -40,7 +43,8 @@ def score_rule(score: Any) -> ScoreRule | None:
             f"score must be a name, a mapping with a name, or a Score, got {score!r}"
             f"{scores.what_lacks(score)}"
         )
-    return checked("score", lambda: ScoreRule(name=made.name, parameters=made.parameters()))
+    with validation_errors("score"):
+        return ScoreRule(name=made.name, parameters=made.parameters())
 
 
 def check_classes(by: tuple[str, ...] | None, classes: Any, rule: ScoreRule | None) -> None:
@@ -53,22 +57,55 @@ def check_classes(by: tuple[str, ...] | None, classes: Any, rule: ScoreRule | No
         raise ValueError(f"score must be one of classes ({able}) where there are classes, got {rule.name!r}")
 
 
-def site_keys(keys: Mapping[str, str] | None, parts: list[PlanPart]) -> tuple[SiteKey, ...] | None:
-    """The public key of each named site; with groups, of the sites of all groups together."""
+def default_bins(privacy: Privacy | None, rule: ScoreRule | None) -> Privacy | None:
+    """Give privacy without bins those of a bounded score."""
+    if privacy is None or privacy.bins is not None:
+        return privacy
+    largest = None if rule is None else scores.from_name(rule.name, **rule.parameters).largest
+    if largest is None:
+        what = "this score has no upper bound" if rule is not None else "the plan names no bounded score"
+        raise ValueError(
+            f"privacy needs bins, as {what}: use Privacy({privacy.epsilon:g}, "
+            f"Bins.from_reference(public_scores)) or Privacy({privacy.epsilon:g}, Bins.uniform(0, 5, 100)); "
+            "on the command line --bins-from FILE or --bins uniform:0:5:100"
+        )
+    return replace(privacy, bins=Bins.uniform(0, largest, _USUAL_CELLS, bounded=True))
+
+
+def site_keys(keys: Mapping[str, str] | None, designs: Sequence[Design]) -> tuple[SiteKey, ...] | None:
+    """Return the public key of each named site; with groups, of the sites of all groups together."""
     if keys is None:
         return None
-    named = [part.site_names for part in parts]
+    named = [design.site_names for design in designs]
     names = None if None in named else named[0]
-    if names is not None and parts[0].label is not None:
+    if names is not None and designs[0].group is not None:
         names = tuple(sorted({name for each in named for name in each or ()}))
     if names is None or set(keys) != set(names):
         raise ValueError("keys must hold one public key for each named site, and no other")
-    return checked("keys", lambda: tuple(SiteKey(site=name, public_key=keys[name]) for name in names))
+    with validation_errors("keys"):
+        return tuple(SiteKey(site=name, public_key=keys[name]) for name in names)
 
 
-def round_id(given: str | None, *, is_needed: bool, parts: list[PlanPart]) -> str | None:
-    """The id of the round: one that nobody chose where it decides which cases are drawn."""
-    drawn = any(part.cases is not None for part in parts)
+def read_terms(terms: Any) -> tuple[dict[str, Any], Any]:
+    """Return the fields of a plan's terms, and the names of the classes."""
+    if terms is None:
+        return {}, None
+    if not isinstance(terms, Mapping):
+        raise TypeError(f"terms must be a mapping, got {terms!r}")
+    given = dict(terms)
+    classes, model, expires = (given.pop(name, None) for name in ("classes", "model", "expires"))
+    fields: dict[str, Any] = {"round": given.pop("round", None)}
+    fields["model"] = None if model is None else model_digest(model)
+    fields["expires"] = _expiry(expires)
+    facts = {name: text for name, text in given.items() if text is not None}
+    with validation_errors("terms"):
+        fields["facts"] = Facts().with_more(facts) if facts else None
+    return {name: value for name, value in fields.items() if value is not None}, classes
+
+
+def round_id(given: str | None, is_needed: bool, designs: Sequence[Design]) -> str | None:
+    """Return the id of the round: one that nobody chose where it decides which cases are drawn."""
+    drawn = any(isinstance(design.message, Cases) for design in designs)
     if drawn and given is not None:
         raise ValueError(
             f"round must be left out where sites draw cases: it is drawn at random, got {given!r}"
@@ -76,8 +113,7 @@ def round_id(given: str | None, *, is_needed: bool, parts: list[PlanPart]) -> st
     return random_round() if drawn or (given is None and is_needed) else given
 
 
-def expiry(expires: Any) -> str | None:
-    """The moment after which nobody honours the plan, in the words of plans."""
+def _expiry(expires: Any) -> str | None:
     if not isinstance(expires, datetime):
         return None if expires is None else str(expires)
     if expires.tzinfo is None:
@@ -85,19 +121,11 @@ def expiry(expires: Any) -> str | None:
     return expiry_text(expires)
 
 
-def privacy_rule(privacy: Any) -> PrivacyRule | None:
-    """How reports are made private, as the plan will hold it."""
-    if privacy is None:
-        return None
-    if not isinstance(privacy, Privacy):
-        raise TypeError(f"privacy must be a Privacy, got {privacy!r}")
-    return checked("privacy", lambda: PrivacyRule(**privacy.fields()))
-
-
-def checked(name: str, make: Callable[[], T]) -> T:
-    """A document or a part of it from an argument, or one line that names the argument."""
+@contextmanager
+def validation_errors(name: str) -> Iterator[None]:
+    """Turn a validation error of a document into one line that names the argument."""
     try:
-        return make()
+        yield
     except ValidationError as error:
         raise ValueError(f"{name}: {first_problem(error).removeprefix('content: ')}") from None
 
@@ -111,7 +139,7 @@ _DIGEST = re.compile("sha256:[0-9a-f]{64}")
 
 
 def model_digest(model: Model) -> str:
-    """The digest by which plans name a model.
+    """Return the digest by which plans name a model.
 
     Parameters
     ----------
@@ -149,11 +177,11 @@ def model_digest(model: Model) -> str:
 
 
 def check_model(plan: Plan, model: Model | None) -> None:
-    """Refuse scores of another model than the plan's; a plan that names none cannot be compared."""
+    """Refuse scores of another model than the plan's."""
     if model is None:
         return
-    if plan.model is None:
-        raise ValueError("model cannot be compared: this plan does not say which model it is for")
+    if plan.terms.model is None:
+        raise ValueError("model was given, but the plan names none to compare it with")
     found = model_digest(model)
-    if found != plan.model:
-        raise ValueError(f"this plan is for another model, {plan.model[:19]}..., than {found[:19]}...")
+    if found != plan.terms.model:
+        raise ValueError(f"this plan is for another model, {plan.terms.model[:19]}..., than {found[:19]}...")

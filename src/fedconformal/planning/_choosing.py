@@ -1,19 +1,19 @@
-"""Exact reports: every site sends the scores of one or a few ranks."""
+"""Choice of ranks and votes for sites that are all alike."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from functools import cache
 
 import numpy as np
 
 from fedconformal._typing import Ints
-from fedconformal.laws import OrderStatistics
+from fedconformal.documents import Advice, RankRule, SiteKind
 from fedconformal.planning._advice import smallest_federation
+from fedconformal.planning._ballot import Ballot, Solution, counts_of, sizes_of
 from fedconformal.planning._candidates import Candidates, candidates, common_share, given_ranks, maxima
-from fedconformal.planning._design import Advice, Block, Design, Promise, Sending, Sites, padded
 from fedconformal.planning._goal import Goal
 from fedconformal.planning._missing import tolerates_missing
 from fedconformal.planning._pivotal import pivotal_sites
@@ -22,68 +22,47 @@ from fedconformal.planning._search import Choice, best, confirm, search
 _ALONE = 24  # ranks of the largest site that are tried by itself
 
 
-@dataclass(frozen=True)
-class Exact(Sending):
-    """Sites send scores of theirs, to the last digit.
+def choose_ranks(sites: tuple[SiteKind, ...], goal: Goal, numbers: int, share: Fraction | None) -> Solution:
+    """Search ranks, weights and votes for sites that are all alike; a share fixes ranks of one vote each."""
+    choosing = _Choosing(sites, goal)
+    choice = choosing.among(numbers) if share is None else choosing.with_share(share)
+    rule = None if share is None else RankRule(share=share)
+    if choice is None:
+        last = maxima(sites) if share is None else common_share(sites, share)
+        ballot = _ballot(sites, last.ranks[0], last.weights[0])
+        return Solution(ballot, ballot.n_sites + 1, smallest_federation(sites, goal, share), rule)
+    weights, votes = choice.weights, choice.server_rank
+    if share is None and not choice.candidates.is_plain:
+        # Sites that may have to stand in for others are asked, even if they could not decide otherwise.
+        if not (goal.max_faulty or goal.max_missing):
+            weights = weights * pivotal_sites(weights, counts_of(sites), votes)[:, None]
+        weights, votes = in_lowest_terms(weights, votes)
+    return Solution(_ballot(sites, choice.ranks, weights), votes, None, rule)
 
-    Parameters
-    ----------
-    numbers : int
-        How many a site sends at the most.
 
-    Examples
-    --------
-    >>> import fedconformal as fc
-    >>> fc.plan(n_sites=10, n_points=79).designs[0].sending
-    Exact(numbers=1)
-    """
+def solve_votes(ballot: Ballot, goal: Goal, rule: RankRule | None) -> tuple[int, Advice | None]:
+    """Return the best valid number of votes for ranks that are given, or advice that follows their rule."""
+    choice = best(search(_candidate(ballot), goal), goal)
+    if choice is not None:
+        return choice.server_rank, None
+    share = None if rule is None else rule.share
+    return ballot.total_votes + 1, smallest_federation(ballot.sites, goal, share)
 
-    numbers: int = 1
 
-    def site_law(self, blocks: tuple[Block, ...]) -> OrderStatistics:
-        """Order statistics of uniform variables, on the scale of coverage."""
-        return OrderStatistics(*_arrays(blocks)[:2])
+def tolerates(ballot: Ballot, goal: Goal, n_missing: int) -> bool:
+    """Return whether a finite threshold is left, whichever sites are missing."""
+    return tolerates_missing(_candidate(ballot), 0, goal, n_missing)
 
-    def choose(self, sites: Sites, goal: Goal, share: Fraction | None, promise: Promise) -> Design:
-        """Search ranks, weights and votes, unless the share is given that fixes ranks of one vote each."""
-        choosing = _Choosing(sites, goal)
-        choice = choosing.among(self.numbers) if share is None else choosing.with_share(share)
-        if choice is None:
-            last = maxima(sites) if share is None else common_share(sites, share)
-            blocks = _blocks(sites, last.ranks[0], last.weights[0])
-            advice = smallest_federation(sites, goal, share)
-            return Design(goal, promise, self, blocks, sites.n_sites + 1, share, advice)
-        weights, votes = choice.weights, choice.server_rank
-        if share is None and choice.candidates.is_plain:
-            share = Fraction(int(choice.ranks[0, 0]), int(sites.n_points[0]) + 1)
-        elif share is None:
-            # Sites that may have to stand in for others are asked, even if they could not decide otherwise.
-            if not (goal.max_faulty or goal.max_missing):
-                weights = weights * pivotal_sites(weights, sites.counts, votes)[:, None]
-            weights, votes = in_lowest_terms(weights, votes)
-        return Design(goal, promise, self, _blocks(sites, choice.ranks, weights), votes, share)
 
-    def votes(self, design: Design) -> tuple[int, Advice | None]:
-        """The best valid number of votes; advice keeps to the share that the ranks follow."""
-        sizes, ranks, weights = _arrays(design.blocks)
-        tried = given_ranks(sizes, design.counts, ranks, weights)
-        choice = best(search(tried, design.goal), design.goal)
-        if choice is not None:
-            return choice.server_rank, None
-        advice = smallest_federation(Sites(sizes, design.counts), design.goal, design.share)
-        return design.total_votes + 1, advice
-
-    def survives(self, design: Design, n_silent: int) -> bool:
-        """Whether a finite threshold is left, whichever sites are missing."""
-        sizes, ranks, weights = _arrays(design.blocks)
-        tried = given_ranks(sizes, design.counts, ranks, weights)
-        return tolerates_missing(tried, 0, design.goal, n_silent)
+def _candidate(ballot: Ballot) -> Candidates:
+    sizes, ranks, weights = ballot.arrays
+    return given_ranks(sizes, ballot.counts, ranks, weights)
 
 
 class _Choosing:
     """The best choice with regard to missing sites."""
 
-    def __init__(self, sites: Sites, goal: Goal) -> None:
+    def __init__(self, sites: tuple[SiteKind, ...], goal: Goal) -> None:
         self.sites, self.goal = sites, goal
         self.settled: list[tuple[Ints, bool]] = []
         self.tolerates = cache(lambda tried, row, missing: tolerates_missing(tried, row, goal, missing))
@@ -131,17 +110,19 @@ class _Choosing:
 
     def _alone(self) -> list[Choice]:
         """The largest site by itself, where there is one largest and it may be left to decide."""
-        sites, goal, largest = self.sites, self.goal, int(np.argmax(self.sites.n_points))
-        n, rank = int(sites.n_points[largest]), goal.criterion.own_rank(int(sites.n_points[largest]), goal)
-        several = int(sites.counts[largest]) > 1 or goal.max_faulty or goal.max_missing
+        sizes, goal = sizes_of(self.sites), self.goal
+        largest = int(np.argmax(sizes))
+        n = int(sizes[largest])
+        rank = goal.criterion.own_rank(n, goal)
+        several = self.sites[largest].count > 1 or goal.max_faulty or goal.max_missing
         if several or rank > n or not goal.criterion.heeds_spread:
             return []
         means = [l / (n + 1) for l in range(rank, min(rank + _ALONE, n + 1))]
         costs = [goal.criterion.cost(mean, mean * (1 - mean) / (n + 2), goal) for mean in means]
         i = int(np.argmin(costs))
-        here = (np.arange(sites.n_points.size) == largest)[:, None]
-        ranks = np.where(here, rank + i, sites.n_points[:, None] + 1)
-        tried = given_ranks(sites.n_points, sites.counts, ranks, here.astype(np.int64))
+        here = (np.arange(sizes.size) == largest)[:, None]
+        ranks = np.where(here, rank + i, sizes[:, None] + 1)
+        tried = given_ranks(sizes, counts_of(self.sites), ranks, here.astype(np.int64))
         return [Choice(tried, 0, 1, means[i], means[i] * (1 - means[i]) / (n + 2))]
 
     def _picked(self, pool: list[Choice], limit: float) -> Choice | None:
@@ -175,16 +156,11 @@ def in_lowest_terms(weights: Ints, votes: int) -> tuple[Ints, int]:
     return weights // unit, -(-votes // unit)
 
 
-def _blocks(sites: Sites, ranks: Ints, weights: Ints) -> tuple[Block, ...]:
-    """The blocks of a choice; a number without votes is not sent."""
-    rows = zip(sites.counts.tolist(), sites.n_points.tolist(), ranks, weights, strict=True)
-    return tuple(
-        Block(count, n, tuple(l[w > 0].tolist()), tuple(w[w > 0].tolist())) for count, n, l, w in rows
+def _ballot(sites: tuple[SiteKind, ...], ranks: Ints, weights: Ints) -> Ballot:
+    """Make the ballot of a choice; a number without votes is not sent."""
+    rows = list(zip(ranks, weights, strict=True))
+    return Ballot(
+        sites,
+        tuple(tuple(l[w > 0].tolist()) for l, w in rows),
+        tuple(tuple(w[w > 0].tolist()) for _, w in rows),
     )
-
-
-def _arrays(blocks: tuple[Block, ...]) -> tuple[Ints, Ints, Ints]:
-    """Sizes, ranks and weights; a number that is not sent has the rank n + 1 and no vote."""
-    sizes = np.array([block.n for block in blocks])
-    ranks = padded((block.ranks for block in blocks), sizes + 1)
-    return sizes, ranks, padded((block.weights for block in blocks), np.zeros_like(sizes))

@@ -1,0 +1,387 @@
+"""Interface of a message: everything about what sites send, in one class."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, ClassVar
+
+from fedconformal._registry import Registry
+from fedconformal.documents import Advice, Design, Level, MessageData, Payload, SiteKind
+from fedconformal.laws import CoverageLaw
+from fedconformal.planning import Goal, Guarantee, Promise
+from fedconformal.privacy import Bins, Privacy
+
+MESSAGES: Registry[Message] = Registry("message", "fedconformal.messages")
+"""All messages by name."""
+
+Ballots = Sequence[tuple[float, int]]
+"""Numbers that came in at one level, each with its votes."""
+
+
+@dataclass(frozen=True)
+class DesignRequest:
+    """What a coordinator wants of one group of cases.
+
+    Parameters
+    ----------
+    promise : Promise
+        Whose new cases are covered.
+    goals : tuple of Goal
+        One for each level.
+    sites : tuple of SiteKind or None
+        Runs of sites in order; None while sizes are unknown.
+    n_sites : int or None
+        Number of sites, where it is known.
+    numbers : int or None
+        Largest number of scores that a site sends for each level; None for the promise's own default.
+    uses_paper_ranks : bool
+        True if the level itself fixes the ranks (paper, appendix A.1).
+    curve : Bins or None
+        Grid of exact curves.
+    privacy : Privacy or None
+        Privacy of every report.
+    """
+
+    promise: Promise
+    goals: tuple[Goal, ...]
+    sites: tuple[SiteKind, ...] | None
+    n_sites: int | None
+    numbers: int | None = None
+    uses_paper_ranks: bool = False
+    curve: Bins | None = None
+    privacy: Privacy | None = None
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Sites, message and levels of a design."""
+
+    message: MessageData
+    levels: tuple[Level, ...]
+    sites: tuple[SiteKind, ...] | None
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What one site sent for one group of cases."""
+
+    site: str
+    n: int
+    payload: Any
+
+
+class Message(ABC):
+    """A kind of message: how it is chosen, answered, checked and combined, and what follows from it.
+
+    A subclass needs a ``name``, which is the ``kind`` of its data in documents, and every abstract method.
+
+    Examples
+    --------
+    >>> from fedconformal.messages import MESSAGES
+    >>> sorted(MESSAGES)
+    ['bin', 'cases', 'curve', 'ranks']
+    """
+
+    name: ClassVar[str]
+    adds_up: ClassVar[bool] = False
+    """True if the payloads of all sites can be added, and their sum suffices."""
+
+    # -- at the coordinator ----------------------------------------------------------------------------
+
+    @abstractmethod
+    def choose(self, request: DesignRequest) -> Choice:
+        """Choose what sites send, and how the server decides.
+
+        Parameters
+        ----------
+        request : DesignRequest
+            What is wanted.
+
+        Returns
+        -------
+        Choice
+        """
+
+    @abstractmethod
+    def check(self, design: Design) -> None:
+        """Refuse a design that cannot keep its promise with this message.
+
+        Parameters
+        ----------
+        design : Design
+            As it was read from a file.
+
+        Raises
+        ------
+        ValueError
+            With the reason in one line.
+        """
+
+    # -- at the site -----------------------------------------------------------------------------------
+
+    def epsilon(self, design: Design) -> Fraction | None:
+        """Return the privacy loss of an answer; None if it is exact.
+
+        Parameters
+        ----------
+        design : Design
+            The design.
+
+        Returns
+        -------
+        Fraction or None
+        """
+        return None
+
+    @abstractmethod
+    def count_numbers(self, design: Design, n: int, site: str) -> int:
+        """Count the numbers that leave a site, for its policy.
+
+        Parameters
+        ----------
+        design : Design
+            The design.
+        n : int
+            Number of scores of the site.
+        site : str
+            Its name.
+
+        Returns
+        -------
+        int
+            0 where the design asks nothing of this site.
+        """
+
+    @abstractmethod
+    def discloses(self, design: Design, n: int, site: str) -> str:
+        """Describe what leaves a site, for its data owner.
+
+        Parameters
+        ----------
+        design : Design
+            The design.
+        n : int
+            Number of scores of the site.
+        site : str
+            Its name.
+
+        Returns
+        -------
+        str
+            A noun phrase, such as ``"2 of your 120 scores"``.
+        """
+
+    def summarize(self, design: Design, place: int) -> str:
+        """Describe what each site sends at one level, in a few words for a table.
+
+        Parameters
+        ----------
+        design : Design
+            The design, open or not.
+        place : int
+            Place of the level.
+
+        Returns
+        -------
+        str
+            Such as ``"rank 71"``, or a range where sites differ.
+        """
+        return self.name
+
+    @abstractmethod
+    def prepare(
+        self, design: Design, scores: Any, *, site: str, round_id: str | None, options: Mapping[str, Any]
+    ) -> Callable[[], Payload]:
+        """Prepare the payload of a site; what can be refused is refused here, before anything is charged.
+
+        Parameters
+        ----------
+        design : Design
+            The design.
+        scores : array of float
+            The site's scores; without NaN unless the message is private.
+        site : str
+            Its name.
+        round_id : str or None
+            The plan's round.
+        options : mapping
+            ``in_place``: scores may be shuffled; ``round_down_to``: smallest count of a cell that is sent.
+
+        Returns
+        -------
+        callable
+            Makes the payload, drawing noise where there is any.
+        """
+
+    # -- at the server ---------------------------------------------------------------------------------
+
+    @abstractmethod
+    def problem(self, design: Design, answer: Answer) -> str | None:
+        """Return the reason why a payload does not fit the design, if it does not.
+
+        Parameters
+        ----------
+        design : Design
+            The planned design.
+        answer : Answer
+            What a site sent.
+
+        Returns
+        -------
+        str or None
+        """
+
+    @abstractmethod
+    def solve(self, design: Design, sites: tuple[SiteKind, ...], places: Sequence[int | None]) -> Design:
+        """Return the design for the sites that answered, with votes solved again.
+
+        Parameters
+        ----------
+        design : Design
+            The planned design.
+        sites : tuple of SiteKind
+            The sites that answered, with their names.
+        places : sequence of int or None
+            The place of each kind among the planned ones; None where the plan was open.
+
+        Returns
+        -------
+        Design
+        """
+
+    @abstractmethod
+    def combine(self, design: Design, answers: Mapping[str, Answer]) -> tuple[float, ...]:
+        """Return the threshold of each level.
+
+        Parameters
+        ----------
+        design : Design
+            The design for the sites that answered.
+        answers : mapping from str to Answer
+            What they sent.
+
+        Returns
+        -------
+        tuple of float
+        """
+
+    # -- what follows ----------------------------------------------------------------------------------
+
+    @abstractmethod
+    def law(self, design: Design, place: int) -> CoverageLaw | None:
+        """Return the distribution of the coverage at one level, or a bound of it; None if there is none.
+
+        Parameters
+        ----------
+        design : Design
+            Of known sizes.
+        place : int
+            Place of the level.
+
+        Returns
+        -------
+        CoverageLaw or None
+        """
+
+    @abstractmethod
+    def guarantee(self, design: Design, place: int) -> Guarantee:
+        """Return the guarantee at one level.
+
+        Parameters
+        ----------
+        design : Design
+            Of known sizes.
+        place : int
+            Place of the level.
+
+        Returns
+        -------
+        Guarantee
+        """
+
+    def is_bound(self, design: Design) -> bool:
+        """Return whether the distribution is a lower bound of the coverage, rather than its distribution.
+
+        Parameters
+        ----------
+        design : Design
+            The design.
+
+        Returns
+        -------
+        bool
+        """
+        return design.max_faulty > 0
+
+    def expected(self, design: Design, place: int, masses: Any = None) -> tuple[float, float] | None:
+        """Return mean and standard deviation of the coverage to expect where noise adds to the guaranteed one.
+
+        Parameters
+        ----------
+        design : Design
+            Of known sizes.
+        place : int
+            Place of the level.
+        masses : array of float, optional
+            Share of scores in each cell of the message's grid; the same in all if left out.
+
+        Returns
+        -------
+        tuple of float or None
+            None where there is no such simulation.
+        """
+        return None
+
+    @abstractmethod
+    def tolerates(self, design: Design, place: int, n_missing: int) -> bool:
+        """Return whether a finite threshold is left, whichever sites are missing.
+
+        Parameters
+        ----------
+        design : Design
+            Of known sizes.
+        place : int
+            Place of the level.
+        n_missing : int
+            Number of missing sites.
+
+        Returns
+        -------
+        bool
+        """
+
+    def local_ranks(self, design: Design, place: int) -> tuple[tuple[int, ...], ...] | None:
+        """Return the ranks that each kind of site sends; None where no ranks are sent."""
+        return None
+
+    def votes(self, design: Design, place: int) -> tuple[tuple[int, ...], ...] | None:
+        """Return the votes of the numbers of each kind of site; one for each site by default."""
+        return None if design.is_open else tuple((1,) * kind.asked for kind in design.kinds)
+
+
+def largest_so_far(design: Design, thresholds: Sequence[float]) -> tuple[float, ...]:
+    """Return thresholds of which a higher level never has a smaller one."""
+    order = sorted(range(len(thresholds)), key=lambda i: design.levels[i].confidence_level)
+    found, largest = [math.inf] * len(thresholds), -math.inf
+    for i in order:
+        largest = max(largest, thresholds[i])
+        found[i] = largest
+    return tuple(found)
+
+
+def smallest_with_votes(ballots: Ballots, needed: int) -> float:
+    """Return the smallest number at which the votes of all numbers up to it reach those needed; else +inf."""
+    for value, votes in sorted(ballots):
+        needed -= votes
+        if needed <= 0:
+            return value
+    return math.inf
+
+
+def make_level(goal: Goal, votes: int | None, advice: Advice | None = None) -> Level:
+    """Return the level of a goal."""
+    return Level(confidence_level=goal.level, votes=votes, advice=advice)

@@ -1,0 +1,344 @@
+"""Bin: the paper's private algorithm (FedCP2-QQ, Algorithms 2 and 3), to the letter.
+
+Every site draws one cell for each level by the exponential mechanism, near the corrected rank l_gamma +
+l_cor, and the server keeps the k-th smallest cell. The pair (l_gamma, k) is that of the marginal criterion at
+the raised level (1 - alpha) / (1 - gamma alpha), and with probability 1 - gamma alpha no site's cell is
+further below its corrected rank than l_cor.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any, ClassVar
+
+from fedconformal._text import count
+from fedconformal.documents import Advice, Bin, BinLevel, BinPayload, Design, Payload, SiteKind, total_sites
+from fedconformal.laws import equal_moments
+from fedconformal.messages._base import (
+    MESSAGES,
+    Answer,
+    Choice,
+    DesignRequest,
+    Message,
+    largest_so_far,
+    make_level,
+    smallest_with_votes,
+)
+from fedconformal.planning import CRITERIA, PROMISES, Goal, Guarantee, smallest
+from fedconformal.privacy import Bins, PrivateQuantile, exact_text
+
+# The paper's grid search, fine enough not to handicap it: 360 values from .000001 to .96.
+_GAMMAS = tuple(Fraction(round(10 ** (9 - i / 60)), 10**9) for i in range(360, 0, -1))
+_MARGIN = 1e-9  # by which rounding may mistake a mean coverage
+_LARGEST_N = 100_000  # of an advice
+_NO_RANK = Fraction(999, 1000)  # quantile of a plan that cannot be given
+
+
+@MESSAGES.register
+class BinMessage(Message):
+    """One cell for each level, drawn near a quantile of a site's scores.
+
+    For sites of one size, the population promise, the marginal criterion and no faulty sites.
+
+    Examples
+    --------
+    >>> import fedconformal as fc
+    >>> privacy = fc.Privacy(10.0, fc.Bins.uniform(0, 1, 50), analysis="paper")
+    >>> plan = fc.plan(n_sites=5, n_points=200, privacy=privacy)
+    >>> plan.message.levels[0].correction
+    3
+    """
+
+    name: ClassVar[str] = "bin"
+    adds_up: ClassVar[bool] = False
+
+    def choose(self, request: DesignRequest) -> Choice:
+        """Search gamma, or take the one that is given, for each level."""
+        privacy = request.privacy
+        assert privacy is not None
+        assert privacy.bins is not None
+        self._check(request.promise.name, request.goals, request.sites)
+        if request.numbers is not None and request.numbers > 1:
+            raise ValueError(f"numbers must be 1 with the paper's analysis, got {request.numbers}")
+        if request.uses_paper_ranks:
+            raise ValueError("local_ranks must be left out with privacy, whose noise fixes the ranks")
+        sites = request.sites or ()
+        m, n, epsilon = total_sites(sites), sites[0].n, privacy.exact_epsilon
+        gammas = _GAMMAS if privacy.gamma is None else (Fraction(str(privacy.gamma)),)
+        levels, ranks = [], []
+        for goal in request.goals:
+            search = _Search(m, n, goal.level, epsilon / len(request.goals), privacy.bins.n_bins, gammas)
+            found = search.best()
+            if found is not None and goal.max_missing:
+                found = found if found[1] <= m - goal.max_missing else None
+            if found is None:
+                ranks.append(BinLevel(gamma=gammas[0], local_rank=math.ceil(_NO_RANK * n), correction=0))
+                levels.append(make_level(goal, m + 1, search.advise(len(request.goals))))
+            else:
+                ranks.append(found[0])
+                levels.append(make_level(goal, found[1]))
+        message = Bin(
+            edges=privacy.bins.edges, bounded=privacy.bins.bounded, epsilon=epsilon, levels=tuple(ranks)
+        )
+        return Choice(message, tuple(levels), request.sites)
+
+    def _check(self, promise: str, goals: Sequence[Goal], sites: Sequence[SiteKind] | None) -> None:
+        """Refuse what the paper does not cover."""
+        default = CRITERIA["marginal"]
+        if promise != "population":
+            raise ValueError(f"promise must be 'population' with the paper's analysis, got {promise!r}")
+        for goal in goals:
+            if type(goal.criterion) is not default:
+                raise ValueError(
+                    f"criterion must be {default.name!r} with the paper's analysis, got "
+                    f"{goal.criterion.name!r}"
+                )
+            if goal.max_faulty:
+                raise ValueError(f"max_faulty must be 0 with the paper's analysis, got {goal.max_faulty}")
+        if sites is None:
+            raise ValueError("privacy needs n_points: the noise counts for more where there are few scores")
+        if len({kind.n for kind in sites}) > 1:
+            raise ValueError(
+                f"n_points must be the same at all sites with the paper's analysis, got "
+                f"{len({kind.n for kind in sites})} sizes"
+            )
+
+    def check(self, design: Design) -> None:
+        """Refuse ranks that the paper's algorithm would not allow."""
+        goals = [Goal.of(design, place) for place in range(len(design.levels))]
+        self._check(design.promise, goals, design.sites)
+        PROMISES[design.promise]().check_goal(goals[0], is_open=False)
+        for place, (goal, level) in enumerate(zip(goals, design.levels, strict=True)):
+            if level.advice is not None:
+                continue
+            ranks, votes, search = _data(design).levels[place], level.votes or 1, _search(design, place)
+            if ranks.local_rank + ranks.correction >= search.n or votes > search.m:
+                raise ValueError("the corrected rank must be below the number of scores")
+            kept = 1 - ranks.gamma * (1 - goal.level)
+            if ranks.correction < search.correction(kept):
+                raise ValueError("the correction is too small for the noise")
+            if _exact_mean(search.m, search.n, ranks.local_rank, votes) < float(goal.level / kept) - _MARGIN:
+                raise ValueError("the ranks do not reach the level that the noise leaves")
+
+    def epsilon(self, design: Design) -> Fraction:
+        """Return the privacy loss of all levels together."""
+        return _data(design).epsilon
+
+    def count_numbers(self, design: Design, n: int, site: str) -> int:
+        """Count the cells that are drawn."""
+        design.find_kind(n, site=site)
+        return len(design.levels)
+
+    def discloses(self, design: Design, n: int, site: str) -> str:
+        """Name the cells that are drawn, and the noise."""
+        cells = "one cell" if len(design.levels) == 1 else f"{len(design.levels)} cells"
+        noise = f"with epsilon {exact_text(_data(design).epsilon)}"
+        return f"{cells} near a quantile of your {count(n, 'score')}, drawn {noise}"
+
+    def summarize(self, design: Design, place: int) -> str:
+        """Name the cells of which one is drawn."""
+        return f"1 of {_data(design).n_cells:,} cells"
+
+    def prepare(
+        self, design: Design, scores: Any, *, site: str, round_id: str | None, options: Mapping[str, Any]
+    ) -> Callable[[], Payload]:
+        """Prepare a draw for each level."""
+        message = _data(design)
+        self.count_numbers(design, scores.size, site)
+        counts = Bins(message.edges, bounded=message.bounded).place(scores)
+        draws = [mechanism.prepare(counts) for mechanism in mechanisms(design)]
+        return lambda: BinPayload(cells=tuple(draw() for draw in draws))
+
+    def problem(self, design: Design, answer: Answer) -> str | None:
+        """Check the number of cells, and that they exist."""
+        design.find_kind(answer.n, site=answer.site)
+        cells = answer.payload.cells
+        if len(cells) != len(design.levels):
+            return f"{count(len(cells), 'cell')} instead of {len(design.levels)}"
+        most = _data(design).n_cells
+        return None if max(cells) < most else f"a cell that is not one of {most}"
+
+    def solve(self, design: Design, sites: tuple[SiteKind, ...], places: Sequence[int | None]) -> Design:
+        """Return the smallest rank that is valid for the sites that answered, at the planned gamma."""
+        answered = design.model_copy(update={"sites": sites})
+        if total_sites(sites) == total_sites(design.kinds):
+            return answered
+        levels = []
+        for place, planned in enumerate(design.levels):
+            goal, search, ranks = (
+                Goal.of(design, place),
+                _search(answered, place),
+                _data(design).levels[place],
+            )
+            kept = 1 - ranks.gamma * (1 - goal.level)
+            # Fewer sites need less correction, so that the planned one suffices.
+            valid = (
+                k
+                for k in range(1, search.m + 1)
+                if _exact_mean(search.m, search.n, ranks.local_rank, k) >= float(goal.level / kept) + _MARGIN
+            )
+            votes = None if planned.advice is not None else next(valid, None)
+            levels.append(
+                make_level(goal, votes or search.m + 1, None if votes else planned.advice or Advice())
+            )
+        return answered.model_copy(update={"levels": tuple(levels)})
+
+    def combine(self, design: Design, answers: Mapping[str, Answer]) -> tuple[float, ...]:
+        """Return the k-th smallest cell's edge, for each level."""
+        message, found = _data(design), []
+        for place, level in enumerate(design.levels):
+            ballots = [(message.edge(answer.payload.cells[place]), 1) for answer in answers.values()]
+            found.append(smallest_with_votes(ballots, level.votes or 1))
+        return largest_so_far(design, found)
+
+    def law(self, design: Design, place: int) -> None:
+        """Return None: the paper bounds the mean coverage alone."""
+        return
+
+    def guarantee(self, design: Design, place: int) -> Guarantee:
+        """Return the mean coverage of the ranks without noise, less what the noise may cost."""
+        level, ranks, search = design.levels[place], _data(design).levels[place], _search(design, place)
+        if level.advice is not None:
+            return Guarantee(1.0)
+        kept = 1 - ranks.gamma * (1 - level.confidence_level)
+        return Guarantee(float(kept) * _exact_mean(search.m, search.n, ranks.local_rank, level.votes or 1))
+
+    def is_bound(self, design: Design) -> bool:
+        """Return True."""
+        return True
+
+    def tolerates(self, design: Design, place: int, n_missing: int) -> bool:
+        """Return whether the rank can be solved again for fewer sites."""
+        left = total_sites(design.kinds) - n_missing
+        if left < 1 or design.levels[place].advice is not None:
+            return False
+        fewer = (SiteKind(count=left, n=design.kinds[0].n),)
+        return self.solve(design, fewer, [0]).levels[place].advice is None
+
+    def local_ranks(self, design: Design, place: int) -> tuple[tuple[int, ...], ...]:
+        """Return the corrected rank, at which sites aim."""
+        ranks = _data(design).levels[place]
+        return ((ranks.local_rank + ranks.correction,),) * len(design.kinds)
+
+
+def _data(design: Design) -> Bin:
+    assert isinstance(design.message, Bin)
+    return design.message
+
+
+def mechanisms(design: Design) -> list[PrivateQuantile]:
+    """Return the draw of each level.
+
+    Parameters
+    ----------
+    design : Design
+        Of the paper's algorithm.
+
+    Returns
+    -------
+    list of PrivateQuantile
+
+    Examples
+    --------
+    >>> import fedconformal as fc
+    >>> from fedconformal.messages import mechanisms
+    >>> privacy = fc.Privacy(10.0, fc.Bins.uniform(0, 1, 50), analysis="paper")
+    >>> len(mechanisms(fc.plan(n_sites=5, n_points=200, privacy=privacy).designs[0]))
+    1
+    """
+    message, n = _data(design), design.kinds[0].n
+    epsilon = message.epsilon / len(message.levels)
+    aims = (Fraction(ranks.local_rank + ranks.correction, n) for ranks in message.levels)
+    return [PrivateQuantile(max(aim, Fraction(1, 2)), epsilon) for aim in aims]
+
+
+def _search(design: Design, place: int) -> "_Search":
+    message, m = _data(design), total_sites(design.kinds)
+    level, epsilon = design.levels[place].confidence_level, message.epsilon / len(message.levels)
+    return _Search(m, design.kinds[0].n, level, epsilon, message.n_cells, (message.levels[place].gamma,))
+
+
+class _Search:
+    """Algorithm 3: the gamma for which the mean coverage at its corrected ranks is smallest."""
+
+    def __init__(
+        self, m: int, n: int, level: Fraction, epsilon: Fraction, n_cells: int, gammas: Sequence[Fraction]
+    ) -> None:
+        self.m, self.n, self.level, self.epsilon, self.n_cells, self.gammas = (
+            m,
+            n,
+            level,
+            epsilon,
+            n_cells,
+            gammas,
+        )
+
+    def best(self) -> tuple[BinLevel, int] | None:
+        """Return ranks and votes; None if no gamma leaves a rank that a site has."""
+
+        def corrected_mean(found: tuple[BinLevel, int]) -> float:
+            ranks, votes = found
+            return _exact_mean(self.m, self.n, ranks.local_rank + ranks.correction, votes)
+
+        return min(self._corrected(), key=corrected_mean, default=None)
+
+    def _corrected(self) -> Iterator[tuple[BinLevel, int]]:
+        """Ranks of the plan at a raised level for every gamma, the local one corrected for the noise."""
+        ranks, reach = None, 0.0
+        for gamma in self.gammas:
+            kept = 1 - gamma * (1 - self.level)
+            level, correction = self.level / kept, self.correction(kept)
+            if self._least_rank(level) + correction >= self.n:
+                continue
+            if (
+                level >= reach - _MARGIN
+            ):  # else the smallest mean above the last level is still above this one
+                ranks = _exact_ranks(self.m, self.n, level)
+                reach = 0.0 if ranks is None else _exact_mean(self.m, self.n, *ranks)
+            if ranks is not None and ranks[0] + correction < self.n:
+                yield BinLevel(gamma=gamma, local_rank=ranks[0], correction=correction), ranks[1]
+
+    def _least_rank(self, level: Fraction) -> int:
+        """Smallest local rank that any plan at this level has, with which the largest report is needed."""
+        low, high = 0, self.n + 1
+        while high - low > 1:
+            middle = (low + high) // 2
+            enough = _exact_mean(self.m, self.n, middle, self.m) >= float(level) - _MARGIN
+            low, high = (low, middle) if enough else (middle, high)
+        return high
+
+    def correction(self, kept: Fraction) -> int:
+        """Distance below its aim that no site's cell exceeds, with probability at least ``kept``."""
+        miss = 1 - float(kept) ** (1 / self.m)
+        return math.ceil(2 / float(self.epsilon) * math.log(self.n_cells / miss))
+
+    def advise(self, n_levels: int) -> Advice:
+        """Return the size, or the epsilon, that would suffice."""
+
+        def has_plan(n: int, epsilon: Fraction) -> bool:
+            tried = _Search(self.m, n, self.level, epsilon, self.n_cells, self.gammas)
+            return next(tried._corrected(), None) is not None
+
+        points = smallest(lambda n: has_plan(n, self.epsilon), start=1, stop=_LARGEST_N)
+        step = smallest(lambda step: has_plan(self.n, _two_digits(step) / n_levels), start=1, stop=4 * 90)
+        return Advice(n_points=points, epsilon=None if step is None else _two_digits(step))
+
+
+def _two_digits(step: int) -> Fraction:
+    """0.011, 0.012, ..., 0.099, 0.10, 0.11, ..., 100: the numbers with two digits, in order."""
+    decade, rest = divmod(step, 90)
+    return Fraction(10 + rest, 10) * Fraction(10) ** (decade - 2)
+
+
+# While an epsilon that would suffice is sought, the same sites are asked again and again.
+@lru_cache(maxsize=4096)
+def _exact_ranks(m: int, n: int, level: Fraction) -> tuple[int, int] | None:
+    goal = Goal(level, CRITERIA["marginal"](), max_missing=0)
+    solution = PROMISES["population"]().choose((SiteKind(count=m, n=n),), goal, 1, None)
+    return (solution.ballot.ranks[0][0], solution.needed) if solution.is_finite else None
+
+
+@lru_cache(maxsize=65_536)
+def _exact_mean(m: int, n: int, local_rank: int, server_rank: int) -> float:
+    return float(equal_moments(m, n, local_rank, server_rank)[0])
