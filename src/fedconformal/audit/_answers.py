@@ -11,7 +11,6 @@ from fedconformal.documents import (
     CalibrationPart,
     Design,
     Plan,
-    Refusal,
     Report,
     ReportPart,
     SiteKind,
@@ -108,7 +107,10 @@ def check_design(planned: Design, part: CalibrationPart, audit: MessageAudit | N
         for key, place in zip(sorted(by_kind), places, strict=True)
     )
     fields = {"sites": sites, "names": None, "expected": None, "levels": design.levels}
-    fields["message"] = design.message if audit is None else audit.answered(planned, sites, places)
+    if audit is not None:
+        fields["message"] = audit.answered(planned, sites, places) if sites else planned.message
+    else:
+        fields["message"] = design.message
     expected = planned.model_copy(update=fields)
     differ = [name for name in Design.model_fields if getattr(design, name) != getattr(expected, name)]
     if differ:
@@ -118,23 +120,20 @@ def check_design(planned: Design, part: CalibrationPart, audit: MessageAudit | N
     return Finding(claim, count(len(sizes), "answer"), True)
 
 
-def check_refused(refused: Sequence[Refusal], design: Design) -> Finding:
-    """Check that no payload was both counted and refused.
+def check_refused(part: CalibrationPart) -> Finding:
+    """Check that no payload for a group was both counted and refused.
 
     Parameters
     ----------
-    refused : sequence of Refusal
-        Of payloads for this design.
-    design : Design
-        That of the sites that answered.
+    part : CalibrationPart
+        A part of the calibration.
 
     Returns
     -------
     Finding
     """
-    again = {"the same report a second time"}
-    both = {each.source for each in refused if each.reason not in again} & set(design.site_names or ())
-    detail = f"both: {list_names(sorted(both))}" if both else f"{len(refused)} refused"
+    both = {refusal.source for refusal in part.refused} & set(part.design.site_names or ())
+    detail = f"both: {list_names(sorted(both))}" if both else f"{len(part.refused)} refused"
     return Finding("no payload was both counted and refused", detail, not both)
 
 
@@ -153,11 +152,7 @@ def check_received(calibration: Calibration) -> Finding:
     received = {each.site for each in calibration.reports}
     answered = set(calibration.answered)
     partly = {refusal.source for part in calibration.parts for refusal in part.refused}
-    if calibration.plan.is_grouped:
-        # A report counts as a whole even if it has a payload for no group that counts, or for none that is asked.
-        wrong = sorted((answered | partly) - received)
-    else:
-        wrong = sorted((answered ^ received) | partly)
+    wrong = sorted((answered | partly) ^ received if calibration.plan.is_grouped else (answered ^ received) | partly)
     detail = f"not {list_names(wrong)}" if wrong else count(len(received), "report")
     return Finding("the reports that counted are of the sites that answered", detail, not wrong)
 

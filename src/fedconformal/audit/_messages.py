@@ -224,6 +224,8 @@ class MessageAudit(ABC):
             return Verdict(False, "delta does not fit the criterion")
         if design.max_faulty and design.promise != "population":
             return Verdict(False, f"faulty sites break the promise {design.promise!r}")
+        if design.promise in ("each-site", "new-site") and not all(kind.asked for kind in design.kinds):
+            return Verdict(False, f"promise {design.promise!r} needs answers of all sites")
         if (design.promise == "mixture") != any(kind.share is not None for kind in design.kinds):
             return Verdict(False, "shares belong to a mixture")
         return check(claim)

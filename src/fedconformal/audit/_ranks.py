@@ -86,30 +86,21 @@ class RanksAudit(MessageAudit):
         """Return the plan's ranks and votes for these sites."""
         levels = []
         for level, data in zip(planned.levels, _data(planned).levels, strict=True):
-            votes = data.all_votes()
-            ranks = tuple(
-                _rule_ranks(data.rule, level.confidence_level, kind.n) if place is None else data.ranks[place]
-                for kind, place in zip(sites, places, strict=True)
-            )
-            cast = tuple(
-                (1,) * len(own) if place is None else votes[place]
-                for own, place in zip(ranks, places, strict=True)
-            )
-            levels.append(RankLevel.of(ranks, cast, data.rule))
+            votes, cast = data.all_votes(), []
+            ranks = [_site_ranks(level, data, kind.n, place) for kind, place in zip(sites, places, strict=True)]
+            for own, place in zip(ranks, places, strict=True):
+                cast.append((1,) * len(own) if place is None else votes[place])
+            levels.append(RankLevel.of(tuple(ranks), tuple(cast), data.rule))
         return Ranks(levels=tuple(levels))
 
     def problem(self, planned: Design, n: int, site: str, payload: Payload) -> str | None:
         """Compare the ranks that were sent with the plan's."""
         place = place_of(planned, n, site)
-        kind = SiteKind(count=1, n=n)
-        expected = self.answered(planned, (kind,), (place,))
-        assert isinstance(expected, Ranks)
-        if not isinstance(payload, RanksPayload):
-            return "no ranks"
-        ranks = [level.ranks[0] for level in expected.levels]
-        if not any(ranks):
-            return "the plan does not ask this site"
-        return None if [sent.ranks for sent in payload.levels] == ranks else "other ranks"
+        levels = zip(planned.levels, _data(planned).levels, strict=True)
+        expected = [_site_ranks(level, data, n, place) for level, data in levels]
+        if not isinstance(payload, RanksPayload) or [sent.ranks for sent in payload.levels] != expected:
+            return "other ranks"
+        return None if any(expected) else "the plan does not ask this site"
 
     def threshold(self, claim: Claim, payloads: Mapping[str, Payload]) -> float:
         """Return the smallest number at which the votes reach those needed."""
@@ -213,13 +204,18 @@ def _voters(claim: Claim) -> list[Voters]:
     return [Voters(kind.count, kind.n, ranks, votes) for kind, ranks, votes in rows if ranks]
 
 
+def _site_ranks(level: Level, data: RankLevel, n: int, place: int | None) -> tuple[int, ...]:
+    """Return the ranks of a site: the plan's for its kind, or by the rule of an open plan."""
+    if place is not None:
+        return data.ranks[place]
+    return () if data.rule is None else _rule_ranks(data.rule, level.confidence_level, n)
+
+
 # -- ranks of sites whose size comes with their report ----------------------------------------------------
 
 
-def _rule_ranks(rule: RankRule | None, level: Fraction, n: int) -> tuple[int, ...]:
-    """Return the ranks of a site of n scores by the rule of an open plan."""
-    if rule is None:
-        return ()
+def _rule_ranks(rule: RankRule, level: Fraction, n: int) -> tuple[int, ...]:
+    """Return the ranks of a site of n scores by a rule."""
     if rule.eta is not None:
         return (_first_above(n, level, float(rule.eta) + _MARGIN),)
     middle = math.ceil((rule.share or 0) * (n + 1))

@@ -28,6 +28,7 @@ from fedconformal.documents import (
     Curve,
     Design,
     Gridded,
+    Level,
     MessageData,
     Plan,
     Ranks,
@@ -99,11 +100,10 @@ def verify(
         found, used = find_used(calibration, reports)
         findings += [*found, check_left_out(calibration, reports, audits)]
     for planned, part in zip(plan.designs, calibration.parts, strict=True):
-        refused = calibration.refused if planned.group is None else part.refused
         inside = [
             check_sites(planned, part),
             check_design(planned, part, audits[planned.message.kind]),
-            check_refused(refused, part.design),
+            *([] if planned.group is None else [check_refused(part)]),
             *_check_levels(planned, part, work),
             *_check_thresholds(part),
             *([] if used is None else _recompute(planned, part, used, work)),
@@ -152,8 +152,7 @@ def _check_levels(planned: Design, part: CalibrationPart, work: Work) -> list[Fi
         else:
             claim, goal = Claim(design, place, work), planned.levels[place]
             findings.append(_check_claim(audit, claim, part.thresholds[place], name))
-            if complete or audit.needed_votes(claim, goal) is not None:
-                findings.append(_check_votes(audit, claim, planned, complete=complete, name=name))
+            findings += _check_votes(audit, claim, goal, complete=complete, name=name)
         if audit is not None and not planned.is_open and not (complete and level == planned.levels[place]):
             claim = Claim(planned, place, work)
             findings.append(_check_claim(audit, claim, None, f"plan, {name}"))
@@ -178,22 +177,28 @@ def _check_claim(audit: MessageAudit, claim: Claim, threshold: float | None, nam
     return Finding(f"{name}: {audit.describe(claim)}", verdict.detail, verdict.holds)
 
 
-def _check_votes(audit: MessageAudit, claim: Claim, planned: Design, *, complete: bool, name: str) -> Finding:
+def _check_votes(audit: MessageAudit, claim: Claim, goal: Level, *, complete: bool, name: str) -> list[Finding]:
     """Check that the votes are the plan's if all sites answered, else those that the promise fixes.
 
     More votes than needed make a threshold larger and no promise weaker; whether votes suffice is checked
-    elsewhere.
+    elsewhere. A level that could not be reached as planned may be reached by the sites that answered.
     """
-    goal, finite, unreachable = planned.levels[claim.place], audit.finite_votes(claim), audit.most_votes(claim) + 1
-    allowed = {goal.votes} if complete else set()
-    needed = audit.needed_votes(claim, goal)
-    if needed is not None and (not complete or goal.advice is not None):
-        allowed.add(needed if finite is None or needed <= finite else unreachable)
-        if goal.advice is not None:
-            allowed.add(unreachable)
-    expected = " or ".join(f"{votes:,}" for votes in sorted(votes or 0 for votes in allowed))
-    what = "the plan's" if complete else "those that the promise needs"
-    return Finding(f"{name}: the votes are {what}", f"{claim.votes:,}, expected {expected}", claim.votes in allowed)
+    needed, finite, unreachable = (
+        audit.needed_votes(claim, goal),
+        audit.finite_votes(claim),
+        audit.most_votes(claim) + 1,
+    )
+    if complete and goal.advice is None:
+        allowed, what = {goal.votes or 0}, "the plan's"
+    elif needed is not None:
+        reached = finite is None or needed <= finite
+        allowed, what = {needed if reached else unreachable}, "those that the promise needs"
+        allowed |= set() if goal.advice is None else {unreachable}
+    else:
+        return []
+    expected = " or ".join(f"{votes:,}" for votes in sorted(allowed))
+    detail = f"{claim.votes:,}, expected {expected}"
+    return [Finding(f"{name}: the votes are {what}", detail, claim.votes in allowed)]
 
 
 def _check_thresholds(part: CalibrationPart) -> list[Finding]:
