@@ -1,9 +1,10 @@
 """Independent verification of calibrations.
 
-Nothing here is imported from the packages that make plans and calibrations: a mistake there is not repeated here.
+Nothing is imported from the packages that make plans and calibrations, so that a mistake there is not
+repeated here.
 """
 
-from fedconformal.audit._finding import MOST_OPERATIONS, Finding
+from fedconformal.audit._base import MOST_OPERATIONS, Finding
 from fedconformal.audit._verify import SIGNED_REPORTS, verify
 
 __all__ = ["MOST_OPERATIONS", "SIGNED_REPORTS", "Finding", "verify"]

@@ -1,35 +1,37 @@
 """Audit of messages on a grid: exact and private curves, and the paper's private cells.
 
-With noise, the threshold is the edge after the last one at which the pooled count, less the share r_g of its known
-excess, is below the count K_g that the edge needs. Whatever the scores, E[C] >= 1 - sum_{y=0..N} H(y) / (N + 1)
-with H(y) = max_g P(Z_g >= K_g - y), and P(C <= c) <= max_g P(Bin(N, c) + Z_g >= K_g), where Z_g is the noise of the
-first g cells less r_g times that of all cells.
+With noise, the threshold is the edge after the last one at which the pooled count, less the share r_g of its
+known excess, is below the count K_g that the edge needs. Whatever the scores,
+
+    E[C] >= 1 - sum_{y=0..N} max_g P(Z_g >= K_g - y) / (N + 1),
+    P(C <= c) <= max_g P(Bin(N, c) + Z_g >= K_g),
+
+where Z_g is the noise of the first g cells less r_g times that of all cells.
 """
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from itertools import accumulate
+from typing import Any
 
 import numpy as np
 from scipy import special
 
 from fedconformal._typing import Floats
-from fedconformal.audit._finding import NotVerifiableError, Work
-from fedconformal.audit._messages import CONDITIONAL, MEAN, Check, Claim, MessageAudit, Verdict, place_of
+from fedconformal.audit._base import (
+    CONDITIONAL,
+    MEAN,
+    Claim,
+    MessageAudit,
+    NotVerifiableError,
+    Verdict,
+    Work,
+    find_place,
+)
 from fedconformal.audit._ranks import check_each, reach_votes
 from fedconformal.audit._votes import Voters, check_mean, check_missed
-from fedconformal.documents import (
-    Bin,
-    BinPayload,
-    Curve,
-    CurvePayload,
-    Design,
-    Level,
-    MessageData,
-    Payload,
-    SiteKind,
-)
+from fedconformal.documents import Bin, Curve, Design, Level, MessageData, SiteKind
 
 _BRIDGE = 16  # denominator of the shares r_g
 _BEYOND = 40.0  # noise is further out than its reach with probability exp(-40)
@@ -40,200 +42,185 @@ _MOST_TABLE = 2**26  # numbers in a table of tails
 class CurveAudit(MessageAudit):
     """Audit of counts in the cells of a grid."""
 
-    @property
-    def promises(self) -> Mapping[tuple[str, str], Check]:
-        """Checks of the coverage."""
-        return {
-            ("population", MEAN): self._check_pooled,
-            ("population", CONDITIONAL): self._check_pooled,
-            ("each-site", MEAN): self._check_each,
-            ("each-site", CONDITIONAL): self._check_each,
-            ("mixture", MEAN): self._check_mixture,
+    def __init__(self) -> None:
+        self.checks = {
+            ("population", MEAN): _check_pooled,
+            ("population", CONDITIONAL): _check_pooled,
+            ("each-site", MEAN): _check_own,
+            ("each-site", CONDITIONAL): _check_own,
+            ("mixture", MEAN): _check_mixture,
         }
 
     def answered(
-        self, planned: Design, sites: tuple[SiteKind, ...], places: Sequence[int | None]
+        self, planned: Design, sites: Sequence[SiteKind], places: Sequence[int | None]
     ) -> MessageData:
         """Return the same message, with the counts that these sites need at their own thresholds."""
-        message = _curve(planned)
+        message = _data(planned)
         own = tuple(tuple(each[place] for place in places if place is not None) for each in message.own)
         return message.model_copy(update={"own": own})
 
-    def problem(self, planned: Design, n: int, site: str, payload: Payload) -> str | None:
+    def problem(self, planned: Design, n: int, site: str, payload: Any) -> str | None:
         """Check the number of counts; exact ones may be understated."""
-        place_of(planned, n, site)
-        message = _curve(planned)
-        if not isinstance(payload, CurvePayload) or len(payload.counts) != message.n_cells:
+        find_place(planned, n, site)
+        message = _data(planned)
+        if len(payload.counts) != message.n_cells:
             return "another number of counts"
-        if message.epsilon is None and (min(payload.counts) < 0 or sum(payload.counts) > n):
-            return "counts that cannot be"
-        return None
+        impossible = message.epsilon is None and (min(payload.counts) < 0 or sum(payload.counts) > n)
+        return "counts that cannot be" if impossible else None
 
-    def threshold(self, claim: Claim, payloads: Mapping[str, Payload]) -> float:
+    def threshold(self, claim: Claim, payloads: Mapping[str, Any]) -> float:
         """Return the edge at which the counts are reached, by all sites together or by each."""
-        design, message = claim.design, _curve(claim.design)
-        counts = {name: _counts(payloads[name]) for kind in design.kinds for name in kind.names}
-        if design.promise == "mixture":
-            sums = [0] * message.n_cells
-            for kind in design.kinds:
-                for name in kind.names:
-                    curve = accumulate(counts[name])
-                    sums = [a + _mixture_votes(message, kind, b) for a, b in zip(sums, curve, strict=True)]
-            reached = (cell for cell, votes in enumerate(sums) if votes >= claim.votes)
-            return message.edge(next(reached, message.n_cells - 1))
+        design, message = claim.design, _data(claim.design)
+        counts = {name: payloads[name].counts for kind in design.kinds for name in kind.names}
         if design.promise == "each-site":
             cells = [
-                self._last_passage(claim, counts[name], kind.n, own)
-                for kind, own in zip(design.kinds, self._own(claim), strict=True)
+                _find_passage(claim, counts[name], kind.n, own)
+                for kind, own in zip(design.kinds, _find_own(claim), strict=True)
                 for name in kind.names
             ]
-            return message.edge(max(cells, default=message.n_cells - 1))
+            return message.edge(max(cells))
+        if design.promise == "mixture":
+            votes = [0] * message.n_cells
+            for kind in design.kinds:
+                for name in kind.names:
+                    own = [_share_votes(message, kind, n) for n in accumulate(counts[name])]
+                    votes = [a + b for a, b in zip(votes, own, strict=True)]
+            reached = (cell for cell, total in enumerate(votes) if total >= claim.votes)
+            return message.edge(next(reached, message.n_cells - 1))
         pooled = [sum(column) for column in zip(*counts.values(), strict=True)]
-        return message.edge(self._last_passage(claim, pooled, _n_points(design), claim.votes))
-
-    def _last_passage(self, claim: Claim, counts: Sequence[int], n: int, votes: int) -> int:
-        """Return the cell after the last interior edge whose count is too small."""
-        message = _curve(claim.design)
-        *curve, total = accumulate(counts)
-        excess = 0 if message.epsilon is None else total - n
-        cell = 0
-        for g, (count, offset) in enumerate(zip(curve, self._offsets(claim), strict=True)):
-            if _BRIDGE * (count - votes - offset) < _bridge(g + 1, message.n_cells) * excess:
-                cell = g + 1
-        return cell
-
-    def _offsets(self, claim: Claim) -> Sequence[int]:
-        message = _curve(claim.design)
-        given = message.offsets[claim.place] if message.offsets else ()
-        return given or (0,) * (message.n_cells - 1)
-
-    def _own(self, claim: Claim) -> Sequence[int]:
-        """Return the count that each kind of sites needs at its own threshold."""
-        message = _curve(claim.design)
-        if message.own:
-            return message.own[claim.place]
-        return [math.ceil(claim.level * (kind.n + 1)) for kind in claim.design.kinds]
+        return message.edge(_find_passage(claim, pooled, _count_points(design), claim.votes))
 
     def most_votes(self, claim: Claim) -> int:
         """Return the number of scores, of sites, or of the votes of a mixture."""
-        if claim.design.promise == "each-site":
-            return claim.n_sites
-        if claim.design.promise == "mixture":
-            return _curve(claim.design).unit or 0
-        return _n_points(claim.design)
+        by_promise = {"each-site": claim.n_sites, "mixture": _data(claim.design).unit or 0}
+        return by_promise.get(claim.design.promise, _count_points(claim.design))
 
     def finite_votes(self, claim: Claim) -> int | None:
         """Return the votes of all scores; with noise any number can be reached."""
-        message, kinds = _curve(claim.design), claim.design.kinds
+        message, kinds = _data(claim.design), claim.design.kinds
         if message.epsilon is not None:
             return None
         if claim.design.promise == "each-site":
-            own = zip(kinds, self._own(claim), strict=True)
+            own = zip(kinds, _find_own(claim), strict=True)
             return sum(kind.count for kind, votes in own if votes <= kind.n)
         if claim.design.promise == "mixture":
-            return sum(kind.count * _mixture_votes(message, kind, kind.n) for kind in kinds)
-        return _n_points(claim.design)
+            return sum(kind.count * _share_votes(message, kind, kind.n) for kind in kinds)
+        return _count_points(claim.design)
 
     def needed_votes(self, claim: Claim, planned: Level) -> int | None:
-        """Return what the promise needs of exact counts."""
-        promise, message = claim.design.promise, _curve(claim.design)
+        """Return all sites, the share of a mixture, or the rank of exact counts on average."""
+        promise, message = claim.design.promise, _data(claim.design)
         if promise == "each-site":
             return claim.n_sites
-        if promise == "mixture" and message.unit is not None:
-            return math.ceil(claim.level * message.unit)
+        if promise == "mixture":
+            return math.ceil(claim.level * (message.unit or 0))
         exact = message.epsilon is None and claim.criterion == MEAN
-        return math.ceil(claim.level * (_n_points(claim.design) + 1)) if exact else None
+        return math.ceil(claim.level * (_count_points(claim.design) + 1)) if exact else None
 
     def check(self, claim: Claim) -> Verdict:
-        """Recompute the claim; one faulty site could claim every count."""
-        message = _curve(claim.design)
+        """Recompute the coverage, of counts that no faulty site can claim."""
+        message, promise = _data(claim.design), claim.design.promise
         if claim.design.max_faulty:
-            return Verdict(False, "a faulty site can claim every count")
-        if bool(message.own) > (claim.design.promise == "each-site"):
-            return Verdict(False, "own counts belong to a promise to each site")
-        if (message.unit is not None) != (claim.design.promise == "mixture"):
-            return Verdict(False, "a unit belongs to a mixture")
+            return False, "a faulty site can claim every count"
+        if (message.own and promise != "each-site") or (message.unit is None) == (promise == "mixture"):
+            return False, "own counts and units do not fit the promise"
         return super().check(claim)
 
-    def _check_pooled(self, claim: Claim) -> Verdict:
-        n, epsilon = _n_points(claim.design), _curve(claim.design).epsilon
-        if epsilon is None:
-            pooled = (Voters(1, n, (min(claim.votes, n + 1),), (1,)),)
-            if claim.criterion == MEAN:
-                mean = Fraction(claim.votes, n + 1)
-                return Verdict(mean >= claim.level, f"at least {float(mean):.12f}")
-            holds, missed = check_missed(pooled, 1, 0, claim.level, claim.delta, claim.work)
-            return Verdict(holds, f"missed with probability {missed:.12g} at most")
-        noise = CurveNoise(_curve(claim.design).n_cells, claim.n_sites, epsilon, claim.work)
-        if claim.criterion == MEAN:
-            return _at_least(noise.mean(n, claim.votes, self._offsets(claim)), claim.level)
-        missed = noise.missed(n, claim.votes, self._offsets(claim), claim.level)
-        return _at_most(missed, claim.delta)
 
-    def _check_each(self, claim: Claim) -> Verdict:
-        """Check that the largest threshold is kept, and that each site's own suffices."""
-        message, kinds, own = _curve(claim.design), claim.design.kinds, self._own(claim)
-        if claim.votes < claim.n_sites:
-            return Verdict(False, "the largest threshold must be kept")
-        if message.epsilon is None:
-            rows = zip(kinds, own, strict=True)
-            return check_each(claim, [Voters(kind.count, kind.n, (votes,), (1,)) for kind, votes in rows])
-        noise, offsets = CurveNoise(message.n_cells, 1, message.epsilon, claim.work), self._offsets(claim)
-        if claim.criterion == MEAN:
-            means = [noise.mean(kind.n, votes, offsets) for kind, votes in zip(kinds, own, strict=True)]
-            return _at_least(min(means), claim.level)
-        missed = sum(
-            kind.count * noise.missed(kind.n, votes, offsets, claim.level)
-            for kind, votes in zip(kinds, own, strict=True)
-        )
-        return _at_most(missed, claim.delta)
-
-    def _check_mixture(self, claim: Claim) -> Verdict:
-        message = _curve(claim.design)
-        if message.epsilon is not None:
-            raise NotVerifiableError("unknown promise 'mixture' with noise")
-        least = Fraction(claim.votes, message.unit or 1)
-        return Verdict(least >= claim.level, f"at least {float(least):.12f}")
-
-
-def _curve(design: Design) -> Curve:
+def _data(design: Design) -> Curve:
     assert isinstance(design.message, Curve)
     return design.message
 
 
-def _counts(payload: Payload) -> tuple[int, ...]:
-    assert isinstance(payload, CurvePayload)
-    return payload.counts
-
-
-def _n_points(design: Design) -> int:
+def _count_points(design: Design) -> int:
     return sum(kind.count * kind.n for kind in design.kinds if kind.asked)
 
 
-def _mixture_votes(message: Curve, kind: SiteKind, count: int) -> int:
+def _share_votes(message: Curve, kind: SiteKind, count: int) -> int:
     """Return the votes of so many scores of a site: its share of the unit, rounded down."""
     return math.floor((message.unit or 0) * (kind.share or 0) * count / (kind.n + 1))
 
 
-def _at_least(mean: float, level: Fraction) -> Verdict:
-    if abs(mean - level) <= _ERROR:
+def _find_own(claim: Claim) -> Sequence[int]:
+    """Return the count that each kind of sites needs at its own threshold."""
+    message = _data(claim.design)
+    if message.own:
+        return message.own[claim.place]
+    return [math.ceil(claim.level * (kind.n + 1)) for kind in claim.design.kinds]
+
+
+def _find_offsets(claim: Claim) -> Sequence[int]:
+    """Return what each interior edge needs beyond the votes."""
+    message = _data(claim.design)
+    return (message.offsets[claim.place] if message.offsets else ()) or (0,) * (message.n_cells - 1)
+
+
+def _find_passage(claim: Claim, counts: Sequence[int], n: int, votes: int) -> int:
+    """Return the cell after the last interior edge whose count is too small."""
+    message, cell = _data(claim.design), 0
+    *curve, total = accumulate(counts)
+    excess = 0 if message.epsilon is None else total - n
+    for g, (count, offset) in enumerate(zip(curve, _find_offsets(claim), strict=True), start=1):
+        if _BRIDGE * (count - votes - offset) < _find_share(g, message.n_cells) * excess:
+            cell = g
+    return cell
+
+
+def _check_pooled(claim: Claim) -> Verdict:
+    """Check the pooled score of this rank, or the last passage of the pooled noisy curve."""
+    n, message = _count_points(claim.design), _data(claim.design)
+    if message.epsilon is not None:
+        noise = CurveNoise(message.n_cells, claim.n_sites, message.epsilon, claim.work)
+        return _check_noisy(claim, noise, [(1, n, claim.votes)])
+    if claim.criterion == MEAN:
+        mean = Fraction(claim.votes, n + 1)
+        return mean >= claim.level, f"at least {float(mean):.12f}"
+    pooled = (Voters(1, n, (claim.votes,), (1,)),)
+    holds, missed = check_missed(pooled, 1, 0, claim.level, claim.delta, claim.work)
+    return holds, f"missed with probability {missed:.12g} at most"
+
+
+def _check_own(claim: Claim) -> Verdict:
+    """Check that the largest threshold is kept, and that each site's own suffices."""
+    message, rows = _data(claim.design), list(zip(claim.design.kinds, _find_own(claim), strict=True))
+    if message.epsilon is None:
+        return check_each(claim, [Voters(kind.count, kind.n, (own,), (1,)) for kind, own in rows])
+    if claim.votes < claim.n_sites:
+        return False, "the largest threshold of all sites must be kept"
+    noise = CurveNoise(message.n_cells, 1, message.epsilon, claim.work)
+    return _check_noisy(claim, noise, [(kind.count, kind.n, own) for kind, own in rows])
+
+
+def _check_noisy(claim: Claim, noise: "CurveNoise", curves: Sequence[tuple[int, int, int]]) -> Verdict:
+    """Check the bounds of noisy curves, given by how many there are, their scores and the count needed."""
+    offsets = _find_offsets(claim)
+    if claim.criterion == MEAN:
+        mean = min(noise.bound_mean(n, votes, offsets) for _, n, votes in curves)
+        margin, detail = mean - claim.level, f"at least {mean:.12f}"
+    else:
+        missed = sum(m * noise.bound_missed(n, votes, offsets, claim.level) for m, n, votes in curves)
+        margin, detail = claim.delta - missed, f"missed with probability {missed:.12g} at most"
+    if abs(margin) <= _ERROR:
         raise NotVerifiableError("too close to the level for floating point")
-    return Verdict(mean > level, f"at least {mean:.12f}")
+    return margin > 0, detail
 
 
-def _at_most(missed: float, delta: Fraction) -> Verdict:
-    if abs(missed - delta) <= _ERROR:
-        raise NotVerifiableError("too close to delta for floating point")
-    return Verdict(missed < delta, f"missed with probability {missed:.12g} at most")
+def _check_mixture(claim: Claim) -> Verdict:
+    """Compare the votes with those of the whole mixture."""
+    message = _data(claim.design)
+    if message.epsilon is not None:
+        raise NotVerifiableError("a mixture of noisy curves is unknown")
+    least = Fraction(claim.votes, message.unit or 1)
+    return least >= claim.level, f"at least {float(least):.12f}"
 
 
 # -- noise -------------------------------------------------------------------------------------------------
 
 
-def _bridge(g: int, cells: int) -> int:
-    """Return the share of all noise that the edge after g cells subtracts, in units of 1/16: about g / cells."""
+def _find_share(g: int, cells: int) -> int:
+    """Return the share of all noise that is subtracted after g cells, about g / cells, in units of 1/16."""
     if 2 * g > cells:
-        return _BRIDGE - _bridge(cells - g, cells)
+        return _BRIDGE - _find_share(cells - g, cells)
     return math.floor(Fraction(_BRIDGE * g, cells) + Fraction(1, 2))
 
 
@@ -268,7 +255,7 @@ class CurveNoise:
 
         One variable has the characteristic function 1 / (1 + k sin(t / 2)^2), k = 1 / sinh(rate / 2)^2.
         """
-        share = Fraction(_bridge(g, self.cells), _BRIDGE)
+        share = Fraction(_find_share(g, self.cells), _BRIDGE)
         unit, part = share.denominator, share.numerator
         before, after = g * self.n_sites, (self.cells - g) * self.n_sites
         k, reach = math.sinh(self.rate / 2) ** -2, self._reach(float(share), before, after)
@@ -297,7 +284,7 @@ class CurveNoise:
         for g, offset in keys:
             yield (*self.tail(g), votes + offset)
 
-    def mean(self, n: int, votes: int, offsets: Sequence[int]) -> float:
+    def bound_mean(self, n: int, votes: int, offsets: Sequence[int]) -> float:
         """Return the lower bound of the mean coverage.
 
         Parameters
@@ -329,13 +316,13 @@ class CurveNoise:
             missed += math.fsum(worst)
         return 1.0 - missed / (n + 1)
 
-    def missed(self, n: int, votes: int, offsets: Sequence[int], level: Fraction) -> float:
+    def bound_missed(self, n: int, votes: int, offsets: Sequence[int], level: Fraction) -> float:
         """Return the upper bound of the probability that the coverage is at most a level.
 
         Parameters
         ----------
         n, votes, offsets
-            As for `mean`.
+            As for `bound_mean`.
         level : Fraction
             The confidence level.
 
@@ -365,54 +352,45 @@ class CurveNoise:
 class BinAudit(MessageAudit):
     """Audit of cells drawn by the exponential mechanism (paper, Algorithms 2 and 3)."""
 
-    @property
-    def promises(self) -> Mapping[tuple[str, str], Check]:
-        """Checks of the coverage."""
-        return {("population", MEAN): self._check_mean}
+    def __init__(self) -> None:
+        self.checks = {("population", MEAN): _check_cells}
 
-    def answered(
-        self, planned: Design, sites: tuple[SiteKind, ...], places: Sequence[int | None]
-    ) -> MessageData:
-        """Return the same message."""
-        return planned.message
-
-    def problem(self, planned: Design, n: int, site: str, payload: Payload) -> str | None:
+    def problem(self, planned: Design, n: int, site: str, payload: Any) -> str | None:
         """Check that there is a cell for each level."""
-        place_of(planned, n, site)
-        if not isinstance(payload, BinPayload) or len(payload.cells) != len(planned.levels):
+        find_place(planned, n, site)
+        if len(payload.cells) != len(planned.levels):
             return "another number of cells"
-        return None if max(payload.cells) < _bin(planned).n_cells else "a cell that is not of the grid"
+        return None if max(payload.cells) < _cells(planned).n_cells else "a cell that is not of the grid"
 
-    def threshold(self, claim: Claim, payloads: Mapping[str, Payload]) -> float:
-        """Return the edge of the smallest cell that is reached."""
-        ballots = []
-        for payload in payloads.values():
-            assert isinstance(payload, BinPayload)
-            ballots.append((_bin(claim.design).edge(payload.cells[claim.place]), 1))
+    def threshold(self, claim: Claim, payloads: Mapping[str, Any]) -> float:
+        """Return the edge of the smallest cell with enough votes."""
+        message = _cells(claim.design)
+        ballots = ((message.edge(payload.cells[claim.place]), 1) for payload in payloads.values())
         return reach_votes(ballots, claim.votes)
 
     def most_votes(self, claim: Claim) -> int:
         """Return the number of sites."""
         return claim.n_sites
 
-    def _check_mean(self, claim: Claim) -> Verdict:
-        """Check the ranks without noise at the raised level, and the correction for the noise."""
-        message, sizes = _bin(claim.design), {kind.n for kind in claim.design.kinds}
-        ranks, alpha = message.levels[claim.place], 1 - claim.level
-        if len(sizes) > 1 or claim.design.max_faulty or claim.design.criterion != "marginal":
-            raise NotVerifiableError("the paper's analysis is for equal sites, the marginal criterion and no faults")
-        kept, n = 1 - ranks.gamma * alpha, min(sizes)
-        if ranks.local_rank + ranks.correction > n:
-            return Verdict(False, "the corrected rank is above the number of scores")
-        miss = -math.expm1(math.log1p(-float(ranks.gamma * alpha)) / claim.n_sites)
-        epsilon = float(message.epsilon) / len(message.levels)
-        if ranks.correction < 2 / epsilon * math.log(message.n_cells / miss) - 1e-9:
-            return Verdict(False, f"the noise needs a correction above {ranks.correction:,}")
-        sites = (Voters(claim.n_sites, n, (ranks.local_rank,), (1,)),)
-        holds, mean = check_mean(sites, claim.votes, 0, claim.level / kept, claim.work)
-        return Verdict(holds, f"at least {mean * float(kept):.12f}")
 
-
-def _bin(design: Design) -> Bin:
+def _cells(design: Design) -> Bin:
     assert isinstance(design.message, Bin)
     return design.message
+
+
+def _check_cells(claim: Claim) -> Verdict:
+    """Check the ranks without noise at the raised level, and the correction for the noise."""
+    message, sizes = _cells(claim.design), {kind.n for kind in claim.design.kinds}
+    if len(sizes) > 1 or claim.design.max_faulty or claim.design.criterion != "marginal":
+        raise NotVerifiableError(
+            "the paper covers equal sites, none of them faulty, and the marginal criterion"
+        )
+    ranks, n = message.levels[claim.place], min(sizes)
+    spent = ranks.gamma * (1 - claim.level)
+    miss = -math.expm1(math.log1p(-float(spent)) / claim.n_sites)
+    needed = 2 * len(message.levels) / float(message.epsilon) * math.log(message.n_cells / miss)
+    if ranks.correction < needed - 1e-9 or ranks.local_rank + ranks.correction > n:
+        return False, f"the noise needs a correction of {needed:.6g} within {n:,} scores"
+    sites = (Voters(claim.n_sites, n, (ranks.local_rank,), (1,)),)
+    holds, mean = check_mean(sites, claim.votes, 0, claim.level / (1 - spent), claim.work)
+    return holds, f"at least {mean * float(1 - spent):.12f}"
