@@ -1,11 +1,10 @@
-"""An auditor's job: recompute what a calibration claims, by a path of its own.
+"""Independent verification of calibrations.
 
-Nothing here is imported from ``laws``, ``planning`` or ``privacy``: a mistake there is not repeated here.
+Nothing is imported from the packages that make plans and calibrations, so that a mistake there is not
+repeated here.
 """
 
-from fedconformal.audit._finding import Finding
-from fedconformal.audit._recount import MEAN_ERROR, Recount
-from fedconformal.audit._signatures import SIGNED_REPORTS
-from fedconformal.audit._verify import verify
+from fedconformal.audit._base import MOST_OPERATIONS, Finding
+from fedconformal.audit._verify import SIGNED_REPORTS, verify
 
-__all__ = ["MEAN_ERROR", "SIGNED_REPORTS", "Finding", "Recount", "verify"]
+__all__ = ["MOST_OPERATIONS", "SIGNED_REPORTS", "Finding", "verify"]

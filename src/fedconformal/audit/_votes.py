@@ -1,322 +1,412 @@
-"""The law of the votes, in floating point: Fourier inversion, at the frequencies that matter.
+"""Distribution of the coverage when sites vote with ranked scores, computed from its definition.
 
-Site j casts a votes with probability m_a. The characteristic function of all votes together is the product of
-phi_j(t) = sum_a m_a exp(i a t). Votes are taken modulo a period that covers all but exp(-50) of their mass
-(Bernstein's inequality), and since |phi_j|^2 = 1 - 4 sum_{a<b} m_a m_b sin^2((b - a) t / 2), frequencies at
-which the product is negligible are known beforehand.
+The threshold is the smallest reported number at which the votes of all numbers up to it reach those needed,
+so P(coverage <= c) = P(votes of the numbers below the c-quantile >= votes needed). A site's number of rank l
+lies below with probability I_c(l, n - l + 1), and votes add up over sites by plain convolution. The mean
+coverage is an integral by Gauss' rule on panels that are halved until they agree. Faulty sites cast all their
+votes; which sites these are is taken at its worst for each coverage. What is too close to the level for
+floating point is counted in whole numbers, by the same convolution.
 """
 
 import math
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
-from typing import ClassVar
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from fractions import Fraction
+from functools import partial
+from itertools import accumulate, pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
+from scipy import special
 
-from fedconformal._typing import Floats, Ints
-from fedconformal.audit._effort import STEP, Effort, UncountableError
-from fedconformal.audit._fourier import Circle, Complexes
-from fedconformal.audit._harm import needless, places_by
-from fedconformal.audit._integral import Look
-from fedconformal.audit._numbers import COST, Numbers
-from fedconformal.audit._sites import Choice, Kind
+from fedconformal._typing import Floats
+from fedconformal.audit._base import NotVerifiableError, Work
 
-_EXPONENT = 50.0  # votes whose Bernstein bound is below exp(-50) are left out
-_NEGLIGIBLE = 90.0  # so are frequencies at which |phi|^2 is below exp(-90)
-_FEW = 64  # frequencies that are not worth a choice
-_LONGEST = 2**17  # period that is tried
-_MOST_SUMS = 2**13  # sums of votes that are listed where they are few, or the period is longer
-_AT_ONCE = 2**21  # values held at a time
-_ROWS = 16  # coverages at a time where choices are compared
-_MOST_ALIKE = 40  # different votes of sites up to which the harm they can do is compared
-_ALIKE = 1e-13  # probabilities that are not told apart
-_TINY = 1e-40  # characteristic functions by which one can still divide
-_GRID, _HALVINGS, _MOST_KINKS = 64, 24, 16
-_NARROW = 0.25  # steps narrower than this share of the window get intervals of their own
-_REACH = 9.0  # standard deviations within which a number makes its step
+MEAN_ERROR = 2e-13
+"""Largest error of a mean coverage in floating point."""
+
+_TAIL_ERROR = 1e-10  # of a probability, relative
+_MOST_CHOICES = 1000  # of faulty sites, up to which all are tried
+_MOST_SITES = 20_000  # that are added one after the other
+_MOST_COUNTING = 10**9  # operations with whole numbers
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(24)
+_AT_ONCE = 2**17  # numbers, which fit into a processor's cache
+_BETA, _CALL = 100, 5000  # operations of an incomplete beta function, and of any step
 
 
-@dataclass(frozen=True, eq=False)
-class VoteLaw:
-    """The law of the coverage when votes are counted, whichever of the sites are left out.
+class Voters(NamedTuple):
+    """Sites that are alike, and the ranks and votes of the numbers that each of them sends."""
+
+    number: int
+    n: int
+    ranks: tuple[int, ...]
+    votes: tuple[int, ...]
+
+    @property
+    def total(self) -> int:
+        """Votes of one site."""
+        return sum(self.votes)
+
+    @property
+    def finite(self) -> "Voters":
+        """The same without ranks above n, which mean +inf."""
+        kept = sum(rank <= self.n for rank in self.ranks)
+        return self._replace(ranks=self.ranks[:kept], votes=self.votes[:kept])
+
+
+class _Case(NamedTuple):
+    """Honest sites with finite numbers, and the votes that they must reach.
+
+    ``left_out`` sites of one vote each are faulty: at each coverage those least likely to lie below it.
+    """
+
+    sites: tuple[Voters, ...]
+    needed: int
+    left_out: int = 0
+
+    def add_up(self, value: Callable[[Voters], int]) -> int:
+        """Add up a value of all sites."""
+        return sum(site.number * value(site) for site in self.sites)
+
+    @property
+    def certain(self) -> int | None:
+        """The coverage where it is not random: 0 if no votes are needed, 1 if they cannot be reached."""
+        most = self.add_up(lambda site: site.total) - self.left_out
+        return 0 if self.needed <= 0 else 1 if self.needed > most else None
+
+
+def check_mean(
+    sites: Sequence[Voters], needed: int, max_faulty: int, level: Fraction, work: Work
+) -> tuple[bool, float]:
+    """Check that the mean coverage is at least a level.
 
     Parameters
     ----------
-    kinds : mapping from Kind to int
-        How many sites of each kind, their numbers all finite.
-    choices : sequence of Choice
-        Sites that are not counted, by kind, and the votes that the others must reach.
-    effort : Effort
-        Where the cost is added up.
+    sites : sequence of Voters
+        The sites that answered.
+    needed : int
+        Votes that the threshold needs.
+    max_faulty : int
+        Number of sites that may send anything.
+    level : Fraction
+        The confidence level.
+    work : Work
+        Counter of operations.
+
+    Returns
+    -------
+    holds : bool
+    mean : float
+        Mean coverage if faulty sites do their worst.
+
+    Raises
+    ------
+    NotVerifiableError
+        If the sites are too many or too large.
     """
+    cases = list(_list_cases(sites, needed, max_faulty))
+    mean: Fraction | float | None = _simple_mean(cases[0]) if len(cases) == 1 else None
+    if mean is None:
+        mean = _integrate_mean(cases, work)
+        if abs(mean - level) <= MEAN_ERROR:
+            mean = _count_mean(cases, work)
+    return mean >= level, float(mean)
 
-    kinds: Mapping[Kind, int]
-    choices: Sequence[Choice]
-    effort: Effort
 
-    look: ClassVar[Look] = Look(shrinks=0.95, noise=1e-12)
-    """For `moments`: one more look costs less than a wider integral."""
+def check_missed(
+    sites: Sequence[Voters], needed: int, max_faulty: int, level: Fraction, delta: Fraction, work: Work
+) -> tuple[bool, float]:
+    """Check that the coverage is at most a level with a probability of at most delta.
 
-    def cdf(self, c: Floats, rest: float = 0.0) -> Floats:
-        """P(coverage <= c), at its worst.
+    Parameters
+    ----------
+    sites, needed, max_faulty, level, work
+        As for `check_mean`.
+    delta : Fraction
+        The largest probability allowed.
 
-        Parameters
-        ----------
-        c : array
-            Coverages between 0 and 1.
-        rest : float
-            To be added to them: what a float64 has no room for.
+    Returns
+    -------
+    holds : bool
+    missed : float
+        The probability if faulty sites do their worst.
 
-        Returns
-        -------
-        array
-        """
-        return self._at_worst(c, rest)[0]
+    Raises
+    ------
+    NotVerifiableError
+        If the sites are too many or too large.
+    """
+    cases = list(_list_cases(sites, needed, max_faulty))
+    missed = float(_cdf(cases, work, np.array([float(level)]))[0])
+    if abs(missed - float(delta)) <= _TAIL_ERROR * float(delta):
+        return max(_count_missed(case, level, work) for case in cases) <= delta, missed
+    return missed <= delta, missed
 
-    def hints(self, low: float, high: float) -> Floats:
-        """Where to break an integral: midway, at the ends of narrow steps, where another choice is the worst.
 
-        Parameters
-        ----------
-        low, high : float
-            The coverages that matter.
+# -- faulty sites ------------------------------------------------------------------------------------------
 
-        Returns
-        -------
-        array
-            Strictly between them.
-        """
-        steps, kinks = _ends(self._steps, _NARROW * (high - low)), self._kinks(low, high)
-        ends = np.concatenate([[(low + high) / 2], steps, kinks])
-        return np.unique(ends[(ends > low) & (ends < high)])
 
-    @property
-    def _steps(self) -> Floats:
-        """Between which coverages each number makes its step from above to below: one row for each."""
-        middle, reach = self._numbers.shares, _REACH * self._numbers.spreads
-        return np.stack([middle - reach, middle + reach], axis=1)
+def _list_cases(sites: Sequence[Voters], needed: int, max_faulty: int) -> Iterator[_Case]:
+    """List the honest sites and the votes they need, for each choice of faulty ones.
 
-    def _kinks(self, low: float, high: float) -> Floats:
-        """Where another choice becomes the worst, by bisection; what is missed costs time, no digits."""
-        if len(self.choices) == 1:
-            return np.empty(0)
-        grid = np.linspace(low, high, _GRID + 1)[1:-1]
-        worst = self._at_worst(grid)[1]
-        change = np.flatnonzero((worst[1:] != worst[:-1]) & (worst[1:] >= 0) & (worst[:-1] >= 0))[
-            :_MOST_KINKS
+    Where there are too many choices, all sites are counted and the votes needed are lowered by the most that
+    faulty sites can have: no choice is worse.
+    """
+    if all(site.votes == (1,) for site in sites):
+        infinite = sum(site.number for site in sites if site.ranks[0] > site.n)
+        yield _simplify(sites, needed - max_faulty, max(max_faulty - infinite, 0))
+        return
+    choices: list[tuple[tuple[int, ...], int]] = [((), max_faulty)]
+    room = sum(site.number for site in sites)
+    for site in sites:
+        room -= site.number
+        choices = [
+            ((*outs, out), rest - out)
+            for outs, rest in choices
+            for out in range(max(0, rest - room), min(rest, site.number) + 1)
         ]
-        left, right, before = grid[change], grid[change + 1], worst[change]
-        for _ in range(_HALVINGS if change.size else 0):
-            middle = (left + right) / 2
-            same = self._at_worst(middle)[1] == before
-            left, right = np.where(same, middle, left), np.where(same, right, middle)
-        return right
-
-    # -- what is the same for every coverage -------------------------------------------------------------
-
-    @cached_property
-    def _counts(self) -> Ints:
-        return np.array(list(self.kinds.values()))
-
-    @cached_property
-    def _casts(self) -> list[tuple[int, ...]]:
-        return [kind.cast for kind in self.kinds]
-
-    @cached_property
-    def _numbers(self) -> Numbers:
-        pairs = [(kind.n, rank) for kind in self.kinds for rank in kind.ranks]
-        return Numbers([n for n, _ in pairs], [rank for _, rank in pairs])
-
-    @cached_property
-    def _needed(self) -> Ints:
-        return np.array([choice.needed for choice in self.choices])
-
-    @cached_property
-    def _out(self) -> list[dict[int, int]]:
-        """For each choice, which kinds lose how many sites."""
-        place = {kind: i for i, kind in enumerate(self.kinds)}
-        found: list[dict[int, int]] = []
-        for choice in self.choices:
-            found.append(defaultdict(int))
-            for kind, count in choice.left_out:
-                found[-1][place[kind]] += count
-        return found
-
-    @cached_property
-    def _total(self) -> int:
-        return sum(count * kind.all_votes for kind, count in self.kinds.items())
-
-    @cached_property
-    def _n_sums(self) -> float:
-        """How many sums of votes can occur, at the most; infinity if that is too many."""
-        found = 1
-        for kind, count in self.kinds.items():
-            found *= math.comb(min(count, _MOST_SUMS) + len(kind.ranks), len(kind.ranks))
-            if found > _MOST_SUMS:
-                return math.inf
-        return found
-
-    # -- the votes at some coverages ---------------------------------------------------------------------
-
-    def _at_worst(self, c: Floats, rest: float = 0.0) -> tuple[Floats, Ints]:
-        """The largest of all choices' P(votes >= votes needed), and which it is; -1 where that is settled."""
-        work = COST * len(self._numbers) * c.size + STEP * (100 + 2 * len(self.kinds) + len(self.choices))
-        self.effort.spend(work, f"{len(self._numbers):,} different numbers")
-        cells = self._cells(c, rest)
-        mean, reach = self._moments(cells)
-        found = (self._needed[:, None] <= mean - reach).any(axis=0).astype(float)
-        which = np.full(c.size, -1)
-        open_ = np.flatnonzero((found == 0) & (self._needed[:, None] <= mean + reach).any(axis=0))
-        if open_.size:
-            parts = [cell[open_] for cell in cells]
-            found[open_], which[open_] = self._inverted(parts, mean[:, open_], float(reach[:, open_].max()))
-        return found, which
-
-    def _cells(self, c: Floats, rest: float) -> list[Floats]:
-        """P(none, one, two, ... of a site's numbers lie below), for each kind: a row for each coverage."""
-        below = self._numbers.below(c, rest)
-        cells, first = [], 0
-        for kind in self.kinds:
-            rows = below[first : first + len(kind.ranks)]
-            ends = np.concatenate([np.ones((1, c.size)), rows, np.zeros((1, c.size))])
-            cells.append(np.maximum(-np.diff(ends, axis=0), 0.0).T)
-            first += len(kind.ranks)
-        return cells
-
-    def _moments(self, cells: list[Floats]) -> tuple[Floats, Floats]:
-        """Mean votes and how far votes stray from it, for each choice and coverage."""
-        pairs = [(cell, np.array(cast, dtype=float)) for cell, cast in zip(cells, self._casts, strict=True)]
-        mean = np.stack([cell @ cast for cell, cast in pairs])
-        variance = np.maximum(np.stack([cell @ cast**2 for cell, cast in pairs]) - mean**2, 0.0)
-        means, variances = (np.tile(self._counts @ x, (len(self.choices), 1)) for x in (mean, variance))
-        for i, out in enumerate(self._out):
-            for place, count in out.items():
-                means[i] -= count * mean[place]
-                variances[i] -= count * variance[place]
-        single = max(cast[-1] for cast in self._casts) * _EXPONENT / 3
-        reach: Floats = single + np.sqrt(single**2 + 2 * _EXPONENT * np.maximum(variances, 0.0))
-        return np.asarray(means, dtype=float), reach
-
-    def _inverted(self, cells: list[Floats], mean: Floats, reach: float) -> tuple[Floats, Ints]:
-        """As `_at_worst`, where that is not settled yet, a few coverages at a time."""
-        low, high = mean.min(axis=0), mean.max(axis=0)
-        period = min(self._total + 1, 2 * math.ceil(reach) + math.ceil(float((high - low).max())) + 3)
-        listed = period > _LONGEST or self._n_sums <= period // 4
-        frequencies = np.empty(0, dtype=np.int64) if listed else self._frequencies(cells, period)
-        first = np.clip(np.floor((low + high) / 2) - period // 2, 0, self._total + 1 - period).astype(
-            np.int64
-        )
-        found, which = np.empty(first.size), np.empty(first.size, dtype=np.int64)
-        rows = _ROWS if len(self.choices) > 1 else max(1, _AT_ONCE // (1 + frequencies.size))
-        for start in range(0, first.size, rows):
-            some = slice(start, start + rows)
-            parts = [cell[some] for cell in cells]
-            chosen = self._candidates(parts)
-            circle = Circle(period, frequencies, first[some])
-            tails = self._listed(parts, chosen) if listed else self._tails(parts, chosen, circle)
-            found[some] = tails.max(axis=0)
-            which[some] = chosen[np.argmax(tails >= found[some] - _ALIKE, axis=0)]
-        return found, which
-
-    def _candidates(self, cells: list[Floats]) -> Ints:
-        """Choices of which one is the worst at every coverage."""
-        every = np.arange(len(self.choices))
-        n_alike = len(set(self._casts))
-        if every.size == 1 or n_alike > _MOST_ALIKE:
-            return every
-        work = 300 * len(cells) * len(cells[0]) + STEP * (10 * n_alike**2 + 2 * len(cells))
-        self.effort.spend(work, f"{len(cells):,} kinds of sites")
-        faulty = max(sum(out.values()) for out in self._out)
-        spared = needless(self._casts, cells, self._counts, faulty)
-        return np.array([i for i in every if spared.isdisjoint(self._out[i])])
-
-    def _frequencies(self, cells: list[Floats], period: int) -> Ints:
-        """Where the characteristic function may matter: of 1 to half the period."""
-        every = np.arange(1, period // 2 + 1)
-        if every.size <= _FEW:
-            return every
-        spans, weights = self._spans(cells)
-        self.effort.spend(every.size * spans.size * (3 + len(weights) / 10), f"votes up to {period:,}")
-        faulty = max(sum(out.values()) for out in self._out)  # each lowers the exponent by at most 1
-        kept = []
-        for some in np.array_split(every, 1 + every.size * spans.size // _AT_ONCE):
-            sines = np.sin(np.pi / period * (np.outer(spans, some) % period)) ** 2
-            kept.append(some[(weights @ sines).min(axis=0) <= _NEGLIGIBLE + faulty])
-        return np.concatenate(kept)
-
-    def _spans(self, cells: list[Floats]) -> tuple[Ints, Floats]:
-        """Differences b - a between votes that one site may cast, and 4 m_a m_b summed over all sites."""
-        held: dict[int, Floats] = defaultdict(lambda: np.zeros(len(cells[0])))
-        for cast, places in places_by(self._casts).items():
-            stacked = np.stack([cells[place] for place in places])
-            products = np.einsum("k,kca,kcb->abc", 4.0 * self._counts[places], stacked, stacked)
-            for a in range(len(cast)):
-                for b in range(a):
-                    held[cast[a] - cast[b]] += products[a, b]
-        return np.array(list(held)), np.stack(list(held.values()), axis=1)
-
-    def _tails(self, cells: list[Floats], chosen: Ints, circle: Circle) -> Floats:
-        """P(votes >= votes needed): a row for each of the choices."""
-        most = max(len(self._out[i]) for i in chosen)
-        work = sum(cell.shape[1] + 8 for cell in cells) + len(chosen) * (most + 1)
-        work = work * circle.frequencies.size * len(cells[0]) + STEP * (5 * len(cells) + 5 * len(chosen))
-        self.effort.spend(work, f"{len(cells):,} kinds of sites")
-        differ = {place for i in chosen for place in self._out[i]}
-        whole, full = np.ones((len(cells[0]), circle.frequencies.size), dtype=np.complex128), {}
-        for place, count in enumerate(self._counts.tolist()):
-            factor = circle.factor(self._casts[place], cells[place], count)
-            if place in differ:
-                factor = full[place] = np.where(np.abs(factor) < _TINY, _TINY, factor)
-            whole *= factor
-        kept: dict[tuple[int, int], Complexes] = {}
-        found = []
-        for i in chosen:
-            phi = whole
-            for place, out in self._out[i].items():
-                if (place, out) not in kept:
-                    left = int(self._counts[place]) - out
-                    kept[place, out] = circle.factor(self._casts[place], cells[place], left) / full[place]
-                phi = phi * kept[place, out]
-            found.append(circle.tail(phi, int(self._needed[i])))
-        return np.stack(found)
-
-    def _listed(self, cells: list[Floats], chosen: Ints) -> Floats:
-        """The same by listing all sums of votes: they may be few although they lie far apart."""
-        return np.stack([self._reached(cells, self._out[i], int(self._needed[i])) for i in chosen])
-
-    def _reached(self, cells: list[Floats], out: dict[int, int], needed: int) -> Floats:
-        """P(votes >= needed) without some of the sites, one site after the other."""
-        counts = [count - out.get(place, 0) for place, count in enumerate(self._counts.tolist())]
-        rest = sum(count * cast[-1] for count, cast in zip(counts, self._casts, strict=True))
-        law, reached = {0: np.ones(len(cells[0]))}, np.zeros(len(cells[0]))
-        for place in np.repeat(np.arange(len(counts)), counts).tolist():
-            cast, cell = self._casts[place], cells[place].T
-            rest -= cast[-1]
-            each = 3 * reached.size + STEP / 4
-            self.effort.spend(len(law) * len(cast) * each, f"{len(law):,} sums of votes")
-            longer: dict[int, Floats] = {}
-            for before, p in law.items():
-                for votes, q in zip(cast, cell, strict=True):
-                    after = before + votes
-                    if after >= needed:
-                        reached += p * q
-                    elif after + rest >= needed:
-                        longer[after] = longer[after] + p * q if after in longer else p * q
-            law = longer
-            if len(law) > _MOST_SUMS:
-                raise UncountableError(f"more than {_MOST_SUMS:,} sums of votes: more than can be recounted")
-        return reached
+        if len(choices) > _MOST_CHOICES:
+            totals = sorted(site.total for site in sites for _ in range(min(site.number, max_faulty)))
+            yield _simplify(sites, needed - sum(totals[-max_faulty:]))
+            return
+    for outs, _ in choices:
+        pairs = list(zip(sites, outs, strict=True))
+        honest = [site._replace(number=site.number - out) for site, out in pairs]
+        yield _simplify(honest, needed - sum(out * site.total for site, out in pairs))
 
 
-def _ends(steps: Floats, narrow: float) -> Floats:
-    """Ends of the steps that are narrower; of those that overlap, of all together."""
-    few = steps[steps[:, 1] - steps[:, 0] < narrow]
-    merged: list[tuple[float, float]] = []
-    for start, end in few[np.argsort(few[:, 0])].tolist():
-        if merged and start <= merged[-1][1]:
-            merged[-1] = (merged[-1][0], max(merged[-1][1], end))
-        else:
-            merged.append((start, end))
-    return np.array(merged).ravel()
+def _simplify(sites: Sequence[Voters], needed: int, left_out: int = 0) -> _Case:
+    """Leave out infinite numbers, put alike sites together, and count votes in their largest unit."""
+    counts = Counter[tuple[Any, ...]]()
+    for site in sites:
+        counts[site.finite[1:]] += site.number
+    counts = Counter({kind: count for kind, count in counts.items() if count and kind[1]})
+    unit = math.gcd(*(vote for _, _, votes in counts for vote in votes)) or 1
+    alike = [
+        Voters(count, n, ranks, tuple(vote // unit for vote in votes))
+        for (n, ranks, votes), count in counts.items()
+    ]
+    if len(alike) == 1 and left_out:
+        alike, left_out = [alike[0]._replace(number=max(alike[0].number - left_out, 0))], 0
+    return _Case(tuple(alike), -(-needed // unit), left_out)
+
+
+# -- floating point ----------------------------------------------------------------------------------------
+
+
+def _integrate_mean(cases: Sequence[_Case], work: Work) -> float:
+    """Return the mean coverage: 1 less the integral of the cdf."""
+    cdf = partial(_cdf, cases, work)
+    low, high = _find_window(cdf)
+    panels = np.array(list(pairwise([low, *_find_steps(cases, low, high), high])))
+    coarse, missed = _apply_rule(cdf, panels), 1.0 - high
+    while panels.size:
+        middle = panels.mean(axis=1)
+        halves = np.stack([panels[:, 0], middle, middle, panels[:, 1]], axis=1).reshape(-1, 2)
+        fine = _apply_rule(cdf, halves).reshape(-1, 2)
+        settled = (np.abs(fine.sum(axis=1) - coarse) <= 1e-15) | (panels[:, 1] - panels[:, 0] < 1e-12)
+        missed += float(fine[settled].sum())
+        panels, coarse = halves.reshape(-1, 2, 2)[~settled].reshape(-1, 2), fine[~settled].ravel()
+    return 1.0 - missed
+
+
+def _apply_rule(cdf: Callable[[Floats], Floats], panels: Floats) -> Floats:
+    """Integrate over each panel by Gauss' rule."""
+    middle, half = panels.mean(axis=1)[:, None], np.diff(panels, axis=1) / 2
+    values = cdf((middle + half * _NODES).ravel()).reshape(len(panels), -1)
+    return np.asarray((values * half) @ _WEIGHTS)
+
+
+def _find_window(cdf: Callable[[Floats], Floats]) -> tuple[float, float]:
+    """Find the coverages between which the cdf rises from 0 to 1."""
+    low, high, narrower = 0.0, 1.0, True
+    while narrower:
+        grid = np.linspace(low, high, 18)[1:-1]
+        values = cdf(grid)
+        first = float(np.max(grid[values <= 1e-17], initial=low))
+        last = float(np.min(grid[values >= 1 - 3e-14], initial=high))
+        narrower = last - first < 0.5 * (high - low)
+        low, high = first, last
+    return low, high
+
+
+def _find_steps(cases: Sequence[_Case], low: float, high: float) -> list[float]:
+    """Find coverages round which the numbers of a large site make the cdf rise steeply."""
+    places: list[tuple[float, float]] = []
+    for n, rank in {(site.n, rank) for case in cases for site in case.sites for rank in site.ranks}:
+        share = rank / (n + 1)
+        spread = math.sqrt(share * (1 - share) / (n + 2))
+        if spread < (high - low) / 20:
+            places += [(share + z * spread, spread) for z in (-9, -3, 0, 3, 9)]
+    steps, last = [], low
+    for place, spread in sorted(places):
+        if last + spread / 2 < place < high:
+            steps.append(place)
+            last = place
+    return steps
+
+
+def _cdf(cases: Sequence[_Case], work: Work, c: Floats) -> Floats:
+    """Return P(coverage <= c) for each c, of the case that is worst there."""
+    found = np.zeros(c.size)
+    for case in cases:
+        if case.certain is not None:
+            found = np.maximum(found, 1 - case.certain)
+            continue
+        step = max(1, _AT_ONCE // (case.needed + 1))
+        for i in range(0, c.size, step):
+            some = slice(i, i + step)
+            found[some] = np.maximum(found[some], _reach_votes(case, work, c[some]))
+    return found
+
+
+def _reach_votes(case: _Case, work: Work, c: Floats) -> Floats:
+    """Return P(votes below c >= votes needed) for each c."""
+    if len(case.sites) == 1 and len(case.sites[0].ranks) == 1:  # an incomplete beta of an incomplete beta
+        m, n, (rank,), (vote,) = case.sites[0]
+        work.spend(_CALL + 2 * _BETA * c.size)
+        k = -(-case.needed // vote)
+        return np.asarray(special.betainc(k, m - k + 1, special.betainc(rank, n - rank + 1, c)))
+    length = min(case.needed, case.add_up(lambda site: site.total)) + 1
+    if case.add_up(lambda site: 1) > _MOST_SITES:
+        raise NotVerifiableError("too large")
+    work.spend(case.add_up(lambda site: (len(site.ranks) + 1) * (_CALL + (_BETA + length) * c.size)))
+    rows = [(site, _find_masses(site, c)) for site in case.sites]
+    if case.left_out:
+        below = [masses[1] for site, masses in rows for _ in range(site.number)]
+        votes = [
+            (_list_casts(rows[0][0]), np.stack([1 - p, p])) for p in np.sort(below, axis=0)[case.left_out :]
+        ]
+    else:
+        votes = [(_list_casts(site), masses) for site, masses in rows for _ in range(site.number)]
+    return np.asarray(_convolve(votes, case.needed, np.ones((1, c.size))))
+
+
+def _find_masses(site: Voters, c: Floats) -> Floats:
+    """Return P(none, one, two, ... of a site's numbers lie below c): a row each."""
+    l = np.array(site.ranks)[:, None]
+    below = [np.ones((1, c.size)), special.betainc(l, site.n - l + 1, c), np.zeros((1, c.size))]
+    return np.asarray(np.maximum(-np.diff(np.concatenate(below), axis=0), 0.0))
+
+
+def _list_casts(site: Voters) -> tuple[int, ...]:
+    """Return the votes that a site casts when none, one, two, ... of its numbers lie below."""
+    return tuple(accumulate(site.votes, initial=0))
+
+
+def _convolve(sites: Iterable[tuple[Sequence[int], Any]], needed: int, law: Any) -> Any:
+    """Return the mass of all sums of votes that reach those needed, from 1 in ``law`` for no votes.
+
+    Parameters
+    ----------
+    sites : iterable of (votes, masses)
+        For each site the votes that it may cast, and how likely each is.
+    needed : int
+        Votes needed.
+    law : array
+        Ones of the type of the masses, in one row.
+
+    Returns
+    -------
+    array or number
+    """
+    for casts, masses in sites:
+        longer = np.zeros((min(needed, len(law) - 1 + casts[-1]) + 1, *law.shape[1:]), dtype=law.dtype)
+        for votes, mass in zip(casts, masses, strict=True):
+            inside = min(len(law), max(needed + 1 - votes, 0))
+            longer[votes : votes + inside] += mass * law[:inside]
+            if inside < len(law):
+                longer[needed] += mass * law[inside:].sum(axis=0)
+        law = longer
+    return law[needed]
+
+
+# -- whole numbers -----------------------------------------------------------------------------------------
+
+
+def _simple_mean(case: _Case) -> Fraction | None:
+    """Return the mean where it is a simple fraction."""
+    if case.certain is not None or case.left_out:
+        return None if case.certain is None else Fraction(case.certain)
+    sites, n_points, total = (
+        case.sites,
+        case.add_up(lambda site: site.n),
+        case.add_up(lambda site: site.total),
+    )
+    if case.add_up(lambda site: 1) == 1:  # split conformal prediction
+        casts = _list_casts(sites[0])[1:]
+        ranks = (rank for rank, votes in zip(sites[0].ranks, casts, strict=True) if votes >= case.needed)
+        return Fraction(next(ranks), n_points + 1)
+    if len(sites) == 1 and sites[0].n == 1:  # one score at each site
+        return Fraction(-(-case.needed // sites[0].total), n_points + 1)
+    spared = min(site.votes[-1] for site in sites)
+    if all(site.ranks[-1] == site.n for site in sites) and case.needed > total - spared:
+        return Fraction(n_points, n_points + 1)  # the largest of all scores
+    mirrored = all(
+        site.votes == site.votes[::-1] and {low + high for low, high in _list_pairs(site)} == {site.n + 1}
+        for site in sites
+    )
+    return Fraction(1, 2) if mirrored and 2 * case.needed == total + 1 else None
+
+
+def _list_pairs(site: Voters) -> Iterable[tuple[int, int]]:
+    return zip(site.ranks, site.ranks[::-1], strict=True)
+
+
+def _count_mean(cases: Sequence[_Case], work: Work) -> Fraction:
+    """Count the ways to choose scores such that the votes of the numbers among them are enough.
+
+    A new score has any number r of the N others below it with probability 1/(N + 1), and these are any r of
+    them. So it is missed with probability sum_r W_r / (binom(N, r) (N + 1)), where W_r counts the ways to
+    choose r scores. The W_r are the digits of one whole number, in a base that exceeds them all.
+    """
+    n = cases[0].add_up(lambda site: site.n)
+    width, missed = n + 1, Fraction(0)
+
+    def ways(site: Voters) -> list[int]:
+        return [way << (width * i) for i, way in enumerate(_list_terms(site.n, 1, 1))]
+
+    if len(cases) > 1:
+        raise NotVerifiableError("too close to the level")
+    packed = _count_ways(cases[0], width, ways, work)
+    for r in range(n + 1):
+        missed += Fraction((packed >> (width * r)) & ((1 << width) - 1), math.comb(n, r))
+    return 1 - missed / (n + 1)
+
+
+def _count_missed(case: _Case, level: Fraction, work: Work) -> Fraction:
+    """Return P(votes below the level >= votes needed) as a fraction."""
+    if case.certain is not None:
+        return Fraction(1 - case.certain)
+    a, b = level.numerator, level.denominator
+    count = _count_ways(case, b.bit_length(), lambda site: _list_terms(site.n, a, b - a), work)
+    return Fraction(count, b ** case.add_up(lambda site: site.n))
+
+
+def _count_ways(case: _Case, width: int, ways: Callable[[Voters], list[int]], work: Work) -> int:
+    """Count the ways in which the votes are reached, of so many for each number of a site's scores below.
+
+    Whole numbers have ``width`` bits for each score.
+    """
+    n = case.add_up(lambda site: site.n)
+    words = n * width / 30
+    operations = case.add_up(lambda site: len(site.ranks) + 1) * case.needed * (500 + words**1.3) + n * (
+        500 + words
+    )
+    if case.left_out or operations > _MOST_COUNTING:
+        raise NotVerifiableError("too close to the level")
+    work.spend(operations)
+    votes = []
+    for site in case.sites:
+        terms = ways(site)
+        masses = [sum(terms[i:j]) for i, j in pairwise((0, *site.ranks, site.n + 1))]
+        votes += [(_list_casts(site), masses)] * site.number
+    return int(_convolve(votes, case.needed, np.ones(1, dtype=object)))
+
+
+def _list_terms(n: int, a: int, b: int) -> list[int]:
+    """Return binom(n, i) a^i b^(n - i) for i = 0, ..., n."""
+    terms = [b**n]
+    for i in range(n):
+        terms.append(terms[-1] * ((n - i) * a) // ((i + 1) * b))
+    return terms

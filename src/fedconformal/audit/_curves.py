@@ -1,0 +1,396 @@
+"""Audit of messages on a grid: exact and private curves, and the paper's private cells.
+
+With noise, the threshold is the edge after the last one at which the pooled count, less the share r_g of its
+known excess, is below the count K_g that the edge needs. Whatever the scores,
+
+    E[C] >= 1 - sum_{y=0..N} max_g P(Z_g >= K_g - y) / (N + 1),
+    P(C <= c) <= max_g P(Bin(N, c) + Z_g >= K_g),
+
+where Z_g is the noise of the first g cells less r_g times that of all cells.
+"""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from fractions import Fraction
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+from scipy import special
+
+from fedconformal._typing import Floats
+from fedconformal.audit._base import (
+    CONDITIONAL,
+    MEAN,
+    Claim,
+    MessageAudit,
+    NotVerifiableError,
+    Verdict,
+    Work,
+    find_place,
+)
+from fedconformal.audit._ranks import check_each, reach_votes
+from fedconformal.audit._votes import Voters, check_mean, check_missed
+from fedconformal.documents import Bin, Curve, Design, Level, MessageData, SiteKind
+
+_BRIDGE = 16  # denominator of the shares r_g
+_BEYOND = 40.0  # noise is further out than its reach with probability exp(-40)
+_ERROR = 1e-12  # of probabilities of noise
+_MOST_TABLE = 2**26  # numbers in a table of tails
+
+
+class CurveAudit(MessageAudit):
+    """Audit of counts in the cells of a grid."""
+
+    def __init__(self) -> None:
+        self.checks = {
+            ("population", MEAN): _check_pooled,
+            ("population", CONDITIONAL): _check_pooled,
+            ("each-site", MEAN): _check_own,
+            ("each-site", CONDITIONAL): _check_own,
+            ("mixture", MEAN): _check_mixture,
+        }
+
+    def answered(
+        self, planned: Design, sites: Sequence[SiteKind], places: Sequence[int | None]
+    ) -> MessageData:
+        """Return the same message, with the counts that these sites need at their own thresholds."""
+        message = _data(planned)
+        own = tuple(tuple(each[place] for place in places if place is not None) for each in message.own)
+        return message.model_copy(update={"own": own})
+
+    def problem(self, planned: Design, n: int, site: str, payload: Any) -> str | None:
+        """Check the number of counts; exact ones may be understated."""
+        find_place(planned, n, site)
+        message = _data(planned)
+        if len(payload.counts) != message.n_cells:
+            return "another number of counts"
+        impossible = message.epsilon is None and (min(payload.counts) < 0 or sum(payload.counts) > n)
+        return "counts that cannot be" if impossible else None
+
+    def threshold(self, claim: Claim, payloads: Mapping[str, Any]) -> float:
+        """Return the edge at which the counts are reached, by all sites together or by each."""
+        design, message = claim.design, _data(claim.design)
+        counts = {name: payloads[name].counts for kind in design.kinds for name in kind.names}
+        if design.promise == "each-site":
+            cells = [
+                _find_passage(claim, counts[name], kind.n, own)
+                for kind, own in zip(design.kinds, _find_own(claim), strict=True)
+                for name in kind.names
+            ]
+            return message.edge(max(cells))
+        if design.promise == "mixture":
+            votes = [0] * message.n_cells
+            for kind in design.kinds:
+                for name in kind.names:
+                    own = [_share_votes(message, kind, n) for n in accumulate(counts[name])]
+                    votes = [a + b for a, b in zip(votes, own, strict=True)]
+            reached = (cell for cell, total in enumerate(votes) if total >= claim.votes)
+            return message.edge(next(reached, message.n_cells - 1))
+        pooled = [sum(column) for column in zip(*counts.values(), strict=True)]
+        return message.edge(_find_passage(claim, pooled, _count_points(design), claim.votes))
+
+    def most_votes(self, claim: Claim) -> int:
+        """Return the number of scores, of sites, or of the votes of a mixture."""
+        by_promise = {"each-site": claim.n_sites, "mixture": _data(claim.design).unit or 0}
+        return by_promise.get(claim.design.promise, _count_points(claim.design))
+
+    def finite_votes(self, claim: Claim) -> int | None:
+        """Return the votes of all scores; with noise any number can be reached."""
+        message, kinds = _data(claim.design), claim.design.kinds
+        if message.epsilon is not None:
+            return None
+        if claim.design.promise == "each-site":
+            own = zip(kinds, _find_own(claim), strict=True)
+            return sum(kind.count for kind, votes in own if votes <= kind.n)
+        if claim.design.promise == "mixture":
+            return sum(kind.count * _share_votes(message, kind, kind.n) for kind in kinds)
+        return _count_points(claim.design)
+
+    def needed_votes(self, claim: Claim, planned: Level) -> int | None:
+        """Return all sites, the share of a mixture, or the rank of exact counts on average."""
+        promise, message = claim.design.promise, _data(claim.design)
+        if promise == "each-site":
+            return claim.n_sites
+        if promise == "mixture":
+            return math.ceil(claim.level * (message.unit or 0))
+        exact = message.epsilon is None and claim.criterion == MEAN
+        return math.ceil(claim.level * (_count_points(claim.design) + 1)) if exact else None
+
+    def check(self, claim: Claim) -> Verdict:
+        """Recompute the coverage, of counts that no faulty site can claim."""
+        message, promise = _data(claim.design), claim.design.promise
+        if claim.design.max_faulty:
+            return False, "a faulty site can claim every count"
+        if (message.own and promise != "each-site") or (message.unit is None) == (promise == "mixture"):
+            return False, "own counts and units do not fit the promise"
+        return super().check(claim)
+
+
+def _data(design: Design) -> Curve:
+    assert isinstance(design.message, Curve)
+    return design.message
+
+
+def _count_points(design: Design) -> int:
+    return sum(kind.count * kind.n for kind in design.kinds if kind.asked)
+
+
+def _share_votes(message: Curve, kind: SiteKind, count: int) -> int:
+    """Return the votes of so many scores of a site: its share of the unit, rounded down."""
+    return math.floor((message.unit or 0) * (kind.share or 0) * count / (kind.n + 1))
+
+
+def _find_own(claim: Claim) -> Sequence[int]:
+    """Return the count that each kind of sites needs at its own threshold."""
+    message = _data(claim.design)
+    if message.own:
+        return message.own[claim.place]
+    return [math.ceil(claim.level * (kind.n + 1)) for kind in claim.design.kinds]
+
+
+def _find_offsets(claim: Claim) -> Sequence[int]:
+    """Return what each interior edge needs beyond the votes."""
+    message = _data(claim.design)
+    return (message.offsets[claim.place] if message.offsets else ()) or (0,) * (message.n_cells - 1)
+
+
+def _find_passage(claim: Claim, counts: Sequence[int], n: int, votes: int) -> int:
+    """Return the cell after the last interior edge whose count is too small."""
+    message, cell = _data(claim.design), 0
+    *curve, total = accumulate(counts)
+    excess = 0 if message.epsilon is None else total - n
+    for g, (count, offset) in enumerate(zip(curve, _find_offsets(claim), strict=True), start=1):
+        if _BRIDGE * (count - votes - offset) < _find_share(g, message.n_cells) * excess:
+            cell = g
+    return cell
+
+
+def _check_pooled(claim: Claim) -> Verdict:
+    """Check the pooled score of this rank, or the last passage of the pooled noisy curve."""
+    n, message = _count_points(claim.design), _data(claim.design)
+    if message.epsilon is not None:
+        noise = CurveNoise(message.n_cells, claim.n_sites, message.epsilon, claim.work)
+        return _check_noisy(claim, noise, [(1, n, claim.votes)])
+    if claim.criterion == MEAN:
+        mean = Fraction(claim.votes, n + 1)
+        return mean >= claim.level, f"at least {float(mean):.12f}"
+    pooled = (Voters(1, n, (claim.votes,), (1,)),)
+    holds, missed = check_missed(pooled, 1, 0, claim.level, claim.delta, claim.work)
+    return holds, f"missed with probability {missed:.12g} at most"
+
+
+def _check_own(claim: Claim) -> Verdict:
+    """Check that the largest threshold is kept, and that each site's own suffices."""
+    message, rows = _data(claim.design), list(zip(claim.design.kinds, _find_own(claim), strict=True))
+    if message.epsilon is None:
+        return check_each(claim, [Voters(kind.count, kind.n, (own,), (1,)) for kind, own in rows])
+    if claim.votes < claim.n_sites:
+        return False, "the largest threshold of all sites must be kept"
+    noise = CurveNoise(message.n_cells, 1, message.epsilon, claim.work)
+    return _check_noisy(claim, noise, [(kind.count, kind.n, own) for kind, own in rows])
+
+
+def _check_noisy(claim: Claim, noise: "CurveNoise", curves: Sequence[tuple[int, int, int]]) -> Verdict:
+    """Check the bounds of noisy curves, given by how many there are, their scores and the count needed."""
+    offsets = _find_offsets(claim)
+    if claim.criterion == MEAN:
+        mean = min(noise.bound_mean(n, votes, offsets) for _, n, votes in curves)
+        margin, detail = mean - claim.level, f"at least {mean:.12f}"
+    else:
+        missed = sum(m * noise.bound_missed(n, votes, offsets, claim.level) for m, n, votes in curves)
+        margin, detail = claim.delta - missed, f"missed with probability {missed:.12g} at most"
+    if abs(margin) <= _ERROR:
+        raise NotVerifiableError("too close to the level for floating point")
+    return margin > 0, detail
+
+
+def _check_mixture(claim: Claim) -> Verdict:
+    """Compare the votes with those of the whole mixture."""
+    message = _data(claim.design)
+    if message.epsilon is not None:
+        raise NotVerifiableError("a mixture of noisy curves is unknown")
+    least = Fraction(claim.votes, message.unit or 1)
+    return least >= claim.level, f"at least {float(least):.12f}"
+
+
+# -- noise -------------------------------------------------------------------------------------------------
+
+
+def _find_share(g: int, cells: int) -> int:
+    """Return the share of all noise that is subtracted after g cells, about g / cells, in units of 1/16."""
+    if 2 * g > cells:
+        return _BRIDGE - _find_share(cells - g, cells)
+    return math.floor(Fraction(_BRIDGE * g, cells) + Fraction(1, 2))
+
+
+class CurveNoise:
+    """Noise of a pooled curve: every site adds discrete Laplace noise of scale 2 / epsilon to each cell.
+
+    Parameters
+    ----------
+    cells : int
+        Number of cells.
+    n_sites : int
+        Number of sites.
+    epsilon : Fraction
+        Privacy loss of each site.
+    work : Work
+        Counter of operations.
+    """
+
+    def __init__(self, cells: int, n_sites: int, epsilon: Fraction, work: Work) -> None:
+        self.cells, self.n_sites, self.rate, self.work = cells, n_sites, float(epsilon) / 2, work
+        self._tails: dict[int, tuple[int, Floats]] = {}
+
+    def tail(self, g: int) -> tuple[int, Floats]:
+        """Return P(Z_g >= x) for whole numbers x from -R to R, and R, beyond which lies next to nothing."""
+        g = min(g, self.cells - g)  # by symmetry
+        if g not in self._tails:
+            self._tails[g] = self._invert(g)
+        return self._tails[g]
+
+    def _invert(self, g: int) -> tuple[int, Floats]:
+        """Invert the characteristic function of unit * Z_g, which is a whole number.
+
+        One variable has the characteristic function 1 / (1 + k sin(t / 2)^2), k = 1 / sinh(rate / 2)^2.
+        """
+        share = Fraction(_find_share(g, self.cells), _BRIDGE)
+        unit, part = share.denominator, share.numerator
+        before, after = g * self.n_sites, (self.cells - g) * self.n_sites
+        k, reach = math.sinh(self.rate / 2) ** -2, self._reach(float(share), before, after)
+        size = 2 * unit * reach
+        self.work.spend(100.0 * size)
+        if sum(len(tail) for _, tail in self._tails.values()) + 4 * size > _MOST_TABLE:
+            raise NotVerifiableError("too large")
+        turns = np.arange(size // 2 + 1)
+        one, all_ = (np.sin(np.pi / size * (step * turns % size)) ** 2 for step in (unit - part, part))
+        phi = np.exp(-before * np.log1p(k * one) - after * np.log1p(k * all_))
+        masses = np.roll(np.fft.irfft(phi, size), size // 2)
+        above = np.cumsum(masses[::-1])[::-1][::unit]
+        return reach, np.append(np.clip(above, 0.0, 1.0), 0.0)
+
+    def _reach(self, share: float, before: int, after: int) -> int:
+        """Bound the noise by Chernoff's inequality."""
+        k = math.sinh(self.rate / 2) ** -2
+        s = np.geomspace(1e-4, 0.95, 100) * self.rate / max(share, 1 - share)
+        growth = -before * np.log1p(-k * np.sinh((1 - share) * s / 2) ** 2)
+        growth -= after * np.log1p(-k * np.sinh(share * s / 2) ** 2)
+        return 2 + math.ceil(float(np.min((growth + _BEYOND) / s)))
+
+    def _edges(self, votes: int, offsets: Sequence[int]) -> Iterator[tuple[int, Floats, int]]:
+        """Yield reach, tails and count needed of different interior edges."""
+        keys = {(min(g, self.cells - g), offset): None for g, offset in enumerate(offsets, start=1)}
+        for g, offset in keys:
+            yield (*self.tail(g), votes + offset)
+
+    def bound_mean(self, n: int, votes: int, offsets: Sequence[int]) -> float:
+        """Return the lower bound of the mean coverage.
+
+        Parameters
+        ----------
+        n : int
+            Number of scores.
+        votes : int
+            Count that edges need.
+        offsets : sequence of int
+            What edges need beyond.
+
+        Returns
+        -------
+        float
+        """
+        edges = list(self._edges(votes, offsets))
+        low = min(needed - reach for reach, _, needed in edges)
+        high = max(needed + reach for reach, _, needed in edges)
+        first, last = max(low, 0), min(high, n)
+        self.work.spend(10.0 * len(edges) * max(last - first + 1, 1))
+        if last - first > _MOST_TABLE // 8:
+            raise NotVerifiableError("too large")
+        missed = float(max(n - high, 0))  # at larger counts some edge passes almost surely
+        if first <= last:
+            y = np.arange(first, last + 1)
+            worst = np.zeros(y.size)
+            for reach, tail, needed in edges:
+                np.maximum(worst, tail[np.clip(needed - y + reach, 0, 2 * reach)], out=worst)
+            missed += math.fsum(worst)
+        return 1.0 - missed / (n + 1)
+
+    def bound_missed(self, n: int, votes: int, offsets: Sequence[int], level: Fraction) -> float:
+        """Return the upper bound of the probability that the coverage is at most a level.
+
+        Parameters
+        ----------
+        n, votes, offsets
+            As for `bound_mean`.
+        level : Fraction
+            The confidence level.
+
+        Returns
+        -------
+        float
+        """
+        c, worst = float(level), 0.0
+        spread = 10 * math.sqrt(n * c * (1 - c)) + 60
+        first, last = max(0, math.floor(n * c - spread)), min(n, math.ceil(n * c + spread))
+        self.work.spend(100.0 * (last - first))
+        if last - first > _MOST_TABLE // 8:
+            raise NotVerifiableError("too large")
+        y = np.arange(first, last + 1)
+        beyond = np.ones(y.size + 1)  # P(Bin >= y)
+        beyond[1:-1], beyond[-1] = special.betainc(y[1:], n - y[1:] + 1.0, c), 0.0
+        masses = -np.diff(beyond)
+        for reach, tail, needed in self._edges(votes, offsets):
+            self.work.spend(10.0 * y.size)
+            worst = max(worst, float(masses @ tail[np.clip(needed - y + reach, 0, 2 * reach)]))
+        return worst
+
+
+# -- the paper's private cells -----------------------------------------------------------------------------
+
+
+class BinAudit(MessageAudit):
+    """Audit of cells drawn by the exponential mechanism (paper, Algorithms 2 and 3)."""
+
+    def __init__(self) -> None:
+        self.checks = {("population", MEAN): _check_cells}
+
+    def problem(self, planned: Design, n: int, site: str, payload: Any) -> str | None:
+        """Check that there is a cell for each level."""
+        find_place(planned, n, site)
+        if len(payload.cells) != len(planned.levels):
+            return "another number of cells"
+        return None if max(payload.cells) < _cells(planned).n_cells else "a cell that is not of the grid"
+
+    def threshold(self, claim: Claim, payloads: Mapping[str, Any]) -> float:
+        """Return the edge of the smallest cell with enough votes."""
+        message = _cells(claim.design)
+        ballots = ((message.edge(payload.cells[claim.place]), 1) for payload in payloads.values())
+        return reach_votes(ballots, claim.votes)
+
+    def most_votes(self, claim: Claim) -> int:
+        """Return the number of sites."""
+        return claim.n_sites
+
+
+def _cells(design: Design) -> Bin:
+    assert isinstance(design.message, Bin)
+    return design.message
+
+
+def _check_cells(claim: Claim) -> Verdict:
+    """Check the ranks without noise at the raised level, and the correction for the noise."""
+    message, sizes = _cells(claim.design), {kind.n for kind in claim.design.kinds}
+    if len(sizes) > 1 or claim.design.max_faulty or claim.design.criterion != "marginal":
+        raise NotVerifiableError(
+            "the paper covers equal sites, none of them faulty, and the marginal criterion"
+        )
+    ranks, n = message.levels[claim.place], min(sizes)
+    spent = ranks.gamma * (1 - claim.level)
+    miss = -math.expm1(math.log1p(-float(spent)) / claim.n_sites)
+    needed = 2 * len(message.levels) / float(message.epsilon) * math.log(message.n_cells / miss)
+    if ranks.correction < needed - 1e-9 or ranks.local_rank + ranks.correction > n:
+        return False, f"the noise needs a correction of {needed:.6g} within {n:,} scores"
+    sites = (Voters(claim.n_sites, n, (ranks.local_rank,), (1,)),)
+    holds, mean = check_mean(sites, claim.votes, 0, claim.level / (1 - spent), claim.work)
+    return holds, f"at least {mean * float(1 - spent):.12f}"
