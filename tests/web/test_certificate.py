@@ -250,6 +250,15 @@ class TestKinds:
         assert words in text
         assert "expect them to cover" not in text
 
+    @pytest.mark.parametrize("options", [options for options, _, _ in SENT], ids=range(len(SENT)))
+    def test_notebooks_show_every_kind(self, options):
+        plan = fc.plan(**{"n_points": SIZES, **options})
+        shown = Reader(plan._repr_html_()).text
+        assert plan.digest in shown
+        assert f"≥ {plan.guarantee.mean:.4f}" in shown
+        found = calibration(plan)
+        assert f"threshold q {found.threshold!r}" in Reader(found._repr_html_()).text
+
     @pytest.mark.filterwarnings("ignore::fedconformal.InfeasibleWarning")
     def test_an_infinite_threshold_promises_nothing(self):
         page = certificate(calibration(fc.plan(n_sites=3, n_points=2)))
