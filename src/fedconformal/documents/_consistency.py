@@ -147,16 +147,20 @@ def check_message(design: Design) -> None:
 def _check_ranks(design: Design, message: Ranks) -> None:
     if len(message.levels) != len(design.levels):
         raise ValueError("ranks must be given for each level")
-    if design.is_open:
-        for level in message.levels:
-            _check_rule(level)
-        return
     for level in message.levels:
-        _check_ranks_of_level(design.kinds, level)
-    asked = range(len(design.kinds))
-    if any(sum(len(level.ranks[i]) for level in message.levels) > MOST_SENT for i in asked):
-        raise ValueError(f"a site sends at most {MOST_SENT} numbers over all levels")
-    _check_alike(design, message)
+        if design.is_open:
+            _check_rule(level)
+        else:
+            _check_ranks_of_level(design.kinds, level)
+    if design.is_open:
+        most = sum(level.rule.numbers for level in message.levels if level.rule is not None)
+    else:
+        most = max(
+            sum(map(len, sent)) for sent in zip(*(level.ranks for level in message.levels), strict=True)
+        )
+        _check_alike(design, message)
+    if most > MOST_SENT:
+        raise ValueError(f"a site sends at most {MOST_SENT} numbers over all levels, got {most:,}")
 
 
 def _check_ranks_of_level(kinds: Sequence[SiteKind], level: RankLevel) -> None:
