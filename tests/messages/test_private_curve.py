@@ -49,28 +49,22 @@ def added(monkeypatch):
 class TestPrivacy:
     @pytest.mark.parametrize("epsilon", [0.5, 2.0])
     @pytest.mark.parametrize(("n", "edges"), [(3, [0.1, 0.5]), (2, [0.1, 0.5, 1.0])])
-    def test_no_neighbours_are_told_apart_by_more_than_epsilon(self, added, tmp_path, epsilon, n, edges):
-        """All data sets of n records, whatever they hold, through the report: counts, and the noise as stated."""
+    def test_no_neighbours_are_told_apart_by_more_than_epsilon(self, added, book, epsilon, n, edges):
+        """All data sets of n records, whatever they hold, through the report; the noise is as stated."""
         noise, scales = added
-        plan = fc.plan(
-            n_sites=1,
-            n_points=200 * n,
-            confidence_level=[0.2, 0.3],
-            privacy=fc.Privacy(epsilon, fc.Bins(edges)),
-        )
+        privacy = fc.Privacy(epsilon, fc.Bins(edges))
+        plan = fc.plan(n_sites=1, n_points=200 * n, confidence_level=[0.2, 0.3], privacy=privacy)
         law, B = CountNoise.of(epsilon / 2), len(edges)
         padding = [0.05] * (199 * n)  # so that there is a plan; the other n records are any
 
         def sent(records):
-            book = fc.Ledger.create(tmp_path / f"{len(list(tmp_path.iterdir()))}.db")
-            book.set_budget("D", 2)
-            return fc.report(plan, [*padding, *records], site="A", ledger=book, dataset="D")
+            dataset = str(records)
+            book.set_budget(dataset, 2)
+            return fc.report(plan, [*padding, *records], site="A", ledger=book, dataset=dataset)
 
         values = [ODD[0], *edges[:-1], edges[-1] + 1, -1.0]
         answers = {records: sent(records) for records in combinations_with_replacement(values, n)}
-        assert {a.model_copy(update={"parts": ()}).to_json() for a in answers.values()} == {
-            next(iter(answers.values())).model_copy(update={"parts": ()}).to_json()
-        }
+        assert len({a.model_copy(update={"parts": ()}).to_json() for a in answers.values()}) == 1
         assert set(scales) == {2 / epsilon} == {law.scale}
         offset = np.eye(B, dtype=int)[0] * len(padding)
         counts = {records: np.array(a.payload.counts) - offset for records, a in answers.items()}
@@ -83,8 +77,8 @@ class TestPrivacy:
         ]
         assert epsilon * (1 - 1e-9) <= max(losses) <= epsilon * (1 + 1e-9)
         noise[:] = [5, -300, 2][:B]
-        shown = np.array(sent((values[0],) * n).payload.counts)
-        assert (shown - offset - counts[(values[0],) * n]).tolist() == noise
+        shown = np.array(sent((-0.5,) * n).payload.counts)
+        assert (shown - offset - counts[(-1.0,) * n]).tolist() == noise
 
     def test_levels_and_groups_cost_epsilon_once(self, book, added):
         privacy = fc.Privacy(1.25, BINS)
@@ -272,7 +266,7 @@ class TestRefusals:
         assert "--bins-from FILE" in str(refused.value)
 
 
-RUNS = 600
+RUNS = 300
 
 
 class Scores:
@@ -291,7 +285,7 @@ class Scores:
 
 @pytest.mark.slow
 class TestSimulation:
-    """600 rounds each, seeded; false-alarm probability 1e-7 each by the empirical Bernstein bound."""
+    """300 rounds each, seeded; false-alarm probability 1e-7 each by the empirical Bernstein bound."""
 
     @pytest.mark.parametrize("kind", ["even", "long_tailed", "two_points"])
     @pytest.mark.parametrize("criterion", ["stable", "conditional"])
