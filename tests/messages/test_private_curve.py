@@ -47,8 +47,7 @@ def added(monkeypatch):
 
 
 class TestPrivacy:
-    @pytest.mark.parametrize("epsilon", [0.5, 2.0])
-    @pytest.mark.parametrize(("n", "edges"), [(3, [0.1, 0.5]), (2, [0.1, 0.5, 1.0])])
+    @pytest.mark.parametrize(("epsilon", "n", "edges"), [(0.5, 3, [0.1, 0.5]), (2.0, 2, [0.1, 0.5, 1.0])])
     def test_no_neighbours_are_told_apart_by_more_than_epsilon(self, added, book, epsilon, n, edges):
         """All data sets of n records, whatever they hold, through the report; the noise is as stated."""
         noise, scales = added
