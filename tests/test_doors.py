@@ -379,7 +379,8 @@ def through_planner(round_):
     missing = {"missing": 1} if round_.it.silent else {}
     privacy = {}
     if asked := round_.wishes.get("privacy"):
-        privacy = {"privacy": {"epsilon": 4.0, "bins": 20, "low": 0.0, "high": 5.0, "analysis": asked.analysis}}
+        grid = {"bins": 20, "low": 0.0, "high": 5.0}
+        privacy = {"privacy": {"epsilon": 4.0, "analysis": asked.analysis, **grid}}
     if round_.it.plain:
         privacy = {"curve": {"bins": 40, "low": 0.0, "high": 8.0}}
     question = PlanQuestion.model_validate({"points": tuple(sizes), **wishes, **missing, **privacy})

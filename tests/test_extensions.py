@@ -169,12 +169,12 @@ class TestCriterion:
             assert found.law.cdf(0.9) <= 0.5
             again = fc.Calibration.from_json(found.to_json())
             assert again == found
-            (finding,) = not_counted(verify(again, there))
-            assert finding.claim.endswith("promise 'population' holds with criterion 'median'")
-            assert finding.verdict == "not verified"
+            findings = not_counted(verify(again, there))
+            assert any("holds with criterion 'median'" in finding.claim for finding in findings)
+            assert {finding.verdict for finding in findings} == {"not verified"}
             page = Reader(fc.web.certificate(found)).text
             assert "at least as often as not" in page
-            assert "could not be counted again" in page
+            assert "could not be verified" in page
 
     def test_with_every_promise_privacy_groups_and_levels(self):
         each = fc.plan(n_points=SIZES, criterion="median", promise="each-site")

@@ -49,8 +49,8 @@ def _problems(design: Design, *, one_site: bool) -> Iterator[str]:
             remedy += " A grid with more cells, or one that reaches further, may."
         yield (
             f"{plain_spaces(percent(float(level.confidence_level)))} coverage ({design.criterion}) cannot be "
-            f"guaranteed with {count(design.n_sites or 0, 'site')} of {cases}{_tolerated(design)}{private}, so "
-            f"the threshold is infinite. {remedy}"
+            f"guaranteed with {count(design.n_sites or 0, 'site')} of {cases}{_tolerated(design)}{private}, "
+            f"so the threshold is infinite. {remedy}"
         )
 
 
