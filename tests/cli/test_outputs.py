@@ -3,7 +3,7 @@
 import os
 import stat
 
-from fedconformal import _outputs
+from fedconformal import _files as _outputs
 
 
 def test_only_regular_files_are_replaced(run, tmp_path, monkeypatch):

@@ -86,7 +86,7 @@ def test_parameters_are_those_of_scikit_learn():
     assert clone(estimator).set_params(privacy=None, curve=BINS).curve is BINS
     with pytest.raises(ValueError, match="curve must be left out with privacy"):
         Regressor(prefit=False, curve=BINS, **KINDS["private"]).fit(X, Y)
-    with pytest.raises(ValueError, match="privacy needs bins, as this score has no upper bound"):
+    with pytest.raises(ValueError, match="privacy needs bins, as score 'absolute' is unbounded"):
         Regressor(prefit=False, privacy=fc.Privacy(1.0)).fit(X, Y)
     with warnings.catch_warnings(action="error"):
         Regressor(prefit=False, **KINDS["private"]).fit(X, Y)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 import fedconformal as fc
 from fedconformal.planning import PROMISES, Goal
-from fedconformal.planning._advice import smallest
+from fedconformal.planning._choosing import smallest
 from planning.plans import kinds, quiet
 
 levels = st.sampled_from([0.1, 0.5, 0.75, 0.8, 0.9, 0.95, 0.99])

@@ -193,8 +193,7 @@ class TestSearch:
         """Dynamic programming against every choice of ranks."""
         from itertools import combinations
 
-        from fedconformal.planning._staircase import _Stairs
-        from fedconformal.planning._unlike import reported_below
+        from fedconformal.planning._staircase import _Stairs, reported_below
 
         below = reported_below(np.arange(1, 9), 8, 1.7)
         best = max(

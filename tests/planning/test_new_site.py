@@ -13,7 +13,7 @@ import fedconformal as fc
 from fedconformal.messages import CasesMessage, DesignRequest, draw_ranks, of
 from fedconformal.messages._cases import _votes
 from fedconformal.planning import CRITERIA, PROMISES, Goal, rank_above
-from fedconformal.planning._own_quantile import Wanted, chance_above, votes_needed
+from fedconformal.planning._rule import Wanted, chance_above, votes_needed
 from fedconformal.planning.promises import NewSite
 from planning.plans import kinds
 from planning.unlike_sites import FEDERATIONS, half_normal, thresholds

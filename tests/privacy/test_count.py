@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedconformal.privacy import CountNoise, prepare_count
-from fedconformal.privacy._count import _measurement
+from fedconformal.privacy._noise import _measurement
 from support import kolmogorov_limit
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import fedconformal as fc
-from fedconformal.privacy import CountNoise, Ledger, PrivateQuantile, _count, _noise, _quantile
+from fedconformal.privacy import CountNoise, Ledger, PrivateQuantile, _noise, _quantile
 
 LEVELS = [0.5 + i / 20 for i in range(8)]
 
@@ -25,7 +25,7 @@ class Prepared(Ledger):
                     (_quantile, "_noisy_max"),
                     (_noise, "scale_of"),
                     (_noise, "_measurement"),
-                    (_count, "_measurement"),
+                    (_noise, "_count_measurement"),
                     (CountNoise, "of"),
                     (np, "sort"),
                     (np, "cumsum"),

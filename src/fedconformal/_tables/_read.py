@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from fedconformal._extras import need
-from fedconformal._inputs import STANDARD, standard_input
+from fedconformal._files import STANDARD, standard_input
 from fedconformal._tables._csv import check_unnamed, column_names, csv_table
 from fedconformal._tables._table import Dialect, Table, check_type, only_column, refuse_rows, row_number
 from fedconformal._text import one_line

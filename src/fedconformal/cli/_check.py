@@ -62,7 +62,7 @@ def check(
 ) -> None:
     """Check a calibration on new cases of this site; nothing leaves unless an answer is asked for."""
     from fedconformal import heterogeneity
-    from fedconformal._inputs import STANDARD
+    from fedconformal._files import STANDARD
     from fedconformal._tables import Dialect
     from fedconformal.cli._files import check_output, confirm, open_ledger, read, read_policy, send_out
     from fedconformal.cli._scores import check_site, column_of_labels, read_cases

@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from fedconformal._inputs import STANDARD, standard_input
-from fedconformal._outputs import check_free, warn_if_shared, write_text
+from fedconformal._files import STANDARD, check_free, standard_input, warn_if_shared, write_text
 from fedconformal.cli._show import say
 from fedconformal.documents import Calibration, Document, DocumentError, Plan, Refusal, Report, SigningKey
 

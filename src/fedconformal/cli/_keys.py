@@ -18,7 +18,7 @@ def new(
     force: Force = False,
 ) -> None:
     """Make a key: the private part goes to a file, the public part is printed."""
-    from fedconformal._inputs import STANDARD
+    from fedconformal._files import STANDARD
     from fedconformal.cli._files import check_output, deliver_text
     from fedconformal.documents import SigningKey
 

@@ -22,7 +22,7 @@ DataSet = Annotated[str, typer.Argument(help="Name of the data set.")]
 
 def new(path: Annotated[Path, typer.Argument(metavar="LEDGER", help="The ledger file to make.")]) -> None:
     """Start a ledger."""
-    from fedconformal._inputs import STANDARD
+    from fedconformal._files import STANDARD
     from fedconformal.privacy import Ledger
 
     if path == STANDARD:

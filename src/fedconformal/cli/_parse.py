@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from fedconformal._inputs import STANDARD
+from fedconformal._files import STANDARD
 from fedconformal._tables import SUFFIXES, Dialect, Table, read_column, read_table
 from fedconformal.documents import LARGEST_N, Facts
 from fedconformal.privacy import Bins, Privacy

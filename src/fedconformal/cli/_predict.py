@@ -42,7 +42,7 @@ def predict(
 ) -> None:
     """Turn predictions into intervals or label sets."""
     from fedconformal._extras import need
-    from fedconformal._inputs import STANDARD
+    from fedconformal._files import STANDARD
     from fedconformal._tables import Dialect, read_table
     from fedconformal.cli._files import check_output, read
     from fedconformal.cli._scores import (
@@ -126,7 +126,7 @@ def _say_everything(sets: Any, levels: Sequence[float]) -> None:
 
 
 def _deliver(result: Any, output: Path | None, *, force: bool, as_json: bool) -> None:
-    from fedconformal._outputs import write_atomically
+    from fedconformal._files import write_atomically
 
     if output is not None:
         is_parquet = output.suffix.lower() == ".parquet"

@@ -22,7 +22,7 @@ from fedconformal.documents._calibration import (
     Refusal,
 )
 from fedconformal.documents._check import Check, CheckedGroup, group_name
-from fedconformal.documents._design import Advice, Design, Level, SiteKind, merge_kinds, total_sites
+from fedconformal.documents._design import Advice, Design, Level, PerSite, SiteKind, merge_kinds, total_sites
 from fedconformal.documents._grouping import KINDS as GROUPED_BY
 from fedconformal.documents._grouping import GroupBy, Grouping, pair_label
 from fedconformal.documents._limits import (
@@ -68,7 +68,6 @@ from fedconformal.documents._signing import (
     is_signature,
     is_signed_by,
 )
-from fedconformal.documents._sites import PerSite
 from fedconformal.documents._terms import Facts, Terms, expiry_text, random_round
 
 _KINDS: dict[str, type[Document]] = {kind.kind: kind for kind in (Plan, Report, Calibration, Check)}

@@ -13,13 +13,12 @@ from fedconformal import _hooks
 from fedconformal._text import count, quoted
 from fedconformal.documents._base import Many, Part, SiteName, printable
 from fedconformal.documents._consistency import check_plan
-from fedconformal.documents._design import Design, Level, Name
+from fedconformal.documents._design import Design, Level, Name, PerSite
 from fedconformal.documents._grouping import GroupBy, Grouping
 from fedconformal.documents._limits import MOST_CLASSES, MOST_FIELDS, MOST_GROUPS, PLAN, SizeLimit
 from fedconformal.documents._messages import MessageData
 from fedconformal.documents._names import Label
 from fedconformal.documents._signing import AuthoredDocument, PublicKey
-from fedconformal.documents._sites import PerSite
 from fedconformal.documents._terms import Terms
 
 Word = Annotated[str, StringConstraints(max_length=200), AfterValidator(printable)]

@@ -1,5 +1,6 @@
 """Base class of both estimators: a model, the sites' calibration of it, scikit-learn's conventions."""
 
+import math
 import warnings
 from abc import abstractmethod
 from collections.abc import Mapping
@@ -8,17 +9,20 @@ from inspect import signature
 from typing import Any, Generic, Self, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
+from sklearn import get_config
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
-from sklearn.utils import column_or_1d, get_tags
-from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils import _safe_indexing, column_or_1d, get_tags
+from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
+from sklearn.utils.validation import _check_method_params, _num_samples, check_is_fitted
 
-from fedconformal import _validation
+from fedconformal import _validation, messages
+from fedconformal._text import quoted
 from fedconformal._typing import Floats
-from fedconformal.documents import Calibration, Design, Plan, ScoreRule
-from fedconformal.estimators._promised import check_mixture, check_privacy, level_places
-from fedconformal.estimators._training import routed_params, set_aside
+from fedconformal.documents import Calibration, CalibrationPart, Design, Plan, ScoreRule
+from fedconformal.laws import MEAN_ERROR
+from fedconformal.planning import CRITERIA, PROMISES
 from fedconformal.privacy import Bins, Privacy
 from fedconformal.protocol import (
     InfeasibleWarning,
@@ -29,7 +33,205 @@ from fedconformal.protocol import (
     read_group_by,
     rows_by_site,
 )
-from fedconformal.scores import Score, from_name, is_registered, names_of, what_lacks
+from fedconformal.scores import SCORES, IntervalScore, Score, from_name, is_registered, names_of, what_lacks
+
+# -- rows that `fit` sets aside for calibration, and arguments that it passes on to the model --------------
+
+
+_FITTING = 2  # the stream of random numbers by which rows are set aside
+
+
+def generator(rng: Any, stream: int) -> np.random.Generator:
+    """Return the source of random numbers; an int gives a fixed one for each stream."""
+    if isinstance(rng, np.random.Generator):
+        return rng
+    return np.random.default_rng(None if rng is None else [stream, _validation.integer("rng", rng, low=0)])
+
+
+def set_aside(
+    X: Any, y: Any, sites: Any, groups: Any, fit_params: dict[str, Any], *, share: float, rng: Any
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Split into arguments for training and for calibration: a share of each site's rows, one at least."""
+    part = float(_validation.fraction("calibration_size", share))
+    source, n = generator(rng, _FITTING), _num_samples(X)
+    kept = [
+        source.permutation(rows)[: max(1, round(part * len(rows)))]
+        for rows in rows_by_site(sites, n).values()
+    ]
+    calibration = np.sort(np.concatenate(kept))
+    training = np.setdiff1d(np.arange(n), calibration)
+    if training.size == 0:
+        raise ValueError(f"calibration_size must leave rows for training, got {share} of {n} rows")
+
+    def part_of(values: Any, rows: Any) -> Any:
+        return None if values is None else _safe_indexing(values, rows)
+
+    return (
+        {
+            "X": part_of(X, training),
+            "y": part_of(y, training),
+            "fit_params": _check_method_params(X, fit_params, training),
+        },
+        {
+            "X": part_of(X, calibration),
+            "y": part_of(y, calibration),
+            "sites": part_of(sites, calibration),
+            "groups": part_of(groups, calibration),
+        },
+    )
+
+
+def routed_params(owner: Any, fit_params: dict[str, Any]) -> dict[str, Any]:
+    """Return the arguments of the model's fit: those it requests, where metadata routing is enabled."""
+    if not get_config()["enable_metadata_routing"]:
+        return fit_params
+    return dict(process_routing(owner, "fit", **fit_params).estimator.fit)
+
+
+# -- predictions of a regressor in the form that an interval score takes -----------------------------------
+
+
+Numbers = NDArray[Any]
+
+
+def check_models(estimator: Any, score: IntervalScore) -> None:
+    """Refuse a list of models that does not give the score's columns."""
+    if not isinstance(estimator, (list, tuple)):
+        return
+    if not score.one_model_per_column:
+        able = [name for name in names_of(IntervalScore) if SCORES[name].one_model_per_column]  # type: ignore[attr-defined]
+        raise ValueError(
+            f"estimator may be a list only with conformity_score={quoted(able)}; "
+            f"got {len(estimator)} models with {score}"
+        )
+    if len(estimator) - len(score.columns) not in (0, 1):
+        columns = ", ".join(score.columns)
+        raise ValueError(
+            f"estimator must be a list [{columns}] or [{columns}, points] with {score}, "
+            f"got {len(estimator)} models"
+        )
+
+
+def point_predictions(model: Any, score: IntervalScore, X: Any) -> Numbers:
+    """Return the point predictions alone, which may cost less."""
+    if _takes_option(model, score):
+        return np.asarray(model.predict(X))
+    return points_and_prediction(model, score, X)[0]
+
+
+def points_and_prediction(model: Any, score: IntervalScore, X: Any) -> tuple[Numbers, Floats]:
+    """Return point predictions, and the predictions that the score takes."""
+    if isinstance(model, (list, tuple)):
+        columns = [column_or_1d(each.predict(X)) for each in model]
+        prediction = _prediction(model, score, np.column_stack(columns[: len(score.columns)]))
+        extra = columns[len(score.columns) :]
+        return extra[0] if extra else score.points(prediction), prediction
+    if _takes_option(model, score):
+        table = np.column_stack(model.predict(X, **{str(score.predict_option): True}))
+    else:
+        table = np.asarray(model.predict(X))
+    prediction = _prediction(model, score, table)
+    return score.points(prediction), prediction
+
+
+def _prediction(model: Any, score: IntervalScore, table: Numbers) -> Floats:
+    """Return the columns of the score, or refuse what the model returned instead."""
+    columns = table[:, np.newaxis] if table.ndim == 1 else table
+    if columns.ndim != 2 or columns.shape[1] != len(score.columns):
+        option = "" if score.predict_option is None else f", or predict with {score.predict_option}=True"
+        models = f", or a list of models [{', '.join(score.columns)}]" if score.one_model_per_column else ""
+        raise ValueError(
+            f"conformity_score={score.name!r} needs {score.column_help()}{option}{models}; "
+            f"{type(model).__name__} returned shape {table.shape}"
+        )
+    return score.prediction_from(columns)
+
+
+def _takes_option(model: Any, score: IntervalScore) -> bool:
+    """Return whether predict has the option that makes it return all columns of the score."""
+    if score.predict_option is None or isinstance(model, (list, tuple)):
+        return False
+    # A Pipeline passes the argument on to its last step.
+    while hasattr(model, "steps"):
+        model = model.steps[-1][1]
+    return score.predict_option in signature(model.predict).parameters
+
+
+# -- checks that a calibration from elsewhere promises what an estimator asks for --------------------------
+
+
+_SHARE_ERROR = 1e-6
+
+
+def level_places(asked: Design, calibration: Calibration) -> list[int]:
+    """Return the places of the levels asked for in a calibration, or refuse one that promises less."""
+    given, wanted = calibration.plan.confidence_levels, asked.confidence_levels
+    if not set(wanted) <= set(given):
+        raise ValueError(
+            f"confidence_level must be among those of the calibration, {list(given)}, got {list(wanted)}"
+        )
+    places = [given.index(level) for level in wanted]
+    for part in calibration.parts:
+        if not all(_is_promised(asked, part, place) for place in places):
+            raise ValueError(
+                f"the calibration promises less than is asked for: {_terms(part.design)} instead of "
+                f"{_terms(asked)}"
+            )
+    return places
+
+
+def check_mixture(shares: Mapping[str, float] | None, plan: Plan) -> None:
+    """Refuse a calibration for another mixture of sites than these shares, if there are any."""
+    if shares is None:
+        return
+    planned = None if plan.is_grouped else plan.mixture
+    given = planned if isinstance(planned, dict) else {}
+    whole = sum(shares.values())
+    if given.keys() != shares.keys() or any(
+        abs(shares[site] / whole - float(share)) > _SHARE_ERROR for site, share in given.items()
+    ):
+        raise ValueError(f"mixture must be that of the calibration, got {dict(shares)!r}")
+
+
+def check_privacy(wanted: Privacy | None, plan: Plan) -> None:
+    """Refuse reports that were less private than is asked for."""
+    if wanted is None:
+        return
+    for design in plan.designs:
+        epsilon = messages.of(design.message).epsilon(design)
+        if epsilon is None or epsilon > wanted.exact_epsilon:
+            given = "exact reports" if epsilon is None else f"an epsilon of {float(epsilon):g}"
+            raise ValueError(
+                f"privacy asks for an epsilon of {wanted.epsilon:g}, and the calibration has {given}"
+            )
+
+
+def _is_promised(asked: Design, part: CalibrationPart, place: int) -> bool:
+    """Return whether one group of a calibration promises as much at one of its levels."""
+    given = part.design
+    # If all cases are of one population, a promise to any of the sites is a promise to it.
+    is_same = given.promise == asked.promise
+    if given.max_faulty < asked.max_faulty or not (is_same or PROMISES[asked.promise].pools):
+        return False
+    if is_same and given.criterion == asked.criterion:
+        return (given.delta or 0) <= (asked.delta or 0)
+    if part.thresholds[place] == math.inf:
+        return True
+    law, guarantee = messages.law(given, place), messages.guarantee(given, place)
+    if law is None:
+        return False
+    criterion, level = CRITERIA[asked.criterion](), given.confidence_levels[place]
+    if criterion.is_mean:  # where noise bounds the distribution, its mean is bounded more closely
+        return bool(guarantee.mean >= level - MEAN_ERROR)
+    return criterion.follows_from(law, level, None if asked.delta is None else float(asked.delta))
+
+
+def _terms(design: Design) -> str:
+    delta = "" if design.delta is None else f", delta={float(design.delta):g}"
+    return (
+        f"promise={design.promise!r}, criterion={design.criterion!r}{delta}, max_faulty={design.max_faulty}"
+    )
+
 
 S = TypeVar("S", bound=Score)
 

@@ -14,8 +14,7 @@ from fedconformal._typing import Floats
 from fedconformal._validation import is_missing
 from fedconformal._warnings import warn
 from fedconformal.documents import Plan
-from fedconformal.estimators._base import FederatedConformal
-from fedconformal.estimators._training import generator
+from fedconformal.estimators._base import FederatedConformal, generator
 from fedconformal.protocol import class_places, labels_in
 from fedconformal.scores import LabelScore
 

@@ -7,8 +7,8 @@ from sklearn.linear_model import LinearRegression
 from sklearn.utils import column_or_1d
 
 from fedconformal._typing import Floats
-from fedconformal.estimators._base import FederatedConformal
-from fedconformal.estimators._predictions import (
+from fedconformal.estimators._base import (
+    FederatedConformal,
     Numbers,
     check_models,
     point_predictions,

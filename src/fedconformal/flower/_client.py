@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
 
-from fedconformal._outputs import warn_if_shared
+from fedconformal._files import warn_if_shared
 from fedconformal._text import one_line
 from fedconformal.documents import Plan, SigningKey
 from fedconformal.flower import _messages

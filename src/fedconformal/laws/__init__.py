@@ -7,8 +7,7 @@ from fedconformal.laws._bounds import (
     heterogeneous_coverage_bound,
     total_variation_to_binomial,
 )
-from fedconformal.laws._counts import binomial_masses, honest_counts
-from fedconformal.laws._coverage import CoverageLaw
+from fedconformal.laws._coverage import CoverageLaw, EachSiteLaw
 from fedconformal.laws._curves import (
     CurveNoise,
     NoisyCurve,
@@ -21,15 +20,13 @@ from fedconformal.laws._curves import (
     votes_conditional,
     votes_on_average,
 )
-from fedconformal.laws._each_site import EachSiteLaw
-from fedconformal.laws._equal import MEAN_ERROR, equal_cdf, equal_moments
+from fedconformal.laws._equal import MEAN_ERROR, coverage_table, equal_cdf, equal_moments
 from fedconformal.laws._exact import exact_cdf, exact_mean
 from fedconformal.laws._federation import Federation
 from fedconformal.laws._integration import integrate, legendre
 from fedconformal.laws._sites import Distortion, OrderStatistics, Shifted, SiteLaw
 from fedconformal.laws._summary import Summary, density
-from fedconformal.laws._table import coverage_table
-from fedconformal.laws._tails import count_tails
+from fedconformal.laws._tails import binomial_masses, count_tails, honest_counts
 
 __all__ = [
     "CoverageLaw",

@@ -25,7 +25,7 @@ from scipy import fft, special
 
 from fedconformal._typing import Bools, Floats, Ints
 from fedconformal._validation import rank_of
-from fedconformal.laws._counts import binomial_masses
+from fedconformal.laws._tails import binomial_masses
 
 TAIL_ERROR = 1e-11
 """Added to every tail probability of the noise: more than all rounding and truncation errors together."""

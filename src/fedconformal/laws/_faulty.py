@@ -14,10 +14,9 @@ from typing import Protocol
 import numpy as np
 
 from fedconformal._typing import Floats, Ints
-from fedconformal.laws._counts import honest_counts
-from fedconformal.laws._roots import rising_roots
+from fedconformal.laws._integration import rising_roots
 from fedconformal.laws._spectrum import Complex, Frame, departures, framed, power
-from fedconformal.laws._tails import vote_tails, worth_adding
+from fedconformal.laws._tails import honest_counts, vote_tails, worth_adding
 from fedconformal.laws._votes import Places, Votes
 
 MOST_CHOICES = 1000

@@ -16,7 +16,7 @@ from nvflare.app_common.abstract.model import ModelLearnable, ModelLearnableKey
 from nvflare.app_common.app_constant import AppConstants
 
 from fedconformal import _validation, rounds
-from fedconformal._outputs import write_text
+from fedconformal._files import write_text
 from fedconformal.documents import Calibration, CalibrationView, Plan
 from fedconformal.nvflare import _messages
 from fedconformal.nvflare._messages import CALIBRATE, CHECK, Model, Question, plan_as_text, plan_from_text

@@ -11,7 +11,7 @@ from typing import Any, Self
 
 from nvflare.apis.fl_context import FLContext
 
-from fedconformal._outputs import warn_if_shared
+from fedconformal._files import warn_if_shared
 from fedconformal._text import listed, quoted
 from fedconformal.documents import SigningKey
 from fedconformal.privacy import Ledger

@@ -19,8 +19,7 @@ import numpy as np
 from fedconformal._typing import Floats, Ints
 from fedconformal._validation import rank_of
 from fedconformal.documents import SiteKind, total_sites
-from fedconformal.planning._ballot import counts_of, sizes_of
-from fedconformal.planning._goal import Goal
+from fedconformal.planning._ballot import Goal, counts_of, sizes_of
 
 _OFFSETS = np.linspace(-1.5, 1.5, 61)  # of the middle rank, in standard deviations
 _SPACINGS = np.linspace(0.2, 1.4, 17)  # of neighbouring ranks, likewise

@@ -28,8 +28,8 @@ from fedconformal.laws import (
     exact_mean,
     legendre,
 )
+from fedconformal.planning._ballot import Goal
 from fedconformal.planning._candidates import Candidates
-from fedconformal.planning._goal import Goal
 
 _REFEREE_BITS = 5_000_000  # size of the integers up to which a tie with the level is settled exactly
 _TOGETHER = 256  # ranks of equal sites that are judged at once

@@ -5,10 +5,15 @@ from typing import Any
 
 from fedconformal import _hooks
 from fedconformal.privacy._bins import Bins
-from fedconformal.privacy._count import CountNoise, prepare_count
 from fedconformal.privacy._ledger import BudgetExceededError, Ledger, Quote, exact_text, fingerprint
 from fedconformal.privacy._ledger_file import Entry, LedgerAccessWarning, LedgerError
-from fedconformal.privacy._noise import prepare_noisy_counts, scale_noise, simulate_noisy_counts
+from fedconformal.privacy._noise import (
+    CountNoise,
+    prepare_count,
+    prepare_noisy_counts,
+    scale_noise,
+    simulate_noisy_counts,
+)
 from fedconformal.privacy._privacy import Privacy
 from fedconformal.privacy._quantile import PrivateQuantile
 from fedconformal.privacy._shuffling import amplified_epsilon

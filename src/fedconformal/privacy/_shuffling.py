@@ -10,7 +10,7 @@ import math
 import numpy as np
 
 from fedconformal._validation import fraction, integer
-from fedconformal.privacy._loss import check_epsilon
+from fedconformal.privacy._noise import check_epsilon
 
 _ROUNDING = 1e-9
 """Relative allowance for rounding in a divergence: a thousand times what scipy's binomials need."""

@@ -18,9 +18,9 @@ from fedconformal.documents import (
     SiteKind,
 )
 from fedconformal.messages import of
-from fedconformal.protocol._assumptions import assumption_codes
 from fedconformal.protocol._intake import Answers, Intake, RefusedReportsError, validate_reports
-from fedconformal.protocol._request import check_current
+from fedconformal.protocol._notes import assumption_codes
+from fedconformal.protocol._report import check_current
 
 
 def calibrate(

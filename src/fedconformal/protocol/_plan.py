@@ -13,10 +13,9 @@ from fedconformal.laws import suggest_cells
 from fedconformal.messages import DesignRequest, choose_message
 from fedconformal.planning import CRITERIA, PROMISES, Goal, Promise
 from fedconformal.privacy import Bins, Privacy
-from fedconformal.protocol._checks import check_plan
-from fedconformal.protocol._federation import SiteSpec, Sizes
-from fedconformal.protocol._groups import class_names, group_specs, naming, read_group_by
+from fedconformal.protocol._federation import SiteSpec, Sizes, class_names, group_specs, naming, read_group_by
 from fedconformal.protocol._policy import SitePolicy
+from fedconformal.protocol._report import check_plan
 from fedconformal.protocol._terms import (
     bounded_bins,
     check_classes,

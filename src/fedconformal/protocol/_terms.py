@@ -54,9 +54,7 @@ def check_classes(by: tuple[str, ...] | None, classes: Any, rule: ScoreRule | No
         raise ValueError(f"score must be one of classes ({able}) where there are classes, got {rule.name!r}")
 
 
-def bounded_bins(
-    privacy: Privacy, rule: ScoreRule | None, classes: Sequence[str] | None, cells: int
-) -> Bins:
+def bounded_bins(privacy: Privacy, rule: ScoreRule | None, classes: Sequence[str] | None, cells: int) -> Bins:
     """Return bins over the range of a bounded score."""
     made = None if rule is None else scores.from_name(rule.name, **rule.parameters)
     largest = None if made is None else made.largest

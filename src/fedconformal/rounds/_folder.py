@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from fedconformal._outputs import write_text
+from fedconformal._files import write_text
 from fedconformal.documents import DocumentError, Plan, Refusal, Report
 
 PLAN_FILE = "plan.json"

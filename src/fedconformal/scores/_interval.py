@@ -19,8 +19,7 @@ from numpy.typing import ArrayLike
 from fedconformal._typing import Bools, Floats
 from fedconformal._validation import all_rows, float_array, plain_array
 from fedconformal._warnings import warn
-from fedconformal.scores._arrays import Draws, as_thresholds
-from fedconformal.scores._base import Score, wrong_columns
+from fedconformal.scores._base import Draws, Score, as_thresholds, wrong_columns
 
 _EPSILON = float(np.finfo(np.float64).eps)
 _COUNTS = ("no", "one", "two", "three", "four")

@@ -16,8 +16,15 @@ from numpy.typing import ArrayLike
 
 from fedconformal._typing import Bools, Floats, Ints
 from fedconformal._validation import all_rows, float_array, number_array
-from fedconformal.scores._arrays import Draws, are_class_numbers, as_draws, as_labels, as_thresholds
-from fedconformal.scores._base import Score, wrong_columns
+from fedconformal.scores._base import (
+    Draws,
+    Score,
+    are_class_numbers,
+    as_draws,
+    as_labels,
+    as_thresholds,
+    wrong_columns,
+)
 
 LabelScores = Callable[[Floats, Floats | None], Floats]
 """Scores of all labels of some rows, from their probabilities and uniform draws."""

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from fedconformal._text import ceiling_percent, percent
 from fedconformal._typing import Bools, Floats
-from fedconformal.scores._arrays import Draws
+from fedconformal.scores._base import Draws
 from fedconformal.scores._label import MAX_SUM_ERROR, LabelScore
 
 _PROBABILITIES = (0.6, 0.25, 0.1, 0.05)

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from fedconformal._typing import Floats
 from fedconformal._validation import all_rows, plain_array
 from fedconformal._warnings import warn
-from fedconformal.scores._arrays import as_outcomes
+from fedconformal.scores._base import as_outcomes
 from fedconformal.scores._interval import IntervalScore, distance, outward, unsigned
 
 _SMALLEST, _LARGEST = 1e-9, 1e12  # of a margin of an example

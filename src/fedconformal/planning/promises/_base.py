@@ -7,8 +7,7 @@ from typing import ClassVar
 from fedconformal._registry import Registry
 from fedconformal.documents import RankRule, SiteKind
 from fedconformal.laws import CoverageLaw
-from fedconformal.planning._ballot import Ballot, Guarantee, Solution
-from fedconformal.planning._goal import Goal
+from fedconformal.planning._ballot import Ballot, Goal, Guarantee, Solution
 from fedconformal.planning._rule import usual_spacing
 from fedconformal.planning.criteria import Criterion
 

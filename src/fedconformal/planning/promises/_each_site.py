@@ -11,9 +11,8 @@ from typing import ClassVar
 
 from fedconformal.documents import LARGEST_N, Advice, SiteKind, total_sites
 from fedconformal.laws import CoverageLaw, EachSiteLaw
-from fedconformal.planning._advice import smallest
-from fedconformal.planning._ballot import Ballot, Solution
-from fedconformal.planning._goal import Goal
+from fedconformal.planning._ballot import Ballot, Goal, Solution
+from fedconformal.planning._choosing import smallest
 from fedconformal.planning.criteria import CRITERIA
 from fedconformal.planning.promises._base import PROMISES, Promise
 

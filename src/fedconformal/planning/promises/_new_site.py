@@ -14,9 +14,8 @@ from typing import ClassVar
 
 from fedconformal._text import percent
 from fedconformal.documents import Advice, RankRule, SiteKind, total_sites
-from fedconformal.planning._ballot import Ballot, Guarantee, Solution
-from fedconformal.planning._goal import Goal
-from fedconformal.planning._own_quantile import Wanted, is_above, rank_above, votes_needed
+from fedconformal.planning._ballot import Ballot, Goal, Guarantee, Solution
+from fedconformal.planning._rule import Wanted, is_above, rank_above, votes_needed
 from fedconformal.planning.criteria import CRITERIA, Criterion
 from fedconformal.planning.promises._base import PROMISES, Promise
 

@@ -1,7 +1,8 @@
-"""What every criterion knows."""
+"""Criteria: which choices of ranks are valid, and which valid choice is best."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from decimal import Decimal
 from fractions import Fraction
 from typing import ClassVar, Protocol
 
@@ -11,7 +12,12 @@ from scipy import special
 from fedconformal import _text
 from fedconformal._registry import Registry
 from fedconformal._typing import Floats
+from fedconformal._validation import rank_of
 from fedconformal.laws import MEAN_ERROR, CoverageLaw
+
+_NEAR = 1.02  # costs, or excess, up to this multiple of the lowest are accepted to tolerate a missing site
+_TIE = 1e-9  # relative difference of squared errors that counts as none
+_CDF_ERROR = 1e-9  # of P(C <= level), relative to delta
 
 CRITERIA: "Registry[Criterion]" = Registry("criterion", "fedconformal.criteria")
 """All criteria by name."""
@@ -164,3 +170,138 @@ class Criterion(ABC):
     @abstractmethod
     def runs_over(self) -> str:
         """What the average, or the certainty, runs over: a sentence."""
+
+
+@CRITERIA.register
+class Conditional(Criterion):
+    """P(C >= level) at least 1 - delta, C the coverage given the data; then the smallest mean coverage.
+
+    Examples
+    --------
+    >>> import fedconformal as fc
+    >>> law = fc.plan(n_sites=10, n_points=100, criterion="conditional", delta=0.1).law
+    >>> bool(law.sf(0.9) >= 0.9)
+    True
+    """
+
+    name: ClassVar[str] = "conditional"
+    takes_delta: ClassVar[bool] = True
+
+    def margin(self, law: Outcomes, goal: Wanted) -> Floats:
+        """Delta minus the probability that the coverage is not above the level."""
+        return float(goal.delta) - law.cdf(float(goal.level))
+
+    def margin_error(self, goal: Wanted) -> float:
+        """Relative to delta."""
+        return _CDF_ERROR * float(goal.delta)
+
+    def settles(self, law: ExactLaw, goal: Wanted) -> bool:
+        """Compare the probability with delta in whole numbers."""
+        missed = law.cdf(goal.level)
+        return missed is not None and missed <= goal.delta
+
+    def own_rank(self, n: int, goal: Wanted) -> int:
+        """Smallest l with P(Bin(n, level) >= l) <= delta: so often rank l covers less than the level."""
+        low, high = 0, n + 1  # missed(low) > delta >= missed(high)
+        while high - low > 1:
+            middle = (low + high) // 2
+            missed = special.betainc(middle, n - middle + 1, float(goal.level))
+            low, high = (low, middle) if missed <= float(goal.delta) else (middle, high)
+        return high
+
+    def near(self, lowest: float, goal: Wanted) -> float:
+        """Two per cent more above the level."""
+        return float(goal.level) + _NEAR * max(0.0, lowest - float(goal.level))
+
+    def options(self, delta: float | None) -> str:
+        """The criterion and its delta."""
+        return f"{self.name}, delta {delta:g}"
+
+    def surety(self, delta: float | None) -> str:
+        """With some certainty."""
+        return f"with {_text.percent(float(1 - Decimal(str(delta))))} certainty"
+
+    def runs_over(self) -> str:
+        """Calibrations."""
+        return "The certainty is over the luck of which calibration cases the sites happened to have."
+
+
+@CRITERIA.register
+class Marginal(Criterion):
+    """Mean coverage at least the level, and as close to it as any ranks get (paper, section 3.2).
+
+    Examples
+    --------
+    >>> import fedconformal as fc
+    >>> law = fc.plan(n_sites=10, n_points=100, criterion="marginal").law
+    >>> round(law.mean(), 4), round(law.std(), 4)
+    (0.9002, 0.0192)
+    """
+
+    name: ClassVar[str] = "marginal"
+    is_mean: ClassVar[bool] = True
+    heeds_spread: ClassVar[bool] = False
+
+    def margin(self, law: Outcomes, goal: Wanted) -> Floats:
+        """Mean coverage minus the level."""
+        return law.moments[0] - float(goal.level)
+
+    def settles(self, law: ExactLaw, goal: Wanted) -> bool:
+        """Compare the mean with the level in whole numbers."""
+        mean = law.mean()
+        return mean is not None and mean >= goal.level
+
+    def follows_from(self, law: CoverageLaw, level: float, delta: float | None) -> bool:
+        """Whether the mean of the law is at least the level."""
+        return law.mean() >= level - MEAN_ERROR
+
+    def own_rank(self, n: int, goal: Wanted) -> int:
+        """Rank l has the mean coverage l / (n + 1)."""
+        return min(rank_of(goal.level, n), n + 1)
+
+    def surety(self, delta: float | None) -> str:
+        """On average."""
+        return "on average"
+
+    def runs_over(self) -> str:
+        """New cases and calibrations."""
+        return (
+            "The average is over new cases and over the luck of which calibration cases the sites happened "
+            "to have; a single calibration may give somewhat more or less."
+        )
+
+
+_TIE = 1e-9  # relative difference of squared errors that counts as none
+
+
+@CRITERIA.register
+class Stable(Marginal):
+    """The promise of `Marginal`, kept with the smallest mean squared distance of C from the level.
+
+    At 10 sites of 100 points and a level of 0.9 the paper's ranks have a coverage with standard deviation
+    .0192; these have .0120, at the price of .002 more coverage.
+
+    Examples
+    --------
+    >>> import fedconformal as fc
+    >>> law = fc.plan(n_sites=10, n_points=100, criterion="stable").law
+    >>> round(law.mean(), 4), round(law.std(), 4)
+    (0.9023, 0.012)
+    """
+
+    name: ClassVar[str] = "stable"
+    is_mean: ClassVar[bool] = True
+    heeds_spread: ClassVar[bool] = True
+    trades_up: ClassVar[bool] = True
+
+    def cost(self, mean: float, variance: float, goal: Wanted) -> float:
+        """E[(C - level)^2]."""
+        return variance + (mean - float(goal.level)) ** 2
+
+    def tie(self, lowest: float) -> float:
+        """A relative difference, as a squared error has no natural unit."""
+        return _TIE * lowest
+
+    def near(self, lowest: float, goal: Wanted) -> float:
+        """Two per cent more."""
+        return _NEAR * lowest

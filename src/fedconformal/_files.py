@@ -1,12 +1,45 @@
-"""Files that appear whole or not at all, and those that nobody else should read."""
+"""Files that appear whole or not at all, and standard input, which can stand for one file."""
 
 import os
 import secrets
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 from fedconformal._text import one_line
 from fedconformal._warnings import warn
+
+# -- standard input, which can stand for one file ----------------------------------------------------------
+
+
+STANDARD = Path("-")
+"""Stands for standard input, or output."""
+
+
+def standard_input(most: int = -1) -> bytes:
+    """Read standard input.
+
+    Parameters
+    ----------
+    most : int
+        How many bytes at the most; all of them if negative.
+
+    Returns
+    -------
+    bytes
+
+    Raises
+    ------
+    ValueError
+        If there is nothing, as when it was read for another file.
+    """
+    data = sys.stdin.buffer.read(most)
+    if not data:
+        raise ValueError("standard input: is empty; - can stand for one file only")
+    return data
+
+
+# -- files that appear whole or not at all, and those that nobody else should read -------------------------
 
 
 def check_free(path: Path, *, force: bool) -> None:
