@@ -31,7 +31,7 @@ def test_edges(run, options):
 def test_a_bounded_score_needs_no_bins(run):
     assert bins(run, *PRIVATE, "--score", "lac") == fc.Bins.uniform(0, 1, 190, bounded=True)
     error = run("plan", *PRIVATE, "--score", "absolute", code=2).err
-    assert "needs bins, as this score has no upper bound" in error
+    assert "needs bins, as score 'absolute' is unbounded" in error
     assert "--bins-from FILE" in error
 
 

@@ -31,6 +31,9 @@ from fedconformal.protocol._terms import Model, check_model
 # -- whether a plan makes sense: its structure, and whether its message can keep its promise ---------------
 
 
+_CHECKED = "_is_checked"
+
+
 def check_plan(plan: Plan) -> None:
     """Refuse a plan that nobody should answer or calibrate, whoever wrote it.
 
@@ -49,6 +52,8 @@ def check_plan(plan: Plan) -> None:
     >>> import fedconformal as fc
     >>> fc.protocol.check_plan(fc.plan(n_sites=3, n_points=40))
     """
+    if plan.__dict__.get(_CHECKED):  # plans are immutable
+        return
     plan.check()
     for design in plan.designs:
         promise, criterion = PROMISES[design.promise], CRITERIA[design.criterion]
@@ -64,6 +69,7 @@ def check_plan(plan: Plan) -> None:
         ):
             raise ValueError(f"promise {design.promise!r} does not go with the message {kind!r}")
         of(design.message).check(design)
+    plan.__dict__[_CHECKED] = True
 
 
 # -- what a plan asks of a site: described, and allowed by the site, before anything is computed -----------
