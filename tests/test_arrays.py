@@ -9,6 +9,7 @@ import fedconformal as fc
 from fedconformal._validation import number_array, plain_array
 
 SCORES = np.random.default_rng(0).random(60).astype(np.float32)
+BINS = fc.Bins.uniform(0, 1, 10)
 EXPECTED = fc.conformalize({"A": SCORES[:40], "B": SCORES[40:]}).threshold
 
 
@@ -71,6 +72,15 @@ class TestEveryDoorTakesThem:
     def test_conformalize(self, form):
         assert fc.conformalize({"A": form(SCORES[:40]), "B": form(SCORES[40:])}).threshold == EXPECTED
         assert fc.conformalize(form(SCORES), sites=["A"] * 40 + ["B"] * 20).threshold == EXPECTED
+        curve = fc.conformalize(form(SCORES), sites=["A"] * 60, curve=BINS, confidence_level=[0.5, 0.9])
+        assert curve.thresholds == tuple(
+            np.ceil(10 * fc.baselines.centralized(SCORES, level)) / 10 for level in (0.5, 0.9)
+        )
+
+    def test_private_reports(self, form):
+        """The noise, of a site and 10 bins, is not zero with probability below 1e-20."""
+        private = fc.conformalize({"A": form(SCORES)}, privacy=fc.Privacy(100.0, BINS), confidence_level=0.8)
+        assert private.threshold == fc.conformalize({"A": SCORES}, curve=BINS, confidence_level=0.8).threshold
 
     def test_intervals(self, form):
         found = fc.conformalize({"A": SCORES}, score="absolute")
@@ -91,8 +101,7 @@ class TestEveryDoorTakesThem:
         assert fc.baselines.average(sites, 0.9) == fc.baselines.average([SCORES[:40], SCORES[40:]], 0.9)
 
     def test_bins_of_private_plans(self, form):
-        bins = fc.Bins.uniform(0, 1, 10)
-        np.testing.assert_array_equal(bins.place(form(SCORES)), bins.place(SCORES))
+        np.testing.assert_array_equal(BINS.place(form(SCORES)), BINS.place(SCORES))
 
 
 @pytest.mark.parametrize(
@@ -104,8 +113,29 @@ def test_labels_of_sites_and_groups_in_columns(column):
     found = fc.conformalize(SCORES, sites=column(sites), groups=column(groups), confidence_level=0.8)
     assert found == expected
     np.testing.assert_array_equal(
-        found.threshold_of(column(groups)), [found.threshold[group] for group in groups]
+        found.threshold_of(column(groups)), [found[group].threshold for group in groups]
     )
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"curve": BINS}, {"promise": "mixture"}, {"promise": "each-site"}, {"confidence_level": [0.5, 0.8]}],
+    ids=str,
+)
+def test_scores_by_site_in_a_list_and_flat(options):
+    parts, sites = [SCORES[:40], SCORES[40:]], ["1"] * 40 + ["2"] * 20
+    expected = fc.conformalize({1: parts[0], 2: parts[1]}, **options)
+    assert fc.conformalize(parts, **options) == expected
+    assert fc.conformalize(SCORES, sites=sites, **options) == expected
+    assert fc.Calibration.from_json(expected.to_json()) == expected
+
+
+@pytest.mark.parametrize("group_by", ["label", ("site", "label")])
+def test_a_site_that_is_too_small_for_every_group_is_left_out(group_by):
+    sites, groups = ["A"] * 57 + ["B"] * 3, ["x", "y"] * 30
+    options = {"group_by": group_by, "min_group": 5, "confidence_level": 0.8, "curve": BINS}
+    found = fc.conformalize(SCORES, sites=sites, groups=groups, **options)
+    assert (found.answered, found.plan.site_names) == (("A",), ("A",))
 
 
 def test_data_frames_of_probabilities():

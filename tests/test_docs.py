@@ -1,4 +1,4 @@
-"""Every command and every line of Python in the documentation is run, and its output compared.
+"""Run every command and every line of Python in the documentation, and compare the output.
 
 ``python`` blocks with ``>>>`` are doctests, others are executed; ``console`` blocks run their ``$`` lines in
 bash (our own commands and loops of one in this process) and compare what follows. All
@@ -26,7 +26,7 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 BLOCK = re.compile(r"^```(python|console)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LOOP = re.compile(r"for (\w+) in ([\w ]+); do (fedconformal [^;]+); done\n")
 SHELL = re.compile(r"^(?!fedconformal )|[|<>&;`*]|\$\(|\bdemo\b|\bplanner\b")
-"""What only a shell can do, or what must run by itself."""
+"""Commands that need a shell, or a process of their own."""
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 
@@ -55,16 +55,16 @@ def run_console(code, directory, *, shell):
 
 
 def run_command(command, directory, *, shell):
-    """The exit code and what was printed; of a loop over sites the largest code."""
+    """Return the exit code and the output; of a loop over sites the largest code."""
     if not shell and (loop := LOOP.fullmatch(command)):
         name, values, body = loop.groups()
         orders = [re.sub(rf"\${name}\b", value, body) for value in values.split()]
         codes, printed = zip(*(run_command(order, directory, shell=False) for order in orders), strict=True)
         return max(codes), "".join(printed)
-    return (in_a_shell if shell or SHELL.search(command) else in_this_process)(command, directory)
+    return (run_in_shell if shell or SHELL.search(command) else run_in_process)(command, directory)
 
 
-def in_a_shell(command, directory):
+def run_in_shell(command, directory):
     environment = {
         **os.environ,
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
@@ -86,8 +86,8 @@ def in_a_shell(command, directory):
     return done.returncode, done.stdout
 
 
-def in_this_process(command, directory):
-    """A command of ours without the second that a new process takes to start."""
+def run_in_process(command, directory):
+    """Run a command of the package without starting a process."""
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
         code = main(shlex.split(command.replace("\\\n", " "), comments=True)[1:])
@@ -95,7 +95,7 @@ def in_this_process(command, directory):
 
 
 def split_command(step):
-    """The command, with its continuation lines, and the output shown after it."""
+    """Return the command, with its continuation lines, and the output shown after it."""
     lines = step.splitlines(keepends=True)
     end = 1
     while lines[end - 1].rstrip("\n").endswith("\\"):
@@ -119,7 +119,7 @@ def test_page(page, tmp_path, monkeypatch):
 
 @pytest.mark.nightly
 def test_readme_in_a_shell(tmp_path, monkeypatch):
-    """The commands as they are typed, each in a process of its own."""
+    """Run the commands as they are typed, each in a process of its own."""
     run_page(ROOT / "README.md", tmp_path, monkeypatch, shell=True)
 
 

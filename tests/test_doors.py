@@ -23,6 +23,7 @@ UNEVEN = {"A": 60, "B": 80, "C": 120}
 LABELS = ("adult", "child")
 BIG = dict.fromkeys(SITES, 300)
 PRIVACY = fc.Privacy(epsilon=4.0, bins=fc.Bins.uniform(0, 5, 20))
+PAPER = fc.Privacy(epsilon=4.0, bins=fc.Bins.uniform(0, 5, 20), analysis="paper")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,6 +38,7 @@ class Capability:
     silent: str | None = None
     forged: str | None = None
     classes: bool = False
+    plain: bool = False
 
     @property
     def sizes(self):
@@ -72,6 +74,8 @@ CAPABILITIES = {
     ),
     "groups by site": Capability({"n_points": UNEVEN, "group_by": "site"}),
     "private": Capability({"n_points": BIG, "privacy": PRIVACY}, private=True),
+    "private, the paper's": Capability({"n_points": BIG, "privacy": PAPER}, private=True),
+    "exact curves": Capability({"n_points": UNEVEN, "curve": fc.Bins.uniform(0, 8, 40)}, plain=True),
     "signed": Capability({"n_points": UNEVEN}, signed=True),
     "a site's policy": Capability({"n_points": EQUAL}, strict="C"),
     "a missing site": Capability({"n_points": EQUAL}, silent="C"),
@@ -122,10 +126,13 @@ class Round:
         if self.keys:
             wishes["keys"] = {site: key.public_key for site, key in self.keys.items()}
         self.wishes = wishes
-        self.plan = fc.plan(**wishes, on_infeasible="raise")
+        self.plan = fc.plan(**wishes)
+        assert self.plan.feasible
         self.data = {site: self._scores(i, site) for i, site in enumerate(SITES)}
         self.ledgers = {site: ledger_at(folder, site) for site in SITES} if capability.private else {}
         self.policies = {capability.strict: fc.SitePolicy(private_only=True)} if capability.strict else {}
+        if capability.plain:
+            self.policies = dict.fromkeys(SITES, fc.SitePolicy(curves="plain"))
         self.other = fc.plan(n_points=EQUAL, confidence_level=0.9)
         self.expected = self.calibrated(self.reports())
 
@@ -135,7 +142,7 @@ class Round:
 
     @property
     def answering(self):
-        asked = SITES if self.plan.is_grouped else self.plan.part.asked_names
+        asked = SITES if self.plan.is_grouped else self.plan.designs[0].asked_names
         return [site for site in asked if site not in (self.it.silent, self.it.strict)]
 
     def report(self, site, plan=None):
@@ -154,10 +161,14 @@ class Round:
         return fc.calibrate(self.plan, reports, on_refused="skip")
 
 
+def thresholds(calibration):
+    return [part.thresholds for part in calibration.parts]
+
+
 def same(found, expected):
     """The same thresholds from the same answers; who sent what is refused may be told in other words."""
     assert found.plan == expected.plan
-    assert found.threshold == expected.threshold
+    assert thresholds(found) == thresholds(expected)
     assert found.missing == expected.missing
     assert found.n_answers == expected.n_answers
     assert found.parts == expected.parts
@@ -173,11 +184,11 @@ def through_python(round_):
             round_.report(round_.it.strict)
     same(round_.calibrated(round_.reports()), round_.expected)
     is_whole = not (round_.keys or round_.it.silent or round_.it.strict or round_.it.forged)
-    if is_whole and round_.plan.round is None:  # cases drawn at random need the plan's own round
+    if is_whole and round_.plan.terms.round is None:  # cases drawn at random need the plan's own round
         options = {key: value for key, value in round_.wishes.items() if key not in ("n_points", "groups")}
         groups, ledgers = LABEL_OF if round_.it.labels else None, round_.ledgers or None
         alone = fc.conformalize(round_.data, groups=groups, ledgers=ledgers, min_group=5, **options)
-        assert alone.threshold == round_.expected.threshold
+        assert thresholds(alone) == thresholds(round_.expected)
 
 
 def through_files(round_, tmp_path, monkeypatch, capsys):
@@ -212,6 +223,8 @@ def file_options(round_, site):
         options += ["--sign-with", f"{site}.pem"]
     if round_.ledgers:
         options += ["--ledger", str(round_.folder / f"{site}.db"), "--dataset", "calibration"]
+    if round_.it.plain:
+        options += ["--policy", "plain.toml"]
     return options
 
 
@@ -229,10 +242,9 @@ def through_estimator(round_, tmp_path):
     ledgers = {"ledgers": {site: ledger_at(tmp_path, site) for site in SITES}} if round_.ledgers else {}
     model.conformalize(np.zeros((len(y), 1)), y, sites=sites, groups=groups, **ledgers)
     found = model.calibration_
-    assert found.plan.local_ranks == round_.plan.local_ranks
-    assert found.plan.server_rank == round_.plan.server_rank
-    if round_.plan.round is None and not round_.ledgers:  # else other cases or noise are drawn
-        assert found.threshold == round_.expected.threshold
+    assert [design.message for design in found.plan.designs] == [d.message for d in round_.plan.designs]
+    if round_.plan.terms.round is None and not round_.ledgers:  # else other cases or noise are drawn
+        assert thresholds(found) == thresholds(round_.expected)
 
 
 def fitted():
@@ -262,9 +274,9 @@ def classified(round_, options, sites):
     X = np.column_stack([np.where(is_child, wrong, 1 - wrong), np.where(is_child, 1 - wrong, wrong)])
     model = fc.FederatedConformalClassifier(Known().fit(X, truth), **options)
     found = model.conformalize(X, truth, sites=sites).calibration_
-    assert found.plan.local_ranks == round_.plan.local_ranks
+    assert [design.message for design in found.plan.designs] == [d.message for d in round_.plan.designs]
     for label in LABELS:
-        assert found.threshold[label] == pytest.approx(round_.expected.threshold[label], abs=1e-12)
+        assert found[label].threshold == pytest.approx(round_.expected[label].threshold, abs=1e-12)
 
 
 def site_files(round_, site, folder):
@@ -273,6 +285,7 @@ def site_files(round_, site, folder):
         (folder / f"{site}.pem").write_bytes(round_.keys[site].to_pem())
         (folder / f"{site}.pem").chmod(0o600)
     (folder / "strict.toml").write_text("private_only = true\n")
+    (folder / "plain.toml").write_text('curves = "plain"\n')
 
 
 def answers_of(round_, site):
@@ -298,8 +311,8 @@ def through_flower(round_, tmp_path):
             config["signing-key"] = str(tmp_path / f"{site}.pem")
         if round_.ledgers:
             config |= {"ledger": str(round_.folder / f"{site}.db"), "dataset": "calibration"}
-        if site == round_.it.strict:
-            config["policy"] = str(tmp_path / "strict.toml")
+        if site == round_.it.strict or round_.it.plain:
+            config["policy"] = str(tmp_path / ("plain.toml" if round_.it.plain else "strict.toml"))
         nodes.append((app, config))
 
     def tamper(replies):
@@ -337,8 +350,8 @@ def through_flare(round_, tmp_path):
         lines = [f'signing_key = "{site}.pem"'] if round_.keys else []
         if round_.ledgers:
             lines += [f'ledger = "{round_.folder / site}.db"', 'dataset = "calibration"']
-        if site == round_.it.strict:
-            lines += ['policy = "strict.toml"']
+        if site == round_.it.strict or round_.it.plain:
+            lines += [f'policy = "{"plain" if round_.it.plain else "strict"}.toml"']
         (local / "fedconformal.toml").write_text("".join(f"{line}\n" for line in lines))
     controller = ConformalController(round_.plan)
     controller.set_communicator(federation)
@@ -355,9 +368,7 @@ def through_certificate(round_):
     from reading import Reader
 
     page = Reader(fc.web.certificate(round_.expected)).text
-    thresholds = round_.expected.threshold
-    each = thresholds.values() if isinstance(thresholds, dict) else np.ravel(thresholds).tolist()
-    assert all(repr(float(threshold)) in page for threshold in each)
+    assert all(repr(threshold) in page for each in thresholds(round_.expected) for threshold in each)
 
 
 def through_planner(round_):
@@ -369,7 +380,7 @@ def through_planner(round_):
     privacy = {"privacy": {"epsilon": 4.0, "bins": 20, "low": 0.0, "high": 5.0}} if round_.it.private else {}
     question = PlanQuestion.model_validate({"points": tuple(sizes), **wishes, **missing, **privacy})
     found = make_plan(question)
-    assert list(found.local_ranks or ()) == list(round_.plan.local_ranks or ())
+    assert found.designs[0].message == round_.plan.designs[0].message
     assert found.server_rank == round_.plan.server_rank
     if round_.it.silent:
         answer = answer_plan(PlanQuestion(points=tuple(sizes), confidence_level=LEVEL, missing=1))

@@ -1,4 +1,4 @@
-"""A criterion, a promise, a mechanism and a score of one's own: one class each, and every door takes them.
+"""A criterion, a promise and a score of one's own: one class each, and every interface takes them.
 
 Nothing of the package is changed for them: each class is registered, used from the plan to the certificate
 and on the command line, and taken out again.
@@ -18,9 +18,7 @@ import fedconformal as fc
 from fedconformal import rounds
 from fedconformal.audit import verify
 from fedconformal.cli import main
-from fedconformal.laws import CoverageLaw
 from fedconformal.planning import CRITERIA, PROMISES, Criterion, Promise
-from fedconformal.privacy import MECHANISMS, Mechanism
 from fedconformal.scores import SCORES, IntervalScore
 from fedconformal.web import planner
 
@@ -51,22 +49,17 @@ class Spare(Promise):
     assumption = "spare-alike"
     whose = "new cases, with a vote to spare"
 
-    def choose(self, sites, goal, sending, share):
-        return self._one_more(sending.choose(sites, goal, share, self))
+    def choose(self, sites, goal, numbers, share):
+        return _with_spare(PROMISES["population"]().choose(sites, goal, numbers, share))
 
-    def votes(self, design):
-        votes, advice = design.sending.votes(design)
-        return (votes, advice) if advice is not None else (min(votes + 1, design.total_votes), None)
+    def solve(self, planned, answered, goal):
+        return _with_spare(PROMISES["population"]().solve(planned, answered, goal))
 
-    def law(self, design):
-        sites = design.sending.site_law(design.blocks)
-        return CoverageLaw.of_sites(
-            sites, design.counts, server_rank=design.server_rank, weights=design.weights
-        )
+    def tolerates(self, solution, goal, n_missing):
+        return PROMISES["population"]().tolerates(solution, goal, n_missing)
 
-    def _one_more(self, design):
-        spare = design.is_finite and design.server_rank < design.total_votes
-        return replace(design, server_rank=design.server_rank + 1) if spare else design
+    def law(self, solution, goal):
+        return solution.ballot.law(solution.needed)
 
     def assumed(self):
         return "All cases are alike, and one report too few is no harm."
@@ -75,25 +68,9 @@ class Spare(Promise):
         return f"cases {where} differ, or this calibration came out low: if they do not,"
 
 
-class Timid(Mechanism):
-    """Exponential weights of half the error: twice the noise that is asked for."""
-
-    name = "timid"
-    words = "a timid mechanism"
-
-    def pmf(self, weights):
-        half = np.sqrt(weights)
-        return half / half.sum(axis=-1, keepdims=True)
-
-    def tail(self, t, n_bins):
-        odds = (n_bins - 1) * np.exp(-np.clip(t, -1e3, 1e3) / 2)
-        return odds / (1 + odds)
-
-    def measurement(self, scale, width, epsilon):
-        return MECHANISMS["exponential"]().measurement(2 * scale, width, epsilon)
-
-    def noise(self, rng, shape):
-        return 2 * rng.gumbel(size=shape)
+def _with_spare(solution):
+    spare = solution.is_finite and solution.needed < solution.ballot.total_votes
+    return replace(solution, needed=solution.needed + 1) if spare else solution
 
 
 @dataclass(frozen=True)
@@ -116,7 +93,7 @@ class Relative(IntervalScore):
 
 @pytest.fixture(autouse=True)
 def registered():
-    choices = [(CRITERIA, Median), (PROMISES, Spare), (MECHANISMS, Timid), (SCORES, Relative)]
+    choices = [(CRITERIA, Median), (PROMISES, Spare), (SCORES, Relative)]
     for registry, kind in choices:
         registry.register(kind)
     yield
@@ -137,17 +114,6 @@ def run(tmp_path, monkeypatch, capsys):
     return run
 
 
-def timid():
-    return fc.Privacy(epsilon=4.0, bins=fc.Bins.uniform(0, 1, 50), mechanism="timid")
-
-
-def account(folder, site):
-    """Where a private report is charged: enough for one."""
-    book = fc.Ledger.create(folder / f"{site}.db")
-    book.set_budget("trial", 4)
-    return {"ledger": book, "dataset": "trial"}
-
-
 def answered(plan, seed=0):
     rng = np.random.default_rng(seed)
     return [fc.report(plan, rng.random(n), site=site) for site, n in SIZES.items()]
@@ -159,7 +125,7 @@ def not_counted(findings):
     return [finding for finding in findings if finding.holds is None]
 
 
-def on_the_terminal(run, plan, *options, private=False):
+def on_the_terminal(run, plan, *options):
     """From the plan to the certificate, as files; returns the calibration."""
     points = ",".join(f"{site}={n}" for site, n in zip(plan.site_names, plan.n_points, strict=True))
     run("plan", "--points", points, *options, "-o", "plan.json")
@@ -167,11 +133,7 @@ def on_the_terminal(run, plan, *options, private=False):
     rng, files = np.random.default_rng(0), []
     for site, n in zip(plan.site_names, plan.n_points, strict=True):
         np.savetxt(f"{site}.csv", rng.random(n), header="score", comments="")
-        paid = ()
-        if private:
-            fc.Ledger.create(f"{site}.db").set_budget("trial", 10)
-            paid = ("--ledger", f"{site}.db", "--dataset", "trial")
-        run("report", "plan.json", f"{site}.csv", "--site", site, *paid, "-o", f"{site}.json")
+        run("report", "plan.json", f"{site}.csv", "--site", site, "-o", f"{site}.json")
         files.append(f"{site}.json")
     run("calibrate", "plan.json", *files, "-o", "calibration.json")
     np.savetxt("new.csv", [1.0, 2.0], header="prediction", comments="")
@@ -221,21 +183,22 @@ class TestCriterion:
             for n, l in zip(each.n_points, each.local_ranks, strict=True)
         )
         privacy = fc.Privacy(epsilon=2.0, bins=fc.Bins.uniform(0, 1, 50))
-        assert fc.plan(5, 300, criterion="median", privacy=privacy).law.cdf(0.9) <= 0.5
+        with pytest.raises(ValueError, match="criterion 'median' does not go with curves"):
+            fc.plan(5, 300, criterion="median", privacy=privacy)
         grouped = fc.plan(groups={"a": [40, 60], "b": None}, criterion="median", confidence_level=[0.8, 0.9])
-        assert grouped["a"].laws[1].cdf(0.9) <= 0.5
-        with pytest.warns(fc.InfeasibleWarning, match=r"the level 0.99 \(median\)"):
+        assert grouped["a", 0.9].law.cdf(0.9) <= 0.5
+        with pytest.warns(fc.InfeasibleWarning, match=r"99 % coverage \(median\)"):
             hopeless = fc.plan(2, 3, criterion="median", confidence_level=0.99)
-        advice = hopeless.levels[0].advice
-        options = {"criterion": "median", "confidence_level": 0.99, "on_infeasible": "ignore"}
+        advice = hopeless.designs[0].levels[0].advice
+        options = {"criterion": "median", "confidence_level": 0.99}
         assert fc.plan(2, advice.n_points, **options).feasible
         assert not fc.plan(2, advice.n_points - 1, **options).feasible
 
-    def test_once_it_is_gone_its_plans_cannot_be_read(self, plan):
+    def test_once_it_is_gone_its_plans_cannot_be_answered(self, plan):
         text = plan.to_json()
         CRITERIA.unregister("median")
-        with pytest.raises(fc.DocumentError, match=r"criterion must be one of .*, got 'median'"):
-            fc.Plan.from_json(text)
+        with pytest.raises(ValueError, match=r"criterion must be one of .*, got 'median'"):
+            fc.report(fc.Plan.from_json(text), range(40), site="A")
 
 
 class TestPromise:
@@ -254,7 +217,7 @@ class TestPromise:
         reports = answered(plan)
         for there in (reports, reports[1:]):
             found = fc.calibrate(plan, there)
-            assert found.threshold == sorted(report.value for report in there)[found.server_rank - 1]
+            assert found.threshold == sorted(report.payload.levels[0].values[0] for report in there)[found.server_rank - 1]
             assert found.assumptions[0] == "spare-alike"
             assert fc.protocol.assumption_sentences(found)[0] == Spare().assumed()
             assert fc.Calibration.from_json(found.to_json()) == found
@@ -263,30 +226,6 @@ class TestPromise:
             page = Reader(fc.web.certificate(found)).text
             assert "new cases, with a vote to spare" in page
             assert "one report too few is no harm" in page
-
-
-class TestMechanism:
-    @pytest.fixture
-    def plan(self, registered):
-        return fc.plan(n_points=dict.fromkeys("ABC", 400), privacy=timid(), confidence_level=0.8)
-
-    def test_from_reports_to_the_certificate(self, plan, tmp_path):
-        assert plan.feasible
-        assert plan.law.mean() >= 0.8
-        assert plan.releases[0].mechanism == Timid()
-        rng = np.random.default_rng(0)
-        reports = [fc.report(plan, rng.random(400), site=site, **account(tmp_path, site)) for site in "ABC"]
-        found = fc.calibrate(plan, reports)
-        assert found.threshold in {*plan.bins.edges, np.inf}
-        assert fc.Calibration.from_json(found.to_json()) == found
-        (finding,) = not_counted(verify(found, reports))
-        assert "promise" in finding.claim
-        assert "timid" in fc.web.certificate(found)
-
-    @pytest.mark.slow
-    def test_on_the_terminal(self, plan, run):
-        options = ("--epsilon", 4, "--bins", "uniform:0:1:50", "--mechanism", "timid")
-        on_the_terminal(run, plan, *options, "--confidence-level", 0.8, private=True)
 
 
 class TestScore:
@@ -348,30 +287,28 @@ class TestOtherDoors:
         assert regressor.calibration_.plan.score.name == "relative"
         assert not_counted(verify(regressor.calibration_)) != []
 
-    @pytest.mark.parametrize("kind", ["criterion", "promise", "mechanism", "score"])
-    def test_a_round_over_any_engine(self, kind, tmp_path):
+    @pytest.mark.parametrize("kind", ["criterion", "promise", "score"])
+    def test_a_round_over_any_engine(self, kind):
         """The same bytes as through files: plans are unpacked, answered and collected as they are."""
-        sizes = dict.fromkeys("ABC", 400 if kind == "mechanism" else 60)
+        sizes = dict.fromkeys("ABC", 60)
         wishes = {
             "criterion": {"criterion": "median"},
             "promise": {"promise": "spare"},
-            "mechanism": {"privacy": timid(), "confidence_level": 0.8},
             "score": {"score": Relative(unit=2.0)},
         }
         plan = fc.plan(n_points=sizes, **wishes[kind])
         scores = {site: np.random.default_rng(ord(site)).random(n) for site, n in sizes.items()}
-        accounts = {site: account(tmp_path, site) if kind == "mechanism" else {} for site in sizes}
         found = rounds.Collection(plan, {site: site for site in sizes}, engine="Toy", log=LOG)
         for site in sizes:
             sent = rounds.answer(
                 rounds.pack_plan(plan),
                 lambda _, site=site: scores[site],
-                lambda _, site=site: rounds.Site(site, **accounts[site]),
+                lambda _, site=site: rounds.Site(site),
                 log=LOG,
             )
             assert isinstance(sent, str)
             found.receive(site, sent)
-        reports = [fc.report(plan, scores[site], site=site, **accounts[site]) for site in sizes]
+        reports = [fc.report(plan, scores[site], site=site) for site in sizes]
         made = found.calibrate(timeout=1, on_refused="raise")
         assert made.to_json() == fc.calibrate(plan, reports).to_json()
 

@@ -1,4 +1,4 @@
-"""The reference of every public name, from the names that each room exports: no list to keep up."""
+"""Reference of every public name, from the names that each package exports."""
 
 import ast
 import inspect
@@ -10,23 +10,22 @@ from typing import Any
 
 ROOMS = {
     "fedconformal": "What most users need",
-    "fedconformal.laws": "Laws of the coverage",
-    "fedconformal.planning": "Designs, criteria and promises",
+    "fedconformal.laws": "Distributions of the coverage",
+    "fedconformal.planning": "The search, criteria and promises",
     "fedconformal.planning.criteria": "Criteria",
     "fedconformal.planning.promises": "Promises",
     "fedconformal.scores": "Scores",
-    "fedconformal.privacy": "Private reports",
-    "fedconformal.privacy.mechanisms": "Private mechanisms",
-    "fedconformal.privacy.analyses": "Analyses of private reports",
+    "fedconformal.messages": "Messages: what a site sends",
+    "fedconformal.privacy": "Bins, noise and the ledger",
     "fedconformal.documents": "Documents",
-    "fedconformal.protocol": "The verbs, and a site's policy",
-    "fedconformal.audit": "The recount",
+    "fedconformal.protocol": "Plan, report, calibrate; a site's policy",
+    "fedconformal.audit": "Independent verification",
     "fedconformal.heterogeneity": "When sites differ",
     "fedconformal.estimators": "Estimators",
     "fedconformal.metrics": "Metrics",
     "fedconformal.baselines": "Baselines",
     "fedconformal.plots": "Plots",
-    "fedconformal.rounds": "Rounds, whatever the engine",
+    "fedconformal.rounds": "Rounds over any engine",
     "fedconformal.flower": "Flower",
     "fedconformal.nvflare": "NVIDIA FLARE",
     "fedconformal.web": "Planner and certificate",
@@ -36,7 +35,7 @@ PLAIN = (bool, int, float, str)
 
 
 def write(app: Any, config: Any) -> None:
-    """A page for each room, and one that lists them; a page that is right already is left alone."""
+    """Write a page for each package and one that lists them, where they changed."""
     folder = Path(app.srcdir) / "api"
     folder.mkdir(exist_ok=True)
     for name, text in pages().items():
@@ -46,14 +45,14 @@ def write(app: Any, config: Any) -> None:
 
 
 def pages() -> dict[str, str]:
-    """The text of every page, by its name."""
+    """Return the text of every page by its name."""
     listed_at: dict[int, str] = {}
     found = {room: _page(room, listed_at) for room in ROOMS}
     return {"index": _index(), **found}
 
 
 def _index() -> str:
-    """The page of all rooms: what each is for, and the names that it exports."""
+    """Return the page of all packages, with the names that each exports."""
     parts = ["API reference", "=============", "", "Every name by its letter: :ref:`genindex`.", ""]
     for room, title in ROOMS.items():
         names = (name for name in import_module(room).__all__ if not name.startswith("__"))
@@ -65,7 +64,7 @@ def _index() -> str:
 
 
 def _page(room: str, listed_at: dict[int, str]) -> str:
-    """The page of one room; what another page lists already is only named."""
+    """Return the page of one package; what another page lists already is only named."""
     module = import_module(room)
     title = f"{ROOMS[room]}: ``{room}``"
     public = {name: getattr(module, name) for name in module.__all__ if not name.startswith("__")}
@@ -84,12 +83,12 @@ def _page(room: str, listed_at: dict[int, str]) -> str:
 
 
 def _has_page(value: object) -> bool:
-    """Whether something gets a page of its own."""
+    """Return whether something gets a page of its own."""
     return inspect.isclass(value) or inspect.isroutine(value)
 
 
 def _listed(title: str, names: list[str]) -> Iterator[str]:
-    """A table of names, each with a page of its own."""
+    """Yield a table of names, each with a page of its own."""
     if names:
         yield from (title, "-" * len(title), "", ".. autosummary::", "   :toctree: generated", "")
         yield from (f"   {name}" for name in sorted(names))
@@ -97,7 +96,7 @@ def _listed(title: str, names: list[str]) -> Iterator[str]:
 
 
 def _modules(room: str, values: dict[str, object]) -> Iterator[str]:
-    """Public modules that have no page, with what they are for."""
+    """Yield public modules that have no page, with their purpose."""
     for name, value in sorted(values.items()):
         if inspect.ismodule(value) and f"{room}.{name}" not in ROOMS:
             first, _, _ = (inspect.getdoc(value) or "").partition("\n")
@@ -105,7 +104,7 @@ def _modules(room: str, values: dict[str, object]) -> Iterator[str]:
 
 
 def _values(module: Any, values: dict[str, object]) -> Iterator[str]:
-    """Registries, limits and kinds of annotation, with what is written below them in the source."""
+    """Yield registries, limits and annotations, with the text below them in the source."""
     shown = {name: value for name, value in sorted(values.items()) if not inspect.ismodule(value)}
     if shown:
         yield from ("Values", "------", "")
@@ -118,7 +117,7 @@ def _values(module: Any, values: dict[str, object]) -> Iterator[str]:
 
 
 def _written_below(path: Path) -> dict[str, str]:
-    """The strings right below assignments in a room, by name, also by the name that the room gives them."""
+    """Return the strings right below assignments in a package, by name and by alias."""
     files = sorted(path.parent.rglob("*.py")) if path.name == "__init__.py" else [path]
     found: dict[str, str] = {}
     for file in files:
@@ -134,7 +133,7 @@ def _written_below(path: Path) -> dict[str, str]:
 
 
 def _targets(statement: ast.Assign | ast.AnnAssign) -> list[str]:
-    """The names that an assignment gives."""
+    """Return the names that an assignment gives."""
     targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
     return [node.id for target in targets for node in ast.walk(target) if isinstance(node, ast.Name)]
 

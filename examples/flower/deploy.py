@@ -224,7 +224,7 @@ class Deployment:
         return text
 
     def status(self, printed):
-        """What became of the run that `flwr run` printed this about."""
+        """Return the status of the run that `flwr run` printed this about."""
         started = re.search(r"started run (\d+)", printed)
         if started is None:
             return f"it did not start:\n{printed[-2000:]}"

@@ -18,7 +18,7 @@ sizes = {"north": 120, "south": 40, "west": 377, "east": 88}
 
 
 def distance(law, level=0.9):
-    """How far the coverage is from the level, typically."""
+    """Return the typical distance of the coverage from the level."""
     return np.hypot(law.std(), law.mean() - level)
 
 

@@ -35,7 +35,7 @@ figure, axes = pyplot.subplots(constrained_layout=True)
 for report in reports:
     stands_out = report.site in odd
     axes.plot(
-        float(np.ravel(report.values)[0]),
+        report.payload.levels[0].values[0],
         int(report.site[5:]),
         "D" if stands_out else "o",
         color="C3" if stands_out else "C0",

@@ -1,4 +1,4 @@
-"""What runs at a site, as for any recipe of FLARE: training."""
+"""Training at a site, as for any recipe of FLARE."""
 
 import argparse
 

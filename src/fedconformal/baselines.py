@@ -1,4 +1,4 @@
-"""What one would do instead: pool the scores, stay alone, or average the sites' quantiles (paper, 3.3)."""
+"""Alternatives: pool the scores, use one site alone, or average the sites' quantiles (paper, 3.3)."""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -75,7 +75,7 @@ def single_site(scores: ArrayLike, confidence_level: float) -> float:
 
 
 def _sites(scores: Any) -> Iterable[Any]:
-    """The scores of each site, also of sites by name."""
+    """Return the scores of each site, also of sites by name."""
     return scores.values() if isinstance(scores, Mapping) else scores
 
 
@@ -147,9 +147,9 @@ def upper_bound(n_points: int, confidence_level: float) -> float:
 
 
 def coverage_law(n_points: int, confidence_level: float) -> CoverageLaw:
-    """Return the law of the coverage of split conformal prediction.
+    """Return the distribution of the coverage of split conformal prediction.
 
-    The coverage follows a Beta law; it is 1 for sure where n is too small for a finite threshold.
+    The coverage follows a Beta distribution; it is always 1 where n is too small for a finite threshold.
 
     Parameters
     ----------

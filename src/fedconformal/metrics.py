@@ -1,4 +1,4 @@
-"""How prediction sets did: coverage and width, over all rows and site by site.
+"""Coverage and width of prediction sets, over all rows and site by site.
 
 The functions with MAPIE's names take MAPIE's arrays and, where MAPIE accepts these, return the same
 numbers. They also take what a guarantee may call for: infinite intervals, and empty ones, which
@@ -32,7 +32,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class SiteCoverage:
-    """How often the sets covered at one site.
+    """Coverage of the sets at one site.
 
     Attributes
     ----------

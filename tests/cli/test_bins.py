@@ -1,11 +1,12 @@
-"""Bins of private reports on the command line."""
+"""Bins of exact and noisy counts on the command line."""
 
 import numpy as np
 import pytest
 
 import fedconformal as fc
 
-FEDERATION = ("--sites", 10, "--points", 300, "--epsilon", 2)
+FEDERATION = ("--sites", 10, "--points", 300)
+PRIVATE = (*FEDERATION, "--epsilon", 2)
 
 
 @pytest.fixture(autouse=True)
@@ -14,13 +15,24 @@ def directory(tmp_path, monkeypatch):
 
 
 def bins(run, *options):
-    return fc.Plan.from_json(run("plan", *FEDERATION, *options, "--json").out).bins
+    message = fc.Plan.from_json(run("plan", *options, "--json").out).message
+    return fc.Bins(message.edges, bounded=message.bounded)
 
 
-def test_edges(run):
-    assert bins(run, "--bins", "edges:0.1,0.5,2") == fc.Bins([0.1, 0.5, 2.0])
+@pytest.mark.parametrize("options", [(*PRIVATE, "--bins"), (*FEDERATION, "--curve")])
+def test_edges(run, options):
+    assert bins(run, *options, "edges:0.1,0.5,2") == fc.Bins([0.1, 0.5, 2.0])
     np.savetxt("edges.csv", [0.1, 0.5, 1.0], header="edge", comments="")
-    assert bins(run, "--bins", "edges:edges.csv", "--bounded") == fc.Bins([0.1, 0.5, 1.0], bounded=True)
+    assert bins(run, *options, "edges:edges.csv", "--bounded") == fc.Bins([0.1, 0.5, 1.0], bounded=True)
+    for text in ("grid:1:2:3", "uniform:0:1", "uniform:8:0:50", "edges:", "edges:1,0", "log:a:b:3"):
+        assert f"{options[-1]} '{text}'" in run("plan", *options, text, code=2).err
+
+
+def test_a_bounded_score_needs_no_bins(run):
+    assert bins(run, *PRIVATE, "--score", "lac") == fc.Bins.uniform(0, 1, 200, bounded=True)
+    error = run("plan", *PRIVATE, "--score", "absolute", code=2).err
+    assert "needs bins, as this score has no upper bound" in error
+    assert "--bins-from FILE" in error
 
 
 def test_bins_from_public_scores(run, tmp_path):
@@ -28,33 +40,29 @@ def test_bins_from_public_scores(run, tmp_path):
     expected = fc.Bins.from_reference(scores)
     assert len(expected.edges) == 100
     np.savetxt("public.csv", scores, header="score", comments="")
-    assert bins(run, "--bins-from", "public.csv") == expected
+    assert bins(run, *PRIVATE, "--bins-from", "public.csv") == expected
     rows = [f"{i};{score}".replace(".", ",") for i, score in enumerate(scores)]
     (tmp_path / "two.csv").write_text("\n".join(["case;score", *rows, ""]))
-    assert "say which with --column" in run("plan", *FEDERATION, "--bins-from", "two.csv", code=2).err
+    assert "choose one with --column" in run("plan", *PRIVATE, "--bins-from", "two.csv", code=2).err
     options = ("--column", "score", "--separator", ";", "--decimal", ",")
-    assert bins(run, "--bins-from", "two.csv", *options) == expected
-
-
-@pytest.mark.parametrize(
-    "text", ["grid:1:2:3", "uniform:0:1", "uniform:8:0:50", "edges:", "edges:1,0", "log:a:b:3"]
-)
-def test_what_is_no_bins_is_refused(run, text):
-    assert f"--bins '{text}'" in run("plan", *FEDERATION, "--bins", text, code=2).err
+    assert bins(run, *PRIVATE, "--bins-from", "two.csv", *options) == expected
 
 
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--epsilon", 1], "--epsilon and --bins, or --bins-from, go together"),
-        (["--bins-from", "public.csv"], "--epsilon and --bins, or --bins-from, go together"),
+        (["--bins-from", "public.csv"], "--bins-from goes with --epsilon; for exact counts give --curve"),
+        (["--bins", "uniform:0:1:9"], "--bins goes with --epsilon"),
+        (["--analysis", "paper"], "--analysis goes with --epsilon"),
+        (["--gamma", 0.1], "--gamma goes with --epsilon"),
+        (["--bounded"], "--bounded goes with --bins or --curve"),
+        (["--curve", "uniform:0:1:9", "--epsilon", 1], "--curve and --epsilon do not go together"),
         (["--epsilon", 1, "--bins", "uniform:0:1:9", "--bins-from", "public.csv"], "do not go together"),
-        (
-            ["--epsilon", 1, "--bins-from", "public.csv", "--bounded"],
-            "--bounded does not go with --bins-from",
-        ),
+        (["--epsilon", 1, "--bins-from", "public.csv", "--bounded"], "not --bins-from"),
         (["--epsilon", 1, "--bins", "uniform:0:1:9", "--column", "x"], "--column goes with --bins-from"),
         (["--epsilon", 1, "--bins-from", "nowhere.csv"], "nowhere.csv: no such file"),
+        (["--epsilon", 1, "--bins", "uniform:0:1:9", "--analysis", "tight"], "analysis must be one of"),
+        (["--epsilon", 1, "--bins", "uniform:0:1:9", "--gamma", 0.1], "--gamma is a parameter of"),
     ],
 )
 def test_options_that_do_not_go_together(run, options, words):

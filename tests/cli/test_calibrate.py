@@ -1,10 +1,6 @@
 """``fedconformal calibrate``: who is missing, what is refused."""
 
-import io
-import json
-import sys
-
-import pytest
+import numpy as np
 
 import fedconformal as fc
 
@@ -27,8 +23,8 @@ def test_on_what_the_guarantee_rests(reported, run):
     rest, unchecked = out.split("Not checked:\n")
     conditions, caveats = rest.split("The promise holds if:\n")[1].split("Good to know:\n")
     calibration = fc.Calibration.read("c.json")
-    for bearing, said in zip(fc.protocol.Bearing, (conditions, caveats, unchecked), strict=True):
-        sentences = fc.protocol.assumption_sentences(calibration, bearing)
+    for kind, said in zip(fc.protocol.AssumptionKind, (conditions, caveats, unchecked), strict=True):
+        sentences = fc.protocol.assumption_sentences(calibration, kind)
         assert said.splitlines() == [f"  - {sentence}" for sentence in sentences]
     assert "1 site did not answer" in conditions
     assert "not authenticated" in unchecked
@@ -66,34 +62,22 @@ def test_broken_reports_are_all_named(desk, reported, run):
     assert "refused: A.json" in out
 
 
-class TestHistogram:
-    @pytest.fixture
-    def private(self, desk, run):
-        rule = ["--epsilon", 4, "--bins", "uniform:0:8:50"]
-        run("plan", "--sites", 3, "--points", 300, *rule, "-o", "private.json")
-        return {"plan": fc.Plan.read("private.json").digest, "one_hot": [[0] * 49 + [1]]}
+def test_missing_and_not_asked_are_different(desk, run):
+    run("plan", "--points", "big=12000,other=11000,small=40", "-o", "p.json")
+    np.savetxt("big.csv", np.arange(12000), header="score", comments="")
+    run("report", "p.json", "big.csv", "--site", "big", "-o", "big.json")
+    out = run("calibrate", "p.json", "big.json").out
+    assert "1 site answered, 1 missing: other\n" in out
+    assert "1 site not asked: small\n" in out
 
-    def test_what_is_no_vector(self, desk, run, private):
-        order = ["calibrate", "private.json", "h.json", "--histogram"]
-        for one_hot in ([[1]], [[0.5] * 50], [[-1] * 50], "text", [["x"]]):
-            (desk / "h.json").write_text(json.dumps({**private, "one_hot": one_hot}))
-            assert "not a one-hot vector" in run(*order, code=2).err
-        (desk / "h.json").write_text(json.dumps({**private, "plan": "another"}))
-        assert "answers another plan" in run(*order, code=2).err
-        (desk / "h.json").write_text("[" * 100_000)
-        run(*order, code=2)
-        assert "same file twice" in run(*order, "h.json", code=2).err
 
-    def test_standard_input_is_no_larger_than_a_file_may_be(self, desk, run, private, monkeypatch):
-        given = io.BytesIO(json.dumps(private).encode() + b" " * 100_000)
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(given))
-        said = run("calibrate", "private.json", "-", "--histogram", code=2).err
-        assert "larger than any of this shape" in said
-        assert given.tell() < 100_000
-
-    def test_only_for_private_plans_without_groups(self, reported, run):
-        files = reported()
-        words = "--histogram goes with a private plan without groups"
-        assert words in run("calibrate", "plan.json", *files, "--histogram", code=2).err
-        run("plan", "--group", "a", "--group", "b", "-o", "groups.json")
-        assert words in run("calibrate", "groups.json", *files, "--histogram", code=2).err
+def test_an_infinite_threshold_is_one_sentence(desk, run):
+    (desk / "two.csv").write_text("1\n2\n")
+    run("plan", "--sites", 3, "--points", 2, "-o", "tiny.json")
+    run("report", "tiny.json", "two.csv", "--site", "X", "-o", "X.json")
+    sentence = "90 % coverage (stable) cannot be guaranteed with 1 site of 2 cases, so the threshold is"
+    assert run("calibrate", "tiny.json", "X.json").out.count(sentence) == 1
+    np.savetxt("inf.csv", [np.inf] * 40, header="score", comments="")
+    run("plan", "--points", "A=40", "-o", "one.json")
+    run("report", "one.json", "inf.csv", "--site", "A", "-o", "A.json")
+    assert "The threshold at level 0.9 is infinite, because" in run("calibrate", "one.json", "A.json").out

@@ -31,7 +31,7 @@ def test_a_bad_file_is_one_line(desk, run, content):
 
 def test_a_forged_file_is_one_line(desk, run, calibration):
     content = json.loads(calibration.to_json())
-    content["parts"][0]["levels"][0]["server_rank"] = 1
+    content["parts"][0]["design"]["levels"][0]["votes"] = 1
     del content["digest"]
     forged = fc.Calibration.model_validate_json(json.dumps(content))
     (desk / "calibration.json").write_text(forged.to_json())

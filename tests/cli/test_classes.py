@@ -50,6 +50,11 @@ def scores_of(site):
     return table["score"].to_numpy(), table["truth"].to_list()
 
 
+def assert_same_thresholds(found, expected):
+    for part, other in zip(found.parts, expected.parts, strict=True):
+        assert part.thresholds == pytest.approx(other.thresholds, rel=1e-12)
+
+
 def test_by_class(calibrated, run):
     found = calibrated("--by-class")
     plan = fc.plan(
@@ -59,7 +64,7 @@ def test_by_class(calibrated, run):
     )
     assert found.plan == plan
     reports = [fc.report(plan, scores_of(s)[0], groups=scores_of(s)[1], site=s) for s in MIX]
-    assert found.threshold == pytest.approx(fc.calibrate(plan, reports).threshold, rel=1e-12)
+    assert_same_thresholds(found, fc.calibrate(plan, reports))
     run("predict", "calibration.json", "north_new.csv", "-o", "sets.csv")
     table = pl.read_csv("sets.csv")
     expected = found.predict_set(table.select("p_well", "p_sick"))
@@ -69,16 +74,16 @@ def test_by_class(calibrated, run):
     ).out.endswith("\nverified\n")
     out = run("plan", *SIZES, "--by-class").out
     assert out.startswith("2 classes; criterion stable")
-    assert "classes, in the order of columns: sick, well" in out
+    assert "Classes, in the order of columns: sick, well." in out
 
 
 def test_scores_with_their_classes(calibrated, run):
     expected = calibrated("--by-class")
     order = ["report", "plan.json", "north_scores.csv", "--site", "north", "-o", "other.json", "-y"]
-    assert "say which column holds the true class with --group" in run(*order, code=2).err
+    assert "name the column of the true class with --group" in run(*order, code=2).err
     run(*order, "--group", "truth")
     again = fc.calibrate(expected.plan, [fc.Report.read("other.json"), fc.Report.read("west.json")])
-    assert again.threshold == pytest.approx(expected.threshold, rel=1e-12)
+    assert_same_thresholds(again, expected)
 
 
 def test_check_by_class(calibrated, run):
@@ -87,7 +92,7 @@ def test_check_by_class(calibrated, run):
     scores, truth = scores_of("west")
     for label, n in zip(("sick", "well"), MIX["west"], strict=True):
         inside = sum(
-            score <= found.threshold[label] * (1 + 1e-12)
+            score <= found[label].threshold * (1 + 1e-12)
             for score, of in zip(scores, truth, strict=True)
             if of == label
         )
@@ -96,16 +101,16 @@ def test_check_by_class(calibrated, run):
 
 def test_each_class_at_each_site(calibrated, run):
     found = calibrated("--by-class", "--by-site")
-    assert found.plan.labels == ("north: sick", "north: well", "west: sick", "west: well")
+    assert found.plan.groups == ("north: sick", "north: well", "west: sick", "west: well")
     order = ["predict", "calibration.json", "west_new.csv"]
-    assert "has thresholds of each site's own: say which with --site" in run(*order, code=2).err
+    assert "has a threshold for each site: name the site with --site" in run(*order, code=2).err
     assert "got 'east'" in run(*order, "--site", "east", code=2).err
     run(*order, "--site", "west", "-o", "sets.csv")
     table = pl.read_csv("sets.csv")
     expected = found.predict_set(table.select("p_well", "p_sick"), site="west")
     assert (table.select("in_set_p_well", "in_set_p_sick").to_numpy() == expected).all()
     assert "west: well" in run("check", "calibration.json", "west.csv", "--site", "west", *CASES).out
-    assert "say which with --site" in run("check", "calibration.json", "west.csv", *CASES, code=2).err
+    assert "name the site with --site" in run("check", "calibration.json", "west.csv", *CASES, code=2).err
 
 
 def test_a_group_that_is_the_truth_is_noticed(desk, run):
@@ -142,7 +147,7 @@ class TestMistakes:
         report = ("report", "plan.json", "north.csv", "--site", "north", *CASES, "--group", "p_sick")
         for arguments, words in [
             (("plan", "--by-class", "--points", "30,40"), "--by-class needs the classes"),
-            (("plan", "--by-site", "--points", "30,40"), "group_by site needs the names of the sites"),
+            (("plan", "--by-site", "--points", "30,40"), "group_by 'site' needs the names of the sites"),
             (("plan", *SIZES, "--by-class", "--classes", "sick"), "classes must be the labels of groups"),
             (("plan", *SIZES, "--by-class", "--score", "absolute"), "score must be one of classes"),
             (("predict", "c.json", "north_new.csv", "--group", "p_sick"), "nobody knows of new cases"),
@@ -163,6 +168,6 @@ def test_thresholds_of_each_sites_own(desk, run):
     run("predict", "calibration.json", "west_new.csv", "--site", "west", "-o", "sets.csv")
     table = pl.read_csv("sets.csv")
     assert (
-        table["in_set_p_sick"].to_numpy() == (1 - table["p_sick"].to_numpy() <= found.threshold["west"])
+        table["in_set_p_sick"].to_numpy() == (1 - table["p_sick"].to_numpy() <= found["west"].threshold)
     ).all()
     assert "west" in run("check", "calibration.json", "west.csv", "--site", "west", *CASES).out

@@ -64,7 +64,7 @@ def test_of_several_numbers_the_middle_one_is_compared(federation, run):
     order = [*federation(6, numbers=3), "--reference", "own.csv"]
     assert "A site that sent several numbers is compared by the middle one.\n" in run(*order).out
     rows = {row["site"]: row["value"] for row in json.loads(run(*order, "--json").out)["sites"]}
-    assert rows == {name: fc.Report.read(f"reports/{name}.json").parts[0].values[0][1] for name in rows}
+    assert rows == {name: fc.Report.read(f"reports/{name}.json").payload.levels[0].values[1] for name in rows}
 
 
 def test_one_group(group_desk, group_reported, run):

@@ -10,7 +10,7 @@ import fedconformal as fc
 def test_the_demo_tells_the_whole_story(tmp_path, run, monkeypatch):
     monkeypatch.chdir(tmp_path)
     said = run("demo", "--directory", tmp_path).out
-    assert "site-07 stays silent" in said
+    assert "site-07 is missing" in said
     assert "\n     verified\n" in said
     calibration = fc.Calibration.read(tmp_path / "calibration.json")
     assert calibration.missing == ("site-07",)

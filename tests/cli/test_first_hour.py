@@ -78,7 +78,8 @@ class TestFiles:
         Path("t.csv").write_text("wert\n" + "1,200\n" * 40)
         order[2] = "t.csv"
         assert "1,200 in line 2 may be a thousand or more" in run(*order, code=2).err
-        assert fc.Report.from_json(run(*order, "--decimal", ",", "--json").out).value == 1.2
+        report = fc.Report.from_json(run(*order, "--decimal", ",", "--json").out)
+        assert report.payload.levels[0].values == (1.2,)
         assert "got '1,200' in line 2: numbers here" in run(*order, "--decimal", ".", code=2).err
         assert "--decimal must be a point or a comma, got 'x'" in run(*order, "--decimal", "x", code=2).err
 
@@ -103,7 +104,7 @@ class TestLabels:
             columns = [option for name in prediction for option in ("--prediction", name)]
             order = ["report", "plan.json", "cases.csv", "--site", "A", "--target", "y", *columns]
             printed = run(*order, "--json", code=code)
-            return printed.err if code else fc.Report.from_json(printed.out).value
+            return printed.err if code else fc.Report.from_json(printed.out).payload.levels[0].values[0]
 
         return asked
 
@@ -169,10 +170,10 @@ class TestLines:
             (
                 "absolute",
                 "y,p\n1,1\n2,inf\n",
-                "column 'p' must be finite; not so in 1 of 2 rows, first in line 3",
+                "column 'p' must be finite; 1 of 2 rows are not, first in line 3",
             ),
             ("lac", "y,p,q\n0,0.5,0.5\n0,0.5,0.7\n", "'p', 'q' must hold probabilities that sum to 1"),
-            ("lac", "y,p,q\n0,0.5,0.5\n0,0.5,0.7\n", "in 1 of 2 rows, first in line 3: 1.2"),
+            ("lac", "y,p,q\n0,0.5,0.5\n0,0.5,0.7\n", "1 of 2 rows are not, first in line 3: 1.2"),
             ("lac", "y,p,q\n0,0.5,0.5\n0.5,0.5,0.5\n", "column 'y' must hold class numbers"),
             ("lac", "y,p,q\n0,0.5,0.5\n5,0.5,0.5\n", "first in line 3: 5"),
         ],
@@ -288,7 +289,7 @@ class TestPipes:
             "prediction,lower,upper\n"
         )
         assert run("certificate", "c.json", "-o", "-").out.startswith("<!doctype html>")
-        assert run("policy", "new", "-").out.startswith("# What this site lets out")
+        assert run("policy", "new", "-").out.startswith("# Limits on what this site discloses")
         made = run("keys", "new", "-o", "-")
         assert made.out.startswith("-----BEGIN PRIVATE KEY")
         assert made.err.startswith("ed25519:")
@@ -348,7 +349,7 @@ class TestWords:
 
     def test_of_other_commands_too(self, desk, run):
         assert (
-            "--model cannot be compared"
+            "--model was given, but the plan names none"
             in run("report", "plan.json", "A.csv", "--site", "A", "--model", "A.csv", code=2).err
         )
 
@@ -393,6 +394,8 @@ class TestPlans:
         ["--sites", 10, "--points", 100, "--max-faulty", 1, "--criterion", "conditional"],
         ["--points", "north=120,south=140", "--promise", "mixture"],
         ["--group", "old:A=40,B=70", "--group", "young:A=90,B=60", "--confidence-level", 0.8],
+        ["--points", "north=120,south=40", "--curve", "uniform:0:1:50"],
+        ["--sites", 5, "--points", 200, "--epsilon", 10, "--score", "lac", "--analysis", "paper"],
         [],
     )
 
@@ -412,10 +415,12 @@ class TestPlans:
         [
             (PLANS[0], "(exact)", "at least 90 % of new cases, if sites are alike."),
             (PLANS[2], "(at least, worst site)", "90 % of the new cases of every site that answered."),
-            (PLANS[3], "(at least, under noise)", "at least 90 % of new cases, if sites are alike."),
+            (PLANS[3], "(at least, with noise)", "at least 90 % of new cases, if sites are alike."),
             (PLANS[4], "at least (at a new site)", "for at least 90 % of a site's cases."),
             (PLANS[5], "(at least, with faulty sites)", "With 90 % certainty, the truth lies inside"),
             (PLANS[7], "(exact)", "at least 80 % of new cases of every group, if sites are alike."),
+            (PLANS[8], "coverage (at least)", "at least 90 % of new cases, if sites are alike."),
+            (PLANS[9], "at least (with noise)", "at least 90 % of new cases, if sites are alike."),
         ],
     )
     def test_what_is_known_and_what_is_promised(self, run, order, how, sentence):

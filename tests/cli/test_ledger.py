@@ -15,8 +15,8 @@ def here(tmp_path, monkeypatch):
 
 
 def test_budgets(run):
-    assert run("ledger", "new", "site.db").err == "made site.db\n"
-    assert run("ledger", "budget", "site.db", "trial", 1.5).err == "trial: 1.5 in all\n"
+    assert run("ledger", "new", "site.db").err == "created site.db\n"
+    assert run("ledger", "budget", "site.db", "trial", 1.5).err == "trial: budget 1.5\n"
     assert "nowhere.db" in run("ledger", "show", "nowhere.db", code=2).err
     assert json.loads(run("ledger", "show", "site.db", "--json").out)["accounts"] == [
         {"dataset": "trial", "budget": 1.5, "spent": 0.0, "remaining": 1.5}
@@ -44,7 +44,7 @@ def test_a_whole_ledger_is_checked(run, tmp_path):
     run("ledger", "new", "site.db")
     run("ledger", "budget", "site.db", "trial", 1)
     run("ledger", "budget", "site.db", "trial", 2, "--reason", "more")
-    assert run("ledger", "check", "site.db").err == "site.db: 2 entries, all as they were written\n"
+    assert run("ledger", "check", "site.db").err == "site.db: 2 entries, none changed\n"
     content = (tmp_path / "site.db").read_bytes()
     (tmp_path / "site.db").write_bytes(content.replace(b"first budget", b"other budget"))
     for command in ("check", "show"):

@@ -36,9 +36,13 @@ class TestWhatIsShown:
         assert run("plan").out.startswith("any number of sites, sizes come with the reports; ")
 
     def test_what_privacy_costs(self, run):
-        out = run("plan", "--sites", 3, "--points", 300, "--epsilon", 4, "--bins", "uniform:0:8:50").out
-        assert "private: epsilon 4 per site, permute-and-flip, 50 bins" in out
-        assert "expected\n" in out
+        order = ("--sites", 3, "--points", 300, "--epsilon", 4, "--bins", "uniform:0:8:50")
+        out = run("plan", *order).out
+        design = fc.Plan.from_json(run("plan", *order, "--json").out).designs[0]
+        mean, std = fc.messages.of(design.message).expected(design, 0)
+        assert "50 noisy counts" in out
+        assert "Private: each site's answer has epsilon 4.\n" in out
+        assert f"expect a coverage of {mean:.4f} (standard deviation {std:.4f}) if scores are spread" in out
 
     def test_votes_needed_and_whose_rank_is_whose(self, run):
         sizes = {"north": 120, "south": 40, "west": 377, "east": 88}
@@ -63,7 +67,7 @@ class TestWhatIsShown:
     def test_sites_without_names_are_told_by_their_sizes_and_many_sites_by_ranges(self, run):
         out = run("plan", "--points", "120,40,377,88").out
         plan = fc.plan(n_points=[120, 40, 377, 88])
-        assert f"{min(plan.local_ranks)} to {max(plan.local_ranks)}" in out
+        assert f"ranks {min(plan.local_ranks)}-{max(plan.local_ranks)}" in out
         rows = [line.split()[2:5] for line in out.splitlines() if line.startswith("  1 site")]
         expected = zip([120, 40, 377, 88], plan.local_ranks, plan.weights, strict=True)
         assert rows == [list(map(str, row)) for row in expected]
@@ -73,25 +77,26 @@ class TestWhatIsShown:
         assert f"A site has {min(plan.weights)} to {max(plan.weights)} votes, larger ones more.\n" in out
         assert "of votes" not in out
 
-    def test_sites_that_are_not_asked_and_silence_are_said(self, run):
+    def test_sites_that_are_not_asked_or_may_be_missing_are_named(self, run):
         out = run("plan", "--points", "A=12000,B=40").out
         assert re.search(r"B +40 +not asked +0 +0\.0 %", out)
         assert "1 site is not asked, as its answer could not change any threshold: B." in out
-        assert "one silent site could make the threshold infinite" in out
+        assert "one missing site could make the threshold infinite" in out
         borne = run("plan", "--points", "A=120,B=100,C=80", "--max-missing", 1).out
-        assert borne.startswith("3 sites, 80 to 120 points; criterion stable, bears 1 silent site\n")
+        assert borne.startswith("3 sites, 80 to 120 points; criterion stable, tolerates 1 missing site\n")
         assert "could make the threshold infinite" not in borne
 
     def test_what_would_be_enough(self, run):
         out = run("plan", "--sites", 3, "--points", 2).out
         assert "infinite" in out
-        assert "It would take 3 points at each of 3 sites, or 5 sites of 2 points." in out
+        assert "so the threshold is infinite. You need 3 cases per site, or 5 sites of 2 cases.\n" in out
 
     def test_a_level_that_is_reached_is_promised_beside_one_that_is_not(self, run):
         levels = ("--confidence-level", 0.5, "--confidence-level", 0.9)
         out = run("plan", "--sites", 2, "--points", 3, *levels).out
         assert "Promised: On average, the truth lies inside the prediction set for at least 50 %" in out
         assert "at least 90 %" not in out
+        assert out.count("90 % coverage (stable) cannot be guaranteed with 2 sites of 3 cases") == 1
         assert "Promised" not in run("plan", "--sites", 2, "--points", 3).out
 
 
@@ -123,24 +128,21 @@ class TestGroups:
     def test_from_a_table_and_more_by_hand(self, group_desk, run, group_plan):
         assert made(run, "--points", "sizes.csv", "--confidence-level", 0.8) == group_plan
         more = made(run, "--points", "sizes.csv", "--group", "elder")
-        assert more.labels == ("child", "elder", "old", "young")
+        assert more.groups == ("child", "elder", "old", "young")
 
     def test_every_group_is_shown(self, run):
         sizes = ["--group", "young:A=120,B=40", "--group", "old:A=100,B=300", "--group", "child"]
         out = run("plan", *sizes, "--criterion", "conditional").out
         assert out.startswith("3 groups; criterion conditional, delta 0.1\n")
         rows = [line.split() for line in out.splitlines() if line.startswith(("  old", "  young"))]
-        assert re.search(r"^  child +any +open +0.9$", out, re.MULTILINE)
-        assert [row[:5] for row in rows] == [
-            ["old", "2", "100", "to", "300"],
-            ["young", "2", "40", "to", "120"],
-        ]
-        law = fc.plan(groups={"old": {"A": 100, "B": 300}}, criterion="conditional").law["old"]
+        assert re.search(r"^  child +any +open +0.9 +rank", out, re.MULTILINE)
+        assert [row[:3] for row in rows] == [["old", "2", "100-300"], ["young", "2", "40-120"]]
+        law = fc.plan(groups={"old": {"A": 100, "B": 300}}, criterion="conditional")["old"].law
         assert f"{law.mean():.4f}" in rows[0]
 
     def test_a_group_without_a_finite_threshold_says_what_would_do(self, run):
-        out = run("plan", "--group", "adult:160,120,30", "--group", "infant:2,1,0", "--min-group", 1).out
-        assert "Group 'infant': No ranks reach" in out
+        out = run("plan", "--group", "adult:160,120,30", "--group", "infant:5,0,0").out
+        assert "Group 'infant': 90 % coverage (stable) cannot be guaranteed with 1 site of 5 cases" in out
 
     @pytest.mark.parametrize(
         ("arguments", "words"),
@@ -153,8 +155,8 @@ class TestGroups:
             (("--points", "A.csv", "--group", "a"), "--points must be a table with columns group, site"),
             (("--points", "twice.csv"), "group 'a': site 'A' occurs twice"),
             (("--points", "half.csv"), "whole numbers"),
-            (("--group", "a\tb"), "groups: label"),
-            (("--group", ":30,30"), "groups: label"),
+            (("--group", "a\tb"), "a label must be printable"),
+            (("--group", ":30,30"), "at least 1 character"),
             (("--group", "a:30,30", "--promise", "each-site", "--numbers", "2"), "numbers must be 1"),
         ],
     )
@@ -199,14 +201,11 @@ class TestMistakes:
             (["--promise", "everybody"], "promise must be one of '"),
             (["--local-ranks", "largest"], "--local-ranks"),
             (["--numbers", 2, "--promise", "each-site"], "numbers must be 1 with promise 'each-site'"),
-            (["--numbers", 2, "--epsilon", 1, "--bins", "uniform:0:1:9"], "numbers must be 1 with privacy"),
+            (["--numbers", 2, "--curve", "uniform:0:1:9"], "--numbers must be left out with curves"),
             (["--max-missing", -1], "--max-missing"),
-            (["--one-hot"], "--one-hot goes with"),
-            (["--bounded"], "--bounded goes with"),
-            (["--mechanism", "exponential"], "--mechanism goes with"),
-            (["--analysis", "tight"], "--analysis goes with"),
             (["--epsilon", 1, "--bins", "uniform:0:1:9", "--local-ranks", "paper"], "--local-ranks"),
             (["--target", "each-site"], "No such option"),
+            (["--fact", "model=x"], "--fact must be one of name, version,"),
         ],
     )
     def test_wishes_that_cannot_be_met(self, run, options, words):

@@ -47,8 +47,8 @@ def test_a_score_says_which_columns_it_needs(run, tmp_path):
     (tmp_path / "p.csv").write_text("a,b,c\n1,2,3\n")
     error = run("predict", "c.json", "p.csv", "--score", "absolute", code=2).err
     assert "p.csv: score 'absolute' needs one column" in error
-    assert "got 3 columns (a, b, c): say which with --column" in error
-    assert "say --score" in run("predict", "c.json", "p.csv", code=2).err
+    assert "got 3 columns (a, b, c): choose them with --column" in error
+    assert "give --score" in run("predict", "c.json", "p.csv", code=2).err
     out = run("predict", "c.json", "p.csv", "--score", "normalized", "--column", "a", "--column", "b").out
     assert out.splitlines()[0] == "a,b,c,lower,upper"
 

@@ -11,44 +11,57 @@ import fedconformal as fc
 def test_what_leaves_is_shown(desk, run):
     shown = run("report", "plan.json", "A.csv", "--site", "A", "-o", "A.json").err
     assert "everything that leaves" in shown
+    assert shown.startswith("This plan asks for 1 of your 40 scores (the 37th smallest).\n")
     assert (desk / "A.json").read_text().strip() in shown
 
 
-class TestHowMuchLeaves:
-    """A line for the data owner, before the report itself."""
+class TestRequest:
+    """A sentence for the data owner, before the report itself."""
 
     def said(self, run, *options, plan="p.json"):
-        return run("report", plan, "A.csv", "--site", "A", *options, "--yes").err.splitlines()[:2]
-
-    def test_one_number(self, desk, run):
-        asked, leaves = self.said(run, plan="plan.json")
-        assert asked == "This plan asks for 1 of your 40 scores."
-        assert leaves == "1 of your 40 scores leaves."
+        return run("report", plan, "A.csv", "--site", "A", *options, "--yes").err.splitlines()[0]
 
     def test_several_numbers_and_levels_that_share_a_rank(self, desk, run):
         run("plan", "--points", "A=40,B=60", "--numbers", 3, "-o", "p.json")
-        assert self.said(run)[1] == "3 of your 40 scores leave."
+        assert self.said(run).startswith("This plan asks for 3 of your 40 scores (the ")
         levels = ["--confidence-level", 0.9, "--confidence-level", 0.902, "--local-ranks", "paper"]
         run("plan", "--points", "A=40,B=60", *levels, "-o", "p.json", "--force")
-        ranks = {rank for each in fc.Plan.read("p.json").ranks_for(40, site="A") for rank in each}
-        assert len(ranks) == 1
-        assert self.said(run)[1] == "1 of your 40 scores leaves."
+        assert self.said(run) == "This plan asks for 1 of your 40 scores (the 37th smallest)."
 
     def test_no_score_at_all(self, desk, run):
         run("plan", "--confidence-level", 0.99, "-o", "p.json")
-        assert self.said(run)[1] == "None of your 40 scores leaves: there are too few for the rank asked for."
+        assert self.said(run) == "This plan asks for none of your 40 scores."
 
-    @pytest.mark.slow
-    def test_private(self, desk, run):
-        options = ["--epsilon", 4, "--bins", "uniform:0:8:50", "--confidence-level", 0.8]
-        run("plan", "--points", "A=40,B=600,C=600", *options, "-o", "p.json")
+    def test_random_cases(self, desk, run):
+        run("plan", "--promise", "new-site", "--numbers", 2, "-o", "p.json")
+        assert self.said(run) == "This plan asks for 2 of your 40 scores, drawn at random."
+
+    def test_exact_counts_leave_if_the_policy_allows_them(self, desk, run):
+        run("plan", "--points", "A=40,B=60", "--curve", "uniform:0:5:20", "-o", "p.json")
+        assert (
+            'curves = "plain" would allow it' in run("report", "p.json", "A.csv", "--site", "A", code=2).err
+        )
+        (desk / "site.toml").write_text('curves = "plain"\n')
+        asked = "This plan asks for the number of your 40 scores in each of 20 cells."
+        assert self.said(run, "--policy", "site.toml", "-o", "A.json") == asked
+        counts = fc.Bins.uniform(0, 5, 20).place(np.loadtxt("A.csv", skiprows=1))
+        assert fc.Report.read("A.json").payload.counts == tuple(counts)
+
+    @pytest.mark.parametrize(
+        ("options", "asked"),
+        [
+            ((), "50 counts of your 40 scores, with noise of epsilon 4"),
+            (("--analysis", "paper"), "one cell near a quantile of your 40 scores, drawn with epsilon 4"),
+        ],
+    )
+    def test_private(self, desk, run, options, asked):
+        private = ["--epsilon", 4, "--bins", "uniform:0:8:50", "--confidence-level", 0.5, *options]
+        run("plan", "--points", "A=40,B=40,C=40", *private, "-o", "p.json")
         fc.Ledger.create("site.db").set_budget("D", 100)
         account = ("--ledger", "site.db", "--dataset", "D", "--decimal", ".")
-        sentence = "One of 50 public bins leaves, drawn at random; no score does."
-        asked = "This plan asks for one bin, drawn at random, and costs "
-        assert self.said(run, *account) == [f"{asked}epsilon 4 of the 100 that are left.", sentence]
-        again = f"{asked}nothing: the ledger holds the answer that was given before."
-        assert self.said(run, *account, "--one-hot") == [again, sentence]
+        costs = "It costs epsilon 4 of the 100 that are left."
+        assert self.said(run, *account) == f"This plan asks for {asked}. {costs}"
+        assert "It costs nothing: the ledger holds the answer" in self.said(run, *account)
 
     def test_a_site_that_is_not_asked_is_told_so(self, desk, run):
         run("plan", "--points", "A=40,B=4000", "-o", "p.json")
@@ -63,7 +76,7 @@ class TestScoreFiles:
             ("missing.csv", None, "missing.csv: no such file"),
             ("empty.csv", b"", "empty.csv: is empty"),
             ("header.csv", b"score\n", "no scores"),
-            ("two.csv", b"a,b\n1,2\n", "2 columns (a, b): say which with --column"),
+            ("two.csv", b"a,b\n1,2\n", "2 columns (a, b): choose one with --column"),
             ("junk.parquet", b"PAR1junk", "cannot be read as Parquet"),
             ("junk.npy", b"junk", "cannot be read as .npy"),
             ("scores.doc", b"1", "must end with one of"),
@@ -86,10 +99,10 @@ class TestScoreFiles:
             (desk / name).write_text(text)
             run("report", "open.json", name, "--site", "A", "-o", name + ".json")
         assert fc.Report.read("int.csv.json").n == 3
-        assert fc.Report.read("one.csv.json").value == math.inf
+        assert fc.Report.read("one.csv.json").payload.levels[0].values == (math.inf,)
         np.save("ties.npy", np.arange(100_000) % 3)
         run("report", "open.json", "ties.npy", "--site", "A", "-o", "ties.json")
-        assert fc.Report.read("ties.json").value == 2.0
+        assert fc.Report.read("ties.json").payload.levels[0].values == (2.0,)
 
     def test_no_such_column_and_a_directory(self, desk, run):
         assert (
@@ -133,10 +146,3 @@ def test_wrong_site_or_size(desk, run):
         in run("report", "plan.json", "A.csv", "--site", "B", code=2).err
     )
     assert "--site" in run("report", "plan.json", "A.csv", code=2).err
-
-
-def test_one_hot_vectors_are_not_signed_and_need_a_private_plan(desk, run):
-    run("keys", "new", "-o", "A.key")
-    order = ["report", "plan.json", "A.csv", "--site", "A", "--one-hot"]
-    assert "nobody signs a sum" in run(*order, "--sign-with", "A.key", code=2).err
-    assert "not private" in run(*order, code=2).err

@@ -9,6 +9,7 @@ import math
 import random
 import sys
 import time
+import warnings
 from collections import Counter
 from pathlib import Path
 
@@ -22,16 +23,17 @@ if __name__ == "__main__":
 
 from documents.samples import with_digest
 
+GRID, ANY = fc.Bins.uniform(0, 5, 20), fc.SitePolicy.unlimited()
 READERS = (fc.Plan, fc.Report, fc.Calibration, fc.documents.Check)
 
 ODD = [
     *(None, True, False, 0, -1, 1, 2, 3, 2**31, 2**63, 2**64, 10**30, -(10**30)),
     *(0.0, -0.0, 0.5, 0.9, 1.5, -1e308, 5e-324),
-    *("", "x", "A", "Infinity", "-Infinity", "NaN", "1e999", "1/2", "0/1", "9" * 18 + "/1"),
+    *("", "x", "A", "Infinity", "-Infinity", "NaN", "1e999", "0.5", "1/3", "2/4", "9" * 18 + "/7"),
     *("\x00", "\u2028", "\ud800", "é" * 300),
     *("sha256:" + "0" * 64, "ed25519:" + "0" * 64, "ed25519:" + "f" * 128),
-    *("fedconformal/plan", "fedconformal/report", "marginal", "conditional", "each-site", "absolute"),
-    *([], {}, [[]], [None], [1, 2], [[1], [2]], {"a": 1}, ["A", "A"]),
+    *("fedconformal/plan", "fedconformal/report", "marginal", "each-site", "ranks", "cases", "curve", "bin"),
+    *([], {}, [[]], [None], [1, 2], [[1], [2]], {"a": 1}, {"kind": "curve"}, ["A", "A"]),
 ]
 
 SNIPPETS = [
@@ -55,21 +57,26 @@ def originals() -> list[fc.documents.Document]:
             max_faulty=1,
             confidence_level=0.7,
         ),
-        fc.plan(
-            confidence_level=0.9, sites=["A", "B"], keys={name: key.public_key for name, key in keys.items()}
-        ),
+        fc.plan(["A", "B"], keys={name: key.public_key for name, key in keys.items()}),
         fc.plan(n_sites=3, confidence_level=0.9),
-        fc.plan(n_sites=3, n_points=2, confidence_level=0.99, on_infeasible="ignore"),
         fc.plan(n_points={"A": 30, "B": 45}, promise="each-site"),
+        fc.plan(n_points={"A": 30, "B": 45}, promise="mixture", terms={"purpose": "a trial"}),
+        fc.plan(n_sites=12, promise="new-site"),
+        fc.plan(n_points={"A": 30, "B": 45}, promise="each-site", curve=GRID),
+        fc.plan(n_points={"A": 30, "B": 45}, promise="mixture", curve=GRID),
         fc.plan(n_points={"A": 30, "B": 45, "C": 90}, confidence_level=[0.8, 0.9], numbers=2, max_missing=1),
         fc.plan(n_sites=3, confidence_level=0.9, numbers=3),
     ]
-    documents: list[fc.documents.Document] = [*plans, *_private(), *_grouped(rng)]
+    with warnings.catch_warnings(action="ignore"):
+        plans.append(fc.plan(n_sites=3, n_points=2, confidence_level=0.99))
+    documents: list[fc.documents.Document] = [*plans, *_private(rng), *_grouped(rng)]
     for plan in plans:
         sizes = list(plan.n_points or [30] * (plan.n_sites or 3))
         names = plan.site_names or [f"site {j}" for j in range(len(sizes))]
         reports = [
-            fc.report(plan, rng.exponential(size=n), site=name, key=keys.get(name) if plan.keys else None)
+            fc.report(
+                plan, rng.exponential(size=n), site=name, policy=ANY, key=keys[name] if plan.keys else None
+            )
             for n, name in zip(sizes, names, strict=True)
         ]
         calibration = fc.calibrate(plan, reports[1:] if len(reports) > 3 else reports)
@@ -78,17 +85,28 @@ def originals() -> list[fc.documents.Document]:
             site="A",
             n=25,
             epsilon=None,
-            covered=(20,) * len(calibration.levels),
+            covered=(20,) * len(plan.confidence_levels),
         )
         documents += [reports[0], calibration, new, new.model_copy(update={"epsilon": 0.5})]
     return documents
 
 
-def _private() -> list[fc.documents.Document]:
-    privacy = fc.Privacy(epsilon=2.0, bins=fc.Bins.uniform(0, 5, 20))
-    plan = fc.plan(n_sites=5, n_points=300, confidence_level=0.8, privacy=privacy)
-    split = fc.plan(groups={"a": [300] * 5, "b": [400] * 5}, confidence_level=0.7, privacy=privacy)
-    return [plan, split, fc.calibrate_histogram(plan, 5 * np.eye(20, dtype=int)[17])]
+def _private(rng: np.random.Generator) -> list[fc.documents.Document]:
+    documents: list[fc.documents.Document] = []
+    scores = {name: rng.random(300) * 4 for name in "ABCDE"}
+    for analysis in ("curve", "paper"):
+        privacy = fc.Privacy(10.0, fc.Bins.uniform(0, 5, 20), analysis=analysis)
+        plan = fc.plan(n_sites=5, n_points=300, confidence_level=0.8, privacy=privacy)
+        groups = fc.plan(groups={"a": [300] * 5, "b": [400] * 5}, confidence_level=0.7, privacy=privacy)
+        payload = (
+            fc.documents.CurvePayload(counts=(15,) * 20)
+            if analysis == "curve"
+            else fc.documents.BinPayload(cells=(17,))
+        )
+        part = fc.documents.ReportPart(n=300, payload=payload)
+        report = fc.Report(plan=plan.digest, site="A", parts=(part,))
+        documents += [plan, groups, report, fc.privacy.simulate(plan, scores, rng)]
+    return documents
 
 
 def _grouped(rng: np.random.Generator) -> list[fc.documents.Document]:
@@ -140,7 +158,7 @@ def _structure(text: bytes, random: random.Random) -> bytes:
         if action < 0.15:
             del holder[place]
         elif action < 0.3:
-            holder[random.choice(("extra", "n", "digest", "privacy", "names", "label", ""))] = _value(
+            holder[random.choice(("extra", "n", "digest", "privacy", "names", "group", "kind", ""))] = _value(
                 holder[place], random
             )
         else:

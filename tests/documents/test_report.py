@@ -7,7 +7,7 @@ import pytest
 
 import fedconformal as fc
 from documents.samples import changed, report, with_digest
-from fedconformal.documents import Check, ReportPart, Sent
+from fedconformal.documents import Check, RanksPayload, ReportPart, Sent
 
 
 @pytest.fixture(scope="module")
@@ -19,18 +19,17 @@ def grouped():
 
 def test_with_groups_it_is_read_by_label(grouped):
     assert grouped.n == 50
-    assert set(grouped.by_label) == {"old", "young"}
-    assert grouped["old"].n == 30
-    for name in ("value", "values", "ranks"):
-        assert getattr(grouped, name) == {label: getattr(grouped[label], name) for label in ("old", "young")}
-    assert grouped.value["old"] == tuple(values[0] for values in grouped["old"].values)
+    assert set(grouped.by_group) == {"old", "young"}
+    assert grouped.by_group["old"].n == 30
+    assert len(grouped.by_group["old"].payload.levels) == 2
+    with pytest.raises(ValueError, match="this report has groups: see by_group"):
+        _ = grouped.payload
     assert fc.Report.from_json(grouped.to_json()) == grouped
 
 
 def test_a_level_may_be_empty_where_nothing_was_asked_for():
-    part = ReportPart(n=30, levels=(Sent(ranks=(), values=()), Sent(ranks=(25,), values=(2.0,))))
-    assert part.values == ((), (2.0,))
-    sent = changed(report(), parts=(part,))
+    payload = RanksPayload(levels=(Sent(ranks=(), values=()), Sent(ranks=(25,), values=(2.0,))))
+    sent = changed(report(), parts=(ReportPart(n=30, payload=payload),))
     assert fc.Report.from_json(sent.to_json()) == sent
 
 
@@ -38,8 +37,8 @@ def test_a_level_may_be_empty_where_nothing_was_asked_for():
     "forge",
     [
         lambda c: c["parts"].reverse(),
-        lambda c: c["parts"][0].pop("label"),
-        lambda c: c["parts"][0].update(label="zebra"),
+        lambda c: c["parts"][0].pop("group"),
+        lambda c: c["parts"][0].update(group="zebra"),
     ],
 )
 def test_parts_have_different_labels_in_order(grouped, forge):

@@ -37,7 +37,7 @@ def test_a_class_is_in_the_set_if_its_score_is_at_most_its_own_threshold(score, 
     for k, label in enumerate(CLASSES):
         values = score.score(np.full(50, k), probabilities, **draws)
         for i in range(len(LEVELS)):
-            assert (sets[:, k, i] == (values <= found.threshold[label][i])).all()
+            assert (sets[:, k, i] == (values <= found[label, LEVELS[i]].threshold)).all()
 
 
 def test_each_site_uses_thresholds_of_its_own(probabilities):
@@ -46,10 +46,10 @@ def test_each_site_uses_thresholds_of_its_own(probabilities):
         sets = found.predict_set(probabilities, site=site)
         for k, label in enumerate(CLASSES):
             for i in range(len(LEVELS)):
-                threshold = found.threshold[f"{site}: {label}"][i]
+                threshold = found[f"{site}: {label}", LEVELS[i]].threshold
                 assert (sets[:, k, i] == (1 - probabilities[:, k] <= threshold)).all()
         assert found.threshold_of(["c", "a"], site=site).tolist() == [
-            list(found.threshold[f"{site}: {label}"]) for label in "ca"
+            list(found[f"{site}: {label}"].thresholds) for label in "ca"
         ]
     with pytest.raises(
         ValueError, match="site must be given: every site has its own threshold, here 'A', 'B'"
@@ -79,14 +79,14 @@ def test_without_groups():
     rng = np.random.default_rng(0)
     found = fc.calibrate(plan, [fc.report(plan, rng.random(40), site=site) for site in "AB"])
     chances = rng.dirichlet([1, 1], size=9)
-    assert (found.predict_set(chances) == fc.scores.LAC().set(chances, np.array(found.threshold))).all()
-    with pytest.raises(ValueError, match="predict_set gives its sets"):
+    assert (found.predict_set(chances) == fc.scores.LAC().set(chances, np.array(found.thresholds))).all()
+    with pytest.raises(ValueError, match="is of classes: use predict_set"):
         found.predict_interval(chances)
-    with pytest.raises(ValueError, match="classes go with a plan that names its classes"):
+    with pytest.raises(ValueError, match="the plan does not name its classes"):
         found.predict_set(chances, classes=["a", "b"])
     with pytest.raises(ValueError, match="site must be left out, got 'A'"):
         found.predict_set(chances, site="A")
-    with pytest.raises(ValueError, match="groups go with a calibration that has groups by label"):
+    with pytest.raises(ValueError, match="this model was calibrated without groups"):
         found.predict_set(chances, groups=["a"] * 9)
 
 
@@ -98,7 +98,7 @@ def test_intervals_by_group():
     groups = ["young", "old", "baby"]
     with pytest.warns(UnknownGroupWarning, match="'baby'"):
         intervals = found.predict_interval([0.0, 0.0, 0.0], groups=groups)
-    expected = [found.threshold["young"], found.threshold["old"], np.inf]
+    expected = [found["young"].threshold, found["old"].threshold, np.inf]
     assert intervals[:, 1] == pytest.approx(expected, rel=1e-12)
     with pytest.raises(ValueError, match="the calibration has 'old', 'young'"):
         found.predict_interval([0.0])
@@ -122,8 +122,8 @@ def test_intervals():
         plan, [fc.report(plan, rng.random(n), site=site) for site, n in [("A", 40), ("B", 50)]]
     )
     for site in "AB":
-        expected = fc.scores.Absolute().set([1.0, 2.0], found.threshold[site])
+        expected = fc.scores.Absolute().set([1.0, 2.0], found[site].threshold)
         assert (found.predict_interval([1.0, 2.0], site=site) == expected).all()
-    assert found.threshold_of(["B", "A"]).tolist() == [found.threshold["B"], found.threshold["A"]]
-    with pytest.raises(ValueError, match="predict_interval gives its intervals"):
+    assert found.threshold_of(["B", "A"]).tolist() == [found["B"].threshold, found["A"].threshold]
+    with pytest.raises(ValueError, match="is of numbers: use predict_interval"):
         found.predict_set([[0.5, 0.5]], site="A")

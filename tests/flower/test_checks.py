@@ -50,7 +50,7 @@ def test_the_same_assessment_as_from_files():
 
 
 def test_one_group_of_a_calibration_is_checked_on_its_own_cases():
-    plan = fc.plan(groups={"child": None, "adult": None}, sites=list(SITES), confidence_level=0.8)
+    plan = fc.plan(groups={"child": None, "adult": None}, n_sites=list(SITES), confidence_level=0.8)
     whole = grid()
     published = calibrate(whole, plan, timeout=60)
     found = check(whole, published["child"], timeout=60)
@@ -73,8 +73,9 @@ def test_the_site_decides_that_its_answer_is_private_and_pays_once(tmp_path):
 def test_a_calibration_that_does_not_verify_is_not_answered(caplog):
     published = calibration()
     part = published.parts[0]
-    levels = tuple(each.model_copy(update={"server_rank": 1}) for each in part.levels)
-    forged = published.model_copy(update={"parts": (part.model_copy(update={"levels": levels}),)})
+    levels = tuple(each.model_copy(update={"votes": 1}) for each in part.design.levels)
+    design = part.design.model_copy(update={"levels": levels})
+    forged = published.model_copy(update={"parts": (part.model_copy(update={"design": design}),)})
     with pytest.raises(ValueError, match="0 sites sent a check that counts"):
         check(grid(), forged, timeout=60)
     assert "node 100 sent no check: the site could not answer this plan" in caplog.text
@@ -117,7 +118,7 @@ def test_what_is_no_check_of_this_calibration_is_refused(check_text, caplog):
 
 def test_a_calibration_for_one_model_is_not_checked_under_another(caplog):
     mine, other = ArrayRecord([np.array([1.0])]), ArrayRecord([np.array([2.0])])
-    published = calibration(model=model_digest(mine))
+    published = calibration(terms={"model": model_digest(mine)})
     assert {row.site for row in check(grid(), published, mine, timeout=60).rows} == set(SITES)
     with pytest.raises(ValueError, match="0 sites sent a check"):
         check(grid(), published, other, timeout=60)

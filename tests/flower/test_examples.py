@@ -78,7 +78,7 @@ def test_a_site_reads_its_own_file_where_it_has_one(example, tmp_path):
     config = digits.defaults | {"output": str(tmp_path / "result"), "rounds": 1, "sites": 2}
     digits.on(LocalGrid(nodes, config=config))
     published = fc.Calibration.read(tmp_path / "result" / "calibration.json")
-    assert [answer.site for answer in published.answers] == ["hospital-0", "hospital-1"]
+    assert published.answered == ("hospital-0", "hospital-1")
 
 
 def test_nobody_waits_for_ever_for_sites(example, monkeypatch):
@@ -99,6 +99,6 @@ def test_the_torch_example(example, tmp_path, capsys, per_class):
     assert asked == {"train": 2, "query.conformal": 2}
     published = fc.Calibration.read(tmp_path / "result" / "calibration.json")
     assert len(published.reports) == 2
-    assert published.plan.labels == (tuple(map(str, range(10))) if per_class else ())
+    assert published.plan.groups == (tuple(map(str, range(10))) if per_class else ())
     assert capsys.readouterr().out.count("a prediction set:") == 5
     assert app.run(2, output=str(tmp_path / "result"), **settings) == {}

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from every_plan import PLANS, SITES, Round, scores_and_labels
 
 import fedconformal as fc
 
@@ -57,15 +58,30 @@ DATA = {"A": draws(1), "B": draws(2), "C": draws(3)}
     ids=["open", "missing", "three-numbers"],
 )
 def test_the_same_calibration_as_from_files(plan):
-    """With open plans and unnamed sites; what else a plan can hold goes through every door."""
+    """With open plans and unnamed sites."""
     grid = LocalGrid([site(scores, name=name) for name, scores in DATA.items()])
     found = calibrate(grid, plan, timeout=60, wait=0)
     assert found.to_json() == fc.calibrate(plan, reports(plan, DATA)).to_json()
 
 
+@pytest.mark.parametrize("name", PLANS)
+def test_every_plan_gives_the_same_bytes_as_through_files(name, tmp_path):
+    given, nodes = Round(name, tmp_path), []
+    for place in SITES:
+        app, config = site(scores_and_labels(place), name=place)
+        nodes.append(
+            (app, config | {key.replace("_", "-"): text for key, text in given.files[place].items()})
+        )
+    found = calibrate(LocalGrid(nodes), given.plan, timeout=60, reports=tmp_path / "reports")
+    sent, expected = given.expected()
+    assert found.to_json() == expected.to_json()
+    kept = [path.read_text() for path in (tmp_path / "reports").glob("report-*.json")]
+    assert sorted(kept) == sorted(report.to_json() + "\n" for report in sent)
+
+
 def test_a_site_that_is_not_asked_sends_a_code_and_is_not_missing(caplog):
     plan = fc.plan(n_points={"A": 20, "B": 400}, confidence_level=0.8, max_missing=0)
-    assert plan.part.asked_names == ("B",)
+    assert plan.designs[0].asked_names == ("B",)
     data = {"A": draws(1, 20), "B": draws(2, 400)}
     found = calibrate(LocalGrid([site(data[name], name=name) for name in data]), plan, timeout=60, wait=0)
     assert found == fc.calibrate(plan, reports(plan, {"B": data["B"]}))
@@ -197,7 +213,7 @@ def test_sealed_keeps_exceptions_of_any_handler_at_the_site(caplog):
         lambda c: [float(c.node_config["value"])],
         lambda message, context: [float(message.content["arrays"].to_numpy_ndarrays()[0][0])],
         lambda m, c: [float(m.content["arrays"].to_numpy_ndarrays()[0][0])],
-        lambda plan, arrays: [float(arrays.to_numpy_ndarrays()[0][0])] * len(plan.levels),
+        lambda plan, arrays: [float(arrays.to_numpy_ndarrays()[0][0])] * len(plan.confidence_levels),
         lambda arrays, factor=1: [factor * float(arrays.to_numpy_ndarrays()[0][0])],
         lambda context, /, **other: [float(context.node_config["value"])],
         lambda *, arrays: [float(arrays.to_numpy_ndarrays()[0][0])],
@@ -226,7 +242,7 @@ def test_scores_fn_that_asks_for_something_unknown(scores_fn):
 def test_the_name_of_a_site(config, name):
     app, _ = site([1.0])
     found = calibrate(LocalGrid([(app, config)]), fc.plan(confidence_level=0.5), timeout=60)
-    assert [answer.site for answer in found.answers] == [name]
+    assert found.answered == (name,)
 
 
 # -- what the server makes of it ---------------------------------------------------------------------------
@@ -244,7 +260,7 @@ def test_a_site_that_connects_twice_is_named():
     assert [(r.source, r.reason) for r in found.refused] == [("A", "the same report a second time")]
     other = LocalGrid([*named_grid().nodes.values(), site(draws(9), name="A")])
     found = calibrate(other, plan, timeout=60)
-    assert [answer.site for answer in found.answers] == ["B", "C"]
+    assert found.answered == ("B", "C")
     assert "2 different reports" in found.refused[0].reason
     with pytest.raises(fc.RefusedReportsError, match="2 different reports"):
         calibrate(other, plan, timeout=60, on_refused="raise")
@@ -417,7 +433,7 @@ def test_only_chosen_nodes_are_asked(nodes):
     grid = named_grid(names={100: "A", 101: "B", 102: "C"})
     found = calibrate(grid, fc.plan(confidence_level=0.8), timeout=60, nodes=nodes)
     assert [message.metadata.dst_node_id for message in grid.sent] == [100, 102]
-    assert [answer.site for answer in found.answers] == ["A", "C"]
+    assert found.answered == ("A", "C")
 
 
 @pytest.mark.parametrize("nodes", ["A", 100])

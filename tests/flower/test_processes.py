@@ -110,7 +110,7 @@ def test_the_guide_in_simulation(place, home):
     published = fc.Calibration.read(result / "calibration.json")
     assert all(finding.holds for finding in fc.audit.verify(published, reports))
     with np.load(result / "model.npz") as model:
-        assert published.plan.model == model_digest(ArrayRecord([model[name] for name in model.files]))
+        assert published.plan.terms.model == model_digest(ArrayRecord([model[name] for name in model.files]))
 
 
 def run_simulation(place, home, plan, **configuration):

@@ -72,7 +72,7 @@ def test_thresholds_follow_from_ranks_and_votes(name, current):
         assert new.get("calibrations") == old.get("calibrations")
 
 
-@pytest.mark.parametrize("section", ["grouped", "edited", "exit codes"])
+@pytest.mark.parametrize("section", ["grouped", "curves", "edited", "exit codes"])
 def test_the_other_answers_are_the_same(section, current):
     assert current(section) == ACCEPTED[section]
 

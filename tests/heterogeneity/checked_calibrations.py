@@ -1,6 +1,7 @@
 """For tests of checks: calibrations with given thresholds, and the law of a noisy count by brute force."""
 
 import math
+import warnings
 from functools import lru_cache
 
 import numpy as np
@@ -11,24 +12,16 @@ import fedconformal as fc
 
 @lru_cache
 def any_calibration(levels):
-    plan = fc.plan(n_points=[50, 60], confidence_level=list(levels), on_infeasible="ignore")
+    with warnings.catch_warnings(action="ignore", category=fc.InfeasibleWarning):
+        plan = fc.plan(n_points=[50, 60], confidence_level=list(levels))
     return fc.calibrate(plan, [fc.report(plan, np.arange(n), site=f"{n}") for n in (50, 60)])
-
-
-def with_levels(calibration, **updates):
-    """A calibration without groups in which every level has these values, one for each level."""
-    levels = [
-        level.model_copy(update=dict(zip(updates, values, strict=True)))
-        for level, *values in zip(calibration.levels, *updates.values(), strict=True)
-    ]
-    part = calibration.part.model_copy(update={"levels": tuple(levels)})
-    return calibration.model_copy(update={"parts": (part,)})
 
 
 def calibrated(*thresholds, levels=None):
     """A calibration with these thresholds."""
     found = any_calibration(tuple(levels or [0.9, 0.5, 0.8][: len(thresholds)]))
-    return with_levels(found, threshold=thresholds)
+    part = found.parts[0].model_copy(update={"thresholds": thresholds})
+    return found.model_copy(update={"parts": (part,)})
 
 
 def noisy_law(n, c, epsilon):

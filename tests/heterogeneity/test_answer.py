@@ -85,11 +85,21 @@ def test_what_cannot_be_answered_costs_nothing(ledger, terms):
         (finite, {"epsilon": 3.0}, "budget"),
         (finite, {"dataset": "unknown"}, "no budget"),
         (finite, {"ledger": None}, "needs ledger and dataset"),
-        (finite, {"epsilon": None}, "a ledger or a data set was given"),
+        (finite, {"epsilon": None}, "exact numbers would leave, but a ledger was given"),
     ]:
         with pytest.raises(ValueError, match=words):
             answer(calibration, SCORES, **{**terms, **changes})
     assert ledger.spent("new") == 0
+
+
+def test_every_group_is_a_question_of_its_own(ledger, terms):
+    plan = fc.plan(groups={"adult": {"A": 100}, "child": {"A": 100}})
+    calibration = fc.calibrate(plan, [fc.report(plan, SCORES, groups=["adult", "child"] * 100, site="A")])
+    made = {group: answer(calibration[group], SCORES[:50], **terms) for group in plan.groups}
+    assert ledger.spent("new") == 1
+    assert {group: check.label for group, check in made.items()} == {"adult": "adult", "child": "child"}
+    assert answer(calibration["child"], SCORES[:50], **terms) == made["child"]
+    assert ledger.spent("new") == 1
 
 
 def test_another_epsilon_for_the_same_calibration_is_refused(terms):

@@ -103,7 +103,7 @@ def test_small_groups_are_left_out_with_their_cases():
 
 def test_every_count_is_a_number_of_the_policy():
     many = [f"{i % 11}" for i in range(200)]
-    with pytest.raises(fc.PolicyError, match=r"this answer tells 11 counts of your 200 cases.*lets 10 out"):
+    with pytest.raises(fc.PolicyError, match=r"this answer holds 11 counts of your 200 cases.*allows 10"):
         answer(calibrated(1.3), SCORES, site="A", by={"x": many})
     policy = fc.SitePolicy(max_numbers=11)
     assert len(answer(calibrated(1.3), SCORES, site="A", by={"x": many}, policy=policy).groups) == 11
@@ -140,7 +140,7 @@ class TestPrivate:
 
 class TestCalibrationsWithGroups:
     def test_every_case_has_the_threshold_of_its_class_and_site(self, classes):
-        sick, well = classes.threshold["A: sick"], classes.threshold["A: well"]
+        sick, well = classes["A: sick"].threshold, classes["A: well"].threshold
         assert sick != well
         scores, truth = np.linspace(0, 1, 100), np.array(["sick", "well"] * 50)
         found = check_by(classes, scores, by={"sex": SEX[:100]}, groups=truth, site="A")
@@ -157,8 +157,8 @@ class TestCalibrationsWithGroups:
         made = answer(classes, scores, groups=truth, site="A")
         assert (made.by, made.label) == (("group",), None)
         (sick, well) = assess(classes, [made]).rows[1:]
-        assert sick.found.covered == (scores[::2] <= classes.threshold["A: sick"]).sum()
-        assert well.found.covered == (scores[1::2] <= classes.threshold["A: well"]).sum()
+        assert sick.found.covered == (scores[::2] <= classes["A: sick"].threshold).sum()
+        assert well.found.covered == (scores[1::2] <= classes["A: well"].threshold).sum()
 
     def test_a_class_that_the_site_does_not_have_is_covered_by_everything(self, classes):
         found = check_by(classes, [0.4, 5.0], by={"t": ["s", "w"]}, groups=["sick", "well"], site="B")
@@ -172,7 +172,7 @@ class TestCalibrationsWithGroups:
         found = fc.calibrate(plan, reports)
         made = [answer(found, np.arange(40), site=site) for site in "AB"]
         assert [row.found.covered for row in assess(found, made).rows] == [
-            int(found.threshold[site]) + 1 for site in "AB"
+            int(found[site].threshold) + 1 for site in "AB"
         ]
         with pytest.raises(ValueError, match="C: has no thresholds of its own"):
             assess(found, [made[0].model_copy(update={"site": "C"})])

@@ -42,13 +42,16 @@ class TestCounting:
         scores = np.arange(5)
         assert check(calibration, scores).covered == (4, 2, 3)
         assert check(calibration, scores, confidence_level=0.8).covered == 3
+        assert check(calibration[0.8], scores).covered == 3
+        with pytest.raises(ValueError, match="a count for each of the 3 levels"):
+            answer(calibration[0.8], scores, site="A")
         with pytest.raises(ValueError, match=r"one of the calibration's, 0.9, 0.5, 0.8, got 0.81"):
             check(calibration, scores, confidence_level=0.81)
         with pytest.raises(ValueError, match="confidence must be"):
             check(calibration, scores, confidence=1.0)
 
     def test_a_group_that_nobody_answered_for_covers_everything(self):
-        plan = fc.plan(groups={"child": None, "adult": None}, sites=["A", "B"])
+        plan = fc.plan(groups={"child": None, "adult": None}, n_sites=["A", "B"])
         report = fc.report(plan, np.arange(30.0), groups=["adult"] * 30, site="A")
         found = check(fc.calibrate(plan, [report])["child"], [1.0, 2.0])
         assert found.covered == 2
@@ -109,6 +112,35 @@ def test_words_for_a_promise_to_each_site():
     assert "other sites" not in words
 
 
+BINS = fc.Bins.uniform(0, 1, 50)
+
+
+@pytest.mark.parametrize(
+    ("options", "known"),
+    [
+        ({"curve": BINS}, True),
+        ({"privacy": fc.Privacy(5.0, BINS)}, True),
+        ({"privacy": fc.Privacy(20.0, BINS, analysis="paper")}, False),
+        ({"promise": "mixture"}, False),
+        ({"promise": "mixture", "curve": BINS}, False),
+        ({"promise": "new-site"}, False),
+    ],
+    ids=["curve", "private curve", "private bin", "mixture", "mixture of curves", "new site"],
+)
+def test_every_kind_of_message_is_checked(options, known):
+    """How probable a low calibration is, is said where the distribution of the coverage is known."""
+    rng = np.random.default_rng(0)
+    calibration = fc.conformalize([rng.random(300) for _ in range(12)], **options)
+    found = check(calibration, 2 * rng.random(300))
+    assert found.covered < 200
+    assert (found.low_by_luck[0] is not None) == known
+    words = found.sentence()
+    assert ("or less with a probability of at most" in words) == known
+    assert ("It may be that cases here" in words) != known
+    assert words.endswith(".")
+    assert answer(calibration, [0.0] * 9, site="1").covered == (9,)
+
+
 # -- groups ------------------------------------------------------------------------------------------------
 
 SIZES = {"adult": {"A": 60, "B": 80}, "child": {"A": 40, "B": 30}}
@@ -148,9 +180,9 @@ def test_a_document_with_groups_is_refused_in_one_line_that_names_them(grouped):
 def test_one_group_is_checked_answered_and_assessed_like_any_calibration(grouped):
     child, scores = grouped["child"], np.linspace(0, 2, 200)
     found = check(child, scores, site="A")
-    assert found.covered == int((scores <= grouped.threshold["child"]).sum())
+    assert found.covered == int((scores <= grouped["child"].threshold).sum())
     made = answer(child, scores, site="A")
-    assert made.covered == (found.covered,)
+    assert (made.covered, made.label, made.calibration) == ((found.covered,), "child", grouped.digest)
     assert [row.site for row in assess(child, [made]).short] == ["A"]
     with pytest.raises(ValueError, match="A: checks group 'child', and this is group 'adult'"):
         assess(grouped["adult"], [made])

@@ -62,7 +62,7 @@ def test_the_middle_one_of_several_numbers_is_compared():
     found = compare_sites(plan, reports, reference=np.abs(rng.standard_normal(2000)))
     assert set(names(found.odd)) == set(ODD)
     for site in found.sites:
-        _, middle, _ = plan.ranks_for(site.n, site=site.site)[0]
+        _, middle, _ = plan.local_ranks[plan.site_names.index(site.site)]
         assert site.value == np.sort(scores[site.site])[middle - 1]
 
 
@@ -70,7 +70,10 @@ def test_sites_that_are_not_asked_do_not_occur():
     """At one of two levels the largest site decides alone; at the other all are asked."""
     sizes = {"small": 30, "middle": 40, "large": 200}
     plan = fc.plan(n_points=sizes, confidence_level=[0.8, 0.9])
-    asked = [[site for site, n in sizes.items() if plan.ranks_for(n, site=site)[i]] for i in range(2)]
+    asked = [
+        [site for site, ranks in zip(sizes, plan[level].local_ranks, strict=True) if ranks]
+        for level in (0.8, 0.9)
+    ]
     assert asked == [["small", "middle", "large"], ["large"]]
     reports = [fc.report(plan, np.arange(n) / n, site=site) for site, n in sizes.items()]
     for level, there in zip((0.8, 0.9), asked, strict=True):
@@ -94,7 +97,9 @@ def test_the_numbers_of_one_group_are_compared():
     child = compare_sites(plan, reports, group="child", reference=own)
     assert set(names(child.odd)) == set(ODD)
     assert compare_sites(plan, reports, group="adult", reference=own).odd == ()
-    assert {site.site: site.value for site in child.sites} == {r.site: r["child"].value for r in reports}
+    assert {site.site: site.value for site in child.sites} == {
+        r.site: r.by_group["child"].payload.levels[0].values[0] for r in reports
+    }
 
 
 def test_a_number_that_does_not_count_for_a_group_is_named():
@@ -103,7 +108,7 @@ def test_a_number_that_does_not_count_for_a_group_is_named():
         fc.report(plan, np.arange(60.0), groups=[1] * 30 + [2] * 30, site="A"),
         fc.report(plan, np.arange(70.0), groups=[1] * 40 + [2] * 30, site="B"),
     )
-    short = wrong.model_copy(update={"parts": (wrong["1"].model_copy(update={"n": 41}), wrong["2"])})
+    short = wrong.model_copy(update={"parts": (wrong.parts[0].model_copy(update={"n": 41}), wrong.parts[1])})
     own = np.arange(50.0)
     assert names(compare_sites(plan, [good, short], group=2, reference=own).sites) == ["A", "B"]
     found = compare_sites(plan, [good, short], group=1, reference=own)
@@ -117,7 +122,7 @@ def test_a_group_is_chosen_if_and_only_if_there_are_groups():
         compare_sites(plan, [])
     with pytest.raises(ValueError, match="group must be one of 'adult', 'child', got 'old'"):
         compare_sites(plan, [], group="old")
-    with pytest.raises(ValueError, match="group goes with a plan that has groups"):
+    with pytest.raises(ValueError, match="group must be left out: the plan has no groups"):
         compare_sites(*federation({})[:2], group="child")
 
 
@@ -152,6 +157,10 @@ def test_what_cannot_be_compared():
     )
     with pytest.raises(ValueError, match="private reports cannot be compared"):
         compare_sites(private, [])
+    curves = fc.plan(n_points={"A": 40}, curve=fc.Bins.uniform(0, 1, 10))
+    sent = fc.report(curves, own[:40], site="A", policy=fc.SitePolicy(curves="plain"))
+    with pytest.raises(ValueError, match="reports of kind 'curve' cannot be compared"):
+        compare_sites(curves, [sent], reference=own)
 
 
 def test_a_site_that_sends_infinity_is_left_out():

@@ -30,13 +30,13 @@ def powers(exponents):
 
 def simulated_coverage(plan, exponents, runs, rng):
     """Coverage in simulated federations: scores on the scale on which those of new cases are uniform."""
-    values, votes = [], []
-    for site, n in zip(plan.site_names, plan.n_points, strict=True):
-        scores = np.sort(rng.random((runs, n)), axis=1) ** (1 / exponents.get(site, 1.0))
-        padded = np.concatenate([scores, np.ones((runs, 1))], axis=1)
-        (ranks,), (weights,) = plan.ranks_for(n, site=site), plan.part.votes_for(n, site=site)
-        values += [padded[:, rank - 1] for rank in ranks]
-        votes += weights
+    values, votes, level = [], [], plan.message.levels[0]
+    for kind, ranks, weights in zip(plan.designs[0].sites, level.ranks, level.all_votes(), strict=True):
+        for site in kind.names:
+            scores = np.sort(rng.random((runs, kind.n)), axis=1) ** (1 / exponents.get(site, 1.0))
+            padded = np.concatenate([scores, np.ones((runs, 1))], axis=1)
+            values += [padded[:, rank - 1] for rank in ranks]
+            votes += weights
     reports, weights = np.column_stack(values), np.array(votes)
     order = np.argsort(reports, axis=1)
     enough = np.cumsum(weights[order], axis=1) >= plan.server_rank
@@ -109,8 +109,11 @@ def test_of_a_calibration_the_sites_that_answered_count():
 
 def test_one_of_several_levels_and_of_several_groups():
     both = fc.plan(n_points=dict.fromkeys("ABC", 40), confidence_level=[0.8, 0.9], criterion="marginal")
-    for level, law in ((0.9, both.laws[1]), (None, both.laws[0])):
-        assert shifted_law(both, {}, confidence_level=level).mean() == pytest.approx(law.mean())
+    for level in (0.9, 0.8):
+        expected = pytest.approx(both[level].law.mean())
+        assert shifted_law(both, {}, confidence_level=level).mean() == expected
+        assert shifted_law(both[level], {}).mean() == expected
+    assert shifted_law(both, {}).mean() == pytest.approx(both[0.8].law.mean())
     adult = fc.plan(groups={"child": {"A": 40, "B": 60}, "adult": {"A": 90, "C": 50}})["adult"]
     assert shifted_law(adult, {"C": np.sqrt}).mean() < adult.law.mean()
 
@@ -121,6 +124,7 @@ def test_what_is_refused():
         (PLAN, {"Z": np.sqrt}, "distortion must name sites .* got 'Z'"),
         (fc.plan(confidence_level=0.9), {}, "has no sites of known size"),
         (fc.plan(5, 200, confidence_level=0.8, privacy=privacy), {}, "private plans are not supported"),
+        (fc.plan(5, 200, curve=privacy.bins), {}, "plans of kind 'curve' are not supported"),
     ]:
         with pytest.raises(ValueError, match=words):
             shifted_law(plan, distortion)

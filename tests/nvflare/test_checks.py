@@ -56,14 +56,14 @@ def test_a_job_checks_what_it_made_and_writes_it_down(federation):
     results = federation.home / "server" / JOB
     lines = (results / "check.txt").read_text().splitlines()
     assert len(lines) == 7
-    covered = np.mean(NEW["A"] <= PUBLISHED.threshold[0])
+    covered = np.mean(NEW["A"] <= PUBLISHED.thresholds[0])
     assert lines[0] == f"A: {covered:.3f} of 40 new cases covered at level 0.8"
     assert lines[-1].startswith("No site can be said to fall short")
     assert (results / "calibration.json").read_text() == PUBLISHED.to_json() + "\n"
 
 
 def test_a_calibration_with_groups_is_checked_group_by_group(federation):
-    plan = fc.plan(groups={"child": None, "adult": None}, sites=list(SITES), confidence_level=0.8)
+    plan = fc.plan(groups={"child": None, "adult": None}, n_sites=list(SITES), confidence_level=0.8)
     assert federation.run(ConformalController(plan, check=True)) == []
     lines = (federation.home / "server" / JOB / "check.txt").read_text().splitlines()
     children = int((kinds(NEW["B"]) == "child").sum())

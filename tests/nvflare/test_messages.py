@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from every_plan import PLANS, SITES, Round, scores_and_labels
 
 import fedconformal as fc
 
@@ -81,7 +82,7 @@ def ask(federation, plan, **options):
     ids=["open", "missing"],
 )
 def test_the_same_calibration_as_from_files(plan, flare):
-    """A whole job; what else a plan can hold goes through every door."""
+    """A whole job."""
     federation = flare()
     assert federation.run(ConformalController(plan_as_text(plan), timeout=5)) == []
     results = federation.home / "server" / JOB
@@ -90,6 +91,21 @@ def test_the_same_calibration_as_from_files(plan, flare):
     assert read_calibration(results).to_json() == expected
     kept = [fc.Report.read(file) for file in (results / "reports").glob("report-*.json")]
     assert sorted(kept, key=lambda report: report.site) == reports(plan, DATA)
+
+
+@pytest.mark.parametrize("name", PLANS)
+def test_every_plan_gives_the_same_bytes_as_through_files(name, flare, tmp_path):
+    given = Round(name, tmp_path)
+    federation = flare({site: scores_and_labels(site) for site in SITES})
+    for site, files in given.files.items():
+        lines = [f"{key} = {json.dumps(text)}\n" for key, text in files.items()]
+        (federation.local(site) / "fedconformal.toml").write_text("".join(lines))
+    assert federation.run(ConformalController(plan_as_text(given.plan), timeout=5)) == []
+    sent, expected = given.expected()
+    assert read_calibration(federation.home / "server" / JOB).to_json() == expected.to_json()
+    assert sorted(Shareable.from_bytes(result)["report"] for result in federation.results.values()) == sorted(
+        report.to_json(indent=None) for report in sent
+    )
 
 
 def test_without_code_of_its_own_the_site_names_its_function(flare, monkeypatch, tmp_path):
@@ -239,9 +255,11 @@ def test_the_model_that_the_training_left_travels_with_the_plan(flare):
     federation = flare(dict.fromkeys(DATA, scores))
     left = make_model_learnable(MODEL, {})
     federation.fl_ctx.set_prop(AppConstants.GLOBAL_MODEL, left, private=True, sticky=False)
-    plan = fc.plan(n_points=dict.fromkeys(DATA, 50), confidence_level=0.8, model=model_digest(MODEL))
+    plan = fc.plan(
+        n_points=dict.fromkeys(DATA, 50), confidence_level=0.8, terms={"model": model_digest(MODEL)}
+    )
     assert federation.run(ConformalController(plan)) == []
-    assert [model_digest(model) for model in seen] == [plan.model] * 3
+    assert [model_digest(model) for model in seen] == [plan.terms.model] * 3
     with pytest.raises(ValueError, match="0 sites answered"):
         ask(federation, plan, model={**MODEL, "name": "another"})
 

@@ -6,22 +6,19 @@ import numpy as np
 import pytest
 
 import fedconformal as fc
-from fedconformal.planning import Goal, Sites
+from fedconformal.planning import Goal
 from fedconformal.planning._candidates import candidates, common_share, given_ranks, maxima
+from planning.plans import kinds
 
 NINE = Goal(Fraction(9, 10))
-
-
-def sites_of(sizes):
-    return Sites(np.array(sizes), np.ones(len(sizes), dtype=int))
 
 
 def test_the_papers_ranks_have_one_vote_each():
     plan = fc.plan(n_points=[120, 40, 377], confidence_level=0.9, local_ranks="paper")
     assert list(plan.local_ranks) == [109, 37, 341]
     assert list(plan.weights) == [1, 1, 1]
-    assert plan.levels[0].share == "9/10"
-    assert common_share(sites_of([9, 19]), Fraction(7, 10)).ranks.tolist() == [[[7], [14]]]
+    assert plan.message.levels[0].rule.share == Fraction(9, 10)
+    assert common_share(kinds([9, 19]), Fraction(7, 10)).ranks.tolist() == [[[7], [14]]]
 
 
 @pytest.mark.slow
@@ -32,19 +29,19 @@ def test_levels_with_many_digits():
 
 @pytest.mark.parametrize("n", [1, 12, 3000])
 def test_equal_sites_that_send_one_number_try_every_rank_near_the_level_and_the_largest(n):
-    sites = Sites(np.array([n]), np.array([9]))
+    sites = kinds([n], [9])
     tried = candidates(sites, NINE, 1)
     ranks = tried.ranks.ravel()
     assert tried.is_plain
     assert ranks[-1] == n
     assert (np.diff(ranks[:-1]) == 1).all()
     assert maxima(sites).is_plain
-    assert not candidates(sites_of([40, 41]), NINE, 1).is_plain
+    assert not candidates(kinds([40, 41]), NINE, 1).is_plain
 
 
 @pytest.mark.parametrize("sizes", [[3, 5], [5, 9, 14]])
 def test_every_common_share_of_small_sites_is_tried(sizes):
-    tried = {tuple(row) for row in candidates(sites_of(sizes), NINE, 1).ranks[:, :, 0].tolist()}
+    tried = {tuple(row) for row in candidates(kinds(sizes), NINE, 1).ranks[:, :, 0].tolist()}
     for n in sizes:
         for i in range(1, n + 1):
             assert tuple(-(-i * (m + 1) // (n + 1)) for m in sizes) in tried
@@ -53,7 +50,7 @@ def test_every_common_share_of_small_sites_is_tried(sizes):
 @pytest.mark.parametrize("numbers", [1, 2, 3, 5, 20])
 @pytest.mark.parametrize("sizes", [[40, 60, 90], [1, 2, 3], [7, 10**6], [10**6, 10**9], list(range(20, 80))])
 def test_ranks_rise_within_each_site_and_missing_ones_have_no_vote(sizes, numbers):
-    tried = candidates(sites_of(sizes), NINE, numbers)
+    tried = candidates(kinds(sizes), NINE, numbers)
     sent = tried.weights > 0
     assert tried.numbers == numbers
     assert np.array_equal(sent, tried.ranks <= np.array(sizes)[:, None])
@@ -65,7 +62,7 @@ def test_ranks_rise_within_each_site_and_missing_ones_have_no_vote(sizes, number
 
 
 def test_votes_are_in_proportion_to_the_root_of_the_size_and_count_scores():
-    sites = sites_of([100, 400, 900])
+    sites = kinds([100, 400, 900])
     assert [1, 2, 3] in candidates(sites, NINE, 1).weights[:, :, 0].tolist()
     several = candidates(sites, NINE, 3)
     for ranks, votes in zip(several.ranks, several.weights, strict=True):

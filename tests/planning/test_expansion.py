@@ -2,13 +2,13 @@
 
 from fractions import Fraction
 
-import numpy as np
 import pytest
 
 from fedconformal.laws import equal_moments
-from fedconformal.planning import Goal, Sites
+from fedconformal.planning import Goal
 from fedconformal.planning._candidates import equal_sites
 from fedconformal.planning._search import _RANK_ERROR, _Expansion
+from planning.plans import kinds
 
 
 def exact_rank(m, n, l, level, near):
@@ -27,7 +27,7 @@ def exact_rank(m, n, l, level, near):
 @pytest.mark.parametrize(("m", "n"), [(5, 40), (60, 7), (300, 300), (1000, 20_000)])
 def test_the_remainder_stays_far_inside_the_bound_that_the_search_allows(m, n, level):
     goal = Goal(Fraction(str(level)))
-    tried = equal_sites(Sites(np.array([n]), np.array([m])), goal)
+    tried = equal_sites(kinds([n], [m]), goal)
     look, compared = _Expansion(tried, goal), 0
     for i in range(0, len(tried), max(1, len(tried) // 12)):
         variance = look.variance[i]

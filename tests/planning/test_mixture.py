@@ -1,5 +1,6 @@
 """A promise for a known mixture of sites: brute force, simulation under strong shifts, and bad input."""
 
+from dataclasses import replace
 from fractions import Fraction
 from itertools import combinations_with_replacement, product
 
@@ -8,41 +9,42 @@ import pytest
 from scipy import special, stats
 
 import fedconformal as fc
-from fedconformal.planning import CRITERIA, PROMISES, Exact, Goal, Sites
+from fedconformal.messages._base import smallest_with_votes
+from fedconformal.planning import CRITERIA, PROMISES, Goal
 from fedconformal.planning._staircase import ranks_by_size
-from fedconformal.planning.promises import Mixture
+from fedconformal.planning.promises import Mixture, with_shares
+from planning.plans import kinds, tolerates
 from planning.unlike_sites import FEDERATIONS, thresholds
 from support import bernstein_limit
 
 NINE = Fraction(9, 10)
 
 
-def design(sizes, shares=None, *, level=NINE, numbers=5, **options):
-    """The design for one site of each size."""
-    goal = Goal(level, CRITERIA["marginal"](), **options)
-    shares = None if shares is None else tuple(map(Fraction, shares))
-    sites = Sites(np.array(sizes), np.ones(len(sizes), dtype=int), shares)
-    return Mixture().choose(sites, goal, Exact(numbers), None)
+def goal(level=NINE, **options):
+    return Goal(level, CRITERIA["marginal"](), **options)
+
+
+def solved(sizes, shares=None, *, counts=None, level=NINE, numbers=5):
+    """The solution for one site of each size, or several."""
+    return Mixture().choose(with_shares(kinds(sizes, counts, shares)), goal(level), numbers, None)
+
+
+def rows(found):
+    """Sites, ranks and votes."""
+    return list(zip(found.ballot.sites, found.ballot.ranks, found.ballot.votes, strict=True))
 
 
 def exact_coverage(found, bags):
     """Mean coverage over the mixture if one point of each bag, any, is the new one."""
     total, ways = Fraction(0), 0
     for unseen in product(*(range(len(bag)) for bag in bags)):
-        votes = []
-        for block, bag, out in zip(found.blocks, bags, unseen, strict=True):
+        ballots = []
+        for (_, ranks, votes), bag, out in zip(rows(found), bags, unseen, strict=True):
             scores = sorted(bag[:out] + bag[out + 1 :])
-            votes += [(scores[rank - 1], vote) for rank, vote in zip(block.ranks, block.weights, strict=True)]
-        q, cast = float("inf"), 0
-        for value, vote in sorted(votes):
-            cast += vote
-            if cast >= found.server_rank:
-                q = value
-                break
-        covered = [
-            block.share * (bag[out] <= q) for block, bag, out in zip(found.blocks, bags, unseen, strict=True)
-        ]
-        total, ways = total + sum(covered), ways + 1
+            ballots += [(scores[rank - 1], vote) for rank, vote in zip(ranks, votes, strict=True)]
+        q = smallest_with_votes(ballots, found.needed)
+        new = zip(found.ballot.sites, bags, unseen, strict=True)
+        total, ways = total + sum(kind.share * (bag[out] <= q) for kind, bag, out in new), ways + 1
     return total / ways
 
 
@@ -60,7 +62,7 @@ class TestTheRule:
     )
     def test_no_bags_are_covered_less_than_the_level(self, sizes, shares, level, numbers):
         """All bags of whole numbers 0 to 3, ties included, each averaged over which point is the new one."""
-        found = design(sizes, shares, level=Fraction(level), numbers=numbers)
+        found = solved(sizes, shares, level=Fraction(level), numbers=numbers)
         assert found.is_finite
         every = [list(combinations_with_replacement(range(4), n + 1)) for n in sizes]
         means = {exact_coverage(found, bags) for bags in product(*every)}
@@ -76,27 +78,27 @@ class TestTheRule:
         assert plan.guarantee.mean == 0.9
 
     def test_shares_decide_how_much_a_site_counts(self):
-        found = design([50, 50], ["3/4", "1/4"])
-        first, second = (block.votes / block.ranks[-1] for block in found.blocks)
+        found = solved([50, 50], ["3/4", "1/4"])
+        first, second = (sum(votes) / ranks[-1] for _, ranks, votes in rows(found))
         assert first == pytest.approx(3 * second)
 
     def test_rounded_votes_never_promise_more_than_there_is(self):
         """Sizes and shares without a short common denominator: votes are rounded down, the level is kept."""
         sizes = np.random.default_rng(0).integers(20, 3000, 60).tolist()
         shares = [Fraction(int(x), 10**9) for x in np.random.default_rng(1).integers(1, 10**7, 60)]
-        found = design(sizes, [share / sum(shares) for share in shares])
-        assert max(vote for block in found.blocks for vote in block.weights) <= 2**20
-        counted = sum(block.share * block.ranks[-1] / (block.n + 1) for block in found.blocks)
-        assert NINE <= Mixture().guarantee(found).mean < 0.9001
-        assert found.total_votes <= counted * found.server_rank / NINE + 60
+        found = solved(sizes, [share / sum(shares) for share in shares])
+        assert max(vote for votes in found.ballot.votes for vote in votes) <= 2**20
+        counted = sum(kind.share * ranks[-1] / (kind.n + 1) for kind, ranks, _ in rows(found))
+        assert NINE <= Mixture().guarantee(found, goal()).mean < 0.9001
+        assert found.ballot.total_votes <= counted * found.needed / NINE + 60
 
     def test_one_site_by_itself_is_split_conformal_prediction(self):
-        found = design([99])
-        assert (found.blocks[0].ranks, found.guarantee().mean) == ((90,), 0.9)
+        found = solved([99])
+        assert (found.ballot.ranks[0], Mixture().guarantee(found, goal()).mean) == ((90,), 0.9)
 
     def test_a_site_without_a_share_is_not_asked(self):
-        found = design([50, 50, 30], ["1/2", "1/2", "0"])
-        assert found.blocks[2].ranks == ()
+        found = solved([50, 50, 30], ["1/2", "1/2", "0"])
+        assert found.ballot.ranks[2] == ()
 
 
 def coverage_of_two(plan, n, *, dependent):
@@ -136,8 +138,8 @@ def test_sites_that_depend_on_each_other_can_break_the_promise():
     assert "are exchangeable, as they are if sites are independent" in Mixture().assumed()
 
 
-class TestSilence:
-    def test_a_silent_site_counts_zero_and_shares_stay(self):
+class TestMissing:
+    def test_a_missing_site_counts_zero_and_shares_stay(self):
         plan = fc.plan(
             n_points=dict.fromkeys("ABCDEFGHIJKLMNOPQRSTUVWXYZ", 100), promise="mixture", max_missing=1
         )
@@ -149,23 +151,23 @@ class TestSilence:
         assert without.guarantee.mean == plan.guarantee.mean
         assert without.missing == ("A",)
 
-    def test_a_silence_that_is_too_loud_makes_the_threshold_infinite(self):
+    def test_too_many_missing_make_the_threshold_infinite(self):
         plan = fc.plan(n_points=dict.fromkeys("ABCDE", 100), promise="mixture")
         reports = [fc.report(plan, np.arange(100), site=name) for name in "ABCD"]
         assert fc.calibrate(plan, reports).threshold == np.inf
         assert "it counts zero here" in plan.notes[-1]
 
-    def test_a_plan_that_cannot_bear_it_says_what_would_do(self):
-        with pytest.warns(fc.InfeasibleWarning, match="more than this search could find"):
+    def test_a_plan_that_cannot_tolerate_it_says_what_would(self):
+        with pytest.warns(fc.InfeasibleWarning, match="No number that was tried would suffice"):
             fc.plan(n_sites=9, n_points=100, promise="mixture", max_missing=1)
-        with pytest.warns(fc.InfeasibleWarning, match="It would take 12 points at each of 40 sites"):
+        with pytest.warns(fc.InfeasibleWarning, match="You need 12 cases per site"):
             fc.plan(n_sites=40, n_points=11, promise="mixture", max_missing=1)
         bearing = fc.plan(n_sites=40, n_points=12, promise="mixture", max_missing=1)
         assert bearing.feasible
-        assert bearing.designs[0].survives(1)
+        assert tolerates(bearing)
 
     def test_too_few_points_say_how_many_would_do(self):
-        with pytest.warns(fc.InfeasibleWarning, match="It would take 9 points at each of 4 sites"):
+        with pytest.warns(fc.InfeasibleWarning, match="You need 9 cases per site"):
             fc.plan(n_sites=4, n_points=8, promise="mixture")
         assert fc.plan(n_sites=4, n_points=9, promise="mixture").feasible
 
@@ -206,12 +208,11 @@ class TestSimulation:
     RUNS = 4_000
 
     def coverage(self, found, kind, shares):
-        block = found.blocks[0]
-        rng = np.random.default_rng(5)
-        scores = np.sort(kind.draw(rng, self.RUNS, block.n), axis=2)
-        sent = scores[:, :, np.array(block.ranks) - 1].reshape(self.RUNS, -1)
-        votes = np.concatenate([b.weights for b in found.blocks for _ in range(b.count)])
-        q = thresholds(sent, votes, found.server_rank)
+        (first, ranks, _), rng = rows(found)[0], np.random.default_rng(5)
+        scores = np.sort(kind.draw(rng, self.RUNS, first.n), axis=2)
+        sent = scores[:, :, np.array(ranks) - 1].reshape(self.RUNS, -1)
+        votes = np.concatenate([votes for each, _, votes in rows(found) for _ in range(each.count)])
+        q = thresholds(sent, votes, found.needed)
         return kind.cdf(q) @ shares
 
     @pytest.mark.slow
@@ -219,8 +220,7 @@ class TestSimulation:
     @pytest.mark.parametrize("numbers", [1, 5])
     def test_the_mixture_is_covered_whatever_the_sites_are_like(self, name, numbers):
         """4,000 runs; false-alarm probability 1e-7 by the empirical Bernstein bound."""
-        goal = Goal(NINE, CRITERIA["marginal"]())
-        found = Mixture().choose(Sites(np.array([100]), np.array([10])), goal, Exact(numbers), None)
+        found = solved([100], counts=[10], numbers=numbers)
         covered = self.coverage(found, FEDERATIONS[name], np.full(10, 0.1))
         assert covered.mean() >= 0.9 - bernstein_limit(covered)
 
@@ -228,15 +228,13 @@ class TestSimulation:
     def test_shares_that_favour_the_worst_sites_are_covered(self, name):
         """The last three sites have 80 % of new points. 4,000 runs; false-alarm probability 1e-7."""
         shares = [Fraction(1, 35)] * 7 + [Fraction(4, 15)] * 3
-        sites = Sites(np.array([100, 100]), np.array([7, 3]), (shares[0], shares[-1]))
-        found = Mixture().choose(sites, Goal(NINE, CRITERIA["marginal"]()), Exact(5), None)
+        found = solved([100, 100], [shares[0], shares[-1]], counts=[7, 3])
         covered = self.coverage(found, FEDERATIONS[name], np.array([float(share) for share in shares]))
         assert covered.mean() >= 0.9 - bernstein_limit(covered)
 
     def test_three_doubled_sites_cost_little(self):
         """True mean .933, standard error of 4,000 runs 2e-4: above .935 with a probability below 1e-20."""
-        goal = Goal(NINE, CRITERIA["marginal"]())
-        found = Mixture().choose(Sites(np.array([100]), np.array([10])), goal, Exact(5), None)
+        found = solved([100], counts=[10])
         covered = self.coverage(found, FEDERATIONS["three doubled"], np.full(10, 0.1))
         assert covered.mean() <= 0.935
 
@@ -256,13 +254,11 @@ class TestRefusals:
             ({"criterion": "stable"}, "criterion must be marginal with promise 'mixture', got 'stable'"),
             ({"criterion": "conditional"}, "criterion must be marginal with promise 'mixture'"),
             ({"max_faulty": 1, "n_points": [9, 9, 9]}, "max_faulty must be 0 with promise 'mixture', got 1"),
-            ({"local_ranks": "paper", "numbers": 1}, "local_ranks does not go with promise 'mixture'"),
+            ({"local_ranks": "paper", "numbers": 1}, "local_ranks must be left out with promise 'mixture'"),
             ({"n_points": None, "n_sites": 3}, "promise 'mixture' needs n_points"),
             ({"n_points": 40, "n_sites": 3, "mixture": {"A": 1}}, "mixture needs the names of the sites"),
-            (
-                {"promise": "population", "mixture": {"north": 1, "south": 1}},
-                "mixture goes with promise 'mixture'",
-            ),
+            ({"promise": "population", "mixture": {"north": 1, "south": 1}}, "mixture must be left out except"),
+            ({"groups": {"a": SIZES}, "n_points": None}, "groups must be left out with promise 'mixture'"),
         ],
     )
     def test_name_the_argument(self, options, words):
@@ -274,22 +270,31 @@ class TestRefusals:
         with pytest.raises(TypeError, match=r"mixture\['north'\] must be a number of at least 0"):
             fc.plan(n_points=SIZES, promise="mixture", mixture={"north": share, "south": 1})
 
-    def test_groups_and_privacy(self):
-        with pytest.raises(ValueError, match="promise 'mixture' does not go with groups"):
-            fc.plan(groups={"a": SIZES}, promise="mixture")
-        with pytest.raises(ValueError, match="privacy does not go with promise 'mixture'"):
-            fc.plan(
-                n_points=SIZES,
-                promise="mixture",
-                privacy=fc.Privacy(epsilon=2.0, bins=fc.Bins.uniform(0, 1, 20)),
-            )
-        with pytest.raises(ValueError, match="privacy does not go with promise 'mixture'"):
-            fc.plan(
-                n_points=SIZES,
-                promise="mixture",
-                numbers=1,
-                privacy=fc.Privacy(epsilon=2.0, bins=fc.Bins.uniform(0, 1, 20)),
-            )
+
+class TestFiles:
+    """Votes that a file cannot have."""
+
+    def test_shares_add_up_and_are_there(self):
+        found = solved([50, 50])
+        Mixture().check_solution(found, goal())
+        for shares, words in ((["1/2", "1/3"], "add up to 1"), ([None, None], "every site has a share")):
+            ballot = replace(found.ballot, sites=kinds([50, 50], None, shares))
+            with pytest.raises(ValueError, match=words):
+                Mixture().check_solution(replace(found, ballot=ballot), goal())
+
+    def test_votes_are_not_too_few(self):
+        found = solved([50, 50])
+        with pytest.raises(ValueError, match="too few for a promise to this mixture"):
+            Mixture().check_solution(replace(found, needed=found.needed - 1), goal())
+        heavier = replace(found.ballot, votes=tuple((v[0] + 1, *v[1:]) for v in found.ballot.votes))
+        with pytest.raises(ValueError, match="too few for a promise to this mixture"):
+            Mixture().check_solution(replace(found, ballot=heavier), goal())
+
+    def test_a_site_without_a_share_is_not_asked(self):
+        found = solved([50, 50], ["1", "0"])
+        ballot = replace(found.ballot, ranks=found.ballot.ranks[:1] * 2, votes=found.ballot.votes[:1] * 2)
+        with pytest.raises(ValueError, match="without a share of the mixture is not asked"):
+            Mixture().check_solution(replace(found, ballot=ballot), goal())
 
 
 def test_has_words_for_everything():
@@ -297,5 +302,4 @@ def test_has_words_for_everything():
     assert promise.assumed().endswith(".")
     assert promise.shortfall("at Ulm").startswith("cases at Ulm")
     assert promise.options() == "for a known mixture of the sites"
-    with pytest.raises(ValueError, match="promise 'mixture' has no law of the coverage"):
-        promise.law(design([50, 50]))
+    assert promise.law(solved([50, 50]), goal()) is None

@@ -7,7 +7,8 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from fedconformal.planning import CRITERIA, PROMISES, Exact, Goal, Sites
+from fedconformal.planning import CRITERIA, PROMISES, Goal
+from planning.plans import alike
 
 POPULATION = PROMISES["population"]()
 THIRTEEN = [49, 63, 75, 151, 160, 248, 254, 279, 365, 375, 463, 476, 483]
@@ -22,13 +23,12 @@ def drawn(rng, m):
 
 
 def planned_cost(sizes, goal, numbers):
-    """What the best design costs, and the design; infinite if there is none."""
-    sites = Sites(*np.unique(sizes, return_counts=True))
-    design = POPULATION.choose(sites, goal, Exact(numbers), None)
-    if not design.is_finite:
-        return math.inf, design
-    law = design.law()
-    return goal.criterion.cost(law.mean(), law.var(), goal), design
+    """What the best solution costs, and the solution; infinite if there is none."""
+    found = POPULATION.choose(alike(sizes), goal, numbers, None)
+    if not found.is_finite:
+        return math.inf, found
+    law = POPULATION.law(found, goal)
+    return goal.criterion.cost(law.mean(), law.var(), goal), found
 
 
 def cost_alone(n, goal):
@@ -47,9 +47,9 @@ def check_never_worse(sizes, level, criterion, max_missing, numbers):
     goal = Goal(level, CRITERIA[criterion](), max_missing=max_missing)
     limit = cost_alone(int(max(sizes)), goal) if goal.criterion.heeds_spread else math.inf
     for r in numbers:
-        cost, design = planned_cost(sizes, goal, r)
-        assert design.is_finite or limit == math.inf, (sizes, level, r)
-        assert at_most(cost, limit, criterion), (sizes, level, r, cost, limit, design.blocks)
+        cost, found = planned_cost(sizes, goal, r)
+        assert found.is_finite or limit == math.inf, (sizes, level, r)
+        assert at_most(cost, limit, criterion), (sizes, level, r, cost, limit, found)
         limit = cost
 
 
@@ -90,9 +90,9 @@ def test_the_same_for_many_federations(criterion, max_missing):
 def test_several_numbers_come_close_to_pooling_for_many_sizes(sizes, level, delta, limits):
     """The mean coverage under `conditional`; pooled scores give .90645, .90842 and .954819."""
     goal = Goal(Fraction(level), CRITERIA["conditional"](), Fraction(delta))
-    costs, designs = zip(*(planned_cost(sizes, goal, r) for r in (1, 2, 3)), strict=True)
+    costs, solutions = zip(*(planned_cost(sizes, goal, r) for r in (1, 2, 3)), strict=True)
     assert all(cost <= limit for cost, limit in zip(costs, limits, strict=True)), costs
-    assert all(sum(block.count for block in design.asked) == len(sizes) for design in designs)
+    assert all(found.ballot.merged().n_sites == len(sizes) for found in solutions)
 
 
 @pytest.mark.slow
@@ -102,12 +102,13 @@ def test_tolerating_a_missing_site_costs_two_per_cent_at_most(criterion):
     for sizes in ([10] * 3, [40] * 5, *(drawn(rng, int(rng.integers(2, 9))) for _ in range(5))):
         kind, level = CRITERIA[criterion](), Fraction(9, 10)
         lowest, _ = planned_cost(sizes, Goal(level, kind, max_missing=0), 1)
-        cost, design = planned_cost(sizes, Goal(level, kind), 1)
+        goal = Goal(level, kind)
+        cost, found = planned_cost(sizes, goal, 1)
         if at_most(cost, lowest, criterion):
             continue
         given_up += 1
-        assert cost <= kind.near(lowest, design.goal) + 1e-12, (sizes, level)
-        assert design.survives(1), (sizes, level, design.blocks)
+        assert cost <= kind.near(lowest, goal) + 1e-12, (sizes, level)
+        assert POPULATION.tolerates(found, goal, 1), (sizes, level, found)
     assert given_up
 
 
@@ -134,6 +135,6 @@ def test_how_close_one_two_and_three_numbers_come_to_pooling(sizes, limits):
 
 
 def test_two_numbers_of_ten_equal_sites():
-    cost, design = planned_cost([100] * 10, Goal(Fraction(9, 10), max_missing=0), 2)
-    assert (design.blocks[0].ranks, design.server_rank) == ((88, 92), 12)
+    cost, found = planned_cost([100] * 10, Goal(Fraction(9, 10), max_missing=0), 2)
+    assert (found.ballot.ranks[0], found.needed) == ((88, 92), 12)
     assert math.sqrt(cost) == pytest.approx(0.01035, abs=1e-4)

@@ -10,20 +10,33 @@ import pytest
 from scipy import special, stats
 
 import fedconformal as fc
-from fedconformal.planning import CRITERIA, PROMISES, Cases, Goal, Sites, rank_above
+from fedconformal.messages import CasesMessage, DesignRequest, draw_ranks, of
+from fedconformal.messages._cases import _votes
+from fedconformal.planning import CRITERIA, PROMISES, Goal, rank_above
 from fedconformal.planning._own_quantile import Wanted, chance_above, votes_needed
 from fedconformal.planning.promises import NewSite
-from fedconformal.protocol._cases import drawn_ranks
+from planning.plans import kinds, tolerates
 from planning.unlike_sites import FEDERATIONS, half_normal, thresholds
 from support import bernstein_limit
 
 NINE, TENTH = Fraction(9, 10), Fraction(1, 10)
 
 
-def design(sizes, counts, criterion="marginal", *, level=NINE, numbers=1, **options):
-    goal = Goal(level, CRITERIA[criterion](), **options)
-    sites = Sites(np.array(sizes), np.array(counts))
-    return NewSite().choose(sites, goal, NewSite().sending(goal, numbers), None)
+def wanted(criterion="conditional", *, level=NINE, **options):
+    return Goal(level, CRITERIA[criterion](), **options)
+
+
+def votes_for(sizes, counts, *, level=NINE, numbers=1):
+    """The votes that the mean over new sites needs."""
+    request = DesignRequest(
+        NewSite(), (wanted("marginal", level=level),), kinds(sizes, counts), sum(counts), numbers
+    )
+    return CasesMessage().choose(request).levels[0].votes
+
+
+def solved(sizes, counts, **options):
+    """The solution for most new sites, one by one."""
+    return NewSite().choose(kinds(sizes, counts), wanted(**options), 1, None)
 
 
 class TestTheMean:
@@ -35,18 +48,19 @@ class TestTheMean:
 
         Any of the sites is the new one, and every draw of all sites is counted.
         """
-        found = design([50], [m], level=Fraction(level), numbers=numbers)
-        kinds = list(combinations_with_replacement(range(3), 2))
-        least = min(_exact_mean(found, sites) for sites in combinations_with_replacement(kinds, m + 1))
+        votes = votes_for([50], [m], level=Fraction(level), numbers=numbers)
+        pairs = list(combinations_with_replacement(range(3), 2))
+        every = combinations_with_replacement(pairs, m + 1)
+        least = min(_exact_mean(votes, numbers, sites) for sites in every)
         assert least >= Fraction(level)
         assert least < 1
 
     @pytest.mark.parametrize("numbers", [1, 2, 5, 20])
     def test_votes_are_those_of_one_site_more(self, numbers):
-        found = design([50, 3], [10, 9], numbers=numbers)
-        assert found.server_rank == math.ceil(numbers * NINE * 20)
-        assert found.total_votes == numbers * 19
-        assert found.guarantee().mean == float(Fraction(found.server_rank, 20 * numbers))
+        plan = fc.plan(n_points=[50] * 10 + [3] * 9, promise="new-site", numbers=numbers)
+        assert plan.server_rank == math.ceil(numbers * NINE * 20)
+        assert sum(np.sum(votes) for votes in of(plan.message).votes(plan.designs[0], 0)) == 2 * numbers
+        assert plan.guarantee.mean == float(Fraction(plan.server_rank, 20 * numbers))
 
     def test_one_case_each_is_the_papers_rule_for_one_point_each(self):
         found = fc.plan(n_sites=20, n_points=100, promise="new-site")
@@ -60,17 +74,16 @@ class TestTheMean:
 
     def test_a_site_with_fewer_cases_sends_all_and_no_case_stands_for_more_than_its_share(self):
         for numbers, n in product(range(1, 21), range(1, 25)):
-            block = Cases(numbers).block(1, n)
-            counted = np.cumsum(block.weights)
+            counted = np.cumsum(_votes(numbers, n))
             assert counted[-1] == numbers
-            assert block.ranks == tuple(range(1, min(n, numbers) + 1))
-            assert all(votes * len(block.ranks) <= numbers * (i + 1) for i, votes in enumerate(counted))
+            assert counted.size == min(n, numbers)
+            assert all(votes * counted.size <= numbers * (i + 1) for i, votes in enumerate(counted))
 
     def test_too_few_sites_say_how_many_would_do(self):
-        with pytest.warns(fc.InfeasibleWarning, match="It would take 9 sites of 100 points"):
+        with pytest.warns(fc.InfeasibleWarning, match="You need 9 sites of 100 cases"):
             fc.plan(n_sites=8, n_points=100, promise="new-site")
         assert fc.plan(n_sites=9, n_points=100, promise="new-site").feasible
-        with pytest.warns(fc.InfeasibleWarning, match="It would take 11 sites"):
+        with pytest.warns(fc.InfeasibleWarning, match="You need 11 sites"):
             fc.plan(n_sites=10, n_points=100, promise="new-site", max_missing=2)
 
     def test_votes_are_solved_for_the_sites_that_answered(self):
@@ -85,19 +98,19 @@ class TestTheMean:
         plan = fc.plan(promise="new-site", numbers=3, confidence_level=[0.8, 0.9])
         reports = [fc.report(plan, np.arange(n), site=str(n)) for n in range(1, 21)]
         found = fc.calibrate(plan, reports)
-        assert [level.server_rank for level in found.levels] == [51, 57]
-        assert found.answers[0].n == 1
+        assert [found[level].server_rank for level in (0.8, 0.9)] == [51, 57]
+        assert found.by_group[None].design.sites[0].n == 1
         assert fc.Calibration.from_json(found.to_json()) == found
 
 
-def _exact_mean(found, sites):
-    """Mean coverage over which site is new, and over all draws of all of them."""
-    r, covered, ways = found.sending.numbers, 0, 0
+def _exact_mean(needed, r, sites):
+    """Mean coverage over which site is new, and over all draws of r cases of all of them."""
+    covered, ways = 0, 0
     for new in range(len(sites)):
         others = [site for i, site in enumerate(sites) if i != new]
         for draws in product(*(product(site, repeat=r) for site in others)):
             sent = sorted(value for each in draws for value in each)
-            q = sent[found.server_rank - 1] if found.server_rank <= len(sent) else math.inf
+            q = sent[needed - 1] if needed <= len(sent) else math.inf
             covered += sum(score <= q for score in sites[new])
             ways += 2
     return Fraction(covered, ways)
@@ -109,10 +122,10 @@ class TestMostNewSites:
         [(10, 100, (95, 10)), (20, 100, (91, 20)), (100, 100, (93, 93)), (20, 1000, (917, 19))],
     )
     def test_pairs(self, m, n, pair):
-        found = design([n], [m], "conditional")
-        rank, votes = found.blocks[0].ranks[0], found.server_rank
+        found = solved([n], [m])
+        rank, votes = found.ballot.ranks[0][0], found.needed
         assert (1 - Fraction(votes, m + 1)) / Fraction(chance_above(n, rank, NINE)) <= TENTH
-        assert found.guarantee().probability >= 0.9
+        assert NewSite().guarantee(found, wanted()).probability >= 0.9
         assert (rank, votes) == pair
 
     def test_the_chance_is_that_of_a_binomial_count(self):
@@ -132,7 +145,7 @@ class TestMostNewSites:
             fc.plan(n_points=sizes, promise="new-site", criterion="conditional")
             for sizes in ([30, 60] * 15, [100, 101] * 15, [1000] * 29 + [40])
         ]
-        assert len({plan.levels[0].eta for plan in plans}) == 1
+        assert len({plan.message.levels[0].rule.eta for plan in plans}) == 1
         assert len({plan.server_rank for plan in plans}) == 1
 
     @pytest.mark.parametrize(
@@ -144,20 +157,21 @@ class TestMostNewSites:
         A hard site's scores are 1 with a chance just above 1 - level, else 0; an easy one's are 0. A hard
         site falls short if the threshold is 0, and its own number is 1 with a chance of at least eta.
         """
-        found = design([n], [m], "conditional", delta=Fraction(delta))
-        h = special.betainc(n - found.blocks[0].ranks[0] + 1, found.blocks[0].ranks[0], 0.1 + 1e-9)
+        found = solved([n], [m], delta=Fraction(delta))
+        rank = found.ballot.ranks[0][0]
+        h = special.betainc(n - rank + 1, rank, 0.1 + 1e-9)
         p = np.linspace(0, 1, 2001)
-        missed = p * stats.binom.cdf(m - found.server_rank, m, p * h)
+        missed = p * stats.binom.cdf(m - found.needed, m, p * h)
         assert missed.max() <= Fraction(delta)
         assert missed.max() >= Fraction(delta) / 4  # the promise is not kept by being far away
 
-    def test_one_silent_site_is_borne_where_that_costs_little(self):
-        assert design([100], [20], "conditional").survives(1)
-        tight = design([100], [10], "conditional")
-        assert not tight.survives(1)
-        assert votes_needed(9, TENTH, tight.eta) > 9
+    def test_one_missing_site_is_tolerated_where_that_costs_little(self):
+        assert NewSite().tolerates(solved([100], [20]), wanted(), 1)
+        tight = solved([100], [10])
+        assert not NewSite().tolerates(tight, wanted(), 1)
+        assert votes_needed(9, TENTH, tight.rule.eta) > 9
 
-    def test_silence_solves_the_votes_anew_with_the_same_chance(self):
+    def test_votes_are_solved_again_if_a_site_is_missing_with_the_same_chance(self):
         plan = fc.plan(n_sites=20, n_points=100, promise="new-site", criterion="conditional")
         reports = [fc.report(plan, np.arange(100) + i, site=str(i)) for i in range(20)]
         found = fc.calibrate(plan, reports[:19])
@@ -166,17 +180,17 @@ class TestMostNewSites:
         assert fc.calibrate(plan, reports[:10]).threshold == math.inf
 
     def test_infeasible_plans_say_what_would_do(self):
-        with pytest.warns(fc.InfeasibleWarning, match="It would take 10 sites of 100 points"):
+        with pytest.warns(fc.InfeasibleWarning, match="You need 10 sites of 100 cases"):
             fc.plan(n_sites=9, n_points=100, promise="new-site", criterion="conditional")
         with pytest.warns(
-            fc.InfeasibleWarning, match="7 points at each of 20 sites, or 24 sites of 5 points"
+            fc.InfeasibleWarning, match="7 cases per site, or 24 sites of 5 cases"
         ):
             fc.plan(n_sites=20, n_points=5, promise="new-site", criterion="conditional")
         for m, n in ((10, 100), (20, 7), (24, 5)):
             assert fc.plan(n_sites=m, n_points=n, promise="new-site", criterion="conditional").feasible
-        with pytest.warns(fc.InfeasibleWarning, match="at each of 50 sites"):
+        with pytest.warns(fc.InfeasibleWarning, match="with 50 sites of 4 to 53 cases"):
             small = fc.plan(n_points=list(range(4, 54)), promise="new-site", criterion="conditional")
-        assert "too few points" in small.notes[1]
+        assert "too few cases" in small.notes[1]
 
     def test_advice_is_the_smallest_that_will_do(self):
         wanted = Wanted(20, NINE, TENTH)
@@ -186,7 +200,7 @@ class TestMostNewSites:
 
     def test_sizes_may_come_with_the_reports_if_the_number_of_sites_is_known(self):
         plan = fc.plan(n_sites=20, promise="new-site", criterion="conditional")
-        assert plan.ranks_for(100) == ((91,),)
+        assert of(plan.message).ranks_for(plan.designs[0], 100, None) == ((91,),)
         reports = [fc.report(plan, np.arange(30 + i), site=str(i)) for i in range(20)]
         found = fc.calibrate(plan, reports)
         assert (found.server_rank, found.threshold) == (20, stats.binom.ppf(0.5, 49, 0.9))
@@ -198,19 +212,19 @@ class TestMostNewSites:
 
 class TestDrawnCases:
     def test_are_the_same_for_a_round_and_a_site_and_others_otherwise(self):
-        first = drawn_ranks("a" * 32, "north", 1000, 5)
-        assert first == drawn_ranks("a" * 32, "north", 1000, 5)
-        assert first != drawn_ranks("b" * 32, "north", 1000, 5)
-        assert first != drawn_ranks("a" * 32, "south", 1000, 5)
+        first = draw_ranks("a" * 32, "north", 1000, 5)
+        assert first == draw_ranks("a" * 32, "north", 1000, 5)
+        assert first != draw_ranks("b" * 32, "north", 1000, 5)
+        assert first != draw_ranks("a" * 32, "south", 1000, 5)
         assert list(first) == sorted(set(first))
-        assert drawn_ranks("a" * 32, "north", 3, 5) == (1, 2, 3)
+        assert draw_ranks("a" * 32, "north", 3, 5) == (1, 2, 3)
 
     @pytest.mark.parametrize(("n", "numbers"), [(6, 1), (6, 2), (7, 3)])
     def test_all_choices_are_equally_likely(self, n, numbers):
         """20,000 rounds; a chi-square statistic above its 1 - 1e-7 quantile: false-alarm probability 1e-7."""
         counts = {}
         for i in range(20_000):
-            drawn = drawn_ranks(f"{i:032x}", "site", n, numbers)
+            drawn = draw_ranks(f"{i:032x}", "site", n, numbers)
             counts[drawn] = counts.get(drawn, 0) + 1
         expected = 20_000 / math.comb(n, numbers)
         assert len(counts) == math.comb(n, numbers)
@@ -221,8 +235,8 @@ class TestDrawnCases:
         plan = fc.plan(n_sites=20, n_points=50, promise="new-site", numbers=3, confidence_level=[0.8, 0.9])
         scores = np.random.default_rng(0).permutation(50)
         report = fc.report(plan, scores, site="A")
-        drawn = tuple(float(rank - 1) for rank in drawn_ranks(plan.round, "A", 50, 3))
-        assert report.values == (drawn, drawn)
+        drawn = tuple(float(rank - 1) for rank in draw_ranks(plan.terms.round, "A", 50, 3))
+        assert report.payload.values == drawn
         assert fc.protocol.prepare(plan, scores, site="A").request.sentence == (
             "This plan asks for 3 of your 50 scores, drawn at random."
         )
@@ -231,15 +245,15 @@ class TestDrawnCases:
         plan = fc.plan(n_sites=20, n_points=50, promise="new-site", numbers=3, confidence_level=[0.8, 0.9])
         assert fc.report(plan, range(50), site="A", policy=fc.SitePolicy(max_numbers=3))
         with pytest.raises(
-            ValueError, match="asks for 3 of your 50 scores, and the site's policy lets 2 out"
+            ValueError, match="3 of your 50 scores would leave, and the site's policy allows 2"
         ):
             fc.report(plan, range(50), site="A", policy=fc.SitePolicy(max_numbers=2))
 
     def test_every_plan_has_a_round_of_its_own(self):
-        rounds = {fc.plan(n_sites=20, n_points=50, promise="new-site").round for _ in range(5)}
+        rounds = {fc.plan(n_sites=20, n_points=50, promise="new-site").terms.round for _ in range(5)}
         assert len(rounds) == 5
         with pytest.raises(ValueError, match=r"round must be left out where sites draw cases.*got 'spring'"):
-            fc.plan(n_sites=20, n_points=50, promise="new-site", round="spring")
+            fc.plan(n_sites=20, n_points=50, promise="new-site", terms={"round": "spring"})
 
 
 class Population:
@@ -282,7 +296,7 @@ class Population:
 @cache
 def places(runs, numbers):
     """Indices of the scores that each of 20 sites of 30 scores sends in each of so many rounds."""
-    ranks = [[drawn_ranks(f"{i:032x}", str(j), 30, numbers) for j in range(20)] for i in range(runs)]
+    ranks = [[draw_ranks(f"{i:032x}", str(j), 30, numbers) for j in range(20)] for i in range(runs)]
     return np.array(ranks) - 1
 
 
@@ -293,11 +307,11 @@ class TestSimulation:
         """5,000 rounds of 20 sites of 30 scores, each with a round of its own; false alarms: 1e-7 each."""
         rng, population, runs = np.random.default_rng(11), Population(kind), 5_000
         for numbers in (1, 4):
-            found = design([30], [20], numbers=numbers)
+            votes = votes_for([30], [20], numbers=numbers)
             sites = population.sites(rng, (runs, 20))
             scores = np.sort(population.scores(rng, sites, 30), axis=2)
             sent = np.take_along_axis(scores, places(runs, numbers), axis=2).reshape(runs, -1)
-            q = thresholds(sent, np.ones(20 * numbers, dtype=int), found.server_rank)
+            q = thresholds(sent, np.ones(20 * numbers, dtype=int), votes)
             covered = population.cdf(population.sites(rng, runs), q)
             assert covered.mean() >= 0.9 - bernstein_limit(covered)
 
@@ -306,14 +320,14 @@ class TestSimulation:
         """10,000 federations of 20 sites of 10, 40 or 100 scores; false-alarm probability 1e-7."""
         rng, population, runs = np.random.default_rng(12), Population(kind), 10_000
         sizes = [10] * 6 + [40] * 7 + [100] * 7
-        found = design([10, 40, 100], [6, 7, 7], "conditional")
+        found = solved([10, 40, 100], [6, 7, 7])
         reports = []
         for n in (10, 40, 100):
-            rank = rank_above(n, NINE, found.eta)
+            rank = rank_above(n, NINE, found.rule.eta)
             sites = population.sites(rng, (runs, sizes.count(n)))
             scores = np.sort(population.scores(rng, sites, n), axis=2)
             reports.append(scores[:, :, rank - 1] if rank <= n else np.full(sites.shape, np.inf))
-        q = thresholds(np.concatenate(reports, axis=1), np.ones(20, dtype=int), found.server_rank)
+        q = thresholds(np.concatenate(reports, axis=1), np.ones(20, dtype=int), found.needed)
         reached = population.cdf(population.sites(rng, runs), q) >= 0.9
         assert reached.mean() >= 0.9 - bernstein_limit(reached.astype(float))
 
@@ -322,17 +336,17 @@ class TestSimulation:
 def test_sites_drawn_from_each_of_twelve_kinds_of_heterogeneity(name):
     """3,000 federations of 20 sites drawn from ten that differ; false-alarm probability 1e-7 each."""
     kind, rng, runs, n = FEDERATIONS[name], np.random.default_rng(13), 3_000, 20
-    mean, most = design([n], [20], numbers=2), design([n], [20], "conditional")
+    mean, most = votes_for([n], [20], numbers=2), solved([n], [20])
     drawn, ranked = [], []
     for _ in range(20):
         scores = kind.draw(rng, runs, n)[np.arange(runs), rng.integers(10, size=runs)]
         drawn.append(scores[:, :2])  # any two of scores in random order
-        ranked.append(np.sort(scores, axis=1)[:, most.blocks[0].ranks[0] - 1])
+        ranked.append(np.sort(scores, axis=1)[:, most.ballot.ranks[0][0] - 1])
     new = rng.integers(10, size=runs)
-    q = thresholds(np.concatenate(drawn, axis=1), np.ones(40, dtype=int), mean.server_rank)
+    q = thresholds(np.concatenate(drawn, axis=1), np.ones(40, dtype=int), mean)
     covered = kind.cdf(q)[np.arange(runs), new]
     assert covered.mean() >= 0.9 - bernstein_limit(covered)
-    q = thresholds(np.stack(ranked, axis=1), np.ones(20, dtype=int), most.server_rank)
+    q = thresholds(np.stack(ranked, axis=1), np.ones(20, dtype=int), most.needed)
     reached = kind.cdf(q)[np.arange(runs), new] >= 0.9
     assert reached.mean() >= 0.9 - bernstein_limit(reached.astype(float))
 
@@ -342,16 +356,16 @@ class TestRefusals:
         ("options", "words"),
         [
             ({"max_faulty": 1}, "max_faulty must be 0 with promise 'new-site', got 1"),
-            ({"local_ranks": "paper"}, "local_ranks does not go with promise 'new-site'"),
+            ({"local_ranks": "paper"}, "local_ranks must be left out with promise 'new-site'"),
             (
                 {"criterion": "conditional", "numbers": 2},
                 "numbers must be 1 with promise 'new-site' and the cond",
             ),
             (
                 {"privacy": fc.Privacy(epsilon=2.0, bins=fc.Bins.uniform(0, 1, 20))},
-                "privacy does not go with",
+                "promise must be 'population' or 'each-site' with privacy, got 'new-site'",
             ),
-            ({"groups": {"a": 50}, "n_points": None}, "promise 'new-site' does not go with groups"),
+            ({"groups": {"a": 50}, "n_points": None}, "groups must be left out with promise 'new-site'"),
         ],
     )
     def test_name_the_argument(self, options, words):
@@ -363,7 +377,7 @@ class TestRefusals:
             is_mean = False
 
         with pytest.raises(ValueError, match=r"criterion must be .* with promise 'new-site'"):
-            NewSite().check(Goal(NINE, Odd()), private=False, is_open=False)
+            NewSite().check_goal(Goal(NINE, Odd()), is_open=False)
 
 
 def test_has_words_for_everything():

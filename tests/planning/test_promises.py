@@ -1,6 +1,5 @@
 """Whose new points a threshold is for: ranks, votes, laws, refusals and words of each promise."""
 
-import math
 from dataclasses import replace
 from fractions import Fraction
 
@@ -9,8 +8,10 @@ import pytest
 from scipy import stats
 
 import fedconformal as fc
-from fedconformal.planning import CRITERIA, PROMISES, Advice, Block, Design, Exact, Goal, Sites
+from fedconformal.documents import Advice
+from fedconformal.planning import CRITERIA, PROMISES, Ballot, Goal, Solution
 from fedconformal.planning.promises import EachSite, Population
+from planning.plans import alike, kinds, pick, quiet
 from planning.unlike_sites import FEDERATIONS
 from support import bernstein_limit, hoeffding_limit
 
@@ -19,10 +20,6 @@ NINE = Fraction(9, 10)
 
 def goal(criterion, **options):
     return Goal(NINE, CRITERIA[criterion](), **options)
-
-
-def sites(*sizes):
-    return Sites(*np.unique(sizes, return_counts=True))
 
 
 class TestRegistry:
@@ -51,14 +48,14 @@ class TestRegistry:
 
 class TestPopulation:
     def test_ranks_and_votes_are_searched_together(self):
-        design = Population().choose(sites(40, 60, 60), goal("stable"), Exact(), None)
-        assert design.law().mean() >= 0.9
-        assert design.promise == Population()
+        found = Population().choose(alike([40, 60, 60]), goal("stable"), 1, None)
+        assert Population().law(found, goal("stable")).mean() >= 0.9
 
     def test_the_law_is_of_the_votes_below_a_coverage(self):
-        design = Design(goal("marginal", max_faulty=1), Population(), Exact(), (Block(5, 20, (19,)),), 4)
+        found = Solution(Ballot.of_ranks(kinds([20], [5]), [(19,)]), 4)
         law = fc.CoverageLaw(5, 20, 19, 4, max_faulty=1)
-        assert design.law().mean() == pytest.approx(law.mean(), abs=1e-13)
+        promised = Population().law(found, goal("marginal", max_faulty=1))
+        assert promised.mean() == pytest.approx(law.mean(), abs=1e-13)
 
 
 class TestEachSite:
@@ -66,7 +63,6 @@ class TestEachSite:
         plan = fc.plan(n_points={"A": 30, "B": 80, "C": 12}, promise="each-site")
         assert list(plan.local_ranks) == [28, 73, 12]
         assert plan.server_rank == 3
-        assert plan.levels[0].share == "9/10"
 
     def test_each_site_is_covered_whatever_the_others_are(self):
         """4,000 federations of three very different sites; each is covered at least as often as the level."""
@@ -112,43 +108,52 @@ class TestEachSite:
             assert missed[0] <= each < missed[1]  # no smaller rank would do
 
     def test_the_law_is_the_worst_sites_own(self):
-        design = EachSite().choose(sites(30, 80, 12), goal("marginal"), Exact(), None)
-        assert design.law().mean() == pytest.approx(min(28 / 31, 73 / 81, 12 / 13))
-        assert design.law().cdf(0.8) == max(
+        found = EachSite().choose(alike([30, 80, 12]), goal("marginal"), 1, None)
+        law = EachSite().law(found, goal("marginal"))
+        assert law.mean() == pytest.approx(min(28 / 31, 73 / 81, 12 / 13))
+        assert law.cdf(0.8) == max(
             stats.beta.cdf(0.8, l, n - l + 1) for n, l in ((30, 28), (80, 73), (12, 12))
         )
 
     def test_a_site_that_is_too_small_gets_an_infinite_threshold_and_advice(self):
-        with pytest.warns(fc.InfeasibleWarning, match="9 points at each of 2 sites"):
+        with pytest.warns(fc.InfeasibleWarning, match="You need 9 cases per site, or to leave out sites with fewer than 9"):
             plan = fc.plan(n_points=[5, 100], confidence_level=0.9, promise="each-site")
         assert plan.law.mean() == 1.0
-        options = {"promise": "each-site", "criterion": "conditional", "on_infeasible": "ignore"}
-        plan = fc.plan(n_points=[5, 100], confidence_level=0.9, **options)
-        n = plan.levels[0].advice.n_points
-        assert fc.plan(n_points=[n, n], confidence_level=0.9, **options).feasible
-        assert not fc.plan(n_points=[n - 1, n - 1], confidence_level=0.9, **options).feasible
+        options = {"promise": "each-site", "criterion": "conditional"}
+        plan = quiet(n_points=[5, 100], **options)
+        n = plan.designs[0].levels[0].advice.n_points
+        assert fc.plan(n_points=[n, n], **options).feasible
+        assert not quiet(n_points=[n - 1, n - 1], **options).feasible
 
     def test_votes(self):
-        design = EachSite().choose(sites(5, 100), goal("marginal"), Exact(), None)
-        assert EachSite().votes(design) == (3, Advice(n_points=9))
-        assert EachSite().votes(replace(design, blocks=design.blocks[1:])) == (1, None)
+        wanted = goal("marginal")
+        found = EachSite().choose(alike([5, 100]), wanted, 1, None)
+        assert (found.needed, found.advice) == (3, Advice(n_points=9))
+        rest = EachSite().solve(found, pick(found.ballot, [0, 1]), wanted)
+        assert (rest.needed, rest.advice) == (1, None)
+        assert EachSite().tolerates(found, wanted, 1)
+        assert not EachSite().tolerates(found, wanted, 2)
 
     @pytest.mark.parametrize(
         ("options", "words"),
         [
             ({"criterion": "stable"}, "criterion must be conditional or marginal.*got 'stable'"),
-            ({"max_faulty": 1}, "max_faulty does not go"),
-            ({"local_ranks": "paper"}, "local_ranks does not go"),
+            ({"max_faulty": 1}, "max_faulty must be 0 with promise 'each-site', got 1"),
+            ({"local_ranks": "paper"}, "local_ranks must be left out with promise 'each-site'"),
             ({"n_points": None, "criterion": "conditional"}, "needs n_points"),
         ],
     )
     def test_what_does_not_go_with_it(self, options, words):
-        with pytest.raises(ValueError, match=f"{words}.*promise 'each-site'|{words}"):
+        with pytest.raises(ValueError, match=words):
             fc.plan(**{"n_sites": 5, "n_points": 50, "promise": "each-site", **options})
 
     def test_a_file_cannot_keep_a_smaller_report(self):
-        design = EachSite().choose(sites(30, 80), goal("marginal"), Exact(), None)
-        EachSite().check_design(design)
+        wanted = goal("marginal")
+        found = EachSite().choose(alike([30, 80]), wanted, 1, None)
+        EachSite().check_solution(found, wanted)
+        EachSite().check_solution(replace(found, needed=3), wanted)
         with pytest.raises(ValueError, match="keeps the largest report"):
-            EachSite().check_design(replace(design, server_rank=1))
-        EachSite().check_design(replace(design, server_rank=math.inf))
+            EachSite().check_solution(replace(found, needed=1), wanted)
+        heavier = replace(found.ballot, votes=((1,), (2,)))
+        with pytest.raises(ValueError, match="one number, of one vote"):
+            EachSite().check_solution(replace(found, ballot=heavier), wanted)

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 import fedconformal as fc
 from fedconformal.laws import equal_cdf, equal_moments, exact_cdf, exact_mean
-from fedconformal.planning._exact import in_lowest_terms
-from planning.plans import is_valid, quiet
+from fedconformal.planning._choosing import in_lowest_terms
+from planning.plans import is_valid, quiet, tolerates
 
 levels = st.sampled_from([0.1, 0.5, 0.75, 0.8, 0.9, 0.95, 0.99])
 criteria = st.sampled_from(["marginal", "stable", "conditional"])
@@ -46,7 +46,7 @@ class TestEqualSites:
         given_up = cost[usual.local_ranks[0] - 1, usual.server_rank - f - 1]
         if criterion == "marginal":
             assert (usual.local_ranks[0], usual.server_rank) == (plan.local_ranks[0], plan.server_rank)
-        elif plan.designs[0].survives() or not usual.designs[0].survives():
+        elif tolerates(plan) or not tolerates(usual):
             assert given_up <= got + 1e-12
         else:
             excess = 0.0 if criterion == "stable" else level
@@ -61,7 +61,7 @@ class TestEqualSites:
     ):
         plans = [fc.plan(m, n, criterion=criterion, max_missing=missing) for missing in (0, None, 1)]
         assert [(plan.local_ranks[0], plan.server_rank) for plan in plans] == [sharpest, usual, usual]
-        assert [plan.designs[0].survives() for plan in plans] == [False, True, True]
+        assert [tolerates(plan) for plan in plans] == [False, True, True]
         floor = 0.0 if criterion == "stable" else 0.9
         costs = [cost_of(plan.law, 0.9, criterion) - floor for plan in plans]
         assert costs[0] < costs[1] <= 1.02 * costs[0]
@@ -69,15 +69,15 @@ class TestEqualSites:
     def test_where_the_best_bears_one_nothing_is_given_up(self):
         best, usual = (fc.plan(10, 200, criterion="stable", max_missing=missing) for missing in (0, None))
         assert (best.local_ranks[0], best.server_rank) == (178, 8)
-        assert (best.server_rank, best.blocks) == (usual.server_rank, usual.blocks)
-        assert best.designs[0].survives()
+        assert (best.server_rank, best.message) == (usual.server_rank, usual.message)
+        assert tolerates(best)
 
     def test_on_average_alone_nothing_is_given_up(self):
         """The paper's choice stays the paper's choice, whatever silence does to it."""
         paper = fc.plan(10, 200, criterion="marginal")
         assert (paper.local_ranks[0], paper.server_rank) == (174, 10)
-        assert not paper.designs[0].survives()
-        assert "one silent site could make the threshold infinite" in paper.notes[-1]
+        assert not tolerates(paper)
+        assert "one missing site could make the threshold infinite" in paper.notes[-1]
 
 
 def best_common_share(sizes, level, criterion):
@@ -161,7 +161,7 @@ class TestUnevenSites:
             n_points=sizes, confidence_level=level, criterion=criterion, max_faulty=f, numbers=numbers
         )
         check_promise(plan, sizes, f)
-        assert all(len(block.ranks[0]) <= numbers for block in plan.blocks)
+        assert all(len(ranks) <= numbers for ranks in plan.message.levels[0].ranks)
 
     @pytest.mark.slow
     @settings(max_examples=20)
@@ -201,27 +201,23 @@ class TestUnevenSites:
 
 def check_promise(plan, sizes, f):
     """The promise, by a law that is made of the plan's own words; and votes that faulty sites leave alone."""
-    blocks = [block for block in plan.blocks for _ in range(block.count)]
-    assert [block.n for block in blocks] == sizes
-    asked = [block for block in blocks if block.ranks[0]]
+    level = plan.message.levels[0]
+    rows = zip(plan.designs[0].sites, level.ranks, level.all_votes(), strict=True)
+    sites = [(kind.n, ranks, votes) for kind, ranks, votes in rows for _ in range(kind.count)]
+    assert [n for n, _, _ in sites] == sizes
+    asked = [site for site in sites if site[1]]
+    n_points, ranks, votes = (list(column) for column in zip(*asked, strict=True))
     independent = fc.CoverageLaw(
-        n_points=[block.n for block in asked],
-        local_rank=[block.ranks[0] for block in asked],
-        weights=[block.votes[0] for block in asked],
-        server_rank=plan.server_rank,
-        max_faulty=f,
+        n_points=n_points, local_rank=ranks, weights=votes, server_rank=plan.server_rank, max_faulty=f
     )
     assert is_valid(plan, independent)
     if not plan.feasible:
-        assert plan.server_rank == sum(sum(block.votes[0]) for block in blocks) + 1
+        assert plan.server_rank == sum(map(sum, votes)) + 1
         return
     assert independent.mean() < 1
-    lies = sum(sorted((sum(block.votes[0]) for block in blocks), reverse=True)[:f])
+    lies = sum(sorted(map(sum, votes), reverse=True)[:f])
     finite = sum(
-        vote
-        for block in blocks
-        for rank, vote in zip(block.ranks[0], block.votes[0], strict=True)
-        if rank <= block.n
+        vote for n, ranks, votes in asked for rank, vote in zip(ranks, votes, strict=True) if rank <= n
     )
     assert lies < plan.server_rank <= finite - lies
 

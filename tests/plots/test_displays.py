@@ -48,14 +48,25 @@ def test_a_calibration_is_shown_for_who_answered(lines):
     reports = [fc.report(plan, np.arange(40.0), site=name) for name in "ABCD"]
     calibration = fc.calibrate(plan, reports)
     display = fc.plots.CoverageLawDisplay.from_calibration(calibration, level=1)
-    assert f"mean {calibration.laws[1].mean():.4f}" in lines(display.ax_)
+    assert f"mean {calibration[0.9].law.mean():.4f}" in lines(display.ax_)
+    same = fc.plots.CoverageLawDisplay.from_calibration(calibration[0.9])
+    assert same.law.mean() == display.law.mean()
     assert display.beside.mean() == fc.baselines.coverage_law(4 * 40, 0.9).mean()
 
 
 def test_pooling_is_no_comparison_for_a_promise_to_each_site(lines):
     display = fc.plots.CoverageLawDisplay.from_plan(fc.plan(5, 40, promise="each-site"))
     assert display.beside is None
+    assert {"this plan (lower bound)"} <= lines(display.ax_).keys()
     assert "all scores in one place" not in lines(display.ax_)
+
+
+def test_private_and_exact_curves_are_lower_bounds(lines):
+    bins = fc.Bins.uniform(0, 1, 20)
+    for options in ({"curve": bins}, {"privacy": fc.Privacy(2.0, bins)}):
+        plan = fc.plan(5, 100, **options)
+        found = lines(fc.plots.CoverageLawDisplay.from_plan(plan).ax_)
+        assert {"this plan (lower bound)", f"mean {plan.law.mean():.4f}"} <= found.keys()
 
 
 @pytest.mark.filterwarnings("ignore::fedconformal.InfeasibleWarning")
@@ -64,13 +75,17 @@ def test_an_infinite_threshold_is_a_line_at_one(lines):
     assert found["this plan: coverage 1 for sure"].get_xdata()[0] == 1
 
 
-def test_an_open_plan_has_no_law():
-    with pytest.raises(ValueError, match="an open plan has no law yet"):
+def test_what_has_no_distribution_is_named():
+    with pytest.raises(ValueError, match="an open plan has no distribution yet"):
         fc.plots.CoverageLawDisplay.from_plan(fc.plan(confidence_level=0.9))
+    paper = fc.Privacy(10.0, fc.Bins.uniform(0, 1, 20), analysis="paper")
+    for plan in (fc.plan(5, 40, promise="mixture"), fc.plan(5, 200, privacy=paper)):
+        with pytest.raises(ValueError, match="has a guarantee here, and no distribution to plot"):
+            fc.plots.CoverageLawDisplay.from_plan(plan)
 
 
 def test_a_group_that_nobody_answered_for_has_no_law():
-    plan = fc.plan(groups={"adult": None, "child": None}, sites=["A"])
+    plan = fc.plan(groups={"adult": None, "child": None}, n_sites=["A"])
     report = fc.report(plan, np.arange(30.0), groups=["adult"] * 30, site="A")
     calibration = fc.calibrate(plan, [report])
     with pytest.raises(ValueError, match="too few sites answered"):
@@ -106,8 +121,10 @@ def test_without_a_pair_none_is_marked(lines):
 
 
 def test_uneven_open_and_private_plans_have_no_table():
-    privacy = fc.Privacy(epsilon=5.0, bins=fc.Bins.uniform(0, 1, 10))
-    for plan in (fc.plan(n_points=[40, 50]), fc.plan(n_sites=3), fc.plan(5, 200, privacy=privacy)):
+    bins = fc.Bins.uniform(0, 1, 20)
+    privacies = [fc.Privacy(epsilon=9.0, bins=bins, analysis=analysis) for analysis in ("curve", "paper")]
+    private = [fc.plan(5, 200, privacy=privacy) for privacy in privacies]
+    for plan in (fc.plan(n_points=[40, 50]), fc.plan(n_sites=3), *private):
         with pytest.raises(ValueError, match="sites of one size"):
             fc.plots.CoverageTableDisplay.from_plan(plan)
 
@@ -131,14 +148,17 @@ def test_sites_with_exact_intervals(lines):
 
 
 def test_privacy_against_coverage(lines):
-    bins = fc.Bins.uniform(0, 1, 20)
-    display = fc.plots.PrivacyDisplay.from_federation(3, 60, bins=bins, epsilons=[5.0, 0.05, 2.0])
+    bins = fc.Bins.uniform(0, 1, 100)
+    display = fc.plots.PrivacyDisplay.from_federation(3, 200, bins=bins, epsilons=[9.0, 0.02, 2.0])
     ax = display.ax_
     curve = lines(ax)["private, to be expected"]
-    assert curve.get_xdata().tolist() == [0.05, 2.0, 5.0]
+    assert curve.get_xdata().tolist() == [0.02, 2.0, 9.0]
     assert np.isnan(curve.get_ydata()[0])
+    plan = fc.plan(3, 200, privacy=fc.Privacy(9.0, bins))
+    assert curve.get_ydata()[2] == fc.messages.CurveMessage().expected(plan.designs[0], 0)[0]
     assert curve.get_ydata()[1] > curve.get_ydata()[2] > 0.9
-    assert lines(ax)["no finite threshold"].get_xdata().tolist() == [0.05]
+    assert lines(ax)["the paper's analysis"].get_ydata()[2] > curve.get_ydata()[2]
+    assert lines(ax)["no finite threshold"].get_xdata().tolist() == [0.02]
     assert ax.get_xscale() == "log"
     assert {"without privacy", "level 0.9"} <= lines(ax).keys()
 

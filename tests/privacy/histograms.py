@@ -1,13 +1,10 @@
-"""Histograms of a few scores, their private releases, and whether draws agree with their probabilities."""
+"""Histograms of a few scores, and whether draws agree with their probabilities."""
 
 from itertools import combinations_with_replacement, product
 
 import numpy as np
 from scipy import stats
 
-from fedconformal.privacy import PrivateRelease
-from fedconformal.privacy.analyses import Tight
-from fedconformal.privacy.mechanisms import PermuteAndFlip
 from support import FALSE_ALARM
 
 
@@ -34,28 +31,3 @@ def counts_alarm(observed, probability):
     runs, p = observed.sum(), np.clip(probability, 0, 1)
     tail = np.minimum(stats.binom.cdf(observed, runs, p), stats.binom.sf(observed - 1, runs, p))
     return bool(np.any(tail < FALSE_ALARM / (2 * p.size)))
-
-
-def release_of(aim, n_bins, *, epsilon=1.0, analysis=None, mechanism=None):
-    """A release with these terms."""
-    return PrivateRelease(epsilon, n_bins, mechanism or PermuteAndFlip(), analysis or Tight(), aim)
-
-
-def rank_errors(counts, aim):
-    return release_of(aim, np.shape(counts)[-1]).rank_errors(counts)
-
-
-def scale(aim, **terms):
-    return release_of(aim, 2, **terms).scale
-
-
-def pmf(counts, aim, **terms):
-    return release_of(aim, np.shape(counts)[-1], **terms).pmf(counts)
-
-
-def prepare(counts, aim, **terms):
-    return release_of(aim, np.shape(counts)[-1], **terms).prepare(counts)
-
-
-def tail(n, aim, n_bins, **terms):
-    return release_of(aim, n_bins, **terms).tail(n)

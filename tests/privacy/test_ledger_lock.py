@@ -4,9 +4,7 @@ import numpy as np
 import pytest
 
 import fedconformal as fc
-from fedconformal.heterogeneity import answer
-from fedconformal.privacy import CountNoise, Ledger, PrivateRelease, _count, _release
-from fedconformal.privacy.mechanisms import MECHANISMS
+from fedconformal.privacy import CountNoise, Ledger, PrivateQuantile, _count, _noise, _quantile
 
 LEVELS = [0.5 + i / 20 for i in range(8)]
 
@@ -21,14 +19,16 @@ class Prepared(Ledger):
             with pytest.MonkeyPatch.context() as patch:
                 for owner, name in (
                     (fc.Bins, "place"),
-                    (PrivateRelease, "prepare"),
-                    (PrivateRelease, "rank_errors"),
-                    (_release, "scale_of"),
+                    (PrivateQuantile, "prepare"),
+                    (PrivateQuantile, "errors"),
+                    (_quantile, "scale_of"),
+                    (_quantile, "_noisy_max"),
+                    (_noise, "scale_of"),
+                    (_noise, "_measurement"),
                     (_count, "_measurement"),
                     (CountNoise, "of"),
                     (np, "sort"),
                     (np, "cumsum"),
-                    *((kind, "measurement") for kind in map(MECHANISMS.__getitem__, MECHANISMS)),
                 ):
                     patch.setattr(owner, name, lambda *_, name=name, **__: self.calls.append(name))
                 return sample()
@@ -43,12 +43,12 @@ def ledger(tmp_path):
     return book
 
 
-@pytest.mark.parametrize("mechanism", list(MECHANISMS))
-def test_a_report_of_several_levels_is_prepared_before(ledger, mechanism):
-    privacy = fc.Privacy(epsilon=80.0, bins=fc.Bins.uniform(0, 1, 50), mechanism=mechanism)
+@pytest.mark.parametrize("analysis", ["curve", "paper"])
+def test_a_report_of_several_levels_is_prepared_before(ledger, analysis):
+    privacy = fc.Privacy(80.0, fc.Bins.uniform(0, 1, 50), analysis=analysis)
     plan = fc.plan(n_sites=1, n_points=50, confidence_level=LEVELS[::4], privacy=privacy)
     sent = fc.report(plan, np.linspace(0, 1, 50), site="A", ledger=ledger, dataset="D")
-    assert len(sent.parts[0].levels) == len(LEVELS[::4])
+    assert len(getattr(sent.payload, "cells", LEVELS[::4])) == len(LEVELS[::4])
     assert ledger.calls == []
 
 
@@ -56,5 +56,5 @@ def test_a_private_check_is_prepared_before(ledger):
     scores = np.linspace(0, 1, 200)
     plan = fc.plan(n_sites=1, n_points=200, confidence_level=LEVELS)
     calibration = fc.calibrate(plan, [fc.report(plan, scores, site="A")])
-    answer(calibration, scores, site="A", epsilon=4.0, ledger=ledger, dataset="D")
+    fc.heterogeneity.answer(calibration, scores, site="A", epsilon=4.0, ledger=ledger, dataset="D")
     assert ledger.calls == []

@@ -9,7 +9,7 @@ import pytest
 
 import fedconformal
 
-HOUSE = Path(fedconformal.__file__).parent
+PACKAGE = Path(fedconformal.__file__).parent
 
 for extra in ("cryptography", "flwr", "matplotlib", "nvflare", "polars", "sklearn", "starlette"):
     pytest.importorskip(extra, reason="an extra is not installed")
@@ -18,22 +18,22 @@ PAGES = api_pages.pages()
 
 
 def is_public(path):
-    parts = path.relative_to(HOUSE).parts
+    parts = path.relative_to(PACKAGE).parts
     return not any(part.startswith("_") for part in parts[:-1]) and parts[0] != "cli"
 
 
 def packages():
-    """Every package, and every module right below the house, that says what it exports."""
-    for path in sorted([*HOUSE.glob("**/__init__.py"), *HOUSE.glob("[a-z]*.py")]):
+    """Yield every package, and every module right below the root, that lists its exports."""
+    for path in sorted([*PACKAGE.glob("**/__init__.py"), *PACKAGE.glob("[a-z]*.py")]):
         if is_public(path) and re.search(r"^__all__ = ", path.read_text(), re.MULTILINE):
-            yield ".".join(path.relative_to(HOUSE.parent).with_suffix("").parts).removesuffix(".__init__")
+            yield ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts).removesuffix(".__init__")
 
 
-def test_every_room_has_a_page():
+def test_every_package_has_a_page():
     assert set(packages()) - {"fedconformal.web.planner"} == set(api_pages.ROOMS)
 
 
-def test_every_public_name_is_on_the_page_of_its_room():
+def test_every_public_name_is_on_the_page_of_its_package():
     """In a table, as a value, or with the page that it is on; modules are pages themselves."""
     for room in api_pages.ROOMS:
         for name in set(import_module(room).__all__) - {"__version__"}:

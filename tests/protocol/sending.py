@@ -3,7 +3,8 @@
 import numpy as np
 
 import fedconformal as fc
-from fedconformal.documents import ReportPart, Sent
+from fedconformal.documents import RanksPayload, ReportPart, Sent
+from fedconformal.messages import RanksMessage
 
 SIZES = {"A": 40, "B": 60, "C": 25, "D": 90, "E": 60}
 
@@ -24,19 +25,19 @@ def federation(plan, sizes, seed=0):
 
 def sent(plan, site, n, value, ranks=None):
     """A report that somebody has put together by hand, for a plan of one level."""
-    chosen = plan.ranks_for(n, site=site) if ranks is None else (ranks,)
-    part = ReportPart(n=n, levels=(Sent(ranks=chosen[0], values=(value,) * len(chosen[0])),))
-    return fc.Report(plan=plan.digest, site=site, parts=(part,))
+    chosen = RanksMessage().ranks_for(plan.designs[0], n, site)[0] if ranks is None else ranks
+    payload = RanksPayload(levels=(Sent(ranks=chosen, values=(value,) * len(chosen)),))
+    return fc.Report(plan=plan.digest, site=site, parts=(ReportPart(n=n, payload=payload),))
 
 
-def altered(report, label=None, /, *, value=None, **changes):
+def altered(report, group=None, /, *, value=None, ranks=None, **changes):
     """A report with another value, or other fields, in one of its parts; nothing is signed again."""
-    part = report.by_label[label]
-    if "ranks" in changes or value is not None:
-        old = part.levels[0]
-        ranks = changes.pop("ranks", old.ranks)
-        values = old.values if value is None else (value,) * len(ranks)
-        changes["levels"] = (Sent(ranks=ranks, values=values), *part.levels[1:])
+    part = report.by_group[group]
+    if ranks is not None or value is not None:
+        first, *others = part.payload.levels
+        ranks = first.ranks if ranks is None else ranks
+        values = first.values if value is None else (value,) * len(ranks)
+        changes["payload"] = RanksPayload(levels=(Sent(ranks=ranks, values=values), *others))
     parts = [part.model_copy(update=changes) if each is part else each for each in report.parts]
     return report.model_copy(update={"parts": tuple(parts)})
 

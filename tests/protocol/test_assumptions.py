@@ -7,7 +7,7 @@ import pytest
 import fedconformal as fc
 from documents.samples import with_digest
 from fedconformal.planning.promises import Population
-from fedconformal.protocol import _assumptions, assumption_sentences, assumptions_of
+from fedconformal.protocol import _assumptions, assumption_codes, assumption_sentences
 from protocol.sending import SIZES, federation
 
 PRIVATE = fc.Privacy(epsilon=2.0, bins=fc.Bins.uniform(0, 1, 100))
@@ -27,25 +27,26 @@ class TestCodes:
         assert json.loads(found.to_json())["assumptions"] == list(found.assumptions)
 
     @pytest.mark.parametrize(
-        ("wishes", "n_missing", "codes"),
+        ("options", "n_missing", "codes"),
         [
             ({"n_sites": 3}, 0, UNSIGNED | {"alike"}),
             ({"n_sites": 3, "max_faulty": 1}, 0, {"alike", "ties", "faulty", "not-authenticated"}),
             ({"promise": "each-site"}, 0, UNSIGNED | {"each-site-alike"}),
             ({"n_points": {"A": 60, "B": 60}, "promise": "mixture"}, 0, UNSIGNED | {"known-mixture"}),
             ({"promise": "new-site"}, 1, UNSIGNED | {"sites-exchangeable", "silence"}),
-            ({"sites": ["A", "B"], "keys": KEYS}, 0, {"alike", "ties", "as-planned"}),
+            ({"n_sites": ["A", "B"], "keys": KEYS}, 0, {"alike", "ties", "as-planned"}),
             ({"confidence_level": [0.8, 0.9]}, 0, UNSIGNED | {"alike", "several-levels"}),
             ({"n_sites": 5, "n_points": 500, "privacy": PRIVATE}, 0, UNSIGNED | {"alike", "private"}),
+            ({"curve": PRIVATE.bins}, 0, UNSIGNED | {"alike"}),
             (
-                {"groups": {"a": None}, "sites": ["A", "B"], "keys": KEYS},
+                {"groups": {"a": None}, "n_sites": ["A", "B"], "keys": KEYS},
                 0,
                 {"alike", "labels-first", "ties", "silence", "as-planned", "signed-whole"},
             ),
         ],
     )
-    def test_say_what_applies(self, wishes, n_missing, codes):
-        found = assumptions_of(fc.plan(**wishes), n_missing)
+    def test_say_what_applies(self, options, n_missing, codes):
+        found = assumption_codes(fc.plan(**options), n_missing)
         assert set(found) == codes
         assert len(found) == len(codes)
 

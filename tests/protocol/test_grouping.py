@@ -52,10 +52,9 @@ class TestByClass:
             reports = [
                 fc.report(alone, scored(p, truth)[truth == label], site=site)
                 for site, (p, truth) in data.items()
-                if site in alone.part.asked_names
+                if site in alone.designs[0].asked_names
             ]
-            assert calibration.threshold[label] == fc.calibrate(alone, reports).threshold
-        assert all(finding.holds for finding in fc.audit.verify(calibration, reported(plan, data)))
+            assert calibration[label].threshold == fc.calibrate(alone, reports).threshold
         assert "true-classes" in calibration.assumptions
         assert "labels-first" not in calibration.assumptions
 
@@ -67,22 +66,21 @@ class TestBySite:
         for site in MIX:
             values = np.sort(scored(*data[site]))
             rank = math.ceil(0.9 * (values.size + 1))
-            assert found.threshold[site] == values[rank - 1]
-            assert found.law[site].mean() == pytest.approx(rank / (values.size + 1))
+            assert found[site].threshold == values[rank - 1]
+            assert found[site].law.mean() == pytest.approx(rank / (values.size + 1))
         assert "own-site" in found.assumptions
 
     def test_each_class_at_each_site(self, data):
         plan = fc.plan(groups=SIZES, group_by=("site", "class"), score="lac")
         reports = reported(plan, data)
-        assert [list(report.by_label) for report in reports] == [
+        assert [list(report.by_group) for report in reports] == [
             [f"{site}: sick", f"{site}: well"] for site in MIX
         ]
         found = fc.calibrate(plan, reports)
         for site, (p, truth) in data.items():
             for label in SIZES:
                 values = np.sort(scored(p, truth)[truth == label])
-                assert found.threshold[f"{site}: {label}"] == values[math.ceil(0.9 * (values.size + 1)) - 1]
-        assert all(finding.holds for finding in fc.audit.verify(found, reports))
+                assert found[f"{site}: {label}"].threshold == values[math.ceil(0.9 * (values.size + 1)) - 1]
         assert fc.Calibration.from_json(found.to_json()) == found
 
     def test_nobody_answers_for_another_site(self, data):
@@ -94,18 +92,17 @@ class TestBySite:
         with pytest.raises(fc.RefusedReportsError, match="site must be one of the plan's, 'B', got 'A'"):
             fc.calibrate(plan, [posing])
 
-    def test_epsilon_is_that_of_a_sites_whole_message(self):
+    def test_every_group_has_epsilon_in_full(self):
+        """A record is in one group, so that it pays for one."""
         sizes = {"sick": {"A": 4000, "B": 3000}, "well": {"A": 3500, "B": 5000}}
         crossed = fc.plan(groups=sizes, group_by=("site", "class"), privacy=PRIVACY)
-        assert crossed.epsilon == 2
-        assert [part.epsilon for part in crossed.parts] == [1, 1, 1, 1]
         alone = fc.plan(n_points={"A": 4000, "B": 3000}, group_by="site", privacy=PRIVACY)
-        assert alone.epsilon == 2
-        assert [part.epsilon for part in alone.parts] == [2, 2]
+        for plan in (crossed, alone):
+            assert {design.message.epsilon for design in plan.designs} == {2}
 
     def test_sites_need_no_labels(self):
         plan = fc.plan(n_points={"A": 30, "B": 40}, group_by="site")
-        with pytest.raises(ValueError, match="this one has none"):
+        with pytest.raises(ValueError, match="this plan has no groups by label"):
             fc.report(plan, np.zeros(30), groups=["A"] * 30, site="A")
 
 
@@ -113,24 +110,24 @@ class TestRare:
     def test_a_class_that_a_site_lacks_is_said(self):
         sizes = {"sick": {"A": 40, "B": 30}, "well": {"A": 60, "B": 3}}
         plan = fc.plan(groups=sizes, group_by=("site", "class"), score="lac")
-        assert plan.labels == ("A: sick", "A: well", "B: sick")
+        assert plan.groups == ("A: sick", "A: well", "B: sick")
         (note,) = plan.notes
         assert note == (
-            "Site 'B' has too few points of 'well', or none, for a threshold of its own: there, every set "
-            "holds 'well'."
+            "Site 'B' has too few cases of 'well', or none, for a threshold of its own: there, every set "
+            "contains 'well'."
         )
         assert "threshold is infinite" in fc.plan(groups=sizes, group_by=("site", "label")).notes[0]
         assert fc.plan(groups=sizes, group_by="class", score="lac").grouping.absent == ()
 
     def test_what_would_be_enough_is_said(self):
         sizes = {"sick": {"A": 60, "B": 6, "C": 80}, "well": {"A": 80, "B": 60, "C": 60}}
-        with pytest.warns(InfeasibleWarning, match=r"9 points at each of 3 sites, or leaving out B\."):
+        with pytest.warns(InfeasibleWarning, match=r"9 cases per site, or to leave out B\."):
             fc.plan(groups=sizes, group_by="class", promise="each-site")
-        alone = fc.plan(n_points={"A": 6, "B": 60}, group_by="site", on_infeasible="ignore")
-        assert alone.problems == (
-            "Group 'A': No ranks reach the level 0.9 (stable) with 1 site of 6 points: the threshold is "
-            "infinite. It would take 9 points at the site.",
-        )
+        with pytest.warns(InfeasibleWarning, match=r"with 1 site of 6 cases") as caught:
+            alone = fc.plan(n_points={"A": 6, "B": 60}, group_by="site")
+        assert alone.problems == (str(caught[0].message),)
+        assert alone.problems[0].startswith("Group 'A': 90 % coverage (stable) cannot be guaranteed with")
+        assert alone.problems[0].endswith("You need 9 cases per site.")
         kept = {**sizes, "sick": {"A": 60, "C": 80}}
         assert fc.plan(groups=kept, group_by="class", promise="each-site").feasible
 
@@ -140,19 +137,25 @@ class TestRare:
     [
         ({"group_by": "sites", "groups": SIZES}, "group_by must be one of 'site', 'class', 'label'"),
         ({"group_by": ("class", "label"), "groups": SIZES}, r"group_by must be one of label, class, site"),
-        ({"group_by": "class"}, "groups must map labels to sizes where group_by is not site alone, got None"),
-        ({"group_by": "site", "groups": SIZES}, "groups does not go with group_by site alone"),
-        ({"group_by": "site", "n_points": [30, 40]}, "group_by site needs the names of the sites"),
+        ({"group_by": "class"}, "groups must map labels to sizes unless group_by is 'site', got None"),
+        ({"group_by": "site", "groups": SIZES}, "groups must be left out with group_by 'site'"),
+        ({"group_by": "site", "n_points": [30, 40]}, "group_by 'site' needs the names of the sites"),
         (
             {"group_by": ("site", "label"), "groups": {"a": [30, 40]}},
-            "group 'a': group_by site needs the names",
+            "group 'a': group_by 'site' needs the names",
         ),
         (
             {"group_by": "class", "groups": SIZES, "score": "absolute"},
             r"score must be one of classes \(lac, aps",
         ),
-        ({"group_by": "class", "groups": SIZES, "classes": ["sick"]}, "classes must be the labels of groups"),
-        ({"group_by": "class", "groups": SIZES, "classes": "sick"}, "classes must be a list of names"),
+        (
+            {"group_by": "class", "groups": SIZES, "terms": {"classes": ["sick"]}},
+            "classes must be the labels of groups",
+        ),
+        (
+            {"group_by": "class", "groups": SIZES, "terms": {"classes": "sick"}},
+            "classes must be a list of names",
+        ),
         (
             {"group_by": ("site", "class"), "groups": {**SIZES, "none": {"A": 0}}},
             "group 'none': no site has 5",
@@ -161,5 +164,5 @@ class TestRare:
 )
 def test_mistakes_are_named(arguments, words):
     with pytest.raises((ValueError, TypeError), match=words) as caught:
-        fc.plan(**arguments, on_infeasible="ignore")
+        fc.plan(**arguments)
     assert "\n" not in str(caught.value)

@@ -1,15 +1,11 @@
 """Groups: one threshold per label, in one round."""
 
 import math
-from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 import fedconformal as fc
-from fedconformal.protocol._groups import share_epsilon
 from protocol.sending import GROUPS, SITES, SPREAD, altered, answered, drawn
 from support import hoeffding_limit, kolmogorov_distance, kolmogorov_limit
 
@@ -57,25 +53,30 @@ class TestInside:
             reports = [
                 fc.report(alone, scores[labels == label], site=site)
                 for site, (scores, labels) in data.items()
-                if site in alone.part.asked_names
+                if site in alone.designs[0].asked_names
             ]
             expected = fc.calibrate(alone, reports)
-            assert plan[label].to_json() == alone.to_json()
-            assert calibration[label].parts == expected.parts
-            assert calibration[label].plan == expected.plan
-            assert calibration.threshold[label] == expected.threshold
-            means = [[law.mean() for law in found.laws] for found in (calibration[label], expected)]
-            assert means[0] == means[1]
+            update = {"group": None}
+            assert plan.by_group[label].model_copy(update=update) == alone.designs[0]
+            part = calibration.by_group[label]
+            assert part.design.model_copy(update=update) == expected.parts[0].design
+            assert part.thresholds == expected.thresholds
+            for level in alone.confidence_levels:
+                assert calibration[label, level].law.mean() == expected[level].law.mean()
 
     def test_a_site_without_points_of_a_group_is_left_out_or_missing(self, plan, data):
-        assert plan["young"].site_names == ("A", "B")
+        assert plan.by_group["young"].site_names == ("A", "B")
         sizes = {**GROUPS, "young": {"A": 90, "B": 60, "C": 70}}
         expecting = fc.plan(groups=sizes, confidence_level=0.8, max_missing=1)
         calibration = fc.calibrate(expecting, answered(expecting, data))
-        assert calibration.missing == {"child": (), "old": (), "young": ("C",)}
-        assert calibration.n_missing["young"] == 1
-        assert calibration.law["young"].n_sites == 2
-        assert calibration.law["young"].mean() >= 0.8
+        assert {group: calibration[group].missing for group in sizes} == {
+            "child": (),
+            "old": (),
+            "young": ("C",),
+        }
+        assert (calibration.missing, calibration["young"].n_missing) == (("C",), 1)
+        assert calibration["young"].law.n_sites == 2
+        assert calibration["young"].law.mean() >= 0.8
 
 
 class TestCoverage:
@@ -91,57 +92,54 @@ class TestCoverage:
             found = fc.calibrate(
                 plan, answered(plan, {site: drawn(GROUPS, rng, site=site) for site in SITES})
             )
-            for label, threshold in found.threshold.items():
-                coverage[label][i] = 1 - math.exp(-threshold / SPREAD[label])
-        for label, law in found.law.items():
+            for label in GROUPS:
+                coverage[label][i] = 1 - math.exp(-found[label].threshold / SPREAD[label])
+        laws = {label: found[label].law for label in GROUPS}
+        for label, law in laws.items():
             assert law.cdf(0.8) <= 0.3
             assert kolmogorov_distance(coverage[label], law.cdf) < kolmogorov_limit(runs)
         # Groups are independent of each other, so all of them hold with the product of the probabilities.
         together = np.all([c >= 0.8 for c in coverage.values()], axis=0).mean()
-        promised = math.prod(law.sf(0.8) for law in found.law.values())
+        promised = math.prod(law.sf(0.8) for law in laws.values())
         assert promised >= 0.7**3
         assert abs(together - promised) < hoeffding_limit(runs)
 
 
 class TestRefused:
     def test_infeasible_groups_have_an_infinite_threshold_and_advice(self):
-        with pytest.warns(fc.InfeasibleWarning, match="Group 'few': No ranks reach the level 0.9"):
-            plan = fc.plan(groups={"few": [2, 2], "many": [60, 60]}, confidence_level=0.9, min_group=2)
-        with pytest.raises(ValueError, match="Group 'few'"):
-            fc.plan(groups={"few": [2, 2]}, confidence_level=0.9, on_infeasible="raise", min_group=2)
-        rng = np.random.default_rng(0)
-        labels = ["few"] * 2 + ["many"] * 60
-        sending = {"groups": labels, "policy": fc.SitePolicy(min_group=2)}
-        found = fc.calibrate(plan, [fc.report(plan, rng.random(62), site=s, **sending) for s in "AB"])
-        assert found.threshold["few"] == math.inf
-        assert found["few"].levels[0].advice == plan["few"].levels[0].advice is not None
-        assert found.threshold["many"] < 1
+        with pytest.warns(fc.InfeasibleWarning, match="Group 'few': 99 % coverage .stable. cannot be"):
+            plan = fc.plan(groups={"few": [6, 6], "many": [600, 600]}, confidence_level=0.99)
+        assert (plan.feasible, plan["few"].feasible, plan["many"].feasible) == (False, False, True)
+        rng, labels = np.random.default_rng(0), ["few"] * 6 + ["many"] * 600
+        found = fc.calibrate(plan, [fc.report(plan, rng.random(606), site=s, groups=labels) for s in "AB"])
+        assert (found["few"].threshold, found["few"].feasible) == (math.inf, False)
+        assert found.by_group["few"].design.levels == plan.by_group["few"].levels
+        assert found["many"].threshold < 1
 
     def test_a_group_nobody_answers_for(self, plan, data):
         only_old = {site: (s[labels == "old"], labels[labels == "old"]) for site, (s, labels) in data.items()}
         found = fc.calibrate(plan, answered(plan, only_old))
-        assert [label for label in plan.labels if not found[label].is_calibrated] == ["child", "young"]
+        assert [group for group in plan.groups if not found[group].is_calibrated] == ["child", "young"]
         assert found.is_calibrated
-        assert found.missing["young"] == ("A", "B")
+        assert found["young"].missing == ("A", "B")
         assert found.threshold_of(["young"]).tolist() == [math.inf]  # no warning: the plan has this group
-        assert {label for label, law in found.law.items() if law is not None} == {"old"}
+        assert {group for group in plan.groups if found[group].law is not None} == {"old"}
         assert fc.Calibration.from_json(found.to_json()) == found
-        assert all(finding.holds for finding in fc.audit.verify(found))
 
     def test_one_wrong_group_costs_a_site_that_group_only(self, plan, reports, calibration):
         forged = [altered(reports[0], "old", n=41), *reports[1:]]
         with pytest.raises(fc.RefusedReportsError, match=r"A, group 'old': the plan expects 40 scores"):
             fc.calibrate(plan, forged)
         found = fc.calibrate(plan, forged, on_refused="skip")
-        assert found.missing == {"child": (), "old": ("A",), "young": ()}
-        assert [refusal.source for refusal in found["old"].refused] == ["A"]
-        assert found["young"].parts == calibration["young"].parts
+        assert {group: found[group].missing for group in GROUPS} == {"child": (), "old": ("A",), "young": ()}
+        assert [refusal.source for refusal in found.by_group["old"].refused] == ["A"]
+        assert found.by_group["young"] == calibration.by_group["young"]
 
     def test_a_group_of_no_plan_and_no_answer_at_all(self, plan, reports):
         with pytest.raises(
-            fc.RefusedReportsError, match="a number for 'zebra', which is no group of the plan"
+            fc.RefusedReportsError, match="a payload for 'zebra', which is not a group of the plan"
         ):
-            fc.calibrate(plan, [altered(reports[0], "young", label="zebra")])
+            fc.calibrate(plan, [altered(reports[0], "young", group="zebra")])
         with pytest.raises(ValueError, match="0 sites answered"):
             fc.calibrate(plan, [])
 
@@ -165,25 +163,26 @@ class TestPlan:
         ("arguments", "words"),
         [
             ({"groups": {}}, "must map labels to sizes"),
-            ({"groups": {"a": {"A": 0}}}, "group 'a': no site has 5 points of it"),
-            ({"groups": {"a": [5]}, "sites": ["A", "B"]}, "one size for each of the 2 sites, got 1"),
-            ({"groups": {"a": {"Z": 5}}, "sites": ["A"]}, "'Z', which is none of the sites"),
+            ({"groups": {"a": {"A": 0}}}, "group 'a': no site has 5 cases of it"),
+            ({"groups": {"a": [5]}, "n_sites": ["A", "B"]}, "one size for each of the 2 sites, got 1"),
+            ({"groups": {"a": {"Z": 5}}, "n_sites": ["A"]}, "'Z', which is not one of the sites"),
             ({"groups": {1: [5], "1": [5]}}, "each label once"),
-            ({"groups": {"a": [5]}, "n_points": [5]}, "n_points does not go with groups"),
+            ({"groups": {"a": [5]}, "n_points": [5]}, "n_points must be left out with groups"),
             (
                 {"groups": {"a": None}, "privacy": fc.Privacy(epsilon=1.0, bins=BINS)},
                 "privacy needs n_points",
             ),
             ({"groups": {"a": [5]}, "keys": {"A": "ed25519:" + "0" * 64}}, "keys must hold one public key"),
             (
-                {"groups": {"a": [500]}, "privacy": fc.Privacy(epsilon=1.0, bins=BINS, one_hot=True)},
-                "one-hot",
+                {"groups": {"a": [30]}, "promise": "new-site"},
+                "groups must be left out with promise 'new-site'",
             ),
+            ({"groups": {"a": [30]}, "promise": "mixture"}, "groups must be left out with promise 'mixture'"),
         ],
     )
     def test_mistakes_are_named(self, arguments, words):
         with pytest.raises(ValueError, match=words):
-            fc.plan(**arguments, on_infeasible="ignore")
+            fc.plan(**arguments)
 
 
 class TestSigned:
@@ -209,9 +208,9 @@ class TestSigned:
         return [fc.report(plan, rng.random(80), site=s, groups=labels, key=key) for s, key in keys.items()]
 
     def test_labels_cannot_be_exchanged(self, plan, reports):
-        assert plan["a"].digest == plan["b"].digest
+        assert plan["a"].local_ranks == plan["b"].local_ranks
         first, second = reports[0].parts
-        swapped = (second.model_copy(update={"label": "a"}), first.model_copy(update={"label": "b"}))
+        swapped = (second.model_copy(update={"group": "a"}), first.model_copy(update={"group": "b"}))
         with pytest.raises(fc.RefusedReportsError, match="signature is not that of the site's key"):
             fc.calibrate(plan, [reports[0].model_copy(update={"parts": swapped}), reports[1]])
 
@@ -220,16 +219,12 @@ class TestSigned:
         ordinary = fc.plan(n_points={"A": 40, "B": 40}, confidence_level=0.8, keys=public)
         forged = [
             sent.model_copy(
-                update={"plan": ordinary.digest, "parts": (sent["a"].model_copy(update={"label": None}),)}
+                update={
+                    "plan": ordinary.digest,
+                    "parts": (sent.by_group["a"].model_copy(update={"group": None}),),
+                }
             )
             for sent in reports
         ]
         with pytest.raises(fc.RefusedReportsError, match="A: the signature is not"):
             fc.calibrate(ordinary, forged)
-
-
-@given(epsilon=st.decimals("0.01", 100, places=4).map(float), n_labels=st.integers(1, 1000))
-def test_parts_of_epsilon_never_add_up_to_more(epsilon, n_labels):
-    part = share_epsilon(fc.Privacy(epsilon=epsilon, bins=BINS), n_labels)
-    total = n_labels * Fraction(str(part.epsilon))
-    assert Fraction(str(epsilon)) * (1 - Fraction(1, 10**10)) < total <= Fraction(str(epsilon))

@@ -5,7 +5,7 @@ import pytest
 
 import fedconformal as fc
 from fedconformal.documents import Refusal
-from fedconformal.protocol import take_in
+from fedconformal.protocol import validate_reports
 from protocol.sending import SIZES, altered, federation, sent
 
 
@@ -24,7 +24,7 @@ class TestRefusals:
         other = fc.plan(n_points=SIZES, confidence_level=0.8)
         wrong = [
             fc.report(other, np.ones(40), site="A"),
-            sent(plan, "Z", 40, 1.0, ranks=reports[0].ranks[0]),
+            sent(plan, "Z", 40, 1.0, ranks=reports[0].payload.levels[0].ranks),
             altered(reports[1], n=61),
             altered(reports[2], ranks=(1,)),
         ]
@@ -75,12 +75,12 @@ class TestRefusals:
             (grouped, reports[0], "has no groups, as the plan has"),
         ]:
             forged = report.model_copy(update={"plan": asked.digest})
-            assert take_in(asked, [forged]).refused[0].reason == words
+            assert validate_reports(asked, [forged]).refused[0].reason == words
 
     def test_a_million_ranks_get_a_short_answer(self, plan, reports):
-        part = reports[0].parts[0]
-        many = part.model_copy(update={"levels": part.levels * 1000})
-        (refusal,) = take_in(plan, [reports[0].model_copy(update={"parts": (many,)})]).refused
+        payload = reports[0].payload
+        many = altered(reports[0], payload=payload.model_copy(update={"levels": payload.levels * 1000}))
+        (refusal,) = validate_reports(plan, [many]).refused
         assert len(refusal.reason) < 100
 
 

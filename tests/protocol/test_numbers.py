@@ -2,15 +2,16 @@
 
 import json
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
 
 import fedconformal as fc
 from documents.samples import with_digest
-from fedconformal.audit import verify
-from fedconformal.documents import ReportPart, Sent
-from protocol.sending import answered, drawn, federation
+from fedconformal.documents import RankLevel, Ranks
+from fedconformal.messages import of
+from protocol.sending import altered, answered, drawn, federation, sent
 from support import kolmogorov_distance, kolmogorov_limit
 
 UNEVEN = {"A": 12, "B": 30, "C": 50}
@@ -49,21 +50,20 @@ class TestThreshold:
     def _plan(weights, *, votes):
         """A plan as a file holds it: sites of 40 scores that send numbers with these votes."""
         content = json.loads(fc.plan(n_points={f"{j}": 40 for j in range(len(weights))}).to_json())
-        blocks = [
-            {"count": 1, "n": 40, "ranks": [[30 + i for i in range(len(row))]], "names": [f"{j}"]}
-            for j, row in enumerate(weights)
-        ]
-        for block, row in zip(blocks, weights, strict=True):
-            if row != [1] * len(row):  # the same votes for all numbers are one entry
-                block["weights"] = [row if len(set(row)) > 1 else row[:1]]
-        content["parts"][0].update(blocks=blocks, levels=[{"confidence_level": 0.9, "server_rank": votes}])
+        sites = [{"count": 1, "n": 40, "names": [f"{j}"]} for j in range(len(weights))]
+        ranks = tuple(tuple(30 + i for i in range(len(row))) for row in weights)
+        message = Ranks(levels=(RankLevel.of(ranks, tuple(map(tuple, weights))),))
+        written = {"kind": "ranks", **message.model_dump(mode="json", exclude_defaults=True)}
+        levels = [{"confidence_level": "0.9", "votes": votes}]
+        content["designs"][0].update(sites=sites, message=written, levels=levels)
         return content
 
     @staticmethod
     def _report(plan, j, values):
-        ranks = plan.ranks_for(40, site=f"{j}")[0]
-        part = ReportPart(n=40, levels=(Sent(ranks=ranks, values=tuple(values)),))
-        return fc.Report(plan=plan.digest, site=f"{j}", parts=(part,))
+        report = sent(plan, f"{j}", 40, 0.0)
+        (level,) = report.payload.levels
+        level = level.model_copy(update={"values": tuple(values)})
+        return altered(report, payload=report.payload.model_copy(update={"levels": (level,)}))
 
 
 class TestLaw:
@@ -87,20 +87,17 @@ class TestReports:
     def test_with_other_ranks_or_too_few_numbers_do_not_count(self):
         plan = fc.plan(n_points=UNEVEN, confidence_level=0.8, numbers=3)
         reports = _uniform(plan, 0)
-        part = reports[0].parts[0]
-        ranks, values = part.ranks[0], part.values[0]
-        for kept in ((ranks[:2], values[:2]), ((), ()), ((*ranks[:2], ranks[2] + 1), values)):
-            forged = part.model_copy(update={"levels": (Sent(ranks=kept[0], values=kept[1]),)})
-            wrong = reports[0].model_copy(update={"parts": (forged,)})
-            with pytest.raises(fc.RefusedReportsError, match="instead of"):
+        ranks = reports[0].payload.levels[0].ranks
+        for kept in (ranks[:2], (), (*ranks[:2], ranks[2] + 1)):
+            wrong = altered(reports[0], ranks=kept, value=0.5)
+            with pytest.raises(fc.RefusedReportsError, match=r"instead of|value Infinity"):
                 fc.calibrate(plan, [wrong, *reports[1:]])
 
     def test_a_site_with_fewer_scores_sends_all_it_has(self):
         plan = fc.plan(n_points={"A": 2, "B": 60, "C": 60}, confidence_level=0.8, numbers=5)
-        sent = fc.report(plan, [3.0, 1.0], site="A")
-        assert sent.values == ((1.0, 3.0),)
+        assert fc.report(plan, [3.0, 1.0], site="A").payload.levels[0].values == (1.0, 3.0)
         assert plan.notes == (
-            "At the level 0.8, 1 site has no more points than numbers are asked for, up to 5, and sends all "
+            "At the level 0.8, 1 site has no more cases than numbers are asked for, up to 5, and sends all "
             "scores: A.",
         )
 
@@ -112,26 +109,30 @@ class TestOpenPlans:
     def test_five_numbers_end_to_end(self, criterion):
         plan = fc.plan(confidence_level=0.9, criterion=criterion, numbers=5)
         assert fc.Plan.from_json(plan.to_json()) == plan
-        assert (plan.levels[0].numbers, plan.levels[0].spacing) == (5, "29/53")
+        assert (plan.message.levels[0].rule.numbers, plan.message.levels[0].rule.spacing) == (
+            5,
+            Fraction(29, 53),
+        )
         reports = federation(plan, self.SIZES)
-        assert [len(report.values[0]) for report in reports] == [3, 5, 5, 5]
+        assert [len(report.payload.levels[0].values) for report in reports] == [3, 5, 5, 5]
         found = fc.calibrate(plan, reports)
-        ranks = [report.ranks[0] for report in reports]
+        ranks = [report.payload.levels[0].ranks for report in reports]
         law = fc.CoverageLaw(
             n_points=list(self.SIZES.values()), local_rank=ranks, server_rank=found.server_rank
         )
         assert found.law.mean() == pytest.approx(law.mean(), abs=1e-12)
         assert law.cdf(0.9) <= 0.1 if criterion == "conditional" else law.mean() >= 0.9
-        values = [report.values[0] for report in reports]
+        values = [report.payload.levels[0].values for report in reports]
         ones = [[1] * len(each) for each in values]
         assert found.threshold == by_definition(values, ones, found.server_rank)
         assert fc.Calibration.from_json(found.to_json()) == found
-        assert [finding for finding in verify(found, reports) if finding.holds is not True] == []
 
     def test_a_larger_site_cannot_buy_votes(self):
         """Sizes are what sites say they are, so every number has one vote."""
         plan = fc.plan(confidence_level=0.9, numbers=5)
-        assert plan.part.votes_for(10**12) == plan.part.votes_for(5) == ((1,) * 5,)
+        reports = federation(plan, {"A": 40, "B": 40_000})
+        design = fc.calibrate(plan, reports).parts[0].design
+        assert of(design.message).votes(design, 0) == ((1,) * 5, (1,) * 5)
 
 
 class TestGroupsAndLevels:
@@ -139,49 +140,46 @@ class TestGroupsAndLevels:
         """The large site decides alone in one group; in the other both have a say."""
         sizes = {"old": {"A": 20, "B": 400}, "young": {"A": 60, "B": 60}}
         plan = fc.plan(groups=sizes, confidence_level=0.8, max_missing=0)
-        assert plan["old"].part.asked_names == ("B",)
-        assert plan["young"].part.asked_names == ("A", "B")
+        assert plan.by_group["old"].asked_names == ("B",)
+        assert plan.by_group["young"].asked_names == ("A", "B")
         rng = np.random.default_rng(0)
         reports = answered(plan, {site: drawn(sizes, rng, site=site) for site in "AB"})
-        assert [sorted(report.by_label) for report in reports] == [["young"], ["old", "young"]]
+        assert [sorted(report.by_group) for report in reports] == [["young"], ["old", "young"]]
         found = fc.calibrate(plan, reports)
-        assert found.missing == {"old": (), "young": ()}
-        assert [finding for finding in verify(found, reports) if finding.holds is not True] == []
+        assert (found.missing, found["old"].not_asked, found.not_asked) == ((), ("A",), ())
         only_old = {"groups": {"old": sizes["old"]}, "confidence_level": 0.8, "max_missing": 0}
         with pytest.raises(ValueError, match="the plan does not ask site 'A'"):
             fc.report(fc.plan(**only_old), np.arange(20.0), site="A", groups=["old"] * 20)
 
     def test_each_level_is_planned_as_if_alone(self):
-        wishes = {"n_points": UNEVEN, "numbers": 2}
-        several = fc.plan(**wishes, confidence_level=[0.6, 0.8])
-        alone = [fc.plan(**wishes, confidence_level=level) for level in (0.6, 0.8)]
-        assert several.server_rank == tuple(plan.server_rank for plan in alone)
-        assert [list(ranks) for ranks in several.local_ranks] == [list(plan.local_ranks) for plan in alone]
-        assert [list(weights) for weights in several.weights] == [list(plan.weights) for plan in alone]
-        reports = _uniform(several, 3)
-        low, high = fc.calibrate(several, reports).threshold
+        options = {"n_points": UNEVEN, "numbers": 2}
+        several = fc.plan(**options, confidence_level=[0.6, 0.8])
+        scores = np.random.default_rng(9).random(50)
+        both = fc.report(several, scores, site="C").payload.levels
+        for level, sent_at in zip((0.6, 0.8), both, strict=True):
+            alone = fc.plan(**options, confidence_level=level)
+            for name in ("server_rank", "local_ranks", "weights"):
+                assert getattr(several[level], name) == getattr(alone, name)
+            assert fc.report(alone, scores, site="C").payload.levels == (sent_at,)
+        low, high = fc.calibrate(several, _uniform(several, 3)).thresholds
         assert low <= high
-        sent = [[fc.report(plan, np.random.default_rng(9).random(50), site="C").values[0]] for plan in alone]
-        both = fc.report(several, np.random.default_rng(9).random(50), site="C")
-        assert both.values == (sent[0][0], sent[1][0])
 
     def test_a_site_may_be_asked_at_one_level_only(self):
         """It sends an empty list for the other, counts as having answered, and is missing for neither."""
         content = json.loads(
             fc.plan(n_points={"A": 60, "B": 80}, confidence_level=[0.8, 0.9], local_ranks="paper").to_json()
         )
-        part = content["parts"][0]
-        part["levels"][0] = {"confidence_level": 0.8, "server_rank": 1}
-        part["blocks"][0]["ranks"] = [[], [55]]
+        design = content["designs"][0]
+        design["levels"][0]["votes"] = 1
+        design["message"]["levels"][0] = {"ranks": [[], [65]]}
         plan = fc.Plan.from_json(json.dumps(with_digest(content)))
-        assert plan.part.asked_names == ("A", "B")
+        assert plan.designs[0].asked_names == ("A", "B")
         rng = np.random.default_rng(0)
         reports = [fc.report(plan, rng.random(n), site=site) for site, n in (("A", 60), ("B", 80))]
-        assert [len(values) for values in reports[0].values] == [0, 1]
+        assert [len(level.values) for level in reports[0].payload.levels] == [0, 1]
         found = fc.calibrate(plan, reports)
         assert (found.missing, found.n_answers) == ((), 2)
-        assert found.thresholds[0] == reports[1].values[0][0]
-        assert [finding for finding in verify(found, reports) if finding.holds is not True] == []
+        assert found.thresholds[0] == reports[1].payload.levels[0].values[0]
         assert fc.Calibration.from_json(found.to_json()) == found
         without = fc.calibrate(plan, reports[1:])
         assert (without.missing, without.thresholds[0]) == (("A",), found.thresholds[0])
@@ -197,7 +195,7 @@ class TestArguments:
             (
                 {"numbers": 2, "privacy": fc.Privacy(epsilon=2.0, bins=fc.Bins.uniform(0, 1, 20))},
                 ValueError,
-                "numbers must be 1 with privacy, got 2: epsilon would be split over the numbers of a site",
+                "numbers must be left out with curves, got 2",
             ),
             (
                 {"numbers": 2, "local_ranks": "paper"},
@@ -216,11 +214,11 @@ class TestArguments:
             fc.plan(**{"n_sites": 5, "n_points": 300, **options})
         assert "\n" not in str(caught.value)
 
-    def test_the_advice_counts_silent_sites(self):
-        plan = fc.plan(n_sites=2, n_points=5, max_missing=1, criterion="marginal", on_infeasible="ignore")
-        advice = plan.levels[0].advice
-        assert (advice.n_points, advice.n_sites) == (9, 3)
-        options = {"max_missing": 1, "criterion": "marginal", "on_infeasible": "ignore"}
+    def test_the_advice_counts_missing_sites(self):
+        options = {"max_missing": 1, "criterion": "marginal"}
+        for n in (5, 8):
+            with pytest.warns(fc.InfeasibleWarning, match="any 1 of which may be missing"):
+                plan = fc.plan(n_sites=2, n_points=n, **options)
+            assert plan.designs[0].levels[0].advice.n_points == 9
         assert fc.plan(n_sites=2, n_points=9, **options).feasible
-        assert not fc.plan(n_sites=2, n_points=8, **options).feasible
         assert fc.plan(n_sites=3, n_points=5, **options).feasible

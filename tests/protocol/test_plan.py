@@ -1,14 +1,21 @@
-"""From wishes to a Plan: arguments, defaults, open plans, several levels."""
+"""From options to a Plan: arguments, defaults, open plans, several levels."""
+
+from fractions import Fraction
 
 import numpy as np
 import pytest
 
 import fedconformal as fc
+from fedconformal.messages import of
 from fedconformal.planning import CRITERIA
 
 BINS = fc.Bins.uniform(0, 1, 100)
 PRIVATE = fc.Privacy(epsilon=2.0, bins=BINS)
-PAPER = fc.Privacy(epsilon=2.0, bins=BINS, analysis="paper")
+PAPER = fc.Privacy(epsilon=10.0, bins=BINS, analysis="paper")
+
+
+def ranks_for(plan, n):
+    return of(plan.message).ranks_for(plan.designs[0], n, "A")
 
 
 class TestCriterion:
@@ -45,14 +52,14 @@ class TestCriterion:
     @pytest.mark.parametrize("criterion", ["marginal", "stable", "conditional"])
     def test_delta_is_kept_where_it_is_part_of_the_promise(self, criterion):
         plan = fc.plan(n_sites=5, n_points=100, criterion=criterion, delta=0.2)
-        assert plan.delta == (0.2 if CRITERIA[criterion].takes_delta else None)
+        assert plan.designs[0].delta == (Fraction(1, 5) if CRITERIA[criterion].takes_delta else None)
 
 
 class TestFunctionOfInputs:
     def test_the_same_wishes_give_the_same_plan_and_digest(self):
         same = [fc.plan(n_sites=10, n_points=79, confidence_level=0.9) for _ in range(2)]
         assert same[0] == same[1]
-        assert same[0].digest == "sha256:2ea1d44bd7eb672998c83834a4397fdfcf9f0352ff01d760b29953f8dfe8a5f4"
+        assert same[0].digest == "sha256:de1f3f6f996e362957248135cfc76d758ca2959b7ad1488bf6a6ad911bb1fd40"
         assert fc.plan(n_points=[79] * 10, confidence_level=0.9) == same[0]
 
     def test_the_papers_rule(self):
@@ -67,16 +74,16 @@ class TestOpenPlans:
         plan = fc.plan(confidence_level=0.9)
         assert plan.is_open
         assert (plan.law, plan.server_rank, plan.local_ranks, plan.n_points, plan.n_sites) == (None,) * 5
-        assert [plan.ranks_for(n) for n in (9, 10, 99, 5)] == [((9,),), ((10,),), ((90,),), ((6,),)]
+        assert [ranks_for(plan, n) for n in (9, 10, 99, 5)] == [((9,),), ((10,),), ((90,),), ((6,),)]
         assert fc.plan(n_sites=4, confidence_level=0.9).n_sites == 4
-        assert fc.plan(sites=["A", "B"], confidence_level=0.9).n_sites == 2
+        assert fc.plan(["A", "B"]).n_sites == 2
 
     def test_several_levels(self):
-        assert fc.plan(confidence_level=[0.8, 0.9]).ranks_for(9) == ((8,), (9,))
+        assert ranks_for(fc.plan(confidence_level=[0.8, 0.9]), 9) == ((8,), (9,))
 
     def test_levels_with_many_digits(self):
         level = 0.0012345678901234567
-        assert fc.plan(confidence_level=level).ranks_for(10_000) == ((13,),)
+        assert ranks_for(fc.plan(confidence_level=level), 10_000) == ((13,),)
 
 
 class TestArguments:
@@ -113,19 +120,26 @@ class TestArguments:
             ({"n_sites": 4, "n_points": 5, "criterion": "best"}, ValueError, "criterion must be one of"),
             ({"n_points": 5}, TypeError, "n_sites is needed"),
             ({"n_sites": 3, "n_points": 10**400}, ValueError, "n_points"),
-            ({"sites": ["A"], "keys": {"A": "nonsense"}}, ValueError, "public_key"),
+            ({"n_sites": ["A"], "keys": {"A": "nonsense"}}, ValueError, "public_key"),
             ({"n_sites": 4, "n_points": 5, "score": "best"}, ValueError, "score must be one of .*got 'best'"),
-            ({"n_points": {"A": 3}, "sites": ["B"]}, ValueError, "the same"),
-            ({"sites": ["A", "A"]}, ValueError, "twice"),
-            ({"sites": "A"}, ValueError, "list of names"),
-            ({"n_sites": 3, "sites": ["A", "B"]}, ValueError, "number of site names, 2, got 3"),
-            ({"sites": ["A"], "keys": {"B": "ed25519:" + "0" * 64}}, ValueError, "keys must hold"),
+            ({"n_points": {"A": 3}, "n_sites": ["B"]}, ValueError, "name the same sites"),
+            ({"n_sites": ["A", "A"]}, ValueError, "twice"),
+            ({"n_sites": "A"}, ValueError, "n_sites"),
+            ({"n_sites": 3, "n_points": {"A": 3, "B": 3}}, ValueError, "number of site names, 2, got 3"),
+            ({"n_sites": ["A"], "keys": {"B": "ed25519:" + "0" * 64}}, ValueError, "keys must hold"),
             ({"privacy": fc.Privacy(epsilon=1, bins=BINS)}, ValueError, "privacy needs n_points"),
             ({"n_sites": 2, "n_points": 100, "privacy": 1.0}, TypeError, "privacy must be a Privacy"),
+            ({"n_sites": 2, "n_points": 100, "curve": 100}, TypeError, "curve must be Bins"),
+            ({"curve": BINS, "privacy": PRIVATE}, ValueError, "curve must be left out with privacy"),
+            ({"curve": BINS, "numbers": 2}, ValueError, "numbers must be left out with curves, got 2"),
+            ({"n_sites": 5, "curve": BINS, "max_faulty": 1}, ValueError, "max_faulty must be 0 with curves"),
+            ({"curve": BINS, "promise": "new-site"}, ValueError, "promise must be 'population' or .* curve"),
+            ({"terms": "x"}, TypeError, "terms must be a mapping"),
+            ({"terms": {"colour": "red"}}, ValueError, "fact must be one of"),
             (
                 {"n_sites": 3, "n_points": 300, "local_ranks": "paper", "privacy": PRIVATE},
                 ValueError,
-                "local_ranks does not go with privacy",
+                "local_ranks must be left out with curves",
             ),
         ],
     )
@@ -144,15 +158,15 @@ class TestSizes:
     def test_names_come_with_sizes_or_apart(self):
         by_mapping = fc.plan(n_points={"B": 30, "A": 40})
         assert by_mapping.site_names == ("B", "A")
-        assert by_mapping == fc.plan(n_points=[30, 40], sites=["B", "A"])
-        assert fc.plan(n_points={"B": 30, "A": 40}, sites=["A", "B"]).site_names == ("A", "B")
-        assert fc.plan(n_points=30, sites=["A", "B"]).n_points == [30, 30]
+        assert by_mapping == fc.plan(["B", "A"], [30, 40])
+        assert fc.plan(["A", "B"], {"B": 30, "A": 40}).site_names == ("A", "B")
+        assert fc.plan(["A", "B"], 30).n_points == [30, 30]
 
     @pytest.mark.slow
     def test_many_sites_of_few_sizes_are_kept_by_size(self):
         sizes = np.tile([30, 40], 6000)
         plan = fc.plan(n_points=sizes, local_ranks="paper")
-        assert [(block.n, block.count) for block in plan.blocks] == [(30, 6000), (40, 6000)]
+        assert [(kind.n, kind.count) for kind in plan.designs[0].sites] == [(30, 6000), (40, 6000)]
         named = fc.plan(n_points={f"{j}": int(n) for j, n in enumerate(sizes)}, local_ranks="paper")
-        assert len(named.blocks) == 12_000
-        assert named.designs[0].blocks == plan.designs[0].blocks
+        assert len(named.designs[0].sites) == 12_000
+        assert named.law.mean() == plan.law.mean()

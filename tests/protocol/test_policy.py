@@ -1,4 +1,4 @@
-"""What a site lets out, whoever wrote the plan."""
+"""Limits on what a site discloses, regardless of the plan."""
 
 from fractions import Fraction
 
@@ -11,8 +11,8 @@ from fedconformal.protocol import SitePolicy, prepare
 SCORES = np.arange(120.0)
 
 
-def plan_for(n=120, **wishes):
-    return fc.plan(n_sites=4, n_points=n, on_infeasible="ignore", **wishes)
+def plan_for(n=120, **options):
+    return fc.plan(n_sites=4, n_points=n, **options)
 
 
 @pytest.mark.parametrize(("n", "most"), [(1, 10), (219, 10), (220, 11), (10**9, 100)])
@@ -24,14 +24,16 @@ def test_as_many_numbers_as_the_policy_says_and_not_one_more():
     levels = [0.5 + i / 25 for i in range(11)]
     assert fc.report(plan_for(confidence_level=levels[:10]), SCORES, site="A").n == 120
     asked = plan_for(confidence_level=levels)
-    with pytest.raises(fc.PolicyError, match=r"asks for 11 of your 120 .* max_numbers = 11 would allow it"):
+    with pytest.raises(
+        fc.PolicyError, match=r"11 of your 120 scores would leave, .* max_numbers = 11 would allow"
+    ):
         fc.report(asked, SCORES, site="A")
     assert fc.report(asked, SCORES, site="A", policy=SitePolicy(max_numbers=11)).n == 120
 
 
 def test_a_site_of_one_score_may_answer():
     asked = fc.plan(n_sites=40, n_points=1)
-    assert fc.report(asked, [1.5], site="A").value == 1.5
+    assert fc.report(asked, [1.5], site="A").payload.levels[0].values == (1.5,)
 
 
 SIZES = {"few": {"A": 4, "B": 5, "C": 5}, "many": {"A": 60, "B": 60, "C": 60}}
@@ -43,28 +45,27 @@ class TestGroups:
 
     def test_a_plan_counts_such_sites_as_absent(self):
         asked = fc.plan(groups=SIZES, confidence_level=0.6)
-        assert asked["few"].site_names == ("B", "C")
-        assert fc.plan(groups=SIZES, confidence_level=0.6, min_group=4)["few"].site_names == ("A", "B", "C")
+        assert asked.by_group["few"].site_names == ("B", "C")
 
-    @pytest.mark.parametrize("min_group", [4, 5])
-    def test_and_sites_send_nothing_for_them(self, min_group):
-        asked = fc.plan(groups=SIZES, confidence_level=0.6, min_group=min_group)
+    @pytest.mark.parametrize("groups", [SIZES, dict.fromkeys(SIZES)])
+    def test_and_sites_send_nothing_for_them(self, groups):
+        asked = fc.plan(groups=groups, confidence_level=0.6)
         sent = fc.report(asked, range(64), site="A", groups=LABELS)
-        assert [part.label for part in sent.parts] == ["many"]
+        assert [part.group for part in sent.parts] == ["many"]
         request = prepare(asked, range(64), site="A", groups=LABELS).request
         assert request.held_back == ("few",)
         assert "Nothing is sent for 'few'" in request.sentence
 
     def test_unless_their_policy_says_so(self):
-        asked = fc.plan(groups=SIZES, confidence_level=0.6, min_group=4)
+        asked = fc.plan(groups=dict.fromkeys(SIZES), confidence_level=0.6)
         sent = fc.report(asked, range(64), site="A", groups=LABELS, policy=SitePolicy(min_group=4))
-        assert [part.label for part in sent.parts] == ["few", "many"]
+        assert [part.group for part in sent.parts] == ["few", "many"]
 
     def test_a_site_with_few_of_everything_sends_nothing(self):
         asked = fc.plan(groups={"a": None, "b": None})
         with pytest.raises(
             ValueError,
-            match="nothing is sent: this site has fewer than 5 points of every group; min_group = 2",
+            match="nothing is sent: this site has fewer than 5 cases of every group; min_group = 2",
         ):
             fc.report(asked, range(4), site="A", groups=["a", "a", "b", "b"])
 
@@ -73,7 +74,10 @@ class TestScoresAndPromises:
     @pytest.mark.parametrize(
         ("policy", "words"),
         [
-            (SitePolicy(scores=["lac"]), "scores by 'absolute', .* scores = \\['lac', 'absolute'\\] would"),
+            (
+                SitePolicy(scores=["lac"]),
+                "uses the score 'absolute', .* scores = \\['lac', 'absolute'\\] would",
+            ),
             (
                 SitePolicy(promises=["each-site"]),
                 "makes the promise 'population', .* promises = \\['each-site', 'population'\\]",
@@ -119,7 +123,7 @@ class TestPrivacy:
 
     def test_a_ledger_with_a_plan_that_is_not_private_is_an_error(self, book):
         for account in ({"ledger": book}, {"dataset": "D"}, {"ledger": book, "dataset": "D"}):
-            with pytest.raises(fc.PolicyError, match="but a ledger or a data set was given"):
+            with pytest.raises(fc.PolicyError, match="exact numbers would leave, but a ledger was given"):
                 fc.report(plan_for(), SCORES, site="A", **account)
         assert [entry.kind for entry in book.entries()] == ["budget"]
 
@@ -151,7 +155,8 @@ class TestPrivacy:
         scores, account = np.linspace(0, 1, 2000), {"ledger": book, "dataset": "D"}
         prepared = prepare(private, scores, site="A", **account)
         assert prepared.request.sentence == (
-            "This plan asks for one bin, drawn at random, and costs epsilon 2 of the 3 that are left."
+            "This plan asks for 50 counts of your 2,000 scores, with noise of epsilon 2. It costs "
+            "epsilon 2 of the 3 that are left."
         )
         assert (prepared.request.left, book.spent("D")) == (Fraction(3), 0)
         first = prepared.report()
@@ -160,6 +165,53 @@ class TestPrivacy:
         assert "costs nothing" in again.request.sentence
         assert again.report() == first
         assert book.spent("D") == 2
+
+
+class TestCurves:
+    """Exact counts are all scores up to the width of a cell: with noise, or where allowed."""
+
+    GRID = fc.Bins.uniform(0, 120, 12)
+    PLAIN = SitePolicy(curves="plain")
+
+    def test_exact_ones_do_not_leave_by_default(self):
+        for asked in (plan_for(curve=self.GRID), fc.plan(curve=self.GRID)):
+            with pytest.raises(
+                fc.PolicyError, match=r'exact counts of all scores.* curves = "plain" would allow'
+            ):
+                fc.report(asked, SCORES, site="A")
+            with pytest.raises(fc.PolicyError, match="private_only = true"):
+                fc.report(asked, SCORES, site="A", policy=SitePolicy(curves="plain", private_only=True))
+            assert fc.report(asked, SCORES + 1, site="A", policy=self.PLAIN).payload.counts == (10,) * 12
+
+    def test_small_counts_are_rounded_down_which_raises_the_threshold(self):
+        asked = plan_for(curve=self.GRID, confidence_level=0.8)
+        scores = np.repeat([5.0, 95.0, 105.0], [95, 4, 21])
+        policies = (self.PLAIN, SitePolicy(curves="plain", round_down_to=5))
+        sent = [
+            [fc.report(asked, scores, site=site, policy=policy) for site in "ABCD"] for policy in policies
+        ]
+        assert [reports[0].payload.counts[-3:] for reports in sent] == [(4, 21, 0), (0, 21, 0)]
+        assert [fc.calibrate(asked, reports).threshold for reports in sent] == [100, 110]
+
+    def test_noisy_ones_leave_and_are_not_rounded(self, tmp_path):
+        book = fc.Ledger.create(tmp_path / "ledger")
+        book.set_budget("D", 3)
+        asked = plan_for(privacy=fc.Privacy(2.0, self.GRID))
+        policy = SitePolicy(private_only=True, max_numbers=0, round_down_to=10**6)
+        sent = fc.report(asked, SCORES, site="A", ledger=book, dataset="D", policy=policy)
+        assert any(sent.payload.counts)
+        assert book.spent("D") == 2
+
+    def test_exact_ones_are_counted_where_there_is_a_ledger(self, tmp_path):
+        book = fc.Ledger.create(tmp_path / "ledger")
+        book.set_budget("D", 3)
+        policy = SitePolicy(curves="plain", private_only=False, max_answers=1)
+        account = {"ledger": book, "dataset": "D", "policy": policy}
+        fc.report(plan_for(curve=self.GRID), SCORES, site="A", **account)
+        (entry,) = [entry for entry in book.entries() if entry.kind == "exact"]
+        assert entry.numbers == 12
+        with pytest.raises(ValueError, match="1 exact answer"):
+            fc.report(plan_for(curve=self.GRID, confidence_level=0.8), SCORES, site="A", **account)
 
 
 class TestFiles:
@@ -179,6 +231,8 @@ class TestFiles:
             ("max_numbers = 2.5", "max_numbers must be a whole number"),
             ("private_only = 1", "private_only must be true, false or left out"),
             ("min_group = 0", "min_group must be"),
+            ('curves = "all"', "curves must be one of 'private', 'plain'"),
+            ("round_down_to = -1", "round_down_to must be"),
             ('scores = "lac"', "scores must be a list of names"),
             ('max_epsilon = "1"', "max_epsilon must be a number"),
             ('coordinator = "me"', "coordinator must be a public key"),

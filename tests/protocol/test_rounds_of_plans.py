@@ -16,9 +16,9 @@ def keys():
     return {site: fc.SigningKey.new() for site in SITES}
 
 
-def plan_for(keys=None, **wishes):
+def plan_for(keys=None, **terms):
     listed = None if keys is None else {site: key.public_key for site, key in keys.items()}
-    return fc.plan(n_points=SITES, confidence_level=0.8, keys=listed, **wishes)
+    return fc.plan(n_points=SITES, confidence_level=0.8, keys=listed, terms=terms)
 
 
 def answers(plan, keys=None, **options):
@@ -32,7 +32,7 @@ class TestRound:
     def test_an_id_of_ones_own_gives_the_same_plan(self, keys):
         assert plan_for(keys, round="2030-01").digest == plan_for(keys, round="2030-01").digest
         assert plan_for(round="2030-01").digest != plan_for(round="2030-02").digest
-        assert plan_for(keys).round != plan_for(keys).round
+        assert plan_for(keys).terms.round != plan_for(keys).terms.round
 
     @pytest.mark.parametrize("wrong", ["", "a b", "x" * 65])
     def test_odd_ids_are_refused(self, wrong):
@@ -48,7 +48,7 @@ class TestModel:
         return path
 
     def test_a_plan_holds_the_digest_of_the_file(self, file):
-        assert plan_for(model=file).model == model_digest(file)
+        assert plan_for(model=file).terms.model == model_digest(file)
         assert plan_for(model=model_digest(file)) == plan_for(model=file)
         assert plan_for(model=file).digest != plan_for().digest
 
@@ -59,7 +59,7 @@ class TestModel:
         assert answers(plan, model=file) == answers(plan, model=model_digest(file)) == answers(plan)
         with pytest.raises(ValueError, match="this plan is for another model"):
             answers(plan, model=other)
-        with pytest.raises(ValueError, match="does not say which model"):
+        with pytest.raises(ValueError, match="model was given, but the plan names none"):
             answers(plan_for(), model=file)
 
 
@@ -68,7 +68,7 @@ class TestExpiry:
 
     def test_neither_site_nor_server_honours_it_any_longer(self):
         plan, expired = plan_for(), plan_for(expires=self.LONG_AGO)
-        assert expired.has_expired()
+        assert expired.terms.has_expired()
         with pytest.raises(ValueError, match="expired at 2001-01-01T00:00:00Z"):
             answers(expired)
         sent = [report.model_copy(update={"plan": expired.digest}) for report in answers(plan)]
@@ -76,14 +76,14 @@ class TestExpiry:
             fc.calibrate(expired, sent)
 
     def test_to_the_second(self):
-        plan = plan_for(expires="2030-06-01T12:00:00Z")
+        terms = plan_for(expires="2030-06-01T12:00:00Z").terms
         noon = datetime(2030, 6, 1, 12, tzinfo=UTC)
-        assert plan.has_expired(noon)
-        assert not plan.has_expired(noon - timedelta(seconds=1))
+        assert terms.has_expired(noon)
+        assert not terms.has_expired(noon - timedelta(seconds=1))
 
     def test_a_datetime_says_its_zone(self):
         there = datetime.fromisoformat("2030-06-01T14:00:00+02:00")
-        assert plan_for(expires=there).expires == "2030-06-01T12:00:00Z"
+        assert plan_for(expires=there).terms.expires == "2030-06-01T12:00:00Z"
         with pytest.raises(ValueError, match="expires must have a time zone"):
             plan_for(expires=datetime(2030, 6, 1))
 

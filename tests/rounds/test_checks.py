@@ -33,8 +33,10 @@ def test_a_calibration_and_its_groups_come_back_as_they_were():
     labels = ["child"] * 8 + ["adult"] * 12
     whole = fc.calibrate(plan, [fc.report(plan, range(20), groups=labels, site=name) for name in "AB"])
     packed = rounds.pack_calibration(whole["child"])
-    found = rounds.unpack_calibration(packed)
-    assert (found.label, found.published) == ("child", whole)
+    assert rounds.unpack_calibration(packed) == whole["child"]
+    for several in (whole, whole[0.5]):
+        with pytest.raises(ValueError, match=r"one group of it, as in calibration\['adult'\]"):
+            rounds.pack_calibration(several)
     made = rounds.unpack_check(answer(packed, (list(range(20)), labels)))
     assert (made.label, made.n) == ("child", 8)
     assert answer(packed) is Failure.SCORES  # no labels
@@ -56,7 +58,7 @@ def test_groups_that_are_sites_need_no_labels():
         zlib.compress(b"null\n{}"),
         zlib.compress(b'"child"\n' + PUBLISHED.to_json().encode()),
         zlib.compress(b"[]\n" + PUBLISHED.to_json().encode()),
-        zlib.compress(b" " * (fc.Calibration.ceiling.largest + 1)),
+        zlib.compress(b" " * (fc.Calibration.limit.largest + 1)),
         rounds.Unexpected("not alone"),
     ],
 )

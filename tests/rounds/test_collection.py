@@ -1,11 +1,13 @@
 """The server's side of a round: whose answer is whose, and who is missing."""
 
 import logging
+from functools import partial
 
 import pytest
+from every_plan import PLANS, SITES, Round, scores_and_labels
 
 import fedconformal as fc
-from fedconformal.rounds import Collection, Failure, pack_report
+from fedconformal.rounds import Collection, Failure, Site, answer, pack_plan, pack_report
 
 LOG = logging.getLogger("fedconformal.test")
 PLAN = fc.plan(n_points={"A": 20, "B": 20, "C": 20}, confidence_level=0.8)
@@ -39,8 +41,14 @@ def test_a_question_is_answered_once():
     assert [refusal.source for refusal in made.refused] == ["unknown node"] * 4
 
 
-def test_secure_aggregation_is_refused():
-    privacy = fc.Privacy(epsilon=5.0, bins=fc.Bins.uniform(0, 1, 20), one_hot=True)
-    plan = fc.plan(n_sites=3, n_points=300, confidence_level=0.8, privacy=privacy)
-    with pytest.raises(ValueError, match="not offered over Test"):
-        Collection(plan, {}, engine="Test", log=LOG)
+@pytest.mark.parametrize("name", PLANS)
+def test_every_plan_gives_the_same_bytes_as_through_files(name, tmp_path):
+    given = Round(name, tmp_path)
+    found = Collection(given.plan, {site: site for site in SITES}, engine="Test", log=LOG)
+    for site in SITES:
+        scores = partial(lambda site, plan: scores_and_labels(site), site)
+        who = partial(lambda site, plan: Site(site, **given.options[site]), site)
+        found.receive(site, answer(pack_plan(given.plan), scores, who, log=LOG))
+    reports, expected = given.expected()
+    assert [report.to_json() for report in found._reports] == [report.to_json() for report in reports]
+    assert found.calibrate(timeout=5, on_refused="raise").to_json() == expected.to_json()

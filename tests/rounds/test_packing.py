@@ -23,7 +23,7 @@ def test_a_plan_and_a_report_come_back_as_they_were():
         ("text", "carries no plan"),
         (zlib.compress(b"{}")[:-1], "cut short"),
         (zlib.compress(b"{}") + b"more", "not alone"),
-        (zlib.compress(b" " * (fc.Plan.ceiling.largest + 1)), "too large"),
+        (zlib.compress(b" " * (fc.Plan.limit.largest + 1)), "too large"),
         (zlib.compress(b"{}"), "not a plan"),
     ],
 )

@@ -2,6 +2,7 @@
 
 import json
 import logging
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -16,10 +17,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import fedconformal as fc
-from documents.samples import with_digest
+from documents.samples import forged, with_digest
 from fedconformal import heterogeneity, rounds
 from fedconformal.cli import main
-from fedconformal.documents import Check
+from fedconformal.documents import Check, ratio_text
 from fedconformal.protocol import prepare
 from fedconformal.rounds import Failure, Site
 
@@ -28,10 +29,10 @@ BINS = fc.Bins.uniform(0, 10, 40)
 SCORES = np.random.default_rng(0).exponential(size=500)
 
 
-def greedy(n_levels, n=500, **wishes):
+def greedy(n_levels, n=500, **options):
     """A plan that asks for as many different scores as it has levels."""
     levels = [0.5 + 0.49 * i / n_levels for i in range(n_levels)]
-    return fc.plan(n_sites=5, n_points=n, confidence_level=levels, on_infeasible="ignore", **wishes)
+    return fc.plan(n_sites=5, n_points=n, confidence_level=levels, **options)
 
 
 @pytest.fixture
@@ -75,7 +76,7 @@ class TestSilentDowngrade:
     def test_in_a_check(self, book):
         plan = fc.plan(n_sites=3, n_points=100)
         calibration = fc.calibrate(plan, [fc.report(plan, SCORES[:100], site=site) for site in "ABC"])
-        with pytest.raises(fc.PolicyError, match="a ledger or a data set was given"):
+        with pytest.raises(fc.PolicyError, match="but a ledger was given"):
             heterogeneity.answer(calibration, SCORES, site="A", ledger=book, dataset="D")
 
 
@@ -87,7 +88,7 @@ class TestMoreThanOneNumber:
         (tmp_path / "plan.json").write_text(greedy(26).to_json())
         order = ["report", "plan.json", "scores.csv", "--site", "A", "-o", "A.json"]
         error = run(*order, code=2).err
-        assert "lets 25 out: max_numbers = " in error
+        assert "allows 25: max_numbers = " in error
         (tmp_path / "site.toml").write_text("max_numbers = 26\n")
         run(*order, "--policy", "site.toml")
 
@@ -121,20 +122,16 @@ class TestMoreThanOneNumber:
         """A calibration whose claim does not hold may be a question in disguise."""
         plan = fc.plan(n_sites=3, n_points=100, confidence_level=[0.5, 0.6, 0.7])
         real = fc.calibrate(plan, [fc.report(plan, SCORES[:100], site=site) for site in "ABC"])
-        levels = tuple(
-            level.model_copy(update={"threshold": 3.0 - i, "server_rank": 1})
-            for i, level in enumerate(real.levels)
-        )
-        part = real.part.model_copy(update={"levels": levels})
-        forged = fc.Calibration.from_json(real.model_copy(update={"parts": (part,)}).to_json())
+        votes = {f"parts.0.design.levels.{i}.votes": 1 for i in range(3)}
+        made_up = fc.Calibration.from_json(forged(real, {"parts.0.thresholds": [3.0, 2.0, 1.0], **votes}))
         with pytest.raises(ValueError, match="this calibration does not verify"):
-            heterogeneity.answer(forged, SCORES, site="A")
+            heterogeneity.answer(made_up, SCORES, site="A")
 
     def test_nor_are_many_levels(self):
         plan = greedy(26, n=200)
         unlimited = fc.SitePolicy.unlimited()
         reports = [fc.report(plan, SCORES[:200], site=site, policy=unlimited) for site in "ABCDE"]
-        with pytest.raises(fc.PolicyError, match=r"asks for 26 counts of your 500 cases, .* lets 25 out"):
+        with pytest.raises(fc.PolicyError, match=r"26 counts of your 500 cases, .* allows 25"):
             heterogeneity.answer(fc.calibrate(plan, reports), SCORES, site="A")
 
 
@@ -142,20 +139,22 @@ class TestMoreThanOneNumber:
 def hand_written_plans(draw):
     """A plan that no planner made, for a site A with these many points of each group, and these."""
     n_levels = draw(st.integers(1, 12))
-    levels = [{"confidence_level": 0.5 + i / 40} for i in range(n_levels)]
+    levels = [{"confidence_level": ratio_text(Fraction(20 + i, 40))} for i in range(n_levels)]
     labels = draw(st.sampled_from([[None], ["a"], ["a", "b"], list("abcdefghijklmno")]))
     sizes = [draw(st.sampled_from([4, 5, 30, 60, 400])) for _ in labels]
     if draw(st.booleans()):
-        one = st.fixed_dictionaries({"share": st.sampled_from(["1/2", "9/10"])})
-        several = {"numbers": st.integers(2, 20), "spacing": st.sampled_from(["1/3", "2/1"])}
+        one = st.fixed_dictionaries({"share": st.sampled_from(["0.5", "0.9"])})
+        several = {"numbers": st.integers(2, 20), "spacing": st.sampled_from(["1/3", "2"])}
         rules = one | st.tuples(one, st.fixed_dictionaries(several)).map(lambda pair: pair[0] | pair[1])
-        parts = [{"levels": [level | draw(rules) for level in levels]} for _ in labels]
+        parts = [
+            {"levels": levels, "message": _ranks([{"rule": draw(rules)} for _ in levels])} for _ in labels
+        ]
     else:
         parts = [_closed(draw, levels, n) for n in sizes]
-    named = [{} if label is None else {"label": label} for label in labels]
+    named = [{} if label is None else {"group": label} for label in labels]
     common = {"promise": "population", "criterion": "marginal"}
     fields = [common | label | part for label, part in zip(named, parts, strict=True)]
-    return {"format": "fedconformal/plan", "version": 1, "parts": fields}, dict(
+    return {"format": "fedconformal/plan", "version": 1, "designs": fields}, dict(
         zip(labels, sizes, strict=True)
     )
 
@@ -163,8 +162,15 @@ def hand_written_plans(draw):
 def _closed(draw, levels, n):
     one = st.lists(st.integers(1, n + 1), min_size=1, max_size=min(4, n + 1), unique=True).map(sorted)
     ranks = [draw(one) for _ in levels]
-    blocks = [{"count": 2, "n": n, "ranks": ranks, "names": ["A", "B"]}]
-    return {"levels": [level | {"server_rank": 1} for level in levels], "blocks": blocks}
+    return {
+        "sites": [{"count": 2, "n": n, "names": ["A", "B"]}],
+        "message": _ranks([{"ranks": [each]} for each in ranks]),
+        "levels": [level | {"votes": 1} for level in levels],
+    }
+
+
+def _ranks(levels):
+    return {"kind": "ranks", "levels": levels}
 
 
 @pytest.mark.nightly
@@ -181,10 +187,13 @@ def test_no_plan_at_all_gets_more_than_the_policy_allows(asked, most):
         sent = fc.report(plan, scores, site="A", groups=labels if plan.is_grouped else None, policy=policy)
     except ValueError:
         return
-    left = [{value for values in part.values for value in values if value < np.inf} for part in sent.parts]
+    left = [
+        {value for level in part.payload.levels for value in level.values if value < np.inf}
+        for part in sent.parts
+    ]
     n = sum(part.n for part in sent.parts)
     assert sum(max(1, len(values)) for values in left) <= policy.numbers_of(n)
-    assert all(part.label is None or part.n >= policy.min_group for part in sent.parts)
+    assert all(part.group is None or part.n >= policy.min_group for part in sent.parts)
 
 
 class TestBeforeAnythingIsComputed:
@@ -193,8 +202,9 @@ class TestBeforeAnythingIsComputed:
     @pytest.mark.parametrize(
         ("plan", "policy"),
         [
-            (fc.plan(n_sites=5, n_points=500, expires="2001-01-01T00:00:00Z"), None),
+            (fc.plan(n_sites=5, n_points=500, terms={"expires": "2001-01-01T00:00:00Z"}), None),
             (fc.plan(n_sites=5, n_points=500), fc.SitePolicy(private_only=True)),
+            (fc.plan(n_sites=5, n_points=500, curve=BINS), None),
             (fc.plan(n_sites=5, n_points=500), fc.SitePolicy(coordinator=fc.SigningKey.new().public_key)),
         ],
     )
@@ -226,26 +236,25 @@ class TestBeforeAnythingIsComputed:
         assert computed == []
 
     def test_one_group_of_a_plan_is_no_plan(self):
-        whole = fc.plan(groups={"a": [50] * 4}, expires="2001-01-01T00:00:00Z")
-        with pytest.raises(ValueError, match="one group of a plan"):
-            fc.report(whole["a"], SCORES[:50], site="A")
-        with pytest.raises(ValueError, match="one group of a plan"):
-            fc.calibrate(whole["a"], [])
+        whole = fc.plan(groups={"a": [50] * 4}, terms={"expires": "2001-01-01T00:00:00Z"})
+        for use in (lambda plan: fc.report(plan, SCORES[:50], site="A"), lambda plan: fc.calibrate(plan, [])):
+            with pytest.raises(TypeError, match="plan must be a Plan, got PlanView"):
+                use(whole["a"])
 
     def test_an_answer_that_was_prepared_in_time_may_come_too_late(self, monkeypatch):
-        plan = fc.plan(n_sites=5, n_points=500, expires="9999-01-01T00:00:00Z")
+        plan = fc.plan(n_sites=5, n_points=500, terms={"expires": "9999-01-01T00:00:00Z"})
         prepared = prepare(plan, SCORES, site="A")
-        monkeypatch.setattr(fc.Plan, "has_expired", lambda self, now=None: True)
+        monkeypatch.setattr(fc.documents.Terms, "has_expired", lambda self, now=None: True)
         with pytest.raises(ValueError, match="expired"):
             prepared.report()
 
-    def test_nor_is_a_vector_drawn_too_late(self, book, monkeypatch):
-        privacy = fc.Privacy(epsilon=0.5, bins=BINS, one_hot=True)
-        plan = fc.plan(n_sites=5, n_points=500, privacy=privacy, expires="9999-01-01T00:00:00Z")
+    def test_nor_is_noise_drawn_too_late(self, book, monkeypatch):
+        terms = {"expires": "9999-01-01T00:00:00Z"}
+        plan = fc.plan(n_sites=5, n_points=500, privacy=fc.Privacy(0.5, BINS), terms=terms)
         prepared = prepare(plan, SCORES, site="A", ledger=book, dataset="D")
-        monkeypatch.setattr(fc.Plan, "has_expired", lambda self, now=None: True)
+        monkeypatch.setattr(fc.documents.Terms, "has_expired", lambda self, now=None: True)
         with pytest.raises(ValueError, match="expired"):
-            prepared.bins()
+            prepared.report()
         assert book.spent("D") == 0
 
 
@@ -257,18 +266,19 @@ def test_how_many_points_a_group_has_is_a_number_too():
         n_sites=5,
         confidence_level=0.999,
         local_ranks="paper",
-        on_infeasible="ignore",
     )
-    with pytest.raises(fc.PolicyError, match=r"asks for 50 of your 500 scores, .* lets 25 out"):
+    with pytest.raises(fc.PolicyError, match=r"50 of your 500 scores would leave, .* allows 25"):
         fc.report(plan, SCORES, site="A", groups=labels)
 
 
 def test_only_the_groups_that_are_answered_count_for_one_in_twenty():
     sizes = {"big": {"B": 1900}, "x": {"A": 100, "B": 100}}
     levels = [0.5 + 0.02 * i for i in range(11)]
-    plan = fc.plan(groups=sizes, confidence_level=levels, on_infeasible="ignore")
+    plan = fc.plan(groups=sizes, confidence_level=levels)
     labels = ["big"] * 1900 + ["x"] * 100
-    with pytest.raises(fc.PolicyError, match="of your 100 scores, and the site's policy lets 10 out"):
+    with pytest.raises(
+        fc.PolicyError, match="of your 100 scores would leave, and the site's policy allows 10"
+    ):
         fc.report(plan, np.arange(2000.0), site="A", groups=labels)
 
 
@@ -278,7 +288,7 @@ def test_cases_that_are_left_out_of_a_check_do_not_count_for_one_in_twenty():
     plan = fc.plan(n_sites=3, n_points=200, confidence_level=levels)
     calibration = fc.calibrate(plan, [fc.report(plan, SCORES[:200], site=site) for site in "ABC"])
     kinds = [f"kind {i}" for i in range(98) for _ in range(4)] + ["a", "b"] * 20
-    with pytest.raises(fc.PolicyError, match="16 counts of your 40 cases, and the site's policy lets 10 out"):
+    with pytest.raises(fc.PolicyError, match=r"16 counts of your 40 cases, .* allows 10"):
         heterogeneity.answer(calibration, np.arange(432.0), site="A", by={"kind": kinds})
 
 
@@ -311,18 +321,18 @@ class TestSameQuestionSameAnswer:
 
     @pytest.fixture(scope="class")
     @classmethod
-    def wishes(cls):
+    def options(cls):
         return {"n_sites": 4, "n_points": 500, "privacy": fc.Privacy(epsilon=0.5, bins=BINS)}
 
-    def test_a_plan_that_names_its_model_is_answered_once(self, book, wishes):
-        plan = fc.plan(**wishes, model="sha256:" + "0" * 64)
+    def test_a_plan_that_names_its_model_is_answered_once(self, book, options):
+        plan = fc.plan(**options, terms={"model": "sha256:" + "0" * 64})
         first = fc.report(plan, SCORES, site="A", ledger=book, dataset="D")
         for scores in (np.nextafter(SCORES, 9), SCORES[::-1] * (1 + 1e-15), np.zeros(500)):
             assert fc.report(plan, scores, site="A", ledger=book, dataset="D") == first
         assert book.spent("D") == 0.5
 
-    def test_another_model_than_the_plan_says_is_not_answered(self, book, wishes):
-        plan = fc.plan(**wishes, model="sha256:" + "0" * 64)
+    def test_another_model_than_the_plan_says_is_not_answered(self, book, options):
+        plan = fc.plan(**options, terms={"model": "sha256:" + "0" * 64})
         app = ClientApp()
         fc.flower.add_conformal(app, lambda context: SCORES)
         grid = LocalGrid([(app, {"site": "A", "ledger": str(book.path), "dataset": "D"})])
@@ -330,9 +340,9 @@ class TestSameQuestionSameAnswer:
             fc.flower.calibrate(grid, plan, ArrayRecord([np.arange(3.0)]), timeout=60, wait=0)
         assert book.spent("D") == 0
 
-    def test_refused_questions_leave_nothing_behind(self, book, wishes):
+    def test_refused_questions_leave_nothing_behind(self, book, options):
         """After many of them the original scores are answered as if nothing had been."""
-        costly = fc.plan(**{**wishes, "privacy": fc.Privacy(epsilon=4.0, bins=BINS)})
+        costly = fc.plan(**{**options, "privacy": fc.Privacy(epsilon=4.0, bins=BINS)})
         before = book.entries()
         for i in range(5):
             made = rounds.answer(
@@ -344,7 +354,7 @@ class TestSameQuestionSameAnswer:
             )
             assert made is Failure.BUDGET
         assert book.entries() == before
-        fc.report(fc.plan(**wishes), SCORES, site="A", ledger=book, dataset="D")
+        fc.report(fc.plan(**options), SCORES, site="A", ledger=book, dataset="D")
 
 
 def test_only_the_release_of_a_private_check_is_printed(run, book, tmp_path):

@@ -17,13 +17,12 @@ import polars as pl
 import pytest
 
 import fedconformal as fc
-from documents.samples import with_digest
+from documents.samples import forged, with_digest
 from fedconformal import _outputs, documents, rounds
 from fedconformal._text import one_line, visible
 from fedconformal.cli import main
 from fedconformal.cli._show import print_json, say, table
 from fedconformal.documents import Check, Refusal
-from fedconformal.web import _render
 
 RED = "\x1b[31mred\x1b[0m"
 """What would be red on a terminal."""
@@ -41,17 +40,6 @@ def content(document):
 
 def text(fields):
     return json.dumps(with_digest(fields))
-
-
-def closed(**block):
-    """A plan of one block of sites, as text."""
-    part = {
-        "promise": "population",
-        "criterion": "marginal",
-        "levels": [{"confidence_level": 0.9, "server_rank": 1}],
-    }
-    blocks = [{"count": 1, "n": 9, "ranks": [[9]], **block}]
-    return text({"format": "fedconformal/plan", "version": 1, "parts": [{**part, "blocks": blocks}]})
 
 
 class TestSize:
@@ -77,16 +65,21 @@ class TestSize:
             (Check, 64 * 2**10, 2**20),
         ],
     )
-    def test_each_kind_has_a_ceiling_that_is_checked_before_parsing(self, kind, size, largest, monkeypatch):
-        assert (kind.ceiling.size, kind.ceiling.largest) == (size, largest)
+    def test_each_kind_has_a_limit_that_is_checked_before_parsing(self, kind, size, largest, monkeypatch):
+        assert (kind.limit.size, kind.limit.largest) == (size, largest)
         monkeypatch.setattr(json, "loads", lambda *_, **__: pytest.fail("it was parsed"))
-        for sent in (b" " * (size + 1), " " * (largest + 1), b"[" * (kind.ceiling.items + 1)):
+        for sent in (b" " * (size + 1), " " * (largest + 1), b"[" * (kind.limit.items + 1)):
             with pytest.raises(fc.DocumentError, match=rf"not a {kind.kind}: (larger than|more than)"):
                 kind.from_json(sent)
 
     def test_a_plan_that_names_sites_and_a_report_on_groups_may_be_larger(self):
-        for kind, field in ((fc.Plan, "names"), (fc.Report, "label")):
-            longer = b'{"%s": 1}' % field.encode() + b" " * kind.ceiling.size
+        for kind, field in (
+            (fc.Plan, "names"),
+            (fc.Plan, "edges"),
+            (fc.Report, "group"),
+            (fc.Report, "counts"),
+        ):
+            longer = b'{"%s": 1}' % field.encode() + b" " * kind.limit.size
             with pytest.raises(fc.DocumentError, match="format: is missing"):
                 kind.from_json(longer)
 
@@ -105,38 +98,45 @@ class TestSize:
 
     def test_no_plan_allows_a_longer_report_than_can_be_read(self):
         grouped = fc.plan(groups=dict.fromkeys(f"{i:04}" for i in range(1000)), confidence_level=[0.5, 0.9])
-        assert rounds.longest_report(PLAN) == fc.Report.ceiling.size
-        assert fc.Report.ceiling.size < rounds.longest_report(grouped) <= fc.Report.ceiling.largest
+        assert rounds.longest_report(PLAN) == fc.Report.limit.size
+        assert fc.Report.limit.size < rounds.longest_report(grouped) <= fc.Report.limit.largest
 
-    def test_the_longest_report_without_groups_fits(self):
-        """25 levels of 20 numbers with as many digits as they can have, written for people."""
+    def test_the_longest_reports_without_groups_fit(self):
+        """25 levels of 20 numbers, or 10,001 counts, with as many digits as they can have, indented."""
         values = tuple(-np.nextafter(1e-300, 1) * (1 + i) for i in range(20))
         sent = documents.Sent(ranks=tuple(range(2**30 - 20, 2**30)), values=values)
-        part = documents.ReportPart(n=2**30, levels=(sent,) * 25)
-        report = fc.Report(plan=PLAN.digest, site="n" * 200, parts=(part,), signature="ed25519:" + "0" * 128)
-        assert fc.Report.from_json(report.to_json()) == report
+        longest = [
+            documents.RanksPayload(levels=(sent,) * 25),
+            documents.CurvePayload(counts=(-(2**62),) * 10_001),
+        ]
+        for payload in longest:
+            part = documents.ReportPart(n=2**30, payload=payload)
+            report = fc.Report(plan=PLAN.digest, site="n" * 200, parts=(part,), signature=f"ed25519:{0:0128}")
+            assert fc.Report.from_json(report.to_json()) == report
+
+    def test_plans_on_the_largest_grids_can_be_read(self):
+        grid = fc.Bins(tuple(np.nextafter(i / 7, 9) for i in range(10_000)))
+        groups = fc.plan(groups={f"{i}": [30, 30] for i in range(10)}, curve=grid)
+        assert fc.Plan.from_json(groups.to_json()) == groups
 
 
 class TestContent:
     @pytest.mark.parametrize(
-        ("block", "words"),
+        ("changes", "words"),
         [
-            ({"count": 10**7 + 1}, "less than or equal to 10000000"),
-            ({"n": 2**30 + 1}, "less than or equal to 1073741824"),
-            ({"ranks": [list(range(1, 10)) * 3]}, "at most 20 items"),
-            ({"ranks": [[1]] * 101}, "at most 100 items"),
-            ({"weights": [[2**20 + 1]]}, "less than or equal to 1048576"),
+            ({"sites.0.count": 10**7 + 1}, "less than or equal to 10000000"),
+            ({"sites.0.n": 2**30 + 1}, "less than or equal to 1073741824"),
+            ({"message.levels.0.ranks.0": list(range(1, 28))}, "at most 20 items"),
+            ({"message.levels": [{"ranks": [[1]]}] * 101}, "at most 100 items"),
+            ({"message.levels.0.votes": [[2**20 + 1]]}, "less than or equal to 1048576"),
+            ({"levels.0.votes": 10**42}, "votes: Input should be less than or equal to"),
+            ({"sites": [{"count": 10**7, "n": n} for n in (9, 10)]}, "at most 10,000,000 sites"),
         ],
     )
-    def test_what_a_plan_counts_is_limited(self, block, words):
+    def test_what_a_plan_counts_is_limited(self, changes, words):
+        plan = fc.plan(n_sites=1, n_points=9)
         with pytest.raises(fc.DocumentError, match=words):
-            fc.Plan.from_json(closed(**block))
-
-    def test_sites_of_all_blocks_together_are_limited(self):
-        fields = json.loads(closed())
-        fields["parts"][0]["blocks"] = [{"count": 10**7, "n": n, "ranks": [[9]]} for n in (9, 10)]
-        with pytest.raises(fc.DocumentError, match="at most 10,000,000 sites"):
-            fc.Plan.from_json(text(fields))
+            fc.Plan.from_json(forged(plan, {f"designs.0.{path}": value for path, value in changes.items()}))
 
     def test_ten_million_equal_sites_can_be_planned_and_read(self):
         large = fc.plan(n_sites=10**7, n_points=20, confidence_level=0.9)
@@ -145,38 +145,34 @@ class TestContent:
         assert again.law.mean() >= 0.9
 
     @pytest.mark.slow
-    def test_levels_groups_and_bins_are_limited(self):
+    def test_levels_groups_and_cells_are_limited(self):
         grouped = fc.plan(groups=dict.fromkeys(f"{i:04}" for i in range(1000)), confidence_level=0.5)
         fields = content(grouped)
-        fields["parts"].append({**fields["parts"][0], "label": "more"})
+        fields["designs"].append({**fields["designs"][0], "group": "more"})
         with pytest.raises(fc.DocumentError, match="at most 1000 items"):
             fc.Plan.from_json(text(fields))
         with pytest.raises(ValueError, match="levels times groups must be at most 2,000, got 3,000"):
-            fc.plan(groups=dict.fromkeys(grouped.labels), confidence_level=[0.5, 0.6, 0.7])
+            fc.plan(groups=dict.fromkeys(grouped.groups), confidence_level=[0.5, 0.6, 0.7])
         with pytest.raises(ValueError, match="confidence_level must hold at most 100 levels, got 101"):
             fc.plan(confidence_level=[0.5 + i / 1000 for i in range(101)])
         with pytest.raises(ValueError, match="at most 500 numbers"):
             fc.plan(confidence_level=[0.5 + i / 100 for i in range(26)], numbers=20)
-
-    def test_a_private_answer_never_weighs_more_than_100000_bins(self):
-        options = {"n_sites": 5, "n_points": 400, "on_infeasible": "ignore"}
-        levels = [0.5 + i / 100 for i in range(11)]
-        privacy = fc.Privacy(epsilon=1.0, bins=fc.Bins.uniform(0, 1, 10_000))
-        with pytest.raises(ValueError, match="at most 100,000 where reports are private, got 110,000"):
-            fc.plan(**options, confidence_level=levels, privacy=privacy)
+        grid = fc.Bins.uniform(0, 1, 10_000)
+        with pytest.raises(ValueError, match="at most 100,000, got 110,000"):
+            fc.plan(groups=dict.fromkeys(map(str, range(11))), curve=grid)
+        assert (
+            fc.plan(curve=grid, confidence_level=[0.5 + i / 100 for i in range(11)]).message.n_cells == 10_000
+        )
 
     @pytest.mark.parametrize("field", ["count", "n"])
     def test_what_a_calibration_counts_is_limited(self, field):
-        fields = json.loads(hostile_files._aggregated(10**6))
-        fields["parts"][0]["aggregated"][0][field] = 10**12
+        found = fc.calibrate(PLAN, [fc.report(PLAN, range(30), site="A")])
         with pytest.raises(fc.DocumentError, match=rf"{field}: Input should be less than or equal to"):
-            fc.Calibration.from_json(text(fields))
+            fc.Calibration.from_json(forged(found, {f"parts.0.design.sites.0.{field}": 10**12}))
 
     def test_many_faults_get_one_line(self):
-        fields = content(PLAN)
-        fields["parts"][0]["blocks"] = [{"x": 1}] * 1000
-        with pytest.raises(fc.DocumentError, match=r"blocks.0.count: Field required \(and \d more\)"):
-            fc.Plan.from_json(text(fields))
+        with pytest.raises(fc.DocumentError, match=r"sites.0.count: Field required \(and \d more\)"):
+            fc.Plan.from_json(forged(PLAN, {"designs.0.sites": [{"x": 1}] * 1000}))
 
     def test_an_object_of_many_fields_is_refused_by_their_number(self):
         fields = content(PLAN) | {f"x{i}": 1 for i in range(200)}
@@ -199,11 +195,11 @@ class TestNames:
         ],
     )
     def test_a_name_has_one_form_and_another_is_told_which(self, name, form):
-        with pytest.raises(ValueError, match=f"'{form}' would do"):
-            fc.plan(sites=[name, "south"], confidence_level=0.8)
-        with pytest.raises(ValueError, match=f"'{form}' would do"):
-            fc.report(fc.plan(confidence_level=0.8), range(30), site=name)
-        assert fc.plan(sites=[form, "south"], confidence_level=0.8).site_names == (form, "south")
+        with pytest.raises(ValueError, match=f": use '{form}'"):
+            fc.plan([name, "south"])
+        with pytest.raises(ValueError, match=f": use '{form}'"):
+            fc.report(fc.plan(), range(30), site=name)
+        assert fc.plan([form, "south"]).site_names == (form, "south")
 
     @pytest.mark.parametrize(
         ("one", "other"),
@@ -218,7 +214,7 @@ class TestNames:
     def test_names_that_look_alike_are_refused(self, one, other):
         assert one != other
         with pytest.raises(ValueError, match="look alike: give one of them another name"):
-            fc.plan(sites=[one, other], confidence_level=0.8)
+            fc.plan([one, other])
         with pytest.raises(ValueError, match="look alike"):
             fc.plan(groups={"a": {one: 30}, "b": {other: 30}}, confidence_level=0.5)
 
@@ -274,6 +270,8 @@ class TestWords:
         assert "\x1b" not in caplog.text
 
     def test_a_page_shows_no_control(self):
+        from fedconformal.web import _render
+
         template = _render._environment().from_string('<p title="{{ hint }}">{{ text }}</p>')
         shown = template.render(text=f"{RED} \u202e <b>", hint="\u2066'")
         assert shown == '<p title="\\u2066&#39;">\\x1b[31mred\\x1b[0m \\u202e &lt;b&gt;</p>'
@@ -314,14 +312,14 @@ class TestFlower:
         class Reply:
             content = RecordDict({"conformal": ConfigRecord({"report": packed})})
 
-        assert _messages.CALIBRATE.answered_in(Reply) == packed
+        assert _messages.CALIBRATE.read_answer(Reply) == packed
         for name, record in self.extras().items():
             Reply.content = RecordDict({"conformal": ConfigRecord({"report": packed}), name: record})
             with pytest.raises(fc.DocumentError, match=f"carries '{name}' beside the report"):
-                rounds.unpack_report(_messages.CALIBRATE.answered_in(Reply))
+                rounds.unpack_report(_messages.CALIBRATE.read_answer(Reply))
         Reply.content = RecordDict({"conformal": ConfigRecord({"report": packed, "model": b"x"})})
         with pytest.raises(fc.DocumentError, match="carries 'model' beside the report"):
-            rounds.unpack_report(_messages.CALIBRATE.answered_in(Reply))
+            rounds.unpack_report(_messages.CALIBRATE.read_answer(Reply))
 
     def test_a_question(self):
         from flwr.app import ArrayRecord
@@ -331,12 +329,12 @@ class TestFlower:
         class Question:
             content = _messages.CALIBRATE.content(rounds.pack_plan(PLAN), ArrayRecord([np.zeros(3)]))
 
-        assert rounds.unpack_plan(_messages.CALIBRATE.asked_in(Question)) == PLAN
+        assert rounds.unpack_plan(_messages.CALIBRATE.read_question(Question)) == PLAN
         for name, record in self.extras().items():
             Question.content = _messages.CALIBRATE.content(rounds.pack_plan(PLAN), None)
             Question.content[name] = record
             with pytest.raises(fc.DocumentError, match=f"carries '{name}' beside the plan"):
-                rounds.unpack_plan(_messages.CALIBRATE.asked_in(Question))
+                rounds.unpack_plan(_messages.CALIBRATE.read_question(Question))
 
     def test_a_site_answers_it_with_a_code(self, caplog):
         failure = rounds.answer(
@@ -485,12 +483,12 @@ class TestKeys:
         assert len(keys) == 14
         for key in keys:
             with pytest.raises(ValueError, match="small order"):
-                fc.plan(sites=["A"], keys={"A": f"ed25519:{key.hex()}"}, confidence_level=0.8)
+                fc.plan(["A"], keys={"A": f"ed25519:{key.hex()}"})
 
     def test_a_signature_that_anyone_can_make_for_one_is_not_accepted(self):
         """Nothing times the base point is nothing plus any multiple of the point of order 1."""
         nothing = (1).to_bytes(32, "little")
-        signed = fc.plan(sites=["A"], keys={"A": fc.SigningKey.new().public_key}, confidence_level=0.8)
+        signed = fc.plan(["A"], keys={"A": fc.SigningKey.new().public_key})
         fields = content(signed)
         fields["keys"][0]["public_key"] = f"ed25519:{nothing.hex()}"
         report = fc.report(signed, range(30), site="A").model_copy(

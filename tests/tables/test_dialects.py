@@ -225,7 +225,7 @@ class TestDecimalSigns:
         ],
     )
     def test_where_it_is_left_open_it_is_asked(self, file, text):
-        words = r"column 'a': 1[.,]200 in line 2 may be a thousand .* say --decimal . or --decimal ,$"
+        words = r"column 'a': 1[.,]200 in line 2 may be a thousand .* give --decimal . or --decimal ,$"
         with pytest.raises(ValueError, match=words):
             read_table(file(text)).numbers(["a"])
 
@@ -266,7 +266,7 @@ class TestDecimalSigns:
         none = Dialect(options=())
         for text, words in [
             ("a\n1,200\n", r"three decimals: write it without a separator of thousands, or with"),
-            ("a,b\n1,2,3\n", r"cannot be told from those between columns\.$"),
+            ("a,b\n1,2,3\n", r"cannot be distinguished from those between columns\.$"),
             (b"a\n\x81\n", "has no byte-order mark$"),
             ("a,b\n1,2\n", r"2 columns \(a, b\), and one is needed$"),
         ]:
@@ -360,9 +360,12 @@ class TestMistakes:
             ("a, a\n1,2\n", "two columns are called 'a'"),
             ("\na\n1\n", "the first line is empty"),
             ("score\n", "no rows in it"),
-            (b"a\n\x81\n", "not text in UTF-8 or Latin-1, and has no byte-order mark: say .* --encoding"),
+            (
+                b"a\n\x81\n",
+                "not text in UTF-8 or Latin-1, and has no byte-order mark: give it with --encoding",
+            ),
             (b"\x00\x01\x02\x03", "is not text"),
-            ("a\n1\n".encode("utf-16-le"), "has no byte-order mark: say which it has with --encoding"),
+            ("a\n1\n".encode("utf-16-le"), "has no byte-order mark: give it with --encoding"),
             ('{"format": "fedconformal/plan", "x": 1}', "this is a plan, not a table"),
             ("2024\n0.25\n", "does the first line hold names or numbers"),
             ('"7"\n1\n', "does the first line hold names or numbers"),
@@ -434,10 +437,10 @@ class TestPrivate:
     def test_the_decimal_sign_is_asked_for_or_said(self, file):
         for separator in ";\t":
             path = file("id;score\n1;0,5\n2;0,25\n".replace(";", separator))
-            with pytest.raises(ValueError, match=r"no case may decide which: say --decimal , or --decimal ."):
+            with pytest.raises(ValueError, match="no case may decide which: give --decimal , or"):
                 private(path, "score")
             assert private(path, "score", decimal=",")[0].tolist() == [0.5, 0.25]
-        words = "t.csv: read with decimal points (for commas say --decimal ,)"
+        words = "t.csv: read with decimal points (for commas give --decimal ,)"
         assert private(file("score\n0,5\n0.5\n"))[1] == words
 
     def test_the_first_line_must_hold_names(self, file, sheet):

@@ -19,7 +19,7 @@ from fedconformal.web import background, certificate
 
 WIDTH, HEIGHT = 1200, 860
 FACTS = {
-    "model": "length of stay, gradient boosting",
+    "name": "length of stay, gradient boosting",
     "version": "2.3",
     "purpose": "planning of beds",
     "population": "adults admitted through emergency",
@@ -51,7 +51,7 @@ def planner_picture(driver, path):
 
 def certificate_picture(driver, path):
     sizes = {"north": 120, "south": 40, "west": 377, "east": 88}
-    plan = fc.plan(n_points=sizes, score="absolute", facts=FACTS)
+    plan = fc.plan(n_points=sizes, score="absolute", terms=FACTS)
     rng = np.random.default_rng(1)
     reports = [
         fc.report(plan, rng.gamma(2.0, size=n), site=site) for site, n in sizes.items() if site != "east"

@@ -3,6 +3,8 @@
 import base64
 import math
 import re
+import warnings
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -12,12 +14,13 @@ import fedconformal as fc
 from fedconformal import audit
 from fedconformal.audit import Finding
 from fedconformal.heterogeneity import answer
-from fedconformal.protocol import assumption_sentences
+from fedconformal.messages import of
+from fedconformal.protocol import assumption_sentences, is_private
 from fedconformal.web import NotVerifiedError, _certificate, certificate
 from fedconformal.web._words import in_cases
 
 HOSTILE = ["<script>alert(1)</script>", "\"onload='x'", "&amp;</style>", "山田"]
-FACTS = {"model": "Sepsis <risk>", "version": "2.1", "purpose": "length of stay", "unit": "days"}
+FACTS = {"name": "Sepsis <risk>", "version": "2.1", "purpose": "length of stay", "unit": "days"}
 SIZES = {"north": 120, "south": 40, "west": 377, "east": 88}
 
 
@@ -25,11 +28,11 @@ def calibration(plan, *, skip=(), extra=(), scores=None):
     rng = np.random.default_rng(5)
     names = plan.site_names or [f"site {i}" for i in range(plan.n_sites)]
     draw = scores or (lambda n: rng.gamma(2.0, size=n))
-    reports = [
-        fc.report(plan, draw(n), site=site)
-        for site, n in zip(names, plan.n_points, strict=True)
-        if site not in skip
-    ]
+    own = {site: draw(n) for site, n in zip(names, plan.n_points, strict=True) if site not in skip}
+    if is_private(plan):
+        return fc.privacy.simulate(plan, own, rng)
+    policy = fc.SitePolicy(curves="plain")
+    reports = [fc.report(plan, scores, site=site, policy=policy) for site, scores in own.items()]
     return fc.calibrate(plan, [*reports, *extra], on_refused="skip")
 
 
@@ -39,18 +42,19 @@ def text_of(found, **options):
 
 @pytest.fixture(scope="module")
 def ordinary():
-    plan = fc.plan(n_points=SIZES, score="absolute", facts=FACTS)
+    plan = fc.plan(n_points=SIZES, score="absolute", terms=FACTS)
     stray = fc.report(fc.plan(1, 40), np.arange(40.0), site="south")
     return calibration(plan, skip=("east",), extra=[stray])
 
 
-def private_calibration(directory, bins, epsilon, **options):
-    plan = fc.plan(n_sites=4, n_points=300, privacy=fc.Privacy(epsilon, bins), **options)
+def private_calibration(directory, bins, epsilon, sizes=None, **options):
+    sizes = sizes or {"n_sites": 4, "n_points": 300}
+    plan = fc.plan(privacy=fc.Privacy(epsilon, bins), **sizes)
     ledger, rng, reports = fc.Ledger.create(directory / "ledger.db"), np.random.default_rng(6), []
     for site in "ABCD":
         ledger.set_budget(site, epsilon)
         scores = bins.edges[-1] * rng.beta(2.0, 8.0, size=300)
-        reports.append(fc.report(plan, scores, site=site, ledger=ledger, dataset=site))
+        reports.append(fc.report(plan, scores, site=site, ledger=ledger, dataset=site, **options))
     return fc.calibrate(plan, reports)
 
 
@@ -78,14 +82,15 @@ class TestOrdinary:
         text = Reader(page).text
         assert f"threshold q {ordinary.threshold!r} days On average" in text
         assert "On average, the truth lies inside the prediction set for at least 90 % of new cases." in text
-        assert "3 sites answered; 1 site did not: east. The reports were not signed." in text
+        assert "3 sites answered; 1 site is missing: east. The reports were not signed." in text
         assert all(in_cases(words) in text for words in assumption_sentences(ordinary))
         assert ordinary.refused[0].reason in text
         assert ordinary.digest in text
         assert ordinary.plan.digest in text
         assert all(received.report.removeprefix("sha256:")[:12] in text for received in ordinary.reports)
         assert "the interval from prediction − q to prediction + q" in text
-        assert "not differentially private" in text
+        assert "lists, such as 1 of its 120 scores (the 109th smallest), and how many cases it has." in text
+        assert "No noise was added: the reports are not differentially private." in text
 
     def test_no_figure_is_rounded_up(self, ordinary, page):
         text, law = Reader(page).text, ordinary.law
@@ -123,7 +128,8 @@ class TestFacts:
         top = text[: text.index("What is promised")]
         assert "Model Sepsis <risk>" in top
         assert "Version 2.1 Purpose" in top
-        assert "Contact not said" in top
+        assert "Contact not given" in top
+        assert "Missing sites: asked, but did not answer 1 site: east Promise" in top
         assert "Sites that answered 3 sites: north, south and west" in top
 
     def test_others_can_be_added_but_none_changed(self, ordinary):
@@ -132,11 +138,11 @@ class TestFacts:
         assert "Date of this document today Sites" in text
         with pytest.raises(ValueError, match=r"fact 'version': the plan says '2.1', not '3'"):
             certificate(ordinary, facts={"version": "3"})
-        with pytest.raises(ValueError, match=r"no fact 'colour': there are model, version"):
+        with pytest.raises(ValueError, match=r"fact must be one of name, version, .* got 'colour'"):
             certificate(ordinary, facts={"colour": "red"})
         for text in ("", "two\nlines", "x" * 501, "\x1b[31mred"):
             with pytest.raises(ValueError, match="purpose"):
-                fc.plan(3, 50, facts={"purpose": text})
+                fc.plan(3, 50, terms={"purpose": text})
 
     def test_from_the_command_line(self, tmp_path, monkeypatch):
         from fedconformal.cli import main
@@ -160,9 +166,7 @@ class TestKinds:
         text = Reader(page).text
         assert all(repr(threshold) in text for threshold in found.thresholds)
         assert "for at least 80 % and 90 % of new cases, with 90 % certainty" in text
-        each = [
-            f"{math.floor(1000 * law.sf(x)) / 10} %" for law, x in zip(found.law, (0.8, 0.9), strict=True)
-        ]
+        each = [f"{math.floor(1000 * found[x].law.sf(x)) / 10} %" for x in (0.8, 0.9)]
         assert f"80 % or more is {each[0]} and that it covers 90 % or more is {each[1]}." in text
         assert page.count('<svg class="law"') == 2 * 2
         assert len(set(re.findall(r' id="([^"]+)"', page))) == len(re.findall(r' id="([^"]+)"', page))
@@ -170,60 +174,106 @@ class TestKinds:
     def test_votes_of_uneven_sites_with_several_numbers(self):
         several = calibration(fc.plan(n_points=SIZES, numbers=3, score="absolute"))
         text = text_of(several)
-        assert "Each site gave away 3 numbers and how many cases it has." in text
         assert "Votes were counted: the threshold is the smallest number sent at which" in text
-        assert f" {several.server_rank} of {several.part.n_votes(0)} " in text
-        for answer_ in several.answers:
-            ((weight,),) = answer_.weights or ((1,),)
-            ranks = ", ".join(map(str, answer_.ranks[0]))
-            assert f"{answer_.site} {answer_.n} {ranks} 3 × {weight} = {3 * weight} " in text
+        assert f" {several.server_rank} of {3 * sum(several.weights)} " in text
+        design = several.parts[0].design
+        for site, n, weight in zip(design.site_names, several.n_points, several.weights, strict=True):
+            sent = of(design.message).discloses(design, n, site).replace("your", "its")
+            assert sent.startswith(f"3 of its {n} scores (the ")
+            assert f"{site} {n} {sent} 3 × {weight} = {3 * weight} " in text
 
     def test_equal_sites_with_one_number_are_counted_as_sites(self):
         text = text_of(calibration(fc.plan(n_sites=250, n_points=20)))
-        assert "Each site gave away one number and how many cases it has." in text
+        assert "Each site sent 1 of its 20 scores (the " in text
         assert "Votes were counted" not in text
         assert "and 50 more, all listed in the calibration." in text
 
-    def test_sites_that_were_not_asked_and_the_silence_it_could_not_bear(self):
+    def test_sites_that_were_not_asked_are_not_missing(self):
         plan = fc.plan(n_points={"large": 12_000, "small": 40})
         text = text_of(calibration(plan, skip=("small",)))
         assert "1 site (small) could never have changed the threshold, so the plan did not ask there." in text
+        assert "Sites not asked: no answer of theirs could change a threshold 1 site: small Promise" in text
+        assert "1 site answered; none is missing." in text
+        assert "Missing sites" not in text
+
+    def test_a_missing_site_that_it_could_not_tolerate(self):
         frail = calibration(fc.plan(n_points={"A": 90, "B": 60}))
-        assert not frail.designs[0].survives()
-        assert "Had one site more been silent, the threshold could have been infinite." in text_of(frail)
+        design = frail.parts[0].design
+        assert not of(design.message).tolerates(design, 0, 1)
+        assert "One more missing site could have made the threshold infinite." in text_of(frail)
 
     def test_private(self, tmp_path):
-        private = private_calibration(tmp_path, fc.Bins.uniform(0, 10, 40), 2.0, max_faulty=1)
-        text = text_of(private, effort=20)
-        assert "one of 40 public bins" in text
+        private = private_calibration(tmp_path, fc.Bins.uniform(0, 10, 40), 2.0)
+        text = text_of(private)
+        assert "Each site sent 40 counts of its 300 scores, with noise of epsilon 2, and how many" in text
+        assert "Each report is 2-differentially private for every case behind it, if the site kept" in text
         assert "at most 7.39 times as likely or unlikely (e to the power ε = 2)" in text
         assert "the chance to reach the level are lower bounds" in text
-        assert "The promise allows for 1 wrong report, in whatever way." in text
-        assert "The threshold is the upper end of a bin that begins 0.25 below it" in text
+        assert "The threshold is the upper end of a cell of the grid that begins 0.25 below it" in text
         shown = re.search(r"expect them to cover about ([\d.]+) % where 90 % was asked for", text)[1]
-        expected = private.designs[0].expected_law().mean()
+        design = private.parts[0].design
+        expected, _ = of(design.message).expected(design, 0)
         assert expected <= float(shown) / 100 < expected + 0.002
         assert "If errors follow a bell curve, intervals that cover" in text
 
-    def test_summed_answers(self):
-        privacy = fc.Privacy(epsilon=4.0, bins=fc.Bins.uniform(0, 1, 4), one_hot=True)
-        plan = fc.plan(n_sites=6, n_points=200, privacy=privacy)
-        text = text_of(fc.calibrate_histogram(plan, [0, 0, 2, 3]))
-        assert "The server saw the sum of all answers, not who sent which." in text
-        assert "5 sites answered; 1 site did not." in text
+    def test_private_groups_cost_epsilon_each(self, tmp_path):
+        labels = np.repeat(["adult", "child"], 150)
+        sizes = {label: dict.fromkeys("ABCD", 150) for label in ("adult", "child")}
+        text = text_of(private_calibration(tmp_path, self.BINS, 2.0, {"groups": sizes}, groups=labels))
+        assert "For each group that it answered for, a site sent 40 counts of its 150 scores, with" in text
+        assert "somebody with cases in several groups pays for each of them" in text
+        assert "Group “child”: Noise makes the sets larger." in text
+
+    BINS = fc.Bins.uniform(0, 10, 40)
+    SENT: ClassVar = [
+        ({"curve": BINS}, "the number of its 88 scores in each of 40 cells", "No noise was added"),
+        ({"curve": BINS, "promise": "mixture"}, "the number of its 88 scores in each", "90.14 % or more"),
+        ({"curve": BINS, "promise": "each-site"}, "the number of its 88 scores in each", "at any one site"),
+        ({"promise": "mixture"}, "5 of its 88 scores (the", "no distribution is known"),
+        (
+            {"privacy": fc.Privacy(10.0, BINS, analysis="paper"), "n_points": dict.fromkeys("ABCD", 120)},
+            "one cell near a quantile of its 120 scores, drawn with epsilon 10",
+            "no distribution is known",
+        ),
+        (
+            {"promise": "new-site", "numbers": 2, "n_points": dict.fromkeys("ABCDEFGHIJKL", 120)},
+            "2 of its 120 scores, drawn at random",
+            "at least 90 % of the cases of a new site, on average over new sites",
+        ),
+    ]
+
+    @pytest.mark.parametrize(("options", "sent", "words"), SENT, ids=range(len(SENT)))
+    def test_every_kind_of_message_is_described_by_itself(self, options, sent, words):
+        text = text_of(calibration(fc.plan(**{"n_points": SIZES, **options})))
+        assert sent in text[text.index("What it cost") : text.index("What it rests on")]
+        assert re.search(rf"\w+ \d+ {re.escape(sent)}", text[text.index("How far off it can be") :])
+        assert words in text
+        assert "expect them to cover" not in text
+
+    @pytest.mark.parametrize("options", [options for options, _, _ in SENT], ids=range(len(SENT)))
+    def test_notebooks_show_every_kind(self, options):
+        plan = fc.plan(**{"n_points": SIZES, **options})
+        shown = Reader(plan._repr_html_()).text
+        assert plan.digest in shown
+        assert f"≥ {plan.guarantee.mean:.4f}" in shown
+        found = calibration(plan)
+        assert f"threshold q {found.threshold!r}" in Reader(found._repr_html_()).text
 
     @pytest.mark.filterwarnings("ignore::fedconformal.InfeasibleWarning")
     def test_an_infinite_threshold_promises_nothing(self):
         page = certificate(calibration(fc.plan(n_sites=3, n_points=2)))
         text = Reader(page).text
-        assert "No finite threshold keeps the promise" in text
-        assert "every prediction set holds everything. It is never wrong, and it says nothing." in text
+        assert "No finite threshold satisfies the promise" in text
+        assert "every prediction set holds everything. It is never wrong, and uninformative." in text
         assert "It would take 3 cases at every site or 5 sites of the smallest size." in text
         assert "On average, the truth lies" not in text
         assert "Every prediction set holds everything, so every new case is covered" in text
         assert "<svg" not in page
         found = calibration(fc.plan(n_sites=3, n_points=20), scores=lambda n: np.full(n, np.inf))
-        assert "The report that the server had to keep was itself infinite." in text_of(found)
+        assert "The reports themselves lead to an infinite threshold." in text_of(found)
+        plan = fc.plan(n_sites=3, n_points=20, curve=fc.Bins.uniform(0, 1, 10))
+        text = text_of(calibration(plan, scores=lambda n: np.full(n, 5.0)))
+        assert "Scores above 0.9, the last finite edge of the grid, count as infinite." in text
 
     @pytest.mark.parametrize(
         ("score", "words"),
@@ -235,13 +285,13 @@ class TestKinds:
         ],
     )
     def test_an_example_in_the_unit_of_what_is_predicted(self, score, words):
-        plan = fc.plan(n_points=SIZES, score=score, facts=FACTS)
+        plan = fc.plan(n_points=SIZES, score=score, terms=FACTS)
         assert re.search(words, text_of(calibration(plan, scores=lambda n: np.linspace(0.1, 0.95, n))))
 
     def test_of_many_chances_the_least_is_told(self):
         levels = (0.5, 0.6, 0.7, 0.8, 0.9)
         many = fc.conformalize({site: np.arange(100.0) for site in "ABC"}, confidence_level=levels)
-        least = min(law.sf(x) for law, x in zip(many.law, levels, strict=True))
+        least = min(many[x].law.sf(x) for x in levels)
         assert f"is at least {math.floor(1000 * least) / 10} % for each of 5 thresholds." in text_of(many)
 
     def test_a_promise_to_each_site_is_said_as_one(self):
@@ -262,8 +312,9 @@ class TestDoubt:
         assert all(name in read.text for name in [*HOSTILE, stray.site])
 
     def test_a_claim_that_does_not_hold_gets_no_certificate(self, ordinary):
-        level = ordinary.levels[0].model_copy(update={"server_rank": 1})
-        part = ordinary.part.model_copy(update={"levels": (level,)})
+        design = ordinary.parts[0].design
+        level = design.levels[0].model_copy(update={"votes": 1})
+        part = ordinary.parts[0].model_copy(update={"design": design.model_copy(update={"levels": (level,)})})
         with pytest.raises(NotVerifiedError, match=r"its claim does not hold: level 0\.9"):
             certificate(ordinary.model_copy(update={"parts": (part,)}))
 
@@ -271,9 +322,9 @@ class TestDoubt:
         findings = [Finding("it is kept", "nobody knows", None)]
         monkeypatch.setattr(_certificate, "verify", lambda found, **_: findings)
         text = text_of(ordinary)
-        assert "it is kept nobody knows not counted" in text
-        assert "1 claim of this calibration could not be counted again" in text
-        assert "1 claim could not be counted again, because this code does not know how" in text
+        assert "it is kept nobody knows not verified" in text
+        assert "1 claim of this calibration could not be verified" in text
+        assert "1 claim could not be verified, because this code does not know how" in text
 
     def test_what_sites_found_later_is_shown(self, ordinary):
         rng = np.random.default_rng(5)
@@ -289,7 +340,7 @@ class TestDoubt:
 
 # -- groups ------------------------------------------------------------------------------------------------
 
-MIX = {"north": (160, 20, 1), "south": (120, 40, 1), "west": (70, 90, 0)}
+MIX = {"north": (160, 20, 5), "south": (120, 40, 0), "west": (70, 90, 0)}
 LABELS = ("adult", "child", "infant")
 
 
@@ -307,8 +358,8 @@ def grouped_calibration(plan, n_labels=3, *, without=()):
 @pytest.fixture(scope="module")
 def grouped():
     sizes = {label: {site: n[i] for site, n in MIX.items()} for i, label in enumerate(LABELS)}
-    options = {"confidence_level": [0.8, 0.9], "score": "absolute", "min_group": 1}
-    plan = fc.plan(groups=sizes, on_infeasible="ignore", **options)
+    with warnings.catch_warnings(action="ignore", category=fc.InfeasibleWarning):
+        plan = fc.plan(groups=sizes, confidence_level=[0.85, 0.9], score="absolute")
     return grouped_calibration(plan, without={("west", "adult")})
 
 
@@ -321,9 +372,9 @@ class TestGroups:
     @pytest.mark.slow
     def test_the_headline_counts_the_groups_with_a_finite_threshold(self, grouped, grouped_page):
         text = Reader(grouped_page).text
-        assert "at least 80 % and 90 % of new cases in 2 of 3 groups, on average" in text
-        assert "3 sites with 432 calibration cases in all agreed on a threshold q for each of" in text
-        assert re.search(r"90 % or more of the group “adult” is [\d.]+ %, that it covers 80 % or more", text)
+        assert "at least 85 % and 90 % of new cases in 2 of 3 groups, on average" in text
+        assert "3 sites with 435 calibration cases in all were used to set a threshold q for each of" in text
+        assert re.search(r"90 % or more of the group “adult” is [\d.]+ %, that it covers 85 % or more", text)
 
     def test_there_is_a_card_for_each_group_and_level(self, grouped, grouped_page):
         page = grouped_page
@@ -340,20 +391,20 @@ class TestGroups:
         text = Reader(page).text
         assert page.count('<svg class="law"') == 2 * 4
         for label in ("adult", "child"):
-            for law in grouped[label].laws:
+            for law in (grouped[label, level].law for level in (0.85, 0.9)):
                 mean, low = (int(value * 1e4) / 100 for value in (law.mean(), law.ppf(0.05)))
-                assert re.search(rf"{label} [89]0 % \d+ of \d+ {mean:.2f} % [\d.]+ % {low:.2f} %", text)
+                assert re.search(rf"{label} (?:85|90) % \d+ of \d+ {mean:.2f} % [\d.]+ % {low:.2f} %", text)
         assert "Dashed: pooling all 280 cases in one place." in text
 
     def test_who_is_missing_is_said_where_and_every_finding_is_there(self, grouped, grouped_page):
         text = Reader(grouped_page).text
         assert "3 sites answered. The reports were not signed." in text
-        assert "adult 2 280 1 west" in text
-        assert "child 3 150 0 nobody" in text
+        assert "adult 2 280 1 west none" in text
+        assert "child 3 150 0 none none" in text
         for received in grouped.reports:
             assert f"{received.site} {received.report.removeprefix('sha256:')[:12]}" in text
         assert all(in_cases(sentence) in text for sentence in assumption_sentences(grouped))
-        assert all(f"{found.claim} {found.found} yes" in text for found in audit.verify(grouped))
+        assert all(f"{found.claim} {found.detail} yes" in text for found in audit.verify(grouped))
 
     def test_a_group_with_too_few_answers_promises_nothing(self):
         sizes = {label: dict.fromkeys(MIX, 40) for label in LABELS[:2]}
@@ -364,7 +415,7 @@ class TestGroups:
         text = text_of(fc.calibrate(plan, [both, *adults]))
         assert "1 site answered for it, and 3 answers are needed." in text
         assert "child 90 % too few answers – – – –" in text
-        assert "child 1 40 2 south and west" in text
+        assert "child 1 40 2 south and west none" in text
         assert "The promise allows for 1 wrong report in each group, in whatever way." in text
 
     def test_many_hostile_labels_are_escaped_and_drawn_up_to_a_point(self):
@@ -392,7 +443,7 @@ class TestGroups:
         text = text_of(grouped_calibration(plan, 2))
         assert f"at least 90 % of new cases {headline}, on average" in text
         assert f"for at least 90 % of new cases of the {first}." in text
-        assert f"The law of the coverage at 90 % for the {first}." in text
+        assert f"The distribution of the coverage at 90 % for the {first}." in text
         for words in (
             "Each label has its own q.",
             "This is for labels of this class",

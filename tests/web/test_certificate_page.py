@@ -15,7 +15,7 @@ from fedconformal.web import certificate
 pytestmark = pytest.mark.nightly
 
 SIZES = {"north": 120, "south": 90, "west": 377, "east": 88}
-FACTS = {"model": "y" * 400, "purpose": "<b>planning</b> of beds", "unit": "days", "contact": "office"}
+FACTS = {"name": "y" * 400, "purpose": "<b>planning</b> of beds", "unit": "days", "contact": "office"}
 
 
 def calibrated(plan, sizes=SIZES, **options):
@@ -25,7 +25,7 @@ def calibrated(plan, sizes=SIZES, **options):
 
 
 def plain():
-    return calibrated(fc.plan(n_points=SIZES, score="absolute", facts=FACTS))
+    return calibrated(fc.plan(n_points=SIZES, score="absolute", terms=FACTS))
 
 
 def levels_and_a_missing_site():

@@ -2,6 +2,7 @@
 
 import itertools
 import re
+import warnings
 
 import pytest
 
@@ -56,7 +57,8 @@ def test_no_line_runs_through_a_label(options):
 def test_nor_for_any_other_law(criterion):
     for m, n, level, delta in itertools.product((1, 3), (12, 100), (0.5, 0.95), (0.4, 0.001)):
         wish = {"criterion": criterion, "confidence_level": level, "delta": delta}
-        plan = fc.plan(m, n, **wish, on_infeasible="ignore")
+        with warnings.catch_warnings(action="ignore", category=fc.InfeasibleWarning):
+            plan = fc.plan(m, n, **wish)
         if plan.feasible:
             for width in (340, 720):
                 assert_readable(plan, is_bound=m == 3, width=width)

@@ -16,6 +16,7 @@ from fedconformal.web._render import render
 from fedconformal.web._words import in_cases
 from fedconformal.web.planner import (
     AbandonedError,
+    Grid,
     PlanQuestion,
     PrivacyWish,
     answer_cases,
@@ -55,7 +56,9 @@ class TestAnswers:
             alone.name,
         ]
         plan = fc.plan(10, 79)
-        assert f"number {plan.local_ranks[0]} from the smallest" in answer.steps[0]
+        discloses = fc.messages.of(plan.message).discloses(plan.designs[0], 79, "A")
+        assert answer.steps[0] == f"Each site sends {discloses.replace('your', 'its')}."
+        assert f"(the {plan.local_ranks[0]}st smallest)" in answer.steps[0]
         assert f"number {plan.server_rank} of the 10" in answer.steps[1]
 
     @pytest.mark.parametrize(
@@ -67,45 +70,90 @@ class TestAnswers:
         reports = [fc.report(plan, rng.random(n), site=f"{i}") for i, n in enumerate((60, 60, 90))]
         calibration = fc.calibrate(plan, reports)
         solution = solve(PlanQuestion(points=(60, 60, 90, 200), missing=1, **options))
-        assert solution.planned.server_rank == plan.server_rank
-        assert solution.answered.server_rank == calibration.server_rank
+        assert solution.planned.levels == plan.designs[0].levels
+        assert solution.answered.levels == calibration.parts[0].design.levels
         assert solution.law.mean == pytest.approx(calibration.law.mean(), abs=1e-14)
 
-    def test_silence_can_make_a_plan_infeasible(self):
+    def test_missing_sites_of_a_private_plan_are_solved_for_too(self):
+        privacy = fc.Privacy(4.0, fc.Bins.uniform(0, 1, 50))
+        plan = fc.plan(n_points={"A": 160, "B": 160, "C": 190, "D": 300}, privacy=privacy)
+        rng = np.random.default_rng(0)
+        scores = {site: rng.random(n) for site, n in zip("ABC", (160, 160, 190), strict=True)}
+        calibration = fc.privacy.simulate(plan, scores, rng)
+        asked = {"points": (160, 160, 190, 300), "privacy": PrivacyWish(epsilon=4.0, bins=50), "missing": 1}
+        solution = solve(PlanQuestion(**asked))
+        assert solution.answered.levels == calibration.parts[0].design.levels
+        assert solution.law.mean == pytest.approx(calibration.law.mean(), abs=1e-14)
+
+    def test_missing_sites_can_make_a_plan_infeasible(self):
         answer = answer_plan(PlanQuestion(sites=10, points=2, missing=8))
         assert not answer.feasible
         assert answer.notes == (
-            "With all 10 sites there is a finite threshold; with 8 silent there is none.",
+            "With all 10 sites there is a finite threshold; with 8 missing there is none.",
         )
         assert answer.picture is None
         only_one_is_asked = answer_plan(PlanQuestion(points=(12_000, 40, 30), missing=1))
         assert "2 sites are not asked" in only_one_is_asked.notes[0]
-        assert "with 1 silent there is none" in only_one_is_asked.notes[-1]
+        assert "with 1 missing there is none" in only_one_is_asked.notes[-1]
+        assert only_one_is_asked.rows[0].shown == ("–", "–", "–", "–")
 
     @pytest.mark.slow
     def test_a_private_plan_costs_what_the_library_says(self):
         question = PlanQuestion(sites=5, points=200, privacy=PrivacyWish(epsilon=2.0, bins=50))
         plan = fc.plan(5, 200, privacy=fc.Privacy(epsilon=2.0, bins=fc.Bins.uniform(0, 1, 50)))
-        (cost,) = fc.privacy.expected_cost(plan)
-        said = " ".join(answer_plan(question).cost)
-        assert f"expect them to cover about {ceiling_percent(cost.expected)} if scores lie evenly" in said
+        expected, _ = fc.messages.of(plan.message).expected(plan.designs[0], 0)
+        answer = answer_plan(question)
+        said = " ".join(answer.cost)
+        assert f"expect them to cover about {ceiling_percent(expected)} where" in said
+        assert said.startswith("Each site sends 50 numbers, once, and how many cases it has.")
+        assert answer.steps == (
+            "Each site sends 50 counts of its 200 scores, with noise of epsilon 2.",
+            "The server adds up the counts of all sites. The threshold is the end of the cell up to which "
+            f"they show {plan.server_rank} of 1,000 cases, with a margin for the noise.",
+        )
         assert "times as wide as those that cover 90" in said
         labels = question.model_copy(update={"score": "lac"})
         assert "bell curve" not in " ".join(answer_plan(labels).cost)
 
+    @pytest.mark.parametrize(
+        ("asked", "options", "command", "sent"),
+        [
+            (
+                {"curve": Grid(bins=50)},
+                {"curve": fc.Bins.uniform(0, 1, 50)},
+                "--curve uniform:0:1:50",
+                "the number of its 200 scores in each of 50 cells",
+            ),
+            (
+                {"privacy": PrivacyWish(epsilon=10.0, bins=50, analysis="paper")},
+                {"privacy": fc.Privacy(10.0, fc.Bins.uniform(0, 1, 50), analysis="paper")},
+                "--epsilon 10 --bins uniform:0:1:50 --analysis paper",
+                "one cell near a quantile of its 200 scores, drawn with epsilon 10",
+            ),
+        ],
+    )
+    def test_exact_curves_and_the_papers_analysis(self, asked, options, command, sent):
+        question = PlanQuestion(sites=5, points=200, **asked)
+        plan, answer = fc.plan(5, 200, **options), answer_plan(question)
+        assert make_plan(question) == plan
+        assert command in answer.command
+        assert answer.steps[0] == f"Each site sends {sent}."
+        assert (answer.picture is None) == (plan.law is None)
+        assert "differ in any way" not in " ".join(answer.promise)
+        assert "Whatever the sites are like" not in " ".join(answer.promise)
+
     def test_what_is_left_out_is_as_usual_for_the_promise(self):
         for promise in PROMISES:
             question = PlanQuestion(sites=10, points=79, promise=promise)
-            assert make_plan(question).parts == fc.plan(10, 79, promise=promise).parts
+            assert make_plan(question).designs == fc.plan(10, 79, promise=promise).designs
             assert make_plan(question).criterion == PROMISES[promise].default_criterion
 
     def test_a_promise_to_each_site_is_said_as_one(self):
         answer = answer_plan(PlanQuestion(points=(120, 40, 377), promise="each-site", missing=1))
-        plan = fc.plan(n_points=[120, 40, 377], promise="each-site")
-        assert answer.headline == plan.criterion_object().promise(0.9, plan.promise_object().whose, None)
+        assert answer.headline == CRITERIA["marginal"]().promise(0.9, EachSite.whose, None)
         assert any(in_cases(EachSite().assumed()) in sentence for sentence in answer.promise)
         assert "at any one site" in answer.promise[0]
-        assert answer.rows[0].name == "This plan, at least, 1 silent"
+        assert answer.rows[0].name == "This plan, at least, 1 missing"
         shown = " ".join([*answer.cost, *(row.name for row in answer.rows), answer.caption, answer.picture])
         assert "one place" not in shown
         assert "per site" not in shown
@@ -135,10 +183,11 @@ class TestAnswers:
         answer = answer_plan(PlanQuestion(points=SIZES, numbers=3))
         assert make_plan(PlanQuestion(points=SIZES, numbers=3)) == plan
         assert answer.rows[1].name == "With 1 number per site"
-        assert answer.cost[0].startswith("Each site sends 3 numbers, once: the scores of 3 of its cases, and")
+        assert answer.cost[0] == "Each site sends 3 numbers, once, and how many cases it has."
+        smallest, largest = (", ".join(f"{rank}th" for rank in ranks) for ranks in (small, large))
         assert answer.steps == (
-            f"Each site sorts its scores and sends 3: numbers {small[0]}, {small[1]} and {small[2]} of 40 at "
-            f"the smallest site, numbers {large[0]}, {large[1]} and {large[2]} of 377 at the largest.",
+            f"The smallest site that is asked sends 3 of its 40 scores (the {smallest} smallest), the "
+            f"largest 3 of its 377 scores (the {largest} smallest).",
             f"A larger site counts more: the smallest has {votes[1]} votes, the largest {votes[2]}, all its "
             "numbers together.",
             "The server adds up the votes of the 12 numbers it receives, from the smallest: where they reach "
@@ -154,7 +203,7 @@ class TestAnswers:
             "With the same cases, this can be promised: “on average, and close to it every time”, or "
             "“on average”."
         )
-        assert "It would take 8 cases" in answer.notes[1]
+        assert "You need 8 cases per site" in answer.notes[1]
         hopeless = answer_plan(PlanQuestion(sites=3, points=2))
         assert not hopeless.notes[0].startswith("With the same cases")
         assert {row.shown for row in hopeless.rows} == {("–", "–", "–", "–")}
@@ -228,10 +277,10 @@ class TestPromisesSideBySide:
     def test_what_cannot_be_given_says_why(self):
         cards = {card.name: card for card in answer_promises(PlanQuestion(sites=3, points=20))}
         assert not cards["new-site"].feasible
-        assert cards["new-site"].costs[1].endswith("It would take 9 sites of 20 cases.")
+        assert cards["new-site"].costs[1].endswith("You need 9 sites of 20 cases.")
         large = {card.name: card for card in answer_promises(PlanQuestion(sites=500, points=10_000))}
         assert large["mixture"].costs[1:] == (
-            "How much its sets cover takes too long to compute here, for so many cases.",
+            "How much its sets cover takes too long to compute here, for this many cases.",
         )
 
 
@@ -297,7 +346,7 @@ class TestCasesNeeded:
     @pytest.mark.parametrize(
         ("options", "coverage", "words"),
         [
-            ({"promise": "mixture"}, 0.8, "there is no law of the coverage to search with"),
+            ({"promise": "mixture"}, 0.8, "has no distribution of the coverage here to search with"),
             ({"numbers": 6}, 0.8, "searched for up to 5 numbers per site"),
             ({"sites": 2000, "privacy": PrivacyWish(epsilon=1.0)}, 0.8, "searched for up to 1,000 sites of"),
             ({}, 1.0, "coverage must be between 0 and 1, got 1"),

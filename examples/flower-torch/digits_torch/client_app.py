@@ -1,4 +1,4 @@
-"""What runs at a site."""
+"""Site part of the app."""
 
 from flwr.app import ArrayRecord, Context, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp

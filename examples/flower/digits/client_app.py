@@ -1,4 +1,4 @@
-"""What runs at a site."""
+"""Site part of the app."""
 
 from flwr.app import ArrayRecord, Context, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
@@ -28,7 +28,7 @@ def train(message: Message, context: Context) -> Message:
 
 
 def scores(arrays: ArrayRecord, X, y):
-    """How badly the model fits each image: 1 - the probability of its true digit."""
+    """Score each image by 1 - the probability of its true digit."""
     return LAC().score(y, task.probabilities(arrays.to_numpy_ndarrays(), X))
 
 

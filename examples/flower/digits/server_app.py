@@ -1,4 +1,4 @@
-"""What runs at the server: train, calibrate, check."""
+"""Server part of the app: train, calibrate, check."""
 
 import time
 from pathlib import Path
@@ -17,9 +17,9 @@ app = ServerApp()
 
 @app.main()
 def main(grid: Grid, context: Context) -> None:
-    """Rounds of FedAvg, one calibration round, and the coverage that each site sees.
+    """Run FedAvg and one calibration round, and check the coverage at each site.
 
-    What is there is saved right away, and a run that is given the folder of one that died goes on from there.
+    Results are saved as soon as they are there; with the folder of an interrupted run, it is resumed.
     """
     config = context.run_config
     folder = Path(config["output"] or f"digits-{context.run_id}").resolve()
@@ -34,17 +34,17 @@ def main(grid: Grid, context: Context) -> None:
 
     print(f"threshold {calibration.threshold:.4f} from {calibration.n_answers} of {plan.n_sites} sites")
     law = calibration.law
-    print(f"asked for {plan.confidence_levels[0]}: the coverage is {law.mean():.3f} on average")
+    print(f"asked for {plan.confidence_level}: the coverage is {law.mean():.3f} on average")
     print(f"and above {law.ppf(0.05):.3f} in 95 % of calibrations", flush=True)
 
-    found = check(grid, calibration, arrays, config["timeout"])
-    for row in found.rows:
+    assessment = check(grid, calibration, arrays, config["timeout"])
+    for row in assessment.rows:
         print(f"{row.site}: {row.found.coverage:.3f} of {row.found.n} new images covered")
-    print(found.sentence())
+    print(assessment.sentence())
 
 
 def trained_model(grid: Grid, config, file: Path) -> ArrayRecord:
-    """The model after all rounds of FedAvg; the one in the file, if there is one."""
+    """Return the model after all rounds of FedAvg, or the one in the file if there is one."""
     if file.exists():
         with np.load(file) as kept:
             return ArrayRecord([kept[name] for name in kept.files])
@@ -58,14 +58,15 @@ def trained_model(grid: Grid, config, file: Path) -> ArrayRecord:
 
 
 def new_plan(grid: Grid, config, arrays: ArrayRecord) -> fc.Plan:
-    """The plan for the sites that are there, and for this model alone."""
+    """Plan for the sites that are connected, and for this model alone."""
     sites = connected(grid, config["sites"])
     level = config["confidence-level"]
-    return fc.plan(n_sites=sites, confidence_level=level, model=model_digest(arrays))
+    terms = {"model": model_digest(arrays)}
+    return fc.plan(n_sites=sites, confidence_level=level, terms=terms)
 
 
 def connected(grid: Grid, wanted: int, seconds: float = 60.0) -> int:
-    """Wait for so many sites, or until no more of them come; Flower itself would wait for ever."""
+    """Wait for this many sites, or until no more of them come; Flower itself would wait for ever."""
     there, end = -1, time.monotonic() + seconds
     while time.monotonic() < end:
         before, there = there, len(list(grid.get_node_ids()))

@@ -29,7 +29,7 @@ _NUMBER = re.compile(
 )
 
 
-def csv_table(name: str, data: bytes, wish: Dialect, *, private: bool, tabs: bool) -> Table:
+def csv_table(name: str, data: bytes, given: Dialect, *, private: bool, tabs: bool) -> Table:
     """Read a CSV, all cells as text.
 
     Parameters
@@ -38,12 +38,12 @@ def csv_table(name: str, data: bytes, wish: Dialect, *, private: bool, tabs: boo
         What the file is called in messages.
     data : bytes
         Its content.
-    wish : Dialect
-        What somebody said about it, which is not questioned.
+    given : Dialect
+        Options that were given, which are not questioned.
     private : bool
         Whether the cells of a record that cannot be read become empty, as private answers need.
     tabs : bool
-        Whether the file's name says that there are tabs between columns.
+        True if the file's name implies tabs between columns.
 
     Returns
     -------
@@ -52,17 +52,17 @@ def csv_table(name: str, data: bytes, wish: Dialect, *, private: bool, tabs: boo
     Raises
     ------
     ValueError
-        If the encoding or the names cannot be told, or a record cannot be read.
+        If the encoding or the names cannot be detected, or a record cannot be read.
     """
-    encoding = wish.encoding or _encoding(name, data, wish, private=private)
+    encoding = given.encoding or _encoding(name, data, given, private=private)
     head, _, records = _text(name, data, encoding, private=private).partition("\n")
     first = 2  # the line of the file at which the records begin
     announced = re.fullmatch(r"\"?sep=(.)\"?\s*", head, re.I)  # Excel's own line before the names
     if announced:
         first, (head, _, records) = 3, records.partition("\n")
     usual = "\t" if tabs else ","
-    separator = wish.separator or (announced[1] if announced else usual if tabs else _separator(head))
-    dialect = replace(wish, separator=separator)
+    separator = given.separator or (announced[1] if announced else usual if tabs else _separator(head))
+    dialect = replace(given, separator=separator)
     _readable(name, head, separator, first - 1, private=False)
     cells = next(csv.reader([head], delimiter=separator), [""])
     while len(cells) > 1 and not cells[-1].strip():
@@ -73,32 +73,32 @@ def csv_table(name: str, data: bytes, wish: Dialect, *, private: bool, tabs: boo
     records = _readable(name, records, separator, first, private=private)
     frame, too_long = _frame(records, names, separator)
     if too_long.any() and not private:
-        commas = " Decimal commas or thousands separators cannot be told from those between columns."
+        commas = " Decimal commas or thousands separators cannot be distinguished from those between columns."
         raise ValueError(
             f"{name}: line {first + int(too_long.arg_max())} has more than the {count(len(names), 'cell')} "
             f"of the first line, with {separator!r} between them.{commas * (separator == ',')}"
-            f"{wish.advice('--separator', ' Another character can be said with --separator.')}"
+            f"{given.advice('--separator', ' Another character can be given with --separator.')}"
         )
     if not named:
         check_unnamed(name, frame, in_quotes='"' in head)
-    noticed = [_REPORTED[encoding]] if wish.encoding is None and encoding in _REPORTED else []
+    noticed = [_REPORTED[encoding]] if given.encoding is None and encoding in _REPORTED else []
     if len(names) == 1:
-        dialect = replace(wish, separator=None)
-    elif wish.separator is None and separator != usual:
+        dialect = replace(given, separator=None)
+    elif given.separator is None and separator != usual:
         noticed.append(f"with {_SEPARATORS.get(separator, separator)} between columns")
-    if private and wish.decimal is None:
+    if private and given.decimal is None:
         if dialect.separator not in (None, ","):
             raise ValueError(
                 f"{name}: has no commas between columns, so numbers may have decimal points or commas, and "
-                "for a private answer no case may decide which: say --decimal , or --decimal ."
+                "for a private answer no case may decide which: give --decimal , or --decimal ."
             )
         dialect = replace(dialect, decimal=".")
-        noticed += ["with decimal points (for commas say --decimal ,)"] * (len(names) == 1)
+        noticed += ["with decimal points (for commas give --decimal ,)"] * (len(names) == 1)
     return Table(name, frame, dialect, lambda row: f"line {first + row}", noticed, named)
 
 
-def _encoding(name: str, data: bytes, wish: Dialect, *, private: bool) -> str:
-    """What the byte-order mark says; else UTF-8, or what Windows writes in Western Europe."""
+def _encoding(name: str, data: bytes, given: Dialect, *, private: bool) -> str:
+    """Return the encoding of the byte-order mark; else UTF-8, or that of Windows in Western Europe."""
     for bom, encoding in _BOMS.items():
         if data.startswith(bom):
             return encoding
@@ -109,7 +109,7 @@ def _encoding(name: str, data: bytes, wish: Dialect, *, private: bool) -> str:
                 return encoding
         except UnicodeDecodeError:
             continue
-    which = wish.advice("--encoding", ": say which it has with --encoding")
+    which = given.advice("--encoding", ": give it with --encoding")
     raise ValueError(f"{name}: is not text in UTF-8 or Latin-1, and has no byte-order mark{which}")
 
 
@@ -141,7 +141,7 @@ def _readable(name: str, records: str, separator: str, first: int, *, private: b
 
 
 def _separator(head: str) -> str:
-    """The first of tab, semicolon and comma outside quotes; of one column, that which splits no number."""
+    """Return the first of tab, semicolon and comma outside quotes; for one column, a semicolon."""
     outside = re.sub(r'"[^"]*"', "", head)
     return next((mark for mark in _SEPARATORS if mark in outside), ";")
 

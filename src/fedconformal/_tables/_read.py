@@ -43,7 +43,7 @@ def read_column(
         Whether NaN, empty cells and cells that hold no number are allowed, and become NaN: of private scores
         no error may tell, and no single case decides how the file is read.
     dialect : Dialect
-        What somebody says of how a CSV is written.
+        Format of a CSV, as far as it was given.
 
     Returns
     -------
@@ -54,16 +54,16 @@ def read_column(
     ValueError
         If the file cannot be read, or the column is missing or holds something else.
     """
-    source, wish = _Source(path), dialect or Dialect()
+    source, given = _Source(path), dialect or Dialect()
     place: Callable[[int], str] = row_number
     if source.kind == ".npy":
         if column is not None:
             raise ValueError(f"{source.name}: a .npy file has no column names")
         values = np.asarray(_npy(source, (1,)), dtype=np.float64)
     elif source.kind == ".parquet":
-        values = _parquet_column(source, column, wish, nan=nan)
+        values = _parquet_column(source, column, given, nan=nan)
     else:
-        table = _table(source, wish, private=nan)
+        table = _table(source, given, private=nan)
         values, place = table.numbers([table.only(column)], nan=nan)[:, 0], table.place
     if values.size == 0:
         raise ValueError(f"{source.name}: no scores in it")
@@ -81,7 +81,7 @@ def read_table(path: Path, *, dialect: Dialect | None = None, private: bool = Fa
     path : Path
         A file of one of the `SUFFIXES`, or ``-`` for standard input.
     dialect : Dialect
-        What somebody says of how a CSV is written.
+        Format of a CSV, as far as it was given.
     private : bool
         Whether no single case may decide how the file is read.
 
@@ -128,7 +128,7 @@ class _Source:
 
     @property
     def name(self) -> str:
-        """What messages call it."""
+        """Name in messages."""
         return "standard input" if self.path == STANDARD else str(self.path)
 
     @cached_property
@@ -145,7 +145,7 @@ class _Source:
 
     @property
     def kind(self) -> str:
-        """What its first bytes show, whatever it is called; text is .csv."""
+        """Suffix of the format that its first bytes show, regardless of its name; text is .csv."""
         return next((kind for magic, kind in _MAGIC.items() if self._start.startswith(magic)), ".csv")
 
     def read(self, read: Callable[[Any], Any]) -> Any:
@@ -177,7 +177,7 @@ def _polars() -> Any:
 # -- Excel -------------------------------------------------------------------------------------------------
 
 
-def _excel(source: _Source, wish: Dialect, *, private: bool) -> Table:
+def _excel(source: _Source, given: Dialect, *, private: bool) -> Table:
     """Read the first sheet, all cells as text; its first row that is not empty holds the names.
 
     Rows end with the last one in which a cell holds anything, an error included.
@@ -201,9 +201,9 @@ def _excel(source: _Source, wish: Dialect, *, private: bool) -> Table:
     if not named:
         check_unnamed(name, texts, in_quotes=False)
     noticed = [f"from the first of {n_sheets} sheets"] * (n_sheets > 1)
-    written = replace(wish, decimal=wish.decimal or ("." if private else None), separator=None)
+    written = replace(given, decimal=given.decimal or ("." if private else None), separator=None)
     cells = _with_numbers(load, texts, first, fastexcel.FastExcelError)
-    if private and wish.decimal == ",":
+    if private and given.decimal == ",":
         cells = _with_commas(cells)
     return Table(name, cells, written, lambda row: f"line {first + row + 1}", noticed, named)
 
@@ -241,11 +241,11 @@ def _with_commas(cells: Any) -> Any:
 # -- Parquet and .npy --------------------------------------------------------------------------------------
 
 
-def _parquet_column(source: _Source, column: str | None, wish: Dialect, *, nan: bool) -> Floats:
+def _parquet_column(source: _Source, column: str | None, given: Dialect, *, nan: bool) -> Floats:
     polars = _polars()
     lazy = source.read(polars.scan_parquet)
     schema = source.read(lambda _: lazy.collect_schema())
-    name = only_column(source.name, schema.names(), column, wish)
+    name = only_column(source.name, schema.names(), column, given)
     if not (nan and schema[name] == polars.String):
         check_type(source.name, name, schema[name])
     values = np.empty(int(lazy.select(polars.len()).collect().item()))

@@ -22,7 +22,7 @@ _AMBIGUOUS = rf"{_SIGNED}[1-9][0-9]{{0,2}}[.,][0-9]{{3}}\s*$"
 
 @dataclass(frozen=True)
 class Dialect:
-    r"""How a CSV is written; what is None is found out from the file.
+    r"""Format of a CSV; fields that are None are detected from the file.
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ class Dialect:
     encoding : str
         An encoding that Python knows, such as "utf-16" or "latin-1".
     options : tuple of str
-        The options by which somebody could say so; messages name no others.
+        Options that messages may name.
 
     Examples
     --------
@@ -70,11 +70,11 @@ class Dialect:
         return text if option in self.options else ""
 
 
-def only_column(file: str, columns: Sequence[str], column: str | None, wish: Dialect) -> str:
+def only_column(file: str, columns: Sequence[str], column: str | None, given: Dialect) -> str:
     """Return the column that is meant: the one that is named, or the only one."""
     there = ", ".join(columns)
     if column is None and len(columns) != 1:
-        which = wish.advice("--column", ": say which with --column") or ", and one is needed"
+        which = given.advice("--column", ": choose one with --column") or ", and one is needed"
         raise ValueError(f"{file}: {len(columns)} columns ({there}){which}")
     if column is not None and column not in columns:
         raise ValueError(f"{file}: no column {column!r}; there are {there}")
@@ -82,7 +82,7 @@ def only_column(file: str, columns: Sequence[str], column: str | None, wish: Dia
 
 
 def refuse_rows(source: str, wrong: Bools, what: str, place: Callable[[int], str], rest: str = "") -> None:
-    """Raise an error that says how many rows are wrong, and where the first of them is."""
+    """Raise an error with the number of wrong rows and the place of the first."""
     if wrong.any():
         rows = f"{np.count_nonzero(wrong)} of {count(wrong.size, 'row')}"
         raise ValueError(f"{source}: {what} in {rows}, first in {place(int(np.argmax(wrong)))}{rest}")
@@ -115,7 +115,7 @@ class Table:
     place : callable
         Where a row is in the file, as in "line 7".
     noticed : list of str
-        What was found out about the file, which is said when numbers are taken from it.
+        What was detected in the file, for a warning when numbers are taken from it.
     named : bool
         Whether the file has a line of names.
     """
@@ -128,10 +128,10 @@ class Table:
     named: bool = True
 
     def __post_init__(self) -> None:
-        """Keep what is to be said."""
+        """Prepare the warnings."""
         if not self.named:
             self.noticed.append("without a line of names, so that its first line is the first row")
-        self._said: set[str] = set()
+        self._reported: set[str] = set()
 
     @property
     def columns(self) -> list[str]:
@@ -153,7 +153,7 @@ class Table:
         return only_column(self.name, self.columns, column, self.dialect)
 
     def refuse_rows(self, wrong: Bools, column: str, what: str, rest: str = "") -> None:
-        """Refuse a column some of whose rows are wrong; says how many, and where the first is."""
+        """Refuse a column with wrong rows; the error has their number and the place of the first."""
         refuse_rows(f"{self.name}: column {column!r}", wrong, what, self.place, rest)
 
     # -- numbers -------------------------------------------------------------------------------------------
@@ -186,9 +186,9 @@ class Table:
             if not nan:
                 self.refuse_rows(np.isnan(out[:, i]), name, "NaN or empty")
         commas = ["with decimal commas"] * (decimal == "," and self.dialect.decimal is None)
-        fresh = [words for words in (*self.noticed, *commas) if words not in self._said]
+        fresh = [words for words in (*self.noticed, *commas) if words not in self._reported]
         if fresh and self.height:
-            self._said.update(fresh)
+            self._reported.update(fresh)
             warn(f"{self.name}: read {listed(fresh)}")
         return out
 
@@ -226,7 +226,7 @@ class Table:
                     doubts.append((series, int(doubtful.fill_null(False).arg_max())))
         if doubts and not signs:
             series, row = doubts[0]
-            said = self.dialect.advice("--decimal", "say --decimal . or --decimal ,")
+            said = self.dialect.advice("--decimal", "give --decimal . or --decimal ,")
             raise ValueError(
                 f"{self.name}: column {series.name!r}: {series[row].strip()} in {self.place(row)} may be a "
                 "thousand or more, or a number with three decimals: "

@@ -1,4 +1,4 @@
-"""The ``fedconformal`` command: words on a terminal, the work is done elsewhere."""
+"""The ``fedconformal`` command: options and output on a terminal."""
 
 import sys
 import warnings
@@ -63,7 +63,7 @@ def _run(command: object, arguments: list[str]) -> int:
 
 
 def _meant(error: Exception) -> str:
-    """An unknown option that is a part of one option's name: the libraries go by spelling alone."""
+    """Suggest the option of whose name an unknown option is a part; libraries compare the spelling alone."""
     typed, context = getattr(error, "option_name", None), getattr(error, "ctx", None)
     if typed is None or context is None:
         return ""
@@ -76,7 +76,7 @@ def _meant(error: Exception) -> str:
 
 
 def _asked_once(message: str) -> str:
-    """Two libraries suggest what may have been meant: once is enough."""
+    """Keep the first of two suggestions, as two libraries make one."""
     first, question, _ = message.partition("?")
     return first + question + ")" * (first.count("(") - first.count(")"))
 

@@ -23,8 +23,8 @@ from fedconformal.cli._verify import certificate, verify
 app = new_app(
     pretty_exceptions_enable=False,
     help="Prediction sets with a coverage guarantee, calibrated on data that never leaves its site.",
-    epilog="Exit codes: 0 done, 1 not verified, 2 a mistake, told in one line, 3 no finite threshold (plan "
-    "--exit-code), 130 stopped. A file called - is standard input, or standard output.",
+    epilog="Exit codes: 0 success, 1 not verified, 2 usage or data error, 3 infinite threshold (plan "
+    "--exit-code), 130 interrupted. A file named - is standard input, or standard output.",
 )
 
 
@@ -63,4 +63,4 @@ app.add_typer(_ledger.app, name="ledger")
 app.add_typer(_policy.app, name="policy")
 
 command = get_command(app)
-"""What is run, made once: to make it takes longer than most commands."""
+"""The command, made once: making it takes longer than most commands."""

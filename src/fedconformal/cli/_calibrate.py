@@ -1,8 +1,7 @@
 """``fedconformal calibrate``."""
 
-from collections.abc import Iterable, Mapping
-from json import loads
-from pathlib import Path
+from collections.abc import Iterable, Iterator, Sequence
+from math import inf
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -12,22 +11,15 @@ from fedconformal.cli._options import AnsweredPlan, Force, Json, Output, Reports
 from fedconformal.cli._show import number, paragraph, table, working
 
 if TYPE_CHECKING:
-    from fedconformal.documents import Calibration, Plan, Refusal
+    from fedconformal.documents import Calibration, CalibrationPart, Refusal
 
 _MOST_NAMES = 20
-_BYTES_EACH, _BYTES_AROUND = 32, 2**12
-"""How large a file of vectors may be: for each number, and around them."""
 
 
 def calibrate(
     plan: AnsweredPlan,
     reports: Reports,
     skip_refused: Annotated[bool, typer.Option(help="Count refused reports as missing.")] = False,
-    histogram: Annotated[bool, typer.Option(help="The files hold one-hot vectors, one site's each.")] = False,
-    is_sum: Annotated[
-        bool,
-        typer.Option("--sum", help="With --histogram: the one file holds the sum of all sites' vectors."),
-    ] = False,
     sign: Sign = None,
     output: Output = None,
     force: Force = False,
@@ -41,129 +33,96 @@ def calibrate(
     check_output(output, force=force)
     with working("calibrating"):
         asked, paths = read(Plan, plan), report_files(reports, plan)
-        if histogram:
-            found = _from_vectors(asked, paths, is_sum=is_sum)
-        else:
-            sent, unreadable = read_reports(paths)  # what cannot be read is refused like any other
-            on_refused: Any = "skip" if skip_refused else "raise"
-            found = protocol.calibrate(asked, sent, on_refused=on_refused, unreadable=unreadable)
+        sent, unreadable = read_reports(paths)  # what cannot be read is refused like any other
+        on_refused: Any = "skip" if skip_refused else "raise"
+        found = protocol.calibrate(asked, sent, on_refused=on_refused, unreadable=unreadable)
     found = signed(found, sign)
     save(found, output, lambda: _show(found), force=force, as_json=json)
 
 
-def _from_vectors(plan: "Plan", paths: list[Path], *, is_sum: bool) -> "Calibration":
-    """The sum of one-hot vectors in files, each for this plan."""
-    from fedconformal import protocol
-
-    if plan.privacy is None or plan.is_grouped:
-        raise ValueError("--histogram goes with a private plan without groups")
-    if len({path.resolve() for path in paths}) < len(paths):
-        raise ValueError("the same file twice: every site's vector counts once")
-    vectors = [_vectors(plan, path) for path in paths]
-    if is_sum and len(paths) > 1:
-        raise ValueError(f"--sum goes with one file, got {len(paths)}")
-    if not is_sum:
-        for path, rows in zip(paths, vectors, strict=True):
-            if any(sum(row) != 1 for row in rows):
-                raise ValueError(
-                    f"{path}: not one site's vector, which has one 1 per level; --sum if it is the sum of all"
-                )
-    sums = [[sum(cells) for cells in zip(*rows, strict=True)] for rows in zip(*vectors, strict=True)]
-    return protocol.calibrate_histogram(plan, sums)
-
-
-def _vectors(plan: "Plan", path: Path) -> list[list[int]]:
-    """Read a row of counts for each level, none above the number of sites."""
-    from fedconformal.cli._files import read_bytes
-
-    assert plan.bins is not None
-    n_rows, n_cells, most = len(plan.levels), plan.bins.n_bins, plan.n_sites or 0
-    largest = _BYTES_AROUND + _BYTES_EACH * n_rows * n_cells
-    try:
-        read = read_bytes(path, largest + 1)
-        if len(read) > largest:
-            raise ValueError("larger than any of this shape")
-        content = loads(read)
-        rows: list[list[int]] = content["one_hot"]
-        if content["plan"] != plan.digest:
-            raise ValueError("answers another plan")
-        if [len(row) for row in rows] != [n_cells] * n_rows or any(
-            type(cell) is not int or not 0 <= cell <= most for row in rows for cell in row
-        ):
-            raise ValueError(f"counts from 0 to {most} of shape {(n_rows, n_cells)} are needed")
-    except (KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:
-        reason = str(error).splitlines()[0][:200]
-        raise ValueError(f"{path}: not a one-hot vector for this plan: {reason}") from None
-    return rows
-
-
 def _show(calibration: "Calibration") -> None:
-    """Show thresholds, what is guaranteed, who is missing, and on what it rests."""
-    from fedconformal.documents import everything_sentences
-    from fedconformal.protocol import Bearing, assumption_sentences
+    """Show thresholds, what is guaranteed, who is missing, and what it rests on."""
+    from fedconformal.protocol import AssumptionKind, assumption_sentences, everything_sentences
 
-    if calibration.plan.is_grouped:
-        _show_groups(calibration)
-    else:
-        _show_thresholds({None: calibration})
-        missing = f": {_names(calibration.missing)}" if calibration.missing else ""
-        answered = count(calibration.n_answers, "site")
-        paragraph(f"{answered} answered, {calibration.n_missing} missing{missing}")
-        _show_refused(calibration.refused)
-    for sentence in everything_sentences(calibration):
+    if rows := [part for part in calibration.parts if part.design.levels[0].votes is not None]:
+        _show_thresholds(rows, grouped=calibration.plan.is_grouped)
+    _show_sites(calibration)
+    _show_refused(calibration.refused)
+    for part in calibration.parts:
+        _show_refused(part.refused, f", group {part.design.group!r}")
+    for sentence in (*_infinite_sentences(calibration), *everything_sentences(calibration)):
         paragraph(sentence)
     titles = {
-        Bearing.CONDITION: "The promise holds if:",
-        Bearing.CAVEAT: "Good to know:",
-        Bearing.UNCHECKED: "Not checked:",
+        AssumptionKind.CONDITION: "The promise holds if:",
+        AssumptionKind.CAVEAT: "Good to know:",
+        AssumptionKind.UNCHECKED: "Not checked:",
     }
-    for bearing, title in titles.items():
-        if sentences := assumption_sentences(calibration, bearing):
+    for kind, title in titles.items():
+        if sentences := assumption_sentences(calibration, kind):
             print(title)
         for sentence in sentences:
             paragraph(sentence, mark="  - ")
 
 
-def _show_thresholds(found: "Mapping[Any, Calibration]") -> None:
-    """Show level, threshold, votes and coverage of each group, or of all cases under None."""
-    from fedconformal.cli._show_plan import coverage_cells, coverage_headers, votes_needed
+def _show_thresholds(parts: "Sequence[CalibrationPart]", *, grouped: bool) -> None:
+    """Show level, threshold, votes and coverage of each group, or of all cases."""
+    from fedconformal.cli._show_plan import coverage_cells, coverage_headers, has_votes, votes_needed
 
-    grouped = None not in found
-    coverage = coverage_headers(next(iter(found.values())).designs[0])
+    votes = has_votes(parts[0].design)
     table(
         [
             *["group"] * grouped,
-            *("level", "threshold", "votes\nneeded", *coverage),
+            *("level", "threshold"),
+            *["votes\nneeded"] * votes,
+            *coverage_headers(parts[0].design),
             *["answers", "missing"] * grouped,
         ],
         [
             [
-                *[str(label)] * grouped,
-                f"{level.confidence_level:g}",
-                number(level.threshold),
-                votes_needed(design),
-                *coverage_cells(design),
-                *[str(each.n_answers), str(each.n_missing)] * grouped,
+                *[str(part.design.group)] * grouped,
+                f"{level:g}",
+                number(part.thresholds[i]),
+                *[votes_needed(part.design, i)] * votes,
+                *coverage_cells(part.design, i),
+                *[str(part.design.n_sites), str(part.n_missing)] * grouped,
             ]
-            for label, each in found.items()
-            for level, design in zip(each.levels, each.designs, strict=True)
+            for part in parts
+            for i, level in enumerate(part.design.confidence_levels)
         ],
     )
 
 
-def _show_groups(calibration: "Calibration") -> None:
-    if found := {label: each for label, each in calibration.by_label.items() if each.is_calibrated}:
-        _show_thresholds(found)
-    paragraph(f"{count(calibration.n_answers, 'site')} answered")
-    for label, each in calibration.by_label.items():
-        if not each.is_calibrated:
-            paragraph(f"group {label!r}: too few answers ({each.n_answers}), the threshold is infinite")
-    for label, names in calibration.missing.items():
-        if names:
-            paragraph(f"group {label!r}: no answer from {_names(names)}")
-    _show_refused(calibration.refused)
-    for label, each in calibration.by_label.items():
-        _show_refused(each.refused, f", group {label!r}")
+def _show_sites(calibration: "Calibration") -> None:
+    """Show how many sites answered, and the names of those that did not or were not asked."""
+    answered = f"{count(calibration.n_answers, 'site')} answered"
+    if not calibration.plan.is_grouped:
+        missing = f": {_names(calibration.missing)}" if calibration.missing else ""
+        answered += f", {calibration.n_missing} missing{missing}"
+    paragraph(answered)
+    for part in calibration.parts if calibration.plan.is_grouped else ():
+        if part.design.levels[0].votes is None:
+            answers = part.design.n_sites
+            paragraph(f"group {part.design.group!r}: too few answers ({answers}), the threshold is infinite")
+        if part.missing:
+            paragraph(f"group {part.design.group!r}: missing: {_names(part.missing)}")
+    if calibration.not_asked:
+        sites = count(len(calibration.not_asked), "site")
+        paragraph(f"{sites} not asked: {_names(calibration.not_asked)}")
+
+
+def _infinite_sentences(calibration: "Calibration") -> Iterator[str]:
+    """Describe infinite thresholds: levels that cannot be reached, and too many infinite values."""
+    solved = tuple(part.design for part in calibration.parts)
+    yield from calibration.plan.model_copy(update={"designs": solved}).problems
+    for design, part in zip(solved, calibration.parts, strict=True):
+        where = "" if design.group is None else f"Group {design.group!r}: "
+        for level, threshold in zip(design.levels, part.thresholds, strict=True):
+            if threshold == inf and level.advice is None and level.votes is not None:
+                wanted = f"{float(level.confidence_level):g}"
+                yield (
+                    f"{where}The threshold at level {wanted} is infinite, because too many of the reported "
+                    "values are infinite or above the last edge."
+                )
 
 
 def _show_refused(refused: "Iterable[Refusal]", where: str = "") -> None:
@@ -171,5 +130,5 @@ def _show_refused(refused: "Iterable[Refusal]", where: str = "") -> None:
         paragraph(f"refused: {refusal.source}{where}: {refusal.reason}")
 
 
-def _names(names: tuple[str, ...]) -> str:
+def _names(names: Sequence[str]) -> str:
     return ", ".join(names[:_MOST_NAMES]) + (", ..." if len(names) > _MOST_NAMES else "")

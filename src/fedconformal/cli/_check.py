@@ -15,7 +15,7 @@ from fedconformal.cli._show import number, paragraph, print_json, say, table, wo
 
 if TYPE_CHECKING:
     from fedconformal._typing import Floats
-    from fedconformal.documents import Calibration
+    from fedconformal.documents import Calibration, CalibrationView
     from fedconformal.heterogeneity import LocalCheck
 
 
@@ -38,8 +38,8 @@ def check(
         list[str] | None,
         typer.Option(
             metavar="COLUMN",
-            help="Tell cases apart by their values in this column, the truth too; may be repeated, for every "
-            "combination of values.",
+            help="Show cases separately by their values in this column, even the truth; may be repeated, for "
+            "every combination of values.",
         ),
     ] = None,
     confidence_level: Annotated[
@@ -50,7 +50,7 @@ def check(
     ] = None,
     ledger: Annotated[Path | None, typer.Option(help="For a private answer: this site's ledger.")] = None,
     dataset: Annotated[
-        str | None, typer.Option(help="For a private answer: what the new cases are called in the ledger.")
+        str | None, typer.Option(help="For a private answer: name of the new cases in the ledger.")
     ] = None,
     policy: opt.Policy = None,
     yes: opt.Yes = False,
@@ -72,7 +72,7 @@ def check(
     if private is not None and (output is None or ledger is None or dataset is None):
         raise ValueError("--private goes with --ledger, --dataset and -o, where the answer is written")
     if output is None and (ledger is not None or dataset is not None):
-        raise ValueError("--ledger and --dataset go with an answer: -o says where it is written")
+        raise ValueError("--ledger and --dataset go with an answer: -o names its file")
     if output is not None and site is None:
         raise ValueError("an answer needs the site's name: --site")
     if output is not None and confidence_level is not None:
@@ -103,7 +103,7 @@ def check(
     if output is None or site is None:
         return
     prepared = heterogeneity.prepare_answer(
-        cases.calibration,
+        cases.checked,
         cases.values,
         site=site,
         epsilon=private,
@@ -114,7 +114,7 @@ def check(
         dataset=dataset,
     )
     say(prepared.sentence)
-    if account is not None:  # what is charged or recorded is asked for before that happens
+    if account is not None:  # before anything is charged or recorded
         confirm("Answer it?", ask=not yes)
     answer, as_json = prepared.make().to_json(), json and private is not None
     send_out(answer, ask=not yes and account is None, output=output, force=force, as_json=as_json)
@@ -122,7 +122,7 @@ def check(
 
 @contextmanager
 def _shown_beside(answer_on_stdout: bool) -> Iterator[None]:
-    """Print for people where no answer goes; nobody who stops reading loses the answer."""
+    """Print for people beside an answer on standard output; nobody who stops reading loses the answer."""
     try:
         with redirect_stdout(sys.stderr) if answer_on_stdout else nullcontext():
             yield
@@ -133,9 +133,9 @@ def _shown_beside(answer_on_stdout: bool) -> Iterator[None]:
 
 @dataclass(frozen=True, eq=False)
 class _Cases:
-    """New cases of a site, and the calibration that they are held against.
+    """New cases of a site, and the calibration that they check.
 
-    The label of each case is there if the calibration has thresholds by label, and one group is not meant.
+    The label of each case is there if the calibration has thresholds by label, and not one group is checked.
     """
 
     calibration: "Calibration"
@@ -143,6 +143,12 @@ class _Cases:
     values: "Floats"
     groups: list[str] | None
     by: dict[str, list[str]]
+    label: str | None = None
+
+    @property
+    def checked(self) -> "Calibration | CalibrationView":
+        """The calibration, or one group of it."""
+        return self.calibration if self.label is None else self.calibration[self.label]
 
     def places(self, site: str | None) -> dict[str, list[int]]:
         """Return which cases are in each group."""
@@ -158,31 +164,30 @@ class _Cases:
 
 
 def _one_group(cases: _Cases, label: str, scores: Path, site: str | None) -> _Cases:
-    """Return the cases of one group, and its calibration."""
-    from fedconformal.cli._scores import calibration_of, check_label
+    """Return the cases of one group."""
+    from fedconformal.cli._scores import select_group
 
-    check_label(cases.calibration.plan, label, cases.path)
-    own = calibration_of(cases.calibration, label, cases.path)
+    select_group(cases.calibration, label, cases.path)
     if cases.groups is None:
-        return replace(cases, calibration=own)
+        return replace(cases, label=label)
     mine = cases.places(site).get(label, [])
     if not mine:
         raise ValueError(f"{scores}: no case is in group {label!r}")
-    there = {name: [column[i] for i in mine] for name, column in cases.by.items()}
-    return _Cases(own, cases.path, cases.values[mine], None, there)
+    columns = {name: [column[i] for i in mine] for name, column in cases.by.items()}
+    return replace(cases, values=cases.values[mine], groups=None, by=columns, label=label)
 
 
 def _look(cases: _Cases, *, site: str | None, confidence_level: float | None, as_json: bool) -> None:
-    """Show what the site sees for itself."""
+    """Show the result at the site, where nothing leaves."""
     from fedconformal import heterogeneity
     from fedconformal.cli._checks import show_assessment
 
     options: dict[str, Any] = {"site": site, "confidence_level": confidence_level}
     if cases.by:
         found = heterogeneity.check_by(
-            cases.calibration, cases.values, by=cases.by, groups=cases.groups, **options
+            cases.checked, cases.values, by=cases.by, groups=cases.groups, **options
         )
-        show_assessment(found, cases.calibration, as_json=as_json)
+        show_assessment(found, cases.calibration.plan, as_json=as_json)
     else:
         each = {
             group: heterogeneity.check(calibration, values, **options)
@@ -193,21 +198,22 @@ def _look(cases: _Cases, *, site: str | None, confidence_level: float | None, as
         paragraph(_NEW)
 
 
-def _by_group(cases: _Cases, site: str | None) -> "dict[str | None, tuple[Calibration, Floats]]":
+def _by_group(
+    cases: _Cases, site: str | None
+) -> "dict[str | None, tuple[Calibration | CalibrationView, Floats]]":
     """Return the calibration and the cases of each group; of all, under None, without groups."""
-    from fedconformal.cli._scores import calibration_of
+    from fedconformal.cli._scores import select_group
 
-    published = cases.calibration
-    if not published.plan.is_grouped:
-        return {published.label: (published, cases.values)}
+    if cases.label is not None or not cases.calibration.plan.is_grouped:
+        return {cases.label: (cases.checked, cases.values)}
     if cases.groups is None:
-        own = published.plan.grouping.group_of_site(site)
-        return {own: (calibration_of(published, own, cases.path), cases.values)}
+        own = cases.calibration.plan.grouping.group_of_site(site)
+        return {own: (select_group(cases.calibration, own, cases.path), cases.values)}
     places = cases.places(site)
     if not places:
         raise ValueError("no case is in any group of the calibration")
     return {
-        label: (calibration_of(published, label, cases.path), cases.values[places[label]])
+        label: (select_group(cases.calibration, label, cases.path), cases.values[places[label]])
         for label in sorted(places)
     }
 

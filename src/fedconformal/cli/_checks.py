@@ -10,7 +10,7 @@ from fedconformal.cli._options import Json, OneLabel
 from fedconformal.cli._show import paragraph, print_json, table, working
 
 if TYPE_CHECKING:
-    from fedconformal.documents import Calibration
+    from fedconformal.documents import Plan
     from fedconformal.heterogeneity import Assessment, CoverageCheck
 
 
@@ -20,10 +20,10 @@ def checks(
     label: OneLabel = None,
     json: Json = False,
 ) -> None:
-    """Compare the sites' checks, and their groups of cases: coverage with intervals, and who falls short."""
+    """Compare the checks of all sites and their groups of cases: coverage, intervals and shortfalls."""
     from fedconformal import heterogeneity
     from fedconformal.cli._files import expand, read
-    from fedconformal.cli._scores import calibration_of
+    from fedconformal.cli._scores import select_group
     from fedconformal.documents import Calibration, Check, DocumentError
 
     published = read(Calibration, calibration)
@@ -34,17 +34,17 @@ def checks(
         except DocumentError as error:
             problems.append(str(error))
     by_label = published.plan.grouping.has_labels
-    if label is not None or (by_label and not any(each.groups for each in given)):
-        published = calibration_of(published, label, calibration)
+    one_group = label is not None or (by_label and not any(each.groups for each in given))
+    checked = select_group(published, label, calibration) if one_group else published
     if problems:
         raise ValueError(f"nothing was assessed, {len(problems)} refused: {'; '.join(problems)}")
     with working("comparing"):
-        result = heterogeneity.assess(published, given)
-    show_assessment(result, published, as_json=json)
+        result = heterogeneity.assess(checked, given)
+    show_assessment(result, published.plan, as_json=json)
 
 
-def show_assessment(result: "Assessment", calibration: "Calibration", *, as_json: bool) -> None:
-    """Show coverage by site and group, who falls short, and which promises hold all the same."""
+def show_assessment(result: "Assessment", plan: "Plan", *, as_json: bool) -> None:
+    """Show coverage by site and group, shortfalls, and which promises hold in spite of them."""
     from fedconformal.cli._compare import advise_on_sites
 
     if as_json:
@@ -63,12 +63,12 @@ def show_assessment(result: "Assessment", calibration: "Calibration", *, as_json
         return
     _show_table(result)
     paragraph(result.sentence())
-    plan, short = calibration.published.plan, result.short
-    if any(row.group is None for row in short) and not calibration.plan.is_grouped:
+    short = result.short
+    if any(row.group is None for row in short) and not plan.is_grouped:
         paragraph(advise_on_sites(plan))
     if any(row.group is not None for row in short):
         paragraph(
-            f"A promise about sites, like this plan's ({plan.parts[0].promise}), is an average over their "
+            f"A promise about sites, like this plan's ({plan.designs[0].promise}), is an average over their "
             "cases. For a promise to each kind of case plan thresholds of its own: --by-class if the kinds "
             "are the true classes, --group if they are known beforehand; with --by-site at every site "
             "individually."
@@ -80,7 +80,7 @@ def _show_table(result: "Assessment") -> None:
     grouped = result.by_group
     cells: dict[str, list[str]] = {
         "site": [row.site for row in result.rows],
-        "cases": ["all" if row.group is None else row.group for row in result.rows],
+        "group": ["all" if row.group is None else row.group for row in result.rows],
         "epsilon": ["exact" if row.epsilon is None else f"{row.epsilon:g}" for row in result.rows],
         "level": [f"{row.found.confidence_level!r}" for row in result.rows],
     }
@@ -92,7 +92,7 @@ def _show_table(result: "Assessment") -> None:
     cells["adjusted p" if grouped else "adjusted"] = [f"{row.adjusted_p_value:.3g}" for row in result.rows]
     cells["short"] = ["YES" if row.falls_short else "" for row in result.rows]
     left_out = {"p-value", *(name for name in ("epsilon", "level") if len(set(cells[name])) == 1)}
-    for name in left_out if grouped else ("cases",):
+    for name in left_out if grouped else ("group",):
         del cells[name]
     table(list(cells), list(zip(*cells.values(), strict=True)))
 

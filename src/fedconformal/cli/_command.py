@@ -1,4 +1,4 @@
-"""What all commands share: help with an example, and errors that name options as they are typed."""
+"""Base of all commands: help with an example, and errors that name options as they are typed."""
 
 import os
 import re
@@ -21,18 +21,18 @@ _ARGUMENTS = {
     "round": "round_id",
 }
 _ANYWHERE = r"(?<![\w'\"./-])", r"(?![\w'\"=./-])"
-_AS_SUBJECT = r"\A", r"(?=(?:\[\d+\])? (?:must|does|goes|is|are|needs|and|cannot) )"
+_AS_SUBJECT = r"\A", r"(?=(?:\[\d+\])? (?:must|does|goes|is|are|was|needs|and|cannot) )"
 _BOTH_WAYS = re.compile(r"\w+=\w+ \((--[^)]+)\)")
 
 
 class Command(TyperCommand):
-    """A command whose errors name the option that was typed, not the library's argument."""
+    """Command whose errors name the option that was typed, not the library's argument."""
 
     texts: ClassVar[dict[str, str]] = {}
-    """What its arguments mean; not every version of typer tells."""
+    """Help of its arguments, which some versions of typer leave out."""
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Arguments and options with their texts and defaults."""
+        """Write arguments and options with their texts and defaults."""
         for heading, kind in (("Arguments", "argument"), ("Options", "option")):
             params = [param for param in self.get_params(ctx) if param.param_type_name == kind]
             records = [record for param in params if (record := self._record(param, ctx)) is not None]
@@ -49,7 +49,7 @@ class Command(TyperCommand):
         return name, text if meaning in text else f"{meaning}  {text}"
 
     def invoke(self, ctx: Any) -> Any:
-        """Run it."""
+        """Run the command."""
         try:
             return super().invoke(ctx)
         except BrokenPipeError:  # the library of the command line would call it a failure
@@ -60,29 +60,29 @@ class Command(TyperCommand):
 
 
 def hush() -> None:
-    """Let nothing more be printed: somebody has seen enough, and results were written before."""
+    """Discard all further output, after somebody has closed the pipe."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     for stream in (sys.stdout, sys.stderr):
         os.dup2(nowhere, stream.fileno())
 
 
 class ReportCommand(Command):
-    """A command that lists, in its help, which columns every score needs."""
+    """Command whose help lists the columns that every score needs."""
 
     def format_epilog(self, ctx: Any, formatter: Any) -> None:
-        """The example, and a table that is made from all scores there are."""
+        """Write the example, and a table of all registered scores."""
         super().format_epilog(ctx, formatter)
         formatter.write("\nColumns of a prediction, in this order (--prediction a,b or one by one):\n")
         formatter.write_dl(score_columns())
 
 
 def score_columns() -> list[tuple[str, str]]:
-    """All scores by name, and the columns of a prediction that each needs."""
+    """Return all scores by name, with the columns of a prediction that each needs."""
     from fedconformal.scores import SCORES, from_name
 
     found = []
     for name in SCORES:
-        with suppress(ValueError, TypeError):  # one that needs parameters says so when it is used
+        with suppress(ValueError, TypeError):  # a score with required parameters
             found.append((name, from_name(name).column_help()))
     return found
 
@@ -95,7 +95,7 @@ def _options(params: Iterable[Any]) -> dict[str, str]:
 
 
 def in_options(message: str, options: dict[str, str]) -> str:
-    """A message of the library in the words of the command line.
+    """Translate a message of the library into the words of the command line.
 
     Names with an underscore are replaced wherever they stand, others only as the subject of a sentence.
 
@@ -128,7 +128,7 @@ class Group(TyperGroup):
     """Commands under one name, whose list has whole sentences."""
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """The commands, and what each does."""
+        """Write the commands with their summaries."""
         with formatter.section("Commands"):
             formatter.write_dl(
                 [(name, command.get_short_help_str(limit=500)) for name, command in self.commands.items()]
@@ -136,7 +136,7 @@ class Group(TyperGroup):
 
 
 def new_app(**options: Any) -> typer.Typer:
-    """A group of commands with plain help, which is quick to show and is never cut."""
+    """Return a group of commands with plain help, which is quick to show and is never cut."""
     return typer.Typer(
         cls=Group,
         no_args_is_help=True,

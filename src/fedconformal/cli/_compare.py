@@ -86,9 +86,8 @@ def compare(
         paragraph(f"... and {count(len(found.sites) - len(shown), 'more site')} (--json shows all).")
     for name in found.left_out:
         paragraph(f"{name} sent Infinity and was left out.")
-    own = asked if label is None else asked[label]
-    planned = [len(ranks) for block in own.blocks or () for ranks in block.ranks]
-    if max([*planned, *(level.numbers for level in own.levels)]) > 1:
+    parts = [report.by_group[label] for report in sent if label in report.by_group]
+    if any(part.payload.n_numbers > len(asked.confidence_levels) for part in parts):
         paragraph("A site that sent several numbers is compared by the middle one.")
     paragraph(found.sentence())
     paragraph(found.power_sentence())
@@ -102,7 +101,7 @@ def advise_on_sites(plan: "Plan") -> str:
     """Describe which promises hold for sites that differ."""
     from fedconformal.planning import PROMISES
 
-    own = PROMISES[plan.parts[0].promise]()
+    own = PROMISES[plan.designs[0].promise]()
     if own.bears_differing_sites:
         return f"The promise of this plan, {own.name}, holds even if sites differ, for {own.serves}."
     others = [PROMISES[name]() for name in PROMISES]

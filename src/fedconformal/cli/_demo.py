@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from fedconformal.documents import Calibration
 
 _LEVEL = 0.9
-_SILENT = "site-07"
+_MISSING = "site-07"
 
 
 class _Hospitals(NamedTuple):
@@ -34,7 +34,7 @@ def demo(
         Path | None, typer.Option(help="Where to put the files.", show_default="a new temporary folder")
     ] = None,
 ) -> None:
-    """Run the whole story on embedded data: twelve sites, one of them silent."""
+    """Run every step on embedded data: twelve sites, one of them missing."""
     if directory is None:
         directory = Path(tempfile.mkdtemp(prefix="fedconformal-demo-"))
     directory.mkdir(parents=True, exist_ok=True)
@@ -46,19 +46,19 @@ def demo(
     )
     hospitals = _prepare(directory)
     names = list(hospitals.scores)
-    answering = [name for name in names if name != _SILENT]
+    answering = [name for name in names if name != _MISSING]
     print("The files stay, and every command below can be copied and run again there:")
     print(f"   $ cd {shlex.quote(str(directory))}\n")
     print("1. The coordinator makes a plan.")
-    wishes = ["--points", "sizes.csv", "--confidence-level", str(_LEVEL), "--score", "absolute"]
-    _run(directory, "plan", *wishes, "-o", "plan.json", "--force", show=True)
+    options = ["--points", "sizes.csv", "--confidence-level", str(_LEVEL), "--score", "absolute"]
+    _run(directory, "plan", *options, "-o", "plan.json", "--force", show=True)
     print("2. Each hospital answers with one number.")
     (directory / "reports").mkdir(exist_ok=True)
     for name in names:
         files = ["plan.json", f"{name}/scores.csv", "--site", name, "-o", f"reports/{name}.json", "--force"]
         _run(directory, "report", *files, "--yes", show=name == names[0])
-    (directory / "reports" / f"{_SILENT}.json").unlink()
-    print(f"   ... and so do the others. One report is lost on the way: {_SILENT} stays silent.\n")
+    (directory / "reports" / f"{_MISSING}.json").unlink()
+    print(f"   ... and so do the others. One report is lost on the way: {_MISSING} is missing.\n")
     print("3. The coordinator calibrates, everybody predicts, anybody verifies.")
     _run(directory, "calibrate", "plan.json", "reports", "-o", "calibration.json", "--force", show=True)
     tables = ["predictions.csv", "-o", "intervals.csv", "--column", "prediction"]
@@ -71,13 +71,13 @@ def demo(
     print(f"   {(directory / 'certificate.html').as_uri()}")
     print("       the certificate of this calibration, in a browser")
     print("   $ fedconformal planner")
-    print("       a page on which a plan for your own sites is found with sliders")
+    print("       a page to plan your own sites with sliders")
     print("   $ fedconformal plan --help")
     print("       the same on the command line")
 
 
 def _prepare(directory: Path) -> _Hospitals:
-    """Files of twelve sites with scores, and of predictions for test patients."""
+    """Write the scores of twelve sites, and predictions for test patients."""
     import numpy as np
 
     from fedconformal._extras import need
@@ -120,7 +120,7 @@ def _run(directory: Path, *arguments: str, show: bool = False) -> None:
 
 
 def _compare(directory: Path, hospitals: _Hospitals, answering: list[str]) -> None:
-    """Our threshold beside what one would do instead."""
+    """Compare the threshold with those of other methods."""
     import numpy as np
 
     from fedconformal import baselines
@@ -151,7 +151,7 @@ def _compare(directory: Path, hospitals: _Hospitals, answering: list[str]) -> No
             [name, f"{q:.1f}", promised, f"{np.mean(errors <= q):.3f}", f"{2 * q:.1f}"]
             for name, q, promised in methods
         ],
-        title="And what one would do instead",
+        title="The alternatives",
     )
     for which, calibration in {"": stable, ", with three numbers per site,": three}.items():
         lower, upper = calibration.law.interval(0.9)
@@ -160,13 +160,13 @@ def _compare(directory: Path, hospitals: _Hospitals, answering: list[str]) -> No
         )
 
 
-def _calibrated(hospitals: _Hospitals, answering: list[str], **wishes: Any) -> "Calibration":
-    """What the same hospitals would have got from another plan."""
+def _calibrated(hospitals: _Hospitals, answering: list[str], **options: Any) -> "Calibration":
+    """Calibrate the same hospitals with another plan."""
     from fedconformal import protocol
 
     sizes = {name: scores.size for name, scores in hospitals.scores.items()}
-    plan = protocol.plan(n_points=sizes, confidence_level=_LEVEL, **wishes)
-    asked = set(plan.part.asked_names or ())
+    plan = protocol.plan(n_points=sizes, confidence_level=_LEVEL, **options)
+    asked = set(plan.designs[0].asked_names or ())
     reports = [
         protocol.report(plan, hospitals.scores[name], site=name) for name in answering if name in asked
     ]

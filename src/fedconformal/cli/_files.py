@@ -1,4 +1,4 @@
-"""Documents in files, and what is about to leave a site: shown, confirmed, written."""
+"""Documents in files, and what leaves a site: shown, confirmed, written."""
 
 import hashlib
 import sys
@@ -25,9 +25,9 @@ def check_output(output: Path | None, *, force: bool) -> None:
 def save(
     document: Document, output: Path | None, show: Callable[[], None], *, force: bool, as_json: bool
 ) -> None:
-    """Write a result where it was asked for, and then show it: to people, or as JSON.
+    """Write a result to its file, and then show it, to people or as JSON.
 
-    Nobody who stops reading loses the file.
+    The file comes first, so that nobody who stops reading loses it.
     """
     if output not in (None, STANDARD):
         write_text(output, document.to_json() + "\n", force=force)
@@ -40,7 +40,7 @@ def save(
 
 
 def deliver_text(text: str, output: Path, *, force: bool, mode: int = 0o644, note: str = "") -> None:
-    """Write text where it was asked for, and say where it is."""
+    """Write text to its file, and name the file."""
     if output == STANDARD:
         print(text, end="")
         return
@@ -52,11 +52,11 @@ Read = TypeVar("Read", bound=Document)
 
 
 def read(kind: type[Read], path: Path) -> Read:
-    """A document from its file, or from standard input."""
+    """Read a document from its file, or from standard input."""
     if path != STANDARD:
         return kind.read(path)
     try:
-        return kind.from_json(standard_input(kind.ceiling.largest + 1))
+        return kind.from_json(standard_input(kind.limit.largest + 1))
     except DocumentError as error:
         raise DocumentError(f"standard input: {error}") from None
 
@@ -65,20 +65,12 @@ Authored = TypeVar("Authored", Plan, Calibration)
 
 
 def signed(document: Authored, key: Path | None) -> Authored:
-    """The same document, signed if a key was given."""
+    """Return the document, signed if a key was given."""
     return document if key is None else read_key(key).sign(document)
 
 
-def read_bytes(path: Path, most: int = -1) -> bytes:
-    """The content of a file, or standard input; no more than so many bytes of it."""
-    if path == STANDARD:
-        return standard_input(most)
-    with path.open("rb") as file:
-        return file.read(most)
-
-
 def read_policy(path: Path | None) -> "SitePolicy":
-    """A site's policy from its file, or from standard input; the usual one without."""
+    """Read a site's policy from its file, or from standard input; the default one without."""
     from fedconformal.protocol import SitePolicy
 
     if path is None:
@@ -89,23 +81,23 @@ def read_policy(path: Path | None) -> "SitePolicy":
 
 
 def model_of(path: Path | None) -> Path | str | None:
-    """The file of a model, or the digest of standard input."""
+    """Return the file of a model, or the digest of standard input."""
     return path if path != STANDARD else f"sha256:{hashlib.sha256(standard_input()).hexdigest()}"
 
 
 def open_ledger(path: Path) -> "Ledger":
-    """A site's ledger."""
+    """Open a site's ledger."""
     from fedconformal.privacy import Ledger
 
     if path == STANDARD:
-        raise ValueError("a ledger is a file that stays: it cannot be standard input")
+        raise ValueError("a ledger must be a file: it cannot be standard input")
     return Ledger(path)
 
 
 def read_key(path: Path) -> SigningKey:
-    """A private key from its file."""
+    """Read a private key from its file."""
     try:
-        key = SigningKey.from_pem(read_bytes(path))
+        key = SigningKey.from_pem(standard_input() if path == STANDARD else path.read_bytes())
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
     if path != STANDARD:
@@ -114,7 +106,7 @@ def read_key(path: Path) -> SigningKey:
 
 
 def expand(files: Iterable[Path]) -> list[Path]:
-    """Directories stand for the .json files in them."""
+    """Replace directories by the .json files in them."""
     paths: list[Path] = []
     for path in files:
         paths += sorted(path.glob("*.json")) if path.is_dir() else [path]
@@ -124,19 +116,19 @@ def expand(files: Iterable[Path]) -> list[Path]:
 
 
 def kept_reports(files: Sequence[Path]) -> list[Path]:
-    """The files, without the plan that a folder of kept reports holds, too."""
+    """Return the files, without the plan that a folder of kept reports also holds."""
     from fedconformal.rounds import PLAN_FILE
 
     return [path for path in expand(files) if path in files or path.name != PLAN_FILE]
 
 
 def report_files(files: Sequence[Path], plan_file: Path) -> list[Path]:
-    """The files, without the plan where it lies in the same directory."""
+    """Return the files, without the plan if it is in the same directory."""
     return [path for path in expand(files) if path in files or path.resolve() != plan_file.resolve()]
 
 
 def read_reports(paths: Sequence[Path]) -> tuple[list[Report], list[Refusal]]:
-    """Reports, and a refusal for every file that is none; one may be standard input."""
+    """Read reports, with a refusal for every file that is none; one may be standard input."""
     from fedconformal import rounds
 
     reports, unreadable = rounds.read_reports([path for path in paths if path != STANDARD])
@@ -154,14 +146,13 @@ def read_reports(paths: Sequence[Path]) -> tuple[list[Report], list[Refusal]]:
 
 def send_out(
     content: str,
-    sentence: str | None = None,
     *,
     ask: bool,
     output: Path | None,
     force: bool,
     as_json: bool,
 ) -> None:
-    """Say how much is about to leave, and show exactly what; ask a person who is there.
+    """Show exactly what leaves, and ask a person who is there.
 
     Where nobody is asked the file is written first, so that nobody who stops reading loses it.
     """
@@ -170,12 +161,10 @@ def send_out(
     if not asking and file is not None:
         write_text(file, content + "\n", force=force)
     if not to_stdout or file is not None:
-        if sentence is not None:
-            say(sentence)
         say("This is everything that leaves the site:")
         say(content)
     if asking:
-        confirm("Send it?", ask=ask)
+        confirm("Send it?" if file is None else f"Write {file}?", ask=ask)
         if file is not None:
             write_text(file, content + "\n", force=force)
     if file is not None:

@@ -13,11 +13,11 @@ from fedconformal.cli._show import print_json, say, table
 if TYPE_CHECKING:
     from fedconformal.privacy import Entry
 
-app = new_app(help="A site's account of privacy spent.")
+app = new_app(help="A site's account of its privacy budget.")
 
 LedgerFile = Annotated[Path, typer.Argument(metavar="LEDGER", help="The ledger.")]
 _COLUMNS = ("number", "time", "kind", "dataset", "plan", "site", "epsilon", "answer", "numbers", "reason")
-DataSet = Annotated[str, typer.Argument(help="What the data are called.")]
+DataSet = Annotated[str, typer.Argument(help="Name of the data set.")]
 
 
 def new(path: Annotated[Path, typer.Argument(metavar="LEDGER", help="The ledger file to make.")]) -> None:
@@ -26,16 +26,16 @@ def new(path: Annotated[Path, typer.Argument(metavar="LEDGER", help="The ledger 
     from fedconformal.privacy import Ledger
 
     if path == STANDARD:
-        raise ValueError("a ledger is a file that stays: it cannot be standard output")
+        raise ValueError("a ledger must be a file: it cannot be standard output")
     Ledger.create(path)
-    say(f"made {path}")
+    say(f"created {path}")
 
 
 def budget(
     path: LedgerFile,
     dataset: DataSet,
-    epsilon: Annotated[float, typer.Argument(help="Privacy loss allowed in all.")],
-    reason: Annotated[str | None, typer.Option(help="Why a budget that was set before is raised.")] = None,
+    epsilon: Annotated[float, typer.Argument(help="Total privacy loss that is allowed.")],
+    reason: Annotated[str | None, typer.Option(help="Reason to raise an earlier budget.")] = None,
 ) -> None:
     """Set the budget of a data set, or raise it with a reason."""
     from fedconformal.cli._files import open_ledger
@@ -45,14 +45,14 @@ def budget(
         account.set_budget(dataset, epsilon)
     else:
         account.raise_budget(dataset, epsilon, reason=reason)
-    say(f"{dataset}: {epsilon:g} in all")
+    say(f"{dataset}: budget {epsilon:g}")
 
 
 def accept(
     path: LedgerFile,
     dataset: DataSet,
     scores: Annotated[Path, typer.Argument(help="The new scores: CSV, Excel, Parquet or .npy.")],
-    reason: Annotated[str, typer.Option(help="Why the scores are other ones, such as a new model.")],
+    reason: Annotated[str, typer.Option(help="Reason for the new scores, such as a new model.")],
     column: Column = None,
     separator: Separator = None,
     decimal: Decimal = None,
@@ -70,11 +70,11 @@ def accept(
 
 
 def check(path: LedgerFile) -> None:
-    """Check a whole ledger: that nothing was changed or lost."""
+    """Check that no entry of a ledger was changed or lost."""
     from fedconformal._text import count
     from fedconformal.cli._files import open_ledger
 
-    say(f"{path}: {count(open_ledger(path).check(), 'entry', 'entries')}, all as they were written")
+    say(f"{path}: {count(open_ledger(path).check(), 'entry', 'entries')}, none changed")
 
 
 def show(path: LedgerFile, json: Json = False) -> None:

@@ -8,10 +8,7 @@ import typer
 Output = Annotated[Path | None, typer.Option("--output", "-o", help="Where to write the result.")]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite an existing output.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON, and nothing else.")]
-Effort = Annotated[
-    float, typer.Option(min=1.0, max=1e6, help="How many seconds a recount may take before it is given up.")
-]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 
 AnsweredPlan = Annotated[Path, typer.Argument(metavar="PLAN", help="The plan that was answered.")]
 Reports = Annotated[list[Path], typer.Argument(help="Report files, or directories of them.")]
@@ -22,7 +19,7 @@ OneLabel = Annotated[
     str | None, typer.Option("--label", metavar="LABEL", help="One group, where there are groups.")
 ]
 Policy = Annotated[
-    Path | None, typer.Option(help="What this site lets out, a file as `fedconformal policy new` makes it.")
+    Path | None, typer.Option(help="Limits on what this site discloses, from `fedconformal policy new`.")
 ]
 Model = Annotated[Path | None, typer.Option(help="File of the model, whose digest the plan holds.")]
 FactOption = Annotated[
@@ -30,7 +27,7 @@ FactOption = Annotated[
     typer.Option(
         "--fact",
         metavar="NAME=TEXT",
-        help="For the certificate: model, version, purpose, population, period, unit, coordinator, contact, "
+        help="For the certificate: name, version, purpose, population, period, unit, coordinator, contact, "
         "check_again, date. Repeatable.",
     ),
 ]
@@ -39,13 +36,14 @@ OneLevel = Annotated[float | None, typer.Option(help="One of the plan's levels."
 
 Separator = Annotated[
     str | None,
-    typer.Option(help="Of a CSV: what is between columns, a character, tab or space; found out if left out."),
+    typer.Option(help="Of a CSV: a character, tab or space between columns; detected if left out."),
 ]
 Decimal = Annotated[
-    str | None, typer.Option(help="Of a CSV: the decimal sign, . or , (or point, comma); found out.")
+    str | None,
+    typer.Option(help="Of a CSV: the decimal sign, . or , (point, comma); detected if left out."),
 ]
 Encoding = Annotated[
-    str | None, typer.Option(help="Of a CSV: its encoding, as in utf-16 or latin-1; found out.")
+    str | None, typer.Option(help="Of a CSV: its encoding, as in utf-16 or latin-1; detected if left out.")
 ]
 Column = Annotated[str | None, typer.Option(help="Column that holds the scores.")]
 Target = Annotated[

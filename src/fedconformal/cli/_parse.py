@@ -11,7 +11,7 @@ import numpy as np
 
 from fedconformal._inputs import STANDARD
 from fedconformal._tables import SUFFIXES, Dialect, Table, read_column, read_table
-from fedconformal.documents import LARGEST_N
+from fedconformal.documents import LARGEST_N, Facts
 from fedconformal.privacy import Bins, Privacy
 from fedconformal.scores import Score, from_name
 
@@ -25,7 +25,7 @@ _BINS_FORMS = "uniform:LOW:HIGH:COUNT, log:LOW:HIGH:COUNT, edges:FILE or edges:0
 
 
 def pairs(option: str, form: str, texts: Iterable[str], read: Callable[[str], T]) -> list[tuple[str, T]]:
-    """NAME=VALUE texts as pairs; ``form`` says what they should look like."""
+    """Split NAME=VALUE texts into pairs; ``form`` is the form to name in an error."""
     found = []
     for text in texts:
         name, equals, value = text.rpartition("=")
@@ -39,7 +39,7 @@ def pairs(option: str, form: str, texts: Iterable[str], read: Callable[[str], T]
 
 
 def by_name(source: str, found: Sequence[tuple[str, T]], what: str) -> dict[str, T]:
-    """Pairs as a mapping; a name that occurs twice is refused."""
+    """Return pairs as a mapping; refuse a name that occurs twice."""
     times = Counter(name for name, _ in found)
     if twice := [name for name, count in times.items() if count > 1]:
         raise ValueError(f"{source}: {what} {twice[0]!r} occurs twice; each must be named once")
@@ -47,7 +47,7 @@ def by_name(source: str, found: Sequence[tuple[str, T]], what: str) -> dict[str,
 
 
 def mixture(text: str | None) -> dict[str, float] | None:
-    """Shares of the sites among new cases, by name."""
+    """Return the shares of the sites among new cases, by name."""
     if text is None:
         return None
     found = pairs("--mixture", "SITE=SHARE,SITE=SHARE, each share a number", text.split(","), float)
@@ -55,17 +55,20 @@ def mixture(text: str | None) -> dict[str, float] | None:
 
 
 def keys(texts: Sequence[str]) -> dict[str, str] | None:
-    """Public keys by site."""
+    """Return public keys by site."""
     return by_name("--key", pairs("--key", "SITE=ed25519:...", texts, str), "site") or None
 
 
 def facts(texts: Sequence[str]) -> dict[str, str]:
-    """Facts for the certificate, by name."""
-    return by_name("--fact", pairs("--fact", "NAME=TEXT", texts, str), "fact")
+    """Return facts for the certificate, by name."""
+    found = by_name("--fact", pairs("--fact", "NAME=TEXT", texts, str), "fact")
+    if wrong := [name for name in found if name not in Facts.model_fields]:
+        raise ValueError(f"--fact must be one of {', '.join(Facts.model_fields)}, got {wrong[0]!r}")
+    return found
 
 
 def score(name: str | None, options: Sequence[str], **shorthands: float | None) -> Score | None:
-    """The score of that name with its parameters; shorthands are parameters with options of their own."""
+    """Return the named score with its parameters; shorthands are parameters with options of their own."""
     short = {option: value for option, value in shorthands.items() if value is not None}
     given = [*short.items(), *pairs("--score-option", "NAME=VALUE", options, _parameter)]
     if name is None:
@@ -80,7 +83,7 @@ def score(name: str | None, options: Sequence[str], **shorthands: float | None) 
 
 
 def _parameter(text: str) -> bool | int | float | str:
-    """A truth value or a number as JSON has it; everything else is text, and so is what is in quotes."""
+    """Read a truth value or a number as in JSON; everything else is text, and so is what is in quotes."""
     try:
         value = json.loads(text)
     except ValueError:
@@ -88,7 +91,8 @@ def _parameter(text: str) -> bool | int | float | str:
     return value if isinstance(value, (bool, int, float, str)) else text
 
 
-def privacy(
+def grid(
+    curve: str | None,
     epsilon: float | None,
     bins: str | None,
     bins_from: Path | None,
@@ -96,59 +100,57 @@ def privacy(
     column: str | None,
     dialect: Dialect,
     bounded: bool,
-    one_hot: bool,
-    **names: str | None,
-) -> Privacy | None:
-    """Return the privacy that a plan asks for."""
-    chosen: dict[str, Any] = {name: value for name, value in names.items() if value is not None}
+    **private: Any,
+) -> tuple[Bins | None, Privacy | None]:
+    """Return the grid of exact counts, or the privacy, that a plan asks for."""
+    chosen = {name: value for name, value in private.items() if value is not None}
     if column is not None and bins_from is None:
         raise ValueError("--column goes with --bins-from")
     if bins is not None and bins_from is not None:
         raise ValueError("--bins and --bins-from do not go together")
-    if epsilon is None and bins is None and bins_from is None:
-        if wrong := [*chosen, *["bounded"] * bounded, *["one-hot"] * one_hot]:
-            raise ValueError(f"--{wrong[0]} goes with --epsilon and --bins")
-        return None
-    if epsilon is None or (bins is None and bins_from is None):
-        raise ValueError("--epsilon and --bins, or --bins-from, go together")
-    if bins_from is None:
-        made = _bins(bins or "", dialect)
-    elif bounded:
-        raise ValueError("--bounded does not go with --bins-from: the last edge is the largest score there")
-    else:
+    if bounded and bins is None and curve is None:
+        reason = "" if bins_from is None else ", not --bins-from: the last edge is the largest score there"
+        raise ValueError(f"--bounded goes with --bins or --curve{reason}")
+    if epsilon is None:
+        given = {"bins": bins, "bins-from": bins_from, **chosen}
+        if wrong := [name for name, value in given.items() if value is not None]:
+            raise ValueError(f"--{wrong[0]} goes with --epsilon; for exact counts give --curve")
+        return None if curve is None else _bins("--curve", curve, dialect, bounded=bounded), None
+    if curve is not None:
+        raise ValueError("--curve and --epsilon do not go together: --bins are the bins of noisy counts")
+    made = None if bins is None else _bins("--bins", bins, dialect, bounded=bounded)
+    if bins_from is not None:
         made = Bins.from_reference(read_column(bins_from, column, dialect=dialect))
-    made = Bins(made.edges, bounded=bounded)
-    return Privacy(epsilon=epsilon, bins=made, one_hot=one_hot, **chosen)
+    return None, Privacy(epsilon, made, **chosen)
 
 
-def _bins(text: str, dialect: Dialect) -> Bins:
+def _bins(option: str, text: str, dialect: Dialect, *, bounded: bool) -> Bins:
     kind, _, rest = text.partition(":")
     try:
         if kind == "edges" and (Path(rest) == STANDARD or Path(rest).suffix.lower() in SUFFIXES):
-            return Bins(
-                tuple(read_column(Path(rest), dialect=replace(dialect, options=_FORMAT_OPTIONS)).tolist())
-            )
+            column = read_column(Path(rest), dialect=replace(dialect, options=_FORMAT_OPTIONS))
+            return Bins(tuple(column.tolist()), bounded)
         if kind == "edges":
-            return Bins(tuple(float(edge) for edge in rest.split(",")))
+            return Bins(tuple(float(edge) for edge in rest.split(",")), bounded)
         makers = {"uniform": Bins.uniform, "log": Bins.log}
         if kind not in makers or rest.count(":") != 2:
             raise ValueError(f"must be {_BINS_FORMS}")
         low, high, number = rest.split(":")
-        return makers[kind](float(low), float(high), int(number))
+        return Bins(makers[kind](float(low), float(high), int(number)).edges, bounded)
     except ValueError as error:
-        raise ValueError(f"--bins {text!r}: {error}") from None
+        raise ValueError(f"{option} {text!r}: {error}") from None
 
 
 # -- sites and sizes ---------------------------------------------------------------------------------------
 
 
-def sites(text: str | None) -> tuple[int | None, list[str] | None]:
-    """A number of sites, or their names."""
+def sites(text: str | None) -> int | list[str] | None:
+    """Return a number of sites, or their names."""
     if text is None:
-        return None, None
+        return None
     if text.isascii() and text.lstrip("+-").isdecimal():
-        return int(text), None
-    return None, [name.strip() for name in text.split(",")]
+        return int(text)
+    return [name.strip() for name in text.split(",")]
 
 
 def sizes(
@@ -176,7 +178,7 @@ def _sizes(points: str | None, groups: Sequence[str], dialect: Dialect) -> dict[
     if points is not None:
         raise ValueError(
             f"--points must be a table with columns group, site and n beside --group, got {points!r}; the "
-            "sizes of one group are said as in --group young:A=120,B=40"
+            "sizes of one group are given as in --group young:A=120,B=40"
         )
     return {"groups": by_name("--group", named, "group")}
 
@@ -240,6 +242,6 @@ def _groups_in(table: Table) -> list[tuple[str, dict[str, int]]]:
 def _counts(table: Table) -> list[int]:
     found = table.numbers(["n"])[:, 0]
     wrong = ~((found >= 0) & (found < LARGEST_N) & (found == np.floor(found)))
-    table.refuse_rows(wrong, "n", "must hold whole numbers, not so")
+    table.refuse_rows(wrong, "n", "must hold whole numbers; it does not")
     counts: list[int] = found.astype(int).tolist()
     return counts

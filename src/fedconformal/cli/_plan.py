@@ -30,11 +30,11 @@ def plan(
         ),
     ] = None,
     by_class: Annotated[
-        bool, typer.Option(help="The groups are the true classes: each class is covered by itself.")
+        bool, typer.Option(help="The groups are the true classes: each class is covered individually.")
     ] = False,
     by_site: Annotated[
         bool,
-        typer.Option(help="Thresholds of each site's own, or of each group or class at each site."),
+        typer.Option(help="A threshold for each site, or for each group or class at each site."),
     ] = False,
     classes: Annotated[
         str | None,
@@ -45,32 +45,36 @@ def plan(
     ] = None,
     confidence_level: Annotated[
         list[float] | None,
-        typer.Option(help="Coverage wanted; may be repeated.", show_default=str(_DEFAULT_LEVEL)),
+        typer.Option(help="Target coverage; may be repeated.", show_default=str(_DEFAULT_LEVEL)),
     ] = None,
     criterion: Annotated[
         str | None,
         typer.Option(
-            help="stable, marginal (the paper's) or conditional.", show_default="what suits the promise"
+            help="stable, marginal (the paper's) or conditional.",
+            show_default="stable for the population, else marginal",
         ),
     ] = None,
     delta: Annotated[float, typer.Option(help="For the conditional criterion, in (0, 0.5].")] = 0.1,
-    max_faulty: Annotated[int, typer.Option(help="How many sites may send anything at all.")] = 0,
+    max_faulty: Annotated[int, typer.Option(help="Number of sites that may send arbitrary values.")] = 0,
     numbers: Annotated[
         int | None,
         typer.Option(
-            help="How many numbers a site sends for each level and group at the most, 1 to 20.",
+            help="Largest number of scores that a site sends for each level and group, 1 to 20.",
             show_default="1, or 5 for a mixture",
         ),
     ] = None,
     max_missing: Annotated[
         int | None,
-        typer.Option(help="How many sites may stay silent, whichever they are, and the threshold be finite."),
+        typer.Option(
+            help="Number of sites that may be missing, in any combination, without making the threshold "
+            "infinite."
+        ),
     ] = None,
     promise: Annotated[
         str | None,
         typer.Option(
-            help="population (sites are alike); where they may differ: mixture (of the sites, with known "
-            "shares), each-site, or new-site (one that was not there).",
+            help="population (sites are alike); if they may differ: mixture (of the sites, with known "
+            "shares), each-site, or new-site (one that took no part).",
             show_default="population",
         ),
     ] = None,
@@ -98,74 +102,116 @@ def plan(
     key: Annotated[
         list[str] | None, typer.Option(help="SITE=ed25519:...; then only signed reports count.")
     ] = None,
+    curve: Annotated[
+        str | None,
+        typer.Option(
+            metavar="BINS",
+            help="Sites send exact counts of their scores in these bins instead of ranks; given like --bins.",
+        ),
+    ] = None,
     epsilon: Annotated[
-        float | None, typer.Option(help="Privacy loss of a site's whole answer; needs --bins or --bins-from.")
+        float | None,
+        typer.Option(help="Make every answer differentially private with this privacy loss: noisy counts."),
     ] = None,
     bins: Annotated[
         str | None,
         typer.Option(
-            help="Grid of a private report: uniform:LOW:HIGH:COUNT, log:LOW:HIGH:COUNT, edges:FILE or "
-            "edges:0.1,0.2,0.5."
+            help="With --epsilon: uniform:LOW:HIGH:COUNT, log:LOW:HIGH:COUNT, edges:FILE or "
+            "edges:0.1,0.2,0.5.",
+            show_default="200 bins for a bounded score",
         ),
     ] = None,
     bins_from: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Instead of --bins: 100 bins with equal shares of the public scores in this file. Never "
-            "use a site's own calibration scores.",
+            help="Instead of --bins: 100 bins with equal shares of the public scores in this file. Never use "
+            "a site's own calibration scores.",
         ),
     ] = None,
     column: Annotated[str | None, typer.Option(help="With --bins-from: column of the scores.")] = None,
     separator: opt.Separator = None,
     decimal: opt.Decimal = None,
     encoding: opt.Encoding = None,
-    bounded: Annotated[bool, typer.Option(help="No valid score can be above the last edge.")] = False,
-    mechanism: Annotated[
-        str | None, typer.Option(help="permute-and-flip or exponential.", show_default="permute-and-flip")
+    bounded: Annotated[
+        bool, typer.Option(help="With --bins or --curve: no valid score can be above the last edge.")
+    ] = False,
+    analysis: Annotated[
+        str | None,
+        typer.Option(
+            help="With --epsilon: curve (noisy counts) or paper (its Algorithms 2 and 3).",
+            show_default="curve",
+        ),
     ] = None,
-    analysis: Annotated[str | None, typer.Option(help="tight or paper.", show_default="tight")] = None,
-    one_hot: Annotated[bool, typer.Option(help="Accept only the sum of one-hot vectors.")] = False,
-    min_group: Annotated[
-        int | None,
-        typer.Option(help="A site with fewer cases of a group counts as absent from it.", show_default="5"),
+    gamma: Annotated[
+        float | None,
+        typer.Option(
+            help="With --analysis paper: share of the error probability that is spent on the noise.",
+            show_default="searched",
+        ),
     ] = None,
     round_id: Annotated[
         str | None,
-        typer.Option("--round", metavar="ID", help="Tells this round from others; random with --key."),
+        typer.Option(
+            "--round",
+            metavar="ID",
+            help="Distinguishes this round from others with the same options; random with --key.",
+        ),
     ] = None,
     model: Annotated[
-        Path | None, typer.Option(help="File of the model: the plan holds its digest, sites can compare.")
+        Path | None,
+        typer.Option(help="File of the model: the plan holds its digest, for sites to compare."),
     ] = None,
     expires: Annotated[
         str | None,
-        typer.Option(metavar="MOMENT", help="When it is not answered any more: 2030-01-31T12:00:00Z."),
+        typer.Option(
+            metavar="TIME",
+            help="Time (UTC) after which sites and the server refuse the plan: 2030-01-31T12:00:00Z.",
+        ),
     ] = None,
     fact: opt.FactOption = None,
     sign: opt.Sign = None,
     exit_code: Annotated[
-        bool, typer.Option("--exit-code", help="Exit with code 3 if no threshold can be finite.")
+        bool, typer.Option("--exit-code", help="Exit with code 3 if a threshold is infinite.")
     ] = False,
     output: opt.Output = None,
     force: opt.Force = False,
     json: opt.Json = False,
 ) -> None:
-    """Make a plan: which numbers each site is to send, and what is promised then."""
+    """Make a plan: what each site sends, and what is promised in return."""
+    import warnings
+
     from fedconformal._tables import Dialect
     from fedconformal.cli import _parse
     from fedconformal.cli._files import check_output, model_of, save, signed
     from fedconformal.cli._show_plan import show_plan
+    from fedconformal.protocol import InfeasibleWarning
     from fedconformal.protocol import plan as make_plan
 
     check_output(output, force=force)
     dialect = Dialect(separator, decimal, encoding)
-    n_sites, names = _parse.sites(sites)
     levels = confidence_level or [_DEFAULT_LEVEL]
-    options: dict[str, Any] = dict(
-        n_sites=n_sites,
-        sites=names,
-        **_parse.sizes(points, group or [], dialect, by_class=by_class, by_site=by_site),
+    terms: dict[str, Any] = dict(
+        **_parse.facts(fact or []),
+        round=round_id,
+        model=model_of(model),
+        expires=expires,
         classes=None if classes is None else [name.strip() for name in classes.split(",")],
+    )
+    exact, private = _parse.grid(
+        curve,
+        epsilon,
+        bins,
+        bins_from,
+        column=column,
+        dialect=dialect,
+        bounded=bounded,
+        analysis=analysis,
+        gamma=gamma,
+    )
+    options: dict[str, Any] = dict(
+        n_sites=_parse.sites(sites),
+        **_parse.sizes(points, group or [], dialect, by_class=by_class, by_site=by_site),
         confidence_level=levels[0] if len(levels) == 1 else levels,
         criterion=criterion,
         delta=delta,
@@ -177,25 +223,12 @@ def plan(
         local_ranks=local_ranks,
         score=_parse.score(score, score_option or [], penalty=penalty, k_reg=k_reg),
         keys=_parse.keys(key or []),
-        privacy=_parse.privacy(
-            epsilon,
-            bins,
-            bins_from,
-            column=column,
-            dialect=dialect,
-            bounded=bounded,
-            one_hot=one_hot,
-            mechanism=mechanism,
-            analysis=analysis,
-        ),
-        min_group=min_group,
-        round=round_id,
-        model=model_of(model),
-        expires=expires,
-        facts=_parse.facts(fact or []),
-        on_infeasible="ignore",
+        curve=exact,
+        privacy=private,
+        terms=terms,
     )
-    with working("planning"):  # what was not given is left to the library
+    # What was not given is left to the library; an infinite threshold is shown with the plan.
+    with working("planning"), warnings.catch_warnings(action="ignore", category=InfeasibleWarning):
         made = make_plan(**{name: value for name, value in options.items() if value is not None})
     made = signed(made, sign)
     save(made, output, lambda: show_plan(made), force=force, as_json=json)

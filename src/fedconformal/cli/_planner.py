@@ -19,7 +19,7 @@ def planner(
     ] = None,
     browser: Annotated[bool, typer.Option(help="Open the page in a browser.")] = True,
 ) -> None:
-    """Open a web page on which a plan is found by moving sliders."""
+    """Open a web page for planning with sliders."""
     from fedconformal import web
 
     if host.lower() not in _THIS_MACHINE:

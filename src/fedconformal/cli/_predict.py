@@ -53,7 +53,8 @@ def predict(
         in_class_order,
         prediction_of,
     )
-    from fedconformal.documents import Calibration, prediction_sets
+    from fedconformal.documents import Calibration
+    from fedconformal.protocol import prediction_sets
 
     check_output(output, force=force)
     if output not in (None, STANDARD) and output.suffix.lower() not in _TABLES:
@@ -70,7 +71,7 @@ def predict(
     with by_line(table, used):
         sets = prediction_sets(found, rule, predicted, groups=labels, site=site)
     if found.plan.score is None and score is None:
-        say("the plan fixes no score: taking absolute residuals, prediction -/+ threshold")
+        say("The plan fixes no score: absolute residuals are assumed, prediction -/+ threshold.")
     _say_everything(sets, found.plan.confidence_levels)
     levels = found.plan.confidence_levels
     suffixes = [""] if len(levels) == 1 else [f"_{level!r}" for level in levels]
@@ -88,16 +89,16 @@ def predict(
 
 
 def _columns(plan: "Plan", table: "Table", *, leave_out: str | None) -> list[str]:
-    """Those named after the plan's classes, if they are there; else all that hold numbers."""
+    """Return the columns named after the plan's classes, or else all that hold numbers."""
     if plan.classes is not None and set(plan.classes) <= set(table.columns):
         return list(plan.classes)
     return [name for name in table.numeric() if name != leave_out]
 
 
 def _score(plan: "Plan", name: str | None, options: Sequence[str], columns: Sequence[str]) -> "Score":
-    """The score that the plan fixes, or else the one that was asked for."""
+    """Return the score that the plan fixes, or else the one given."""
     from fedconformal.cli import _parse
-    from fedconformal.documents import score_of
+    from fedconformal.protocol import score_of
     from fedconformal.scores import Absolute
 
     if plan.score is not None:
@@ -110,18 +111,18 @@ def _score(plan: "Plan", name: str | None, options: Sequence[str], columns: Sequ
     if wanted is not None:
         return wanted
     if len(columns) != 1:
-        raise ValueError(f"{len(columns)} columns of predictions and no score in the plan: say --score")
+        raise ValueError(f"{len(columns)} columns of predictions and no score in the plan: give --score")
     return Absolute()
 
 
 def _say_everything(sets: Any, levels: Sequence[float]) -> None:
-    """Say where sets of labels hold all of them, for every case: they tell nothing."""
+    """Report levels at which every set contains every label."""
     if sets.dtype != bool:
         return
     for i, level in enumerate(levels):
         if sets[:, :, i].all():
-            which = "the set" if len(sets) == 1 else f"every one of the {len(sets)} sets"
-            say(f"{which} holds every label (level {level:g}), which tells nothing")
+            which = "The set contains" if len(sets) == 1 else f"All {len(sets)} sets contain"
+            say(f"{which} every label (level {level:g}), so they are uninformative.")
 
 
 def _deliver(result: Any, output: Path | None, *, force: bool, as_json: bool) -> None:
@@ -138,7 +139,7 @@ def _deliver(result: Any, output: Path | None, *, force: bool, as_json: bool) ->
 
 
 def _json_value(value: Any) -> Any:
-    """What JSON can hold: it has no infinity, and no NaN."""
+    """Return a value that JSON can hold, which has no infinity and no NaN."""
     if isinstance(value, float) and not isfinite(value):
         return {inf: "Infinity", -inf: "-Infinity"}.get(value)
     return value if isinstance(value, (bool, int, float, str, type(None))) else str(value)

@@ -12,11 +12,12 @@ from fedconformal._tables import Dialect, Table, read_column, read_table
 from fedconformal._text import count, quoted
 from fedconformal._typing import Floats
 from fedconformal._validation import BadRowsError
-from fedconformal.documents import Calibration, Plan, class_places, score_of
+from fedconformal.documents import Calibration, CalibrationView, Plan
+from fedconformal.protocol import class_places, score_of
 
 
 def chosen_columns(typed: Sequence[str], columns: Sequence[str]) -> list[str]:
-    """Names of columns as they were typed: one after the other, or several with commas between them."""
+    """Return columns as they were typed: one after the other, or several with commas between them."""
     found: list[str] = []
     for text in typed:
         found += [text] if text in columns else [name.strip() for name in text.split(",")]
@@ -28,7 +29,7 @@ def chosen_columns(typed: Sequence[str], columns: Sequence[str]) -> list[str]:
 
 
 def in_class_order(plan: Plan, columns: Sequence[str], path: Path | str) -> list[str]:
-    """Columns of a prediction, found by name where the plan names classes, in the order of the classes."""
+    """Return the columns of a prediction in the order of the plan's classes, where it names them."""
     names = list(columns)
     unnamed = [f"column_{i + 1}" for i in range(len(plan.classes or ()))]
     if plan.classes is None or names == unnamed:  # a file without names has the plan's order
@@ -52,7 +53,7 @@ def read_cases(
     dialect: Dialect | None = None,
     by: Sequence[str] = (),
 ) -> tuple[list[str] | None, Floats, dict[str, list[str]]]:
-    """The group of each case where there are groups, the scores of a site's cases, and other columns by name.
+    """Return the group of each case where there are groups, the scores, and other columns by name.
 
     For a private answer no score is refused, whatever it is.
     """
@@ -61,14 +62,14 @@ def read_cases(
         return None, read_column(path, column, nan=private, dialect=dialect), {}
     table = read_table(path, dialect=dialect, private=private)
     labels = None if group is None else table.labels(group)
-    told = {name: table.labels(name) for name in by}
+    columns_by_name = {name: table.labels(name) for name in by}
     if target is None or plan.score is None or prediction is None:
         others = [name for name in table.columns if name not in (group, *by)]
         used = others[0] if column is None and len(others) == 1 else table.only(column)
         values = table.numbers([used], nan=private)[:, 0]
         if not private:
             table.refuse_rows(values == -np.inf, used, "-Infinity")
-        return labels, values, told
+        return labels, values, columns_by_name
     columns = in_class_order(plan, chosen_columns(prediction, table.columns), path)
     if target in columns:
         raise ValueError(f"--target and --prediction both name {target!r}: the truth is no prediction")
@@ -76,13 +77,13 @@ def read_cases(
     truth = _truth(plan, score, table, target, columns, private=private)
     drawn = score.draws(rng)
     if private:
-        # A case without a score gets NaN, and no error tells of it.
+        # A case without a score gets NaN, and no error reveals it.
         predicted = table.numbers(columns, nan=True)
-        return labels, score.scores_or_nan(truth, predicted, columns, **drawn), told
+        return labels, score.scores_or_nan(truth, predicted, columns, **drawn), columns_by_name
     predicted = prediction_of(score, table, columns)
     with by_line(table, columns):
         truth = score.truth_from(truth, argument=f"column {target!r}")
-        return labels, score.score(truth, predicted, **drawn), told
+        return labels, score.score(truth, predicted, **drawn), columns_by_name
 
 
 def _check_options(
@@ -101,7 +102,7 @@ def _check_options(
         needs = score_of(plan.score).column_help()
         raise ValueError(
             f"--target needs --prediction: score {plan.score.name!r} needs {needs}; the first line of {path} "
-            "says which there are"
+            "names them"
         )
 
 
@@ -111,7 +112,7 @@ def _check_options(
 def _truth(
     plan: Plan, score: scores.Score, table: Table, target: str, columns: Sequence[str], *, private: bool
 ) -> Floats:
-    """The column with the truth as numbers; names of classes become their numbers."""
+    """Return the truth as numbers; names of classes become their numbers."""
     table.check([target, *columns])
     if score.columns is not None:
         return table.numbers([target], nan=private)[:, 0]
@@ -123,14 +124,14 @@ def _truth(
     names = columns if plan.classes is None else plan.classes
     known = {name: float(i) for i, name in enumerate(names)}
     labels = table.labels(target)
-    strange = sorted({label for label in labels if label not in known})
+    unknown = sorted({label for label in labels if label not in known})
     of = "classes of the plan" if plan.classes is not None else "names of the columns of probabilities"
-    if plan.classes is None and not _are_numbers(columns) and len(strange) == len(set(labels)):
+    if plan.classes is None and not _are_numbers(columns) and len(unknown) == len(set(labels)):
         of = f"class numbers from 0 to {len(columns) - 1} or {of}"
     table.refuse_rows(
         np.array([label not in known for label in labels]),
         target,
-        f"must hold {of}, {quoted(names)}, got {quoted(strange)}",
+        f"must hold {of}, {quoted(names)}, got {quoted(unknown)}",
         ": correct these, or leave them out",
     )
     return np.array([known[label] for label in labels])
@@ -139,7 +140,7 @@ def _truth(
 def _private_truth(
     table: Table, target: str, classes: Sequence[str] | None, columns: Sequence[str]
 ) -> Floats:
-    """Each case by itself: the name of a class, or without such names its number; else NaN."""
+    """Read each case individually: the name of a class, or without names its number; else NaN."""
     known = {name: float(i) for i, name in enumerate(columns if classes is None else classes)}
     by_number = classes is None and not _are_numbers(columns)
     values = table.numbers([target], nan=True)[:, 0]
@@ -149,7 +150,7 @@ def _private_truth(
 
 
 def _are_numbers(columns: Sequence[str]) -> bool:
-    """Whether columns are called by numbers, as 1, 2 and 3: then these are names of the classes."""
+    """Return whether columns are called by numbers, as 1, 2 and 3: then these are names of the classes."""
     return all(name.isdecimal() for name in columns)
 
 
@@ -159,18 +160,18 @@ def _are_numbers(columns: Sequence[str]) -> bool:
 def prediction_of(
     score: scores.Score, table: Table, columns: Sequence[str], *, option: str = "--prediction"
 ) -> Any:
-    """The columns of a prediction as the score takes them; a wrong number of them names all there are."""
+    """Return a prediction as the score takes it; a wrong number of columns is an error that lists all."""
     values = table.numbers(columns)
     try:
         return score.prediction_from(values, columns)
     except ValueError as error:
         there = ", ".join(table.columns)
-        raise ValueError(f"{table.name}: {error}: say which with {option}; there are {there}") from None
+        raise ValueError(f"{table.name}: {error}: choose them with {option}; there are {there}") from None
 
 
 @contextmanager
 def by_line(table: Table, columns: Sequence[str]) -> Iterator[None]:
-    """Within it, rows that are refused are told by the file's lines."""
+    """Name refused rows by their lines in the file."""
     try:
         yield
     except BadRowsError as error:
@@ -181,7 +182,7 @@ def by_line(table: Table, columns: Sequence[str]) -> Iterator[None]:
         first = int(np.argmax(error.bad))
         rows = f"{np.count_nonzero(error.bad)} of {count(len(error.bad), 'row')}"
         raise ValueError(
-            f"{table.name}: {problem}; not so in {rows}, first in {table.place(first)}: {error.value}"
+            f"{table.name}: {problem}; {rows} are not, first in {table.place(first)}: {error.value}"
         ) from None
 
 
@@ -189,14 +190,14 @@ def by_line(table: Table, columns: Sequence[str]) -> Iterator[None]:
 
 
 def column_of_labels(plan: Plan, group: str | None, target: str | None, path: Path) -> str | None:
-    """The column with the label of each case that is scored: its group, or its true class."""
+    """Return the column with the label of each case that is scored: its group, or its true class."""
     grouping = plan.grouping
     if grouping.by_class and target is not None:
         if group not in (None, target):
             raise ValueError(f"{path}: is by class: --group must be left out, or the truth, got {group!r}")
         return target
     if grouping.by_class and group is None:
-        raise ValueError(f"{path}: is by class: say which column holds the true class with --group")
+        raise ValueError(f"{path}: is by class: name the column of the true class with --group")
     if group is not None and group == target and grouping.by_label:
         raise ValueError(
             f"--group {group} is the truth, which nobody knows of new cases: predictions could not use these "
@@ -216,14 +217,13 @@ def check_column(plan: Plan, group: str | None, path: Path) -> None:
 def check_site(plan: Plan, site: str | None, path: Path) -> None:
     """Refuse cases of no site where sites have thresholds of their own."""
     if plan.grouping.by_site and site is None:
-        raise ValueError(f"{path}: has thresholds of each site's own: say which with --site")
+        raise ValueError(f"{path}: has a threshold for each site: name the site with --site")
 
 
 def _checked_column(plan: Plan, group: str | None, path: Path) -> str | None:
     if plan.grouping.by_label and group is None:
         raise ValueError(
-            f"{path}: has groups ({quoted(plan.grouping.labels)}): say which column holds the group of each "
-            "case with --group"
+            f"{path}: has groups ({quoted(plan.grouping.labels)}): name the column of the groups with --group"
         )
     if not plan.grouping.by_label and group is not None:
         raise ValueError(f"{path}: has no groups: --group {group} does not go with it")
@@ -237,17 +237,16 @@ def check_label(plan: Plan, label: str | None, path: Path) -> None:
             raise ValueError(f"{path}: has no groups: --label {label} does not go with it")
         return
     if label is None:
-        raise ValueError(f"{path}: has groups ({quoted(plan.labels)}): say which one with --label")
-    if label not in plan.labels:
-        raise ValueError(f"--label must be a group of {path} ({quoted(plan.labels)}), got {label!r}")
+        raise ValueError(f"{path}: has groups ({quoted(plan.groups)}): choose one with --label")
+    if label not in plan.groups:
+        raise ValueError(f"--label must be a group of {path} ({quoted(plan.groups)}), got {label!r}")
 
 
-def calibration_of(calibration: Calibration, label: str | None, path: Path) -> Calibration:
-    """The calibration of one group, or the calibration itself if it has none."""
+def select_group(calibration: Calibration, label: str | None, path: Path) -> Calibration | CalibrationView:
+    """Return one group of a calibration, or the calibration itself if it has no groups."""
     check_label(calibration.plan, label, path)
     if label is None:
         return calibration
-    found = calibration[label]
-    if not found.is_calibrated:
+    if not calibration[label].is_calibrated:
         raise ValueError(f"{path}: too few sites answered for group {label!r}: its threshold is infinite")
-    return found
+    return calibration[label]

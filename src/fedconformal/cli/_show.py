@@ -20,7 +20,7 @@ _WHOLE_WORDS: Any = {"break_long_words": False, "break_on_hyphens": False}
 
 
 def say(text: str = "") -> None:
-    """A line for people: on stderr, so that stdout stays for data; work goes on if nobody reads it."""
+    """Print a line for people on stderr, as stdout is for data; go on if nobody reads it."""
     try:
         print(visible(text, keep="\n"), file=sys.stderr, flush=True)
     except BrokenPipeError:
@@ -29,7 +29,7 @@ def say(text: str = "") -> None:
 
 @contextmanager
 def working(what: str) -> Iterator[None]:
-    """A progress bar for what takes more than a second; none where nobody watches."""
+    """Show a progress bar on a terminal after a second."""
     if not sys.stderr.isatty():
         yield
         return
@@ -50,20 +50,20 @@ def working(what: str) -> Iterator[None]:
 
 
 def print_json(content: dict[str, Any] | list[Any]) -> None:
-    """A result for machines, on stdout."""
+    """Print a result for machines on stdout."""
     # JSON spells out what is not ASCII, and all controls but this one.
     print(json.dumps(content, indent=2, allow_nan=False).replace("\x7f", "\\u007f"))
 
 
 def width() -> int:
-    """How many columns there are to write in."""
+    """Return the width of the terminal in columns."""
     if sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdecimal():
         return shutil.get_terminal_size().columns
     return _WIDTH
 
 
 def paragraph(text: str, *, mark: str = "") -> None:
-    """A sentence or two on stdout, behind a mark in a list; broken between words where somebody watches."""
+    """Print a sentence or two, behind a mark in a list; break lines between words on a narrow terminal."""
     wide, text = width(), visible(mark + text, keep="\n")
     if wide < _WIDTH:
         text = textwrap.fill(text, max(20, wide), subsequent_indent=" " * len(mark), **_WHOLE_WORDS)

@@ -60,7 +60,7 @@ from fedconformal.documents._messages import (
 )
 from fedconformal.documents._names import Label, UnknownGroupWarning, label_text, unique_labels
 from fedconformal.documents._plan import Plan, PlanView, ScoreRule, SiteKey
-from fedconformal.documents._report import Report, ReportPart, count_numbers, signed_text
+from fedconformal.documents._report import Report, ReportPart, signed_text
 from fedconformal.documents._signing import (
     PublicKey,
     SigningKey,
@@ -134,7 +134,6 @@ __all__ = [
     "UnknownGroupWarning",
     "check_public_key",
     "check_site_name",
-    "count_numbers",
     "expiry_text",
     "first_problem",
     "group_name",

@@ -34,7 +34,7 @@ from fedconformal.documents._terms import is_random
 
 if TYPE_CHECKING:
     from fedconformal.documents._calibration import Calibration, CalibrationPart
-    from fedconformal.documents._design import Design
+    from fedconformal.documents._design import Design, SiteKind
     from fedconformal.documents._plan import Plan
     from fedconformal.documents._report import Report
 
@@ -123,6 +123,9 @@ def _check_closed(design: Design) -> None:
         raise ValueError("either all sites have names or none")
     if any(kind.names and len(kind.names) != kind.count for kind in design.kinds):
         raise ValueError("count and the number of names differ")
+    shares = {(kind.n, kind.share) for kind in design.kinds}
+    if design.site_names is None and len({kind.n for kind in design.kinds}) < len(shares):
+        raise ValueError("sites without names must have the same share if they have the same size")
     if any(level.votes is None for level in design.levels):
         raise ValueError("every level needs a number of votes where sizes are known")
 
@@ -144,23 +147,34 @@ def check_message(design: Design) -> None:
 def _check_ranks(design: Design, message: Ranks) -> None:
     if len(message.levels) != len(design.levels):
         raise ValueError("ranks must be given for each level")
-    if design.is_open:
-        for level in message.levels:
-            _check_rule(level)
-        return
-    kinds = design.kinds
     for level in message.levels:
-        if len(level.ranks) != len(kinds) or len(level.votes) not in (0, len(kinds)):
-            raise ValueError("ranks and votes must be given for each kind of sites")
-        for kind, ranks in zip(kinds, level.ranks, strict=True):
-            if ranks and (ranks[-1] > kind.n + 1 or not kind.asked):
-                raise ValueError("a rank must lie between 1 and n + 1, and a site that is not asked has none")
-        pairs = zip(level.votes, level.ranks, strict=bool(level.votes))
-        if any(len(votes) not in ({1, len(ranks)} if ranks else {0}) for votes, ranks in pairs):
-            raise ValueError("votes must be one for all numbers of a site, or one for each")
-    if any(sum(len(level.ranks[i]) for level in message.levels) > MOST_SENT for i in range(len(kinds))):
-        raise ValueError(f"a site sends at most {MOST_SENT} numbers over all levels")
-    _check_alike(design, message)
+        if design.is_open:
+            _check_rule(level)
+        else:
+            _check_ranks_of_level(design.kinds, level)
+    if design.is_open:
+        most = sum(level.rule.numbers for level in message.levels if level.rule is not None)
+    else:
+        most = max(
+            sum(map(len, sent)) for sent in zip(*(level.ranks for level in message.levels), strict=True)
+        )
+        _check_alike(design, message)
+    if most > MOST_SENT:
+        raise ValueError(f"a site sends at most {MOST_SENT} numbers over all levels, got {most:,}")
+
+
+def _check_ranks_of_level(kinds: Sequence[SiteKind], level: RankLevel) -> None:
+    """Refuse ranks that sites do not have, and votes that are not those of the ranks."""
+    if len(level.ranks) != len(kinds) or len(level.votes) not in (0, len(kinds)):
+        raise ValueError("ranks and votes must be given for each kind of sites")
+    for kind, ranks in zip(kinds, level.ranks, strict=True):
+        if ranks and (ranks[-1] > kind.n + 1 or not kind.asked):
+            raise ValueError("a rank must lie between 1 and n + 1, and a site that is not asked has none")
+    pairs = zip(level.votes, level.ranks, strict=bool(level.votes))
+    if any(len(votes) not in ({1, len(ranks)} if ranks else {0}) for votes, ranks in pairs):
+        raise ValueError("votes must be one for all numbers of a site, or one for each")
+    if level != RankLevel.of(level.ranks, level.all_votes(), level.rule):
+        raise ValueError("votes must be written in their shortest form")
 
 
 def _check_rule(level: RankLevel) -> None:
@@ -181,13 +195,15 @@ def _check_alike(design: Design, message: MessageData) -> None:
     columns = zip(
         *(zip(level.ranks, level.all_votes(), strict=True) for level in message.levels), strict=True
     )
-    kinds = {(kind.n, kind.share, column) for kind, column in zip(design.kinds, columns, strict=True)}
+    kinds = {(kind.n, column) for kind, column in zip(design.kinds, columns, strict=True)}
     if len({kind.n for kind in design.kinds}) < len(kinds):
         raise ValueError("sites without names must have the same ranks if they have the same size")
 
 
 def _check_curve(design: Design, message: Curve) -> None:
     n_levels = len(design.levels)
+    if bool(message.offsets) != (message.epsilon is not None and not design.is_open):
+        raise ValueError("offsets must be given with noise, and only with it")
     if message.offsets and (
         len(message.offsets) != n_levels
         or any(len(each) not in (0, message.n_cells - 1) for each in message.offsets)

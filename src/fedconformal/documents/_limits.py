@@ -17,13 +17,15 @@ MOST_LEVELS = 100
 MOST_NUMBERS = 20
 """Largest number of scores that a site sends for one level."""
 MOST_GROUPS = 1000  # groups of cases in a plan
-MOST_CLASSES = 10_000  # classes that a plan names
+MOST_CLASSES = 10_000
+"""Largest number of classes that a plan names."""
 MOST_EDGES = 10_000  # edges of a grid
 MOST_CELLS = 100_000  # cells times groups, and times levels where levels differ: the work of a site
 MOST_LEVELS_OF_GROUPS = 2_000  # levels times groups of a plan
 MOST_NAMED = 50_000  # names of sites in one list
 MOST_SENT = 500  # numbers that a plan may ask a site for, over all levels, in each group
-MOST_VOTES = 2**20  # votes of one number
+MOST_VOTES = 2**20
+"""Largest number of votes of one number."""
 LARGEST_UNIT = 10**40  # votes of a whole mixture
 MOST_COLUMNS = 5
 """Largest number of columns by whose values a check is split."""

@@ -46,6 +46,19 @@ class MessageData(Variant):
 class Payload(Variant):
     """What a site sends for one group of cases."""
 
+    @property
+    def n_numbers(self) -> int:
+        """Number of numbers that leave."""
+        return _count_numbers(self.model_dump())
+
+
+def _count_numbers(value: Any) -> int:
+    if isinstance(value, dict):
+        return sum(map(_count_numbers, value.values()))
+    if isinstance(value, (list, tuple)):
+        return sum(map(_count_numbers, value))
+    return int(isinstance(value, (int, float)))
+
 
 _KINDS: dict[str, tuple[type[MessageData], type[Payload]]] = {}
 
@@ -189,6 +202,11 @@ class RanksPayload(Payload):
 
     kind: ClassVar[str] = "ranks"
     levels: Many[Sent] = Field(min_length=1, max_length=MOST_LEVELS)
+
+    @property
+    def n_numbers(self) -> int:
+        """Number of scores that leave."""
+        return sum(len(sent.values) for sent in self.levels)
 
 
 # -- random cases --------------------------------------------------------------------------------------

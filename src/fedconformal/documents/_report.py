@@ -96,19 +96,6 @@ class Report(SignedDocument):
         raise ValueError("this report has groups: see by_group")
 
     def _line(self) -> str:
-        numbers = sum(count_numbers(part.payload) for part in self.parts)
+        numbers = sum(part.payload.n_numbers for part in self.parts)
         groups = "" if None in self.by_group else f", from {count(len(self.parts), 'group')}"
         return f"{count(numbers, 'number')} for {count(self.n, 'score')}{groups}, site {self.site!r}"
-
-
-def count_numbers(payload: Part) -> int:
-    """Count the numbers in a payload, other than the ranks beside them."""
-
-    def numbers(value: Any, name: str = "") -> int:
-        if isinstance(value, dict):
-            return sum(numbers(each, key) for key, each in value.items())
-        if isinstance(value, (list, tuple)):
-            return sum(numbers(each, name) for each in value)
-        return int(name != "ranks" and isinstance(value, (int, float)))
-
-    return numbers(payload.model_dump())

@@ -1,9 +1,9 @@
 """One calibration round on Flower: one line at the client, one at the server.
 
 ``add_conformal`` lets a ClientApp answer a plan with one report; ``calibrate`` asks every connected site and
-returns the Calibration that the same reports in files would give; ``check`` asks what sites see of it on new
-cases. Apps with a ``client_fn`` and a ``server_fn`` use ``conformal_mod`` and ``train``. ``sealed`` keeps the
-text of exceptions at the site, for whichever handlers a ClientApp has.
+returns the Calibration that the same reports in files would give; ``check`` asks the sites for its coverage
+of new cases. Apps with a ``client_fn`` and a ``server_fn`` use ``conformal_mod`` and ``train``. ``sealed``
+keeps the text of exceptions at the site, for all handlers of a ClientApp.
 """
 
 from fedconformal._extras import need

@@ -1,4 +1,4 @@
-"""The site's side: a handler that answers a plan, and lets nothing else out."""
+"""Site side: a handler that answers a plan, and discloses nothing else."""
 
 import inspect
 import logging
@@ -17,7 +17,7 @@ from fedconformal.flower import _messages
 from fedconformal.flower._messages import CALIBRATE, CHECK, Query, model_digest
 from fedconformal.privacy import Ledger
 from fedconformal.protocol import SitePolicy
-from fedconformal.rounds import Failure, Site, answer, answer_check, keep_inside
+from fedconformal.rounds import Failure, Site, answer, answer_check, log_and_mask
 
 log = logging.getLogger("flwr.fedconformal")
 
@@ -38,13 +38,13 @@ def add_conformal(
 ) -> None:
     """Let a ClientApp answer plans: ``scores_fn`` computes the site's scores, one report leaves.
 
-    The report is written to the site's log before it leaves (in a simulation at the level DEBUG). If
-    anything goes wrong, a fixed code leaves instead (``Failure``), and the exception stays in the site's log.
+    The report is written to the site's log before it leaves (in a simulation at the level DEBUG). If anything
+    fails, a fixed code leaves instead (``Failure``), and the exception stays in the site's log.
 
     Parameters
     ----------
     client_app : ClientApp
-        The app; its other handlers are left as they are. For one with a ``client_fn`` see `conformal_mod`.
+        The app; its other handlers stay as they are. For one with a ``client_fn`` see `conformal_mod`.
     scores_fn : callable
         Returns the calibration scores of this site, or a pair of scores and labels: the group, or the true
         class, of each, which a plan with groups needs. It is given those of ``message``, ``context``,
@@ -52,8 +52,8 @@ def add_conformal(
         numpy arrays) and ``plan`` that its parameters name; with parameters of other names,
         ``(message, context)``, or ``(context)`` if it has one.
     check_scores_fn : callable, optional
-        The same for new cases, on which the site checks a calibration: how many are covered leaves. With
-        ``check-epsilon`` in the node's configuration the answer is private, and charged to the ledger's
+        The same for new cases, on which the site checks a calibration: the number of covered cases leaves.
+        With ``check-epsilon`` in the node's configuration the answer is private, and charged to the ledger's
         ``check-dataset``. Without this function no check is answered.
     site : callable, optional
         The site's name from a context; by default ``site`` of the node's configuration, else ``site-N`` with
@@ -61,17 +61,17 @@ def add_conformal(
     key : callable, optional
         Signs the report; by default the key in the file ``signing-key`` of the node's configuration.
     ledger, dataset : callable, optional
-        For private plans, the site's account and what its data are called in it; by default the file
-        ``ledger`` and the name ``dataset`` of the node's configuration. A plan that is not private is then
-        refused, unless the policy says ``private_only = false``.
+        For private plans, the site's account and the name of its data in it; by default the file ``ledger``
+        and the name ``dataset`` of the node's configuration. A plan that is not private is then refused,
+        unless the policy says ``private_only = false``.
     policy : callable, optional
-        What the site lets out, whatever the plan asks for; by default the file ``policy`` of the node's
-        configuration, else safe defaults.
+        Limits on what the site discloses, regardless of the plan; by default the file ``policy`` of the
+        node's configuration, else safe defaults.
 
     Raises
     ------
     TypeError
-        If ``scores_fn`` asks for something that there is not.
+        If ``scores_fn`` has parameters that cannot be given.
     ValueError
         If the app has a ``client_fn``, or answers plans already.
 
@@ -101,7 +101,7 @@ def add_conformal(
 def conformal_mod(
     scores_fn: Callable[..., Any], **options: Any
 ) -> Callable[[Message, Context, Handler], Message]:
-    """`add_conformal` for an app with a ``client_fn``: ``ClientApp(client_fn, mods=[conformal_mod(...)])``.
+    """Answer plans in an app with a ``client_fn``: ``ClientApp(client_fn, mods=[conformal_mod(...)])``.
 
     Parameters
     ----------
@@ -144,30 +144,30 @@ def _handlers(
     dataset: Callable[[Context], str | None] | None = None,
     policy: Callable[[Context], SitePolicy | None] | None = None,
 ) -> dict[Query, Handler]:
-    """What answers each kind of question."""
-    own_data = dataset or (lambda context: _given(context, "dataset", str))
+    """Return the handler of each kind of query."""
+    own_data = dataset or (lambda context: _setting(context, "dataset", str))
 
     def who(context: Context, *, of_checks: bool = False) -> Site:
         return Site(
             (site or site_name)(context),
             (key or _key)(context),
-            ledger(context) if ledger else _given(context, "ledger", Ledger),
-            _given(context, "check-dataset", str) if of_checks else own_data(context),
-            policy(context) if policy else _given(context, "policy", SitePolicy.read),
+            ledger(context) if ledger else _setting(context, "ledger", Ledger),
+            _setting(context, "check-dataset", str) if of_checks else own_data(context),
+            policy(context) if policy else _setting(context, "policy", SitePolicy.read),
         )
 
-    def replying(
+    def make_handler(
         query: Query, compute: Callable[[Message, Context, Plan], Any], make: Callable[..., str | Failure]
     ) -> Handler:
         def reply(message: Message, context: Context) -> Message:
-            model = _messages.arrays_in(message)
+            model = _messages.read_arrays(message)
             made = make(
                 context,
-                query.asked_in(message),
+                query.read_question(message),
                 lambda plan: compute(message, context, plan),
                 model=model_digest(model) if model else None,
                 log=log,
-                loudness=_loudness(),
+                log_level=_log_level(),
             )
             return query.reply(made, message)
 
@@ -180,18 +180,18 @@ def _handlers(
         epsilon, mine = context.node_config.get("check-epsilon"), lambda plan: who(context, of_checks=True)
         return answer_check(packed, scores, mine, epsilon=None if epsilon is None else float(epsilon), **more)
 
-    handlers = {CALIBRATE: replying(CALIBRATE, _calling(scores_fn), report)}
+    handlers = {CALIBRATE: make_handler(CALIBRATE, _by_name(scores_fn), report)}
     if check_scores_fn is not None:
-        handlers[CHECK] = replying(CHECK, _calling(check_scores_fn), check)
+        handlers[CHECK] = make_handler(CHECK, _by_name(check_scores_fn), check)
     return handlers
 
 
 def sealed(message: Message, context: Context, call_next: Handler) -> Message:
-    """A Flower mod that keeps the text of exceptions at the site: ``ClientApp(mods=[sealed])``.
+    """Keep the text of exceptions at the site: a Flower mod, ``ClientApp(mods=[sealed])``.
 
-    Flower itself sends the text of whatever a handler raises to the server. With this mod a fixed code is
-    sent, and the exception goes to the site's log. What a module raises while it is imported, or a lifespan
-    function, is outside of any mod: load data inside the handlers.
+    Flower itself sends the text of an exception in a handler to the server. With this mod a fixed code is
+    sent, and the exception goes to the site's log. No mod covers exceptions of a module's import or of a
+    lifespan function: load data inside the handlers.
 
     Parameters
     ----------
@@ -211,21 +211,21 @@ def sealed(message: Message, context: Context, call_next: Handler) -> Message:
     try:
         return call_next(message, context)
     except BaseException:
-        return _messages.failure(keep_inside(Failure.SITE, log), message)
+        return _messages.reply_failure(log_and_mask(Failure.SITE, log), message)
 
 
-def _loudness() -> int:
-    """At a site the log shows what leaves; in a simulation, which Ray runs, there is nobody to look."""
+def _log_level() -> int:
+    """Return the level at which the log shows what leaves: lower in a simulation, which Ray runs."""
     return logging.DEBUG if "ray" in sys.modules else logging.INFO
 
 
-def _calling(scores_fn: Callable[..., Any]) -> Callable[[Message, Context, Plan], Any]:
-    """How to call a user's function, from the names of its parameters."""
+def _by_name(scores_fn: Callable[..., Any]) -> Callable[[Message, Context, Plan], Any]:
+    """Return a function that calls a user's with the arguments that its parameters name."""
     offers: dict[str, Callable[[Message, Context, Plan], Any]] = {
-        "arrays": lambda message, context, plan: _messages.arrays_in(message),
+        "arrays": lambda message, context, plan: _messages.read_arrays(message),
         "context": lambda message, context, plan: context,
         "message": lambda message, context, plan: message,
-        "parameters": lambda message, context, plan: _messages.arrays_in(message).to_numpy_ndarrays(),
+        "parameters": lambda message, context, plan: _messages.read_arrays(message).to_numpy_ndarrays(),
         "plan": lambda message, context, plan: plan,
     }
     asked = [
@@ -256,11 +256,11 @@ def _calling(scores_fn: Callable[..., Any]) -> Callable[[Message, Context, Plan]
 _COLLECTING = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
-# -- what the node's configuration says --------------------------------------------------------------------
+# -- the node's configuration -----------------------------------------------------------------------------
 
 
 def site_name(context: Context) -> str:
-    """What a site is called: ``site`` of the node's configuration, else its partition, else its number.
+    """Return the name of a site: ``site`` of the node's configuration, else its partition, else its number.
 
     Parameters
     ----------
@@ -287,14 +287,14 @@ def site_name(context: Context) -> str:
 
 
 def _key(context: Context) -> SigningKey | None:
-    path = _given(context, "signing-key", Path)
+    path = _setting(context, "signing-key", Path)
     if path is None:
         return None
     warn_if_shared(path)
     return SigningKey.from_pem(path.read_bytes())
 
 
-def _given(context: Context, name: str, read: Callable[[str], T]) -> T | None:
-    """An entry of the node's configuration, if it is there."""
-    found = context.node_config.get(name)
-    return None if found is None else read(str(found))
+def _setting(context: Context, name: str, read: Callable[[str], T]) -> T | None:
+    """Return an entry of the node's configuration, if it is there."""
+    text = context.node_config.get(name)
+    return None if text is None else read(str(text))

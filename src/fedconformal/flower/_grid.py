@@ -1,4 +1,4 @@
-"""Flower's grid: which nodes are there, and their replies as they arrive."""
+"""Flower's grid: connected nodes, and their replies as they arrive."""
 
 import logging
 import math
@@ -14,10 +14,10 @@ from flwr.serverapp import Grid
 log = logging.getLogger("flwr.fedconformal")
 
 Nodes = dict[int, str]
-"""Number of a connected node -> the name that it was registered under, or an empty one."""
+"""Registered name of each connected node by its number; empty where it has none."""
 
 Chosen = Callable[[NodeInfo], bool] | Collection[int | str]
-"""Which nodes to ask: a function of what Flower knows of one, or numbers or registered names."""
+"""Selection of nodes: a function of Flower's NodeInfo, or numbers or registered names."""
 
 # Seconds by which a site's clock may be wrong: Flower drops replies that seem older than their question.
 CLOCKS = 600.0
@@ -29,13 +29,13 @@ _SHORTEST, _LONGEST, _SHARE = 0.1, 3.0, 0.03
 
 
 def check_seconds(name: str, seconds: object, *, least: float) -> None:
-    """Refuse what is no span of time: nobody waits for ever."""
+    """Refuse a number of seconds that is too short or infinite."""
     if not (isinstance(seconds, int | float) and least <= seconds < math.inf):
         raise ValueError(f"{name} must be a finite number of seconds, at least {least:g}, got {seconds!r}")
 
 
-def connected(grid: Grid, chosen: Chosen | None, *, wanted: int, wait: float) -> Nodes:
-    """The nodes that are there and chosen, after waiting a while for as many as are wanted."""
+def wait_for_nodes(grid: Grid, chosen: Chosen | None, *, wanted: int, wait: float) -> Nodes:
+    """Wait until enough of the chosen nodes are connected, and return those that are."""
     is_chosen = _filter(chosen)
     if isinstance(chosen, Collection):
         wanted = min(wanted, len(chosen)) if wanted > 1 else len(chosen)
@@ -64,22 +64,22 @@ def _filter(chosen: Chosen | None) -> Callable[[NodeInfo], bool]:
 def ask(
     grid: Grid, nodes: Iterable[int], content: RecordDict, message_type: str, timeout: float
 ) -> Iterator[tuple[int | None, Message]]:
-    """Send every node the same message; each reply as it arrives, with the node whose question it answers.
+    """Send every node the same message, and yield each reply as it arrives with the node that it answers for.
 
-    Nothing is waited for beyond the timeout, not even a reply that has begun to arrive.
+    The timeout also ends the wait for a reply that has begun to arrive.
     """
     asked = [Message(content, node, message_type, ttl=timeout + CLOCKS) for node in nodes]
     if not asked:
         return
     sent = set(grid.push_messages(asked))
-    # An error reply may name the server as its source: only the question tells whose reply it is.
+    # An error reply may name the server as its source: only the question identifies the node.
     questions = {message.metadata.message_id: message.metadata.dst_node_id for message in asked}
-    for reply in _arriving(grid, sent & set(questions), time.monotonic() + timeout):
+    for reply in _pull_replies(grid, sent & set(questions), time.monotonic() + timeout):
         yield questions.get(reply.metadata.reply_to_message_id), reply
 
 
-def _arriving(grid: Grid, questions: set[str], deadline: float) -> Iterator[Message]:
-    """The replies to these questions, until all are there or the time is over."""
+def _pull_replies(grid: Grid, questions: set[str], deadline: float) -> Iterator[Message]:
+    """Yield the replies to these questions until all are there or the time is over."""
     arrived: queue.SimpleQueue[tuple[set[str], Iterable[Message] | Exception]] = queue.SimpleQueue()
     unanswered, fetching, start = set(questions), set[str](), time.monotonic()
 
@@ -96,11 +96,11 @@ def _arriving(grid: Grid, questions: set[str], deadline: float) -> Iterator[Mess
             thread.start()
             thread.join(max(0.0, min(_PATIENCE, deadline - time.monotonic())))
         while not arrived.empty():
-            portion, found = arrived.get()
+            portion, replies = arrived.get()
             fetching -= portion
-            if isinstance(found, Exception):
-                raise found
-            for reply in found:
+            if isinstance(replies, Exception):
+                raise replies
+            for reply in replies:
                 unanswered.discard(reply.metadata.reply_to_message_id)
                 yield reply
         if unanswered:

@@ -1,4 +1,4 @@
-"""Where a round's content sits in Flower's messages."""
+"""Content of a round in Flower's messages."""
 
 from dataclasses import dataclass
 
@@ -13,7 +13,7 @@ ARRAYS = "arrays"
 
 @dataclass(frozen=True)
 class Query:
-    """A kind of question, and where it and its answer sit."""
+    """A kind of question: its action, and the fields of the question and of its answer."""
 
     action: str
     asked: str
@@ -21,42 +21,42 @@ class Query:
 
     @property
     def message_type(self) -> str:
-        """As Flower routes it."""
+        """Message type, by which Flower routes."""
         return f"query.{self.action}"
 
     def content(self, packed: bytes, arrays: ArrayRecord | None) -> RecordDict:
-        """The content of the message to every site."""
+        """Return the content of the message to every site."""
         content = RecordDict({RECORD: ConfigRecord({self.asked: packed})})
         if arrays is not None:
             content[ARRAYS] = arrays
         return content
 
-    def asked_in(self, message: Message) -> object:
-        """What a site is asked to answer, whatever it is; only a model may come with it."""
-        return _alone(message.content, self.asked, beside=ARRAYS)
+    def read_question(self, message: Message) -> object:
+        """Return the question to a site, of any type; only a model may come with it."""
+        return _read_only_field(message.content, self.asked, beside=ARRAYS)
 
     def reply(self, answer: str | Failure, message: Message) -> Message:
-        """A site's reply: its answer, or a code."""
+        """Return a site's reply: its answer, or a code."""
         if isinstance(answer, Failure):
-            return failure(answer, message)
+            return reply_failure(answer, message)
         return Message(RecordDict({RECORD: ConfigRecord({self.answered: answer})}), reply_to=message)
 
-    def answered_in(self, message: Message) -> object:
-        """What a reply carries, whatever it is; nothing may come with it."""
-        return _alone(message.content, self.answered)
+    def read_answer(self, message: Message) -> object:
+        """Return the answer in a reply, of any type; nothing may come with it."""
+        return _read_only_field(message.content, self.answered)
 
 
 CALIBRATE = Query("conformal", "plan", "report")
 CHECK = Query("conformal_check", "calibration", "check")
 
 
-def arrays_in(message: Message) -> ArrayRecord:
-    """The model that came with the question; empty if none did."""
+def read_arrays(message: Message) -> ArrayRecord:
+    """Return the model that came with the question; empty if none did."""
     return message.content.array_records.get(ARRAYS) or ArrayRecord()
 
 
 def model_digest(arrays: ArrayRecord) -> str:
-    """The digest of a model that travels as arrays, for ``fedconformal.plan(model=...)``.
+    """Return the digest of a model that travels as arrays, for ``fedconformal.plan(terms={"model": ...})``.
 
     Parameters
     ----------
@@ -74,27 +74,27 @@ def model_digest(arrays: ArrayRecord) -> str:
     >>> import fedconformal as fc
     >>> from flwr.app import ArrayRecord
     >>> digest = model_digest(ArrayRecord([np.zeros((3, 2))]))
-    >>> plan = fc.plan(n_sites=10, n_points=79, model=digest)
-    >>> plan.model == digest
+    >>> plan = fc.plan(n_sites=10, n_points=79, terms={"model": digest})
+    >>> plan.terms.model == digest
     True
     """
     return f"sha256:{arrays.object_id}"
 
 
-def failure(code: Failure, message: Message) -> Message:
-    """A site's reply where there is no answer."""
+def reply_failure(code: Failure, message: Message) -> Message:
+    """Return a site's reply where there is no answer."""
     return Message(Error(code=int(code), reason=code.meaning), reply_to=message)
 
 
-def _alone(content: RecordDict, field: str, *, beside: str | None = None) -> object:
-    """The one field of our record, unless anything came with it that nobody asked for."""
+def _read_only_field(content: RecordDict, field: str, *, beside: str | None = None) -> object:
+    """Return the only field of our record, refusing a message with anything else in it."""
     record = content.config_records.get(RECORD)
     if record is None:
         return None
-    strange = [
+    unexpected = [
         *(key for key in record if key != field),
         *(key for key in content if key not in (RECORD, beside)),
     ]
-    if strange:
-        return Unexpected(f"the message carries {quoted(strange)} beside the {field}")
+    if unexpected:
+        return Unexpected(f"the message carries {quoted(unexpected)} beside the {field}")
     return record.get(field)

@@ -1,8 +1,10 @@
-"""The server's side: ask every connected site once, and calibrate, or look, at who answered."""
+"""Server side: ask every connected site once, and calibrate, or assess, with the sites that answered."""
+
+from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from flwr.app import ArrayRecord, Context
 from flwr.common import parameters_to_ndarrays
@@ -11,11 +13,13 @@ from flwr.server.strategy import FedAvg
 from flwr.serverapp import Grid, ServerApp
 
 from fedconformal import _validation
-from fedconformal.documents import Calibration, Plan
-from fedconformal.flower._grid import Chosen, ask, check_seconds, connected, log
+from fedconformal.documents import Calibration, CalibrationView, Plan
+from fedconformal.flower._grid import Chosen, ask, check_seconds, log, wait_for_nodes
 from fedconformal.flower._messages import CALIBRATE, CHECK, Query, model_digest
-from fedconformal.heterogeneity import Assessment
 from fedconformal.rounds import CheckCollection, Collection, Folder, pack_calibration, pack_plan
+
+if TYPE_CHECKING:
+    from fedconformal.heterogeneity import Assessment
 
 
 def calibrate(
@@ -31,8 +35,8 @@ def calibrate(
 ) -> Calibration:
     """Ask every connected site for its report, once, and turn the reports into a Calibration.
 
-    A site that fails, hangs or is not there counts as missing, and the server's rank is solved anew for the
-    sites that answered. The result is the same, byte for byte, as ``fedconformal.calibrate`` gives for the
+    A site that fails, hangs or is not connected counts as missing, and the votes are solved again for the
+    sites that answered. The result is the same, byte for byte, as that of ``fedconformal.calibrate`` for the
     same reports.
 
     Parameters
@@ -47,23 +51,23 @@ def calibrate(
         Seconds until a site that has not answered counts as missing. In a deployment SuperNodes look for
         questions, and this function for replies, every three seconds: allow ten at least.
     reports : str or Path, optional
-        A folder in which reports are kept as they arrive. Given again, after whatever happened, it goes on
-        from there: who has answered this plan under this model is not asked, or charged, again, and nobody is
-        once the round is complete.
+        A folder in which reports are kept as they arrive. Given again after an interruption, the round is
+        resumed: sites that have answered this plan under this model are not asked, or charged, again, and
+        nobody is once the round is complete.
     nodes : callable, or collection of int or str, optional
-        Which nodes to ask: a function of Flower's NodeInfo (``node_id``, ``name``, ...), or numbers or
-        registered names; all by default.
+        Nodes to ask: a function of Flower's NodeInfo (``node_id``, ``name``, ...), or numbers or registered
+        names; all by default.
     wait : float
-        Seconds to wait for as many sites as the plan has to connect; then the round starts with those that
-        are there.
+        Seconds to wait for as many sites as the plan has; then the round starts with those that are
+        connected.
     on_refused : {"skip", "raise"}
-        Whether reports that do not answer the plan are left out and listed in the calibration, or raise
+        Skip reports that do not answer the plan and list them in the calibration, or raise
         RefusedReportsError.
 
     Returns
     -------
     Calibration
-        The thresholds, and who is missing.
+        The thresholds, and the missing sites.
 
     Examples
     --------
@@ -80,48 +84,48 @@ def calibrate(
     _validation.choice("on_refused", on_refused, ("raise", "skip"))
     model = model_digest(arrays) if arrays else None
     folder = None if reports is None else Folder(reports, plan, model=model)
-    there = {}
+    connected = {}
     if folder is None or not folder.is_complete:
-        there = connected(grid, nodes, wanted=plan.n_sites or 1, wait=wait)
-    collection = Collection(plan, there, engine="Flower", log=log, folder=folder)
-    _round(grid, CALIBRATE, pack_plan(plan), arrays, collection, timeout)
+        connected = wait_for_nodes(grid, nodes, wanted=plan.n_sites or 1, wait=wait)
+    collection = Collection(plan, connected, engine="Flower", log=log, folder=folder)
+    _ask_nodes(grid, CALIBRATE, pack_plan(plan), arrays, collection, timeout)
     return collection.calibrate(timeout=timeout, on_refused=on_refused)
 
 
 def check(
     grid: Grid,
-    calibration: Calibration,
+    calibration: Calibration | CalibrationView,
     arrays: ArrayRecord | None = None,
     timeout: float = 300.0,
     *,
     nodes: Chosen | None = None,
     wait: float = 10.0,
 ) -> Assessment:
-    """Ask every connected site how many of its new cases a calibration covers.
+    """Ask every connected site for the number of its new cases that a calibration covers.
 
     Sites whose app has a ``check_scores_fn`` verify the calibration and send one count for each level, with
-    noise if they choose so; the others send a code. The log says who did not answer.
+    noise if they choose so; the others send a code. The log names the sites that did not answer.
 
     Parameters
     ----------
     grid : Grid
         As for `calibrate`.
-    calibration : Calibration
-        What `calibrate` made; of one with groups, one group: ``calibration["child"]``.
+    calibration : Calibration or CalibrationView
+        Result of `calibrate`; of one with groups, one group: ``calibration["child"]``.
     arrays : ArrayRecord, optional
         The model that it was made for.
     timeout, nodes, wait : as for `calibrate`
-        How long is waited, and for whom.
+        The nodes to ask, and the time to wait for them.
 
     Returns
     -------
     Assessment
-        Coverage at each site with exact intervals, and who falls short.
+        Coverage at each site with exact intervals, and the sites that fall short.
 
     Raises
     ------
     ValueError
-        If the calibration has groups, or no check that counts came in.
+        If the calibration has several groups, or no check that counts arrived.
 
     Examples
     --------
@@ -135,18 +139,14 @@ def check(
     """
     check_seconds("timeout", timeout, least=1e-3)
     check_seconds("wait", wait, least=0)
-    if calibration.plan.labels:
-        raise ValueError(
-            "calibration must be one without groups, or one group of it, as in "
-            f"calibration[{calibration.plan.labels[0]!r}]"
-        )
-    there = connected(grid, nodes, wanted=calibration.plan.n_sites or 1, wait=wait)
-    collection = CheckCollection(calibration, there, engine="Flower", log=log)
-    _round(grid, CHECK, pack_calibration(calibration), arrays, collection, timeout)
+    packed = pack_calibration(calibration)
+    connected = wait_for_nodes(grid, nodes, wanted=calibration._whole.plan.n_sites or 1, wait=wait)
+    collection = CheckCollection(calibration, connected, engine="Flower", log=log)
+    _ask_nodes(grid, CHECK, packed, arrays, collection, timeout)
     return collection.assess(timeout=timeout)
 
 
-def _round(
+def _ask_nodes(
     grid: Grid,
     query: Query,
     packed: bytes,
@@ -154,13 +154,13 @@ def _round(
     collection: Collection[int] | CheckCollection[int],
     timeout: float,
 ) -> None:
-    """Ask whom the collection wants to be asked, and hand it every reply."""
+    """Ask the nodes that have not answered, and hand every reply to the collection."""
     content = query.content(packed, arrays)
     for node, reply in ask(grid, collection.to_ask, content, query.message_type, timeout):
         if reply.has_error():
             collection.fail(node, reply.error.code)
         else:
-            collection.receive(node, query.answered_in(reply))
+            collection.receive(node, query.read_answer(reply))
 
 
 def train(grid: Grid, context: Context, server_fn: Callable[[Context], ServerAppComponents]) -> ArrayRecord:
@@ -171,7 +171,7 @@ def train(grid: Grid, context: Context, server_fn: Callable[[Context], ServerApp
     grid, context : Grid and Context
         As the ServerApp's main function gets them.
     server_fn : callable
-        What ``ServerApp(server_fn=...)`` was given.
+        The argument of ``ServerApp(server_fn=...)``.
 
     Returns
     -------
@@ -180,8 +180,8 @@ def train(grid: Grid, context: Context, server_fn: Callable[[Context], ServerApp
 
     Examples
     --------
-    In the main function of a ServerApp, which gets ``grid`` and ``context``; no round here, so that the model
-    is the one that the strategy starts from:
+    In the main function of a ServerApp, which gets ``grid`` and ``context``; without any round here, so that
+    the model is the initial one:
 
     >>> import numpy as np
     >>> from flwr.common import ndarrays_to_parameters

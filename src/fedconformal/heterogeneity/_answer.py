@@ -1,4 +1,4 @@
-"""What a site may send back after a check: how many new cases are covered, exact or with noise."""
+"""A site's answer after a check: how many new cases are covered, exact or with noise."""
 
 import json
 import math
@@ -15,13 +15,15 @@ from pydantic import ValidationError
 
 from fedconformal._text import count, quoted
 from fedconformal._typing import Bools, Floats, Ints
-from fedconformal.audit import verify
 from fedconformal.documents import Calibration, Check, CheckedGroup, first_problem
 from fedconformal.heterogeneity._cases import (
+    Checked,
     GroupedCases,
     covered_cases,
     group_cases,
     refuse_groups,
+    refuse_levels,
+    selected_group,
     thresholds_of_cases,
 )
 from fedconformal.heterogeneity._coverage import common_thresholds
@@ -30,7 +32,7 @@ from fedconformal.protocol import PolicyError, SitePolicy, flat_scores, private_
 
 
 def answer(
-    calibration: Calibration,
+    calibration: Checked,
     scores: ArrayLike,
     *,
     site: str,
@@ -41,7 +43,7 @@ def answer(
     ledger: Ledger | None = None,
     dataset: str | None = None,
 ) -> Check:
-    """Everything that leaves the site after a check: its name, how many new cases, how many are covered.
+    """Return everything that leaves the site after a check: its name, how many new cases, how many covered.
 
     The calibration is verified first, as far as it can be without the reports: whoever asks may still have
     chosen the threshold, and the site's policy and its ledger bound what can be learned that way. With
@@ -69,7 +71,8 @@ def answer(
         For a calibration with groups, the group of every case (its true class, where groups are classes).
         The answer is by these unless ``by`` says otherwise.
     policy : SitePolicy, optional
-        What this site lets out; safe defaults if left out. Every level of every group counts as one number.
+        Limits on what this site discloses; safe defaults if left out. Every level of every group counts as
+        one number.
     ledger, dataset : Ledger and str, optional
         For a private answer, the account that it is charged to and what the new cases are called in it. With
         an exact answer they are an error, unless the policy says ``private_only=False``: it is then recorded.
@@ -107,7 +110,7 @@ def answer(
 
 
 def prepare_answer(
-    calibration: Calibration,
+    calibration: Checked,
     scores: ArrayLike,
     *,
     site: str,
@@ -118,7 +121,7 @@ def prepare_answer(
     ledger: Ledger | None = None,
     dataset: str | None = None,
 ) -> "PreparedAnswer":
-    """Get ready to answer: nothing is drawn, charged or written yet.
+    """Prepare an answer: nothing is drawn, charged or written yet.
 
     Parameters
     ----------
@@ -152,13 +155,15 @@ def prepare_answer(
     if not isinstance(policy, SitePolicy):
         raise TypeError(f"policy must be a SitePolicy, got {policy!r}")
     policy.check_exact(is_exact=epsilon is None, has_ledger=ledger is not None)
-    policy.check_author("calibration", calibration.published)
-    policy.check_names(calibration.plan)
+    published = calibration._whole
+    policy.check_author("calibration", published)
+    policy.check_names(published.plan)
+    refuse_levels(calibration)
     values = flat_scores(scores) if epsilon is None else fill_missing(scores)
     cases = _Cases.of(calibration, values, by, groups, site)
     cases, left_out = cases.allowed(policy)
     _check_policy(calibration, cases, values.size, policy)
-    _refuse_unverified(calibration.published)
+    _refuse_unverified(published)
     # Made before any charge, so that what no document can hold costs nothing.
     blank = _filled(calibration, site, epsilon, cases, np.zeros_like(cases.counts))
     if epsilon is not None:
@@ -171,7 +176,7 @@ def prepare_answer(
 
 @dataclass(frozen=True, eq=False)
 class _Cases:
-    """New cases, which of them are covered, and their groups where the answer tells them apart."""
+    """New cases, which of them are covered, and their groups where the answer distinguishes them."""
 
     values: NDArray[np.floating[Any]]
     inside: Bools
@@ -180,13 +185,13 @@ class _Cases:
     @classmethod
     def of(
         cls,
-        calibration: Calibration,
+        calibration: Checked,
         values: NDArray[np.floating[Any]],
         by: Mapping[str, ArrayLike] | None,
         groups: ArrayLike | None,
         site: str,
     ) -> "_Cases":
-        if groups is None and calibration.plan.grouping.has_labels:
+        if groups is None and calibration._whole.plan.grouping.has_labels:
             refuse_groups(calibration)
         thresholds = thresholds_of_cases(calibration, values.size, groups, site)
         if by is None and groups is not None:
@@ -195,7 +200,7 @@ class _Cases:
         return cls(values, covered_cases(values, thresholds), grouped)
 
     def allowed(self, policy: SitePolicy) -> "tuple[_Cases, tuple[str, ...]]":
-        """The cases of groups that are large enough, and the names of the other groups."""
+        """Return the cases of groups that are large enough, and the names of the other groups."""
         if self.grouped is None:
             return self, ()
         kept, there = self.grouped.of_size(policy.min_group)
@@ -216,35 +221,39 @@ class _Cases:
 
     @property
     def sizes(self) -> list[int]:
-        """How many cases each group has, or all."""
+        """Number of cases in each group, or in all."""
         return [self.values.size] if self.grouped is None else self.grouped.sizes.tolist()
 
-    @property
-    def question(self) -> str:
-        """What makes this another question than one about all cases together; nothing if it is that."""
+    def question(self, group: str | None) -> str:
+        """Return what makes this another question than one about all cases; nothing if it is that."""
         if self.grouped is None:
-            return ""
+            return "" if group is None else json.dumps([group])
         order = np.argsort(self.values, kind="stable")
-        return json.dumps([self.grouped.by, self.grouped.values, self.grouped.which[order].tolist()])
+        return json.dumps([group, self.grouped.by, self.grouped.values, self.grouped.which[order].tolist()])
 
 
-def _check_policy(calibration: Calibration, cases: _Cases, n: int, policy: SitePolicy) -> None:
-    numbers = cases.counts.size
-    asked = "this calibration asks for" if cases.grouped is None else "this answer tells"
-    told = cases.values.size  # without the cases of groups that are left out
-    policy.check_numbers(f"{asked} {count(numbers, 'count')} of your {count(told, 'case')}", numbers, told)
-    if calibration.label is not None and n < policy.min_group:
+def _check_policy(calibration: Checked, cases: _Cases, n: int, policy: SitePolicy) -> None:
+    numbers, told = cases.counts.size, cases.values.size  # without the cases of groups that are left out
+    if numbers > policy.numbers_of(told):
         raise PolicyError(
-            f"{count(n, 'case')} of group {calibration.label!r}, and the site's policy says "
+            f"this answer holds {count(numbers, 'count')} of your {count(told, 'case')}, and the site's "
+            f"policy allows {policy.numbers_of(told):,}: max_numbers = {numbers} would allow it"
+        )
+    group = selected_group(calibration)
+    if group is not None and n < policy.min_group:
+        raise PolicyError(
+            f"{count(n, 'case')} of group {group!r}, and the site's policy says "
             f"min_group = {policy.min_group}: min_group = {n} would allow it"
         )
 
 
 def _refuse_unverified(calibration: Calibration) -> None:
     """Refuse thresholds whose claim does not hold: they may be questions in disguise."""
+    from fedconformal.audit import verify  # which only answers need
+
     for finding in verify(calibration):
         if not finding.holds:
-            raise ValueError(f"this calibration does not verify: {finding.claim} ({finding.found})")
+            raise ValueError(f"this calibration does not verify: {finding.claim} ({finding.detail})")
 
 
 @dataclass(frozen=True)
@@ -253,8 +262,8 @@ class PreparedAnswer:
 
     Parameters
     ----------
-    calibration : Calibration
-        What is answered.
+    calibration : Calibration, or one group of it
+        The calibration that is answered.
     _blank : Check
         The answer without its counts.
     _cases : _Cases
@@ -262,9 +271,9 @@ class PreparedAnswer:
     left_out : tuple of str
         Groups with too few cases for the site's policy.
     _policy : SitePolicy
-        What the site lets out.
+        Limits on what the site discloses.
     _ledger, _dataset : Ledger and str, optional
-        The account, and what the new cases are called in it.
+        The account, and the name of the new cases in it.
 
     Examples
     --------
@@ -276,7 +285,7 @@ class PreparedAnswer:
     'This answer tells 1 number about your 100 new cases: how many of them are covered, exactly.'
     """
 
-    calibration: Calibration
+    calibration: Checked
     _blank: Check
     _cases: _Cases
     left_out: tuple[str, ...]
@@ -286,7 +295,7 @@ class PreparedAnswer:
 
     @property
     def sentence(self) -> str:
-        """What would leave and what that costs, in plain words; refuses what the ledger does not allow."""
+        """Describe what would leave and what that costs; refuse what the ledger does not allow."""
         numbers = count(self._cases.counts.size, "number")
         told = f"This answer tells {numbers} about your {count(self._blank.n, 'new case')}{self._groups()}"
         if self._ledger is None or self._dataset is None or self._blank.epsilon is None:
@@ -330,7 +339,8 @@ class PreparedAnswer:
 
     @cached_property
     def _question(self) -> dict[str, Any]:
-        digest, more = self.calibration.digest, self._cases.question
+        digest = self.calibration._whole.digest
+        more = self._cases.question(selected_group(self.calibration))
         return {
             "plan_digest": f"sha256:{sha256((digest + more).encode()).hexdigest()}" if more else digest,
             "site": self._blank.site,
@@ -357,7 +367,7 @@ class PreparedAnswer:
 
 
 def fill_missing(scores: ArrayLike) -> Floats:
-    """Scores of which none can be refused, for private answers: an error would tell of the data.
+    """Return scores of which none can be refused, for private answers: an error would tell of the data.
 
     Parameters
     ----------
@@ -378,22 +388,22 @@ def fill_missing(scores: ArrayLike) -> Floats:
     return np.nan_to_num(private_numbers(scores).astype(np.float64), nan=np.inf, posinf=np.inf)
 
 
-def epsilon_per_count(calibration: Calibration, answer: Check) -> Fraction:
-    """The part of one count: those of an infinite threshold cover everything and need no noise."""
+def epsilon_per_count(calibration: Checked, answer: Check) -> Fraction:
+    """Return the part of one count: those of an infinite threshold cover everything and need no noise."""
     finite = sum(threshold != math.inf for threshold in common_thresholds(calibration))
     if not finite:
         raise ValueError("every threshold is infinite: a private answer would spend epsilon for nothing")
     return Fraction(str(answer.epsilon)) / (finite * len(answer.groups or (None,)))
 
 
-def _refuse_used(calibration: Calibration, ledger: Ledger, dataset: str) -> None:
+def _refuse_used(calibration: Checked, ledger: Ledger, dataset: str) -> None:
     """Refuse data that the ledger has charged for the calibration itself."""
-    if ledger.has_answered(dataset, calibration.plan.answered_digest):
+    if ledger.has_answered(dataset, calibration._whole.plan.digest):
         raise ValueError(f"dataset {dataset!r} was used for this calibration: a check needs new cases")
 
 
-def _draws(calibration: Calibration, cases: _Cases, share: Fraction) -> list[Callable[[], int]]:
-    """For each group and level what draws its noisy count; without noise where everything is covered."""
+def _draws(calibration: Checked, cases: _Cases, share: Fraction) -> list[Callable[[], int]]:
+    """Return a draw of the count of each group and level; without noise where everything is covered."""
     thresholds = common_thresholds(calibration)
     return [
         partial(int, n) if threshold == math.inf else prepare_count(covered, n, share)
@@ -402,14 +412,14 @@ def _draws(calibration: Calibration, cases: _Cases, share: Fraction) -> list[Cal
     ]
 
 
-def _filled(calibration: Calibration, site: str, epsilon: float | None, cases: _Cases, counts: Ints) -> Check:
-    """The answer with these counts, (n_groups, n_levels)."""
+def _filled(calibration: Checked, site: str, epsilon: float | None, cases: _Cases, counts: Ints) -> Check:
+    """Return the answer with these counts, (n_groups, n_levels)."""
     grouped = cases.grouped
     try:
         rows = None if grouped is None else zip(grouped.values, cases.sizes, counts.tolist(), strict=True)
         return Check(
-            calibration=calibration.published_digest,
-            label=calibration.label,
+            calibration=calibration._whole.digest,
+            label=selected_group(calibration),
             site=site,
             n=sum(cases.sizes),
             epsilon=epsilon,

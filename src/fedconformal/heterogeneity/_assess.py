@@ -1,4 +1,4 @@
-"""What a coordinator learns from the sites' checks: coverage site by site, and who falls short."""
+"""Assessment of the sites' checks: coverage site by site, and which sites fall short."""
 
 import math
 from collections import Counter
@@ -11,13 +11,16 @@ from numpy.typing import ArrayLike
 
 from fedconformal._text import percent, plain_spaces
 from fedconformal._validation import fraction
-from fedconformal.documents import Calibration, Check, group_name
+from fedconformal.documents import Check, group_name
 from fedconformal.heterogeneity._answer import epsilon_per_count
 from fedconformal.heterogeneity._cases import (
+    Checked,
     covered_cases,
     group_cases,
     level_index,
     refuse_groups,
+    refuse_levels,
+    selected_group,
     thresholds_of_cases,
 )
 from fedconformal.heterogeneity._coverage import CoverageCheck, common_thresholds, examine, holm
@@ -64,12 +67,12 @@ class SiteCheck:
 
     @property
     def falls_short(self) -> bool:
-        """Whether the coverage there is below the level; in case of rounding, no."""
+        """True if the coverage there is below the level; in case of rounding, False."""
         return self.adjusted_p_value * (1 + 1e-12) <= self.alarm
 
     @property
     def name(self) -> str:
-        """The site, and the group where it is not all cases."""
+        """Name of the site, and of the group where it is not all cases."""
         return self.site if self.group is None else f"{self.site}, {self.group}"
 
 
@@ -101,16 +104,16 @@ class Assessment:
 
     @property
     def by_group(self) -> bool:
-        """Whether groups of cases are told apart; all intervals hold at once then."""
+        """True if groups of cases are distinguished; all intervals hold at once then."""
         return any(row.group is not None for row in self.rows)
 
     @property
     def short(self) -> tuple[SiteCheck, ...]:
-        """Who falls short; with probability at least ``confidence`` nobody is named wrongly."""
+        """Rows that fall short; with probability at least ``confidence`` none is named wrongly."""
         return tuple(row for row in self.rows if row.falls_short)
 
     def sentence(self) -> str:
-        """Who falls short, in plain words.
+        """Describe in plain words which sites fall short.
 
         Returns
         -------
@@ -128,7 +131,7 @@ class Assessment:
         return plain_spaces(f"Coverage falls short at: {named} ({risk}).")
 
 
-def assess(calibration: Calibration, answers: Sequence[Check], *, confidence: float = 0.95) -> Assessment:
+def assess(calibration: Checked, answers: Sequence[Check], *, confidence: float = 0.95) -> Assessment:
     """Compare the sites' checks, and those of the groups that they tell apart.
 
     The adjusted p-values (Holm) are for all sites, groups and levels together. Each interval holds its site's
@@ -176,7 +179,7 @@ def assess(calibration: Calibration, answers: Sequence[Check], *, confidence: fl
 
 
 def check_by(
-    calibration: Calibration,
+    calibration: Checked,
     scores: ArrayLike,
     *,
     by: Mapping[str, ArrayLike],
@@ -185,7 +188,7 @@ def check_by(
     confidence_level: float | None = None,
     confidence: float = 0.95,
 ) -> Assessment:
-    """Look at a site's own coverage by the values of some columns; nothing leaves.
+    """Check a site's own coverage by the values of some columns; nothing leaves.
 
     Parameters
     ----------
@@ -253,8 +256,8 @@ class _Counted:
     noise: CountNoise | None
 
 
-def _counted(calibration: Calibration, answer: Check) -> list[_Counted]:
-    """What an answer counts: all cases, unless that is a sum of noisy counts, and each group."""
+def _counted(calibration: Checked, answer: Check) -> list[_Counted]:
+    """List the counts of an answer: all cases, unless that is a sum of noisy counts, and each group."""
     noise = _noise(calibration, answer)
     found = []
     if answer.groups is None or (noise is None and len(answer.groups) > 1):
@@ -266,10 +269,10 @@ def _counted(calibration: Calibration, answer: Check) -> list[_Counted]:
 
 
 def _assessed(
-    calibration: Calibration, counted: Sequence[_Counted], certain: Fraction, only: int | None = None
+    calibration: Checked, counted: Sequence[_Counted], certain: Fraction, only: int | None = None
 ) -> Assessment:
-    """What counts say, at all levels or one: p-values for all of them together, and intervals."""
-    levels = range(len(calibration.plan.confidence_levels)) if only is None else [only]
+    """Infer from counts, at all levels or one: p-values for all of them together, and intervals."""
+    levels = calibration._places if only is None else [only]
     number = len(levels) * len(counted)
     at_once = any(each.group is not None for each in counted)
     own = 1 - (1 - certain) / number if at_once else certain
@@ -286,15 +289,16 @@ def _assessed(
     return Assessment(tuple(rows), float(certain))
 
 
-def _noise(calibration: Calibration, answer: Check) -> CountNoise | None:
+def _noise(calibration: Checked, answer: Check) -> CountNoise | None:
     return None if answer.epsilon is None else CountNoise.of(epsilon_per_count(calibration, answer))
 
 
-def _refuse_misfits(calibration: Calibration, answers: Sequence[Check]) -> None:
+def _refuse_misfits(calibration: Checked, answers: Sequence[Check]) -> None:
     """Refuse answers that do not fit, all of them by name."""
     if not answers:
         raise ValueError("answers must hold at least one check")
-    if calibration.plan.grouping.has_labels and all(answer.groups is None for answer in answers):
+    refuse_levels(calibration)
+    if calibration._whole.plan.grouping.has_labels and all(answer.groups is None for answer in answers):
         refuse_groups(calibration)  # what was checked is one group of it
     times = Counter(answer.site for answer in answers)
     reasons = [f"{answer.site}: {reason}" for answer in answers if (reason := _misfit(calibration, answer))]
@@ -303,15 +307,16 @@ def _refuse_misfits(calibration: Calibration, answers: Sequence[Check]) -> None:
         raise ValueError(f"nothing was assessed, {len(reasons)} refused: {'; '.join(reasons)}")
 
 
-def _misfit(calibration: Calibration, answer: Check) -> str | None:
-    if answer.calibration != calibration.published_digest:
+def _misfit(calibration: Checked, answer: Check) -> str | None:
+    group, grouping = selected_group(calibration), calibration._whole.plan.grouping
+    if answer.calibration != calibration._whole.digest:
         return "checks another calibration"
-    if answer.label != calibration.label:
-        return f"checks {_group(answer.label)}, and this is {_group(calibration.label)}"
+    if answer.label != group:
+        return f"checks {_group(answer.label)}, and this is {_group(group)}"
     thresholds = common_thresholds(calibration)
     if len(answer.covered) != len(thresholds):
         return f"has {len(answer.covered)} counts for {len(thresholds)} levels"
-    if calibration.plan.grouping.by_site and answer.site not in calibration.plan.grouping.sites.values():
+    if group is None and grouping.by_site and answer.site not in grouping.sites.values():
         return "has no thresholds of its own"
     for covered, threshold in zip(answer.covered, thresholds, strict=True):
         if threshold == math.inf and covered != answer.n:

@@ -1,4 +1,4 @@
-"""New cases by group and by the values of some columns, and the thresholds that each case has."""
+"""New cases by group and by the values of some columns, and the thresholds of each case."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,15 +14,20 @@ from fedconformal.documents import (
     MOST_CHECKED,
     MOST_COLUMNS,
     Calibration,
+    CalibrationView,
     Plan,
+    PlanView,
     group_name,
     unique_labels,
 )
 
+Checked = Calibration | CalibrationView
+"""A calibration, or one group of it."""
+
 
 @dataclass(frozen=True, eq=False)
 class GroupedCases:
-    """Which cases have the same values in some columns.
+    """Cases by their values in some columns.
 
     Parameters
     ----------
@@ -40,22 +45,22 @@ class GroupedCases:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What each group of cases is called."""
+        """Name of each group of cases."""
         return tuple(group_name(self.by, values) for values in self.values)
 
     @property
     def sizes(self) -> Ints:
-        """How many cases each has."""
+        """Number of cases in each group."""
         return np.bincount(self.which, minlength=len(self.values))
 
     def counts(self, inside: Bools) -> Ints:
-        """How many cases of each group are covered at each level, from (n, n_levels) booleans."""
+        """Count the covered cases of each group at each level, from (n, n_levels) booleans."""
         found = np.zeros((len(self.values), inside.shape[1]), dtype=np.int64)
         np.add.at(found, self.which, inside)
         return found
 
     def of_size(self, fewest: int) -> "tuple[GroupedCases, Bools]":
-        """The groups with so many cases or more, and which cases these are."""
+        """Return the groups with at least this many cases, and a mask of their cases."""
         kept = self.sizes >= fewest
         there, place = kept[self.which], np.cumsum(kept) - 1
         values = tuple(values for values, keep in zip(self.values, kept, strict=True) if keep)
@@ -63,7 +68,7 @@ class GroupedCases:
 
 
 def group_cases(by: Mapping[str, ArrayLike], n: int) -> GroupedCases:
-    """Tell n cases apart by their values in these columns: every combination that occurs is a group."""
+    """Group n cases by their values in these columns: every combination that occurs is a group."""
     if not isinstance(by, Mapping) or not 1 <= len(by) <= MOST_COLUMNS:
         raise ValueError(
             f"by must map 1 to {MOST_COLUMNS} columns to the values of all cases, got {by!r:.80}"
@@ -92,15 +97,13 @@ def group_cases(by: Mapping[str, ArrayLike], n: int) -> GroupedCases:
     return GroupedCases(tuple(by), tuple(rows[i] for i in order), np.argsort(order)[which])
 
 
-def thresholds_of_cases(
-    calibration: Calibration, n: int, groups: ArrayLike | None, site: str | None
-) -> Floats:
-    """The thresholds of each of n cases, (n, n_levels): those of its group, where there are groups."""
-    if not calibration.plan.is_grouped:
+def thresholds_of_cases(checked: Checked, n: int, groups: ArrayLike | None, site: str | None) -> Floats:
+    """Return the thresholds of each of n cases, (n, n_levels): those of its group, where there are groups."""
+    calibration, grouping = checked._whole, checked._whole.plan.grouping
+    if selected_group(checked) is not None or not calibration.plan.is_grouped:
         if groups is not None:
-            raise ValueError("groups go with a calibration that has groups, and this one has none")
-        return np.tile(np.array(calibration.thresholds), (n, 1))
-    grouping = calibration.plan.grouping
+            raise ValueError("`groups` was given, but all these cases have the same thresholds")
+        return np.tile(np.array(checked._parts[0].thresholds), (n, 1))
     if not grouping.has_labels:
         groups = np.full(n, grouping.group_of_site(site), dtype=object)
     elif groups is None:
@@ -115,36 +118,46 @@ def thresholds_of_cases(
 
 
 def covered_cases(values: NDArray[Any], thresholds: Floats) -> Bools:
-    """Which cases are covered at each level; an infinite threshold covers anything at all."""
+    """Return which cases are covered at each level; an infinite threshold covers everything."""
     exact = values.astype(np.result_type(values, np.float64), copy=False)  # else the threshold is rounded
     inside: Bools = (exact[:, np.newaxis] <= thresholds) | np.isposinf(thresholds)
     return inside
 
 
-def refuse_groups(document: Plan | Calibration) -> None:
-    """Refuse a document with groups, and name them."""
-    labels = _plan_of(document).labels
-    if labels:
+def selected_group(document: Plan | PlanView | Checked) -> str | None:
+    """Return the group that a view selects; None for a whole document, or all its groups."""
+    is_view = isinstance(document, (PlanView, CalibrationView))
+    return document._designs[0].group if is_view and len(document._designs) == 1 else None
+
+
+def refuse_groups(document: Plan | PlanView | Checked) -> None:
+    """Refuse a document with groups of which none is selected, and name them."""
+    groups = [design.group for design in document._designs if design.group is not None]
+    if groups and selected_group(document) is None:
         raise ValueError(
-            f"this {document.kind} has groups, {quoted(labels)}: ask about one of them, "
-            f"as in {document.kind}[{labels[0]!r}]"
+            f"this {document._document} has groups, {quoted(groups)}: ask about one of them, "
+            f"as in {document._document}[{groups[0]!r}]"
         )
 
 
-def level_index(document: Plan | Calibration, confidence_level: float | None) -> int:
+def refuse_levels(checked: Checked) -> None:
+    """Refuse a view of some levels where an answer has a count for every level."""
+    levels = checked._whole.plan.confidence_levels
+    if len(checked._places) < len(levels):
+        raise ValueError(
+            f"an answer has a count for each of the {len(levels)} levels: give the calibration, or one group"
+        )
+
+
+def level_index(document: Plan | PlanView | Checked, confidence_level: float | None) -> int:
     """Return the place of a confidence level in a document; the first by default."""
     if confidence_level is None:
-        return 0
-    levels = _plan_of(document).confidence_levels
-    wanted = fraction("confidence_level", confidence_level)
-    for i, level in enumerate(levels):
-        if fraction("confidence_level", level) == wanted:
+        return document._places[0]
+    wanted, levels = fraction("confidence_level", confidence_level), document._designs[0].levels
+    for i in document._places:
+        if levels[i].confidence_level == wanted:
             return i
+    known = ", ".join(str(float(levels[i].confidence_level)) for i in document._places)
     raise ValueError(
-        f"confidence_level must be one of the {document.kind}'s, {', '.join(map(str, levels))}, "
-        f"got {confidence_level}"
+        f"confidence_level must be one of the {document._document}'s, {known}, got {confidence_level}"
     )
-
-
-def _plan_of(document: Plan | Calibration) -> Plan:
-    return document.plan if isinstance(document, Calibration) else document

@@ -1,4 +1,4 @@
-"""A site's check of its own coverage: new cases, the published threshold, and nothing that leaves."""
+"""A site's check of its own coverage with new cases; nothing leaves."""
 
 import math
 from dataclasses import dataclass
@@ -9,33 +9,39 @@ from numpy.typing import ArrayLike
 
 from fedconformal._text import ceiling_percent, count, floor_percent, nearest_percent, percent, plain_spaces
 from fedconformal._validation import fraction
-from fedconformal.documents import Calibration, one_or_all
-from fedconformal.heterogeneity._cases import covered_cases, level_index, refuse_groups, thresholds_of_cases
+from fedconformal.heterogeneity._cases import (
+    Checked,
+    covered_cases,
+    level_index,
+    refuse_groups,
+    thresholds_of_cases,
+)
 from fedconformal.heterogeneity._coverage import CoverageCheck, examine
-from fedconformal.planning import Promise
+from fedconformal.messages import law
+from fedconformal.planning import PROMISES, Promise
 from fedconformal.protocol import flat_scores
 
 
 @dataclass(frozen=True)
 class LocalCheck:
-    """How the published sets do at one site, level by level. Nothing in it has left the site.
+    """Coverage of the published sets at one site, level by level. Nothing in it has left the site.
 
     ``covered``, ``coverage``, ``interval`` and ``p_value`` are one value, or a tuple of one for each level.
 
     Attributes
     ----------
     site : str or None
-        What the site is called.
+        Name of the site.
     n : int
-        How many new cases there are.
+        Number of new cases.
     levels : tuple of CoverageCheck
-        What they say at each level.
+        Inference at each level.
     promise : Promise
         Whose coverage was promised.
-    low_by_luck : tuple of float
+    low_by_luck : tuple of float or None
         For each level the probability, or an upper bound of it, that a calibration gives no more than the
         upper end of the interval (in whole tenths of a percent, rounded up) although the promise's
-        assumption holds.
+        assumption holds; None where the distribution of the coverage is not known.
 
     Examples
     --------
@@ -51,30 +57,34 @@ class LocalCheck:
     n: int
     levels: tuple[CoverageCheck, ...]
     promise: Promise
-    low_by_luck: tuple[float, ...]
+    low_by_luck: tuple[float | None, ...]
 
     @property
     def covered(self) -> Any:
-        """How many cases are covered."""
-        return one_or_all([level.covered for level in self.levels])
+        """Number of cases that are covered."""
+        return self._each("covered")
 
     @property
     def coverage(self) -> Any:
-        """The share of cases that is covered."""
-        return one_or_all([level.coverage for level in self.levels])
+        """Share of cases that are covered."""
+        return self._each("coverage")
 
     @property
     def interval(self) -> Any:
-        """The interval for the true coverage."""
-        return one_or_all([level.interval for level in self.levels])
+        """Interval for the true coverage."""
+        return self._each("interval")
 
     @property
     def p_value(self) -> Any:
-        """The p-value of the hypothesis that the coverage is at least the level."""
-        return one_or_all([level.p_value for level in self.levels])
+        """P-value of the hypothesis that the coverage is at least the level."""
+        return self._each("p_value")
+
+    def _each(self, name: str) -> Any:
+        values = tuple(getattr(level, name) for level in self.levels)
+        return values[0] if len(values) == 1 else values
 
     def sentence(self) -> str:
-        """What was found, in plain words.
+        """Describe the result in plain words.
 
         Returns
         -------
@@ -87,32 +97,32 @@ class LocalCheck:
 
 
 def check(
-    calibration: Calibration,
+    calibration: Checked,
     scores: ArrayLike,
     *,
     site: str | None = None,
     confidence_level: float | None = None,
     confidence: float = 0.95,
 ) -> LocalCheck:
-    """Count how many new cases the published sets cover here, and what this says of the coverage here.
+    """Count the new cases that the published sets cover here, and infer the coverage here.
 
     The scores must be new: independent cases of this site that were used neither to train the model nor to
     calibrate. Scores that went into the calibration cover themselves too well or too badly, and neither the
-    interval nor the p-value holds for them. No program can see this; the caller vouches for it.
+    interval nor the p-value holds for them. No program can see this: the caller must ensure it.
 
     A shortfall has two possible causes, which one check cannot tell apart: the cases here are not what the
-    promise assumes, or this calibration came out low (``low_by_luck`` says how likely so low a calibration
-    is).
+    promise assumes, or this calibration came out low (``low_by_luck`` is the probability of that).
 
     Parameters
     ----------
     calibration : Calibration
-        The published calibration; of one with groups, one group: ``calibration["child"]``.
+        The published calibration; of one with groups, one group: ``calibration["child"]``. Of one level:
+        ``calibration[0.9]``.
     scores : array-like
         Of new cases with known truth. At most the threshold is covered; +inf is covered by an infinite
         threshold only; NaN is refused.
     site : str, optional
-        What the site is called in the sentence.
+        Name of the site in the sentence.
     confidence_level : float, optional
         One of the calibration's levels; all of them by default.
     confidence : float
@@ -143,21 +153,23 @@ def check(
     certain = fraction("confidence", confidence)
     inside = covered_cases(values, thresholds_of_cases(calibration, values.size, None, None))
     counts = np.count_nonzero(inside, axis=0).tolist()
-    everything = range(len(calibration.levels))
-    chosen = everything if confidence_level is None else [level_index(calibration, confidence_level)]
+    every = calibration._places
+    chosen = every if confidence_level is None else [level_index(calibration, confidence_level)]
     levels = [examine(calibration, i, values.size, counts[i], certain) for i in chosen]
     luck = [_low_by_luck(calibration, i, level) for i, level in zip(chosen, levels, strict=True)]
-    return LocalCheck(site, values.size, tuple(levels), calibration.plan.promise_object(), tuple(luck))
+    promise = PROMISES[calibration._designs[0].promise]()
+    return LocalCheck(site, values.size, tuple(levels), promise, tuple(luck))
 
 
-def _low_by_luck(calibration: Calibration, level: int, found: CoverageCheck) -> float:
-    """P(coverage <= the interval's upper end), the end rounded up as a sentence shows it."""
-    if found.threshold == math.inf or not calibration.has_law:
+def _low_by_luck(checked: Checked, level: int, found: CoverageCheck) -> float | None:
+    """Return P(coverage <= the interval's upper end), the end rounded up as a sentence shows it."""
+    if found.threshold == math.inf:
         return 1.0
-    return float(calibration.laws[level].cdf(math.ceil(1000 * found.interval[1]) / 1000))
+    known = law(checked._designs[0], level)
+    return None if known is None else float(known.cdf(math.ceil(1000 * found.interval[1]) / 1000))
 
 
-def _sentence(check: CoverageCheck, low_by_luck: float, promise: Promise, where: str) -> str:
+def _sentence(check: CoverageCheck, low_by_luck: float | None, promise: Promise, where: str) -> str:
     """Describe what one level's cases say of the coverage at a place, and the causes of a shortfall."""
     level, cases = percent(check.confidence_level), count(check.n, "new case")
     if check.threshold == math.inf:
@@ -177,10 +189,11 @@ def _sentence(check: CoverageCheck, low_by_luck: float, promise: Promise, where:
         f" If it were {level} or more, so few would fall inside {odds(check.p_value)}, so this speaks for a "
         f"coverage below {level}."
     )
-    if not promise.has_law:
-        return f"{found} It may be that {promise.shortfall(where)}."
+    causes = promise.shortfall(where)
+    if low_by_luck is None:  # nothing follows from the condition of the second cause
+        return f"{found} It may be that {causes.partition(': if ')[0]}."
     return (
-        f"{found} Either {promise.shortfall(where)} it gives {ceiling_percent(high)} or less with a "
+        f"{found} Either {causes} it gives {ceiling_percent(high)} or less with a "
         f"probability of at most {ceiling_percent(low_by_luck)}."
     )
 
@@ -201,7 +214,7 @@ def _no_shortfall(check: CoverageCheck, where: str) -> str:
 
 
 def odds(p: float) -> str:
-    """How often that happens by chance."""
+    """Describe how often that happens by chance."""
     if p >= 0.1:
         return f"by chance in about {round(100 * p)} of 100 checks"
     if p >= 1e-4:

@@ -7,10 +7,10 @@ every distribution of scores finds one odd site with probability at most e * a, 
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Any, ClassVar, TypeVar
+from functools import lru_cache, singledispatch
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -19,12 +19,10 @@ from scipy import special, stats
 from fedconformal import _validation
 from fedconformal._text import count
 from fedconformal._typing import Floats, Ints
-from fedconformal.documents import Plan, Refusal, Report, label_text
+from fedconformal.documents import CasesPayload, Payload, Plan, RanksPayload, Refusal, Report, label_text
 from fedconformal.heterogeneity._cases import level_index, refuse_groups
 from fedconformal.heterogeneity._coverage import holm
-from fedconformal.protocol import take_in
-
-T = TypeVar("T")
+from fedconformal.protocol import is_private, validate_reports
 
 _WEAK = 0.5  # a power below which nothing found means little
 _DRAWS = 20_000_000  # simulated reports, in all
@@ -267,7 +265,7 @@ class SiteComparison:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Which sites stand out.
+    """Sites that stand out.
 
     If all sites are alike and the assumption holds, a site is named with probability at most ``false_alarm``.
 
@@ -325,7 +323,7 @@ class Comparison:
         return tuple(site for site in self.ordered if site.stands_out)
 
     def sentence(self) -> str:
-        """The result in plain words.
+        """Describe the result in plain words.
 
         Returns
         -------
@@ -394,7 +392,8 @@ def compare_sites(
     Raises
     ------
     ValueError
-        If the plan is private, has groups and none was chosen, or there is too little to compare.
+        If the plan is private or asks for curves, has groups and none was chosen, or there is too little to
+        compare.
 
     Examples
     --------
@@ -408,15 +407,13 @@ def compare_sites(
     []
     """
     alarm = float(_validation.fraction("false_alarm", false_alarm))
-    if plan.privacy is not None:
+    if is_private(plan):
         raise ValueError("private reports cannot be compared: their noise hides what would be looked for")
-    label, level = _label(plan, group), level_index(plan, confidence_level)
-    intake = take_in(plan, reports)
-    numbers = {site: part for site, part in intake.numbers[label].items() if part.ranks[level]}
-    if plan.parts[0].cases is not None:
-        # Drawn cases are as good as a site that has no others.
-        numbers = {s: p.model_copy(update={"n": plan.part.n_drawn(p.n)}) for s, p in numbers.items()}
-    able = {site: part for site, part in numbers.items() if _middle(part.ranks[level]) <= part.n}
+    chosen, level = _group(plan, group), level_index(plan, confidence_level)
+    intake = validate_reports(plan, reports)
+    sent = {site: _middle(each.payload, each.n, level) for site, each in intake.answers[chosen].items()}
+    numbers = {site: number for site, number in sent.items() if number is not None}
+    able = {site: (value, n, rank) for site, (value, n, rank) in numbers.items() if rank <= n}
     stick: Yardstick = EachOther(rng) if reference is None else ReferenceScores(reference)
     least = stick.least_false_alarm(len(able))
     if alarm < least:
@@ -424,9 +421,9 @@ def compare_sites(
             f"false_alarm must be at least {least:g} without a reference, the simulation sees no less; "
             f"got {alarm:g}"
         )
-    values = np.array([_middle(part.values[level]) for part in able.values()], dtype=float)
-    sizes = np.array([part.n for part in able.values()], dtype=np.int64)
-    ranks = np.array([_middle(part.ranks[level]) for part in able.values()], dtype=np.int64)
+    values = np.array([value for value, _, _ in able.values()], dtype=float)
+    sizes = np.array([n for _, n, _ in able.values()], dtype=np.int64)
+    ranks = np.array([rank for _, _, rank in able.values()], dtype=np.int64)
     positions, chances = stick.compare(values, sizes, ranks)
     rows = zip(able, sizes.tolist(), values.tolist(), positions.tolist(), chances.tolist(), strict=True)
     return Comparison(
@@ -434,22 +431,39 @@ def compare_sites(
         alarm,
         tuple(SiteComparison(*row, stands_out=row[-1] <= alarm) for row in rows),
         tuple(site for site in numbers if site not in able),
-        (*intake.refused, *intake.refused_in[label]),
+        (*intake.refused, *intake.refused_in[chosen]),
         stick.power(sizes, ranks, alarm),
         stick.suspicion(values, sizes, ranks),
     )
 
 
-def _label(plan: Plan, group: Any) -> str | None:
-    """The group as documents hold it; None for a plan without groups."""
+def _group(plan: Plan, group: Any) -> str | None:
+    """Return the group as documents hold it; None for a plan without groups."""
     if group is None:
         refuse_groups(plan)
         return None
     if not plan.is_grouped:
-        raise ValueError(f"group goes with a plan that has groups, and this one has none, got {group!r}")
-    return _validation.choice("group", label_text(group), plan.labels)
+        raise ValueError(f"group must be left out: the plan has no groups, got {group!r}")
+    return _validation.choice("group", label_text(group), plan.groups)
 
 
-def _middle(values: Sequence[T]) -> T:
-    """The middle one of the numbers that a site sends at a level; any of them would do for a test."""
-    return values[len(values) // 2]
+@singledispatch
+def _middle(payload: Payload, n: int, level: int) -> tuple[float, int, int] | None:
+    """Return the middle score of those sent at a level, and n and l if it is the l-th smallest of n.
+
+    None where a site is not asked at this level. Any one of several scores would do for a test.
+    """
+    raise ValueError(f"reports of kind {payload.kind!r} cannot be compared: they hold no score of known rank")
+
+
+@_middle.register
+def _(payload: RanksPayload, n: int, level: int) -> tuple[float, int, int] | None:
+    sent = payload.levels[level]
+    place = len(sent.ranks) // 2
+    return (sent.values[place], n, sent.ranks[place]) if sent.ranks else None
+
+
+@_middle.register
+def _(payload: CasesPayload, n: int, level: int) -> tuple[float, int, int] | None:
+    place = len(payload.values) // 2
+    return payload.values[place], len(payload.values), place + 1  # as good as a site without other cases

@@ -24,7 +24,7 @@ import numpy as np
 from scipy import optimize, special
 
 from fedconformal._validation import fraction
-from fedconformal.documents import Calibration
+from fedconformal.heterogeneity._cases import Checked
 from fedconformal.metrics import clopper_pearson
 from fedconformal.privacy import CountNoise
 
@@ -33,7 +33,7 @@ _MOST_CASES = 30_000
 
 
 def at_most(n: int, y: int, miss: float, noise: CountNoise | None = None) -> float:
-    """P(Y <= y) where each of n cases is missed with probability ``miss``.
+    """Return P(Y <= y) where each of n cases is missed with probability ``miss``.
 
     With noise it is ``sum_k P(Z = y - k) P(X <= k)`` over all k, of which those are added up that matter: up
     to 1e-29 in all, P(X <= k) is 0 or 1 outside of a window of Hoeffding's width (the rest of the sum is then
@@ -52,12 +52,12 @@ def at_most(n: int, y: int, miss: float, noise: CountNoise | None = None) -> flo
 
 
 def p_value(n: int, y: int, level: Fraction, noise: CountNoise | None = None) -> float:
-    """P(Y <= y) if the coverage is the level: p-value of the hypothesis that it is at least that."""
+    """Return P(Y <= y) if the coverage is the level: p-value of the hypothesis that it is at least that."""
     return at_most(n, y, float(1 - level), noise)
 
 
 def interval(n: int, y: int, confidence: Fraction, noise: CountNoise | None = None) -> tuple[float, float]:
-    """Confidence interval for the coverage."""
+    """Return a confidence interval for the coverage."""
     if noise is None:
         low, high = clopper_pearson(y, n, confidence=float(confidence))
         return float(low), float(high)
@@ -66,7 +66,7 @@ def interval(n: int, y: int, confidence: Fraction, noise: CountNoise | None = No
 
 
 def _least_miss(n: int, y: int, tail: float, noise: CountNoise) -> float:
-    """The least miss for which P(Y <= y) > tail; at most 3e-12 less, never more."""
+    """Return the least miss for which P(Y <= y) > tail; at most 3e-12 less, never more."""
     if at_most(n, y, 0.0, noise) > tail:
         return 0.0
     root = optimize.brentq(lambda miss: at_most(n, y, miss, noise) - tail, 0.0, 1.0, xtol=1e-12)
@@ -74,7 +74,7 @@ def _least_miss(n: int, y: int, tail: float, noise: CountNoise) -> float:
 
 
 def noticed(n: int, level: Fraction, alarm: float, power: float) -> float | None:
-    """The largest coverage that a test of n cases at this false-alarm rate detects with this power.
+    """Return the largest coverage that a test of n cases at this false-alarm rate detects with this power.
 
     None if the test cannot detect anything, because even n misses out of n could be chance.
     """
@@ -84,7 +84,7 @@ def noticed(n: int, level: Fraction, alarm: float, power: float) -> float | None
 
 
 def holm(p_values: list[float]) -> list[float]:
-    """Adjusted p-values: reject those at most a, and a wrong rejection has probability at most a."""
+    """Return adjusted p-values: reject those at most a, and a wrong one has probability at most a."""
     adjusted, largest = [0.0] * len(p_values), 0.0
     for place, i in enumerate(sorted(range(len(p_values)), key=p_values.__getitem__)):
         largest = max(largest, min(1.0, (len(p_values) - place) * p_values[i]))
@@ -133,17 +133,17 @@ class CoverageCheck:
 
     @property
     def coverage(self) -> float:
-        """The share that is covered."""
+        """Share of cases that are covered."""
         return self.covered / self.n
 
     @property
     def falls_short(self) -> bool:
-        """Whether chance alone explains so few covered cases too badly; in case of rounding, no."""
+        """True if chance alone does not explain this few covered cases; in case of rounding, False."""
         return self.p_value * (1 + 1e-12) <= self._alarm
 
     @property
     def noticeable(self) -> float | None:
-        """The coverage that a check of so many exact cases notices in 4 of 5 checks; None if it cannot."""
+        """Coverage that a check of this many exact cases detects in 4 of 5 checks; None if it cannot."""
         return noticed(self.n, Fraction(str(self.confidence_level)), self._alarm, _POWER)
 
     @property
@@ -151,16 +151,14 @@ class CoverageCheck:
         return float(1 - Fraction(str(self.confidence)))
 
 
-def common_thresholds(calibration: Calibration) -> tuple[float | None, ...]:
-    """The threshold of each level; None where groups have different ones."""
-    if not calibration.plan.is_grouped:
-        return calibration.thresholds
-    by_level = zip(*(found.thresholds for found in calibration.by_label.values()), strict=True)
+def common_thresholds(checked: Checked) -> tuple[float | None, ...]:
+    """Return the threshold of each level; None where groups have different ones."""
+    by_level = zip(*(part.thresholds for part in checked._parts), strict=True)
     return tuple(each[0] if len(set(each)) == 1 else None for each in by_level)
 
 
 def examine(
-    calibration: Calibration,
+    checked: Checked,
     level: int,
     n: int,
     covered: int,
@@ -168,15 +166,15 @@ def examine(
     noise: CountNoise | None = None,
 ) -> CoverageCheck:
     """Infer the coverage at one of the levels from a count."""
-    wanted, threshold = calibration.plan.confidence_levels[level], common_thresholds(calibration)[level]
+    wanted, threshold = checked._designs[0].levels[level].confidence_level, common_thresholds(checked)[level]
     everything = threshold == math.inf
     return CoverageCheck(
-        wanted,
+        float(wanted),
         threshold,
         n,
         covered,
         (1.0, 1.0) if everything else interval(n, covered, confidence, noise),
-        1.0 if everything else p_value(n, covered, Fraction(str(wanted)), noise),
+        1.0 if everything else p_value(n, covered, wanted, noise),
         float(confidence),
     )
 

@@ -2,18 +2,29 @@
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import replace
+from functools import singledispatch
 
+from fedconformal import messages
 from fedconformal._text import quoted
 from fedconformal._typing import Floats
-from fedconformal.documents import Calibration, Plan
+from fedconformal.documents import (
+    Calibration,
+    CalibrationView,
+    Cases,
+    Design,
+    MessageData,
+    Plan,
+    PlanView,
+    Ranks,
+    SiteKind,
+)
 from fedconformal.heterogeneity._cases import level_index, refuse_groups
 from fedconformal.laws import CoverageLaw, Distortion, OrderStatistics, Shifted
-from fedconformal.planning import Block
+from fedconformal.planning import Ballot
 
 
 def shifted_law(
-    document: Plan | Calibration,
+    document: Plan | PlanView | Calibration | CalibrationView,
     distortion: Mapping[str, Distortion],
     *,
     confidence_level: float | None = None,
@@ -22,7 +33,7 @@ def shifted_law(
 
     With F_j the distribution function of the scores of site j and F that of the new cases', the distortion of
     site j is ``h(c) = F_j(F^{-1}(c))``: the share of its scores below the c-quantile of the new cases'.
-    `CoverageLaw` takes the same distortions; this applies them to a whole plan, whatever it asks sites for.
+    `CoverageLaw` takes the same distortions; this applies them to a whole plan, whichever scores sites send.
 
     Parameters
     ----------
@@ -44,7 +55,7 @@ def shifted_law(
     Raises
     ------
     ValueError
-        If a name is no site of the plan, or the plan is open, private or has groups.
+        If a name is no site of the plan, or the plan is open, private, has groups or asks for curves.
 
     Examples
     --------
@@ -55,48 +66,60 @@ def shifted_law(
     (0.902, 0.916)
     """
     refuse_groups(document)
-    level = level_index(document, confidence_level)
-    design = document.designs[level]
-    if design.sending.release is not None:
-        raise ValueError("private plans are not supported: their law is a bound for all distributions")
-    if design.is_open:
-        raise ValueError(f"this {document.kind} has no sites of known size to compute a coverage for")
-    plan = document.plan if isinstance(document, Calibration) else document
-    if isinstance(document, Calibration):
-        sizes = {answer.site: answer.n for answer in document.answers}
-    else:
-        names = plan.site_names or [str(i + 1) for i in range(design.n_sites)]
-        sizes = dict(zip(names, plan.n_points, strict=True))
-    if unknown := sorted(set(distortion) - set(sizes)):
-        raise ValueError(f"distortion must name sites ({quoted(sorted(sizes))}), got {unknown[0]!r}")
+    level, design = level_index(document, confidence_level), document._designs[0]
+    if messages.of(design.message).epsilon(design) is not None:
+        raise ValueError("private plans are not supported: their distribution bounds that of any scores")
+    needed = design.levels[level].votes
+    if needed is None:
+        raise ValueError(f"this {document._document} has no sites of known size to compute a coverage for")
+    ballot = _ballot(design.message, design, level)
+    names = design.site_names or [str(i + 1) for i in range(ballot.n_sites)]
+    if unknown := sorted(set(distortion) - set(names)):
+        raise ValueError(f"distortion must name sites ({quoted(sorted(names))}), got {unknown[0]!r}")
     for site, h in distortion.items():
         if not callable(h):
             raise TypeError(f"distortion[{site!r}] must be a function, got {h!r:.80}")
-    part, named = plan.part, plan.site_names is not None
-    kinds = Counter(
-        (
-            Block(
-                1,
-                n,
-                part.ranks_for(n, site=site if named else None)[level],
-                part.votes_for(n, site=site if named else None)[level],
-            ),
-            distortion.get(site, _same),
-        )
-        for site, n in sizes.items()
+    rows = [
+        (kind.n, ranks, votes)
+        for kind, ranks, votes in zip(ballot.sites, ballot.ranks, ballot.votes, strict=True)
+        for _ in range(kind.count)
+    ]
+    alike = Counter(
+        (*row, distortion.get(name, _same)) for row, name in zip(rows, names, strict=True) if row[1]
     )
-    design = replace(design, blocks=tuple(replace(block, count=count) for (block, _), count in kinds.items()))
-    sent = design.sending.site_law(design.blocks)
-    assert isinstance(sent, OrderStatistics)
-    if sent.local_ranks.ndim == 2 and sent.local_ranks.shape[1] == 1:
-        sent = OrderStatistics(sent.n_points, sent.local_ranks[:, 0])
+    shifted = Ballot(
+        tuple(SiteKind(count=number, n=n) for (n, *_), number in alike.items()),
+        tuple(ranks for _, ranks, _, _ in alike),
+        tuple(votes for _, _, votes, _ in alike),
+    )
+    sizes, ranks, weights = shifted.arrays
+    sent = OrderStatistics(sizes, ranks[:, 0] if ranks.shape[1] == 1 else ranks)
     return CoverageLaw.of_sites(
-        Shifted(sent, [h for _, h in kinds]),
-        design.counts,
-        server_rank=design.server_rank or 1,
-        max_faulty=design.goal.max_faulty,
-        weights=design.weights,
+        Shifted(sent, [h for *_, h in alike]),
+        shifted.counts,
+        server_rank=needed,
+        max_faulty=design.max_faulty,
+        weights=weights,
     )
+
+
+@singledispatch
+def _ballot(message: MessageData, design: Design, level: int) -> Ballot:
+    """Return the ranks that each kind of site sends at a level, with their votes."""
+    raise ValueError(f"plans of kind {message.kind!r} are not supported: sites send no scores of known rank")
+
+
+@_ballot.register
+def _(message: Ranks, design: Design, level: int) -> Ballot:
+    return Ballot(design.kinds, message.levels[level].ranks, message.levels[level].all_votes())
+
+
+@_ballot.register
+def _(message: Cases, design: Design, level: int) -> Ballot:
+    votes = messages.of(message).votes(design, level) or ()
+    # Cases drawn at random are as good as a site that has no others.
+    drawn = [kind.model_copy(update={"n": len(each)}) for kind, each in zip(design.kinds, votes, strict=True)]
+    return Ballot(tuple(drawn), tuple(tuple(range(1, len(each) + 1)) for each in votes), votes)
 
 
 def _same(c: Floats) -> Floats:

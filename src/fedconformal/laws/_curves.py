@@ -33,7 +33,7 @@ TAIL_ERROR = 1e-11
 _BEYOND = 1e-16  # noise outside the table, by Chernoff's bound
 _TIE = 1e-9  # relative distance of a binomial tail from delta that floating point does not decide
 _MOST_EXACT = 20_000  # scores up to which such a tie is decided in whole numbers
-_MOST_BYTES = 2**28  # of a table of tails
+_MOST_POINTS = 2**28  # of all Fourier transforms together, which take a few seconds
 _FACTORS = tuple(product((0.0, 0.5, 1.0, 1.5, 2.0), (0.0, 1.0, 2.0)))  # for noisier and quieter edges
 
 
@@ -173,8 +173,11 @@ def _convolve(noise: CurveNoise) -> Floats:
     wrapping around at most 1e-16.
     """
     reach, half = noise.reach, noise.cells // 2
-    if 8 * half * (2 * reach + 1) > _MOST_BYTES:
-        raise ValueError(f"the noise is too wide for exact convolution: scale {noise.scale:g}, reach {reach}")
+    if half * (2 * reach + 1) * noise.denominator > _MOST_POINTS:
+        raise ValueError(
+            f"the noise of {noise.cells} cells at {noise.n_sites:,} sites is too wide for exact convolution: "
+            "use fewer cells, or a larger epsilon"
+        )
     length = int(fft.next_fast_len(2 * reach + 2, real=True))
     logs: dict[int, Floats] = {}
     tails = np.zeros((half, 2 * reach + 2))
@@ -562,6 +565,7 @@ def choose_curve(
     level: Fraction,
     *,
     delta: Fraction | None = None,
+    last_mass: float | None = None,
     runs: int = 1000,
     rng: np.random.Generator | None = None,
 ) -> NoisyCurve | None:
@@ -580,6 +584,8 @@ def choose_curve(
         Coverage that is asked for.
     delta : Fraction, optional
         As for `solve_votes`.
+    last_mass : float, optional
+        As for `solve_votes`.
     runs : int
         Number of simulated calibrations of each reference.
     rng : numpy.random.Generator, optional
@@ -597,7 +603,7 @@ def choose_curve(
     ]
     candidates: dict[NoisyCurve, float] = {}
     for offsets in dict.fromkeys(compute_offsets(noise, level, *factors) for factors in _FACTORS):
-        votes = solve_votes(n_points, noise, level, offsets=offsets, delta=delta)
+        votes = solve_votes(n_points, noise, level, offsets=offsets, delta=delta, last_mass=last_mass)
         if votes is not None:
             curve = NoisyCurve(n_points, votes, noise, offsets)
             means = sorted(_covered(curve, *reference).mean for reference in references)

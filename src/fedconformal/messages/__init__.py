@@ -102,7 +102,8 @@ def choose_message(request: DesignRequest) -> Message:
     if promise not in PROMISED.get(name, (promise,)) and promise in {
         each for row in PROMISED.values() for each in row
     }:
-        able = " or ".join(map(repr, PROMISED[name]))
+        without = ("mixture",) if request.privacy is not None else ()
+        able = " or ".join(repr(each) for each in PROMISED[name] if each not in without)
         what = "privacy" if request.privacy is not None else "curve" if request.curve is not None else name
         raise ValueError(f"promise must be {able} with {what}, got {promise!r}")
     return MESSAGES[name]()

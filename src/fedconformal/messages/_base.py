@@ -318,7 +318,7 @@ class Message(ABC):
         return design.max_faulty > 0
 
     def expected(self, design: Design, place: int, masses: Any = None) -> tuple[float, float] | None:
-        """Return mean and standard deviation of the coverage to expect where noise adds to the guaranteed one.
+        """Return mean and standard deviation of the coverage to expect where noise adds to the guarantee.
 
         Parameters
         ----------

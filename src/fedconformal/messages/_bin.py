@@ -68,10 +68,9 @@ class BinMessage(Message):
         gammas = _GAMMAS if privacy.gamma is None else (Fraction(str(privacy.gamma)),)
         levels, ranks = [], []
         for goal in request.goals:
-            search = _Search(m, n, goal.level, epsilon / len(request.goals), privacy.bins.n_bins, gammas)
+            shared, missing = epsilon / len(request.goals), goal.max_missing or 0
+            search = _Search(m, n, goal.level, shared, privacy.bins.n_bins, gammas, missing)
             found = search.best()
-            if found is not None and goal.max_missing:
-                found = found if found[1] <= m - goal.max_missing else None
             if found is None:
                 ranks.append(BinLevel(gamma=gammas[0], local_rank=math.ceil(_NO_RANK * n), correction=0))
                 levels.append(make_level(goal, m + 1, search.advise(len(request.goals))))
@@ -263,16 +262,17 @@ class _Search:
     """Algorithm 3: the gamma for which the mean coverage at its corrected ranks is smallest."""
 
     def __init__(
-        self, m: int, n: int, level: Fraction, epsilon: Fraction, n_cells: int, gammas: Sequence[Fraction]
+        self,
+        m: int,
+        n: int,
+        level: Fraction,
+        epsilon: Fraction,
+        n_cells: int,
+        gammas: Sequence[Fraction],
+        n_missing: int = 0,
     ) -> None:
-        self.m, self.n, self.level, self.epsilon, self.n_cells, self.gammas = (
-            m,
-            n,
-            level,
-            epsilon,
-            n_cells,
-            gammas,
-        )
+        self.m, self.n, self.level, self.epsilon = m, n, level, epsilon
+        self.n_cells, self.gammas, self.n_missing = n_cells, gammas, n_missing
 
     def best(self) -> tuple[BinLevel, int] | None:
         """Return ranks and votes; None if no gamma leaves a rank that a site has."""
@@ -291,13 +291,17 @@ class _Search:
             level, correction = self.level / kept, self.correction(kept)
             if self._least_rank(level) + correction >= self.n:
                 continue
-            if (
-                level >= reach - _MARGIN
-            ):  # else the smallest mean above the last level is still above this one
-                ranks = _exact_ranks(self.m, self.n, level)
-                reach = 0.0 if ranks is None else _exact_mean(self.m, self.n, *ranks)
+            if level >= reach - _MARGIN:  # else the smallest mean above the last level is above this one too
+                ranks = _exact_ranks(self.m, self.n, level, self.n_missing)
+                reach = 0.0 if ranks is None else self._reach(*ranks)
             if ranks is not None and ranks[0] + correction < self.n:
                 yield BinLevel(gamma=gamma, local_rank=ranks[0], correction=correction), ranks[1]
+
+    def _reach(self, local_rank: int, server_rank: int) -> float:
+        """Highest level that these ranks reach, whichever sites are missing."""
+        left = self.m - self.n_missing
+        whole = _exact_mean(self.m, self.n, local_rank, server_rank)
+        return min(whole, _exact_mean(left, self.n, local_rank, left)) if self.n_missing else whole
 
     def _least_rank(self, level: Fraction) -> int:
         """Smallest local rank that any plan at this level has, with which the largest report is needed."""
@@ -317,7 +321,7 @@ class _Search:
         """Return the size, or the epsilon, that would suffice."""
 
         def has_plan(n: int, epsilon: Fraction) -> bool:
-            tried = _Search(self.m, n, self.level, epsilon, self.n_cells, self.gammas)
+            tried = _Search(self.m, n, self.level, epsilon, self.n_cells, self.gammas, self.n_missing)
             return next(tried._corrected(), None) is not None
 
         points = smallest(lambda n: has_plan(n, self.epsilon), start=1, stop=_LARGEST_N)
@@ -333,8 +337,8 @@ def _two_digits(step: int) -> Fraction:
 
 # While an epsilon that would suffice is sought, the same sites are asked again and again.
 @lru_cache(maxsize=4096)
-def _exact_ranks(m: int, n: int, level: Fraction) -> tuple[int, int] | None:
-    goal = Goal(level, CRITERIA["marginal"](), max_missing=0)
+def _exact_ranks(m: int, n: int, level: Fraction, n_missing: int) -> tuple[int, int] | None:
+    goal = Goal(level, CRITERIA["marginal"](), max_missing=n_missing)
     solution = PROMISES["population"]().choose((SiteKind(count=m, n=n),), goal, 1, None)
     return (solution.ballot.ranks[0][0], solution.needed) if solution.is_finite else None
 

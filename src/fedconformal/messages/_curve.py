@@ -59,6 +59,7 @@ from fedconformal.privacy import Bins, exact_text, prepare_noisy_counts, scale_n
 _LARGEST_UNIT = 10**18  # votes of a whole mixture, beyond which they are rounded
 _MOST_EPSILON = 100
 _RUNS = 4000  # simulated calibrations for an expectation
+_NEVER = LARGEST_N + 1  # count of a site that is too small for a threshold of its own
 
 
 @MESSAGES.register
@@ -184,7 +185,7 @@ class CurveMessage(Message):
         )
         rules = _rules(answered)
         levels = tuple(rules.solve(place, planned) for place, planned in enumerate(design.levels))
-        return answered.model_copy(update={"levels": levels})
+        return answered.model_copy(update={"message": rules.message, "levels": levels})
 
     def combine(self, design: Design, answers: Mapping[str, Answer]) -> tuple[float, ...]:
         """Add up the curves, or take each site's own threshold, and round up to the grid."""
@@ -279,6 +280,19 @@ class _Rules:
         cells, epsilon = self.message.n_cells, self.message.epsilon
         return CurveNoise(cells, n_sites, 0.0) if epsilon is None else scale_noise(cells, n_sites, epsilon)
 
+    @property
+    def last_mass(self) -> float | None:
+        """Share of the scores in the last cell: none of a bounded score, else that of evenly spread ones."""
+        return 0.0 if self.message.bounded else None
+
+    def fewest(
+        self, n_points: int, n_sites: int, goal: Goal, offsets: tuple[int, ...], delta: Fraction | None
+    ) -> int | None:
+        """Return the smallest count that satisfies a goal; None if there is none."""
+        noise, mass = self.noise(n_sites), self.last_mass
+        votes = solve_votes(n_points, noise, goal.level, offsets=offsets, delta=delta, last_mass=mass)
+        return None if votes is None else max(votes, 1)
+
     def offsets(self, place: int) -> tuple[int, ...]:
         """Offsets of one level."""
         return self.message.offsets[place] if self.message.offsets else ()
@@ -332,7 +346,10 @@ class _PopulationRules(_Rules):
         if self.message.epsilon is None or self.message.offsets or not self.sites:
             return
         noise = self.noise(total_sites(self.sites))
-        chosen = [choose_curve(self.n_points, noise, goal.level, delta=_delta(goal)) for goal in self.goals]
+        chosen = [
+            choose_curve(self.n_points, noise, goal.level, delta=_delta(goal), last_mass=self.last_mass)
+            for goal in self.goals
+        ]
         offsets = tuple(() if curve is None else curve.offsets for curve in chosen)
         self.message = self.message.model_copy(update={"offsets": offsets})
 
@@ -340,8 +357,7 @@ class _PopulationRules(_Rules):
         goal = self.goals[place]
         if n_points < 1:
             return None
-        noise, offsets = self.noise(n_sites), self.offsets(place)
-        return solve_votes(n_points, noise, goal.level, offsets=offsets, delta=_delta(goal))
+        return self.fewest(n_points, n_sites, goal, self.offsets(place), _delta(goal))
 
     def solve(self, place: int, planned: Level | None = None) -> Level:
         votes = self._votes(place, self.n_points, total_sites(self.sites))
@@ -430,13 +446,10 @@ class _EachSiteRules(_Rules):
         for goal in self.goals:
             each, chosen = own_goal(goal, total_sites(self.sites)), None
             if self.message.epsilon is not None:
-                chosen = choose_curve(middle, noise, goal.level, delta=_delta(each))
+                chosen = choose_curve(middle, noise, goal.level, delta=_delta(each), last_mass=self.last_mass)
             offsets.append(() if chosen is None else chosen.offsets)
-            votes = (
-                solve_votes(kind.n, noise, goal.level, offsets=offsets[-1], delta=_delta(each))
-                for kind in self.sites
-            )
-            own.append(tuple(v or kind.n + 1 for v, kind in zip(votes, self.sites, strict=True)))
+            votes = (self.fewest(kind.n, 1, goal, offsets[-1], _delta(each)) for kind in self.sites)
+            own.append(tuple(count or _NEVER for count in votes))
         update: dict[str, Any] = {"own": tuple(own)}
         if self.message.epsilon is not None:
             update["offsets"] = tuple(offsets)
@@ -447,11 +460,7 @@ class _EachSiteRules(_Rules):
         return total_sites(self.sites) + 1
 
     def solve(self, place: int, planned: Level | None = None) -> Level:
-        own = list(zip(self.sites, self.message.own[place], strict=True))
-        if all(
-            votes <= kind.n or (self.message.epsilon is not None and votes != kind.n + 1)
-            for kind, votes in own
-        ):
+        if max(self.message.own[place]) < _NEVER:
             return make_level(self.goals[place], total_sites(self.sites))
         advice = None if planned is None else planned.advice
         return make_level(self.goals[place], self.hopeless, advice or self.advise(place))
@@ -464,7 +473,7 @@ class _EachSiteRules(_Rules):
         goal = self.goals[place]
         delta = _delta(own_goal(goal, total_sites(self.sites)))
         for kind, votes in zip(self.sites, self.message.own[place], strict=True):
-            needed = solve_votes(kind.n, self.noise(1), goal.level, offsets=self.offsets(place), delta=delta)
+            needed = self.fewest(kind.n, 1, goal, self.offsets(place), delta)
             if needed is None or votes < needed:
                 raise ValueError("a site's own count is too small for a promise to each site")
 
@@ -505,8 +514,7 @@ class _EachSiteRules(_Rules):
         delta = _delta(own_goal(goal, total_sites(self.sites)))
 
         def suffices(n: int) -> bool:
-            offsets = self.offsets(place)
-            return solve_votes(n, self.noise(1), goal.level, offsets=offsets, delta=delta) is not None
+            return self.fewest(n, 1, goal, self.offsets(place), delta) is not None
 
         return Advice(n_points=smallest(suffices, start=1, stop=2**24))
 

@@ -92,7 +92,9 @@ class RanksMessage(Message):
             promise.check_goal(goal, is_open=design.is_open, numbers=numbers)
             if design.is_open:
                 continue
-            solution = _solution(design, place)
+            level = design.levels[place]
+            # With sites that are not asked, as some promises are to every site.
+            solution = Solution(_ballot(design, place), level.votes or 1, level.advice, chosen.rule)
             total = solution.ballot.total_votes
             if solution.needed > total + 1 or (solution.needed > total) != (solution.advice is not None):
                 raise ValueError("votes must be at most the number of votes plus 1, which means +inf")

@@ -1,9 +1,9 @@
 """One calibration round on NVIDIA FLARE: an executor at the sites, a controller at the server.
 
 ``add_conformal`` adds both to a recipe, as FLARE's own ``add_cross_site_evaluation`` does;
-``ConformalRecipe`` is a job of the round alone; whoever writes jobs adds ``ConformalController`` and
-``ConformalExecutor``, and whoever writes controllers calls ``calibrate``. The Calibration is the one that the
-same reports in files would give. ``check`` asks what sites see of it on new cases.
+``ConformalRecipe`` is a job of the round alone; authors of jobs add ``ConformalController`` and
+``ConformalExecutor``, and authors of controllers call ``calibrate``. The Calibration is the one that the same
+reports in files would give. ``check`` asks the sites for its coverage of new cases.
 """
 
 from fedconformal._extras import need

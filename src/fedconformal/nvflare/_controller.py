@@ -1,10 +1,12 @@
-"""The server's side: ask every site of the job once, and calibrate, or look, at who answered."""
+"""Server side: ask every site of the job once, and calibrate, or assess, with the sites that answered."""
+
+from __future__ import annotations
 
 import logging
 import math
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from nvflare.apis.controller_spec import ClientTask, Task
 from nvflare.apis.fl_context import FLContext
@@ -15,12 +17,14 @@ from nvflare.app_common.app_constant import AppConstants
 
 from fedconformal import _validation, rounds
 from fedconformal._outputs import write_text
-from fedconformal.documents import Calibration, Plan
-from fedconformal.heterogeneity import Assessment
+from fedconformal.documents import Calibration, CalibrationView, Plan
 from fedconformal.nvflare import _messages
 from fedconformal.nvflare._messages import CALIBRATE, CHECK, Model, Question, plan_as_text, plan_from_text
 from fedconformal.nvflare._settings import leave_out_of_jobs
 from fedconformal.rounds import Folder, pack_plan
+
+if TYPE_CHECKING:
+    from fedconformal.heterogeneity import Assessment
 
 log = logging.getLogger("fedconformal.nvflare")
 
@@ -47,9 +51,9 @@ def calibrate(
 ) -> Calibration:
     """Ask every site of the job for its report, once, and turn the reports into a Calibration.
 
-    A site that fails, hangs or is not there counts as missing, and the server's rank is solved anew for the
-    sites that answered. A site speaks under the name that it was provisioned under and no other. The result
-    is the same, byte for byte, as ``fedconformal.calibrate`` gives for the same reports.
+    A site that fails, hangs or is not connected counts as missing, and the votes are solved again for the
+    sites that answered. A site answers under the name that it was provisioned under and no other. The result
+    is the same, byte for byte, as that of ``fedconformal.calibrate`` for the same reports.
 
     Parameters
     ----------
@@ -66,18 +70,18 @@ def calibrate(
     abort_signal : Signal, optional
         As FLARE hands it to ``control_flow``: aborting the job ends the round.
     on_refused : {"skip", "raise"}
-        Whether reports that do not answer the plan are left out and listed in the calibration, or raise
+        Skip reports that do not answer the plan and list them in the calibration, or raise
         RefusedReportsError.
     reports : str or Path, optional
         A folder in which reports are kept as they arrive. Called again with the same folder and plan, only
-        those are asked whose answers are not there, and nobody once the round is complete.
+        sites whose answers are not in it are asked, and nobody once the round is complete.
     sites : collection of str, optional
         The names of the sites to ask; all of the job's by default.
 
     Returns
     -------
     Calibration
-        The thresholds, and who is missing.
+        The thresholds, and the missing sites.
 
     Raises
     ------
@@ -97,15 +101,16 @@ def calibrate(
     _check_options(timeout, on_refused)
     digest = _messages.model_digest(model) if model else None
     folder = None if reports is None else Folder(reports, plan, model=digest)
-    collection = rounds.Collection(plan, _chosen(fl_ctx, sites), engine="FLARE", log=log, folder=folder)
-    task = _task(CALIBRATE, pack_plan(plan), model, collection, timeout)
+    nodes = _select_sites(fl_ctx, sites)
+    collection = rounds.Collection(plan, nodes, engine="FLARE", log=log, folder=folder)
+    task = _make_task(CALIBRATE, pack_plan(plan), model, collection, timeout)
     _ask(controller, task, collection, fl_ctx, abort_signal)
     return collection.calibrate(timeout=timeout, on_refused=on_refused)
 
 
 def check(
     controller: Controller,
-    calibration: Calibration,
+    calibration: Calibration | CalibrationView,
     fl_ctx: FLContext,
     *,
     model: Model | None = None,
@@ -113,29 +118,29 @@ def check(
     abort_signal: Signal | None = None,
     sites: Collection[str] | None = None,
 ) -> Assessment:
-    """Ask every site of the job how many of its new cases a calibration covers.
+    """Ask every site of the job for the number of its new cases that a calibration covers.
 
     Sites whose executor has ``check_scores`` verify the calibration and send one count for each level, with
-    noise if they choose so; the others send a code. The log says who did not answer.
+    noise if they choose so; the others send a code. The log names the sites that did not answer.
 
     Parameters
     ----------
     controller : Controller
         As for `calibrate`.
-    calibration : Calibration
-        What `calibrate` made; of one with groups, one group: ``calibration["child"]``.
+    calibration : Calibration or CalibrationView
+        Result of `calibrate`; of one with groups, one group: ``calibration["child"]``.
     fl_ctx, model, timeout, abort_signal, sites : as for `calibrate`
-        Who is asked, and how long is waited.
+        The sites to ask, and the time to wait for them.
 
     Returns
     -------
     Assessment
-        Coverage at each site with exact intervals, and who falls short.
+        Coverage at each site with exact intervals, and the sites that fall short.
 
     Raises
     ------
     ValueError
-        If the calibration has groups, or no check that counts came in.
+        If the calibration has several groups, or no check that counts arrived.
     RoundAbortedError
         If the job was aborted before the round was over.
 
@@ -150,21 +155,17 @@ def check(
     [('north', 200), ('south', 200), ('west', 200)]
     """
     _check_options(timeout, "skip")
-    if calibration.plan.labels:
-        raise ValueError(
-            "calibration must be one without groups, or one group of it, as in "
-            f"calibration[{calibration.plan.labels[0]!r}]"
-        )
-    collection = rounds.CheckCollection(calibration, _chosen(fl_ctx, sites), engine="FLARE", log=log)
-    task = _task(CHECK, rounds.pack_calibration(calibration), model, collection, timeout)
+    packed = rounds.pack_calibration(calibration)
+    collection = rounds.CheckCollection(calibration, _select_sites(fl_ctx, sites), engine="FLARE", log=log)
+    task = _make_task(CHECK, packed, model, collection, timeout)
     _ask(controller, task, collection, fl_ctx, abort_signal)
     return collection.assess(timeout=timeout)
 
 
 class ConformalController(Controller):
-    """A workflow of one calibration round, for a job of its own or after the training in the same job.
+    """Workflow of one calibration round, for a job of its own or after the training in the same job.
 
-    The model that the training left travels with the plan. The Calibration is written to ``calibration.json``
+    The trained model travels with the plan. The Calibration is written to ``calibration.json``
     among the job's results, and the reports beside it, in ``reports``, as they arrive.
 
     Parameters
@@ -174,19 +175,18 @@ class ConformalController(Controller):
     timeout : float
         Seconds until a site that has not answered counts as missing.
     persistor_id : str
-        The component to load the model from; without one it is the global model that a workflow before this
-        one left, if there is any.
+        The component to load the model from; without one it is the global model of an earlier workflow, if
+        there is any.
     on_refused : {"skip", "raise"}
-        Whether reports that do not answer the plan are left out and listed in the calibration, or end the
-        job.
+        Skip reports that do not answer the plan and list them in the calibration, or end the job.
     reports : str
         A folder at the server for the reports, instead of one among the job's results: another job with the
-        same plan and folder goes on from there, and asks no site twice.
+        same plan and folder resumes the round, and asks no site twice.
     sites : list of str, optional
         The names of the sites to ask; all of the job's by default.
     check : bool
-        Whether to ask the sites then what they see of the calibration on new cases; what they answer is
-        written to ``check.txt`` beside it.
+        True to ask the sites afterwards for the coverage of new cases, which is written to ``check.txt``
+        beside the calibration.
 
     Examples
     --------
@@ -224,7 +224,7 @@ class ConformalController(Controller):
         self.check = check
 
     def start_controller(self, fl_ctx: FLContext) -> None:
-        """Nothing to prepare.
+        """Do nothing: there is nothing to prepare.
 
         Parameters
         ----------
@@ -233,7 +233,7 @@ class ConformalController(Controller):
         """
 
     def stop_controller(self, fl_ctx: FLContext) -> None:
-        """Nothing to tidy up.
+        """Do nothing: there is nothing to clean up.
 
         Parameters
         ----------
@@ -244,7 +244,7 @@ class ConformalController(Controller):
     def process_result_of_unknown_task(
         self, client: Any, task_name: str, client_task_id: str, result: Any, fl_ctx: FLContext
     ) -> None:
-        """Leave out what comes when the round is over.
+        """Ignore a result that arrives after the round.
 
         Parameters
         ----------
@@ -254,7 +254,7 @@ class ConformalController(Controller):
         log.warning("%s answered when the round was over: left out", client.name)
 
     def control_flow(self, abort_signal: Signal, fl_ctx: FLContext) -> None:
-        """One round; if it gives no calibration, the job ends and says why.
+        """Run the round; without a calibration the job ends with the reason.
 
         Parameters
         ----------
@@ -285,7 +285,7 @@ class ConformalController(Controller):
         write_text(results / CALIBRATION, calibration.to_json() + "\n", force=True)
         log.info("%s: %d sites answered", results / CALIBRATION, calibration.n_answers)
         if self.check:
-            lines = self._checked(calibration, fl_ctx, options)
+            lines = self._check_lines(calibration, fl_ctx, options)
             write_text(results / CHECKED, "".join(f"{line}\n" for line in lines), force=True)
 
     def add_to_fed_job(self, job: Any, ctx: Any, **kwargs: Any) -> None:
@@ -301,26 +301,25 @@ class ConformalController(Controller):
         leave_out_of_jobs(job)
         super().add_to_fed_job(job, ctx, **kwargs)
 
-    def _checked(
+    def _check_lines(
         self, calibration: Calibration, fl_ctx: FLContext, options: Mapping[str, Any]
     ) -> Iterator[str]:
-        """What the sites see on new cases, group by group."""
-        parts = [calibration[label] for label in calibration.plan.labels] or [calibration]
-        for part in parts:
-            group = "" if part.label is None else f", {part.label}"
+        """Yield the coverage of new cases at each site in lines, group by group."""
+        for group in calibration.plan.groups or (None,):
+            part = calibration if group is None else calibration[group]
+            suffix = "" if group is None else f", {group}"
             try:
-                found = check(self, part, fl_ctx, **options)
+                assessment = check(self, part, fl_ctx, **options)
             except (ValueError, RoundAbortedError) as error:
-                yield f"not checked{group}: {error}"
+                yield f"not checked{suffix}: {error}"
                 continue
-            for row in found.rows:
-                seen = row.found
-                covered = f"{seen.coverage:.3f} of {seen.n} new cases covered"
-                yield f"{row.name}{group}: {covered} at level {float(seen.confidence_level):g}"
-            yield found.sentence()
+            for row in assessment.rows:
+                covered = f"{row.found.coverage:.3f} of {row.found.n} new cases covered"
+                yield f"{row.name}{suffix}: {covered} at level {float(row.found.confidence_level):g}"
+            yield assessment.sentence()
 
     def _model(self, fl_ctx: FLContext) -> Model | None:
-        """The parameters of the trained model, if there is one."""
+        """Return the parameters of the trained model, if there is one."""
         if self.persistor_id:
             learnable = fl_ctx.get_engine().get_component(self.persistor_id).load(fl_ctx)
         else:
@@ -331,23 +330,25 @@ class ConformalController(Controller):
         return weights
 
 
-def _chosen(fl_ctx: FLContext, sites: Collection[str] | None) -> dict[str, str]:
-    """The sites of the job to ask, each under the name that it was provisioned under."""
+def _select_sites(fl_ctx: FLContext, sites: Collection[str] | None) -> dict[str, str]:
+    """Return the sites of the job to ask, by the names that they were provisioned under."""
     names = [client.name for client in fl_ctx.get_engine().get_clients()]
     return {name: name for name in names if sites is None or name in sites}
 
 
-def _task(question: Question, packed: bytes, model: Model | None, answers: Answers, timeout: float) -> Task:
-    """The task for every site; each result goes to the collection as it arrives."""
+def _make_task(
+    question: Question, packed: bytes, model: Model | None, answers: Answers, timeout: float
+) -> Task:
+    """Make the task for every site; each result goes to the collection as it arrives."""
 
     def receive(client_task: ClientTask, fl_ctx: FLContext) -> None:
         site, result = client_task.client.name, client_task.result
-        code = _messages.failure_in(result)
+        code = _messages.read_failure(result)
         if code is not None:
-            log.info("%s: FLARE's return code is %s", site, _messages.return_code_in(result))
+            log.info("%s: FLARE's return code is %s", site, _messages.read_return_code(result))
             answers.fail(site, code)
         else:
-            answers.receive(site, question.answered_in(result))
+            answers.receive(site, question.read_answer(result))
         client_task.result = None
 
     data = question.data(packed, model)
@@ -357,13 +358,13 @@ def _task(question: Question, packed: bytes, model: Model | None, answers: Answe
 def _ask(
     controller: Controller, task: Task, answers: Answers, fl_ctx: FLContext, abort_signal: Signal | None
 ) -> None:
-    """Give the task to those that have not answered, and wait."""
+    """Give the task to the sites that have not answered, and wait."""
     if answers.to_ask:
         controller.broadcast_and_wait(
             task=task,
             fl_ctx=fl_ctx,
             targets=list(answers.to_ask),
-            min_responses=0,  # FLARE's word for all of them
+            min_responses=0,  # all of them
             abort_signal=abort_signal,
         )
     if abort_signal is not None and abort_signal.triggered:

@@ -1,4 +1,4 @@
-"""The site's side: an executor that answers a plan, and lets nothing else out."""
+"""Site side: an executor that answers a plan, and discloses nothing else."""
 
 import logging
 from typing import Any
@@ -12,20 +12,20 @@ from fedconformal.documents import Plan
 from fedconformal.nvflare import _messages
 from fedconformal.nvflare._messages import CALIBRATE, CHECK, Question, model_digest
 from fedconformal.nvflare._settings import LOG, Settings, leave_out_of_jobs, own_log
-from fedconformal.rounds import Failure, answer, answer_check, keep_inside
+from fedconformal.rounds import Failure, answer, answer_check, log_and_mask
 
 
 class ConformalExecutor(Executor):
-    """Answers a plan with one report, under the name that the site was provisioned under.
+    """Executor that answers a plan with one report, under the name that the site was provisioned under.
 
     The report is written to the file ``fedconformal-log`` of the site's workspace before it leaves. If
-    anything goes wrong, a fixed code leaves instead (``Failure``), and the exception stays in that file,
-    which FLARE does not stream to the server.
+    anything fails, a fixed code leaves instead (``Failure``), and the exception stays in that file, which
+    FLARE does not stream to the server.
 
     A job with code of its own subclasses it and overrides ``scores``, and ``check_scores`` where calibrations
-    are to be checked. A site that lets no such code in allows this class alone, and names its own functions
+    are to be checked. A site that accepts no such code allows this class alone, and names its own functions
     in ``local/fedconformal.toml``: ``scores = "package.module:function"``. The same file may hold the site's
-    policy, ledger and key; whatever the job, they are its own.
+    policy, ledger and key, which no job can change.
 
     Examples
     --------
@@ -41,7 +41,7 @@ class ConformalExecutor(Executor):
     __module__ = "fedconformal.nvflare"  # the path in job configurations and in a site's class_allow_list
 
     def scores(self, plan: Plan, model: dict[str, Any], fl_ctx: FLContext) -> Any:
-        """The calibration scores of this site; for a plan with groups, a pair of scores and labels.
+        """Compute the calibration scores of this site; for a plan with groups, a pair of scores and labels.
 
         Parameters
         ----------
@@ -55,13 +55,13 @@ class ConformalExecutor(Executor):
         Returns
         -------
         array_like
-            The scores. Unless a subclass says otherwise, those of the function that the site's own
+            The scores. Unless a subclass overrides this, those of the function that the site's own
             configuration names, called with the same three arguments.
         """
         return Settings.read(fl_ctx).function("scores")(plan, model, fl_ctx)
 
     def check_scores(self, plan: Plan, model: dict[str, Any], fl_ctx: FLContext) -> Any:
-        """The same for new cases, on which the site checks a calibration: how many are covered leaves.
+        """Compute the scores of new cases, on which the site checks a calibration: a count of them leaves.
 
         Parameters
         ----------
@@ -71,14 +71,14 @@ class ConformalExecutor(Executor):
         Returns
         -------
         array_like
-            As for ``scores``; of the function ``check_scores`` of the site's own configuration.
+            As for ``scores``, by the function ``check_scores`` of the site's own configuration.
         """
         return Settings.read(fl_ctx).function("check_scores")(plan, model, fl_ctx)
 
     def execute(
         self, task_name: str, shareable: Shareable, fl_ctx: FLContext, abort_signal: Signal
     ) -> Shareable:
-        """Answer, whatever happens.
+        """Answer a task; an exception becomes a fixed code.
 
         Parameters
         ----------
@@ -89,7 +89,7 @@ class ConformalExecutor(Executor):
         fl_ctx : FLContext
             The site's context.
         abort_signal : Signal
-            Not looked at: an answer that was paid for is sent.
+            Ignored: an answer that was paid for is sent.
 
         Returns
         -------
@@ -100,15 +100,15 @@ class ConformalExecutor(Executor):
         log = logging.Logger("nowhere")  # no handler: what cannot be written to the site's own log is lost
         try:
             log = own_log(fl_ctx)
-            made = self._answer(question, shareable, fl_ctx, log)
+            sent = self._answer(question, shareable, fl_ctx, log)
         except BaseException:
-            made = keep_inside(Failure.SITE, log)
-        words = f"told only: {made.meaning}" if isinstance(made, Failure) else f"sent one {question.answered}"
+            sent = log_and_mask(Failure.SITE, log)
+        words = f"told only: {sent.meaning}" if isinstance(sent, Failure) else f"sent one {question.answered}"
         self.log_info(fl_ctx, f"the server was {words} ({LOG} in this site's workspace has more)", False)
-        return question.reply(made)
+        return question.reply(sent)
 
     def add_to_fed_job(self, job: Any, ctx: Any, **kwargs: Any) -> None:
-        """Let FLARE's job API add this executor, for the tasks of the rounds unless told otherwise.
+        """Let FLARE's job API add this executor, by default for the tasks of both rounds.
 
         Parameters
         ----------
@@ -123,7 +123,7 @@ class ConformalExecutor(Executor):
     def _answer(
         self, question: Question, shareable: Shareable, fl_ctx: FLContext, log: logging.Logger
     ) -> str | Failure:
-        packed, model = question.asked_in(shareable), _messages.model_in(shareable)
+        packed, model = question.read_question(shareable), _messages.read_model(shareable)
         name = fl_ctx.get_identity_name()
         digest = model_digest(model) if model else None
         if question is CALIBRATE:

@@ -1,4 +1,4 @@
-"""Where a round's content sits in FLARE's messages, and in the configuration of a job."""
+"""Content of a round in FLARE's messages, and in the configuration of a job."""
 
 import hashlib
 import re
@@ -17,68 +17,68 @@ from fedconformal.rounds import Failure, Unexpected
 MODEL, FAILURE = "model", "failure"
 
 Model = Mapping[str, Any]
-"""A model as it travels: the parameters by their names, as in FLARE's ``FLModel.params``."""
+"""Parameters of a model by their names, as in FLARE's ``FLModel.params``."""
 
 _CODES = frozenset(value for name, value in vars(ReturnCode).items() if name.isupper())
 
 
 @dataclass(frozen=True)
 class Question:
-    """A kind of task, and where what is asked and the answer sit."""
+    """A kind of question: its task, and the fields of the question and of its answer."""
 
     task: str
     asked: str
     answered: str
 
     def data(self, packed: bytes, model: Model | None) -> Shareable:
-        """The data of the task for every site."""
+        """Return the data of the task for every site."""
         return Shareable({self.asked: packed, **({} if model is None else {MODEL: dict(model)})})
 
-    def asked_in(self, task: Shareable) -> object:
-        """What a site is asked to answer, whatever it is; only a model may come with it."""
-        return _alone(task, self.asked, beside=MODEL)
+    def read_question(self, task: Shareable) -> object:
+        """Return the question to a site, of any type; only a model may come with it."""
+        return _read_only_field(task, self.asked, beside=MODEL)
 
     def reply(self, answer: str | Failure) -> Shareable:
-        """A site's reply: its answer, or a code."""
+        """Return a site's reply: its answer, or a code."""
         failed = isinstance(answer, Failure)
-        made = make_reply(ReturnCode.EXECUTION_EXCEPTION if failed else ReturnCode.OK)
-        made.update({FAILURE: int(answer)} if isinstance(answer, Failure) else {self.answered: answer})
-        return made
+        reply = make_reply(ReturnCode.EXECUTION_EXCEPTION if failed else ReturnCode.OK)
+        reply.update({FAILURE: int(answer)} if isinstance(answer, Failure) else {self.answered: answer})
+        return reply
 
-    def answered_in(self, result: Shareable) -> object:
-        """What a reply carries, whatever it is; nothing may come with it."""
-        return _alone(result, self.answered)
+    def read_answer(self, result: Shareable) -> object:
+        """Return the answer in a reply, of any type; nothing may come with it."""
+        return _read_only_field(result, self.answered)
 
 
 CALIBRATE = Question("conformal", "plan", "report")
 CHECK = Question("conformal_check", "calibration", "check")
 
 TASK, CHECK_TASK = CALIBRATE.task, CHECK.task
-"""The names of the tasks that ask a site for its report, and for its check."""
+"""Names of the tasks that ask a site for its report, and for its check."""
 
 
-def model_in(task: Shareable) -> dict[str, Any]:
-    """The model that came with the question; empty if none did."""
+def read_model(task: Shareable) -> dict[str, Any]:
+    """Return the model that came with the question; empty if none did."""
     model = task.get(MODEL)
     return dict(model) if isinstance(model, Mapping) else {}
 
 
-def failure_in(result: Shareable) -> int | None:
-    """The code that came instead of an answer; None if there is none."""
+def read_failure(result: Shareable) -> int | None:
+    """Return the code that came instead of an answer; None if there is none."""
     code = result.get(FAILURE)
     if isinstance(code, int):
         return int(code)
     return None if result.get_return_code() == ReturnCode.OK else int(Failure.SITE)
 
 
-def return_code_in(result: Shareable) -> str:
-    """What FLARE calls the outcome; whatever else stands there is not repeated."""
+def read_return_code(result: Shareable) -> str:
+    """Return FLARE's own code of the outcome; any other text is not repeated."""
     code = result.get_return_code()
     return str(code) if isinstance(code, str) and code in _CODES else "unknown"
 
 
 def model_digest(model: Model) -> str:
-    """The digest of a model that travels with the plan, for ``fedconformal.plan(model=...)``.
+    """Return the digest of a model that travels with a plan, for ``fedconformal.plan(terms={"model": ...})``.
 
     Parameters
     ----------
@@ -105,7 +105,7 @@ def model_digest(model: Model) -> str:
 
 
 def _parts(value: object) -> Iterator[bytes]:
-    """A value as byte strings, the same for equal values whatever the order of names."""
+    """Yield a value as byte strings, the same for equal values regardless of the order of names."""
     if isinstance(value, Mapping):
         yield f"mapping of {len(value)}".encode()
         for name in sorted(value, key=str):
@@ -127,15 +127,15 @@ def _parts(value: object) -> Iterator[bytes]:
 
 
 def plan_as_text(plan: Plan) -> str:
-    """A plan for the configuration of a job: its JSON with round brackets for braces.
+    """Write a plan for the configuration of a job: its JSON with round brackets for braces.
 
-    FLARE takes what is in braces there for a variable, and a mapping with certain keys for a component.
+    FLARE takes text in braces there for a variable, and a mapping with certain keys for a component.
     """
     return _STRING.sub(_without_brackets, plan.to_json(indent=None)).translate(_TO_ROUND)
 
 
 def plan_from_text(text: str) -> Plan:
-    """The plan that a job's configuration holds."""
+    """Read the plan in the configuration of a job."""
     return Plan.from_json(text.translate(_FROM_ROUND))
 
 
@@ -148,9 +148,9 @@ def _without_brackets(string: re.Match[str]) -> str:
     return string[0].translate(_ESCAPES)
 
 
-def _alone(content: Shareable, field: str, *, beside: str | None = None) -> object:
-    """The one field of ours, unless anything came with it that nobody asked for."""
-    strange = [str(key) for key in content if key not in (ReservedHeaderKey.HEADERS, field, beside)]
-    if strange:
-        return Unexpected(f"the message carries {quoted(strange)} beside the {field}")
+def _read_only_field(content: Shareable, field: str, *, beside: str | None = None) -> object:
+    """Return the only field of ours, refusing a message with anything else in it."""
+    unexpected = [str(key) for key in content if key not in (ReservedHeaderKey.HEADERS, field, beside)]
+    if unexpected:
+        return Unexpected(f"the message carries {quoted(unexpected)} beside the {field}")
     return content.get(field)

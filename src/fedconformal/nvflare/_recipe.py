@@ -1,4 +1,4 @@
-"""For users of FLARE's recipes: a round after the training, or a job of the round alone."""
+"""FLARE's recipes: a round after the training, or a job of the round alone."""
 
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ def add_conformal(
     plan : Plan
         The plan to be answered.
     executor : ConformalExecutor, optional
-        What the sites answer with: a subclass with ``scores`` of the job's own. Without one each site's own
+        A subclass with ``scores`` of the job's own, with which the sites answer. Without one each site's own
         configuration names its function.
     **options : timeout, persistor_id, on_refused, reports, sites, check
         As for `ConformalController`.
@@ -44,7 +44,7 @@ def add_conformal(
 
 
 class ConformalRecipe(Recipe):
-    """A job of one calibration round, for sites that have the model already.
+    """Job of one calibration round, for sites that have the model already.
 
     Parameters
     ----------
@@ -55,8 +55,8 @@ class ConformalRecipe(Recipe):
     name : str
         The name of the job.
     min_clients : int
-        How many sites must be connected for the job to start. If fewer are left while it runs, FLARE ends the
-        job: let it be smaller than the number of sites.
+        Number of sites that must be connected for the job to start. If fewer are left while it runs, FLARE
+        ends the job: choose it smaller than the number of sites.
     **options : timeout, on_refused, reports, sites, check
         As for `ConformalController`.
 
@@ -82,7 +82,7 @@ class ConformalRecipe(Recipe):
 
 
 def read_calibration(result: Any) -> Calibration:
-    """The Calibration among the results of a job.
+    """Read the Calibration among the results of a job.
 
     Parameters
     ----------
@@ -93,7 +93,7 @@ def read_calibration(result: Any) -> Calibration:
     Returns
     -------
     Calibration
-        The one that the round wrote.
+        The result of the round.
 
     Examples
     --------
@@ -108,7 +108,7 @@ def read_calibration(result: Any) -> Calibration:
     ...     read_calibration(folder) == calibration
     True
     """
-    found = sorted(Path(result).rglob(CALIBRATION))
-    if len(found) != 1:
-        raise ValueError(f"result must be a folder with one {CALIBRATION} in it, {result} has {len(found)}")
-    return Calibration.read(found[0])
+    files = list(Path(result).rglob(CALIBRATION))
+    if len(files) != 1:
+        raise ValueError(f"result must be a folder with one {CALIBRATION} in it, {result} has {len(files)}")
+    return Calibration.read(files[0])

@@ -1,4 +1,4 @@
-"""What a site itself says, in a file that no job can reach; and what no job carries: this package."""
+"""Settings of a site in a file that no job can change, its own log, and jobs without this package's files."""
 
 import logging
 import tomllib
@@ -25,7 +25,7 @@ _PACKAGE = __name__.partition(".")[0]
 
 @dataclass(frozen=True)
 class Settings:
-    """The file ``local/fedconformal.toml`` of a site's workspace; everything in it may be left out."""
+    """Content of ``local/fedconformal.toml`` in a site's workspace; everything in it may be left out."""
 
     folder: Path
     scores: str | None = None
@@ -39,13 +39,13 @@ class Settings:
 
     @classmethod
     def read(cls, fl_ctx: FLContext) -> Self:
-        """The settings of the site that a context belongs to."""
+        """Read the settings of the site that a context belongs to."""
         folder = Path(fl_ctx.get_workspace().get_site_config_dir())
         file = folder / FILE
         given = tomllib.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
         known = [field.name for field in fields(cls) if field.name != "folder"]
-        if strange := set(given) - set(known):
-            raise ValueError(f"{file} may hold {listed(known)}, got {quoted(sorted(strange))}")
+        if unknown := set(given) - set(known):
+            raise ValueError(f"{file} may hold {listed(known)}, got {quoted(sorted(unknown))}")
         for name, value in given.items():
             kind = int | float if name == _NUMBER else str
             if not isinstance(value, kind) or isinstance(value, bool):
@@ -53,7 +53,7 @@ class Settings:
         return cls(folder, **given)
 
     def site(self, name: str, *, of_checks: bool = False) -> Site:
-        """Who answers: the name is the one that the site was provisioned under."""
+        """Return the site that answers, under the name that it was provisioned under."""
         return Site(
             name,
             None if self.signing_key is None else self._key(self.folder / self.signing_key),
@@ -63,7 +63,7 @@ class Settings:
         )
 
     def function(self, key: str) -> Callable[..., Any]:
-        """The function that the site itself names, as ``package.module:function``."""
+        """Return the function that the site itself names, as ``package.module:function``."""
         given = getattr(self, key)
         if given is None:
             raise ValueError(
@@ -83,11 +83,11 @@ class Settings:
 
 
 def own_log(fl_ctx: FLContext) -> logging.Logger:
-    """A log in a file of the site's workspace that FLARE does not stream to the server.
+    """Return a log in a file of the site's workspace that FLARE does not stream to the server.
 
-    FLARE streams its own logs, and any other file in the folder of a job's logs that the job names; this one
+    FLARE streams its own logs, and any other file in the folder of a job's logs that the job names; this file
     is outside of it, and reaches none of FLARE's handlers. FLARE's console shows administrators files of a
-    site whose names end as those of texts do; this one's does not.
+    site with the suffix of a text file; this one has none.
     """
     root = Path(fl_ctx.get_workspace().get_root_dir()).resolve()
     log = logging.getLogger(f"fedconformal.nvflare.site.{str(root).replace('.', '_')}")

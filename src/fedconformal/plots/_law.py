@@ -1,4 +1,4 @@
-"""The law of coverage."""
+"""The distribution of the coverage."""
 
 from dataclasses import dataclass, field
 from typing import Any, Self
@@ -6,10 +6,10 @@ from typing import Any, Self
 import numpy as np
 from matplotlib.axes import Axes
 
-from fedconformal import baselines
-from fedconformal.documents import Calibration, Plan
+from fedconformal import baselines, messages
+from fedconformal.documents import Calibration, CalibrationView, Plan, PlanView
 from fedconformal.laws import CoverageLaw, Summary, density
-from fedconformal.planning import Design, Promise
+from fedconformal.planning import PROMISES
 from fedconformal.plots import style
 
 _STEPS = 240
@@ -17,17 +17,17 @@ _STEPS = 240
 
 @dataclass
 class CoverageLawDisplay:
-    """Density of the coverage with the level, the mean and the 5 % quantile, and a law beside it.
+    """Density of the coverage with the level, the mean and the 5 % quantile, and another beside it.
 
     Parameters
     ----------
     law : CoverageLaw
-        Law of the coverage.
+        Distribution of the coverage.
     confidence_level : float
         Coverage that was asked for.
     beside : CoverageLaw, optional
-        Another law, drawn dashed; ``from_plan`` and ``from_calibration`` take that of pooling all scores,
-        where this would keep the same promise.
+        Another distribution, drawn dashed; ``from_plan`` and ``from_calibration`` take that of pooling all
+        scores, where this would satisfy the same promise.
 
     Attributes
     ----------
@@ -57,20 +57,20 @@ class CoverageLawDisplay:
         ax: Axes | None = None,
         label: str = "this plan",
     ) -> Self:
-        """Plot a law.
+        """Plot a distribution.
 
         Parameters
         ----------
         law : CoverageLaw
-            Law of the coverage.
+            Distribution of the coverage.
         confidence_level : float
             Coverage that was asked for.
         beside : CoverageLaw, optional
-            Another law, drawn dashed.
+            Another distribution, drawn dashed.
         ax : Axes, optional
             Where to draw.
         label : str
-            What the law is called in the legend.
+            Name of the distribution in the legend.
 
         Returns
         -------
@@ -80,15 +80,15 @@ class CoverageLawDisplay:
         return cls(law, confidence_level, beside).plot(ax=ax, label=label)
 
     @classmethod
-    def from_plan(cls, plan: Plan, *, level: int = 0, ax: Axes | None = None) -> Self:
-        """Plot what a plan gives if all sites answer, beside the law of pooling all scores.
+    def from_plan(cls, plan: Plan | PlanView, *, level: int = 0, ax: Axes | None = None) -> Self:
+        """Plot the distribution of a plan if all sites answer, beside that of pooling all scores.
 
         Parameters
         ----------
-        plan : Plan
-            With known sizes; of a plan with groups, one group: ``plan["child"]``.
+        plan : Plan or PlanView
+            With known sizes; of a plan with groups or levels, one of them: ``plan["child"]``, ``plan[0.9]``.
         level : int
-            Which of its levels, 0 the first.
+            Place of the level, 0 the first.
         ax : Axes, optional
             Where to draw.
 
@@ -100,22 +100,22 @@ class CoverageLawDisplay:
         Raises
         ------
         ValueError
-            If the plan is open or has groups.
+            If the plan is open or has groups, or there is a guarantee and no distribution.
         """
-        if plan.is_open:
-            raise ValueError("an open plan has no law yet: the sizes come with the reports")
-        return cls._of(plan.designs[level], plan.promise_object(), ax)
+        return cls._of(plan, level, ax, "an open plan has no distribution yet: sizes come with the reports")
 
     @classmethod
-    def from_calibration(cls, calibration: Calibration, *, level: int = 0, ax: Axes | None = None) -> Self:
-        """Plot what a calibration gives, beside the law of pooling the scores of all sites that answered.
+    def from_calibration(
+        cls, calibration: Calibration | CalibrationView, *, level: int = 0, ax: Axes | None = None
+    ) -> Self:
+        """Plot the distribution of a calibration, beside that of pooling the scores of its sites.
 
         Parameters
         ----------
-        calibration : Calibration
-            Of one with groups, one group: ``calibration["child"]``.
+        calibration : Calibration or CalibrationView
+            Of one with groups or levels, one of them: ``calibration["child"]``, ``calibration[0.9]``.
         level : int
-            Which of its levels, 0 the first.
+            Place of the level, 0 the first.
         ax : Axes, optional
             Where to draw.
 
@@ -127,17 +127,28 @@ class CoverageLawDisplay:
         Raises
         ------
         ValueError
-            If the calibration has groups, or too few sites answered for any threshold.
+            If the calibration has groups, too few sites answered, or there is no distribution.
         """
-        if not calibration.is_calibrated:
-            raise ValueError("too few sites answered for any threshold: there is no law")
-        return cls._of(calibration.designs[level], calibration.plan.promise_object(), ax)
+        return cls._of(calibration, level, ax, "too few sites answered for any threshold")
 
     @classmethod
-    def _of(cls, design: Design, promise: Promise, ax: Axes | None) -> Self:
-        wanted = float(design.goal.level)
-        pooled = baselines.coverage_law(design.n_points, wanted) if promise.pools else None
-        return cls.from_law(design.law(), wanted, beside=pooled, ax=ax)
+    def _of(
+        cls,
+        document: Plan | PlanView | Calibration | CalibrationView,
+        level: int,
+        ax: Axes | None,
+        if_unsolved: str,
+    ) -> Self:
+        design, place = document._only_design("law"), document._places[level]
+        if design.levels[place].votes is None:
+            raise ValueError(if_unsolved)
+        law, wanted = messages.law(design, place), float(design.levels[place].confidence_level)
+        if law is None:
+            raise ValueError(f"promise {design.promise!r} has a guarantee here, and no distribution to plot")
+        n_points = sum(kind.count * kind.n for kind in design.kinds)
+        pooled = baselines.coverage_law(n_points, wanted) if PROMISES[design.promise].pools else None
+        bound = " (lower bound)" if messages.of(design.message).is_bound(design) else ""
+        return cls.from_law(law, wanted, beside=pooled, ax=ax, label=f"this plan{bound}")
 
     def plot(self, *, ax: Axes | None = None, label: str = "this plan", **line: Any) -> Self:
         """Draw.
@@ -147,7 +158,7 @@ class CoverageLawDisplay:
         ax : Axes, optional
             Where to draw; new axes if left out.
         label : str
-            What the law is called in the legend.
+            Name of the distribution in the legend.
         **line : dict
             How the curve looks, as ``Axes.plot`` takes it.
 

@@ -1,5 +1,6 @@
-"""What privacy costs in coverage."""
+"""Coverage of private plans against epsilon."""
 
+import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
@@ -7,9 +8,12 @@ from typing import Any, Self
 import numpy as np
 from matplotlib.axes import Axes
 
+from fedconformal.documents import Plan
+from fedconformal.laws import CoverageLaw
+from fedconformal.messages import CurveMessage
 from fedconformal.plots import style
-from fedconformal.privacy import Bins, Cost, Privacy, expected_cost
-from fedconformal.protocol import plan
+from fedconformal.privacy import Bins, Privacy
+from fedconformal.protocol import InfeasibleWarning, plan
 
 _EPSILONS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 
@@ -25,8 +29,14 @@ class PrivacyDisplay:
     ----------
     epsilon : sequence of float
         Privacy losses.
-    cost : sequence of Cost or None
-        What each costs, None where there is no finite threshold.
+    expected : sequence of float
+        Mean coverage of noisy curves if scores lie evenly over the bins, NaN where no threshold is finite.
+    paper : sequence of float
+        Mean coverage of the ranks that the paper's analysis aims at, NaN where it has none.
+    confidence_level : float
+        Coverage that was asked for.
+    without : float, optional
+        Mean coverage without privacy.
 
     Attributes
     ----------
@@ -36,14 +46,17 @@ class PrivacyDisplay:
     Examples
     --------
     >>> import fedconformal as fc
-    >>> bins = fc.Bins.uniform(0, 1, 10)
+    >>> bins = fc.Bins.uniform(0, 1, 20)
     >>> display = fc.plots.PrivacyDisplay.from_federation(5, 100, epsilons=[4.0, 8.0], bins=bins)
-    >>> len(display.cost)
+    >>> len(display.expected)
     2
     """
 
     epsilon: Sequence[float]
-    cost: Sequence[Cost | None]
+    expected: Sequence[float]
+    paper: Sequence[float]
+    confidence_level: float
+    without: float | None = None
     ax_: Axes | None = field(default=None, init=False)
 
     @classmethod
@@ -58,22 +71,22 @@ class PrivacyDisplay:
         ax: Axes | None = None,
         **options: Any,
     ) -> Self:
-        """Make a plan for each epsilon and plot it.
+        """Make plans for each epsilon and plot them.
 
         Parameters
         ----------
         n_sites, n_points : int
-            How many sites there are, and how many scores each has.
+            Number of sites, and of scores at each.
         bins : Bins
-            Where private releases may fall.
+            Grid on which scores are counted.
         confidence_level : float
-            Coverage wanted.
+            Coverage to reach.
         epsilons : iterable of float
             Privacy losses of a report.
         ax : Axes, optional
             Where to draw.
         **options : dict
-            For `fedconformal.plan`.
+            For `fedconformal.plan`. The paper's analysis is left out where it does not go with them.
 
         Returns
         -------
@@ -81,19 +94,30 @@ class PrivacyDisplay:
             Drawn.
         """
         losses = sorted(float(epsilon) for epsilon in epsilons)
-        plans = [
-            plan(
-                n_sites,
-                n_points,
-                confidence_level=confidence_level,
-                privacy=Privacy(epsilon=epsilon, bins=bins),
-                on_infeasible="ignore",
-                **options,
-            )
-            for epsilon in losses
+
+        def make(privacy: Privacy | None) -> Plan:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", InfeasibleWarning)
+                return plan(n_sites, n_points, confidence_level=confidence_level, privacy=privacy, **options)
+
+        def aimed(epsilon: float) -> float:
+            try:
+                made = make(Privacy(epsilon, bins, analysis="paper"))
+            except ValueError:
+                return np.nan
+            ranks = made.local_ranks
+            if not made.feasible or ranks is None or made.server_rank is None:
+                return np.nan
+            return CoverageLaw(n_sites, n_points, ranks[0], made.server_rank).mean()
+
+        plans = [make(Privacy(epsilon, bins)) for epsilon in losses]
+        expected = [
+            CurveMessage().expected(made.designs[0], 0)[0] if made.feasible else np.nan for made in plans
         ]
-        costs = [expected_cost(made)[0] if made.feasible else None for made in plans]
-        return cls(losses, costs).plot(ax=ax)
+        exact = make(None)
+        without = exact.law.mean() if exact.feasible and exact.law is not None else None
+        paper = [aimed(epsilon) for epsilon in losses]
+        return cls(losses, expected, paper, confidence_level, without).plot(ax=ax)
 
     def plot(self, *, ax: Axes | None = None, **line: Any) -> Self:
         """Draw.
@@ -103,7 +127,7 @@ class PrivacyDisplay:
         ax : Axes, optional
             Where to draw; new axes if left out.
         **line : dict
-            How the curve looks, as ``Axes.plot`` takes it.
+            Options of the curve, as ``Axes.plot`` takes them.
 
         Returns
         -------
@@ -111,13 +135,16 @@ class PrivacyDisplay:
             Itself.
         """
         ax = style.axes(ax)
-        epsilon = np.array(self.epsilon, dtype=float)
-        expected = np.array([np.nan if cost is None else cost.expected for cost in self.cost])
+        epsilon, expected, paper = (
+            np.array(each, dtype=float) for each in (self.epsilon, self.expected, self.paper)
+        )
         look = {**style.OURS, "marker": "o", "label": "private, to be expected"}
         ax.plot(epsilon, expected, **{**look, **line})
-        for cost in [cost for cost in self.cost if cost is not None][:1]:
-            ax.axhline(cost.without, label="without privacy", **style.POOLED)
-            style.level_line(ax, cost.confidence_level, vertical=False)
+        if not np.isnan(paper).all():
+            ax.plot(epsilon, paper, **style.PAPER, label="the paper's analysis")
+        if self.without is not None:
+            ax.axhline(self.without, label="without privacy", **style.POOLED)
+        style.level_line(ax, self.confidence_level, vertical=False)
         none = np.isnan(expected)
         if none.any():
             cross: dict[str, Any] = {"marker": "X", "markersize": 8, "linestyle": "none"}

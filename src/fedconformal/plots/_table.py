@@ -7,8 +7,9 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from fedconformal._typing import Floats
-from fedconformal.documents import Plan
+from fedconformal.documents import Plan, PlanView
 from fedconformal.laws import coverage_table
+from fedconformal.messages import of
 from fedconformal.plots import style
 
 _LARGEST = 4_000_000
@@ -47,16 +48,16 @@ class CoverageTableDisplay:
     ax_: Axes | None = field(default=None, init=False)
 
     @classmethod
-    def from_plan(cls, plan: Plan, *, level: int = 0, ax: Axes | None = None) -> Self:
+    def from_plan(cls, plan: Plan | PlanView, *, level: int = 0, ax: Axes | None = None) -> Self:
         """Plot the table of a plan whose sites are alike, and the pair it chose.
 
         Parameters
         ----------
-        plan : Plan
-            With sites of one size that send one exact number each; of a plan with groups, one group:
-            ``plan["child"]``.
+        plan : Plan or PlanView
+            With sites of one size that send one score of the same rank; of a plan with groups or levels, one
+            of them: ``plan["child"]``, ``plan[0.9]``.
         level : int
-            Which of its levels, 0 the first.
+            Place of the level, 0 the first.
         ax : Axes, optional
             Where to draw.
 
@@ -70,16 +71,18 @@ class CoverageTableDisplay:
         ValueError
             If there is no such table, or it is too large to look at.
         """
-        design = plan.designs[level]
-        if len(design.blocks) != 1 or len(design.blocks[0].ranks) != 1 or design.sending.is_bound:
+        design, place = plan._only_design("table"), plan._places[level]
+        message, chosen = of(design.message), design.levels[place]
+        rows = set(
+            zip((kind.n for kind in design.kinds), message.local_ranks(design, place) or (), strict=False)
+        )
+        if len(rows) != 1 or len(next(iter(rows))[1]) != 1 or message.is_bound(design):
             raise ValueError("the table is for sites of one size that send one exact number each")
-        [block] = design.blocks
-        if block.count * block.n > _LARGEST:
-            raise ValueError(
-                f"n_sites * n_points must be at most {_LARGEST:,}, got {block.count * block.n:,}"
-            )
-        chosen = (block.ranks[0], design.server_rank or 1) if design.is_finite else None
-        return cls(coverage_table(block.count, block.n), float(design.goal.level), chosen).plot(ax=ax)
+        (n, (rank,)), m = rows.pop(), design.n_sites or 0
+        if m * n > _LARGEST:
+            raise ValueError(f"n_sites * n_points must be at most {_LARGEST:,}, got {m * n:,}")
+        pair = (rank, chosen.votes or 1) if chosen.advice is None else None
+        return cls(coverage_table(m, n), float(chosen.confidence_level), pair).plot(ax=ax)
 
     def plot(self, *, ax: Axes | None = None, **image: Any) -> Self:
         """Draw.

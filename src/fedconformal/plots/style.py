@@ -20,6 +20,7 @@ __all__ = [
     "MEAN",
     "ORANGE",
     "OURS",
+    "PAPER",
     "POOLED",
     "PURPLE",
     "SKY",
@@ -43,6 +44,7 @@ BLACK = "#000000"
 OURS: dict[str, Any] = {"color": BLUE, "linestyle": "-", "linewidth": 2.0}
 POOLED: dict[str, Any] = {"color": GREY, "linestyle": "--", "linewidth": 1.5}
 LEVEL: dict[str, Any] = {"color": BLACK, "linestyle": ":", "linewidth": 1.5}
+PAPER: dict[str, Any] = {"color": ORANGE, "linestyle": "-.", "linewidth": 1.5, "marker": "s"}
 MEAN: dict[str, Any] = {"color": BLUE, "linestyle": "-", "linewidth": 1.0}
 LOW: dict[str, Any] = {"color": VERMILION, "linestyle": "-.", "linewidth": 1.5}
 LOW_AREA: dict[str, Any] = {

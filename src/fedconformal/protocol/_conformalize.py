@@ -180,6 +180,8 @@ class LocalScores:
     def asked(self, chosen: Plan) -> Iterator[tuple[str, Scores, Any]]:
         """The sites that are asked, with the scores they answer for and the labels of these."""
         for site, values in self.scores.items():
+            if site not in (chosen.site_names or ()):  # too small for every group
+                continue
             labels = None if self.groups is None else self.groups[site]
             wanted = is_asked(chosen, site, labels)
             if labels is None:

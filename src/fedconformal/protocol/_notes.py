@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 
-from fedconformal._text import count
+from fedconformal._text import count, percent, plain_spaces
 from fedconformal.documents import Advice, Design, Plan, ScoreRule, SiteKind
 from fedconformal.messages import of
 from fedconformal.planning import PROMISES
@@ -46,7 +46,7 @@ def _problems(design: Design, *, one_site: bool) -> Iterator[str]:
         ways = _ways(level.advice, design, min(sizes), one_site=one_site)
         remedy = f"You need {', or '.join(ways)}." if ways else "No number that was tried would suffice."
         yield (
-            f"{float(level.confidence_level) * 100:g} % coverage ({design.criterion}) cannot be guaranteed "
+            f"{plain_spaces(percent(float(level.confidence_level)))} coverage ({design.criterion}) cannot be guaranteed "
             f"with {count(design.n_sites or 0, 'site')} of {cases}{_tolerated(design)}{private}, so the "
             f"threshold is infinite. {remedy}"
         )
@@ -56,11 +56,11 @@ def _too_small(design: Design) -> Iterator[str]:
     for place, level in enumerate(design.levels):
         ranks = of(design.message).local_ranks(design, place) or ()
         small = [kind for kind, own in zip(design.kinds, ranks, strict=False) if own and own[0] > kind.n]
-        if small and level.advice is None:
+        if small:
             number, listed = _listed(small)
             few = "has too few cases" if number == 1 else "have too few cases"
             yield (
-                f"At the level {float(level.confidence_level):g}, {count(number, 'site')} {few} for the rank "
+                f"At the level {float(level.confidence_level)}, {count(number, 'site')} {few} for the rank "
                 f"asked for, which counts as infinite: {listed}."
             )
 
@@ -74,7 +74,7 @@ def _send_all(design: Design) -> Iterator[str]:
             number, listed = _listed(whole)
             has, sends = ("has", "sends") if number == 1 else ("have", "send")
             yield (
-                f"At the level {float(level.confidence_level):g}, {count(number, 'site')} {has} no more "
+                f"At the level {float(level.confidence_level)}, {count(number, 'site')} {has} no more "
                 f"cases than numbers are asked for, up to {most}, and {sends} all scores: {listed}."
             )
 
@@ -93,7 +93,7 @@ def _missing(design: Design) -> Iterator[str]:
         is_open = design.is_open or level.advice is not None or (design.n_sites or 0) < 2
         if not is_open and not message.tolerates(design, place, 1):
             yield (
-                f"At the level {float(level.confidence_level):g}, one missing site could make the threshold "
+                f"At the level {float(level.confidence_level)}, one missing site could make the threshold "
                 f"infinite; {PROMISES[design.promise].missing_remedy}."
             )
 

@@ -1,9 +1,8 @@
-"""One round, whatever the engine carries it: a question to every site, one answer of each, who is missing.
+"""One round over any engine: a question to every site, one answer from each, and the names of missing sites.
 
-An engine's adapter calls `pack_plan` and `answer` at its ends of the wire, and hands what comes back to a
-`Collection`, which keeps it in a `Folder` if it is given one; `pack_calibration`, `answer_check` and
-`CheckCollection` are the same for checks. Nothing here knows how any number is computed, nor which engine is
-used.
+An engine's adapter calls `pack_plan` at the server and `answer` at the sites, and hands the replies to a
+`Collection`, which keeps them in a `Folder` if it is given one; `pack_calibration`, `answer_check` and
+`CheckCollection` do the same for checks. Nothing here depends on the message of a plan or on the engine.
 """
 
 from fedconformal.rounds._collection import CheckCollection, Collection
@@ -20,7 +19,7 @@ from fedconformal.rounds._packing import (
     unpack_plan,
     unpack_report,
 )
-from fedconformal.rounds._site import Site, answer, answer_check, keep_inside
+from fedconformal.rounds._site import Site, answer, answer_check, log_and_mask
 
 __all__ = [
     "PLAN_FILE",
@@ -32,7 +31,7 @@ __all__ = [
     "Unexpected",
     "answer",
     "answer_check",
-    "keep_inside",
+    "log_and_mask",
     "longest_report",
     "pack_calibration",
     "pack_plan",

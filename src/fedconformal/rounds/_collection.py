@@ -1,40 +1,52 @@
-"""The server's side of a round: answers in, who is missing, a calibration or an assessment out.
+"""Server side of a round: answers in, a calibration or an assessment out.
 
-A question is answered once, and a name by the node that bears it.
+Each question is answered once, and only the node registered under a name answers for that site.
 """
+
+from __future__ import annotations
 
 import logging
 from abc import ABC, abstractmethod
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Mapping
-from typing import Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Generic, Literal, TypeVar
 
-from fedconformal import heterogeneity, protocol
+from fedconformal import protocol
 from fedconformal._text import one_line
-from fedconformal.documents import Calibration, Check, DocumentError, Plan, Refusal, Report
-from fedconformal.heterogeneity import Assessment
+from fedconformal.documents import (
+    Calibration,
+    CalibrationView,
+    Check,
+    DocumentError,
+    Plan,
+    Refusal,
+    Report,
+)
 from fedconformal.rounds._folder import Folder
 from fedconformal.rounds._packing import Failure, longest_report, unpack_check, unpack_report
+
+if TYPE_CHECKING:
+    from fedconformal.heterogeneity import Assessment
 
 Node = TypeVar("Node", bound=Hashable)
 Answer = TypeVar("Answer", Report, Check)
 
 
 class Answers(ABC, Generic[Node, Answer]):
-    """The answers of one round, as they come in.
+    """Answers of one round, as they arrive.
 
     Parameters
     ----------
     nodes : mapping
-        The nodes of the round, each with the name that the engine knows it by; empty where it knows none.
+        The nodes of the round, each with its registered name; an empty one where the engine knows none.
     engine : str
-        What the engine is called.
+        Name of the engine.
     log : logging.Logger
         The server's log.
     """
 
     what: str
-    """What an answer is called."""
+    """Word for an answer."""
 
     def __init__(self, nodes: Mapping[Node, str], *, engine: str, log: logging.Logger) -> None:
         self.nodes, self.engine, self._log = nodes, engine, log
@@ -42,32 +54,32 @@ class Answers(ABC, Generic[Node, Answer]):
 
     @property
     def to_ask(self) -> tuple[Node, ...]:
-        """The nodes that have not answered yet."""
+        """Nodes that have not answered yet."""
         return tuple(self._open)
 
     def receive(self, node: Node | None, packed: object) -> None:
-        """Take in what a node sent, once.
+        """Accept or refuse a reply; only the first of each node is read.
 
         Parameters
         ----------
         node : hashable or None
-            The node that was asked; None, or one that has answered, if nobody knows which question this
-            answers.
+            The node that was asked; None if the reply answers no known question.
         packed : object
-            What came over the wire.
+            Content of the reply.
         """
         if not self._close(node):
             return
         assert node is not None
         try:
-            answer = self._attributed(node, self._read(packed))
+            answer = self._read(packed)
+            self._check_sender(node, answer)
         except ValueError as error:
             self._refuse(node, Refusal(source=self.who(node), reason=str(error)))
         else:
             self._accept(node, answer)
 
     def fail(self, node: Node | None, code: int | str) -> None:
-        """Take in that a node sent a code instead of an answer.
+        """Note that a node sent a code instead of an answer.
 
         Parameters
         ----------
@@ -82,7 +94,7 @@ class Answers(ABC, Generic[Node, Answer]):
             self._log.warning("%s sent no %s: %s", self.who(node), self.what, meaning)
 
     def who(self, node: Node) -> str:
-        """What a node is called in messages.
+        """Return the name of a node in messages.
 
         Parameters
         ----------
@@ -92,24 +104,24 @@ class Answers(ABC, Generic[Node, Answer]):
         Returns
         -------
         str
-            The name that the engine knows it by, else its number.
+            Its registered name, else its number.
         """
         return one_line(self.nodes[node] or f"node {node}", 200)
 
     @abstractmethod
     def _read(self, packed: object) -> Answer:
-        """The answer in what came over the wire."""
+        """Return the answer in a reply."""
 
     @abstractmethod
     def _accept(self, node: Node, answer: Answer) -> None:
-        """Take an answer whose sender may speak for its site."""
+        """Keep an answer whose sender may answer for its site."""
 
     @abstractmethod
     def _refuse(self, node: Node | None, refusal: Refusal) -> None:
-        """Note why an answer is not looked at."""
+        """Note the reason why an answer does not count."""
 
     def _close(self, node: Node | None) -> bool:
-        """Whether the question to a node was open; it is not any more."""
+        """Close the question to a node, and return whether it was open."""
         if node is None or node not in self._open:
             stray = Refusal(source="unknown node", reason="answers no open question of this round")
             self._refuse(None, stray)
@@ -117,8 +129,8 @@ class Answers(ABC, Generic[Node, Answer]):
         del self._open[node]
         return True
 
-    def _attributed(self, node: Node, answer: Answer) -> Answer:
-        """The answer of a node. One that is registered under a name speaks for this site alone.
+    def _check_sender(self, node: Node, answer: Answer) -> None:
+        """Refuse an answer for a site other than the one that the node is registered as.
 
         Where some nodes have registered names, one without could only be posing as one of them.
         """
@@ -129,32 +141,31 @@ class Answers(ABC, Generic[Node, Answer]):
             )
         if registered not in {"", answer.site}:
             raise DocumentError(f"registered as {registered!r}, but reports as {answer.site!r}")
-        return answer
 
-    def _tell(self, timeout: float, refused: Iterable[Refusal]) -> None:
-        """Write to the log who did not answer, and what was refused."""
+    def _log_missing(self, timeout: float) -> None:
         for node in self._open:
             self._log.warning("%s did not answer within %g s", self.who(node), timeout)
+
+    def _log_refused(self, refused: Iterable[Refusal]) -> None:
         for refusal in refused:
             self._log.warning("refused: %s: %s", refusal.source, refusal.reason)
 
 
 class Collection(Answers[Node, Report]):
-    """The reports of one round, as they come in.
+    """Reports of one round, as they arrive.
 
     Parameters
     ----------
     plan : Plan
         The plan that is answered.
     nodes : mapping
-        The nodes of the round, each with the name that the engine knows it by; empty where it knows none.
+        The nodes of the round, each with its registered name; an empty one where the engine knows none.
     engine : str
-        What the engine is called.
+        Name of the engine.
     log : logging.Logger
         The server's log.
     folder : Folder, optional
-        Where answers are kept as they arrive. Those that are there already count, and whose answer is there
-        is not asked again.
+        Keeps answers as they arrive. Those that it holds already count, and their nodes are not asked again.
 
     Examples
     --------
@@ -178,12 +189,6 @@ class Collection(Answers[Node, Report]):
         folder: Folder | None = None,
     ) -> None:
         super().__init__(nodes, engine=engine, log=log)
-        if plan.privacy is not None and plan.privacy.one_hot:
-            raise ValueError(
-                f"this plan asks for secure aggregation, which is not offered over {engine}: a site could "
-                "not tell whether its vector is added to others' or read alone; with a sum that the sites "
-                "trust, report --one-hot and calibrate --histogram do it"
-            )
         self.plan, self._folder = plan, folder
         self._reports, self._refused = ([], []) if folder is None else folder.read()
         self._before = tuple(self._reports)
@@ -193,12 +198,12 @@ class Collection(Answers[Node, Report]):
             log.info("reports kept from before: %d; sites to ask: %d", len(self._before), len(self._open))
 
     def calibrate(self, *, timeout: float, on_refused: Literal["raise", "skip"]) -> Calibration:
-        """The calibration from what came in; who has not answered is missing.
+        """Calibrate on the reports that arrived; the other sites are missing.
 
         Parameters
         ----------
         timeout : float
-            How many seconds were waited, for the log.
+            Seconds that were waited, for the log.
         on_refused : {"raise", "skip"}
             As for `fedconformal.calibrate`.
 
@@ -207,7 +212,7 @@ class Collection(Answers[Node, Report]):
         Calibration
             The same, byte for byte, as `fedconformal.calibrate` gives for the same reports.
         """
-        self._tell(timeout, ())
+        self._log_missing(timeout)
         try:
             calibration = protocol.calibrate(
                 self.plan, self._reports, on_refused=on_refused, unreadable=self._refused
@@ -218,8 +223,7 @@ class Collection(Answers[Node, Report]):
             raise
         if self._folder is not None:
             self._folder.complete()
-        for refusal in calibration.refused:
-            self._log.warning("refused: %s: %s", refusal.source, refusal.reason)
+        self._log_refused(calibration.refused)
         return calibration
 
     def _read(self, packed: object) -> Report:
@@ -238,33 +242,29 @@ class Collection(Answers[Node, Report]):
             self._folder.keep_refusal(None if node is None else str(node), refusal)
 
     def _answered_before(self) -> set[Node]:
-        """The nodes whose answers were kept before; under another number, by a name that one node has."""
+        """Return the nodes whose answers are in the folder, by number or by a name that only one node has."""
         folder = self._folder
         if folder is None:
             return set()
         if folder.is_complete:
             return set(self.nodes)
-        sites, bearers = {report.site for report in self._before}, Counter(self.nodes.values())
+        sites, names = {report.site for report in self._before}, Counter(self.nodes.values())
         return {
             node
             for node, name in self.nodes.items()
-            if folder.has(str(node), name) or (name in sites and bearers[name] == 1)
+            if folder.has(str(node), name) or (name in sites and names[name] == 1)
         }
 
 
 class CheckCollection(Answers[Node, Check]):
-    """The checks of one calibration, as they come in.
+    """Checks of one calibration, as they arrive.
 
     Parameters
     ----------
-    calibration : Calibration
-        What sites check; of one with groups, one group: ``calibration["child"]``.
-    nodes : mapping
+    calibration : Calibration or CalibrationView
+        The calibration that sites check; of one with groups, one group: ``calibration["child"]``.
+    nodes, engine, log : mapping, str and logging.Logger
         As for `Collection`.
-    engine : str
-        What the engine is called.
-    log : logging.Logger
-        The server's log.
 
     Examples
     --------
@@ -280,7 +280,12 @@ class CheckCollection(Answers[Node, Check]):
     what = "check"
 
     def __init__(
-        self, calibration: Calibration, nodes: Mapping[Node, str], *, engine: str, log: logging.Logger
+        self,
+        calibration: Calibration | CalibrationView,
+        nodes: Mapping[Node, str],
+        *,
+        engine: str,
+        log: logging.Logger,
     ) -> None:
         super().__init__(nodes, engine=engine, log=log)
         self.calibration = calibration
@@ -288,23 +293,25 @@ class CheckCollection(Answers[Node, Check]):
         self._refused: list[Refusal] = []
 
     def assess(self, *, timeout: float) -> Assessment:
-        """Coverage site by site; what does not fit, or contradicts itself, is left out.
+        """Assess the coverage at each site; checks that do not fit, or contradict each other, are left out.
 
         Parameters
         ----------
         timeout : float
-            How many seconds were waited, for the log.
+            Seconds that were waited, for the log.
 
         Returns
         -------
         Assessment
-            What `fedconformal.heterogeneity.assess` makes of the checks that count.
+            Result of `fedconformal.heterogeneity.assess` for the checks that count.
 
         Raises
         ------
         ValueError
             If none counts.
         """
+        from fedconformal import heterogeneity
+
         counting = []
         for site, checks in sorted(self._checks.items()):
             if all(check == checks[0] for check in checks):
@@ -312,12 +319,15 @@ class CheckCollection(Answers[Node, Check]):
             else:
                 reason = f"{len(checks)} different checks from this site: none of them counts"
                 self._refuse(None, Refusal(source=site, reason=reason))
-        self._tell(timeout, self._refused)
+        self._log_missing(timeout)
+        self._log_refused(self._refused)
         if not counting:
             raise ValueError("0 sites sent a check that counts: the log says why")
         return heterogeneity.assess(self.calibration, counting)
 
     def _read(self, packed: object) -> Check:
+        from fedconformal import heterogeneity
+
         check = unpack_check(packed)
         heterogeneity.assess(self.calibration, [check])  # refuses what does not fit
         return check

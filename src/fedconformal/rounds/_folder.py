@@ -11,16 +11,16 @@ from fedconformal._outputs import write_text
 from fedconformal.documents import DocumentError, Plan, Refusal, Report
 
 PLAN_FILE = "plan.json"
-"""What the plan is called in a folder of kept reports."""
+"""Name of the plan's file in a folder of kept reports."""
 _MODEL, _REFUSED, _COMPLETE = "model.txt", "refused.jsonl", "complete"
 
 
 class Folder:
-    """The answers of one round in a folder of files: the plan, and a report from each node that sent one.
+    """Folder of one round: the plan, and a report from each node that sent one.
 
-    ``plan.json`` and the ``.json`` files beside it are what ``fedconformal calibrate`` takes; a report that
-    came another way may be put there too. ``refused.jsonl`` has what was refused on arrival, and ``complete``
-    says that nobody is asked any more: without that file, those that have not answered are asked again.
+    ``fedconformal calibrate`` takes ``plan.json`` and the other ``.json`` files; a report that came another
+    way may be put there too. ``refused.jsonl`` lists replies that were refused on arrival. Once there is a
+    file ``complete``, nobody is asked any more; without it, sites that have not answered are asked again.
 
     Parameters
     ----------
@@ -29,13 +29,13 @@ class Folder:
     plan : Plan
         The plan that is answered. A folder holds the answers to one plan.
     model : str, optional
-        Digest of the model that goes with the plan, whether the plan names it or not: answers under one model
-        are none under another.
+        Digest of the model that goes with the plan, whether or not the plan names it: answers under one model
+        do not count under another.
 
     Raises
     ------
     ValueError
-        If the folder holds the answers to another plan or under another model, or files that are none.
+        If the folder holds the answers to another plan or under another model, or other files.
 
     Examples
     --------
@@ -78,7 +78,7 @@ class Folder:
 
     @property
     def is_complete(self) -> bool:
-        """Whether the round is over."""
+        """True if the round is over."""
         return (self.path / _COMPLETE).exists()
 
     def complete(self) -> None:
@@ -86,26 +86,26 @@ class Folder:
         (self.path / _COMPLETE).touch()
 
     def keep(self, node: str, name: str, report: Report) -> None:
-        """Write down a report, before anything else is done with it.
+        """Write a report, before anything else is done with it.
 
         Parameters
         ----------
         node, name : str
-            The engine's number of the node that sent it, and the name that it is registered under, if any.
+            The engine's number of the node that sent it, and its registered name, if any.
         report : Report
-            What it sent.
+            The report.
         """
         write_text(self._file(node, name), report.to_json() + "\n", force=True)
 
     def keep_refusal(self, node: str | None, refusal: Refusal) -> None:
-        """Write down that an answer was refused on arrival.
+        """Write a refusal on arrival.
 
         Parameters
         ----------
         node : str or None
-            As for ``keep``; None where nobody knows whose answer it was.
+            As for ``keep``; None if the sender is unknown.
         refusal : Refusal
-            Whose answer, and why.
+            The source of the answer, and the reason.
         """
         line = {"node": node, "source": refusal.source, "reason": refusal.reason}
         with (self.path / _REFUSED).open("a", encoding="utf-8") as file:
@@ -114,7 +114,7 @@ class Folder:
             os.fsync(file.fileno())
 
     def has(self, node: str, name: str) -> bool:
-        """Whether the answer of a node is here.
+        """Return whether the answer of a node is here.
 
         Parameters
         ----------
@@ -124,12 +124,12 @@ class Folder:
         Returns
         -------
         bool
-            Whether its report is here, or was refused.
+            True if its report is here, or was refused.
         """
         return self._file(node, name).exists() or any(line["node"] == node for line in self._refusals())
 
     def read(self) -> tuple[list[Report], list[Refusal]]:
-        """What has arrived so far.
+        """Read the answers that have arrived so far.
 
         Returns
         -------
@@ -142,20 +142,20 @@ class Folder:
         return reports, refused + unreadable
 
     def _refusals(self) -> list[dict[str, str]]:
-        """The lines that were written whole."""
+        """Return the refusals whose lines are complete."""
         file = self.path / _REFUSED
         text = file.read_text(encoding="utf-8") if file.exists() else ""
         return [json.loads(line) for line in text.splitlines(keepends=True) if line.endswith("\n")]
 
     def _file(self, node: str, name: str) -> Path:
-        """The file of a node: recognisable, and no other's, whatever a name holds."""
+        """Return the file of a node: recognisable and unique for any name."""
         digest = hashlib.sha256(f"{node}\n{name}".encode()).hexdigest()
         shown = re.sub(r"[^A-Za-z0-9_-]+", "_", name or node)
         return self.path / f"report-{shown[:60]}-{digest[:12]}.json"
 
 
 def read_reports(paths: Iterable[Path]) -> tuple[list[Report], list[Refusal]]:
-    """Reports in files, and a refusal for every file that is none.
+    """Read reports from files, with a refusal for every other file.
 
     Parameters
     ----------

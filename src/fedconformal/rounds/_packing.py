@@ -1,4 +1,4 @@
-"""What travels: a compressed plan one way, a report or a fixed code the other, read with suspicion."""
+"""The wire format: a compressed plan one way, a report or a fixed code the other, both checked when read."""
 
 import enum
 import json
@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TypeVar
 
-from fedconformal.documents import Calibration, Check, DocumentError, Plan, Report
+from fedconformal.documents import Calibration, CalibrationView, Check, DocumentError, Plan, Report
 
 T = TypeVar("T")
 
-_LENGTH_OF_A_LEVEL = 2**10
-"""Characters that a report may take for each level of a group, where a plan has many groups."""
+_LENGTH_OF_A_LEVEL, _LENGTH_OF_A_COUNT = 2**10, 2**5
+"""Characters that a report may take for each level of a group, and for each count of a curve."""
 
 
 class Failure(enum.IntEnum):
-    """Why a site sent no report. The number is all that travels; the reason stays in the site's own log."""
+    """Reasons for sending no report. Only the number travels; the detail stays in the site's own log."""
 
     SITE = 100
     PLAN = 101
@@ -28,24 +28,24 @@ class Failure(enum.IntEnum):
 
     @property
     def meaning(self) -> str:
-        """The code in words, the same for every site and every error."""
+        """Description of the code, the same for every site and every error."""
         return _MEANINGS[self]
 
     @classmethod
     def meaning_of(cls, code: int | str, engine: str) -> str:
-        """A code in words, which may be one of the engine's own.
+        """Describe a code, which may be one of the engine's own.
 
         Parameters
         ----------
         code : int or str
-            What came instead of a report.
+            Received instead of a report.
         engine : str
-            What the engine is called.
+            Name of the engine.
 
         Returns
         -------
         str
-            The meaning; whatever text came with the code is not repeated.
+            The meaning; text that came with the code is not repeated.
         """
         return cls(code).meaning if code in set(cls) else f"{engine}'s error code {code}"
 
@@ -63,12 +63,12 @@ _MEANINGS = {
 
 @dataclass(frozen=True)
 class Unexpected:
-    """What an engine's adapter found in place of a plan or a report that came alone.
+    """Content that an engine's adapter refuses to read.
 
     Parameters
     ----------
     reason : str
-        Why it is not looked at.
+        Reason of the refusal.
 
     Examples
     --------
@@ -81,12 +81,12 @@ class Unexpected:
 
 
 def pack_plan(plan: Plan) -> bytes:
-    """A plan as bytes for the wire.
+    """Turn a plan into bytes for the wire.
 
     Parameters
     ----------
     plan : Plan
-        What sites are asked to answer.
+        The plan to be answered.
 
     Returns
     -------
@@ -104,12 +104,12 @@ def pack_plan(plan: Plan) -> bytes:
 
 
 def unpack_plan(packed: object) -> Plan:
-    """The plan that a site is asked to answer.
+    """Read the plan that a site is asked to answer.
 
     Parameters
     ----------
     packed : object
-        What came over the wire.
+        Content of the message.
 
     Returns
     -------
@@ -128,11 +128,11 @@ def unpack_plan(packed: object) -> Plan:
     >>> fc.rounds.unpack_plan(fc.rounds.pack_plan(plan)) == plan
     True
     """
-    return _read_plan(_found(packed, bytes, "the message carries no plan"))
+    return _read_plan(_check_type(packed, bytes, "the message carries no plan"))
 
 
-def _found(packed: object, kind: type[T], otherwise: str) -> T:
-    """What came over the wire, if it is of the right kind; else the reason why nothing is read."""
+def _check_type(packed: object, kind: type[T], otherwise: str) -> T:
+    """Return the content of a message, or refuse it with a reason if it has another type."""
     if isinstance(packed, Unexpected):
         raise DocumentError(packed.reason)
     if not isinstance(packed, kind):
@@ -143,11 +143,11 @@ def _found(packed: object, kind: type[T], otherwise: str) -> T:
 @lru_cache(maxsize=4)
 def _read_plan(packed: bytes) -> Plan:
     """Read a plan; simulated sites share a process and get the same one."""
-    return Plan.from_json(_inflated(packed, "plan", Plan.ceiling.largest))
+    return Plan.from_json(_decompress(packed, "plan", Plan.limit.largest))
 
 
-def _inflated(packed: bytes, kind: str, largest: int) -> bytes:
-    """What was compressed, unless it is too large or something else."""
+def _decompress(packed: bytes, kind: str, largest: int) -> bytes:
+    """Return the text of a document, refusing what is too large or something else."""
     unpacking = zlib.decompressobj()
     try:
         text = unpacking.decompress(packed, largest)
@@ -158,18 +158,23 @@ def _inflated(packed: bytes, kind: str, largest: int) -> bytes:
     return text
 
 
-def pack_calibration(calibration: Calibration) -> bytes:
-    """A calibration as bytes for the wire, for sites to check.
+def pack_calibration(calibration: Calibration | CalibrationView) -> bytes:
+    """Turn a calibration into bytes for the wire, for sites to check.
 
     Parameters
     ----------
-    calibration : Calibration
-        As published; or one group of it, ``calibration["child"]``.
+    calibration : Calibration or CalibrationView
+        As published; of one with groups, one group: ``calibration["child"]``.
 
     Returns
     -------
     bytes
         For `unpack_calibration`.
+
+    Raises
+    ------
+    ValueError
+        If it has several groups, or levels were selected.
 
     Examples
     --------
@@ -179,21 +184,27 @@ def pack_calibration(calibration: Calibration) -> bytes:
     >>> fc.rounds.unpack_calibration(packed) == calibration
     True
     """
-    text = f"{json.dumps(calibration.label)}\n{calibration.published.to_json(indent=None)}"
+    whole, group = calibration._whole, calibration._designs[0].group
+    if calibration != (whole if group is None else whole[group]):
+        example = "" if group is None else f", as in calibration[{group!r}]"
+        raise ValueError(
+            f"calibration must be one without groups, or one group of it{example}, with all its levels"
+        )
+    text = f"{json.dumps(group)}\n{whole.to_json(indent=None)}"
     return zlib.compress(text.encode(), 9)
 
 
-def unpack_calibration(packed: object) -> Calibration:
-    """The calibration that a site is asked to check.
+def unpack_calibration(packed: object) -> Calibration | CalibrationView:
+    """Read the calibration that a site is asked to check.
 
     Parameters
     ----------
     packed : object
-        What came over the wire.
+        Content of the message.
 
     Returns
     -------
-    Calibration
+    Calibration or CalibrationView
         Read, but not verified; of one with groups the group that is asked about.
 
     Raises
@@ -208,23 +219,25 @@ def unpack_calibration(packed: object) -> Calibration:
     >>> fc.rounds.unpack_calibration(fc.rounds.pack_calibration(calibration)) == calibration
     True
     """
-    found = _found(packed, bytes, "the message carries no calibration")
-    first, _, text = _inflated(found, "calibration", Calibration.ceiling.largest).partition(b"\n")
-    published = Calibration.from_json(text)
+    compressed = _check_type(packed, bytes, "the message carries no calibration")
+    first, _, text = _decompress(compressed, "calibration", Calibration.limit.largest).partition(b"\n")
+    whole = Calibration.from_json(text)
     try:
-        label = json.loads(first)
-        return published if label is None else published[label]
-    except (ValueError, KeyError, TypeError, RecursionError):
-        raise DocumentError("the message asks about no group of the calibration") from None
+        group = json.loads(first)
+    except (ValueError, RecursionError):
+        group = ""
+    if group not in whole.plan.groups and (group is not None or whole.plan.is_grouped):
+        raise DocumentError("the message asks about no group of the calibration")
+    return whole if group is None else whole[group]
 
 
 def unpack_check(packed: object) -> Check:
-    """The check that a reply carries.
+    """Read the check that a reply carries.
 
     Parameters
     ----------
     packed : object
-        What came over the wire.
+        Content of the reply.
 
     Returns
     -------
@@ -244,11 +257,11 @@ def unpack_check(packed: object) -> Check:
     >>> fc.rounds.unpack_check(check.to_json()) == check
     True
     """
-    return Check.from_json(_found(packed, str, "the reply carries no check"))
+    return Check.from_json(_check_type(packed, str, "the reply carries no check"))
 
 
 def pack_report(report: Report) -> str:
-    """A report as text for the wire.
+    """Turn a report into text for the wire.
 
     Parameters
     ----------
@@ -271,7 +284,7 @@ def pack_report(report: Report) -> str:
 
 
 def longest_report(plan: Plan) -> int:
-    """How long a report on a plan may be: a longer one is refused unread.
+    """Return the length up to which a report on a plan is read; a longer one is refused unread.
 
     Parameters
     ----------
@@ -281,7 +294,7 @@ def longest_report(plan: Plan) -> int:
     Returns
     -------
     int
-        Characters.
+        Number of characters.
 
     Examples
     --------
@@ -289,19 +302,22 @@ def longest_report(plan: Plan) -> int:
     >>> fc.rounds.longest_report(fc.plan(n_sites=3, n_points=40)) > 100
     True
     """
-    wanted = _LENGTH_OF_A_LEVEL * len(plan.parts) * len(plan.confidence_levels)
-    return min(max(Report.ceiling.size, wanted), Report.ceiling.largest)
+    needed = sum(
+        _LENGTH_OF_A_LEVEL * len(design.levels) + _LENGTH_OF_A_COUNT * getattr(design.message, "n_cells", 0)
+        for design in plan.designs
+    )
+    return min(max(Report.limit.size, needed), Report.limit.largest)
 
 
-def unpack_report(packed: object, *, longest: int = Report.ceiling.size) -> Report:
-    """The report that a reply carries.
+def unpack_report(packed: object, *, longest: int = Report.limit.size) -> Report:
+    """Read the report that a reply carries.
 
     Parameters
     ----------
     packed : object
-        What came over the wire.
+        Content of the reply.
     longest : int
-        How long it may be.
+        Largest number of characters.
 
     Returns
     -------
@@ -320,7 +336,7 @@ def unpack_report(packed: object, *, longest: int = Report.ceiling.size) -> Repo
     >>> fc.rounds.unpack_report(fc.rounds.pack_report(report)) == report
     True
     """
-    text = _found(packed, str, "the reply carries no report")
+    text = _check_type(packed, str, "the reply carries no report")
     if len(text) > longest:
         raise DocumentError(f"a report of {len(text)} characters, more than {longest}")
     return Report.from_json(text)

@@ -1,4 +1,4 @@
-"""The site's side: a plan in, a report or a fixed code out, and nothing else."""
+"""Site side of a round: a plan in, a report or a fixed code out, and nothing else."""
 
 import contextlib
 import logging
@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from fedconformal import heterogeneity, protocol
+from fedconformal import protocol
 from fedconformal._validation import plain_array
-from fedconformal.documents import Calibration, Plan, SigningKey, unique_labels
+from fedconformal.documents import Plan, SigningKey, unique_labels
 from fedconformal.privacy import Ledger, LedgerError
 from fedconformal.protocol import SitePolicy
 from fedconformal.rounds._packing import Failure, pack_report, unpack_calibration, unpack_plan
@@ -18,7 +18,7 @@ from fedconformal.rounds._packing import Failure, pack_report, unpack_calibratio
 
 @dataclass(frozen=True)
 class Site:
-    """Who answers, and from which account.
+    """Name, key, account and limits of the site that answers.
 
     Parameters
     ----------
@@ -27,9 +27,9 @@ class Site:
     key : SigningKey, optional
         Signs the report.
     ledger, dataset : Ledger and str, optional
-        For private plans, the site's account and what its data are called in it.
+        For private plans, the site's account and the name of its data in it.
     policy : SitePolicy, optional
-        What the site lets out, whatever the plan asks for.
+        Limits on what the site discloses, regardless of the plan.
 
     Examples
     --------
@@ -52,9 +52,9 @@ def answer(
     *,
     model: str | None = None,
     log: logging.Logger,
-    loudness: int = logging.INFO,
+    log_level: int = logging.INFO,
 ) -> str | Failure:
-    """Answer a plan that came over the wire, whatever happens.
+    """Answer a plan that came over the wire; an exception becomes a fixed code.
 
     Parameters
     ----------
@@ -62,21 +62,21 @@ def answer(
         The plan, as `pack_plan` made it.
     scores : callable
         Computes the site's scores for a plan, or a pair of scores and labels: the group, or the true class,
-        of each. The labels are needed, and looked at, for a plan with groups.
+        of each. Labels are needed, and used, only for a plan with groups by label.
     site : callable
-        Gives the site's name, key and, for a private plan, its account.
+        Returns the `Site` that answers a plan.
     model : str, optional
         Digest of the model that came with the plan. It must be the one that the plan names, if it names one.
-        Else scores under a new model are new data to the ledger, which draw on the same budget.
+        Otherwise scores under a new model are new data to the ledger, charged to the same budget.
     log : logging.Logger
         The site's own log: it shows what leaves, and keeps the text of exceptions.
-    loudness : int
-        The level at which it shows what leaves.
+    log_level : int
+        Level at which it shows what leaves.
 
     Returns
     -------
     str or Failure
-        The report for `unpack_report`; or the fixed code that leaves instead, if anything went wrong.
+        The report for `unpack_report`, or the fixed code that is sent instead if anything failed.
 
     Examples
     --------
@@ -89,16 +89,18 @@ def answer(
     'north'
     """
 
-    def make(reached: Callable[[Failure], None]) -> str:
+    def make(enter: Callable[[Failure], None]) -> str:
         plan = unpack_plan(packed)
-        reached(Failure.REPORT)
+        enter(Failure.REPORT)
         who = site(plan)
         policy = SitePolicy() if who.policy is None else who.policy
         has_ledger = who.ledger is not None or who.dataset is not None
         protocol.admit(plan, policy=policy, has_ledger=has_ledger)
-        reached(Failure.SCORES)
-        values, groups = _scores_and_groups(plan, scores(plan))
-        reached(Failure.REPORT)
+        enter(Failure.SCORES)
+        values, groups = _split_labels(plan, scores(plan))
+        enter(Failure.REPORT)
+        # Scores under a model that the plan does not name may differ from those that the ledger has seen.
+        named = plan.terms.model is not None
         prepared = protocol.prepare(
             plan,
             values,
@@ -107,12 +109,13 @@ def answer(
             policy=policy,
             ledger=who.ledger,
             dataset=who.dataset,
-            **_model(plan, model),
+            model=model if named else None,
+            accept=None if named or model is None else f"scores under the model {model}",
         )
-        log.log(loudness, "%s", prepared.request.sentence)
+        log.log(log_level, "%s", prepared.request.sentence)
         return pack_report(prepared.report(key=who.key))
 
-    return _whatever_happens(make, Failure.PLAN, log, loudness)
+    return _run_guarded(make, Failure.PLAN, log, log_level)
 
 
 def answer_check(
@@ -123,12 +126,13 @@ def answer_check(
     epsilon: float | None = None,
     model: str | None = None,
     log: logging.Logger,
-    loudness: int = logging.INFO,
+    log_level: int = logging.INFO,
 ) -> str | Failure:
-    """Say how many new cases a calibration covers at this site, whatever happens.
+    """Count the new cases that a calibration covers at this site; an exception becomes a fixed code.
 
-    The calibration is verified first, as far as it can be without the reports. Who asks may still choose
-    thresholds: the site's policy, and its ledger if it keeps one, bound what can be learned that way.
+    The calibration is verified first, as far as that is possible without the reports. Its author may still
+    have chosen the thresholds: the site's policy and its ledger, if it has one, limit what can be learned
+    from the counts.
 
     Parameters
     ----------
@@ -137,16 +141,16 @@ def answer_check(
     scores : callable
         Computes the scores of the site's new cases, or a pair of scores and labels, as for `answer`.
     site : callable
-        Gives the site's name and, for a private answer, its account; the data are those of the new cases.
+        Returns the `Site` that answers; its data set is that of the new cases.
     epsilon : float, optional
         Privacy loss of the answer, which is the site's choice; exact counts if left out.
-    model, log, loudness : str, logging.Logger and int
+    model, log, log_level : str, logging.Logger and int
         As for `answer`.
 
     Returns
     -------
     str or Failure
-        The check for `unpack_check`; or the fixed code that leaves instead.
+        The check for `unpack_check`, or the fixed code that is sent instead.
 
     Examples
     --------
@@ -160,59 +164,58 @@ def answer_check(
     'A'
     """
 
-    def make(reached: Callable[[Failure], None]) -> str:
+    def make(enter: Callable[[Failure], None]) -> str:
+        from fedconformal import heterogeneity  # most messages ask for no check: each may be a new process
+
         calibration = unpack_calibration(packed)
-        plan = calibration.published.plan
-        reached(Failure.REPORT)
-        who = site(plan)
-        if plan.model is not None and model not in (None, plan.model):
-            raise ValueError(f"the calibration is for the model {plan.model}, and {model} came with it")
-        _admit_check(calibration, who, is_exact=epsilon is None)
-        reached(Failure.SCORES)
-        values = _cases(plan, calibration.label, scores(plan), who.name)
-        reached(Failure.REPORT)
+        whole, group = calibration._whole, calibration._designs[0].group
+        enter(Failure.REPORT)
+        who = site(whole.plan)
+        named = whole.plan.terms.model
+        if named is not None and model not in (None, named):
+            raise ValueError(f"the calibration is for the model {named}, and {model} came with it")
+        policy = SitePolicy() if who.policy is None else who.policy
+        has_ledger = who.ledger is not None or who.dataset is not None
+        policy.check_author("calibration", whole)
+        policy.check_exact(is_exact=epsilon is None, has_ledger=has_ledger)
+        policy.check_names(whole.plan)
+        enter(Failure.SCORES)
+        values = _select_cases(whole.plan, group, scores(whole.plan), who.name)
+        enter(Failure.REPORT)
         prepared = heterogeneity.prepare_answer(
             calibration,
             values,
             site=who.name,
             epsilon=epsilon,
-            policy=who.policy,
+            policy=policy,
             ledger=who.ledger,
             dataset=who.dataset,
         )
-        log.log(loudness, "%s", prepared.sentence)
+        log.log(log_level, "%s", prepared.sentence)
         return prepared.make().to_json(indent=None)
 
-    return _whatever_happens(make, Failure.CALIBRATION, log, loudness)
+    return _run_guarded(make, Failure.CALIBRATION, log, log_level)
 
 
-def _admit_check(calibration: Calibration, who: Site, *, is_exact: bool) -> None:
-    """Refuse what the site's policy does not allow before any score is computed."""
-    policy = SitePolicy() if who.policy is None else who.policy
-    policy.check_author("calibration", calibration.published)
-    policy.check_exact(is_exact=is_exact, has_ledger=who.ledger is not None or who.dataset is not None)
-    policy.check_names(calibration.plan)
-
-
-def _whatever_happens(
-    make: Callable[[Callable[[Failure], None]], str], first: Failure, log: logging.Logger, loudness: int
+def _run_guarded(
+    make: Callable[[Callable[[Failure], None]], str], first: Failure, log: logging.Logger, log_level: int
 ) -> str | Failure:
-    """What is made, shown in the log before it leaves; or the code of the stage that was reached."""
+    """Return the answer, logged before it leaves, or the code of the stage that failed."""
     stages = [first]
     try:
         text = make(stages.append)
-        log.log(loudness, "this is everything that leaves the site: %s", text)
+        log.log(log_level, "this is everything that leaves the site: %s", text)
         return text
     except protocol.PolicyError:
-        return keep_inside(Failure.POLICY, log)
+        return log_and_mask(Failure.POLICY, log)
     except LedgerError:
-        return keep_inside(Failure.BUDGET, log)
+        return log_and_mask(Failure.BUDGET, log)
     except BaseException:
-        return keep_inside(stages[-1], log)
+        return log_and_mask(stages[-1], log)
 
 
-def keep_inside(failure: Failure, log: logging.Logger) -> Failure:
-    """Write the present exception to the site's own log, and give the code that is sent in its place.
+def log_and_mask(failure: Failure, log: logging.Logger) -> Failure:
+    """Write the current exception to the site's own log, and return the code that is sent in its place.
 
     Parameters
     ----------
@@ -235,16 +238,16 @@ def keep_inside(failure: Failure, log: logging.Logger) -> Failure:
     >>> try:
     ...     raise KeyError("patient 4711")
     ... except KeyError:
-    ...     keep_inside(Failure.SITE, log)
+    ...     log_and_mask(Failure.SITE, log)
     <Failure.SITE: 100>
     """
-    with contextlib.suppress(BaseException):  # not even a log handler's own trouble may travel
+    with contextlib.suppress(BaseException):  # an exception of a log handler must not travel either
         log.exception("the server is told only: %s", failure.meaning)
     return failure
 
 
-def _scores_and_groups(plan: Plan, computed: Any) -> tuple[Any, Any]:
-    """The scores, and the group of each where the plan has groups; else labels are left where they are."""
+def _split_labels(plan: Plan, computed: Any) -> tuple[Any, Any]:
+    """Return the scores, and the label of each where the plan has groups by label."""
     paired = isinstance(computed, tuple) and len(computed) == 2 and plain_array(computed[0]).ndim > 0
     scores, labels = computed if paired else (computed, None)
     if not plan.grouping.has_labels:
@@ -254,21 +257,14 @@ def _scores_and_groups(plan: Plan, computed: Any) -> tuple[Any, Any]:
     return scores, labels
 
 
-def _cases(plan: Plan, label: str | None, computed: Any, site: str) -> Any:
-    """The scores of the new cases that are asked about: all, or those of one group."""
-    scores, labels = _scores_and_groups(plan, computed)
-    if label is None:
+def _select_cases(plan: Plan, group: str | None, computed: Any, site: str) -> Any:
+    """Return the scores of the new cases that are asked about: all, or those of one group."""
+    scores, labels = _split_labels(plan, computed)
+    if group is None:
         return scores
     values = plain_array(scores)
     if not plan.grouping.has_labels:
-        return values if plan.grouping.group_of_site(site) == label else values[:0]
+        return values if plan.grouping.group_of_site(site) == group else values[:0]
     names, which = unique_labels(labels)
     groups = plan.grouping.groups_of(names, site)
-    return values[np.isin(which, [i for i, group in enumerate(groups) if group == label])]
-
-
-def _model(plan: Plan, model: str | None) -> dict[str, str]:
-    """What the model that came with the plan means for the answer."""
-    if model is None:
-        return {}
-    return {"accept": f"scores under the model {model}"} if plan.model is None else {"model": model}
+    return values[np.isin(which, [i for i, each in enumerate(groups) if each == group])]

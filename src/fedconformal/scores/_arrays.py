@@ -40,13 +40,13 @@ def as_labels(y: ArrayLike, *, n: int, n_classes: int) -> NDArray[np.intp]:
 
 
 def are_class_numbers(values: Floats) -> Bools:
-    """Which of the numbers are 0, 1, 2, ..."""
+    """Return which of the numbers are 0, 1, 2, ..."""
     whole: Bools = (values >= 0) & (values <= _LARGEST_WHOLE) & (values == np.floor(values))
     return whole
 
 
 def as_thresholds(threshold: ArrayLike) -> tuple[Floats, bool]:
-    """The thresholds, shape (n_levels,), and whether a single number was given."""
+    """Return the thresholds, shape (n_levels,), and whether a single number was given."""
     array = number_array("threshold", threshold)
     if array.dtype.kind == "b":
         raise ValueError("threshold must be a number or a list of numbers, got a boolean")
@@ -59,7 +59,7 @@ def as_thresholds(threshold: ArrayLike) -> tuple[Floats, bool]:
 
 
 def as_draws(u: Draws | None, *, n: int, needed: bool) -> Floats | None:
-    """The uniform numbers of a randomized score, one per row; None for one that is not."""
+    """Return the uniform numbers of a randomized score, one per row; None for one that is not."""
     if not needed:
         if u is not None:
             raise ValueError("u was given, but the score has randomized=False; leave u out")

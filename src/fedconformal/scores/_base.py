@@ -1,4 +1,4 @@
-"""What every score says of itself, and what all of them can do."""
+"""Base class of all scores."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ Parameter = bool | int | float | str
 
 @dataclass(frozen=True)
 class Score(ABC):
-    """How badly an outcome fits a prediction, and which outcomes fit well enough.
+    """Measure of how badly an outcome fits a prediction, and the outcomes that fit well enough.
 
     A score is an immutable pair of functions: ``score`` gives one number per row, small when the outcome
     fits, and ``set`` is its inverse, {y : score(y, prediction) <= threshold} for each row. The score of a row
@@ -55,12 +55,12 @@ class Score(ABC):
     @property
     @abstractmethod
     def name(self) -> str:
-        """What `from_name` and plans know the score by."""
+        """Name of the score, for `from_name` and plans."""
 
     @property
     @abstractmethod
     def columns(self) -> tuple[str, ...] | None:
-        """The prediction columns that it needs, in this order; None if it needs one for each class."""
+        """Prediction columns that it needs, in this order; None if it needs one for each class."""
 
     @property
     def largest(self) -> float | None:
@@ -69,12 +69,12 @@ class Score(ABC):
 
     @property
     def needs_draws(self) -> bool:
-        """Whether ``score`` and ``set`` ask for uniform random numbers."""
+        """True if ``score`` and ``set`` ask for uniform random numbers."""
         return False
 
     @property
     def has_unit(self) -> bool:
-        """Whether scores, and so the threshold, have the unit of what is predicted."""
+        """True if scores, and so the threshold, have the unit of what is predicted."""
         return False
 
     # -- what a score computes -----------------------------------------------------------------------------
@@ -337,14 +337,14 @@ class Score(ABC):
 
     @abstractmethod
     def _can_be_truth(self, values: Floats) -> Bools:
-        """Which numbers are outcomes; never raises."""
+        """Return which numbers are outcomes; never raise."""
 
     def _draws_of(self, draws: Floats | None, rows: NDArray[Any]) -> dict[str, Any]:
         return {} if draws is None else self.draws(draws[rows])
 
 
 def wrong_columns(score: Score, table: NDArray[Any], names: Sequence[str] | None) -> ValueError:
-    """The refusal of a table that does not have the columns of the score."""
+    """Return the refusal of a table that does not have the columns of the score."""
     listed = "" if names is None else f" ({', '.join(names)})"
     n_columns = table.shape[1]
     columns = "1 column" if n_columns == 1 else f"{n_columns} columns"
@@ -352,7 +352,7 @@ def wrong_columns(score: Score, table: NDArray[Any], names: Sequence[str] | None
 
 
 def _rows_to_try(rows: NDArray[np.intp], error: Exception) -> list[NDArray[np.intp]]:
-    """What is left of rows that were refused together: those not named in the error, or either half."""
+    """Split rows that were refused together: those not named in the error, or either half."""
     if len(rows) <= 1:
         return []
     if isinstance(error, BadRowsError) and len(error.bad) == len(rows):
@@ -361,7 +361,7 @@ def _rows_to_try(rows: NDArray[np.intp], error: Exception) -> list[NDArray[np.in
 
 
 def _distinct_rows(thresholds: ArrayLike, *, n: int) -> tuple[NDArray[Any], NDArray[np.intp]]:
-    """The different rows of thresholds, at least one, and which of them each row has."""
+    """Return the different rows of thresholds, at least one, and which of them each row has."""
     array = number_array("thresholds", thresholds)
     if array.ndim == 1:
         return array[np.newaxis], np.zeros(n, dtype=np.intp)

@@ -209,7 +209,7 @@ def distance(y: Floats, center: Floats) -> Floats:
 
 
 def outward(threshold: float, *, roundings: int) -> float:
-    """The threshold moved up by one part in 2**52 per rounded operation before the last.
+    """Return the threshold moved up by one part in 2**52 per rounded operation before the last.
 
     If the score, a rounded difference, is at most t, then y <= p + t * (1 + 2**-53) as real numbers; rounding
     is monotone and y is a float, so y is at most the rounded p + outward(t). A threshold of 0 stays 0: a
@@ -219,7 +219,7 @@ def outward(threshold: float, *, roundings: int) -> float:
 
 
 def unsigned(threshold: float) -> float:
-    """The threshold of a score that is never negative: below 0 nothing fits, however small the number.
+    """Return the threshold of a score that is never negative: below 0 nothing fits, however small the number.
 
     Else p - t and p + t would round to p, a set of one point, for t = -1e-300.
     """

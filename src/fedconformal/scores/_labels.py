@@ -19,7 +19,7 @@ _FIRST = ("no label", "the first of them", "the first two", "the first three", "
 
 
 def cumulated(probabilities: Floats, u: Floats | None, costs: Floats | None = None) -> Floats:
-    """The probability of each label and all before it, less u times its own, plus what its rank costs."""
+    """Add up the probability of each label and all before it, less u times its own, plus its rank's cost."""
     # A stable sort, so that equal probabilities rank by class index at every site.
     order = np.argsort(-probabilities, axis=1, kind="stable")
     ranked = np.take_along_axis(probabilities, order, axis=1)
@@ -111,7 +111,7 @@ class SummedScore(LabelScore):
 
     @property
     def needs_draws(self) -> bool:
-        """Whether the score is randomized."""
+        """True if the score is randomized."""
         return self.randomized
 
     def score(self, y: ArrayLike, prediction: ArrayLike, *, u: Draws | None = None) -> Floats:

@@ -36,7 +36,7 @@ class Example:
 
     @property
     def is_readable(self) -> bool:
-        """Whether an example can be written out, or has no margin at all."""
+        """True if an example can be written out, or has no margin at all."""
         return self.margin == 0 or _SMALLEST <= abs(self.margin) <= _LARGEST
 
     @property
@@ -229,7 +229,7 @@ class Normalized(IntervalScore):
 
 @dataclass(frozen=True)
 class QuantileRegression(IntervalScore):
-    """How far y lies outside two predicted quantiles, max(lower - y, y - upper).
+    """Distance of y beyond two predicted quantiles, max(lower - y, y - upper).
 
     The score of conformalized quantile regression: negative inside. The prediction has shape (n, 2), its
     columns the lower and the upper quantile. They may cross; nothing is swapped.

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from fedconformal._extras import need
 from fedconformal.web._certificate import NotVerifiedError, certificate
+from fedconformal.web._notebook import notebook_view
 
 if TYPE_CHECKING:
     from fedconformal.web._app import create_app
     from fedconformal.web._serve import background, serve
 
-__all__ = ["NotVerifiedError", "background", "certificate", "create_app", "serve"]
+__all__ = ["NotVerifiedError", "background", "certificate", "create_app", "notebook_view", "serve"]
 
 _SERVING = {"background": "_serve", "create_app": "_app", "serve": "_serve"}
 

@@ -9,16 +9,16 @@ from typing import Any
 from fedconformal import scores
 from fedconformal._text import nearest_percent, percent
 from fedconformal._version import __version__
-from fedconformal.audit import SIGNED_REPORTS, Finding, verify
+from fedconformal.audit import Finding, verify
 from fedconformal.documents import Calibration, Check, Facts, Plan
 from fedconformal.heterogeneity import Assessment, assess
-from fedconformal.protocol import Bearing, assumption_sentences, assumptions_of
-from fedconformal.web._claims import Budget, Claim, LevelClaim, ranks_text
+from fedconformal.messages import of
+from fedconformal.protocol import AssumptionKind, assumption_codes, assumption_sentences
+from fedconformal.web._claims import Budget, Claim, LevelClaim
 from fedconformal.web._render import read_asset, render
 from fedconformal.web._words import in_cases
 
 _MOST_SHARES = 20
-_OPENING_EFFORT = 0.25  # somebody waits
 
 
 class NotVerifiedError(ValueError):
@@ -30,24 +30,21 @@ def certificate(
     *,
     checks: Sequence[Check] = (),
     facts: Mapping[str, str] | None = None,
-    effort: float = 1.0,
 ) -> str:
     """Return a page that says what a calibration promises.
 
-    The claim is recomputed first, with the auditor's own code. The page carries the calibration itself, so
-    that whoever holds it can check it. It needs Jinja2, which comes with the extras ``cli`` and ``web``.
+    The claim is verified first, by independent code. The page carries the calibration itself, so that whoever
+    holds it can verify it. It needs Jinja2, which comes with the extras ``cli`` and ``web``.
 
     Parameters
     ----------
     calibration : Calibration
-        With groups of points or without.
+        With groups of cases or without.
     checks : sequence of Check
-        What sites found on later cases, to be shown.
+        Findings of sites on later cases, to be shown.
     facts : mapping from str to str, optional
-        Facts beside those that the plan tells: ``model``, ``purpose``, ``date`` and so on, as in `plan`.
-    effort : float
-        What would take longer than about a second is not recomputed, and its law is not shown; this is by
-        how much longer it may take.
+        Facts beside those of the plan: ``name`` of the model, ``purpose``, ``date`` and so on, as in the
+        terms of `plan`.
 
     Returns
     -------
@@ -57,7 +54,7 @@ def certificate(
     Raises
     ------
     NotVerifiedError
-        If a claim does not hold. A claim that the auditor could not count is no reason; the page says so.
+        If a claim does not hold. A claim that could not be verified is no reason; the page says so.
     ValueError
         If checks are of another calibration, or facts contradict the plan's.
     MissingExtraError
@@ -71,27 +68,24 @@ def certificate(
     >>> fc.web.certificate(fc.calibrate(chosen, reports)).splitlines()[0]
     '<!doctype html>'
     """
-    findings = verify(calibration, effort=effort)
+    findings = verify(calibration)
     if wrong := [finding for finding in findings if finding.holds is False]:
         first = wrong[0]
         raise NotVerifiedError(
-            f"this calibration gets no certificate, its claim does not hold: {first.claim}: {first.found}"
+            f"this calibration gets no certificate, its claim does not hold: {first.claim}: {first.detail}"
         )
-    told = (calibration.plan.facts or Facts()).with_more(facts or {})
+    given = (calibration.plan.terms.facts or Facts()).with_more(facts or {})
     assessed = assess(calibration, list(checks)) if checks else None
-    view = CertificateView(calibration, findings, Budget(effort), told, assessed)
+    view = CertificateView(calibration, findings, given, assessed)
     style = "\n".join(map(read_asset, ("common.css", "certificate.css")))
     return render("certificate.html", view=view, style=style, version=__version__)
 
 
 def opening(calibration: Calibration) -> dict[str, Any]:
     """Return what a notebook shows of a calibration: a view, or the first claim that does not hold."""
-    findings = verify(calibration, effort=_OPENING_EFFORT)
+    findings = verify(calibration)
     wrong = next((finding for finding in findings if finding.holds is False), None)
-    return {
-        "view": CertificateView(calibration, findings, Budget(_OPENING_EFFORT), Facts(), None),
-        "wrong": wrong,
-    }
+    return {"view": CertificateView(calibration, findings, Facts(), None), "wrong": wrong}
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,7 +94,6 @@ class CertificateView:
 
     calibration: Calibration
     findings: Sequence[Finding]
-    budget: Budget
     facts: Facts
     assessment: Assessment | None
 
@@ -112,9 +105,8 @@ class CertificateView:
     @cached_property
     def claims(self) -> list[Claim]:
         """One claim, or one for each group."""
-        if not self.plan.is_grouped:
-            return [Claim(self.calibration, "", self.budget)]
-        return [Claim(alone, label, self.budget) for label, alone in self.calibration.by_label.items()]
+        budget = Budget()
+        return [Claim(self.calibration, part, budget) for part in self.calibration.parts]
 
     @cached_property
     def levels(self) -> list[LevelClaim]:
@@ -140,7 +132,7 @@ class CertificateView:
             (
                 claim.finite_levels,
                 claim.promise.whose,
-                claim.promise.surety(claim.criterion, claim.plan.delta),
+                claim.promise.surety(claim.criterion, claim.delta),
                 claim.promise.condition if claim.promise.pools else "",  # others name theirs in whose cases
             )
             for claim in self.finite_claims
@@ -149,13 +141,13 @@ class CertificateView:
 
     @property
     def n_without_law(self) -> int:
-        """Number of finite levels that have no law, because sites may differ in any way."""
-        return sum(not level.claim.promise.has_law for level in self.finite_levels)
+        """Number of finite levels that have a guarantee, but no distribution."""
+        return sum(level.has_guarantee_alone for level in self.finite_levels)
 
     @property
-    def n_not_computed(self) -> int:
-        """Number of finite levels whose law would take too long."""
-        return sum(level.law is None for level in self.finite_levels) - self.n_without_law
+    def n_left_out(self) -> int:
+        """Number of finite levels whose distribution would take too long."""
+        return sum(level.is_left_out for level in self.finite_levels)
 
     @cached_property
     def score(self) -> scores.Score | None:
@@ -174,8 +166,8 @@ class CertificateView:
 
     @property
     def unit(self) -> str:
-        """Unit of what is predicted, as the plan tells it."""
-        return "" if self.plan.facts is None else self.plan.facts.unit or ""
+        """Unit of what is predicted, as the plan gives it."""
+        return (self.plan.terms.facts or Facts()).unit or ""
 
     @property
     def has_shares(self) -> bool:
@@ -184,7 +176,7 @@ class CertificateView:
 
     @property
     def shares(self) -> list[str]:
-        """Shares of a mixture by site, where they are few and told by name: "north 50 %"."""
+        """Shares of a mixture by site, where they are few and given by name: "north 50 %"."""
         shares = self.plan.mixture if self.has_shares else None
         if not isinstance(shares, dict) or len(shares) > _MOST_SHARES:
             return []
@@ -201,15 +193,15 @@ class CertificateView:
     @property
     def fact_rows(self) -> list[tuple[str, str, bool]]:
         """Title and text of each fact, and whether it was added to the page and is not in the plan."""
-        told, planned = self.facts.told, {} if self.plan.facts is None else self.plan.facts.told
+        given, planned = self.facts.given, (self.plan.terms.facts or Facts()).given
         return [
             (
                 field.title or name,
-                told.get(name, "not said"),
-                name in told and name not in planned and name != "date",
+                given.get(name, "not given"),
+                name in given and name not in planned and name != "date",
             )
             for name, field in Facts.model_fields.items()
-            if name in told or name != "unit"
+            if name in given or name != "unit"
         ]
 
     @property
@@ -225,40 +217,23 @@ class CertificateView:
         return list(dict.fromkeys(served))
 
     @property
-    def numbers(self) -> str:
-        """Count of the numbers that a site sent: "one number", "up to 3 numbers"."""
-        fewest = min(claim.numbers[0] for claim in self.claims)
-        most = max(claim.numbers[1] for claim in self.claims)
-        return "one number" if most == 1 else f"{'' if fewest == most else 'up to '}{most:,} numbers"
+    def sent(self) -> list[str]:
+        """Descriptions of what sites sent, as their messages give them; each once."""
+        return list(dict.fromkeys(sent for claim in self.claims for sent in claim.sent.values()))
 
-    @property
-    def release(self) -> Any:
-        """Private release of the plan; None where there is none."""
-        return next(iter(self.claims[0].plan.releases or ()), None)
+    @cached_property
+    def epsilon(self) -> float | None:
+        """Privacy loss of a report; None if no noise was added."""
+        losses = [of(design.message).epsilon(design) for design in self.plan.designs]
+        return max((float(loss) for loss in losses if loss is not None), default=None)
 
-    @property
-    def epsilon(self) -> float:
-        """Privacy loss of a report."""
-        return float(self.plan.epsilon or 0)
-
-    @property
-    def is_aggregated(self) -> bool:
-        """True if the server saw the sum of all answers alone."""
-        return any(claim.calibration.part.aggregated is not None for claim in self.claims)
-
-    def assumptions(self, bearing: str) -> list[str]:
+    def assumptions(self, kind: str) -> list[str]:
         """Return the sentences that follow from the plan and from who answered, whatever the file says."""
-        missing = max(claim.calibration.n_missing for claim in self.claims)
-        codes = {"assumptions": assumptions_of(self.plan, missing)}
+        codes = {"assumptions": assumption_codes(self.plan, self.calibration.n_missing)}
         recomputed = self.calibration.model_copy(update=codes)
-        return [in_cases(sentence) for sentence in assumption_sentences(recomputed, Bearing[bearing])]
+        return [in_cases(sentence) for sentence in assumption_sentences(recomputed, AssumptionKind[kind])]
 
-    # -- laws and later checks -----------------------------------------------------------------------------
-
-    @property
-    def n_laws_left_out(self) -> int:
-        """Number of laws that would take too long."""
-        return sum(level.is_answered and level.law is None for level in self.levels)
+    # -- later checks --------------------------------------------------------------------------------------
 
     @property
     def check_rows(self) -> list[list[str]]:
@@ -278,19 +253,9 @@ class CertificateView:
     # -- who reported --------------------------------------------------------------------------------------
 
     @property
-    def signatures_hold(self) -> bool:
-        """True if the auditor found every report signed; a wrong signature would have stopped the page."""
-        return any(finding.claim == SIGNED_REPORTS and finding.holds for finding in self.findings)
-
-    @property
     def has_votes(self) -> bool:
         """True if votes are counted in some group."""
         return any(claim.has_votes for claim in self.claims)
-
-    @property
-    def drew_cases(self) -> bool:
-        """True if sites sent the scores of cases that they drew at random."""
-        return self.plan.parts[0].cases is not None
 
     @property
     def group_rows(self) -> list[list[str]]:
@@ -298,10 +263,11 @@ class CertificateView:
         return [
             [
                 claim.label,
-                f"{claim.calibration.n_answers:,}",
+                f"{claim.n_answers:,}",
                 f"{claim.n_points:,}",
-                f"{claim.calibration.n_missing:,}",
-                claim.missing_names or ("not named" if claim.calibration.n_missing else "nobody"),
+                f"{claim.part.n_missing:,}",
+                claim.missing_names or ("not named" if claim.part.n_missing else "none"),
+                claim.names_not_asked or ("not named" if claim.n_not_asked else "none"),
             ]
             for claim in self.claims
         ]
@@ -309,10 +275,7 @@ class CertificateView:
     @property
     def answer_headers(self) -> list[str]:
         """Headers of what each site answered."""
-        several = any(claim.numbers[1] > 1 for claim in self.claims)
-        ranks = "rank aimed at" if self.plan.privacy else "ranks sent" if several else "rank sent"
-        votes = ["votes"] if self.has_votes else []
-        return ["site", "cases", "cases drawn" if self.drew_cases else ranks, *votes]
+        return ["site", "cases", "what it sent", *(["votes"] if self.has_votes else [])]
 
     @property
     def answer_rows(self) -> list[list[str]]:
@@ -330,12 +293,6 @@ class CertificateView:
         return [(each.site, each.report.removeprefix("sha256:")[:12]) for each in received]
 
     @property
-    def sums(self) -> list[tuple[Any, str]]:
-        """Sites whose answers came as a sum, with their ranks."""
-        parts = (part for claim in self.claims for part in claim.calibration.part.aggregated or ())
-        return [(part, ranks_text(part.ranks)) for part in parts]
-
-    @property
     def refused_rows(self) -> list[tuple[str, str]]:
         """Source and reason of each refused report."""
         return [(refusal.source, refusal.reason) for refusal in self.calibration.refused]
@@ -344,15 +301,15 @@ class CertificateView:
     def refused_in_groups(self) -> list[tuple[str, str, str]]:
         """Group, source and reason of each refused number."""
         grouped = self.claims if self.plan.is_grouped else []
-        refusals = ((claim, refusal) for claim in grouped for refusal in claim.calibration.refused)
+        refusals = ((claim, refusal) for claim in grouped for refusal in claim.part.refused)
         return [(claim.label, refusal.source, refusal.reason) for claim, refusal in refusals]
 
     # -- how to check it -----------------------------------------------------------------------------------
 
     @property
     def finding_rows(self) -> list[tuple[str, str, str]]:
-        """Claims, findings and verdicts of the auditor."""
-        return [(finding.claim, finding.found, finding.verdict) for finding in self.findings]
+        """Claims, details and verdicts of the audit."""
+        return [(finding.claim, finding.detail, finding.verdict) for finding in self.findings]
 
     @property
     def encoded(self) -> str:

@@ -7,41 +7,33 @@ from dataclasses import dataclass
 from functools import cached_property
 from time import thread_time
 
-from fedconformal import baselines
+from fedconformal import baselines, messages
 from fedconformal._text import count, floor_percent, listed, nearest_percent, percent, threshold_text
-from fedconformal.documents import Answer, Calibration, Plan, Threshold
+from fedconformal.documents import Calibration, CalibrationPart, Design, Gridded, Level
 from fedconformal.laws import Summary
-from fedconformal.planning import Criterion, Promise
+from fedconformal.planning import CRITERIA, PROMISES, Criterion, Promise
 from fedconformal.web._picture import law_picture
-from fedconformal.web._words import equivalent_pool
+from fedconformal.web._words import disclosure, equivalent_pool, expected_mean, has_law
 
 MOST_NAMES = 200
 """Sites that are listed by name; of larger federations the rest stays in the calibration."""
 
-_MOST_SECONDS = 0.4  # for all laws of a page
-_MOST_NUMBERS = 2000  # of one law
-_POINTS = 50  # of a private site take as long as one number
+_MOST_SECONDS = 2.0  # for all distributions of a page
+_MOST_NUMBERS = 2000  # of one distribution
 _LARGE = 10**8  # points from which on the numbers of uneven sites take longer
-_MOST_EXPECTED = 10_000  # private sites whose coverage is simulated
-_BOUNDED = 5  # as long takes a law that is the worst of many
+_BOUNDED = 5  # as long takes a distribution that is the worst of many
+_CELLS = 50  # of a grid take as long as one number
 
 
 class Budget:
-    """Time for the laws of a page, which a hostile calibration must not exceed.
+    """Time for the distributions of a page, which a hostile calibration must not exceed."""
 
-    Parameters
-    ----------
-    times : float
-        How many times longer than a fraction of a second the page may take.
-    """
-
-    def __init__(self, times: float = 1.0) -> None:
-        self._times = times
-        self._end = thread_time() + times * _MOST_SECONDS
+    def __init__(self) -> None:
+        self._end = thread_time() + _MOST_SECONDS
 
     def allows(self, n_numbers: int) -> bool:
-        """Return whether there is time for a law of this many different numbers."""
-        return n_numbers <= self._times * _MOST_NUMBERS and thread_time() < self._end
+        """Return whether there is time for a distribution of this many different numbers."""
+        return n_numbers <= _MOST_NUMBERS and thread_time() < self._end
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,60 +43,76 @@ class Claim:
     Parameters
     ----------
     calibration : Calibration
-        Without groups.
-    label : str
-        The group; empty where there are no groups.
+        The whole.
+    part : CalibrationPart
+        The part of the group.
     budget : Budget
-        Time for laws.
+        Time for distributions.
     """
 
     calibration: Calibration
-    label: str
+    part: CalibrationPart
     budget: Budget
 
     @property
-    def plan(self) -> Plan:
-        """Plan that was answered."""
-        return self.calibration.plan
+    def design(self) -> Design:
+        """Design for the sites that answered."""
+        return self.part.design
+
+    @property
+    def planned(self) -> Design:
+        """Design of the plan."""
+        return self.calibration.plan.by_group[self.design.group]
+
+    @property
+    def label(self) -> str:
+        """The group; empty where there are no groups."""
+        return self.design.group or ""
+
+    @cached_property
+    def message(self) -> messages.Message:
+        """Behaviour of what sites sent."""
+        return messages.of(self.design.message)
 
     @cached_property
     def criterion(self) -> Criterion:
-        """Criterion of the plan."""
-        return self.plan.criterion_object()
+        """Criterion of the design."""
+        return CRITERIA[self.design.criterion]()
 
     @cached_property
     def promise(self) -> Promise:
-        """Promise of the plan."""
-        return self.plan.promise_object()
+        """Promise of the design."""
+        return PROMISES[self.design.promise]()
+
+    @property
+    def delta(self) -> float | None:
+        """Probability of failure that the criterion allows, where it takes one."""
+        return None if self.design.delta is None else float(self.design.delta)
 
     @property
     def is_bound(self) -> bool:
-        """True if the laws bound the coverage from below, rather than being its laws."""
-        return self.calibration.designs[0].is_bound
+        """True if distributions bound the coverage from below, rather than being its distributions."""
+        return self.message.is_bound(self.design)
 
     @cached_property
     def n_points(self) -> int:
         """Calibration cases of all sites that answered."""
-        return sum(number * n for (n, _), number in self.calibration.part.kinds.items())
+        return sum(kind.count * kind.n for kind in self.design.kinds)
 
-    @cached_property
-    def numbers(self) -> tuple[int, int]:
-        """Fewest and most numbers that a site sent, for all levels together."""
-        drawn = self.plan.part.cases is not None  # the same cases for all levels
-        counts = [sum(map(len, ranks[:1] if drawn else ranks)) for _, ranks in self.calibration.part.kinds]
-        return min(counts, default=0), max(counts, default=0)
+    @property
+    def n_answers(self) -> int:
+        """Number of sites that answered."""
+        return self.design.n_sites or 0
 
     @cached_property
     def has_votes(self) -> bool:
         """True if votes are counted, rather than sites: larger sites have more, or a site sends several."""
-        part = self.calibration.part
-        blocks = [block for i in range(len(self.calibration.levels)) for block in part.blocks(i)]
-        return any(block.weights not in ((), (1,)) for block in blocks)
+        return any(votes not in ((), (1,)) for level in self.levels for votes in level.votes)
 
     @cached_property
     def levels(self) -> list["LevelClaim"]:
         """Claims at each confidence level."""
-        return [LevelClaim(self, i) for i in range(len(self.calibration.levels))]
+        return [LevelClaim(self, i) for i in range(len(self.design.levels))]
 
     @property
     def finite_levels(self) -> str:
@@ -116,7 +124,7 @@ class Claim:
         """Description of the group, to be read after "the": "class “sick” at the site “north”"."""
         if not self.label:
             return ""
-        grouping = self.calibration.published.plan.grouping
+        grouping = self.calibration.plan.grouping
         site, label = grouping.parts_of(self.label)
         where = "" if site is None else f"site “{site}”"
         if label is None:
@@ -126,38 +134,37 @@ class Claim:
 
     @property
     def missing_names(self) -> str:
-        """Names of the sites that did not answer, as far as they are known."""
-        names = list(self.calibration.missing[:MOST_NAMES])
-        more = len(self.calibration.missing) - len(names)
-        return f"{listed(names)}{f' and {more:,} more' if more else ''}"
+        """Names of the sites that were asked and did not answer, as far as they are known."""
+        return _first_names(self.part.missing)
 
     @property
     def n_not_asked(self) -> int:
         """Number of sites that the plan did not ask, because they could never change the threshold."""
-        return sum(block.count for block in self.plan.blocks or () if not any(block.ranks))
+        return sum(kind.count for kind in self.planned.kinds if not kind.asked)
 
     @property
-    def names_not_asked(self) -> list[str]:
-        """Names of the sites that were not asked."""
-        idle = (block for block in self.plan.blocks or () if not any(block.ranks))
-        return [name for block in idle for name in block.names or ()][:MOST_NAMES]
+    def names_not_asked(self) -> str:
+        """Names of the sites that were not asked, as far as they are known."""
+        return _first_names([name for kind in self.planned.kinds if not kind.asked for name in kind.names])
+
+    @cached_property
+    def sent(self) -> dict[str, str]:
+        """What each site sent, as its message describes it."""
+        sizes = {name: kind.n for kind in self.design.kinds for name in kind.names}
+        return {site: disclosure(self.design, sizes[site], site) for site in sorted(sizes)}
 
     def answer_rows(self, *, votes: bool) -> Iterator[list[str]]:
-        """Yield site, cases and ranks of each answer, with its votes where these are counted."""
-        drew_cases = self.plan.part.cases is not None
-        for answer in self.calibration.answers:
-            ranks = f"{len(answer.ranks[0])}" if drew_cases else ranks_text(answer.ranks)
-            yield [answer.site, f"{answer.n:,}", ranks, *([self._votes(answer)] if votes else [])]
-
-    def _votes(self, answer: Answer) -> str:
-        """Votes of a site at each level: "3 × 2 = 6; 1"."""
-        return "; ".join(map(_votes_text, self.plan.part.votes_for(answer.n, site=answer.site)))
+        """Yield site, cases and what it sent, with its votes where these are counted."""
+        places = {name: i for i, kind in enumerate(self.design.kinds) for name in kind.names}
+        for site, sent in self.sent.items():
+            place = places[site]
+            cast = "; ".join(_votes_text(level.votes[place]) for level in self.levels) if votes else ""
+            yield [site, f"{self.design.kinds[place].n:,}", sent, *([cast] if votes else [])]
 
 
-def ranks_text(ranks: Sequence[Sequence[int]]) -> str:
-    """Return the ranks of each level, levels apart from each other where there are several numbers."""
-    apart = "; " if any(len(of_level) > 1 for of_level in ranks) else ", "
-    return apart.join(", ".join(f"{rank:,}" for rank in of_level) or "none" for of_level in ranks)
+def _first_names(names: Sequence[str]) -> str:
+    more = len(names) - MOST_NAMES
+    return f"{listed(list(names[:MOST_NAMES]))}{f' and {more:,} more' if more > 0 else ''}"
 
 
 def _votes_text(votes: Sequence[int]) -> str:
@@ -176,84 +183,115 @@ class LevelClaim:
     index: int
 
     @property
-    def found(self) -> Threshold:
-        """Threshold of the level."""
-        return self.claim.calibration.levels[self.index]
+    def found(self) -> Level:
+        """Votes needed and advice of the level."""
+        return self.claim.design.levels[self.index]
 
     @property
     def level(self) -> float:
         """Coverage that was asked for."""
-        return self.found.confidence_level
+        return float(self.found.confidence_level)
+
+    @property
+    def threshold(self) -> float:
+        """Threshold of the level."""
+        return self.claim.part.thresholds[self.index]
 
     @property
     def is_finite(self) -> bool:
-        """True if the threshold is finite, so that sets say something."""
-        return self.found.threshold < math.inf
+        """True if the threshold is finite, so that sets are informative."""
+        return self.threshold < math.inf
 
     @property
     def is_answered(self) -> bool:
         """True if enough sites answered for any threshold, be it infinite."""
-        return self.found.server_rank is not None
+        return self.found.votes is not None
 
     @property
     def promised(self) -> str:
         """The promise as a sentence."""
         claim = self.claim
         group = f" of the {claim.group}" if claim.group else ""
-        return claim.promise.sentence(claim.criterion, self.level, claim.plan.delta, group)
+        return claim.promise.sentence(claim.criterion, self.level, claim.delta, group)
 
     @cached_property
-    def law(self) -> Summary | None:
-        """Law of the coverage, or a bound of it; None where there is none, or it takes too long."""
-        if not self.is_answered or not self.claim.promise.has_law:
-            return None
-        if not self.claim.budget.allows(self._n_numbers):
-            return None
-        law = Summary(self.claim.calibration.designs[self.index].law(), self.level)
+    def votes(self) -> tuple[tuple[int, ...], ...]:
+        """Votes of the numbers of each kind of site."""
+        return self.claim.message.votes(self.claim.design, self.index) or ()
+
+    @cached_property
+    def _law(self) -> tuple[Summary | None, bool]:
+        """Distribution of the coverage, and whether there is one that takes too long."""
+        if not self.is_answered or not self.claim.budget.allows(self._n_numbers):
+            return None, self.is_answered
+        law = messages.law(self.claim.design, self.index)
+        if law is None:
+            return None, False
+        summary = Summary(law, self.level)
         try:
-            return law if law.is_certain or law.low <= 1 else None
+            is_valid = summary.is_certain or summary.low <= 1
         except ValueError:  # more votes than can be counted
-            return None
+            is_valid = False
+        return summary if is_valid else None, not is_valid
+
+    @property
+    def law(self) -> Summary | None:
+        """Distribution of the coverage, or a bound of it; None if there is none, or it takes too long."""
+        return self._law[0]
+
+    @property
+    def is_left_out(self) -> bool:
+        """True if there is a distribution that takes too long."""
+        return self._law[1]
+
+    @property
+    def has_guarantee_alone(self) -> bool:
+        """True if there is no distribution, but a guarantee."""
+        return self.is_answered and self._law == (None, False)
 
     @property
     def _n_numbers(self) -> int:
-        """Number of different numbers that the law is of, times what makes each of them take longer."""
-        blocks, plan = self.claim.calibration.part.blocks(self.index), self.claim.plan
-        if plan.privacy is not None:
-            return sum(block.n for block in blocks) // _POINTS
-        if len(blocks) == 1 and len(blocks[0].ranks) == 1:
+        """Number of different numbers that the distribution is of, times what makes each take longer."""
+        claim, design = self.claim, self.claim.design
+        if not has_law(claim.promise):
+            return 0
+        ranks = claim.message.local_ranks(design, self.index)
+        if ranks is None:
+            sizes = {kind.n for kind in design.kinds} if claim.is_bound else {1}
+            return len(sizes) * getattr(design.message, "n_cells", _CELLS) // _CELLS
+        rows = {(kind.n, own) for kind, own in zip(design.kinds, ranks, strict=True)}
+        if len(rows) == 1 and all(len(own) == 1 for _, own in rows):
             return 1
-        numbers = sum(len(block.ranks) ** 2 * (1 + block.n // _LARGE) for block in blocks)
-        return numbers * (1 + plan.max_faulty) ** 2 * (_BOUNDED if self.claim.is_bound else 1)
+        numbers = sum(len(own) ** 2 * (1 + n // _LARGE) for n, own in rows)
+        return numbers * (1 + design.max_faulty) ** 2 * (_BOUNDED if claim.is_bound else 1)
 
     @cached_property
     def expected_mean(self) -> float | None:
         """Expected coverage of private sets for evenly spread scores, where there is time to compute it."""
-        design = self.claim.calibration.designs[self.index]
-        small = design.n_sites <= _MOST_EXPECTED and design.n_points <= _MOST_EXPECTED * _POINTS
-        if not self.is_finite or self.law is None or not small or self.claim.plan.privacy is None:
+        if not self.is_finite or not self.claim.budget.allows(self._n_numbers):
             return None
-        return design.expected_law().mean() if self.claim.budget.allows(self._n_numbers) else None
+        return expected_mean(self.claim.design, self.index)
 
     @property
-    def bin_width(self) -> float | None:
-        """Width of the bin that the threshold ends; None where there are none, or it has no beginning."""
-        edges = () if self.claim.plan.privacy is None else self.claim.plan.privacy.edges
-        place = bisect_left(edges, self.found.threshold)
+    def cell_width(self) -> float | None:
+        """Width of the cell that the threshold ends; None without a grid, or if it has no beginning."""
+        message = self.claim.design.message
+        edges = message.edges if isinstance(message, Gridded) else ()
+        place = bisect_left(edges, self.threshold)
         width = edges[place] - edges[place - 1] if 0 < place < len(edges) else math.inf
         return width if width < math.inf else None
 
     @property
     def needed_every_site(self) -> bool:
         """True if one site less could have made the threshold infinite, where there is time to tell."""
-        design = self.claim.calibration.designs[self.index]
-        if not self.is_finite or self.law is None or not self.claim.budget.allows(self._n_numbers):
+        claim, design = self.claim, self.claim.design
+        if not self.is_finite or claim.n_answers < 2 or not claim.budget.allows(self._n_numbers):
             return False
-        return design.n_sites > 1 and not design.survives()
+        return not claim.message.tolerates(design, self.index, 1)
 
     @cached_property
     def pooled(self) -> Summary | None:
-        """Law that all cases in one place would give, where that would satisfy the same promise."""
+        """Distribution with all cases in one place, where that would satisfy the same promise."""
         if not self.claim.promise.pools or self.claim.n_points == 0:
             return None
         return Summary(baselines.coverage_law(self.claim.n_points, self.level), self.level)
@@ -267,11 +305,11 @@ class LevelClaim:
 
     @property
     def has_picture(self) -> bool:
-        """True if there is a law to draw that is not certain."""
+        """True if there is a distribution to draw that is not certain."""
         return self.law is not None and not self.law.is_certain
 
     def picture(self, name: str, width: int) -> str | None:
-        """Return the law as SVG."""
+        """Return the distribution as SVG."""
         assert self.law is not None
         bound = self.claim.is_bound
         return law_picture(self.law, pooled=self.pooled, is_bound=bound, width=width, name=name)
@@ -285,8 +323,14 @@ class LevelClaim:
         return [
             *([f"{count(advice.n_points, 'case')} at every site"] if advice.n_points else []),
             *([f"{count(advice.n_sites, 'site')} of the smallest size"] if advice.n_sites else []),
-            *([f"a privacy loss ε of {advice.epsilon:g}"] if advice.epsilon else []),
+            *([f"a privacy loss ε of {float(advice.epsilon):g}"] if advice.epsilon else []),
         ]
+
+    @property
+    def last_edge(self) -> float | None:
+        """Score above which scores count as infinite, where they are placed on a grid."""
+        message = self.claim.design.message
+        return message.edges[message.n_cells - 2] if isinstance(message, Gridded) else None
 
     @property
     def where(self) -> str:
@@ -297,16 +341,24 @@ class LevelClaim:
 
     @property
     def law_row(self) -> list[str]:
-        """Place, votes needed and figures of the law, or of the guarantee where there is none."""
+        """Place, votes needed and figures of the distribution, or of the guarantee where there is none."""
         level, claim = percent(self.level), self.claim
-        place = [claim.label, level] if claim.label else [level, threshold_text(self.found.threshold)]
+        place = [claim.label, level] if claim.label else [level, threshold_text(self.threshold)]
         if not self.is_answered:
             return [*place, "too few answers", *["–"] * 4]
-        needed, there = self.found.server_rank or 0, claim.calibration.part.n_votes(self.index)
-        votes = "none" if needed > there else f"{needed:,} of {there:,}"
-        return [*place, votes, *(self._law_figures() if claim.promise.has_law else self._guaranteed())]
+        return [*place, self._needed, *(self._guaranteed() if self.has_guarantee_alone else self._figures())]
 
-    def _law_figures(self) -> list[str]:
+    @property
+    def _needed(self) -> str:
+        """Votes needed, and how many there are where sites cast them."""
+        if self.found.advice is not None:
+            return "none"
+        needed, kinds = f"{self.found.votes or 0:,}", self.claim.design.kinds
+        if self.claim.message.adds_up:
+            return needed
+        return f"{needed} of {sum(k.count * sum(v) for k, v in zip(kinds, self.votes, strict=True)):,}"
+
+    def _figures(self) -> list[str]:
         law = self.law
         if law is None:
             return ["–"] * 4
@@ -314,11 +366,9 @@ class LevelClaim:
         return [mean, std, floor_percent(law.low, digits=2), floor_percent(law.reached)]
 
     def _guaranteed(self) -> list[str]:
-        guarantee = self.claim.calibration.designs[self.index].guarantee()
-        mean, sites = guarantee.mean, guarantee.probability
-        return [
-            "–" if mean is None else f"{floor_percent(mean, digits=2)} or more",
-            "–",
-            "–",
-            "–" if sites is None else f"at {floor_percent(sites)} of new sites or more",
-        ]
+        guarantee = messages.guarantee(self.claim.design, self.index)
+        mean, reached = (
+            "–" if bound is None else f"{floor_percent(bound, digits=2)} or more"
+            for bound in (guarantee.mean, guarantee.probability)
+        )
+        return [mean, "–", "–", reached]

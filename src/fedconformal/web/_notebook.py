@@ -2,9 +2,11 @@
 
 from collections.abc import Iterator
 
+from fedconformal import messages
 from fedconformal._extras import MissingExtraError
 from fedconformal._text import percent
-from fedconformal.documents import Calibration, Document, Plan
+from fedconformal.documents import Calibration, Design, Document, Plan
+from fedconformal.planning import CRITERIA, PROMISES
 from fedconformal.web._certificate import opening
 from fedconformal.web._render import read_asset, render
 from fedconformal.web._words import in_cases
@@ -29,14 +31,15 @@ def notebook_view(document: Document) -> str | None:
     Examples
     --------
     >>> import fedconformal as fc
-    >>> "at least 90\N{NO-BREAK SPACE}% of new cases" in notebook_view(fc.plan(n_sites=10, n_points=79))
+    >>> view = fc.web.notebook_view(fc.plan(n_sites=10, n_points=79))
+    >>> "at least 90\N{NO-BREAK SPACE}% of new cases" in view
     True
     """
     style = read_asset("notebook.css")
     try:
         if isinstance(document, Plan):
             return _plan_view(document, style)
-        if isinstance(document, Calibration) and document.published is document:  # not one group alone
+        if isinstance(document, Calibration):
             return render("notebook.html", plan=None, style=style, **opening(document))
     except MissingExtraError:
         pass
@@ -45,34 +48,44 @@ def notebook_view(document: Document) -> str | None:
 
 def _plan_view(plan: Plan, style: str) -> str:
     """Return the promises, votes and mean coverages of a plan, and what stands in the way."""
-    plans = dict(list(plan.by_label.items())[:_MOST_GROUPS]) if plan.is_grouped else {"": plan}
+    designs = plan.designs[:_MOST_GROUPS]
     where = " in each group" if plan.is_grouped else ""
     return render(
         "notebook.html",
         plan=plan,
         style=style,
-        promises=list(dict.fromkeys(each for alone in plans.values() for each in _promises(alone, where))),
+        promises=list(dict.fromkeys(each for design in designs for each in _promises(design, where))),
         headers=["group"] * plan.is_grouped + ["level", "sites", "votes needed", "mean coverage"],
-        rows=[[label] * plan.is_grouped + row for label, alone in plans.items() for row in _rows(alone)],
+        rows=[[design.group] * plan.is_grouped + row for design in designs for row in _rows(design)],
         most_groups=_MOST_GROUPS,
         notes=list(map(in_cases, plan.notes)),
     )
 
 
-def _promises(plan: Plan, where: str) -> Iterator[str]:
-    promise, criterion = plan.promise_object(), plan.criterion_object()
-    for level in plan.levels:
+def _promises(design: Design, where: str) -> Iterator[str]:
+    promise, criterion = PROMISES[design.promise](), CRITERIA[design.criterion]()
+    delta = None if design.delta is None else float(design.delta)
+    for level in design.levels:
+        asked = float(level.confidence_level)
         if level.advice is None:
-            sentence = promise.sentence(criterion, level.confidence_level, plan.delta, where)
+            sentence = promise.sentence(criterion, asked, delta, where)
             is_conditional = promise.pools and promise.condition
             yield f"{sentence.removesuffix('.')}, {promise.condition}." if is_conditional else sentence
         else:
-            yield f"At {percent(level.confidence_level)} no finite threshold keeps the promise."
+            yield f"At {percent(asked)} no finite threshold satisfies the promise."
 
 
-def _rows(plan: Plan) -> Iterator[list[str]]:
-    sites = "any" if plan.n_sites is None else f"{plan.n_sites:,}"
-    for i, level in enumerate(plan.levels):
-        votes = "open" if level.server_rank is None else f"{level.server_rank:,}"
-        mean = "" if plan.laws is None else f"{plan.laws[i].mean():.4f}"
-        yield [percent(level.confidence_level), sites, votes, mean]
+def _rows(design: Design) -> Iterator[list[str]]:
+    sites = "any" if design.n_sites is None else f"{design.n_sites:,}"
+    for place, level in enumerate(design.levels):
+        votes = "open" if level.votes is None else f"{level.votes:,}"
+        yield [percent(float(level.confidence_level)), sites, votes, _mean(design, place)]
+
+
+def _mean(design: Design, place: int) -> str:
+    """Return the mean coverage, or the bound of it that is guaranteed; empty while it is unknown."""
+    law = messages.law(design, place)
+    if law is not None:
+        return f"{'≥ ' if messages.of(design.message).is_bound(design) else ''}{law.mean():.4f}"
+    guarantee = messages.guarantee(design, place)
+    return "" if guarantee is None or guarantee.mean is None else f"≥ {guarantee.mean:.4f}"

@@ -1,4 +1,4 @@
-"""The law of coverage as an SVG picture, drawn without any library; colours come from the page's style."""
+"""The distribution of the coverage as an SVG picture; its colours come from the page's style."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -59,11 +59,11 @@ def law_picture(
     Parameters
     ----------
     law : Summary
-        The law of the coverage, or a bound of it.
+        The distribution of the coverage, or a bound of it.
     pooled : Summary, optional
-        The law that all cases in one place would give, drawn as a dashed line.
+        The distribution with all cases in one place, drawn as a dashed line.
     is_bound : bool
-        Whether the law bounds the coverage from below, rather than being its law.
+        True if it bounds the coverage from below, rather than being its distribution.
     width, height : int
         Of the picture, in pixels.
     name : str
@@ -85,7 +85,7 @@ def law_picture(
     parts = [
         f'<svg class="law" viewBox="0 0 {width} {height}" width="{width}" height="{height}" role="img" '
         f'aria-labelledby="{name}-title {name}-text" xmlns="http://www.w3.org/2000/svg">',
-        f'<title id="{name}-title">The law of the coverage</title>',
+        f'<title id="{name}-title">The distribution of the coverage</title>',
         f'<desc id="{name}-text">{escape(description)}</desc>',
         *_axis(frame),
         *_curves(frame, edges, curves, law.low),
@@ -96,7 +96,7 @@ def law_picture(
 
 
 def _range(shown: Sequence[Summary]) -> tuple[float, float]:
-    """Coverages from where to where, so that all laws and the level are in the picture."""
+    """Return the range of coverages that has all distributions and the level in it."""
     level = shown[0].confidence_level
     low, high = min(law.window[0] for law in shown), max(law.window[1] for law in shown)
     margin = 0.02 * (high - low)
@@ -106,7 +106,7 @@ def _range(shown: Sequence[Summary]) -> tuple[float, float]:
 def _description(law: Summary, *, with_pooled: bool) -> str:
     mean, asked, low = floor_percent(law.mean), percent(law.confidence_level), floor_percent(law.low)
     text = f"Density of the coverage: mean {mean}, asked for {asked}, below {low} in 1 of 20 calibrations."
-    return text + (" The dashed line is the law of pooling all cases in one place." if with_pooled else "")
+    return text + (" The dashed line is that of pooling all cases in one place." if with_pooled else "")
 
 
 def _curves(frame: _Frame, edges: Floats, curves: Sequence[Floats], low: float) -> Iterator[str]:

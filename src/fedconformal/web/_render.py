@@ -41,6 +41,7 @@ def _environment() -> Any:
         "ceiling": _text.ceiling_percent,
         "comma": lambda number: f"{number:,}",
         "count": _text.count,
+        "expected_sentence": _words.expected_sentence,
         "factor_sentence": _words.factor_sentence,
         "floor": lambda share, digits=1: _text.floor_percent(share, digits=digits),
         "general": lambda number, digits=6: f"{number:.{digits}g}",

@@ -7,12 +7,16 @@ from decimal import ROUND_CEILING, Decimal
 from scipy import special
 
 from fedconformal._text import ceiling_percent, floor_percent, percent
+from fedconformal.documents import Design
 from fedconformal.laws import Summary
+from fedconformal.messages import CurveMessage, of
+from fedconformal.planning import Promise
 
 _NEXT_TO_NOTHING = 7.0  # e to this power is more than a thousand
 _MOST_TIMES = 100
-_LEVEL = re.compile(r"the level (0?\.\d+)(?: \([\w-]+\))?")
-_FIELDS = {"max_missing": "Silent sites it must bear"}
+_LEVEL = re.compile(r"the level (0?\.\d+)")
+_CRITERION = re.compile(r"(?<= coverage) \([\w-]+\)")
+_FIELDS = {"max_missing": "Missing sites to tolerate"}
 _OPTION = re.compile(rf"({'|'.join(_FIELDS)})=(\d+) \(--[\w-]+ \d+\)")
 
 
@@ -26,13 +30,40 @@ def in_page_words(text: str) -> str:
 
     Examples
     --------
-    >>> in_page_words("At the level 0.9, one silent site; max_missing=1 (--max-missing 1) plans for that.")
-    'At 90\xa0%, one silent site; 1 in the field “Silent sites it must bear” plans for that.'
-    >>> in_page_words("No ranks reach the level 0.95 (stable) with 3 sites of 2 points.")
-    'No ranks reach 95\xa0% with 3 sites of 2 cases.'
+    >>> in_page_words("At the level 0.9, one missing site; max_missing=1 (--max-missing 1) plans for that.")
+    'At 90\xa0%, one missing site; 1 in the field “Missing sites to tolerate” plans for that.'
+    >>> in_page_words("95 % coverage (stable) cannot be guaranteed with 3 sites of 2 points.")
+    '95 % coverage cannot be guaranteed with 3 sites of 2 cases.'
     """
-    levels = _LEVEL.sub(lambda match: percent(float(match[1])), in_cases(text))
+    levels = _LEVEL.sub(lambda match: percent(float(match[1])), _CRITERION.sub("", in_cases(text)))
     return _OPTION.sub(lambda match: f"{match[2]} in the field “{_FIELDS[match[1]]}”", levels)
+
+
+def disclosure(design: Design, n: int, site: str) -> str:
+    """Return what leaves a site as its message describes it, in the third person: "1 of its 79 scores"."""
+    return re.sub(r"\byour\b", "its", of(design.message).discloses(design, n, site))
+
+
+def has_law(promise: Promise) -> bool:
+    """Return whether a promise has distributions of the coverage, rather than a guarantee alone."""
+    return type(promise).law is not Promise.law
+
+
+def expected_mean(design: Design, place: int) -> float | None:
+    """Return the coverage to expect of noisy counts if scores lie evenly over the cells; None for others."""
+    message = of(design.message)
+    if not isinstance(message, CurveMessage) or message.epsilon(design) is None:
+        return None
+    return message.expected(design, place)[0]
+
+
+def expected_sentence(expected: float, level: float, promise: Promise) -> str:
+    """Return how much private sets cover; where the largest threshold is kept, they cover more."""
+    more = "" if promise.pools else " or more"
+    return (
+        f"Noise makes the sets larger. If scores lie evenly over the cells, expect them to cover about "
+        f"{ceiling_percent(expected)}{more}{promise.among} where {percent(level)} was asked for."
+    )
 
 
 def factor_sentence(epsilon: float) -> str:

@@ -159,7 +159,18 @@ function listed() {
 const percent = (value) => Number((value / 100).toPrecision(12));
 
 const isPrivate = () => checked("promise").dataset.privacy === "yes" && $("private").checked;
-const sendsSeveral = () => checked("promise").dataset.numbers === "yes" && !isPrivate();
+const sendsCounts = () => checked("promise").dataset.curve === "yes" && $("counts").checked && !isPrivate();
+const sendsSeveral = () => checked("promise").dataset.numbers === "yes" && !isPrivate() && !sendsCounts();
+
+function grid() {
+  const cells = {
+    bins: number("bins", { integer: true, low: 2, high: 1000 }),
+    low: number("low", { low: -1e12, high: 1e12 }),
+    high: number("high", { low: -1e12, high: 1e12 }),
+  };
+  if (!complain($("high"), cells.low < cells.high ? "" : "The range must go up.")) throw new Refused();
+  return cells;
+}
 
 function question() {
   const promise = checked("promise").dataset;
@@ -179,18 +190,14 @@ function question() {
   const most = Math.max(0, Math.ceil((sites - asked.missing) / 2) - 1);
   $("faulty-slider").max = most;
   for (const name of ["missing-slider", "faulty-slider"]) $(name).disabled = Number($(name).max) === 0;
-  if (promise.faulty === "yes") asked.max_faulty = number("faulty", { integer: true, low: 0, high: most });
+  if (promise.faulty === "yes" && !isPrivate() && !sendsCounts()) asked.max_faulty = number("faulty", { integer: true, low: 0, high: most });
   if ($("bear").value.trim() !== "") asked.max_missing = number("bear", { integer: true, low: 0, high: sites - 1 });
   else complain($("bear"), "");
   if (isPrivate()) {
-    asked.privacy = {
-      epsilon: number("epsilon", { low: 0.001, high: 100 }),
-      bins: number("bins", { integer: true, low: 2, high: 1000 }),
-      low: number("low", { low: -1e12, high: 1e12 }),
-      high: number("high", { low: -1e12, high: 1e12 }),
-    };
-    if (!complain($("high"), asked.privacy.low < asked.privacy.high ? "" : "The range must go up.")) throw new Refused();
+    asked.privacy = { epsilon: number("epsilon", { low: 0.001, high: 100 }), ...grid() };
+    if (promise.paper === "yes" && $("paper").checked) asked.privacy.analysis = "paper";
   }
+  if (sendsCounts()) asked.curve = grid();
   if (sendsSeveral()) asked.numbers = number("numbers", { integer: true, low: 1, high: 20 });
   return asked;
 }
@@ -198,6 +205,7 @@ function question() {
 // -- a link holds the whole state -------------------------------------------------------------------------
 
 const CHOICES = ["spread", "promise", "criterion"];
+const BOXES = ["private", "counts", "paper"];
 const FIELDS = [
   ...["sites", "points", "list", "score", "level", "missing", "bear", "faulty", "numbers", "epsilon", "bins", "low", "high", "coverage"],
   ...[...document.querySelectorAll("input[id^=certainty-]")].map((input) => input.id),
@@ -206,7 +214,7 @@ const FIELDS = [
 function remember() {
   const state = new URLSearchParams();
   for (const name of CHOICES) state.set(name, chosen(name));
-  if ($("private").checked) state.set("private", "yes");
+  for (const id of BOXES) if ($(id).checked) state.set(id, "yes");
   for (const id of FIELDS) state.set(id, $(id).value.trim());
   history.replaceState(null, "", `#${state}`);
 }
@@ -216,7 +224,7 @@ function recall() {
   if (location.hash && !location.hash.includes("=")) return; // a place on the page, not a state
   for (const id of FIELDS) if (state.has(id)) $(id).value = state.get(id);
   for (const name of CHOICES) choose(name, state.get(name));
-  $("private").checked = state.get("private") === "yes";
+  for (const id of BOXES) $(id).checked = state.get(id) === "yes";
   if (!state.has("numbers")) $("numbers").value = checked("promise").dataset.usual;
   promised = undefined;
 }
@@ -237,8 +245,8 @@ function followPromise() {
   if (wasUsual || !fitting.includes(chosen("criterion"))) choose("criterion", promise.dataset.criterion);
   if (promised && promised !== promise && $("numbers").value === promised.dataset.usual) $("numbers").value = promise.dataset.usual;
   for (const radio of radios("criterion")) radio.closest("label").hidden = !fitting.includes(radio.value);
-  $("faulty-field").hidden = promise.dataset.faulty !== "yes";
   $("privacy-fields").hidden = promise.dataset.privacy !== "yes";
+  $("paper-choice").hidden = promise.dataset.paper !== "yes";
   $("needed").hidden = promise.dataset.law !== "yes";
   promised = promise;
 }
@@ -350,7 +358,11 @@ function showFields() {
   $("sites-field").hidden = $("points-field").hidden = list;
   $("list-field").hidden = !list;
   $("release-fields").hidden = !$("private").checked;
-  $("numbers-fields").hidden = !sendsSeveral();
+  $("counts-choice").hidden = checked("promise").dataset.curve !== "yes" || isPrivate();
+  $("numbers-field").hidden = !sendsSeveral();
+  $("numbers-fields").hidden = $("counts-choice").hidden && $("numbers-field").hidden;
+  $("grid-fields").hidden = !isPrivate() && !sendsCounts();
+  $("faulty-field").hidden = checked("promise").dataset.faulty !== "yes" || isPrivate() || sendsCounts(); // one site can claim every count
 }
 
 function fill(parent, name, sentences) {

@@ -4,13 +4,14 @@ from fedconformal.web.planner._answer import PlanAnswer, answer_plan
 from fedconformal.web.planner._cards import Card, answer_promises
 from fedconformal.web.planner._cases import AbandonedError, CasesAnswer, answer_cases
 from fedconformal.web.planner._choices import page_choices
-from fedconformal.web.planner._question import PlanQuestion, PrivacyWish
+from fedconformal.web.planner._question import Grid, PlanQuestion, PrivacyWish
 from fedconformal.web.planner._solution import Solution, make_plan, solve
 
 __all__ = [
     "AbandonedError",
     "Card",
     "CasesAnswer",
+    "Grid",
     "PlanAnswer",
     "PlanQuestion",
     "PrivacyWish",

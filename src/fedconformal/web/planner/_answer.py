@@ -3,13 +3,16 @@
 import math
 from collections.abc import Iterator
 
-from fedconformal import baselines
-from fedconformal._text import ceiling_percent, count, floor_percent, listed, nearest_percent, percent
+from fedconformal import baselines, messages
+from fedconformal._text import count, floor_percent, nearest_percent, percent
+from fedconformal.documents import SiteKind
 from fedconformal.laws import Summary
-from fedconformal.planning import Block, Cases
 from fedconformal.web._picture import law_picture
 from fedconformal.web._words import (
+    disclosure,
     equivalent_pool,
+    expected_mean,
+    expected_sentence,
     factor_sentence,
     in_page_words,
     low_sentence,
@@ -17,9 +20,7 @@ from fedconformal.web._words import (
 )
 from fedconformal.web.planner._choices import criterion_words
 from fedconformal.web.planner._question import Message, PlanQuestion
-from fedconformal.web.planner._solution import Solution, other_criteria, other_numbers, solve
-
-_MOST_RANKS = 6
+from fedconformal.web.planner._solution import Solution, criteria_for, other_numbers, solve
 
 
 class Row(Message):
@@ -56,14 +57,14 @@ def answer_plan(question: PlanQuestion, *, compare: bool = True, width: int = 72
     question : PlanQuestion
         What is wanted.
     compare : bool
-        Whether a row says what another number of numbers per site would give, which takes longer.
+        True for a row with what another number of numbers per site would give, which takes longer.
     width : int
         Width of the picture, in pixels.
 
     Examples
     --------
     >>> print(answer_plan(PlanQuestion(sites=10, points=79)).steps[0])
-    Each site sorts its 79 scores and sends number 71 from the smallest.
+    Each site sends 1 of its 79 scores (the 71st smallest).
     """
     solution = solve(question)
     pooled = _alone(question.n_points, question) if question.promised.pools else None
@@ -85,7 +86,7 @@ def answer_plan(question: PlanQuestion, *, compare: bool = True, width: int = 72
 
 
 def _alone(n_points: int, question: PlanQuestion) -> Summary:
-    """Return the law of cases in one place."""
+    """Return the distribution of the coverage with cases in one place."""
     level = question.confidence_level
     return Summary(baselines.coverage_law(n_points, level), level)
 
@@ -93,8 +94,8 @@ def _alone(n_points: int, question: PlanQuestion) -> Summary:
 def _headline(solution: Solution) -> str:
     question = solution.question
     if not solution.is_feasible:
-        return "No finite threshold can keep this promise."
-    return question.promised.sentence(question.goal.criterion, question.confidence_level, question.delta)
+        return "No finite threshold can satisfy this promise."
+    return question.promised.sentence(question.chosen_criterion, question.confidence_level, question.delta)
 
 
 def _summary(solution: Solution) -> str:
@@ -102,14 +103,15 @@ def _summary(solution: Solution) -> str:
         return "No finite threshold."
     if solution.law is None:
         return _guaranteed(solution)
-    least = "at least " if solution.answered.is_bound else ""
+    least = "at least " if solution.is_bound else ""
     mean, low = floor_percent(solution.law.mean), floor_percent(solution.law.low)
     return f"{least}{mean} on average; 19 of 20 reach {low}"
 
 
 def _guaranteed(solution: Solution) -> str:
-    """Return the guarantee where there is no law."""
-    guarantee = solution.answered.guarantee()
+    """Return the guarantee where there is no distribution."""
+    assert solution.answered is not None
+    guarantee = messages.guarantee(solution.answered, 0)
     if guarantee.mean is not None:
         return f"at least {floor_percent(guarantee.mean)} on average"
     sites = floor_percent(guarantee.probability or 0)
@@ -119,13 +121,14 @@ def _guaranteed(solution: Solution) -> str:
 def _promise(solution: Solution) -> Iterator[str]:
     question = solution.question
     if not solution.is_feasible:
-        yield "Every prediction set would hold everything: never wrong, and of no use."
+        yield "Every prediction set would hold everything: never wrong, and uninformative."
         return
     if solution.law is None:
-        yield f"Whatever the sites are like, the share covered is {_guaranteed(solution)}."
+        whatever = "Whatever the sites are like, the" if question.promised.bears_differing_sites else "The"
+        yield f"{whatever} share covered is {_guaranteed(solution)}."
     else:
         yield low_sentence(solution.law, question.promised.among)
-    yield question.promised.runs_over(question.goal.criterion)
+    yield question.promised.runs_over(question.chosen_criterion)
     if question.max_faulty:
         wrong = "1 site sends" if question.max_faulty == 1 else f"{question.max_faulty:,} sites send"
         yield (
@@ -134,10 +137,10 @@ def _promise(solution: Solution) -> Iterator[str]:
         )
     if question.missing:
         which = "" if question.is_alike else ", the largest,"
-        silent = count(question.missing, "site")
-        yield f"It holds with {silent}{which} silent, if silence does not depend on the scores."
+        missing = count(question.missing, "site")
+        yield f"It holds with {missing}{which} missing, if who is missing does not depend on the scores."
     if question.privacy is not None:
-        yield "It holds with the noise of the private reports counted in."
+        yield "It allows for the noise of the private reports."
     honest = "The other sites report" if question.max_faulty else "Every site reports"
     yield f"It rests on the following. {question.promised.assumed()} {honest} as the plan says."
     if question.promised.law_note:
@@ -148,44 +151,38 @@ def _promise(solution: Solution) -> Iterator[str]:
 
 
 def _cost(solution: Solution, pooled: Summary | None) -> Iterator[str]:
-    question = solution.question
-    several = any(len(block.ranks) > 1 for block in solution.planned.asked)
-    numbers, release = _how_many(solution), solution.planned.sending.release
-    if release is None:
-        sent = f"the {'scores' if several else 'score'} of {numbers} of its cases, and how many cases it has"
-    else:
-        sent = (
-            f"one of {release.n_bins:,} public bins, drawn at random around a score by "
-            f"{release.mechanism.words}, and how many cases it has"
-        )
-    yield f"Each site sends {numbers} {'numbers' if several else 'number'}, once: {sent}."
-    if question.privacy is not None:
-        yield factor_sentence(question.privacy.epsilon)
-    if not solution.is_feasible:
+    question, design = solution.question, solution.planned
+    counts = {solution.message.count_numbers(design, kind.n, _name(kind)) for kind in _asked(solution)}
+    numbers = f"{'up to ' * (len(counts) > 1)}{count(max(counts, default=1), 'number')}"
+    yield f"Each site sends {numbers}, once, and how many cases it has."
+    epsilon = solution.message.epsilon(design)
+    if epsilon is not None:
+        yield factor_sentence(float(epsilon))
+    if solution.answered is None or not solution.is_feasible:
         return
-    if question.privacy is not None:
-        expected = solution.answered.expected_law().mean()
-        yield (
-            f"Privacy makes the sets larger: expect them to cover about {ceiling_percent(expected)} if "
-            "scores lie evenly over the bins."
-        )
+    expected = expected_mean(solution.answered, 0)
+    if expected is not None:
+        yield expected_sentence(expected, question.confidence_level, question.promised)
         if not question.has_label_score:
             yield width_sentence(expected, question.confidence_level)
     if pooled is not None and solution.law is not None:
         yield from _compared_with_pooling(solution, solution.law, pooled)
 
 
-def _how_many(solution: Solution) -> str:
-    """Return the count of numbers that a site sends: "one", "3", "up to 3"."""
-    counts = {len(block.ranks) for block in solution.planned.asked}
-    most = max(counts, default=1)
-    return "one" if most == 1 else f"{'' if len(counts) == 1 else 'up to '}{most}"
+def _asked(solution: Solution) -> list[SiteKind]:
+    """Return the sites that are asked, the smallest first."""
+    return sorted((kind for kind in solution.planned.kinds if kind.asked), key=lambda kind: kind.n)
+
+
+def _name(kind: SiteKind) -> str:
+    """Return the name of a site of this kind, where it has one."""
+    return kind.names[0] if kind.names else "A"
 
 
 def _compared_with_pooling(solution: Solution, law: Summary, pooled: Summary) -> Iterator[str]:
     pool = equivalent_pool(law)
     if pool is not None:
-        bound = "The bound on the coverage" if solution.answered.is_bound else "The coverage"
+        bound = "The bound on the coverage" if solution.is_bound else "The coverage"
         yield (
             f"{bound} varies as much as that of about {count(pool, 'case')} in one place would. All sites "
             f"together have {solution.question.n_points:,}."
@@ -202,92 +199,88 @@ def _compared_with_pooling(solution: Solution, law: Summary, pooled: Summary) ->
 
 
 def _notes(solution: Solution) -> Iterator[str]:
-    question = solution.question
-    if not solution.planned.is_finite:
+    question, is_feasible = solution.question, solution.planned.is_feasible
+    if not is_feasible:
         ways = [
-            f"“{criterion_words(other.goal.criterion, question.delta)}”"
-            for other in other_criteria(question)
-            if solve(other).is_feasible
+            f"“{criterion_words(criterion, question.delta)}”"
+            for criterion in criteria_for(question)
+            if criterion != question.chosen_criterion
+            and solve(question.model_copy(update={"criterion": criterion.name})).is_feasible
         ]
         if ways:
             yield f"With the same cases, this can be promised: {', or '.join(ways)}."
     yield from solution.notes
-    if solution.planned.is_finite and not solution.is_feasible:
+    if is_feasible and not solution.is_feasible:
         yield (
             f"With all {question.n_sites:,} sites there is a finite threshold; with {question.missing:,} "
-            "silent there is none."
+            "missing there is none."
         )
 
 
 def _steps(solution: Solution) -> Iterator[str]:
-    if not solution.planned.is_finite:
+    if not solution.planned.is_feasible:
         return
-    yield _site_step(solution)
-    blocks = sorted(solution.planned.asked, key=lambda block: block.n)
-    small, large = blocks[0], blocks[-1]
-    if small.votes < large.votes:
-        each = "" if len(large.ranks) == 1 else ", all its numbers together"
-        yield (
-            f"A larger site counts more: the smallest has {count(small.votes, 'vote')}, the largest "
-            f"{large.votes:,}{each}."
-        )
+    yield from _site_steps(solution)
     answered = solution.answered
-    received = sum(block.count * len(block.ranks) for block in answered.asked)
-    if not solution.is_feasible:
-        yield f"The server would need more than the {count(received, 'number')} it receives."
-    elif received == 1:
+    if answered is None or not solution.is_feasible:
+        yield "The server would need more than it receives."
+        return
+    needed = answered.levels[0].votes or 0
+    if solution.message.adds_up:
+        yield from _sum_steps(solution, needed)
+        return
+    votes = messages.votes(answered, 0) or ()
+    rows = [(kind.count, own) for kind, own in zip(answered.kinds, votes, strict=True) if own]
+    received, total = (sum(number * size(own) for number, own in rows) for size in (len, sum))
+    if received == 1:
         yield "The server keeps the only number it receives: that is the threshold."
-    elif answered.total_votes == received:
+    elif total == received:
         yield (
-            f"The server keeps number {answered.server_rank:,} of the {received:,} it receives, counted "
-            "from the smallest: that is the threshold."
+            f"The server keeps number {needed:,} of the {received:,} it receives, counted from the smallest: "
+            "that is the threshold."
         )
     else:
         yield (
             f"The server adds up the votes of the {received:,} numbers it receives, from the smallest: where "
-            f"they reach {answered.server_rank:,} of {answered.total_votes:,}, that is the threshold."
+            f"they reach {needed:,} of {total:,}, that is the threshold."
         )
+
+
+def _site_steps(solution: Solution) -> Iterator[str]:
+    """Say what sites send, as their message describes it, and how their votes differ."""
+    design, asked = solution.planned, _asked(solution)
+    small, large = asked[0], asked[-1]
+    sent = [disclosure(design, kind.n, _name(kind)) for kind in (small, large)]
+    if small.n == large.n:
+        who = "Each site" if len(asked) == len(design.kinds) else "Each site that is asked"
+        yield f"{who} sends {sent[0]}."
+    else:
+        yield f"The smallest site that is asked sends {sent[0]}, the largest {sent[1]}."
+    votes = dict(zip(design.kinds, messages.votes(design, 0) or (), strict=False))
+    fewest, most = (sum(votes.get(kind, ())) for kind in (small, large))
+    if fewest < most:
+        each = "" if len(votes[large]) == 1 else ", all its numbers together"
+        smallest = count(fewest, "vote")
+        yield f"A larger site counts more: the smallest has {smallest}, the largest {most:,}{each}."
+
+
+def _sum_steps(solution: Solution, needed: int) -> Iterator[str]:
+    """Say how counts become a threshold."""
+    margin = "" if solution.message.epsilon(solution.planned) is None else ", with a margin for the noise"
+    if solution.question.promised.pools:
+        assert solution.answered is not None
+        cases = sum(kind.count * kind.n for kind in solution.answered.kinds)
+        yield (
+            "The server adds up the counts of all sites. The threshold is the end of the cell up to which "
+            f"they show {needed:,} of {cases:,} cases{margin}."
+        )
+    else:
+        yield f"The server finds the threshold from these counts: the end of one of the cells{margin}."
 
 
 def _answering_site(solution: Solution) -> str:
-    """The first site that is asked."""
-    question, asked = solution.question, {block.n for block in solution.planned.asked}
-    names = question.names or ("A",)
-    return next((name for name, n in zip(names, question.sizes, strict=False) if n in asked), names[0])
-
-
-def _site_step(solution: Solution) -> str:
-    release = solution.planned.sending.release
-    if release is not None and release.quantile is not None:
-        share = percent(round(float(release.quantile), 4))
-        return f"Each site draws a bin near the score that {share} of its scores lie below."
-    if isinstance(solution.planned.sending, Cases):
-        return f"Each site draws {count(solution.planned.sending.numbers, 'score')} of its own at random."
-    blocks = sorted(solution.planned.asked, key=lambda block: block.n)
-    small, large = blocks[0], blocks[-1]
-    who = "Each site" if len(blocks) == len(solution.planned.blocks) else "Each site that is asked"
-    if small.n == large.n:
-        return f"{who} sorts its {small.n:,} scores and sends {_ranks(small)} from the smallest."
-    sends = f"{who} sorts its scores and sends {_how_many(solution)}"
-    if small.ranks[0] <= small.n:
-        return (
-            f"{sends}: {_ranks(small)} of {small.n:,} at the smallest site, {_ranks(large)} of {large.n:,} "
-            "at the largest."
-        )
-    return (
-        f"{sends}: {_ranks(large)} of {large.n:,} at the largest site; sites with too few scores for their "
-        "rank send “infinite”."
-    )
-
-
-def _ranks(block: Block) -> str:
-    """The ranks of a site, as in "numbers 106, 109 and 112"; of many the first and the last."""
-    ranks = [f"{rank:,}" for rank in block.ranks]
-    if len(ranks) == 1:
-        return f"number {ranks[0]}"
-    if len(ranks) <= _MOST_RANKS:
-        return f"numbers {listed(ranks)}"
-    return f"{len(ranks)} numbers from {ranks[0]} to {ranks[-1]}"
+    """Return the first site that is asked."""
+    return next((_name(kind) for kind in solution.planned.kinds if kind.asked), "A")
 
 
 # -- the comparison ----------------------------------------------------------------------------------------
@@ -295,18 +288,18 @@ def _ranks(block: Block) -> str:
 
 def _rows(solution: Solution, pooled: Summary | None, *, with_other: bool) -> Iterator[Row]:
     question = solution.question
-    if solution.law is None or solution.planned_law is None:
-        return  # what others do has a law, and this has none to put beside it
-    plan = "This plan, at least" if solution.answered.is_bound else "This plan"
-    silent = f", {question.missing:,} silent" if question.missing else ""
-    yield _row(f"{plan}{silent}", solution.law, chosen=True)
+    if solution.planned_law is None:
+        return  # other ways have a distribution, and this has none to put beside it
+    plan = "This plan, at least" if solution.is_bound else "This plan"
+    missing = f", {question.missing:,} missing" if question.missing else ""
+    yield _row(f"{plan}{missing}", solution.law, chosen=True)
     if question.missing:
         yield _row(f"{plan}, all answer", solution.planned_law)
     numbers = other_numbers(question) if with_other and solution.is_feasible else None
     if numbers is not None:
         other = solve(question.model_copy(update={"numbers": numbers}))
         if other.law is not None:
-            yield _row(f"With {count(numbers, 'number')} per site{silent}", other.law)
+            yield _row(f"With {count(numbers, 'number')} per site{missing}", other.law)
     if pooled is not None:
         yield _row("All cases in one place", pooled)
     largest = max(question.sizes)
@@ -314,8 +307,8 @@ def _rows(solution: Solution, pooled: Summary | None, *, with_other: bool) -> It
     yield _row(name, _alone(largest, question))
 
 
-def _row(name: str, law: Summary, *, chosen: bool = False) -> Row:
-    if law.is_certain:  # nothing that looks like success
+def _row(name: str, law: Summary | None, *, chosen: bool = False) -> Row:
+    if law is None or law.is_certain:  # nothing that looks like success
         return Row(name=f"{name} (sets hold everything)", shown=("–", "–", "–", "–"), chosen=chosen)
     mean, std = floor_percent(law.mean, digits=2), nearest_percent(law.std, digits=2)
     shown = (mean, std, floor_percent(law.low), floor_percent(law.reached))
@@ -325,7 +318,7 @@ def _row(name: str, law: Summary, *, chosen: bool = False) -> Row:
 def _picture(solution: Solution, pooled: Summary | None, width: int) -> str | None:
     if not solution.is_feasible or solution.law is None:
         return None
-    return law_picture(solution.law, pooled=pooled, is_bound=solution.answered.is_bound, width=width)
+    return law_picture(solution.law, pooled=pooled, is_bound=solution.is_bound, width=width)
 
 
 def _caption(pooled: Summary | None) -> str:

@@ -5,17 +5,18 @@ from functools import lru_cache
 
 from scipy.special import erf, erfinv
 
+from fedconformal import messages
 from fedconformal._text import ceiling_percent, count, floor_percent, percent
 from fedconformal._typing import Floats
-from fedconformal.documents import Plan
+from fedconformal.documents import Plan, merge_kinds
 from fedconformal.heterogeneity import shifted_law
 from fedconformal.planning import CRITERIA, PROMISES, Promise
 from fedconformal.web._words import in_page_words, times_as_wide
 from fedconformal.web.planner._question import USUAL_PROMISE, Message, PlanQuestion
 from fedconformal.web.planner._solution import make_plan
 
-# Beyond these the law of sites that differ takes too long while somebody waits: votes of all sites, and these
-# times the sizes that differ.
+# Beyond these the distribution for sites that differ takes too long while somebody waits: votes of all sites,
+# and these times the sizes that differ.
 _MOST_VOTES, _MOST_WORK = 30_000, 500_000
 
 
@@ -72,9 +73,11 @@ def _costs(plan: Plan, question: PlanQuestion) -> Iterator[str]:
         yield from map(in_page_words, plan.problems)
         return
     yield f"Each site sends {count(question.how_many, 'number')}{' at the most' * (question.how_many > 1)}."
-    (design,) = plan.designs
-    if design.total_votes > _MOST_VOTES or design.total_votes * len(design.blocks) > _MOST_WORK:
-        yield "How much its sets cover takes too long to compute here, for so many cases."
+    kinds = merge_kinds(plan.designs[0].kinds)
+    votes = zip(plan.designs[0].kinds, messages.votes(plan.designs[0], 0) or (), strict=True)
+    total = sum(kind.count * sum(own) for kind, own in votes)
+    if total > _MOST_VOTES or total * len(kinds) > _MOST_WORK:
+        yield "How much its sets cover takes too long to compute here, for this many cases."
         return
     level, mean = question.confidence_level, shifted_law(plan, {}).mean()
     covered = f"its sets cover {ceiling_percent(mean)} of new cases, where {percent(level)} is asked for"
@@ -86,7 +89,7 @@ def _costs(plan: Plan, question: PlanQuestion) -> Iterator[str]:
 
 def _worst_coverage(plan: Plan) -> float:
     """Return the mean coverage at the worst site if the last third has doubled, half-normal scores."""
-    names = list(plan.site_names or [str(i + 1) for i in range(len(plan.n_points))])
+    names = list(plan.site_names or [str(i + 1) for i in range(plan.n_sites or 0)])
     first = len(names) - max(1, len(names) // 3)
     at_doubled = shifted_law(plan, dict.fromkeys(names[:first], _half_as_large)).mean()
     if not first:

@@ -8,7 +8,7 @@ from fedconformal.web.planner._question import MOST_POINTS, Message, PlanQuestio
 from fedconformal.web.planner._solution import solve
 
 _MOST_NUMBERS = 5
-_MOST_PRIVATE_SITES, _MOST_PRIVATE_POINTS = 1_000, 2_000
+_MOST_PRIVATE_SITES, _MOST_PRIVATE_POINTS = 1_000, 10_000
 _SPAN = 4  # some numbers are tried up to this many times the answer
 
 
@@ -52,7 +52,7 @@ def answer_cases(
     coverage : float
         Coverage that 19 of 20 calibrations are to reach.
     is_abandoned : callable
-        Whether nobody waits any more; asked before each step of the search.
+        True if nobody waits any more; asked before each step of the search.
 
     Returns
     -------
@@ -64,7 +64,7 @@ def answer_cases(
     AbandonedError
         As soon as nobody waits any more.
     ValueError
-        If there is no law of the coverage, or the search would take too long.
+        If there is no distribution of the coverage, or the search would take too long.
 
     Examples
     --------
@@ -101,8 +101,6 @@ def answer_cases(
 def _check(question: PlanQuestion, coverage: float) -> None:
     if not 0 < coverage < 1:
         raise ValueError(f"coverage must be between 0 and 1, got {coverage:g}")
-    if not question.promised.has_law:
-        raise ValueError(f"with promise {question.promise!r} there is no law of the coverage to search with")
     if question.how_many > _MOST_NUMBERS:
         raise ValueError(f"the cases needed are searched for up to {_MOST_NUMBERS} numbers per site")
     if question.privacy is not None and (
@@ -111,6 +109,10 @@ def _check(question: PlanQuestion, coverage: float) -> None:
         raise ValueError(
             f"with privacy, the cases needed are searched for up to {_MOST_PRIVATE_SITES:,} sites of up to "
             f"{_MOST_PRIVATE_POINTS:,} cases"
+        )
+    if solve(question).planned_law is None:
+        raise ValueError(
+            f"promise {question.promise!r} has no distribution of the coverage here to search with"
         )
 
 

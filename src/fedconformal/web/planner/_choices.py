@@ -1,31 +1,13 @@
 """Choices that the page offers: what is registered, and which of it goes together."""
 
-from fractions import Fraction
 from typing import Any
 
 from fedconformal._text import percent
-from fedconformal.planning import CRITERIA, PROMISES, Criterion, Goal, Promise
+from fedconformal.planning import CRITERIA, PROMISES, Criterion
 from fedconformal.scores import SCORES, from_name
-from fedconformal.web._words import in_cases
-from fedconformal.web.planner._question import USUAL_PROMISE, PlanQuestion
-
-_ANY_LEVEL = Fraction(9, 10)
-
-
-def goes_together(promise: Promise, goal: Goal, *, private: bool = False, numbers: int = 1) -> bool:
-    """Return whether a promise can be given like that."""
-    try:
-        promise.check(goal, private=private, is_open=False, numbers=numbers)
-    except ValueError:
-        return False
-    return True
-
-
-def criteria_for(promise: Promise) -> list[Criterion]:
-    """Return the criteria that go with a promise: its default first, criteria that take delta last."""
-    known = [CRITERIA[name]() for name in CRITERIA]
-    fitting = [each for each in known if goes_together(promise, Goal(_ANY_LEVEL, each))]
-    return sorted(fitting, key=lambda each: (each.name != promise.default_criterion, each.takes_delta))
+from fedconformal.web._words import has_law, in_cases
+from fedconformal.web.planner._question import USUAL_PROMISE, Grid, PlanQuestion, PrivacyWish
+from fedconformal.web.planner._solution import criteria_for, is_possible
 
 
 def criterion_words(criterion: Criterion, delta: float) -> str:
@@ -36,7 +18,7 @@ def criterion_words(criterion: Criterion, delta: float) -> str:
 
 def page_choices() -> dict[str, Any]:
     """Return promises, criteria and scores for the page, each with what goes with it."""
-    ordered = [each.name for each in criteria_for(PROMISES[USUAL_PROMISE]())]
+    ordered = [each.name for each in criteria_for(_example(USUAL_PROMISE))]
     return {
         "usual": PROMISES[USUAL_PROMISE](),
         "promises": [_promise(name) for name in sorted(PROMISES, key=lambda name: name != USUAL_PROMISE)],
@@ -45,17 +27,23 @@ def page_choices() -> dict[str, Any]:
     }
 
 
+def _example(promise: str, **options: Any) -> PlanQuestion:
+    """Return a question about a small federation, to try which options go together."""
+    return PlanQuestion(sites=20, points=20, promise=promise, **options)
+
+
 def _promise(name: str) -> dict[str, Any]:
     promise = PROMISES[name]()
-    criterion = CRITERIA[promise.default_criterion]()
-    goal = Goal(_ANY_LEVEL, criterion)
     return {
         "promise": promise,
         "assumed": in_cases(promise.assumed()),
-        "criteria": " ".join(each.name for each in criteria_for(promise)),
-        "faulty": goes_together(promise, Goal(_ANY_LEVEL, criterion, max_faulty=1)),
-        "numbers": goes_together(promise, goal, numbers=2),
-        "privacy": goes_together(promise, goal, private=True),
+        "criteria": " ".join(each.name for each in criteria_for(_example(name))),
+        "faulty": is_possible(_example(name, max_faulty=1)),
+        "numbers": is_possible(_example(name, numbers=2)),
+        "curve": is_possible(_example(name, curve=Grid(bins=10))),
+        "privacy": is_possible(_example(name, privacy=PrivacyWish(epsilon=10.0, bins=10))),
+        "paper": is_possible(_example(name, privacy=PrivacyWish(epsilon=10.0, bins=10, analysis="paper"))),
+        "law": has_law(promise),
     }
 
 

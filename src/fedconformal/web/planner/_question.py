@@ -4,21 +4,18 @@ import shlex
 from collections import Counter
 from collections.abc import Mapping
 from decimal import Decimal
-from fractions import Fraction
 from typing import Annotated, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
 
-from fedconformal.documents import SiteName
-from fedconformal.planning import CRITERIA, MOST_NUMBERS, PROMISES, Goal, Promise
+from fedconformal.documents import MOST_NUMBERS, SiteName
+from fedconformal.planning import CRITERIA, PROMISES, Criterion, Promise
 from fedconformal.privacy import Bins, Privacy
 from fedconformal.scores import SCORES, LabelScore, from_name
 
 # What a page can wait for; the command line and the library have no such limits.
 MOST_SITES = 10_000
 MOST_POINTS = 1_000_000
-MOST_PRIVATE_POINTS = 10_000  # different sizes added up
-MOST_PRIVATE_SIZES = 12
 MOST_BINS = 1_000
 MOST_NUMBERS_BY_SIZES = 120  # where sizes differ
 MOST_SIZES, MOST_SITES_BY_SIZES = 40, 4_000
@@ -56,10 +53,9 @@ class Message(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
 
-class PrivacyWish(Message):
-    """Differentially private reports: the privacy loss of each, and the public bins it may name."""
+class Grid(Message):
+    """Public grid in whose cells scores are counted."""
 
-    epsilon: float = Field(ge=0.001, le=100)
     bins: int = Field(default=100, ge=2, le=MOST_BINS)
     low: float = Field(default=0.0, ge=-1e12, le=1e12)
     high: float = Field(default=1.0, ge=-1e12, le=1e12)
@@ -73,15 +69,37 @@ class PrivacyWish(Message):
         return self
 
     @property
+    def grid(self) -> Bins:
+        """The same for `plan`."""
+        return Bins.uniform(self.low, self.high, self.bins)
+
+    @property
+    def grid_text(self) -> str:
+        """The same on the command line."""
+        return f"uniform:{_written(self.low)}:{_written(self.high)}:{self.bins}"
+
+
+class PrivacyWish(Grid):
+    """Differentially private reports: privacy loss, grid and analysis, as `Privacy` has them."""
+
+    epsilon: float = Field(ge=0.001, le=100)
+    analysis: str = Privacy.analysis
+
+    @model_validator(mode="after")
+    def _known(self) -> Self:
+        Privacy(self.epsilon, analysis=self.analysis)  # refuses an unknown name
+        return self
+
+    @property
     def privacy(self) -> Privacy:
         """The same for `plan`."""
-        return Privacy(epsilon=self.epsilon, bins=Bins.uniform(self.low, self.high, self.bins))
+        return Privacy(epsilon=self.epsilon, bins=self.grid, analysis=self.analysis)
 
     @property
     def options(self) -> str:
         """The same on the command line."""
-        bins = f"uniform:{_written(self.low)}:{_written(self.high)}:{self.bins}"
-        return f"--epsilon {_written(self.epsilon)} --bins {bins}"
+        analysis = "" if self.analysis == Privacy.analysis else f" --analysis {self.analysis}"
+        return f"--epsilon {_written(self.epsilon)} --bins {self.grid_text}{analysis}"
 
 
 class PlanQuestion(Message):
@@ -103,6 +121,7 @@ class PlanQuestion(Message):
     numbers: Annotated[int, Field(ge=1, le=MOST_NUMBERS)] | None = None
     max_missing: Count | None = None
     missing: Count = 0
+    curve: Grid | None = None
     privacy: PrivacyWish | None = None
 
     @model_validator(mode="after")
@@ -123,10 +142,6 @@ class PlanQuestion(Message):
         self._check_sizes()
         if self.score is not None:
             from_name(self.score)  # refuses a score whose parameters have no defaults
-        private = self.privacy is not None
-        if private and self.how_many > 1:
-            raise ValueError(f"numbers must be 1 with privacy, got {self.how_many}")
-        self.promised.check(self.goal, private=private, is_open=False, numbers=self.how_many)
         return self
 
     def _check_names(self) -> None:
@@ -156,12 +171,6 @@ class PlanQuestion(Message):
         if len(sizes) > 1 and self.how_many * len(sizes) > MOST_NUMBERS_BY_SIZES:
             most = f"numbers may be up to {max(1, MOST_NUMBERS_BY_SIZES // len(sizes))}"
             raise ValueError(f"with {len(sizes)} different sizes, {most} {_HERE}")
-        if self.privacy is not None and len(sizes) > MOST_PRIVATE_SIZES:
-            most = f"sites may have up to {MOST_PRIVATE_SIZES} different sizes"
-            raise ValueError(f"with privacy, {most} {_HERE}")
-        if self.privacy is not None and sum(sizes) > MOST_PRIVATE_POINTS:
-            most = f"the different sizes may add up to {MOST_PRIVATE_POINTS:,} cases"
-            raise ValueError(f"with privacy, {most} {_HERE}")
 
     @property
     def has_label_score(self) -> bool:
@@ -199,20 +208,15 @@ class PlanQuestion(Message):
         return PROMISES[self.promise]()
 
     @property
-    def goal(self) -> Goal:
-        """Goal of the design."""
-        return Goal(
-            Fraction(str(self.confidence_level)),
-            CRITERIA[self.criterion or self.promised.default_criterion](),
-            Fraction(str(self.delta)),
-            self.max_faulty,
-            self.max_missing,
-        )
+    def chosen_criterion(self) -> Criterion:
+        """The criterion itself, which is the promise's own if left out."""
+        usual = None if self.privacy is None else self.privacy.privacy.default_criterion
+        return CRITERIA[self.criterion or usual or self.promised.default_criterion]()
 
     @property
     def command(self) -> str:
         """The command that makes the same plan, without what it would take anyway."""
-        criterion, promise = self.goal.criterion, self.promised
+        criterion, promise = self.chosen_criterion, self.promised
         usual = PROMISES[USUAL_PROMISE]()
         options = {
             f"--sites {self.n_sites}": self.names is None and len(self.sizes) == 1,
@@ -225,6 +229,7 @@ class PlanQuestion(Message):
             f"--max-faulty {self.max_faulty}": self.max_faulty > 0,
             f"--numbers {self.how_many}": self.how_many != promise.default_numbers,
             f"--max-missing {self.max_missing}": self.max_missing is not None,
+            f"--curve {self.curve.grid_text if self.curve else ''}": self.curve is not None,
             self.privacy.options if self.privacy else "": self.privacy is not None,
         }
         chosen = " ".join(option for option, is_told in options.items() if is_told)

@@ -1,13 +1,18 @@
-"""From a question to a plan, its design and its law; solutions are remembered."""
+"""From a question to a plan, its design and its distribution of the coverage; solutions are remembered."""
 
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
-from fedconformal.documents import Plan
+from fedconformal import messages
+from fedconformal.documents import Design, Plan, SiteKind, Terms, total_sites
 from fedconformal.laws import Summary
-from fedconformal.planning import Advice, Block, Design
-from fedconformal.protocol import plan
-from fedconformal.web.planner._choices import criteria_for, goes_together
+from fedconformal.planning import CRITERIA, Criterion
+from fedconformal.protocol import check_plan
+from fedconformal.protocol._federation import SiteSpec
+from fedconformal.protocol._plan import SEARCHED, PlanOptions
+from fedconformal.protocol._terms import read_score, round_id
+from fedconformal.web._words import has_law
 from fedconformal.web.planner._question import PlanQuestion
 
 _A_FEW = 3
@@ -15,55 +20,65 @@ _A_FEW = 3
 
 @dataclass(frozen=True, eq=False)
 class Solution:
-    """A design if all sites answer, and what is left of it if some do not.
+    """A design if all sites answer, and the design for the rest if some are missing.
 
     Parameters
     ----------
     question : PlanQuestion
-        What was asked.
+        The question.
     planned : Design
         For all sites.
-    answered : Design
-        For those that answer, solved again as the server would.
+    answered : Design or None
+        For those that answer, solved again as the server would; None if they are too few.
     notes : tuple of str
-        What stands in the way, and what would help.
+        Problems, and what would help.
 
     Examples
     --------
     >>> found = solve(PlanQuestion(sites=10, points=79))
-    >>> found.is_feasible, found.planned.server_rank
+    >>> found.is_feasible, found.planned.levels[0].votes
     (True, 7)
     """
 
     question: PlanQuestion
     planned: Design
-    answered: Design
+    answered: Design | None
     notes: tuple[str, ...]
+
+    @cached_property
+    def message(self) -> messages.Message:
+        """Behaviour of what sites send."""
+        return messages.of(self.planned.message)
 
     @property
     def is_feasible(self) -> bool:
         """True if the threshold is finite with the sites that answer."""
-        return self.answered.is_finite
+        return self.answered is not None and self.answered.is_feasible
+
+    @property
+    def is_bound(self) -> bool:
+        """True if distributions bound the coverage from below, rather than being its distributions."""
+        return self.message.is_bound(self.planned)
 
     @cached_property
     def planned_law(self) -> Summary | None:
-        """The law if all sites answer, or a bound of it; None where there is none."""
-        return _summary(self.planned)
+        """Distribution of the coverage if all sites answer, or a bound of it; None where there is none."""
+        return self._summary(self.planned)
 
     @cached_property
     def law(self) -> Summary | None:
-        """The law for the sites that answer, or a bound of it; None where there is none."""
-        return _summary(self.answered)
+        """Distribution of the coverage for the sites that answer; None where there is none."""
+        return None if self.answered is None else self._summary(self.answered)
 
-
-def _summary(design: Design) -> Summary | None:
-    return Summary(design.law(), float(design.goal.level)) if design.has_law else None
+    def _summary(self, design: Design) -> Summary | None:
+        law = messages.law(design, 0)
+        return None if law is None else Summary(law, self.question.confidence_level)
 
 
 def make_plan(question: PlanQuestion) -> Plan:
     """Return the plan that answers a question; a round that is random is drawn each time."""
     remembered = _remembered(question)
-    return remembered if remembered.part.cases is None else _plan(question)
+    return remembered if remembered.terms.round is None else _plan(question)
 
 
 @lru_cache(maxsize=512)
@@ -72,56 +87,70 @@ def _remembered(question: PlanQuestion) -> Plan:
 
 
 def _plan(question: PlanQuestion) -> Plan:
+    """Make a plan as `fedconformal.plan` does, without a warning: the page shows what cannot be reached."""
     names = question.names
-    return plan(
-        question.n_sites,
-        question.points if names is None else dict(zip(names, question.sizes, strict=True)),
-        score=question.score,
+    points = question.points if names is None else dict(zip(names, question.sizes, strict=True))
+    options = PlanOptions.read(
         confidence_level=question.confidence_level,
         criterion=question.criterion,
         delta=question.delta,
         max_faulty=question.max_faulty,
-        promise=question.promise,
         max_missing=question.max_missing,
-        numbers=question.how_many,
+        promise=question.promise,
+        numbers=question.numbers,
+        local_ranks=SEARCHED,
+        curve=None if question.curve is None else question.curve.grid,
         privacy=None if question.privacy is None else question.privacy.privacy,
-        on_infeasible="ignore",
     )
+    design = options.make_design(SiteSpec.read(question.n_sites, points))
+    terms = Terms(round=round_id(None, False, [design]))
+    made = Plan(designs=(design,), score=read_score(question.score), terms=terms)
+    check_plan(made)
+    return made
 
 
 @lru_cache(maxsize=512)
 def solve(question: PlanQuestion) -> Solution:
-    """Return the design that answers a question, and its law."""
+    """Return the design that answers a question, and its distribution of the coverage."""
     made = _remembered(question)
     planned = made.designs[0]
-    left = _without_largest(planned.blocks, question.missing)
-    if left:
-        answered = planned.for_answers(left)
-    else:  # nobody is left who was asked, and no votes are enough
-        answered = replace(planned, server_rank=planned.total_votes + 1, advice=planned.advice or Advice())
+    places, sites = _without_largest(planned.kinds, question.missing)
+    answered: Design | None = planned
+    if total_sites(sites) < planned.fewest_answers:
+        answered = None
+    elif question.missing:
+        answered = messages.of(planned.message).solve(planned, sites, places)
     return Solution(question, planned, answered, made.notes)
 
 
-def _without_largest(blocks: tuple[Block, ...], missing: int) -> list[Block]:
-    """The sites that were asked and are left when the largest are missing, in increasing order of size."""
-    left = []
-    for block in sorted(blocks, key=lambda block: -block.n):
-        silent = min(missing, block.count)
-        missing -= silent
-        if block.count > silent and block.ranks:
-            left.append(replace(block, count=block.count - silent))
-    return left[::-1]
+def _without_largest(kinds: Sequence[SiteKind], missing: int) -> tuple[tuple[int, ...], tuple[SiteKind, ...]]:
+    """Return the places in the plan, and the sites, of those left when the largest are missing."""
+    left: dict[int, SiteKind] = {}
+    for place in sorted(range(len(kinds)), key=lambda i: -kinds[i].n):
+        kind = kinds[place]
+        absent = min(missing, kind.count)
+        missing -= absent
+        if kind.count > absent and kind.asked:
+            left[place] = kind.model_copy(update={"count": kind.count - absent, "names": ()})
+    places = tuple(sorted(left))
+    return places, tuple(left[place] for place in places)
 
 
-def other_criteria(question: PlanQuestion) -> list[PlanQuestion]:
-    """Return the same question for every other criterion that it can be asked for."""
-    others = [
-        question.model_copy(update={"criterion": criterion.name})
-        for criterion in criteria_for(question.promised)
-        if criterion != question.goal.criterion
-    ]
-    private, numbers = question.privacy is not None, question.how_many
-    return [q for q in others if goes_together(q.promised, q.goal, private=private, numbers=numbers)]
+def is_possible(question: PlanQuestion) -> bool:
+    """Return whether the options of a question go together."""
+    try:
+        _remembered(question)
+    except ValueError:
+        return False
+    return True
+
+
+def criteria_for(question: PlanQuestion) -> list[Criterion]:
+    """Return the criteria that a question can be asked for: the default first, those with a delta last."""
+    usual = question.promised.default_criterion
+    known = [CRITERIA[name]() for name in CRITERIA]
+    fitting = [each for each in known if is_possible(question.model_copy(update={"criterion": each.name}))]
+    return sorted(fitting, key=lambda each: (each.name != usual, each.takes_delta))
 
 
 def other_numbers(question: PlanQuestion) -> int | None:
@@ -130,10 +159,10 @@ def other_numbers(question: PlanQuestion) -> int | None:
     A few where one was asked for, one where several were; None where nothing else can be sent, or where the
     search would take too long.
     """
-    if not question.promised.has_law:
+    if not has_law(question.promised) or question.privacy is not None or question.curve is not None:
         return None
     if question.how_many > 1:
         return 1
-    slow = question.max_faulty > 0 and not question.is_alike
-    fits = goes_together(question.promised, question.goal, numbers=_A_FEW)
-    return _A_FEW if fits and question.privacy is None and not slow else None
+    if question.max_faulty > 0 and not question.is_alike:
+        return None
+    return _A_FEW if is_possible(question.model_copy(update={"numbers": _A_FEW})) else None
