@@ -17,7 +17,7 @@ from fedconformal.documents import Document
 HOUSE = Path(fedconformal.__file__).parent
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 ELSEWHERE = {"cli"}
-"""Rooms whose examples are on the pages of docs alone."""
+"""Packages whose examples are only in docs."""
 EXTRAS = {
     "flower": ["flwr"],
     "nvflare": ["nvflare"],
@@ -28,18 +28,18 @@ EXTRAS = {
     "documents": ["cryptography"],
     "web": ["starlette"],
 }
-"""What has to be installed for the examples of a room."""
+"""Libraries that the examples of a package need."""
 SITES = ("north", "south", "west")
 
 
-def room_of(path):
+def package_of(path):
     return path.relative_to(HOUSE).parts[0].removesuffix(".py")
 
 
 MODULES = [
     path
     for path in sorted(HOUSE.glob("**/*.py"))
-    if room_of(path) not in ELSEWHERE and ">>> " in path.read_text()
+    if package_of(path) not in ELSEWHERE and ">>> " in path.read_text()
 ]
 
 
@@ -48,7 +48,7 @@ def scores(n):
 
 
 def on_flower(folder):
-    """What the main function of a ServerApp gets, with three sites that are called without any process."""
+    """Return the arguments of a ServerApp's main function, with three sites called without processes."""
     from flower_grid import LocalGrid
     from flwr.app import Context, RecordDict
     from flwr.clientapp import ClientApp
@@ -62,7 +62,7 @@ def on_flower(folder):
 
 
 def on_flare(folder):
-    """What a controller has within its ``control_flow``, with three sites that are called the same way."""
+    """Return what a controller has within its ``control_flow``, with three sites called the same way."""
     from flare_engine import LocalFlare
 
     from fedconformal.nvflare import ConformalController, ConformalExecutor
@@ -81,16 +81,16 @@ def on_flare(folder):
 
 
 ENGINES = {"flower": on_flower, "nvflare": on_flare}
-"""What an engine hands to the user's functions, which examples take as given."""
+"""Arguments that an engine hands to the user's functions, which examples take as given."""
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: path.relative_to(HOUSE).as_posix())
 def test_examples_run(path, tmp_path, monkeypatch):
-    for extra in EXTRAS.get(room_of(path), ()):
+    for extra in EXTRAS.get(package_of(path), ()):
         pytest.importorskip(extra, reason="an extra is not installed")
     monkeypatch.setenv("MPLBACKEND", "Agg")
     name = ".".join(path.relative_to(HOUSE).with_suffix("").parts).removesuffix(".__init__")
-    given = ENGINES[room_of(path)](tmp_path) if room_of(path) in ENGINES else {}
+    given = ENGINES[package_of(path)](tmp_path) if package_of(path) in ENGINES else {}
     around = vars(importlib.import_module(f"fedconformal.{name}")) | {"__name__": "__main__"} | given
     runner = doctest.DocTestRunner(optionflags=FLAGS)
     for owner, text in docstrings(path):
@@ -102,22 +102,22 @@ def test_examples_run(path, tmp_path, monkeypatch):
 
 
 def docstrings(path):
-    """Every docstring of a file by its owner, also of what doctest itself takes for another module's."""
+    """Yield every docstring of a file by its owner, also those that doctest takes for another module's."""
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
             yield getattr(node, "name", "module"), ast.get_docstring(node) or ""
 
 
-def rooms():
+def packages():
     for name in sorted(path.name.removesuffix(".py") for path in HOUSE.iterdir()):
         if not name.startswith("_") and name not in ELSEWHERE | {"py.typed"}:
             yield name
 
 
 def user_facing():
-    """What users call or make: no exceptions, no pieces of documents and messages, no protocols."""
-    for room in ["", *rooms()]:
-        module = importlib.import_module(f"fedconformal.{room}" if room else "fedconformal")
+    """Yield the names that users call or make: no exceptions, no parts of documents, no protocols."""
+    for package in ["", *packages()]:
+        module = importlib.import_module(f"fedconformal.{package}" if package else "fedconformal")
         for name in getattr(module, "__all__", ()):
             value = getattr(module, name)
             ours = getattr(value, "__module__", "").startswith("fedconformal")
@@ -129,7 +129,7 @@ def user_facing():
                 or getattr(value, "_is_protocol", False)
             ):
                 continue
-            yield f"{room}.{name}".lstrip("."), value
+            yield f"{package}.{name}".lstrip("."), value
 
 
 def test_what_users_call_has_an_example():

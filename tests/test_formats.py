@@ -12,7 +12,7 @@ import pytest
 
 import fedconformal as fc
 from documents import fuzz_documents
-from documents.samples import with_digest
+from documents.samples import forged, with_digest
 from fedconformal.documents import kinds
 
 PAGE = (Path(__file__).parent.parent / "docs" / "formats.md").read_text()
@@ -20,11 +20,11 @@ SENTENCES = dict(re.findall(r"^\| `([a-z-]+)` \| ([A-Z…].*\.) \|$", PAGE, re.M
 SIZES = {"A": 60, "B": 60, "C": 60}
 
 
-def calibrated(n_answers=2, keys=None, groups=False, **wishes):
-    """A calibration of the first of the sites A, B and C, while the others are silent."""
+def calibrated(n_answers=2, keys=None, groups=False, **options):
+    """A calibration of the first of the sites A, B and C, while the others are missing."""
     sizes = {"groups": {"old": SIZES, "young": SIZES}} if groups else {"n_points": SIZES}
     signed = keys and {name: key.public_key for name, key in keys.items()}
-    plan = fc.plan(**sizes, keys=signed, on_infeasible="ignore", **wishes)
+    plan = fc.plan(**sizes, keys=signed, **options)
     scores = np.random.default_rng(0).random(120 if groups else 60)
     labels = np.repeat(["old", "young"], 60) if groups else None
     return fc.calibrate(
@@ -36,31 +36,26 @@ def calibrated(n_answers=2, keys=None, groups=False, **wishes):
     )
 
 
-def private(tmp_path):
-    privacy = fc.Privacy(epsilon=10.0, bins=fc.Bins.uniform(0, 1, 20, bounded=True))
+def private():
+    privacy = fc.Privacy(10.0, fc.Bins.uniform(0, 1, 20, bounded=True))
     plan = fc.plan(n_points=SIZES, confidence_level=0.5, privacy=privacy)
-    ledger = fc.Ledger.create(tmp_path / "ledger.db")
-    ledger.set_budget("scores", 30)
-    reports = [
-        fc.report(plan, np.linspace(0, 1, n), site=name, ledger=ledger, dataset="scores")
-        for name, n in SIZES.items()
-    ]
-    return fc.calibrate(plan, reports)
+    scores = {name: np.linspace(0, 1, n) for name, n in SIZES.items()}
+    return fc.privacy.simulate(plan, scores, np.random.default_rng(0))
 
 
 @pytest.fixture(scope="module")
-def calibrations(tmp_path_factory):
+def calibrations():
     keys = {name: fc.SigningKey.new() for name in SIZES}
     return [
         calibrated(),
         calibrated(promise="each-site"),
         calibrated(promise="mixture"),
-        calibrated(promise="new-site"),
+        calibrated(promise="new-site", confidence_level=0.5),
         calibrated(n_answers=3, max_faulty=1),
         calibrated(confidence_level=(0.8, 0.9)),
         calibrated(keys=keys, groups=True),
         calibrated(groups=True, group_by=("site", "class")),
-        private(tmp_path_factory.mktemp("ledger")),
+        private(),
     ]
 
 
@@ -86,7 +81,7 @@ def test_every_kind_of_document_has_its_section_and_schema():
 
 @pytest.mark.parametrize("kind", kinds())
 def test_the_tables_name_every_field(kind):
-    """Every field of a document and of its parts stands in the section of its kind; a report is shown."""
+    """Every field of a document and of its parts stands in the section of its kind; a report is shown too."""
     schema = fc.documents.schema(kind)
     sections = [match.start() for match in re.finditer(r"^## ", PAGE, re.MULTILINE)] + [len(PAGE)]
     (section,) = [
@@ -94,16 +89,45 @@ def test_the_tables_name_every_field(kind):
         for start, end in pairwise(sections)
         if PAGE[start:].startswith(f"## {kind.capitalize()}\n")
     ]
-    parts = [
-        schema,
-        *(schema["$defs"][name] for name in schema.get("$defs", {}) if name == f"{kind.capitalize()}Part"),
-    ]
+    own = {
+        "plan": [
+            "Design",
+            "SiteKind",
+            "Level",
+            "Terms",
+            "Facts",
+            "Ranks",
+            "RankLevel",
+            "RankRule",
+            "Cases",
+            "Curve",
+        ],
+        "report": ["ReportPart", "Sent", "RanksPayload", "CasesPayload", "CurvePayload", "BinPayload"],
+        "calibration": ["CalibrationPart", "Received", "Refusal"],
+        "check": ["CheckedGroup"],
+    }
+    own["plan"] += ["Bin", "BinLevel", "Advice", "ScoreRule", "SiteKey"]
+    parts = [schema, *(schema["$defs"][name] for name in own[kind])]
     for field in {name for part in parts for name in part["properties"]} - {"format", "version", "digest"}:
         assert re.search(rf'[`"]{field}["`]', section), field
 
 
 DOCUMENTS = fuzz_documents.originals()
 SAMPLES = [next(each for each in DOCUMENTS if each.kind == kind) for kind in kinds()]
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda each: each.kind)
+def test_schemas_accept_every_document_and_name_its_message(document):
+    """Whoever reads documents without this package can check them first."""
+    jsonschema = pytest.importorskip("jsonschema")
+    validator = jsonschema.Draft202012Validator(fc.documents.schema(document.kind))
+    content = json.loads(document.to_json())
+    validator.validate(content)
+    for path in places(content):
+        if path[-1] == "kind":
+            for wrong in ("letter", "cases" if reduce(getitem, path, content) != "cases" else "bin"):
+                text = changed(content, path, lambda held, key, wrong=wrong: _put(held, key, wrong))
+                assert not validator.is_valid(json.loads(text))
 
 
 def places(content, path=()):
@@ -233,13 +257,16 @@ class TestStrict:
                     refusal(type(document), wrong)
 
     @pytest.mark.parametrize(
-        "path",
-        [("parts", 0, "levels", 0, "confidence_level"), ("privacy", "epsilon"), ("privacy", "edges", 0)],
+        ("path", "words"),
+        [
+            ("levels.0.confidence_level", "must be an exact number"),
+            ("message.epsilon", "must be an exact number"),
+            ("message.edges.0", "valid number"),
+        ],
     )
-    def test_infinity_is_for_values_and_thresholds_only(self, path):
-        found = next(each for each in DOCUMENTS if each.kind == "plan" and each.privacy is not None)
-        text = changed(json.loads(found.to_json()), path, lambda holder, key: _put(holder, key, "Infinity"))
-        assert "valid number" in refusal(fc.Plan, text)
+    def test_infinity_is_for_values_and_thresholds_only(self, path, words):
+        found = next(each for each in DOCUMENTS if each.kind == "plan" and each.message.kind == "curve")
+        assert words in refusal(fc.Plan, forged(found, {f"designs.0.{path}": "Infinity"}))
 
 
 def _put(holder, key, value):

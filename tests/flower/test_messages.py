@@ -50,12 +50,8 @@ DATA = {"A": draws(1), "B": draws(2), "C": draws(3)}
 
 @pytest.mark.parametrize(
     "plan",
-    [
-        fc.plan(confidence_level=0.9),
-        fc.plan(n_sites=5, confidence_level=[0.8, 0.9]),
-        fc.plan(confidence_level=0.9, numbers=3),
-    ],
-    ids=["open", "missing", "three-numbers"],
+    [fc.plan(confidence_level=0.9), fc.plan(n_sites=5, confidence_level=[0.8, 0.9])],
+    ids=["open", "missing"],
 )
 def test_the_same_calibration_as_from_files(plan):
     """With open plans and unnamed sites."""

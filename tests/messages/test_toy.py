@@ -1,12 +1,15 @@
 """A message of one's own: from plan to prediction, through files and a round, with the package as it is."""
 
 import logging
+from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
 import pytest
 
 import fedconformal as fc
+from fedconformal.audit import verify
+from fedconformal.cli import main
 from fedconformal.documents import (
     DocumentError,
     MessageData,
@@ -20,6 +23,7 @@ from fedconformal.messages._base import make_level
 from fedconformal.planning import PROMISES, Goal, Guarantee
 from fedconformal.planning.promises import Population
 from fedconformal.rounds import Collection, Site, answer, pack_plan, unpack_plan
+from fedconformal.web import certificate
 from messages.sent import calibrate
 
 SIZES = {"A": 40, "B": 60, "C": 50}
@@ -181,6 +185,37 @@ def test_a_round(plan, scores, found):
         sent = answer(packed, lambda _, own=own: own, lambda _, name=name: Site(name), log=log)
         collection.receive(name, sent)
     assert collection.calibrate(timeout=1.0, on_refused="raise") == found
+
+
+def test_the_auditor_verifies_what_it_can(plan, scores, found):
+    findings = verify(found, [fc.report(plan, own, site=site) for site, own in scores.items()])
+    assert {finding.holds for finding in findings} == {True, None}
+    unknown = [finding for finding in findings if finding.holds is None]
+    assert any("unknown message 'maxima'" in finding.detail for finding in unknown)
+    assert sum("promise 'hopeful' holds" in finding.claim for finding in unknown) == 2
+
+
+def test_the_certificate_says_what_was_not_verified(found):
+    page = certificate(found)
+    assert "could not be verified" in page
+    assert "We hope." in page
+    assert "the largest of its 40 scores" in page
+
+
+def test_on_a_terminal(plan, scores, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("plan.json").write_text(plan.to_json())
+    for site, own in scores.items():
+        Path("scores.csv").write_text("score\n" + "\n".join(map(repr, own.tolist())))
+        assert main(["report", "plan.json", "scores.csv", "--site", site, "-y", "-o", f"{site}.json"]) == 0
+        assert f"the largest of your {SIZES[site]} scores" in capsys.readouterr().err
+    assert main(["calibrate", "plan.json", "A.json", "B.json", "C.json", "-o", "calibration.json"]) == 0
+    assert "not known" in "".join(capsys.readouterr())
+    reports = ["--reports", "A.json", "--reports", "B.json", "--reports", "C.json"]
+    assert main(["verify", "calibration.json", *reports]) == 1
+    assert "not verified" in "".join(capsys.readouterr()).lower()
+    assert main(["certificate", "calibration.json", "-o", "page.html"]) == 0
+    assert "We hope." in Path("page.html").read_text()
 
 
 def test_a_kind_is_registered_once(plan):

@@ -92,7 +92,9 @@ def test_as_many_may_be_missing_as_were_asked_for(criterion, faulty, numbers, mi
         ([5, 9, 11, 50, 52, 58], "9/10", "stable", 1),
     ],
 )
-def test_lies_of_heavy_sites_and_of_those_that_send_infinity_are_tolerated_too(sizes, level, criterion, numbers):
+def test_lies_of_heavy_sites_and_of_those_that_send_infinity_are_tolerated_too(
+    sizes, level, criterion, numbers
+):
     """What a faulty site can do depends on its weight, and on what it would have sent."""
     goal = Goal(Fraction(level), CRITERIA[criterion](), max_faulty=1, max_missing=1)
     found = chosen(sizes, goal, numbers)

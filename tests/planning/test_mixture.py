@@ -257,7 +257,10 @@ class TestRefusals:
             ({"local_ranks": "paper", "numbers": 1}, "local_ranks must be left out with promise 'mixture'"),
             ({"n_points": None, "n_sites": 3}, "promise 'mixture' needs n_points"),
             ({"n_points": 40, "n_sites": 3, "mixture": {"A": 1}}, "mixture needs the names of the sites"),
-            ({"promise": "population", "mixture": {"north": 1, "south": 1}}, "mixture must be left out except"),
+            (
+                {"promise": "population", "mixture": {"north": 1, "south": 1}},
+                "mixture must be left out except",
+            ),
             ({"groups": {"a": SIZES}, "n_points": None}, "groups must be left out with promise 'mixture'"),
         ],
     )

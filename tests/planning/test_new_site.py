@@ -15,7 +15,7 @@ from fedconformal.messages._cases import _votes
 from fedconformal.planning import CRITERIA, PROMISES, Goal, rank_above
 from fedconformal.planning._own_quantile import Wanted, chance_above, votes_needed
 from fedconformal.planning.promises import NewSite
-from planning.plans import kinds, tolerates
+from planning.plans import kinds
 from planning.unlike_sites import FEDERATIONS, half_normal, thresholds
 from support import bernstein_limit
 
@@ -182,9 +182,7 @@ class TestMostNewSites:
     def test_infeasible_plans_say_what_would_do(self):
         with pytest.warns(fc.InfeasibleWarning, match="You need 10 sites of 100 cases"):
             fc.plan(n_sites=9, n_points=100, promise="new-site", criterion="conditional")
-        with pytest.warns(
-            fc.InfeasibleWarning, match="7 cases per site, or 24 sites of 5 cases"
-        ):
+        with pytest.warns(fc.InfeasibleWarning, match="7 cases per site, or 24 sites of 5 cases"):
             fc.plan(n_sites=20, n_points=5, promise="new-site", criterion="conditional")
         for m, n in ((10, 100), (20, 7), (24, 5)):
             assert fc.plan(n_sites=m, n_points=n, promise="new-site", criterion="conditional").feasible

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import fedconformal as fc
+from fedconformal.audit import verify
 from fedconformal.documents import RanksPayload, Sent
 from fedconformal.messages._base import smallest_with_votes
 from fedconformal.planning._pivotal import pivotal_sites
@@ -125,6 +126,10 @@ class TestInARound:
         assert found.threshold == report.payload.levels[0].values[0]
         assert found.law.mean() == pytest.approx(plan.law.mean(), abs=1e-13)
         assert fc.Calibration.from_json(found.to_json()) == found
+
+    def test_the_auditor_agrees(self, plan, report):
+        findings = verify(fc.calibrate(plan, [report]), [report])
+        assert [finding for finding in findings if finding.holds is not True] == []
 
     def test_the_law_is_that_of_the_sites_that_are_asked(self, plan):
         rank = plan.local_ranks[1]

@@ -116,7 +116,9 @@ class TestEachSite:
         )
 
     def test_a_site_that_is_too_small_gets_an_infinite_threshold_and_advice(self):
-        with pytest.warns(fc.InfeasibleWarning, match="You need 9 cases per site, or to leave out sites with fewer than 9"):
+        with pytest.warns(
+            fc.InfeasibleWarning, match="You need 9 cases per site, or to leave out sites with fewer than 9"
+        ):
             plan = fc.plan(n_points=[5, 100], confidence_level=0.9, promise="each-site")
         assert plan.law.mean() == 1.0
         options = {"promise": "each-site", "criterion": "conditional"}

@@ -51,9 +51,7 @@ class TestLaw:
         rows = zip(ballot.sites, ballot.ranks, ballot.votes, strict=True)
         sites = [(kind.n, ranks, votes) for kind, ranks, votes in rows for _ in range(kind.count)]
         n_points, ranks, votes = (list(column) for column in zip(*sites, strict=True))
-        same = fc.CoverageLaw(
-            n_points=n_points, local_rank=ranks, server_rank=exact.needed, weights=votes
-        )
+        same = fc.CoverageLaw(n_points=n_points, local_rank=ranks, server_rank=exact.needed, weights=votes)
         c, law = np.linspace(0.7, 0.99, 30), POPULATION.law(exact, goal())
         np.testing.assert_allclose(law.cdf(c), same.cdf(c), atol=1e-13)
         assert law.mean() == pytest.approx(same.mean(), abs=1e-13)
@@ -135,7 +133,9 @@ class TestSolve:
 
 class TestBallot:
     def test_sites_that_are_alike_are_put_together_in_their_order(self):
-        ballot = Ballot.of_ranks(kinds([30, 40, 30, 30, 50], [1, 2, 3, 1, 1]), [(28,), (37,), (28,), (29,), ()])
+        ballot = Ballot.of_ranks(
+            kinds([30, 40, 30, 30, 50], [1, 2, 3, 1, 1]), [(28,), (37,), (28,), (29,), ()]
+        )
         merged = Ballot.of_ranks(kinds([30, 40, 30], [4, 2, 1]), [(28,), (37,), (29,)])
         assert ballot.merged() == merged
         assert Ballot((), (), ()).merged() == Ballot((), (), ())

@@ -55,3 +55,9 @@ def answered(plan, data, **options):
         fc.report(plan, scores, site=site, groups=labels, **options)
         for site, (scores, labels) in data.items()
     ]
+
+
+def check_claims(calibration, reports=None):
+    """A calibration is read as it was written, and everything that it claims holds."""
+    assert fc.Calibration.from_json(calibration.to_json()) == calibration
+    assert [finding for finding in fc.audit.verify(calibration, reports) if finding.holds is not True] == []

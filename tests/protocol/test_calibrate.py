@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fedconformal as fc
-from protocol.sending import SIZES, federation, sent
+from protocol.sending import SIZES, check_claims, federation, sent
 
 BINS = fc.Bins.uniform(0, 1, 100)
 PLAIN = fc.SitePolicy(curves="plain")
@@ -50,6 +50,7 @@ class TestThreshold:
         else:
             assert calibration.law.mean() >= 0.9
         assert calibration.law.n_sites == 4
+        check_claims(calibration)
 
     @pytest.mark.parametrize("criterion", ["marginal", "conditional"])
     def test_an_open_plan_is_solved_when_the_reports_are_in(self, criterion):
@@ -59,6 +60,7 @@ class TestThreshold:
         closed = fc.plan(n_points=sizes, confidence_level=0.9, local_ranks="paper", criterion=criterion)
         assert calibration.server_rank == closed.server_rank
         assert calibration.law.mean() == closed.law.mean() >= 0.9
+        check_claims(calibration)
 
     def test_too_few_answers_give_an_infinite_threshold_and_say_what_would_suffice(self):
         plan = fc.plan(n_sites=5, n_points=2, confidence_level=0.9)
@@ -105,25 +107,24 @@ class TestCurves:
             rank = math.ceil(level * (pooled.size + 1))
             assert found[level].threshold == BINS.edges[np.searchsorted(BINS.edges, pooled[rank - 1])]
             assert found[level].law.mean() == pytest.approx(rank / (pooled.size + 1))
-        assert fc.Calibration.from_json(found.to_json()) == found
+        check_claims(found, reports)
 
-    @pytest.mark.parametrize("promise", ["mixture", "each-site"])
-    def test_other_promises(self, promise):
-        sizes = {"A": 60, "B": 80}
-        plan = fc.plan(n_points=sizes, promise=promise, curve=BINS)
+    @pytest.mark.parametrize(
+        ("promise", "is_open"), [("mixture", False), ("each-site", False), ("each-site", True)]
+    )
+    def test_other_promises(self, promise, is_open):
         rng = np.random.default_rng(2)
         scores = {"A": rng.random(60) / 2, "B": rng.random(80)}
+        sizes = {site: own.size for site, own in scores.items()}
+        plan = fc.plan(n_points=None if is_open else sizes, promise=promise, curve=BINS)
         reports = [fc.report(plan, own, site=site, policy=PLAIN) for site, own in scores.items()]
         found = fc.calibrate(plan, reports)
-        share = {
-            site: np.mean(own <= found.threshold) * n / (n + 1)
-            for (site, n), own in zip(sizes.items(), scores.values(), strict=True)
-        }
+        covered = {site: np.sum(own <= found.threshold) / (own.size + 1) for site, own in scores.items()}
         if promise == "each-site":
-            assert min(share.values()) >= 0.9
+            assert min(covered.values()) >= 0.9
         else:
-            assert sum(float(plan.mixture[site]) * share[site] for site in sizes) >= 0.9
-        assert fc.Calibration.from_json(found.to_json()) == found
+            assert sum(float(plan.mixture[site]) * covered[site] for site in sizes) >= 0.9
+        check_claims(found, reports)
 
     @pytest.mark.parametrize(
         ("counts", "words"),
@@ -156,7 +157,7 @@ class TestPrivate:
             assert found.guarantee.mean >= 0.9
             assert found.threshold in BINS.edges[:-1] or found.threshold == math.inf
             assert "private" in found.assumptions
-            assert fc.Calibration.from_json(found.to_json()) == found
+            check_claims(found)
         sentences = " ".join(fc.protocol.assumption_sentences(part))
         assert f"{privacy.epsilon:g}-differentially private" in sentences
 
@@ -195,3 +196,4 @@ class TestPrivate:
             reports.append(fc.report(plan, own, site=site, ledger=ledgers[site], dataset="D"))
         found = fc.calibrate(plan, reports)
         assert found[0.9].threshold < found[0.9999].threshold == math.inf
+        check_claims(found, reports)

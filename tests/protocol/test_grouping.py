@@ -7,6 +7,7 @@ import pytest
 
 import fedconformal as fc
 from fedconformal.protocol import InfeasibleWarning
+from protocol.sending import check_claims
 
 MIX = {"A": (60, 140), "B": (120, 40), "C": (30, 30)}
 """Sick and well cases at each site."""
@@ -55,6 +56,7 @@ class TestByClass:
                 if site in alone.designs[0].asked_names
             ]
             assert calibration[label].threshold == fc.calibrate(alone, reports).threshold
+        check_claims(calibration, reported(plan, data))
         assert "true-classes" in calibration.assumptions
         assert "labels-first" not in calibration.assumptions
 
@@ -81,7 +83,7 @@ class TestBySite:
             for label in SIZES:
                 values = np.sort(scored(p, truth)[truth == label])
                 assert found[f"{site}: {label}"].threshold == values[math.ceil(0.9 * (values.size + 1)) - 1]
-        assert fc.Calibration.from_json(found.to_json()) == found
+        check_claims(found, reports)
 
     def test_nobody_answers_for_another_site(self, data):
         plan = fc.plan(groups=SIZES, group_by=("site", "class"), score="lac")

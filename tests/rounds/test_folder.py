@@ -124,6 +124,14 @@ def test_a_report_may_be_put_there_and_what_is_none_is_refused_and_named(tmp_pat
     assert [refusal.source for refusal in made.refused] == [str(tmp_path / "notes.json")]
 
 
+def test_a_report_of_the_longest_curve_is_read_again(tmp_path):
+    plan = fc.plan(n_sites=3, n_points=20, curve=fc.Bins.uniform(0, 20, 10_000))
+    found = begin(tmp_path, {1: ""}, plan)
+    report = fc.report(plan, range(20), site="A", policy=fc.SitePolicy(curves="plain"))
+    found.receive(1, pack_report(report))
+    assert Folder(tmp_path, plan).read() == ([report], [])
+
+
 def test_refused_reports_stop_the_calibration_and_nobody_is_asked_again(tmp_path):
     found = begin(tmp_path)
     found.receive(1, "nonsense")

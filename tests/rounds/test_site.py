@@ -14,6 +14,7 @@ PLAN = fc.plan(n_sites=3, n_points=20, confidence_level=0.8)
 PACKED = rounds.pack_plan(PLAN)
 SCORES = np.arange(20.0)
 SECRET = "patient 4711"
+BINS = fc.Bins.uniform(0, 20, 20)
 
 
 def answer(packed=PACKED, scores=lambda plan: SCORES, site=lambda plan: Site("A"), **options):
@@ -38,6 +39,7 @@ def secret(*_):
         ({"scores": secret}, Failure.SCORES),
         ({"site": secret}, Failure.REPORT),
         ({"scores": lambda plan: SCORES[:5]}, Failure.REPORT),
+        ({"packed": rounds.pack_plan(fc.plan(n_sites=3, n_points=20, curve=BINS))}, Failure.POLICY),
         ({"site": lambda plan: Site("two\nlines")}, Failure.REPORT),
     ],
 )
@@ -60,15 +62,8 @@ def test_groups_come_as_a_pair_of_scores_and_labels():
     assert rounds.unpack_report(answer(few, lambda plan: pair)).n == 2
 
 
-def test_thresholds_of_each_sites_own_need_no_labels():
-    plan = fc.plan(n_points={"A": 20, "B": 30}, group_by="site", confidence_level=0.5)
-    made = answer(rounds.pack_plan(plan))
-    assert rounds.unpack_report(made) == fc.report(plan, SCORES, site="A")
-
-
 def test_a_private_answer_is_charged_and_an_empty_budget_is_a_code(tmp_path):
-    privacy = fc.Privacy(epsilon=5.0, bins=fc.Bins.uniform(0, 20, 20))
-    plan = fc.plan(n_sites=3, n_points=300, confidence_level=0.8, privacy=privacy)
+    plan = fc.plan(n_sites=3, n_points=300, confidence_level=0.8, privacy=fc.Privacy(5.0, BINS))
     book, scores = fc.Ledger.create(tmp_path / "ledger"), np.linspace(0, 20, 300)
     book.set_budget("mine", 5.0)
     mine = {"packed": rounds.pack_plan(plan), "site": lambda plan: Site("A", None, book, "mine")}

@@ -50,6 +50,7 @@ class TestReplay:
         assert real.authenticated
         moved = fc.Calibration.from_json(real.model_copy(update={"plan": new}).to_json())
         assert not moved.authenticated
+        assert not all(finding.holds for finding in fc.audit.verify(moved))
 
 
 class TestSybils:

@@ -249,6 +249,7 @@ class TestKinds:
         assert re.search(rf"\w+ \d+ {re.escape(sent)}", text[text.index("How far off it can be") :])
         assert words in text
         assert "expect them to cover" not in text
+        assert ("Noise makes the sets larger; by how much was not" in text) == ("privacy" in options)
 
     @pytest.mark.parametrize("options", [options for options, _, _ in SENT], ids=range(len(SENT)))
     def test_notebooks_show_every_kind(self, options):

@@ -72,7 +72,8 @@ def coverage_headers(design: Design) -> tuple[str, ...]:
     message, promise = messages.of(design.message), PROMISES[design.promise]
     is_private = message.epsilon(design) is not None
     if messages.law(design, 0) is None:
-        return (f"coverage at least\n({'with noise' if is_private else promise.among.strip()})",)
+        known = "with noise" if is_private else promise.among.strip()
+        return (f"coverage at least\n({known})" if known else "coverage at least",)
     if is_private:
         known = "at least,\nwith noise"
     elif design.max_faulty:
@@ -97,7 +98,9 @@ def coverage_cells(design: Design, place: int) -> list[str]:
         return [f"{guarantee.mean:.4f}", f"{law.std():.4f}", f"{law.ppf(0.05):.4f}"]
     if guarantee.mean is not None:
         return [_floor(guarantee.mean)]
-    return [f"{_floor(guarantee.coverage or 0)}, at {_floor(guarantee.probability or 0)} of new sites"]
+    if guarantee.coverage is None or guarantee.probability is None:
+        return ["not known"]
+    return [f"{_floor(guarantee.coverage)}, at {_floor(guarantee.probability)} of new sites"]
 
 
 def _floor(value: float) -> str:

@@ -185,7 +185,7 @@ class CurveMessage(Message):
         )
         rules = _rules(answered)
         levels = tuple(rules.solve(place, planned) for place, planned in enumerate(design.levels))
-        return answered.model_copy(update={"message": rules.message, "levels": levels})
+        return answered.model_copy(update={"levels": levels})
 
     def combine(self, design: Design, answers: Mapping[str, Answer]) -> tuple[float, ...]:
         """Add up the curves, or take each site's own threshold, and round up to the grid."""
@@ -419,7 +419,10 @@ class _PopulationRules(_Rules):
 
         def suffices(step: int) -> bool:
             tried = replace(self, message=self.message.model_copy(update={"epsilon": _two_digits(step)}))
-            return tried.tolerates(place, n_missing)
+            try:
+                return tried.tolerates(place, n_missing)
+            except ValueError:  # the noise is too wide to be computed
+                return False
 
         found = smallest(suffices, start=1, stop=4 * 90)
         return None if found is None else _two_digits(found)

@@ -23,6 +23,7 @@ _MOST_NUMBERS = 2000  # of one distribution
 _LARGE = 10**8  # points from which on the numbers of uneven sites take longer
 _BOUNDED = 5  # as long takes a distribution that is the worst of many
 _CELLS = 50  # of a grid take as long as one number
+_MOST_CELLS = 1000  # of a grid on which the coverage is simulated
 
 
 class Budget:
@@ -149,7 +150,7 @@ class Claim:
 
     @cached_property
     def sent(self) -> dict[str, str]:
-        """What each site sent, as its message describes it."""
+        """Description of what each site sent, by its message."""
         sizes = {name: kind.n for kind in self.design.kinds for name in kind.names}
         return {site: disclosure(self.design, sizes[site], site) for site in sorted(sizes)}
 
@@ -268,9 +269,11 @@ class LevelClaim:
     @cached_property
     def expected_mean(self) -> float | None:
         """Expected coverage of private sets for evenly spread scores, where there is time to compute it."""
-        if not self.is_finite or not self.claim.budget.allows(self._n_numbers):
+        design = self.claim.design
+        is_small = getattr(design.message, "n_cells", 0) <= _MOST_CELLS
+        if not self.is_finite or not is_small or not self.claim.budget.allows(self._n_numbers):
             return None
-        return expected_mean(self.claim.design, self.index)
+        return expected_mean(design, self.index)
 
     @property
     def cell_width(self) -> float | None:
