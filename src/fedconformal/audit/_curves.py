@@ -31,7 +31,7 @@ from fedconformal.audit._base import (
 )
 from fedconformal.audit._ranks import check_each, reach_votes
 from fedconformal.audit._votes import Voters, check_mean, check_missed
-from fedconformal.documents import LARGEST_N, Bin, Curve, Design, Level, MessageData, SiteKind
+from fedconformal.documents import Bin, Curve, Design, Level, MessageData, SiteKind
 
 _BRIDGE = 16  # denominator of the shares r_g
 _BEYOND = 40.0  # noise is further out than its reach with probability exp(-40)
@@ -56,13 +56,8 @@ class CurveAudit(MessageAudit):
     ) -> MessageData:
         """Return the same message, with the counts that these sites need at their own thresholds."""
         message = _data(planned)
-        own = [tuple(each[place] for place in places if place is not None) for each in message.own]
-        if planned.is_open and planned.promise == "each-site":
-            for level in planned.levels:
-                needed = [math.ceil(level.confidence_level * (kind.n + 1)) for kind in sites]
-                reached = zip(sites, needed, strict=True)
-                own.append(tuple(count if count <= kind.n else LARGEST_N + 1 for kind, count in reached))
-        return message.model_copy(update={"own": tuple(own)})
+        own = tuple(tuple(each[place] for place in places if place is not None) for each in message.own)
+        return message.model_copy(update={"own": own})
 
     def problem(self, planned: Design, n: int, site: str, payload: Any) -> str | None:
         """Check the number of counts; exact ones may be understated."""
@@ -147,9 +142,11 @@ def _share_votes(message: Curve, kind: SiteKind, count: int) -> int:
 
 
 def _find_own(claim: Claim) -> Sequence[int]:
-    """Return the count that each kind of sites needs at its own threshold; 1 where the plan has none."""
+    """Return the count that each kind of sites needs at its own threshold, which open plans leave out."""
     message = _data(claim.design)
-    return message.own[claim.place] if message.own else (1,) * len(claim.design.kinds)
+    if message.own:
+        return message.own[claim.place]
+    return [math.ceil(claim.level * (kind.n + 1)) for kind in claim.design.kinds]
 
 
 def _find_offsets(claim: Claim) -> Sequence[int]:
