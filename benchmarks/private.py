@@ -109,7 +109,7 @@ def _coverage(
         _figure(means[0]),
         _figure(means[1], words),
         goal=f"{LEVEL:.3f} to {goal:.4f}",
-        met=means[0] is not None and LEVEL <= means[0].value <= goal,
+        met=bool(means[0] is not None and LEVEL <= means[0].value <= goal),
         required=True,
     )
 
@@ -158,7 +158,7 @@ def _worst(m: int, n: int, epsilon: float, *, n_masses: int, runs: int, fresh_ru
         setting,
         ours=worst.figure(),
         goal=f">= {LEVEL:.3f} - {STANDARD_ERRORS} s.e.",
-        met=worst.value >= LEVEL - STANDARD_ERRORS * worst.error,
+        met=bool(worst.value >= LEVEL - STANDARD_ERRORS * worst.error),
         required=True,
     )
     again = simulate(plan, masses, runs=fresh_runs, rng=13)
@@ -167,7 +167,7 @@ def _worst(m: int, n: int, epsilon: float, *, n_masses: int, runs: int, fresh_ru
         setting,
         ours=again.figure(f"{np.count_nonzero(masses)} bins in use"),
         goal=f">= {LEVEL:.3f}",
-        met=again.value >= LEVEL,
+        met=bool(again.value >= LEVEL),
         required=True,
     )
 

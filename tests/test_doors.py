@@ -375,9 +375,14 @@ def through_planner(round_):
     from fedconformal.web.planner import PlanQuestion, answer_plan, make_plan
 
     sizes = list(round_.it.sizes.values())
-    wishes = {k: v for k, v in round_.wishes.items() if k not in ("n_points", "privacy")}
+    wishes = {k: v for k, v in round_.wishes.items() if k not in ("n_points", "privacy", "curve")}
     missing = {"missing": 1} if round_.it.silent else {}
-    privacy = {"privacy": {"epsilon": 4.0, "bins": 20, "low": 0.0, "high": 5.0}} if round_.it.private else {}
+    privacy = {}
+    if asked := round_.wishes.get("privacy"):
+        grid = {"bins": 20, "low": 0.0, "high": 5.0}
+        privacy = {"privacy": {"epsilon": 4.0, "analysis": asked.analysis, **grid}}
+    if round_.it.plain:
+        privacy = {"curve": {"bins": 40, "low": 0.0, "high": 8.0}}
     question = PlanQuestion.model_validate({"points": tuple(sizes), **wishes, **missing, **privacy})
     found = make_plan(question)
     assert found.designs[0].message == round_.plan.designs[0].message

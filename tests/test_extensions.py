@@ -169,12 +169,12 @@ class TestCriterion:
             assert found.law.cdf(0.9) <= 0.5
             again = fc.Calibration.from_json(found.to_json())
             assert again == found
-            (finding,) = not_counted(verify(again, there))
-            assert finding.claim.endswith("the promise 'population' with the criterion 'median' is kept")
-            assert finding.verdict == "not counted"
+            findings = not_counted(verify(again, there))
+            assert any("holds with criterion 'median'" in finding.claim for finding in findings)
+            assert {finding.verdict for finding in findings} == {"not verified"}
             page = Reader(fc.web.certificate(found)).text
             assert "at least as often as not" in page
-            assert "could not be counted again" in page
+            assert "could not be verified" in page
 
     def test_with_every_promise_privacy_groups_and_levels(self):
         each = fc.plan(n_points=SIZES, criterion="median", promise="each-site")
@@ -217,12 +217,13 @@ class TestPromise:
         reports = answered(plan)
         for there in (reports, reports[1:]):
             found = fc.calibrate(plan, there)
-            assert found.threshold == sorted(report.payload.levels[0].values[0] for report in there)[found.server_rank - 1]
+            numbers = sorted(report.payload.levels[0].values[0] for report in there)
+            assert found.threshold == numbers[found.server_rank - 1]
             assert found.assumptions[0] == "spare-alike"
             assert fc.protocol.assumption_sentences(found)[0] == Spare().assumed()
             assert fc.Calibration.from_json(found.to_json()) == found
-            (finding,) = not_counted(verify(found, there))
-            assert "the promise 'spare' with the criterion 'marginal' is kept" in finding.claim
+            claims = [finding.claim for finding in not_counted(verify(found, there))]
+            assert any("promise 'spare' holds with criterion 'marginal'" in claim for claim in claims)
             page = Reader(fc.web.certificate(found)).text
             assert "new cases, with a vote to spare" in page
             assert "one report too few is no harm" in page
@@ -268,7 +269,6 @@ class TestOtherDoors:
     @pytest.mark.slow
     def test_the_planner(self):
         question = planner.PlanQuestion(sites=5, points=40, promise="spare", criterion="median")
-        assert question.goal.criterion == Median()
         answer = planner.answer_plan(question).model_dump_json()
         assert "spare" in answer
         assert "median" in answer

@@ -27,13 +27,9 @@ def calibrated(n_answers=2, keys=None, groups=False, **options):
     plan = fc.plan(**sizes, keys=signed, **options)
     scores = np.random.default_rng(0).random(120 if groups else 60)
     labels = np.repeat(["old", "young"], 60) if groups else None
-    return fc.calibrate(
-        plan,
-        [
-            fc.report(plan, scores, site=name, groups=labels, key=keys and keys[name])
-            for name in list(SIZES)[:n_answers]
-        ],
-    )
+    names = list(SIZES)[:n_answers]
+    reports = [fc.report(plan, scores, site=n, groups=labels, key=keys and keys[n]) for n in names]
+    return fc.calibrate(plan, reports)
 
 
 def private():
@@ -89,25 +85,8 @@ def test_the_tables_name_every_field(kind):
         for start, end in pairwise(sections)
         if PAGE[start:].startswith(f"## {kind.capitalize()}\n")
     ]
-    own = {
-        "plan": [
-            "Design",
-            "SiteKind",
-            "Level",
-            "Terms",
-            "Facts",
-            "Ranks",
-            "RankLevel",
-            "RankRule",
-            "Cases",
-            "Curve",
-        ],
-        "report": ["ReportPart", "Sent", "RanksPayload", "CasesPayload", "CurvePayload", "BinPayload"],
-        "calibration": ["CalibrationPart", "Received", "Refusal"],
-        "check": ["CheckedGroup"],
-    }
-    own["plan"] += ["Bin", "BinLevel", "Advice", "ScoreRule", "SiteKey"]
-    parts = [schema, *(schema["$defs"][name] for name in own[kind])]
+    inside = ("CalibrationPart", "Received", "Refusal") if kind == "calibration" else schema["$defs"]
+    parts = [schema, *(schema["$defs"][name] for name in inside)]
     for field in {name for part in parts for name in part["properties"]} - {"format", "version", "digest"}:
         assert re.search(rf'[`"]{field}["`]', section), field
 
@@ -123,11 +102,9 @@ def test_schemas_accept_every_document_and_name_its_message(document):
     validator = jsonschema.Draft202012Validator(fc.documents.schema(document.kind))
     content = json.loads(document.to_json())
     validator.validate(content)
-    for path in places(content):
-        if path[-1] == "kind":
-            for wrong in ("letter", "cases" if reduce(getitem, path, content) != "cases" else "bin"):
-                text = changed(content, path, lambda held, key, wrong=wrong: _put(held, key, wrong))
-                assert not validator.is_valid(json.loads(text))
+    for path in [path for path in places(content) if path[-1] == "kind"]:
+        wrong = changed(content, path, lambda held, key: _put(held, key, "letter"))
+        assert not validator.is_valid(json.loads(wrong))
 
 
 def places(content, path=()):
@@ -211,16 +188,13 @@ class TestStrict:
         assert "has no digest" in refusal(type(document), json.dumps(content))
 
     @pytest.mark.parametrize("document", SAMPLES, ids=kinds())
-    @pytest.mark.parametrize("number", ["NaN", "1e999"])
-    def test_no_number_is_nan_or_overflows(self, document, number):
-        text = document.to_json(indent=None).replace('"version": 1', f'"version": 1, "x": {number}')
-        assert number in text
-        assert "x: Extra inputs" not in refusal(type(document), text)
-
-    @pytest.mark.parametrize("document", SAMPLES, ids=kinds())
-    def test_no_field_occurs_twice(self, document):
-        text = document.to_json(indent=None).replace('"version": 1', '"version": 1, "version": 1')
-        assert refusal(type(document), text) == f"not a {document.kind}: a field occurs twice"
+    @pytest.mark.parametrize(
+        ("more", "words"),
+        [('"x": NaN', "NaN"), ('"x": 1e999', "1e999"), ('"version": 1', "a field occurs twice")],
+    )
+    def test_no_number_is_nan_or_overflows_and_no_field_occurs_twice(self, document, more, words):
+        text = document.to_json(indent=None).replace('"version": 1', f'"version": 1, {more}')
+        assert words in refusal(type(document), text)
 
     def test_no_field_is_unknown_anywhere(self):
         for document, content, path in distinct_places():

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from fedconformal import (
         audit,
         baselines,
-        documents,
         flower,
         heterogeneity,
         laws,
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
         plots,
         privacy,
         protocol,
-        rounds,
         scores,
         web,
     )
@@ -74,20 +72,15 @@ __all__ = [
     "calibrate",
     "conformalize",
     "coverage_table",
-    "documents",
     "flower",
     "heterogeneity",
     "laws",
-    "messages",
     "metrics",
     "nvflare",
     "plan",
-    "planning",
     "plots",
     "privacy",
-    "protocol",
     "report",
-    "rounds",
     "scores",
     "show_versions",
     "web",
@@ -106,18 +99,19 @@ _NAMES_OF = {
         "RefusedReportsError",
         "SitePolicy",
         "calibrate",
-            "conformalize",
+        "conformalize",
         "plan",
         "report",
     ),
     "_versions": ("show_versions",),
 }
 _MODULE_OF = {name: module for module, names in _NAMES_OF.items() for name in names}
+_EXTENDED = ("documents", "messages", "planning", "protocol", "rounds")  # for extensions: not listed
 
 
 def __getattr__(name: str) -> Any:
     """Load a name, or a module, when it is first asked for."""
-    if name not in __all__:
+    if name not in __all__ and name not in _EXTENDED:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     if name in _MODULE_OF:
         found = getattr(import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
@@ -127,5 +121,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """Everything that can be asked for."""
+    """List the public names."""
     return sorted(__all__)

@@ -47,8 +47,7 @@ def added(monkeypatch):
 
 
 class TestPrivacy:
-    @pytest.mark.parametrize("epsilon", [0.5, 2.0])
-    @pytest.mark.parametrize(("n", "edges"), [(3, [0.1, 0.5]), (2, [0.1, 0.5, 1.0])])
+    @pytest.mark.parametrize(("epsilon", "n", "edges"), [(0.5, 3, [0.1, 0.5]), (2.0, 2, [0.1, 0.5, 1.0])])
     def test_no_neighbours_are_told_apart_by_more_than_epsilon(self, added, book, epsilon, n, edges):
         """All data sets of n records, whatever they hold, through the report; the noise is as stated."""
         noise, scales = added
@@ -256,6 +255,12 @@ class TestRefusals:
         assert plan.message.bounded
         assert plan.message.edges[-1] == pytest.approx(1.0, abs=0.003)
         assert plan.feasible
+
+    def test_the_bound_of_raps_depends_on_the_classes(self):
+        terms, score = {"classes": list("abcdefgh")}, {"name": "raps", "penalty": 0.1, "k_reg": 3}
+        plan = fc.plan(n_sites=5, n_points=800, score=score, privacy=fc.Privacy(2.0), terms=terms)
+        assert plan.feasible
+        assert plan.message.edges[-1] == pytest.approx(1.5, abs=0.003)
 
     @pytest.mark.parametrize("score", [None, "absolute", "raps"])
     def test_else_the_refusal_says_what_to_type(self, score):

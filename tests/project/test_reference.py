@@ -30,7 +30,7 @@ def packages():
 
 
 def test_every_package_has_a_page():
-    assert set(packages()) - {"fedconformal.web.planner"} == set(api_pages.ROOMS)
+    assert set(packages()) - {"fedconformal.estimators", "fedconformal.web.planner"} == set(api_pages.ROOMS)
 
 
 def test_every_public_name_is_on_the_page_of_its_package():
@@ -52,7 +52,7 @@ def test_the_first_page_names_everything():
 
 
 def test_values_say_what_they_are():
-    assert ".. py:data:: CRITERIA\n\n   All criteria by name." in PAGES["fedconformal.planning.criteria"]
+    assert ".. py:data:: CRITERIA\n\n   All criteria by name." in PAGES["fedconformal.planning"]
     lacking = [
         (room, name)
         for room, page in PAGES.items()

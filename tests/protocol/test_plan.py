@@ -10,6 +10,7 @@ from fedconformal.messages import of
 from fedconformal.planning import CRITERIA
 
 BINS = fc.Bins.uniform(0, 1, 100)
+FOUR = {"n_sites": 4, "n_points": 5}
 PRIVATE = fc.Privacy(epsilon=2.0, bins=BINS)
 PAPER = fc.Privacy(epsilon=10.0, bins=BINS, analysis="paper")
 
@@ -96,32 +97,20 @@ class TestArguments:
             ({"confidence_level": [0.9, 0.9]}, ValueError, "different levels"),
             ({"n_points": [3, -1]}, ValueError, r"n_points\[1\] must be between 1 and .*, got -1"),
             ({"n_points": [3, True]}, TypeError, "n_points"),
+            ({"n_sites": 3, "n_points": [3, 1]}, ValueError, "be the length of n_points, 2, got 3"),
+            ({**FOUR, "delta": 0.6}, ValueError, r"delta must be .* \(0, 0.5\], got 0.6"),
+            ({**FOUR, "delta": 1e-301}, ValueError, "between 1e-300 and 0.5, got 1e-301"),
             (
-                {"n_sites": 3, "n_points": [3, 1]},
+                {**FOUR, "delta": 1e-7, "max_faulty": 1},
                 ValueError,
-                "n_sites must be the length of n_points, 2, got 3",
+                "1e-06 and 0.5 with max_faulty, got 1e-07",
             ),
-            (
-                {"n_sites": 4, "n_points": 5, "delta": 0.6},
-                ValueError,
-                r"delta must be a number in \(0, 0.5\], got 0.6",
-            ),
-            (
-                {"n_sites": 4, "n_points": 5, "delta": 1e-301},
-                ValueError,
-                "delta must be between 1e-300 and 0.5, got 1e-301",
-            ),
-            (
-                {"n_sites": 4, "n_points": 5, "delta": 1e-7, "max_faulty": 1},
-                ValueError,
-                "delta must be between 1e-06 and 0.5 with max_faulty, got 1e-07",
-            ),
-            ({"n_sites": 4, "n_points": 5, "max_faulty": 2}, ValueError, "max_faulty must be below half"),
-            ({"n_sites": 4, "n_points": 5, "criterion": "best"}, ValueError, "criterion must be one of"),
+            ({**FOUR, "max_faulty": 2}, ValueError, "max_faulty must be below half"),
+            ({**FOUR, "criterion": "best"}, ValueError, "criterion must be one of"),
             ({"n_points": 5}, TypeError, "n_sites is needed"),
             ({"n_sites": 3, "n_points": 10**400}, ValueError, "n_points"),
             ({"n_sites": ["A"], "keys": {"A": "nonsense"}}, ValueError, "public_key"),
-            ({"n_sites": 4, "n_points": 5, "score": "best"}, ValueError, "score must be one of .*got 'best'"),
+            ({**FOUR, "score": "best"}, ValueError, "score must be one of .*got 'best'"),
             ({"n_points": {"A": 3}, "n_sites": ["B"]}, ValueError, "name the same sites"),
             ({"n_sites": ["A", "A"]}, ValueError, "twice"),
             ({"n_sites": "A"}, ValueError, "n_sites"),

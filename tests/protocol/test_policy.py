@@ -107,13 +107,14 @@ class TestCoordinator:
             fc.report(moved, SCORES, site="A")
 
 
-class TestPrivacy:
-    @pytest.fixture
-    def book(self, tmp_path):
-        book = fc.Ledger.create(tmp_path / "ledger")
-        book.set_budget("D", 3)
-        return book
+@pytest.fixture
+def book(tmp_path):
+    ledger = fc.Ledger.create(tmp_path / "ledger")
+    ledger.set_budget("D", 3)
+    return ledger
 
+
+class TestPrivacy:
     @pytest.fixture(scope="class")
     @classmethod
     def private(cls):
@@ -193,18 +194,14 @@ class TestCurves:
         assert [reports[0].payload.counts[-3:] for reports in sent] == [(4, 21, 0), (0, 21, 0)]
         assert [fc.calibrate(asked, reports).threshold for reports in sent] == [100, 110]
 
-    def test_noisy_ones_leave_and_are_not_rounded(self, tmp_path):
-        book = fc.Ledger.create(tmp_path / "ledger")
-        book.set_budget("D", 3)
+    def test_noisy_ones_leave_and_are_not_rounded(self, book):
         asked = plan_for(privacy=fc.Privacy(2.0, self.GRID))
         policy = SitePolicy(private_only=True, max_numbers=0, round_down_to=10**6)
         sent = fc.report(asked, SCORES, site="A", ledger=book, dataset="D", policy=policy)
         assert any(sent.payload.counts)
         assert book.spent("D") == 2
 
-    def test_exact_ones_are_counted_where_there_is_a_ledger(self, tmp_path):
-        book = fc.Ledger.create(tmp_path / "ledger")
-        book.set_budget("D", 3)
+    def test_exact_ones_are_counted_where_there_is_a_ledger(self, book):
         policy = SitePolicy(curves="plain", private_only=False, max_answers=1)
         account = {"ledger": book, "dataset": "D", "policy": policy}
         fc.report(plan_for(curve=self.GRID), SCORES, site="A", **account)

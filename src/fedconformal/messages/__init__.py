@@ -13,26 +13,7 @@ from fedconformal.messages._cases import CasesMessage, draw_ranks
 from fedconformal.messages._curve import CurveMessage
 from fedconformal.messages._ranks import RanksMessage
 
-__all__ = [
-    "MESSAGES",
-    "PROMISED",
-    "Answer",
-    "BinMessage",
-    "CasesMessage",
-    "Choice",
-    "CurveMessage",
-    "DesignRequest",
-    "Message",
-    "RanksMessage",
-    "choose_message",
-    "draw_ranks",
-    "guarantee",
-    "law",
-    "local_ranks",
-    "mechanisms",
-    "of",
-    "votes",
-]
+__all__ = ["MESSAGES", "Message"]
 
 PROMISED: dict[str, tuple[str, ...]] = {
     "ranks": ("population", "mixture", "each-site", "new-site"),

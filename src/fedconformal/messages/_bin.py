@@ -286,7 +286,7 @@ class _Search:
     def _corrected(self) -> Iterator[tuple[BinLevel, int]]:
         """Ranks of the plan at a raised level for every gamma, the local one corrected for the noise."""
         ranks, reach = None, 0.0
-        for gamma in self.gammas:
+        for gamma in self.gammas if self.n_missing < self.m else ():
             kept = 1 - gamma * (1 - self.level)
             level, correction = self.level / kept, self.correction(kept)
             if self._least_rank(level) + correction >= self.n:

@@ -8,17 +8,4 @@ from fedconformal.planning._rule import ranks_of_rule, usual_spacing
 from fedconformal.planning.criteria import CRITERIA, Criterion
 from fedconformal.planning.promises import PROMISES, Promise
 
-__all__ = [
-    "CRITERIA",
-    "PROMISES",
-    "Ballot",
-    "Criterion",
-    "Goal",
-    "Guarantee",
-    "Promise",
-    "Solution",
-    "rank_above",
-    "ranks_of_rule",
-    "smallest",
-    "usual_spacing",
-]
+__all__ = ["CRITERIA", "PROMISES", "Criterion", "Goal", "Guarantee", "Promise"]

@@ -13,26 +13,7 @@ from fedconformal.privacy._privacy import Privacy
 from fedconformal.privacy._quantile import PrivateQuantile
 from fedconformal.privacy._shuffling import amplified_epsilon
 
-__all__ = [
-    "Bins",
-    "BudgetExceededError",
-    "CountNoise",
-    "Entry",
-    "Ledger",
-    "LedgerAccessWarning",
-    "LedgerError",
-    "Privacy",
-    "PrivateQuantile",
-    "Quote",
-    "amplified_epsilon",
-    "exact_text",
-    "fingerprint",
-    "prepare_count",
-    "prepare_noisy_counts",
-    "scale_noise",
-    "simulate",
-    "simulate_noisy_counts",
-]
+__all__ = ["Bins", "Ledger", "Privacy", "amplified_epsilon", "simulate"]
 
 
 def simulate(plan: Any, scores: Mapping[str, Any], rng: Any) -> Any:

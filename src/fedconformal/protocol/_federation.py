@@ -65,6 +65,13 @@ class SiteSpec:
         return self if mixture is None else replace(self, shares=_shares(mixture, self.names))
 
     @property
+    def n_points(self) -> int:
+        """Number of all scores; 0 where sizes are unknown."""
+        if self.sizes is None:
+            return 0
+        return int(self.sizes.sum()) if self.sizes.size > 1 else int(self.sizes[0]) * (self.n_sites or 1)
+
+    @property
     def is_open(self) -> bool:
         """True if sizes come with the reports."""
         return self.sizes is None

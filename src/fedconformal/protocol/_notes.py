@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 
 from fedconformal._text import count, percent, plain_spaces
-from fedconformal.documents import Advice, Design, Plan, ScoreRule, SiteKind
+from fedconformal.documents import Advice, Design, Gridded, Plan, ScoreRule, SiteKind
 from fedconformal.messages import of
 from fedconformal.planning import PROMISES
 from fedconformal.privacy import exact_text
@@ -45,10 +45,12 @@ def _problems(design: Design, *, one_site: bool) -> Iterator[str]:
         private = "" if epsilon is None else f" and epsilon {exact_text(epsilon)}"
         ways = _ways(level.advice, design, min(sizes), one_site=one_site)
         remedy = f"You need {', or '.join(ways)}." if ways else "No number that was tried would suffice."
+        if not ways and isinstance(design.message, Gridded):
+            remedy += " A grid with more cells, or one that reaches further, may."
         yield (
-            f"{plain_spaces(percent(float(level.confidence_level)))} coverage ({design.criterion}) cannot be guaranteed "
-            f"with {count(design.n_sites or 0, 'site')} of {cases}{_tolerated(design)}{private}, so the "
-            f"threshold is infinite. {remedy}"
+            f"{plain_spaces(percent(float(level.confidence_level)))} coverage ({design.criterion}) cannot be "
+            f"guaranteed with {count(design.n_sites or 0, 'site')} of {cases}{_tolerated(design)}{private}, "
+            f"so the threshold is infinite. {remedy}"
         )
 
 

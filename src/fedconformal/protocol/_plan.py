@@ -1,6 +1,6 @@
 """From options to a Plan."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -8,7 +8,8 @@ from typing import Any
 
 from fedconformal import _validation, scores
 from fedconformal._warnings import warn
-from fedconformal.documents import MOST_LEVELS, MOST_NUMBERS, Design, Plan, Terms
+from fedconformal.documents import MOST_LEVELS, MOST_NUMBERS, Design, Plan, ScoreRule, Terms
+from fedconformal.laws import suggest_cells
 from fedconformal.messages import DesignRequest, choose_message
 from fedconformal.planning import CRITERIA, PROMISES, Goal, Promise
 from fedconformal.privacy import Bins, Privacy
@@ -17,8 +18,8 @@ from fedconformal.protocol._federation import SiteSpec, Sizes
 from fedconformal.protocol._groups import class_names, group_specs, naming, read_group_by
 from fedconformal.protocol._policy import SitePolicy
 from fedconformal.protocol._terms import (
+    bounded_bins,
     check_classes,
-    default_bins,
     read_score,
     read_terms,
     round_id,
@@ -256,7 +257,6 @@ def make_plan(
     rule, by = read_score(score), read_group_by(group_by)
     facts, classes = read_terms(terms)
     check_classes(by, classes, rule)
-    options = replace(options, privacy=default_bins(options.privacy, rule))
     is_grouped = groups is not None or by is not None
     if mixture is not None and (is_grouped or not options.promise.takes_mixture):
         raise ValueError(
@@ -268,6 +268,7 @@ def make_plan(
         specs, named = group_specs(groups, n_sites, n_points, by, classes, min_group)
     else:
         specs, named = {None: SiteSpec.read(n_sites, n_points).mixed(mixture)}, class_names(classes)
+    options = replace(options, privacy=_with_bins(options, rule, named, list(specs.values())))
     designs = []
     for group, spec in specs.items():
         with nullcontext() if group is None else naming(group), validation_errors("plan"):
@@ -285,6 +286,19 @@ def make_plan(
     if not result.feasible:
         warn(" ".join(result.problems), InfeasibleWarning)
     return result
+
+
+def _with_bins(
+    options: PlanOptions, rule: ScoreRule | None, classes: Sequence[str] | None, specs: Sequence[SiteSpec]
+) -> Privacy | None:
+    """Give privacy without bins those of a bounded score, as many as suit the smallest group."""
+    privacy = options.privacy
+    if privacy is None or privacy.bins is not None:
+        return privacy
+    sizes = [(spec.n_points, spec.n_sites or 1) for spec in specs]
+    level = max(goal.level for goal in options.goals)
+    cells = min(suggest_cells(max(n, 1), m, privacy.exact_epsilon, level) for n, m in sizes)
+    return replace(privacy, bins=bounded_bins(privacy, rule, classes, cells))
 
 
 def _levels(confidence_level: Any) -> tuple[Fraction, ...]:

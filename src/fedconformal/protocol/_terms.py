@@ -5,7 +5,6 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -25,8 +24,6 @@ from fedconformal.documents import (
     random_round,
 )
 from fedconformal.privacy import Bins, Privacy
-
-_USUAL_CELLS = 200  # of a bounded score
 
 
 def read_score(score: Any) -> ScoreRule | None:
@@ -57,19 +54,23 @@ def check_classes(by: tuple[str, ...] | None, classes: Any, rule: ScoreRule | No
         raise ValueError(f"score must be one of classes ({able}) where there are classes, got {rule.name!r}")
 
 
-def default_bins(privacy: Privacy | None, rule: ScoreRule | None) -> Privacy | None:
-    """Give privacy without bins those of a bounded score."""
-    if privacy is None or privacy.bins is not None:
-        return privacy
-    largest = None if rule is None else scores.from_name(rule.name, **rule.parameters).largest
+def bounded_bins(
+    privacy: Privacy, rule: ScoreRule | None, classes: Sequence[str] | None, cells: int
+) -> Bins:
+    """Return bins over the range of a bounded score."""
+    made = None if rule is None else scores.from_name(rule.name, **rule.parameters)
+    largest = None if made is None else made.largest
+    if isinstance(made, scores.LabelScore) and classes is not None:
+        largest = made.largest_among(len(classes))
     if largest is None:
-        what = "this score has no upper bound" if rule is not None else "the plan names no bounded score"
+        what = "the plan names no bounded score" if rule is None else f"score {rule.name!r} is unbounded"
+        hint = ", unless the plan names the classes" if isinstance(made, scores.LabelScore) else ""
         raise ValueError(
-            f"privacy needs bins, as {what}: use Privacy({privacy.epsilon:g}, "
+            f"privacy needs bins, as {what}{hint}: use Privacy({privacy.epsilon:g}, "
             f"Bins.from_reference(public_scores)) or Privacy({privacy.epsilon:g}, Bins.uniform(0, 5, 100)); "
             "on the command line --bins-from FILE or --bins uniform:0:5:100"
         )
-    return replace(privacy, bins=Bins.uniform(0, largest, _USUAL_CELLS, bounded=True))
+    return Bins.uniform(0, largest, cells, bounded=True)
 
 
 def site_keys(keys: Mapping[str, str] | None, designs: Sequence[Design]) -> tuple[SiteKey, ...] | None:

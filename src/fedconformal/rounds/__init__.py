@@ -20,25 +20,3 @@ from fedconformal.rounds._packing import (
     unpack_report,
 )
 from fedconformal.rounds._site import Site, answer, answer_check, log_and_mask
-
-__all__ = [
-    "PLAN_FILE",
-    "CheckCollection",
-    "Collection",
-    "Failure",
-    "Folder",
-    "Site",
-    "Unexpected",
-    "answer",
-    "answer_check",
-    "log_and_mask",
-    "longest_report",
-    "pack_calibration",
-    "pack_plan",
-    "pack_report",
-    "read_reports",
-    "unpack_calibration",
-    "unpack_check",
-    "unpack_plan",
-    "unpack_report",
-]

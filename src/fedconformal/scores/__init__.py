@@ -20,18 +20,12 @@ __all__ = [
     "CQR",
     "LAC",
     "RAPS",
-    "SCORES",
     "Absolute",
-    "EmptySetWarning",
     "IntervalScore",
     "LabelScore",
     "Normalized",
     "QuantileRegression",
     "Score",
-    "from_name",
-    "is_registered",
-    "names_of",
-    "what_lacks",
 ]
 
 for _score in (Absolute, Normalized, QuantileRegression, LAC, APS, RAPS):

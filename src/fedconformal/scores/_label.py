@@ -204,6 +204,20 @@ class LabelScore(Score):
         """
         return threshold == inf or (self.largest is not None and threshold >= self.largest)
 
+    def largest_among(self, n_classes: int) -> float | None:
+        """Return what no score can exceed with this many classes; None if there is no such number.
+
+        Parameters
+        ----------
+        n_classes : int
+            Number of classes.
+
+        Returns
+        -------
+        float or None
+        """
+        return self.largest
+
     def caution(self, n_classes: int) -> str:
         """Return what to know before this score is used for so many classes: a sentence, or nothing.
 

@@ -257,6 +257,10 @@ class RAPS(SummedScore):
         """Return whether every set holds every label: from the largest possible sum on."""
         return threshold >= 1 - MAX_SUM_ERROR + self.penalty * max(0, n_classes - self.k_reg)
 
+    def largest_among(self, n_classes: int) -> float:
+        """Return the largest possible sum, with the penalty of the last rank."""
+        return 1 + 2 * MAX_SUM_ERROR + self.penalty * max(0, n_classes - self.k_reg)
+
     def set_words(self) -> str:
         """Return how a prediction and the threshold q make a set, as a sentence for everybody."""
         return (

@@ -4,14 +4,3 @@ from fedconformal.planning.criteria._base import CRITERIA, Criterion, ExactLaw, 
 from fedconformal.planning.criteria._conditional import Conditional
 from fedconformal.planning.criteria._marginal import Marginal
 from fedconformal.planning.criteria._stable import Stable
-
-__all__ = [
-    "CRITERIA",
-    "Conditional",
-    "Criterion",
-    "ExactLaw",
-    "Marginal",
-    "Outcomes",
-    "Stable",
-    "Wanted",
-]

@@ -11,17 +11,3 @@ from fedconformal.planning.promises._mixture import (
 )
 from fedconformal.planning.promises._new_site import NewSite
 from fedconformal.planning.promises._population import Population
-
-__all__ = [
-    "PROMISES",
-    "EachSite",
-    "Mixture",
-    "NewSite",
-    "Population",
-    "Promise",
-    "check_shares",
-    "common_denominator",
-    "floor_votes",
-    "own_goal",
-    "with_shares",
-]

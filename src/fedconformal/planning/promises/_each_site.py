@@ -60,8 +60,8 @@ class EachSite(Promise):
             raise ValueError("local_ranks must be left out with promise 'each-site': ranks are fixed")
         if numbers > 1:
             raise ValueError(
-                f"numbers must be 1 with promise 'each-site', got {numbers}: the largest report is kept, so a "
-                "site's other numbers could never matter"
+                f"numbers must be 1 with promise 'each-site', got {numbers}: the largest report is kept, so "
+                "other numbers of a site could never matter"
             )
         if is_open and goal.criterion.takes_delta:
             raise ValueError(

@@ -28,9 +28,8 @@ class Population(Promise):
     condition: ClassVar[str] = "if sites are alike"
     serves: ClassVar[str] = "new cases like those of all sites, which are alike"
     law_note: ClassVar[str] = (
-        "The law of the coverage says how it varies from one calibration to the next if sites are alike. It "
-        "does not contain the spread between sites: where these differ, the share covered at one of them may "
-        "be further off."
+        "The distribution of the coverage shows how it varies from one calibration to the next if sites are "
+        "alike. If sites differ, coverage at a single site can fall outside this range."
     )
 
     def choose(
