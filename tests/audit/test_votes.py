@@ -152,6 +152,10 @@ class TestLimits:
             work.spend(11)
         work.spend(10)
 
+    def test_more_faulty_sites_than_vote(self):
+        for votes in ((1,), (2,)):
+            assert check_mean([Voters(1, 9, (9,), votes)], 1, 2, Fraction(1, 2), Work()) == (False, 0.0)
+
     @pytest.mark.parametrize(
         ("needed", "faulty", "coverage"), [(11, 0, 1.0), (2, 2, 0.0), (1, 1, 0.0), (6, 0, 1.0)]
     )
