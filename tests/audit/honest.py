@@ -24,12 +24,9 @@ def answer(plan, sizes, *, keys=None, seed=0):
     rng, reports = np.random.default_rng(seed), []
     private = any(getattr(design.message, "epsilon", None) for design in plan.designs)
     options = {"ledger": Free(), "dataset": "D"} if private else {}
-    for site, n in sizes.items():
-        groups = None
-        if isinstance(n, dict):
-            groups = np.repeat(list(n), list(n.values()))
-            n = sum(n.values())
-        scores = rng.random(n)
+    for site, own in sizes.items():
+        groups = np.repeat(list(own), list(own.values())) if isinstance(own, dict) else None
+        scores = rng.random(own if groups is None else groups.size)
         key = None if keys is None else keys[site]
         policy = fc.SitePolicy.unlimited()
         reports.append(fc.report(plan, scores, site=site, groups=groups, key=key, policy=policy, **options))
@@ -105,10 +102,15 @@ HONEST = {
         SIZES, confidence_level=[0.8, 0.9], numbers=2, criterion="marginal"
     ),
     "signed, conditional, one missing": signed,
+<<<<<<< HEAD
     "unnamed, faulty, one missing": lambda: (
         plain(None, dict.fromkeys("ABCD", 60), n_sites=5, confidence_level=0.8, max_faulty=1)
         if False
         else opened(dict.fromkeys("ABCD", 60), n_sites=5, n_points=60, confidence_level=0.8, max_faulty=1)
+=======
+    "unnamed, faulty, one missing": lambda: opened(
+        dict.fromkeys("ABCDEF", 60), n_sites=7, n_points=60, confidence_level=0.7, max_faulty=1
+>>>>>>> audit
     ),
     "faulty, uneven": lambda: plain(LARGER, confidence_level=0.7, max_faulty=1),
     "faulty, uneven, three numbers": lambda: plain(
@@ -153,6 +155,9 @@ HONEST = {
     "curve, open": lambda: opened(SIZES, n_sites=6, curve=GRID, confidence_level=0.8),
     "curve, mixture": lambda: plain(
         SIZES, without(SIZES, "C"), curve=GRID, promise="mixture", confidence_level=0.7
+    ),
+    "curve, each site, open": lambda: opened(
+        SIZES, n_sites=6, curve=GRID, promise="each-site", confidence_level=0.7
     ),
     "curve, each site": lambda: plain(
         SIZES, without(SIZES, "C"), curve=GRID, promise="each-site", confidence_level=0.8

@@ -18,7 +18,8 @@ import pytest
 
 import fedconformal as fc
 from documents.samples import forged, with_digest
-from fedconformal import _files as _outputs, documents, rounds
+from fedconformal import _files as _outputs
+from fedconformal import documents, rounds
 from fedconformal._text import one_line, visible
 from fedconformal.cli import main
 from fedconformal.cli._show import print_json, say, table

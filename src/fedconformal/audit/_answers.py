@@ -235,7 +235,7 @@ def _fits(plan: Plan, report: Report) -> bool:
         return False
     if plan.is_grouped:
         return plan.site_names is None or report.site in plan.site_names
-    return find_problem(plan.designs[0], report.site, report.parts[0]) is None
+    return bool(report.parts) and find_problem(plan.designs[0], report.site, report.parts[0]) is None
 
 
 def find_problem(planned: Design, site: str, part: ReportPart) -> str | None:

@@ -1,6 +1,6 @@
 """Findings, the limit on the work of an audit, and the rules that every message has."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -66,6 +66,13 @@ class Work:
 
     def __init__(self, limit: float = MOST_OPERATIONS) -> None:
         self._remaining = limit
+        self._results: dict[Hashable, Any] = {}
+
+    def remember(self, key: Hashable, make: Callable[[], Any]) -> Any:
+        """Return what was made under this key during the audit, or make it."""
+        if key not in self._results:
+            self._results[key] = make()
+        return self._results[key]
 
     def spend(self, operations: float) -> None:
         """Count operations before they are done.

@@ -142,7 +142,7 @@ def _share_votes(message: Curve, kind: SiteKind, count: int) -> int:
 
 
 def _find_own(claim: Claim) -> Sequence[int]:
-    """Return the count that each kind of sites needs at its own threshold."""
+    """Return the count that each kind of sites needs at its own threshold, which open plans leave out."""
     message = _data(claim.design)
     if message.own:
         return message.own[claim.place]
@@ -170,8 +170,7 @@ def _check_pooled(claim: Claim) -> Verdict:
     """Check the pooled score of this rank, or the last passage of the pooled noisy curve."""
     n, message = _count_points(claim.design), _data(claim.design)
     if message.epsilon is not None:
-        noise = CurveNoise(message.n_cells, claim.n_sites, message.epsilon, claim.work)
-        return _check_noisy(claim, noise, [(1, n, claim.votes)])
+        return _check_noisy(claim, claim.n_sites, [(1, n, claim.votes)])
     if claim.criterion == MEAN:
         mean = Fraction(claim.votes, n + 1)
         return mean >= claim.level, f"at least {float(mean):.12f}"
@@ -187,13 +186,14 @@ def _check_own(claim: Claim) -> Verdict:
         return check_each(claim, [Voters(kind.count, kind.n, (own,), (1,)) for kind, own in rows])
     if claim.votes < claim.n_sites:
         return False, "the largest threshold of all sites must be kept"
-    noise = CurveNoise(message.n_cells, 1, message.epsilon, claim.work)
-    return _check_noisy(claim, noise, [(kind.count, kind.n, own) for kind, own in rows])
+    return _check_noisy(claim, 1, [(kind.count, kind.n, own) for kind, own in rows])
 
 
-def _check_noisy(claim: Claim, noise: "CurveNoise", curves: Sequence[tuple[int, int, int]]) -> Verdict:
+def _check_noisy(claim: Claim, n_sites: int, curves: Sequence[tuple[int, int, int]]) -> Verdict:
     """Check the bounds of noisy curves, given by how many there are, their scores and the count needed."""
-    offsets = _find_offsets(claim)
+    message, offsets = _data(claim.design), _find_offsets(claim)
+    key = (message.n_cells, n_sites, message.epsilon or Fraction(1))
+    noise = claim.work.remember(key, lambda: CurveNoise(*key, claim.work))
     if claim.criterion == MEAN:
         mean = min(noise.bound_mean(n, votes, offsets) for _, n, votes in curves)
         margin, detail = mean - claim.level, f"at least {mean:.12f}"
@@ -304,7 +304,7 @@ class CurveNoise:
         low = min(needed - reach for reach, _, needed in edges)
         high = max(needed + reach for reach, _, needed in edges)
         first, last = max(low, 0), min(high, n)
-        self.work.spend(10.0 * len(edges) * max(last - first + 1, 1))
+        self.work.spend(50.0 * len(edges) * max(last - first + 1, 1))
         if last - first > _MOST_TABLE // 8:
             raise NotVerifiableError("too large")
         missed = float(max(n - high, 0))  # at larger counts some edge passes almost surely
@@ -333,7 +333,7 @@ class CurveNoise:
         c, worst = float(level), 0.0
         spread = 10 * math.sqrt(n * c * (1 - c)) + 60
         first, last = max(0, math.floor(n * c - spread)), min(n, math.ceil(n * c + spread))
-        self.work.spend(100.0 * (last - first))
+        self.work.spend(5000.0 * (last - first))
         if last - first > _MOST_TABLE // 8:
             raise NotVerifiableError("too large")
         y = np.arange(first, last + 1)
@@ -341,7 +341,7 @@ class CurveNoise:
         beyond[1:-1], beyond[-1] = special.betainc(y[1:], n - y[1:] + 1.0, c), 0.0
         masses = -np.diff(beyond)
         for reach, tail, needed in self._edges(votes, offsets):
-            self.work.spend(10.0 * y.size)
+            self.work.spend(50.0 * y.size)
             worst = max(worst, float(masses @ tail[np.clip(needed - y + reach, 0, 2 * reach)]))
         return worst
 

@@ -49,7 +49,7 @@ def check_each(claim: Claim, sites: Sequence[Voters]) -> Verdict:
         check_missed((site._replace(number=1),), 1, 0, claim.level, claim.delta / claim.n_sites, claim.work)
         for site in sites
     ]
-    missed = sum(site.number * alone for site, (_, alone) in zip(sites, each, strict=True))
+    missed = min(1.0, sum(site.number * alone for site, (_, alone) in zip(sites, each, strict=True)))
     # Sites may share delta unevenly, as long as rounding does not decide.
     holds = all(holds for holds, _ in each) or missed < claim.delta * (1 - 1e-9)
     return holds, f"missed with probability {missed:.12g} at most"

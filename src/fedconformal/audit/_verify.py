@@ -126,7 +126,7 @@ def _check_levels(planned: Design, part: CalibrationPart, work: Work) -> Iterato
         total = sum(kind.count * (kind.share or 0) for kind in planned.kinds)
         yield Finding("the shares of the mixture add up to 1", f"{float(total):g}", total == 1)
     for place, (level, goal) in enumerate(zip(design.levels, planned.levels, strict=True)):
-        name = f"level {float(level.confidence_level):g}"
+        name = f"level {float(level.confidence_level):.12g}"
         if level.votes is None:
             detail = f"{design.n_sites} answered, {design.fewest_answers} needed"
             yield Finding(
@@ -219,7 +219,7 @@ def _recompute(
         if level.advice is None:
             own_threshold = audit.threshold(Claim(design, place, work), payloads)
         largest = max(largest, own_threshold)
-        name = f"level {float(level.confidence_level):g}: the threshold follows from the reports"
+        name = f"level {float(level.confidence_level):.12g}: the threshold follows from the reports"
         yield Finding(name, repr(largest), largest == part.thresholds[place])
 
 

@@ -152,12 +152,13 @@ def _list_cases(sites: Sequence[Voters], needed: int, max_faulty: int) -> Iterat
     Where there are too many choices, all sites are counted and the votes needed are lowered by the most that
     faulty sites can have: no choice is worse.
     """
+    room = sum(site.number for site in sites)
+    max_faulty = min(max_faulty, room)
     if all(site.votes == (1,) for site in sites):
         infinite = sum(site.number for site in sites if site.ranks[0] > site.n)
         yield _simplify(sites, needed - max_faulty, max(max_faulty - infinite, 0))
         return
     choices: list[tuple[tuple[int, ...], int]] = [((), max_faulty)]
-    room = sum(site.number for site in sites)
     for site in sites:
         room -= site.number
         choices = [
