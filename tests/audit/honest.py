@@ -102,15 +102,8 @@ HONEST = {
         SIZES, confidence_level=[0.8, 0.9], numbers=2, criterion="marginal"
     ),
     "signed, conditional, one missing": signed,
-<<<<<<< HEAD
-    "unnamed, faulty, one missing": lambda: (
-        plain(None, dict.fromkeys("ABCD", 60), n_sites=5, confidence_level=0.8, max_faulty=1)
-        if False
-        else opened(dict.fromkeys("ABCD", 60), n_sites=5, n_points=60, confidence_level=0.8, max_faulty=1)
-=======
     "unnamed, faulty, one missing": lambda: opened(
         dict.fromkeys("ABCDEF", 60), n_sites=7, n_points=60, confidence_level=0.7, max_faulty=1
->>>>>>> audit
     ),
     "faulty, uneven": lambda: plain(LARGER, confidence_level=0.7, max_faulty=1),
     "faulty, uneven, three numbers": lambda: plain(
