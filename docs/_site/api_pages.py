@@ -16,7 +16,7 @@ ROOMS = {
     "fedconformal.messages": "Messages: what a site sends",
     "fedconformal.privacy": "Bins, noise and the ledger",
     "fedconformal.audit": "Independent verification",
-    "fedconformal.heterogeneity": "When sites differ",
+    "fedconformal.monitoring": "Checks of new cases, and sites that differ",
     "fedconformal.metrics": "Metrics",
     "fedconformal.baselines": "Baselines",
     "fedconformal.plots": "Plots",

@@ -10,7 +10,7 @@ import numpy as np
 from matplotlib import pyplot
 
 import fedconformal as fc
-from fedconformal.heterogeneity import compare_sites
+from fedconformal.monitoring import compare
 
 rng = np.random.default_rng(7)
 plan = fc.plan(n_sites=20, n_points=100)
@@ -24,7 +24,7 @@ reports = [
 # The test is exact for every distribution of scores; a false alarm has a probability of at most 5 %.
 
 own = np.abs(rng.standard_normal(500))
-comparison = compare_sites(plan, reports, reference=own)
+comparison = compare(plan, reports, reference=own)
 print(comparison.sentence())
 
 # %%

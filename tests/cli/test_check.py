@@ -8,7 +8,7 @@ import pytest
 
 import fedconformal as fc
 from fedconformal.documents import Check
-from fedconformal.heterogeneity import check
+from fedconformal.monitoring import check
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import fedconformal as fc
-from fedconformal import heterogeneity
+from fedconformal import monitoring
 
 pytest.importorskip("flwr", reason="the extra [flower] is not installed")
 
@@ -44,8 +44,8 @@ def calibration(**wishes):
 def test_the_same_assessment_as_from_files():
     published = calibration()
     found = check(grid(), published, timeout=60)
-    answers = [heterogeneity.answer(published, NEW[name], site=name) for name in SITES]
-    assert found == heterogeneity.assess(published, answers)
+    answers = [monitoring.answer(published, NEW[name], site=name) for name in SITES]
+    assert found == monitoring.assess(published, answers)
     assert [(row.site, row.found.n) for row in found.rows] == [(name, 40) for name in SITES for _ in range(2)]
 
 
@@ -104,7 +104,7 @@ def test_contradictions_strangers_and_nonsense_do_not_count(caplog):
     assert "2 different checks from this site" in caplog.text
 
 
-OTHER = heterogeneity.answer(calibration(max_faulty=1), NEW["A"], site="A").to_json()
+OTHER = monitoring.answer(calibration(max_faulty=1), NEW["A"], site="A").to_json()
 
 
 @pytest.mark.parametrize("check_text", [None, "{}", OTHER], ids=["none", "empty", "of another calibration"])

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import fedconformal as fc
-from fedconformal import heterogeneity
+from fedconformal import monitoring
 
 pytest.importorskip("nvflare", reason="the extra [nvflare] is not installed")
 
@@ -46,8 +46,8 @@ def ask(federation, calibration=PUBLISHED, **options):
 
 
 def test_the_same_assessment_as_from_files(federation):
-    answers = [heterogeneity.answer(PUBLISHED, NEW[name], site=name) for name in SITES]
-    assert ask(federation) == heterogeneity.assess(PUBLISHED, answers)
+    answers = [monitoring.answer(PUBLISHED, NEW[name], site=name) for name in SITES]
+    assert ask(federation) == monitoring.assess(PUBLISHED, answers)
     assert all(len(result) <= 2048 for result in federation.results.values())
 
 

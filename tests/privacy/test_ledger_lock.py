@@ -56,5 +56,5 @@ def test_a_private_check_is_prepared_before(ledger):
     scores = np.linspace(0, 1, 200)
     plan = fc.plan(n_sites=1, n_points=200, confidence_level=LEVELS)
     calibration = fc.calibrate(plan, [fc.report(plan, scores, site="A")])
-    fc.heterogeneity.answer(calibration, scores, site="A", epsilon=4.0, ledger=ledger, dataset="D")
+    fc.monitoring.answer(calibration, scores, site="A", epsilon=4.0, ledger=ledger, dataset="D")
     assert ledger.calls == []

@@ -6,7 +6,7 @@ import zlib
 import pytest
 
 import fedconformal as fc
-from fedconformal import heterogeneity, rounds
+from fedconformal import monitoring, rounds
 from fedconformal.rounds import CheckCollection, Failure, Site
 
 LOG = logging.getLogger("fedconformal.test")
@@ -23,7 +23,7 @@ def answer(packed=None, scores=NEW, site="A", **options):
 def test_the_check_is_that_of_files_and_the_log_shows_all_of_it(caplog):
     caplog.set_level("INFO", LOG.name)
     made = answer()
-    assert rounds.unpack_check(made) == heterogeneity.answer(PUBLISHED, NEW, site="A")
+    assert rounds.unpack_check(made) == monitoring.answer(PUBLISHED, NEW, site="A")
     assert f"this is everything that leaves the site: {made}" in caplog.text
 
 

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 import fedconformal as fc
 from documents.samples import forged, with_digest
-from fedconformal import heterogeneity, rounds
+from fedconformal import monitoring, rounds
 from fedconformal.cli import main
 from fedconformal.documents import Check, ratio_text
 from fedconformal.protocol import prepare
@@ -77,7 +77,7 @@ class TestSilentDowngrade:
         plan = fc.plan(n_sites=3, n_points=100)
         calibration = fc.calibrate(plan, [fc.report(plan, SCORES[:100], site=site) for site in "ABC"])
         with pytest.raises(fc.PolicyError, match="but a ledger was given"):
-            heterogeneity.answer(calibration, SCORES, site="A", ledger=book, dataset="D")
+            monitoring.answer(calibration, SCORES, site="A", ledger=book, dataset="D")
 
 
 class TestMoreThanOneNumber:
@@ -125,14 +125,14 @@ class TestMoreThanOneNumber:
         votes = {f"parts.0.design.levels.{i}.votes": 1 for i in range(3)}
         made_up = fc.Calibration.from_json(forged(real, {"parts.0.thresholds": [3.0, 2.0, 1.0], **votes}))
         with pytest.raises(ValueError, match="this calibration does not verify"):
-            heterogeneity.answer(made_up, SCORES, site="A")
+            monitoring.answer(made_up, SCORES, site="A")
 
     def test_nor_are_many_levels(self):
         plan = greedy(26, n=200)
         unlimited = fc.SitePolicy.unlimited()
         reports = [fc.report(plan, SCORES[:200], site=site, policy=unlimited) for site in "ABCDE"]
         with pytest.raises(fc.PolicyError, match=r"26 counts of your 500 cases, .* allows 25"):
-            heterogeneity.answer(fc.calibrate(plan, reports), SCORES, site="A")
+            monitoring.answer(fc.calibrate(plan, reports), SCORES, site="A")
 
 
 @st.composite
@@ -289,7 +289,7 @@ def test_cases_that_are_left_out_of_a_check_do_not_count_for_one_in_twenty():
     calibration = fc.calibrate(plan, [fc.report(plan, SCORES[:200], site=site) for site in "ABC"])
     kinds = [f"kind {i}" for i in range(98) for _ in range(4)] + ["a", "b"] * 20
     with pytest.raises(fc.PolicyError, match=r"16 counts of your 40 cases, .* allows 10"):
-        heterogeneity.answer(calibration, np.arange(432.0), site="A", by={"kind": kinds})
+        monitoring.answer(calibration, np.arange(432.0), site="A", by={"kind": kinds})
 
 
 class TestChargedBeforeAsked:

@@ -13,8 +13,8 @@ from reading import Reader
 import fedconformal as fc
 from fedconformal import audit
 from fedconformal.audit import Finding
-from fedconformal.heterogeneity import answer
 from fedconformal.messages import of
+from fedconformal.monitoring import answer
 from fedconformal.protocol import assumption_sentences, is_private
 from fedconformal.web import NotVerifiedError, _certificate, certificate
 from fedconformal.web._words import in_cases

@@ -261,14 +261,14 @@ class TestPromisesSideBySide:
             assert "point" not in card.assumes
             assert "times as wide as need be" in card.costs[1]
             if card.name in rows:
-                at_others = fc.heterogeneity.shifted_law(
+                at_others = fc.monitoring.shifted_law(
                     plan, dict.fromkeys(["8", "9", "10"], lambda c: erf(erfinv(c) / 2))
                 )
-                at_doubled = fc.heterogeneity.shifted_law(
+                at_doubled = fc.monitoring.shifted_law(
                     plan, dict.fromkeys("1234567", lambda c: erf(2 * erfinv(c)))
                 )
                 worst = min(at_others.mean(), at_doubled.mean())
-                alike = fc.heterogeneity.shifted_law(plan, {}).mean()
+                alike = fc.monitoring.shifted_law(plan, {}).mean()
                 assert (alike, worst) == pytest.approx(rows[card.name], abs=1e-3)
                 assert card.costs[1].startswith(
                     f"If sites are alike, its sets cover {ceiling_percent(alike)}"

@@ -16,7 +16,7 @@ from fedconformal.cli._show import number, paragraph, print_json, say, table, wo
 if TYPE_CHECKING:
     from fedconformal._typing import Floats
     from fedconformal.documents import Calibration, CalibrationView
-    from fedconformal.heterogeneity import LocalCheck
+    from fedconformal.monitoring import LocalCheck
 
 
 _NEW = "This holds for new cases only: none of them may have been used to train or to calibrate."
@@ -61,7 +61,7 @@ def check(
     json: opt.Json = False,
 ) -> None:
     """Check a calibration on new cases of this site; nothing leaves unless an answer is asked for."""
-    from fedconformal import heterogeneity
+    from fedconformal import monitoring
     from fedconformal._files import STANDARD
     from fedconformal._tables import Dialect
     from fedconformal.cli._files import check_output, confirm, open_ledger, read, read_policy, send_out
@@ -102,7 +102,7 @@ def check(
             _look(cases, site=site, confidence_level=confidence_level, as_json=json and output != STANDARD)
     if output is None or site is None:
         return
-    prepared = heterogeneity.prepare_answer(
+    prepared = monitoring.prepare_answer(
         cases.checked,
         cases.values,
         site=site,
@@ -179,18 +179,16 @@ def _one_group(cases: _Cases, label: str, scores: Path, site: str | None) -> _Ca
 
 def _look(cases: _Cases, *, site: str | None, confidence_level: float | None, as_json: bool) -> None:
     """Show the result at the site, where nothing leaves."""
-    from fedconformal import heterogeneity
+    from fedconformal import monitoring
     from fedconformal.cli._checks import show_assessment
 
     options: dict[str, Any] = {"site": site, "confidence_level": confidence_level}
     if cases.by:
-        found = heterogeneity.check_by(
-            cases.checked, cases.values, by=cases.by, groups=cases.groups, **options
-        )
+        found = monitoring.check_by(cases.checked, cases.values, by=cases.by, groups=cases.groups, **options)
         show_assessment(found, cases.calibration.plan, as_json=as_json)
     else:
         each = {
-            group: heterogeneity.check(calibration, values, **options)
+            group: monitoring.check(calibration, values, **options)
             for group, (calibration, values) in _by_group(cases, site).items()
         }
         _show(each, as_json=as_json)

@@ -11,7 +11,7 @@ from fedconformal.cli._show import paragraph, print_json, table, working
 
 if TYPE_CHECKING:
     from fedconformal.documents import Plan
-    from fedconformal.heterogeneity import Assessment, CoverageCheck
+    from fedconformal.monitoring import Assessment, CoverageCheck
 
 
 def checks(
@@ -21,7 +21,7 @@ def checks(
     json: Json = False,
 ) -> None:
     """Compare the checks of all sites and their groups of cases: coverage, intervals and shortfalls."""
-    from fedconformal import heterogeneity
+    from fedconformal import monitoring
     from fedconformal.cli._files import expand, read
     from fedconformal.cli._scores import select_group
     from fedconformal.documents import Calibration, Check, DocumentError
@@ -39,7 +39,7 @@ def checks(
     if problems:
         raise ValueError(f"nothing was assessed, {len(problems)} refused: {'; '.join(problems)}")
     with working("comparing"):
-        result = heterogeneity.assess(checked, given)
+        result = monitoring.assess(checked, given)
     show_assessment(result, published.plan, as_json=json)
 
 

@@ -31,7 +31,7 @@ def compare(
     json: opt.Json = False,
 ) -> None:
     """Look for sites that stand out, from their reports alone."""
-    from fedconformal import heterogeneity
+    from fedconformal import monitoring
     from fedconformal._tables import Dialect, read_column
     from fedconformal.cli._files import read, read_reports, report_files
     from fedconformal.cli._scores import check_label
@@ -44,7 +44,7 @@ def compare(
     check_label(asked, label, plan)
     sent, unreadable = read_reports(report_files(reports, plan))
     with working("comparing"):
-        found = heterogeneity.compare_sites(
+        found = monitoring.compare(
             asked,
             sent,
             group=label,

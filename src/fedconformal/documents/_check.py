@@ -65,7 +65,7 @@ class Check(Document):
     >>> import fedconformal as fc
     >>> scores = np.random.default_rng(0).random((2, 200))
     >>> calibration = fc.conformalize({"A": scores[0]})
-    >>> fc.heterogeneity.answer(calibration, scores[1], site="A")
+    >>> fc.monitoring.answer(calibration, scores[1], site="A")
     <Check: 188 of 200 new cases covered, site 'A'>
     """
 

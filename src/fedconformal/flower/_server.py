@@ -19,7 +19,7 @@ from fedconformal.flower._messages import CALIBRATE, CHECK, Query, model_digest
 from fedconformal.rounds import CheckCollection, Collection, Folder, pack_calibration, pack_plan
 
 if TYPE_CHECKING:
-    from fedconformal.heterogeneity import Assessment
+    from fedconformal.monitoring import Assessment
 
 
 def calibrate(

@@ -24,7 +24,7 @@ from fedconformal.nvflare._settings import leave_out_of_jobs
 from fedconformal.rounds import Folder, pack_plan
 
 if TYPE_CHECKING:
-    from fedconformal.heterogeneity import Assessment
+    from fedconformal.monitoring import Assessment
 
 log = logging.getLogger("fedconformal.nvflare")
 

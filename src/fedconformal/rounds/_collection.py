@@ -26,7 +26,7 @@ from fedconformal.rounds._folder import Folder
 from fedconformal.rounds._packing import Failure, longest_report, unpack_check, unpack_report
 
 if TYPE_CHECKING:
-    from fedconformal.heterogeneity import Assessment
+    from fedconformal.monitoring import Assessment
 
 Node = TypeVar("Node", bound=Hashable)
 Answer = TypeVar("Answer", Report, Check)
@@ -303,14 +303,14 @@ class CheckCollection(Answers[Node, Check]):
         Returns
         -------
         Assessment
-            Result of `fedconformal.heterogeneity.assess` for the checks that count.
+            Result of `fedconformal.monitoring.assess` for the checks that count.
 
         Raises
         ------
         ValueError
             If none counts.
         """
-        from fedconformal import heterogeneity
+        from fedconformal import monitoring
 
         counting = []
         for site, checks in sorted(self._checks.items()):
@@ -323,13 +323,13 @@ class CheckCollection(Answers[Node, Check]):
         self._log_refused(self._refused)
         if not counting:
             raise ValueError("0 sites sent a check that counts: the log says why")
-        return heterogeneity.assess(self.calibration, counting)
+        return monitoring.assess(self.calibration, counting)
 
     def _read(self, packed: object) -> Check:
-        from fedconformal import heterogeneity
+        from fedconformal import monitoring
 
         check = unpack_check(packed)
-        heterogeneity.assess(self.calibration, [check])  # refuses what does not fit
+        monitoring.assess(self.calibration, [check])  # refuses what does not fit
         return check
 
     def _accept(self, node: Node, answer: Check) -> None:

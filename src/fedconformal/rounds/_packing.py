@@ -253,7 +253,7 @@ def unpack_check(packed: object) -> Check:
     --------
     >>> import fedconformal as fc
     >>> calibration = fc.conformalize({"A": range(40), "B": range(60)})
-    >>> check = fc.heterogeneity.answer(calibration, range(40), site="A")
+    >>> check = fc.monitoring.answer(calibration, range(40), site="A")
     >>> fc.rounds.unpack_check(check.to_json()) == check
     True
     """

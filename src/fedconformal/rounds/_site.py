@@ -165,7 +165,7 @@ def answer_check(
     """
 
     def make(enter: Callable[[Failure], None]) -> str:
-        from fedconformal import heterogeneity  # most messages ask for no check: each may be a new process
+        from fedconformal import monitoring  # most messages ask for no check: each may be a new process
 
         calibration = unpack_calibration(packed)
         whole, group = calibration._whole, calibration._designs[0].group
@@ -182,7 +182,7 @@ def answer_check(
         enter(Failure.SCORES)
         values = _select_cases(whole.plan, group, scores(whole.plan), who.name)
         enter(Failure.REPORT)
-        prepared = heterogeneity.prepare_answer(
+        prepared = monitoring.prepare_answer(
             calibration,
             values,
             site=who.name,

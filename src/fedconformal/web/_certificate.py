@@ -11,8 +11,8 @@ from fedconformal._text import nearest_percent, percent
 from fedconformal._version import __version__
 from fedconformal.audit import Finding, verify
 from fedconformal.documents import Calibration, Check, Facts, Plan
-from fedconformal.heterogeneity import Assessment, assess
 from fedconformal.messages import of
+from fedconformal.monitoring import Assessment, assess
 from fedconformal.protocol import AssumptionKind, assumption_codes, assumption_sentences
 from fedconformal.web._claims import Budget, Claim, LevelClaim
 from fedconformal.web._render import read_asset, render

@@ -9,7 +9,7 @@ from fedconformal import messages
 from fedconformal._text import ceiling_percent, count, floor_percent, percent
 from fedconformal._typing import Floats
 from fedconformal.documents import Plan, merge_kinds
-from fedconformal.heterogeneity import shifted_law
+from fedconformal.monitoring import shifted_law
 from fedconformal.planning import CRITERIA, PROMISES, Promise
 from fedconformal.web._words import in_page_words, times_as_wide
 from fedconformal.web.planner._question import USUAL_PROMISE, Message, PlanQuestion

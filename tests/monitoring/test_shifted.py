@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import fedconformal as fc
-from fedconformal.heterogeneity import shifted_law
 from fedconformal.laws import heterogeneity_losses
+from fedconformal.monitoring import shifted_law
 from support import hoeffding_limit, kolmogorov_distance, kolmogorov_limit
 
 SIZES = {"A": 20, "B": 20, "C": 50, "D": 50, "E": 50}

@@ -20,8 +20,8 @@ from fedconformal import _validation
 from fedconformal._text import count
 from fedconformal._typing import Floats, Ints
 from fedconformal.documents import CasesPayload, Payload, Plan, RanksPayload, Refusal, Report, label_text
-from fedconformal.heterogeneity._cases import level_index, refuse_groups
-from fedconformal.heterogeneity._coverage import holm
+from fedconformal.monitoring._cases import level_index, refuse_groups
+from fedconformal.monitoring._coverage import holm
 from fedconformal.protocol import is_private, validate_reports
 
 _WEAK = 0.5  # a power below which nothing found means little
@@ -250,7 +250,7 @@ class SiteComparison:
     >>> rng = np.random.default_rng(0)
     >>> spread = {"A": 1.0, "B": 1.0, "C": 3.0}
     >>> reports = [fc.report(plan, rng.exponential(spread[site], 100), site=site) for site in "ABC"]
-    >>> found = fc.heterogeneity.compare_sites(plan, reports, reference=rng.exponential(size=1000))
+    >>> found = fc.monitoring.compare(plan, reports, reference=rng.exponential(size=1000))
     >>> [(site.site, site.stands_out) for site in found.sites]
     [('A', False), ('B', False), ('C', True)]
     """
@@ -294,7 +294,7 @@ class Comparison:
     >>> rng = np.random.default_rng(0)
     >>> spread = {"A": 1.0, "B": 1.0, "C": 3.0}
     >>> reports = [fc.report(plan, rng.exponential(spread[site], 100), site=site) for site in "ABC"]
-    >>> found = fc.heterogeneity.compare_sites(plan, reports, reference=rng.exponential(size=1000))
+    >>> found = fc.monitoring.compare(plan, reports, reference=rng.exponential(size=1000))
     >>> [site.site for site in found.odd], found.false_alarm
     (['C'], 0.05)
     """
@@ -351,7 +351,7 @@ class Comparison:
         return f"With {sites}, the estimated power to find one with doubled scores is {about}{weak}."
 
 
-def compare_sites(
+def compare(
     plan: Plan,
     reports: Iterable[Report],
     *,
@@ -403,7 +403,7 @@ def compare_sites(
     >>> rng = np.random.default_rng(0)
     >>> reports = [fc.report(plan, rng.exponential(size=100), site=site) for site in "ABC"]
     >>> own = rng.exponential(size=1000)
-    >>> [site.site for site in fc.heterogeneity.compare_sites(plan, reports, reference=own).odd]
+    >>> [site.site for site in fc.monitoring.compare(plan, reports, reference=own).odd]
     []
     """
     alarm = float(_validation.fraction("false_alarm", false_alarm))

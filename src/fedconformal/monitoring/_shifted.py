@@ -18,8 +18,8 @@ from fedconformal.documents import (
     Ranks,
     SiteKind,
 )
-from fedconformal.heterogeneity._cases import level_index, refuse_groups
 from fedconformal.laws import CoverageLaw, Distortion, OrderStatistics, Shifted
+from fedconformal.monitoring._cases import level_index, refuse_groups
 from fedconformal.planning import Ballot
 
 
@@ -61,7 +61,7 @@ def shifted_law(
     --------
     >>> import fedconformal as fc
     >>> plan = fc.plan(n_points={"A": 100, "B": 100, "C": 100}, criterion="marginal")
-    >>> law = fc.heterogeneity.shifted_law(plan, {"A": lambda c: c**2})
+    >>> law = fc.monitoring.shifted_law(plan, {"A": lambda c: c**2})
     >>> round(plan.law.mean(), 3), round(law.mean(), 3)
     (0.902, 0.916)
     """

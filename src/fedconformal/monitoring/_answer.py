@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from fedconformal._text import count, quoted
 from fedconformal._typing import Bools, Floats, Ints
 from fedconformal.documents import Calibration, Check, CheckedGroup, first_problem
-from fedconformal.heterogeneity._cases import (
+from fedconformal.monitoring._cases import (
     Checked,
     GroupedCases,
     covered_cases,
@@ -26,7 +26,7 @@ from fedconformal.heterogeneity._cases import (
     selected_group,
     thresholds_of_cases,
 )
-from fedconformal.heterogeneity._coverage import common_thresholds
+from fedconformal.monitoring._coverage import common_thresholds
 from fedconformal.privacy import Ledger, exact_text, fingerprint, prepare_count
 from fedconformal.protocol import PolicyError, SitePolicy, flat_scores, private_numbers
 
@@ -93,7 +93,7 @@ def answer(
     >>> import fedconformal as fc
     >>> scores = np.random.default_rng(0).random((2, 200))
     >>> calibration = fc.conformalize({"A": scores[0]})
-    >>> fc.heterogeneity.answer(calibration, scores[1], site="A")
+    >>> fc.monitoring.answer(calibration, scores[1], site="A")
     <Check: 188 of 200 new cases covered, site 'A'>
     """
     return prepare_answer(
@@ -144,7 +144,7 @@ def prepare_answer(
     >>> import fedconformal as fc
     >>> scores = np.random.default_rng(0).random((2, 200))
     >>> calibration = fc.conformalize({"A": scores[0]})
-    >>> type(fc.heterogeneity.prepare_answer(calibration, scores[1], site="A")).__name__
+    >>> type(fc.monitoring.prepare_answer(calibration, scores[1], site="A")).__name__
     'PreparedAnswer'
     """
     if (ledger is None) != (dataset is None) or (epsilon is not None and ledger is None):
@@ -280,7 +280,7 @@ class PreparedAnswer:
     >>> import numpy as np
     >>> import fedconformal as fc
     >>> calibration = fc.conformalize({"A": np.arange(200), "B": np.arange(200)})
-    >>> prepared = fc.heterogeneity.prepare_answer(calibration, np.arange(100), site="A")
+    >>> prepared = fc.monitoring.prepare_answer(calibration, np.arange(100), site="A")
     >>> prepared.sentence
     'This answer tells 1 number about your 100 new cases: how many of them are covered, exactly.'
     """
@@ -381,7 +381,7 @@ def fill_missing(scores: ArrayLike) -> Floats:
 
     Examples
     --------
-    >>> from fedconformal.heterogeneity import fill_missing
+    >>> from fedconformal.monitoring import fill_missing
     >>> fill_missing([1.0, float("nan")])
     array([ 1., inf])
     """

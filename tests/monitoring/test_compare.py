@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import fedconformal as fc
-from fedconformal.heterogeneity import compare_sites
-from fedconformal.heterogeneity._compare import EachOther, ReferenceScores
+from fedconformal.monitoring import compare
+from fedconformal.monitoring._compare import EachOther, ReferenceScores
 from support import FALSE_ALARM, hoeffding_limit
 
 ODD = {"site-03": 2.0, "site-07": 0.5, "site-11": 3.0}
@@ -35,18 +35,18 @@ def names(sites):
 
 def test_three_odd_sites_among_twenty():
     plan, reports, own = federation(ODD)
-    found = compare_sites(plan, reports, reference=own)
+    found = compare(plan, reports, reference=own)
     assert set(names(found.odd)) == set(ODD)
     assert found.p_value < 1e-6
     assert found.yardstick.assumption == "reference scores"
     assert names(found.sites) == sorted(names(found.ordered))
-    alone = compare_sites(plan, reports)
+    alone = compare(plan, reports)
     assert set(names(alone.odd)) >= {"site-03", "site-11"}
     assert "stand out" in alone.sentence()
     assert alone.yardstick.assumption == "exponential tail"
-    assert compare_sites(*federation({})[:2]).odd == ()
+    assert compare(*federation({})[:2]).odd == ()
     assert "the estimated power to find one with doubled scores is 1." in found.power_sentence()
-    few = compare_sites(plan, reports[:4])
+    few = compare(plan, reports[:4])
     assert few.power < 0.5
     assert few.power_sentence().endswith(", so finding nothing says little.")
 
@@ -59,7 +59,7 @@ def test_the_middle_one_of_several_numbers_is_compared():
     rng = np.random.default_rng(1)
     scores = {site: ODD.get(site, 1.0) * np.abs(rng.standard_normal(n)) for site, n in sizes.items()}
     reports = [fc.report(plan, each, site=site) for site, each in scores.items()]
-    found = compare_sites(plan, reports, reference=np.abs(rng.standard_normal(2000)))
+    found = compare(plan, reports, reference=np.abs(rng.standard_normal(2000)))
     assert set(names(found.odd)) == set(ODD)
     for site in found.sites:
         _, middle, _ = plan.local_ranks[plan.site_names.index(site.site)]
@@ -77,7 +77,7 @@ def test_sites_that_are_not_asked_do_not_occur():
     assert asked == [["small", "middle", "large"], ["large"]]
     reports = [fc.report(plan, np.arange(n) / n, site=site) for site, n in sizes.items()]
     for level, there in zip((0.8, 0.9), asked, strict=True):
-        found = compare_sites(plan, reports, reference=np.arange(99) / 99, confidence_level=level)
+        found = compare(plan, reports, reference=np.arange(99) / 99, confidence_level=level)
         assert set(names(found.sites)) == set(there)
         assert found.left_out == ()
 
@@ -94,9 +94,9 @@ def test_the_numbers_of_one_group_are_compared():
         for site in sites
     ]
     own = np.abs(rng.standard_normal(500))
-    child = compare_sites(plan, reports, group="child", reference=own)
+    child = compare(plan, reports, group="child", reference=own)
     assert set(names(child.odd)) == set(ODD)
-    assert compare_sites(plan, reports, group="adult", reference=own).odd == ()
+    assert compare(plan, reports, group="adult", reference=own).odd == ()
     assert {site.site: site.value for site in child.sites} == {
         r.site: r.by_group["child"].payload.levels[0].values[0] for r in reports
     }
@@ -110,8 +110,8 @@ def test_a_number_that_does_not_count_for_a_group_is_named():
     )
     short = wrong.model_copy(update={"parts": (wrong.parts[0].model_copy(update={"n": 41}), wrong.parts[1])})
     own = np.arange(50.0)
-    assert names(compare_sites(plan, [good, short], group=2, reference=own).sites) == ["A", "B"]
-    found = compare_sites(plan, [good, short], group=1, reference=own)
+    assert names(compare(plan, [good, short], group=2, reference=own).sites) == ["A", "B"]
+    found = compare(plan, [good, short], group=1, reference=own)
     assert names(found.sites) == ["A"]
     assert [refusal.source for refusal in found.refused] == ["B"]
 
@@ -119,36 +119,36 @@ def test_a_number_that_does_not_count_for_a_group_is_named():
 def test_a_group_is_chosen_if_and_only_if_there_are_groups():
     plan = fc.plan(groups={"adult": {"A": 30}, "child": {"A": 30}})
     with pytest.raises(ValueError, match=r"this plan has groups, 'adult', 'child': ask about one of them"):
-        compare_sites(plan, [])
+        compare(plan, [])
     with pytest.raises(ValueError, match="group must be one of 'adult', 'child', got 'old'"):
-        compare_sites(plan, [], group="old")
+        compare(plan, [], group="old")
     with pytest.raises(ValueError, match="group must be left out: the plan has no groups"):
-        compare_sites(*federation({})[:2], group="child")
+        compare(*federation({})[:2], group="child")
 
 
 def test_a_site_of_infinite_scores_is_found():
     plan, reports, own = federation({})
     reports[4] = fc.report(plan, np.full(100, np.inf), site=reports[4].site)
-    assert names(compare_sites(plan, reports, reference=own).odd) == [reports[4].site]
+    assert names(compare(plan, reports, reference=own).odd) == [reports[4].site]
     for values in (reports, [fc.report(plan, np.ones(100), site=f"s{i}") for i in range(20)]):
         with pytest.raises(ValueError, match="equal, or infinite"):
-            compare_sites(plan, values)
+            compare(plan, values)
 
 
 def test_what_cannot_be_compared():
     plan, reports, own = federation({})
     with pytest.raises(ValueError, match="at least 4 sites"):
-        compare_sites(plan, reports[:3])
+        compare(plan, reports[:3])
     with pytest.raises(ValueError, match="no site sent a finite report"):
-        compare_sites(plan, [], reference=own)
+        compare(plan, [], reference=own)
     for wrong in (1.0, 1e-5):
         with pytest.raises(ValueError, match="false_alarm"):
-            compare_sites(plan, reports, false_alarm=wrong)
+            compare(plan, reports, false_alarm=wrong)
     for wrong in ([], [[1.0]], [1.0, math.nan]):
         with pytest.raises(ValueError, match="reference scores must be a flat array of numbers"):
-            compare_sites(plan, reports, reference=wrong)
+            compare(plan, reports, reference=wrong)
     with pytest.raises(ValueError, match="confidence_level must be one of"):
-        compare_sites(plan, reports, confidence_level=0.5)
+        compare(plan, reports, confidence_level=0.5)
     private = fc.plan(
         n_sites=5,
         n_points=200,
@@ -156,11 +156,11 @@ def test_what_cannot_be_compared():
         privacy=fc.Privacy(epsilon=5.0, bins=fc.Bins.uniform(0, 1, 10)),
     )
     with pytest.raises(ValueError, match="private reports cannot be compared"):
-        compare_sites(private, [])
+        compare(private, [])
     curves = fc.plan(n_points={"A": 40}, curve=fc.Bins.uniform(0, 1, 10))
     sent = fc.report(curves, own[:40], site="A", policy=fc.SitePolicy(curves="plain"))
     with pytest.raises(ValueError, match="reports of kind 'curve' cannot be compared"):
-        compare_sites(curves, [sent], reference=own)
+        compare(curves, [sent], reference=own)
 
 
 def test_a_site_that_sends_infinity_is_left_out():
@@ -169,7 +169,7 @@ def test_a_site_that_sends_infinity_is_left_out():
     )
     rng = np.random.default_rng(0)
     reports = [fc.report(plan, rng.random(3 if s == "tiny" else 100), site=s) for s in plan.site_names]
-    found = compare_sites(plan, reports)
+    found = compare(plan, reports)
     assert found.left_out == ("tiny",)
     assert len(found.sites) == 6
 
@@ -179,7 +179,7 @@ def test_drawn_cases_are_compared_as_what_they_are():
     plan = fc.plan(n_sites=12, n_points=50, promise="new-site")
     rng = np.random.default_rng(3)
     reports = [fc.report(plan, rng.random(50), site=str(i)) for i in range(12)]
-    found = compare_sites(plan, reports, reference=rng.random(200))
+    found = compare(plan, reports, reference=rng.random(200))
     assert found.odd == ()
     assert {site.n for site in found.sites} == {1}
 

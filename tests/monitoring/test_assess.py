@@ -9,8 +9,8 @@ from checked_calibrations import calibrated
 
 import fedconformal as fc
 from fedconformal.documents import Check
-from fedconformal.heterogeneity import answer, assess, check
-from fedconformal.heterogeneity._coverage import interval, p_value
+from fedconformal.monitoring import answer, assess, check
+from fedconformal.monitoring._coverage import interval, p_value
 from fedconformal.privacy import CountNoise
 from support import FALSE_ALARM
 

@@ -9,7 +9,7 @@ from checked_calibrations import calibrated
 
 import fedconformal as fc
 from fedconformal.documents import Check
-from fedconformal.heterogeneity import _answer, answer, fill_missing
+from fedconformal.monitoring import _answer, answer, fill_missing
 from fedconformal.privacy import LedgerError
 
 SCORES = np.arange(200) / 100

@@ -12,8 +12,8 @@ from scipy import stats
 
 import fedconformal as fc
 from fedconformal.documents import Check, CheckedGroup, UnknownGroupWarning
-from fedconformal.heterogeneity import answer, assess, check_by
-from fedconformal.heterogeneity._coverage import interval, p_value
+from fedconformal.monitoring import answer, assess, check_by
+from fedconformal.monitoring._coverage import interval, p_value
 from fedconformal.privacy import CountNoise
 
 SCORES = np.arange(200) / 100
@@ -94,7 +94,7 @@ def test_small_groups_are_left_out_with_their_cases():
     assert [group.values for group in made.groups] == [("sick",), ("well",)]
     assert made.n == 196
     assert made.covered == (127,)
-    prepared = fc.heterogeneity.prepare_answer(calibrated(1.3), SCORES, site="A", by={"truth": rare})
+    prepared = fc.monitoring.prepare_answer(calibrated(1.3), SCORES, site="A", by={"truth": rare})
     assert prepared.left_out == ("truth=rare",)
     assert "min_group = 5): 'truth=rare'" in prepared.sentence
     with pytest.raises(fc.PolicyError, match="min_group = 20 would allow one"):

@@ -24,8 +24,8 @@ import numpy as np
 from scipy import optimize, special
 
 from fedconformal._validation import fraction
-from fedconformal.heterogeneity._cases import Checked
 from fedconformal.metrics import clopper_pearson
+from fedconformal.monitoring._cases import Checked
 from fedconformal.privacy import CountNoise
 
 _POWER = 0.8  # a shortfall that a check "would show" is shown with at least this probability
@@ -118,7 +118,7 @@ class CoverageCheck:
     >>> import numpy as np
     >>> import fedconformal as fc
     >>> calibration = fc.conformalize({"A": np.arange(200), "B": np.arange(200)})
-    >>> (level,) = fc.heterogeneity.check(calibration, np.arange(0, 200, 2), site="A").levels
+    >>> (level,) = fc.monitoring.check(calibration, np.arange(0, 200, 2), site="A").levels
     >>> level.confidence_level, level.covered, [round(end, 3) for end in level.interval]
     (0.9, 90, [0.824, 0.951])
     """

@@ -9,15 +9,15 @@ from numpy.typing import ArrayLike
 
 from fedconformal._text import ceiling_percent, count, floor_percent, nearest_percent, percent, plain_spaces
 from fedconformal._validation import fraction
-from fedconformal.heterogeneity._cases import (
+from fedconformal.messages import law
+from fedconformal.monitoring._cases import (
     Checked,
     covered_cases,
     level_index,
     refuse_groups,
     thresholds_of_cases,
 )
-from fedconformal.heterogeneity._coverage import CoverageCheck, examine
-from fedconformal.messages import law
+from fedconformal.monitoring._coverage import CoverageCheck, examine
 from fedconformal.planning import PROMISES, Promise
 from fedconformal.protocol import flat_scores
 
@@ -48,7 +48,7 @@ class LocalCheck:
     >>> import numpy as np
     >>> import fedconformal as fc
     >>> calibration = fc.conformalize({"A": np.arange(200), "B": np.arange(200)})
-    >>> found = fc.heterogeneity.check(calibration, np.arange(0, 200, 2), site="A")
+    >>> found = fc.monitoring.check(calibration, np.arange(0, 200, 2), site="A")
     >>> found.n, found.covered, found.promise.name
     (100, 90, 'population')
     """

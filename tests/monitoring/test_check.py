@@ -11,7 +11,7 @@ from scipy import stats
 
 import fedconformal as fc
 from fedconformal.documents import Check
-from fedconformal.heterogeneity import answer, assess, cases_needed, check
+from fedconformal.monitoring import answer, assess, cases_needed, check
 
 
 class TestCounting:

@@ -12,8 +12,8 @@ from numpy.typing import ArrayLike
 from fedconformal._text import percent, plain_spaces
 from fedconformal._validation import fraction
 from fedconformal.documents import Check, group_name
-from fedconformal.heterogeneity._answer import epsilon_per_count
-from fedconformal.heterogeneity._cases import (
+from fedconformal.monitoring._answer import epsilon_per_count
+from fedconformal.monitoring._cases import (
     Checked,
     covered_cases,
     group_cases,
@@ -23,7 +23,7 @@ from fedconformal.heterogeneity._cases import (
     selected_group,
     thresholds_of_cases,
 )
-from fedconformal.heterogeneity._coverage import CoverageCheck, common_thresholds, examine, holm
+from fedconformal.monitoring._coverage import CoverageCheck, common_thresholds, examine, holm
 from fedconformal.privacy import CountNoise
 from fedconformal.protocol import flat_scores
 
@@ -52,8 +52,8 @@ class SiteCheck:
     >>> import numpy as np
     >>> import fedconformal as fc
     >>> calibration = fc.conformalize({"A": np.arange(200), "B": np.arange(200)})
-    >>> answer = fc.heterogeneity.answer(calibration, np.arange(150, 250), site="B")
-    >>> (row,) = fc.heterogeneity.assess(calibration, [answer]).rows
+    >>> answer = fc.monitoring.answer(calibration, np.arange(150, 250), site="B")
+    >>> (row,) = fc.monitoring.assess(calibration, [answer]).rows
     >>> row.site, row.found.covered, row.falls_short
     ('B', 29, True)
     """
@@ -94,8 +94,8 @@ class Assessment:
     >>> import fedconformal as fc
     >>> calibration = fc.conformalize({"A": np.arange(200), "B": np.arange(200)})
     >>> new = {"A": np.arange(100), "B": np.arange(150, 250)}
-    >>> answers = [fc.heterogeneity.answer(calibration, new[site], site=site) for site in "AB"]
-    >>> [row.site for row in fc.heterogeneity.assess(calibration, answers).short]
+    >>> answers = [fc.monitoring.answer(calibration, new[site], site=site) for site in "AB"]
+    >>> [row.site for row in fc.monitoring.assess(calibration, answers).short]
     ['B']
     """
 
@@ -167,8 +167,8 @@ def assess(calibration: Checked, answers: Sequence[Check], *, confidence: float 
     >>> scores = np.random.default_rng(0).random((2, 200))
     >>> calibration = fc.conformalize({"A": scores[0], "B": scores[1]})
     >>> new = {"A": scores[1], "B": scores[0]}
-    >>> answers = [fc.heterogeneity.answer(calibration, new[site], site=site) for site in "AB"]
-    >>> [row.site for row in fc.heterogeneity.assess(calibration, answers).rows]
+    >>> answers = [fc.monitoring.answer(calibration, new[site], site=site) for site in "AB"]
+    >>> [row.site for row in fc.monitoring.assess(calibration, answers).rows]
     ['A', 'B']
     """
     certain = fraction("confidence", confidence)

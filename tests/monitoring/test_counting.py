@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from fedconformal.heterogeneity._coverage import at_most, holm, interval, noticed, p_value
+from fedconformal.monitoring._coverage import at_most, holm, interval, noticed, p_value
 from fedconformal.privacy import CountNoise
 
 LEVEL = Fraction("0.9")
