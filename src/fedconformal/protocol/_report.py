@@ -400,7 +400,8 @@ def prepare(
     if not isinstance(policy, SitePolicy):
         raise TypeError(f"policy must be a SitePolicy, got {policy!r}")
     admit(plan, policy=policy, has_ledger=ledger is not None or dataset is not None)
-    check_model(plan, model)
+    if model is not None:
+        check_model(plan, model)
     parts = _by_group(plan, (private_numbers if is_private(plan) else flat_scores)(scores), groups, site)
     sizes = {group: values.size for group, values in parts.items()}
     request = make_request(plan, sizes, site=site, policy=policy)

@@ -175,10 +175,8 @@ def model_digest(model: Model) -> str:
         raise ValueError(f"{model}: {error.strerror or error}") from None
 
 
-def check_model(plan: Plan, model: Model | None) -> None:
+def check_model(plan: Plan, model: Model) -> None:
     """Refuse scores of another model than the plan's."""
-    if model is None:
-        return
     if plan.terms.model is None:
         raise ValueError("model was given, but the plan names none to compare it with")
     found = model_digest(model)
