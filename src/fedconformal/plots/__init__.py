@@ -5,11 +5,12 @@ from fedconformal._extras import need
 need("matplotlib", extra="plots")
 
 from fedconformal.plots import style  # noqa: E402
-from fedconformal.plots._interval import IntervalDisplay  # noqa: E402
-from fedconformal.plots._law import CoverageLawDisplay  # noqa: E402
-from fedconformal.plots._privacy import PrivacyDisplay  # noqa: E402
-from fedconformal.plots._sites import SiteCoverageDisplay  # noqa: E402
-from fedconformal.plots._table import CoverageTableDisplay  # noqa: E402
+from fedconformal.plots._observed import IntervalDisplay, SiteCoverageDisplay  # noqa: E402
+from fedconformal.plots._planned import (  # noqa: E402
+    CoverageLawDisplay,
+    CoverageTableDisplay,
+    PrivacyDisplay,
+)
 
 __all__ = [
     "CoverageLawDisplay",

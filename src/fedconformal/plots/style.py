@@ -1,6 +1,7 @@
-"""One look for all plots: colours that the colour-blind tell apart, lines and markers that differ in grey.
+"""Colours, lines and markers of all plots.
 
-The colours are those of Okabe and Ito. Whatever a colour says, a line style, a marker or a hatch says too.
+The colours are those of Okabe and Ito, which the colour-blind can tell apart. A line style, a marker or a hatch
+repeats what a colour says.
 """
 
 from typing import Any
@@ -56,12 +57,12 @@ LOW_AREA: dict[str, Any] = {
 
 
 def axes(ax: Axes | None) -> Axes:
-    """The axes to draw on.
+    """Return the axes to draw on.
 
     Parameters
     ----------
     ax : Axes or None
-        Axes of one's own, or None for new ones.
+        Existing axes, or None for new ones.
 
     Returns
     -------
@@ -72,7 +73,7 @@ def axes(ax: Axes | None) -> Axes:
 
 
 def tidy(ax: Axes, *, x: str, y: str) -> Axes:
-    """Labels, and no more ink than needed.
+    """Label the axes and hide the spines that are not needed.
 
     Parameters
     ----------
@@ -102,14 +103,14 @@ def level_line(ax: Axes, level: float, *, vertical: bool = True) -> None:
     level : float
         The confidence level.
     vertical : bool
-        Whether coverage runs along x.
+        True if coverage runs along x.
     """
     draw = ax.axvline if vertical else ax.axhline
     draw(level, label=f"level {level:g}", **LEVEL)
 
 
 def legend_above(ax: Axes) -> None:
-    """A legend that covers nothing.
+    """Put the legend above the plot, where it covers nothing.
 
     Parameters
     ----------
@@ -120,7 +121,7 @@ def legend_above(ax: Axes) -> None:
 
 
 def in_percent(axis: Any) -> None:
-    """Coverage as percent.
+    """Show coverage as percent.
 
     Parameters
     ----------

@@ -1,5 +1,6 @@
-"""Prediction intervals."""
+"""Displays of what was observed on cases: prediction intervals, and coverage site by site."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -9,8 +10,10 @@ from numpy.typing import ArrayLike
 
 from fedconformal._typing import Floats
 from fedconformal._validation import plain_array
-from fedconformal.metrics import covered_by_intervals
+from fedconformal.metrics import SiteCoverage, coverage_by_site, covered_by_intervals
 from fedconformal.plots import style
+
+# -- prediction intervals ----------------------------------------------------------------------------------
 
 
 @dataclass
@@ -68,7 +71,7 @@ class IntervalDisplay:
         groups : array-like of shape (n,), optional
             For a calibration with groups, the group of each row.
         level : int
-            Which of its levels, 0 the first.
+            Place of the level, 0 the first.
         ax : Axes, optional
             Where to draw.
 
@@ -131,7 +134,7 @@ class IntervalDisplay:
         ax : Axes, optional
             Where to draw; new axes if left out.
         **bars : dict
-            How the intervals look, as ``Axes.vlines`` takes it.
+            Options of the intervals, as ``Axes.vlines`` takes them.
 
         Returns
         -------
@@ -147,14 +150,14 @@ class IntervalDisplay:
         ax.vlines(place, ends[:, 0], ends[:, 1], **{**look, **bars})
         ax.plot(place, self.prediction[order], color=style.BLACK, linewidth=1.0, label="prediction")
         if self.y_true is not None:
-            self._truths(ax, self.y_true[order], self.intervals[order])
+            self._draw_truths(ax, self.y_true[order], self.intervals[order])
         ax.set_ylim(low, high)
         style.tidy(ax, x="cases, in order of the prediction", y="outcome")
         style.legend_above(ax)
         self.ax_ = ax
         return self
 
-    def _truths(self, ax: Axes, truth: Floats, intervals: Floats) -> None:
+    def _draw_truths(self, ax: Axes, truth: Floats, intervals: Floats) -> None:
         inside, place = covered_by_intervals(truth, intervals), np.arange(truth.size)
         dot: dict[str, Any] = {"marker": "o", "markersize": 4, "color": style.GREY}
         cross: dict[str, Any] = {
@@ -175,3 +178,101 @@ class IntervalDisplay:
         every = np.concatenate(values)
         margin = 0.05 * (float(np.ptp(every)) or 1.0)
         return float(every.min()) - margin, float(every.max()) + margin
+
+
+# -- coverage site by site ---------------------------------------------------------------------------------
+
+
+@dataclass
+class SiteCoverageDisplay:
+    """Observed coverage of each site with exact binomial confidence intervals.
+
+    Parameters
+    ----------
+    sites : sequence of SiteCoverage
+        What ``metrics.coverage_by_site`` returns.
+    confidence_level : float, optional
+        Coverage that was asked for.
+
+    Attributes
+    ----------
+    ax_ : Axes
+        The axes that were drawn on last.
+
+    Examples
+    --------
+    >>> import fedconformal as fc
+    >>> display = fc.plots.SiteCoverageDisplay.from_covered([True, True, False], ["A", "A", "B"])
+    >>> [site.site for site in display.sites]
+    ['A', 'B']
+    """
+
+    sites: Sequence[SiteCoverage]
+    confidence_level: float | None = None
+    ax_: Axes | None = field(default=None, init=False)
+
+    @classmethod
+    def from_covered(
+        cls,
+        covered: ArrayLike,
+        sites: ArrayLike,
+        *,
+        confidence_level: float | None = None,
+        confidence: float = 0.95,
+        ax: Axes | None = None,
+    ) -> Self:
+        """Plot from which rows were covered and which site each row belongs to.
+
+        Parameters
+        ----------
+        covered : bool array of shape (n,)
+            Whether each row's set held the outcome.
+        sites : array of shape (n,)
+            The site of each row.
+        confidence_level : float, optional
+            Coverage that was asked for.
+        confidence : float
+            Of each interval.
+        ax : Axes, optional
+            Where to draw.
+
+        Returns
+        -------
+        SiteCoverageDisplay
+            Drawn.
+        """
+        coverages = coverage_by_site(covered, sites, confidence=confidence)
+        return cls(coverages, confidence_level).plot(ax=ax)
+
+    def plot(self, *, ax: Axes | None = None, **bars: Any) -> Self:
+        """Draw.
+
+        Parameters
+        ----------
+        ax : Axes, optional
+            Where to draw; new axes if left out.
+        **bars : dict
+            Options of the intervals, as ``Axes.errorbar`` takes them.
+
+        Returns
+        -------
+        SiteCoverageDisplay
+            Itself.
+        """
+        ax = style.axes(ax)
+        place = np.arange(len(self.sites))
+        centre = np.array([site.coverage for site in self.sites])
+        ends = np.array([[site.low, site.high] for site in self.sites])
+        errors = np.abs(ends.T - centre)
+        label = "coverage, with its confidence interval"
+        look = {"fmt": "o", "color": style.BLUE, "capsize": 4, "label": label}
+        ax.errorbar(centre, place, xerr=errors, **{**look, **bars})
+        if self.confidence_level is not None:
+            style.level_line(ax, self.confidence_level)
+        ax.set_yticks(place, [f"{site.site} (n = {site.n})" for site in self.sites])
+        ax.set_ylim(len(self.sites) - 0.5, -0.5)
+        style.tidy(ax, x="share of cases covered", y="site")
+        style.in_percent(ax.xaxis)
+        style.legend_above(ax)
+        self.ax_ = ax
+        return self
