@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar
 
+import numpy as np
+
 from fedconformal._registry import Registry
 from fedconformal.documents import Advice, Design, Level, MessageData, Payload, SiteKind
 from fedconformal.laws import CoverageLaw
@@ -216,6 +218,24 @@ class Message(ABC):
         callable
             Makes the payload, drawing noise where there is any.
         """
+
+    def simulate(self, design: Design, scores: Any, rng: np.random.Generator) -> Payload:
+        """Make a payload with seeded noise, which protects nobody.
+
+        Parameters
+        ----------
+        design : Design
+            The design.
+        scores : array of float
+            The site's scores.
+        rng : numpy.random.Generator
+            Source of randomness.
+
+        Returns
+        -------
+        Payload
+        """
+        raise ValueError(f"message {self.name!r} has no noise to simulate")
 
     # -- at the server ---------------------------------------------------------------------------------
 

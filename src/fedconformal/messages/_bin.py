@@ -12,6 +12,8 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Any, ClassVar
 
+import numpy as np
+
 from fedconformal._text import count
 from fedconformal.documents import Advice, Bin, BinLevel, BinPayload, Design, Payload, SiteKind, total_sites
 from fedconformal.laws import equal_moments
@@ -148,6 +150,12 @@ class BinMessage(Message):
         counts = Bins(message.edges, bounded=message.bounded).place(scores)
         draws = [mechanism.prepare(counts) for mechanism in mechanisms(design)]
         return lambda: BinPayload(cells=tuple(draw() for draw in draws))
+
+    def simulate(self, design: Design, scores: Any, rng: np.random.Generator) -> Payload:
+        """Draw cells with seeded noise."""
+        message = _data(design)
+        counts = Bins(message.edges, bounded=message.bounded).place(scores)
+        return BinPayload(cells=tuple(int(draw.simulate(counts, rng)) for draw in mechanisms(design)))
 
     def problem(self, design: Design, answer: Answer) -> str | None:
         """Check the number of cells, and that they exist."""

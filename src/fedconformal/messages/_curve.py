@@ -54,7 +54,7 @@ from fedconformal.planning.promises import (
     floor_votes,
     own_goal,
 )
-from fedconformal.privacy import Bins, exact_text, prepare_noisy_counts, scale_noise
+from fedconformal.privacy import Bins, exact_text, prepare_noisy_counts, scale_noise, simulate_noisy_counts
 
 _LARGEST_UNIT = 10**18  # votes of a whole mixture, beyond which they are rounded
 _MOST_EPSILON = 100
@@ -163,6 +163,14 @@ class CurveMessage(Message):
             return lambda: CurvePayload(counts=tuple(draw()))
         kept = np.where(counts >= options.get("round_down_to", 0), counts, 0)
         return lambda: CurvePayload(counts=tuple(kept.tolist()))
+
+    def simulate(self, design: Design, scores: Any, rng: np.random.Generator) -> Payload:
+        """Add seeded noise to the counts."""
+        message = _data(design)
+        assert message.epsilon is not None
+        counts = Bins(message.edges, bounded=message.bounded).place(scores)
+        noisy = simulate_noisy_counts(counts, message.epsilon, rng=rng)
+        return CurvePayload(counts=tuple(noisy.tolist()))
 
     def problem(self, design: Design, answer: Answer) -> str | None:
         """Check the number of counts, and that exact ones can be counts."""

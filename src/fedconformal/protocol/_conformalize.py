@@ -16,22 +16,17 @@ from numpy.typing import ArrayLike
 from fedconformal import _validation
 from fedconformal._validation import plain_array
 from fedconformal.documents import (
-    BinPayload,
     Calibration,
-    Curve,
-    CurvePayload,
-    Design,
-    Gridded,
     Plan,
     Report,
     ReportPart,
 )
-from fedconformal.messages import mechanisms, of
-from fedconformal.privacy import Bins, Ledger, simulate_noisy_counts
+from fedconformal.messages import of
+from fedconformal.privacy import Ledger
 from fedconformal.protocol._calibrate import calibrate
 from fedconformal.protocol._plan import make_plan, plan
 from fedconformal.protocol._policy import SitePolicy
-from fedconformal.protocol._report import report
+from fedconformal.protocol._report import is_private, report
 from fedconformal.protocol._rows import (
     Scores,
     flat_numbers,
@@ -41,33 +36,6 @@ from fedconformal.protocol._rows import (
     private_numbers,
     rows_by_site,
 )
-
-# -- simulated rounds of private plans: seeded noise that protects nobody ----------------------------------
-
-
-def simulate(plan: Plan, scores: Mapping[str, ArrayLike], rng: np.random.Generator) -> Calibration:
-    """Simulate a round of a private plan without groups, with seeded noise, which protects nobody."""
-    if not isinstance(rng, np.random.Generator):
-        raise TypeError(f"rng must be a numpy.random.Generator, got {rng!r}")
-    if plan.is_grouped or not isinstance(plan.designs[0].message, Gridded):
-        raise ValueError("simulate takes a private plan without groups; other plans need no simulated noise")
-    design, reports = plan.designs[0], []
-    for site, own in scores.items():
-        values = private_numbers(own)
-        part = ReportPart(n=values.size, payload=_payload(design, values, rng))
-        reports.append(Report(plan=plan.digest, site=site, parts=(part,)))
-    return calibrate(plan, reports)
-
-
-def _payload(design: Design, values: Any, rng: np.random.Generator) -> CurvePayload | BinPayload:
-    message = design.message
-    assert isinstance(message, Gridded)
-    counts = Bins(message.edges, bounded=message.bounded).place(values)
-    if isinstance(message, Curve):
-        noisy = counts if message.epsilon is None else simulate_noisy_counts(counts, message.epsilon, rng=rng)
-        return CurvePayload(counts=tuple(noisy.tolist()))
-    return BinPayload(cells=tuple(int(draw.simulate(counts, rng)) for draw in mechanisms(design)))
-
 
 _MANY = 1_000_000  # scores from which on threads are worth starting
 
@@ -288,3 +256,23 @@ def _accounts(
             ledger.set_budget(dataset, epsilon)
             accounts[site] = {"ledger": ledger, "dataset": dataset}
         yield accounts
+
+
+# -- simulated rounds of private plans: seeded noise that protects nobody ------------------------------------
+
+
+def simulate(plan: Plan, scores: Mapping[str, ArrayLike], rng: np.random.Generator) -> Calibration:
+    """Simulate a round of a private plan without groups, with seeded noise, which protects nobody."""
+    if not isinstance(rng, np.random.Generator):
+        raise TypeError(f"rng must be a numpy.random.Generator, got {rng!r}")
+    if plan.is_grouped or not is_private(plan):
+        raise ValueError("simulate takes a private plan without groups; other plans need no simulated noise")
+    (design,) = plan.designs
+    reports = []
+    for site, own in scores.items():
+        values = private_numbers(own)
+        payload = of(design.message).simulate(design, values, rng)
+        reports.append(
+            Report(plan=plan.digest, site=site, parts=(ReportPart(n=values.size, payload=payload),))
+        )
+    return calibrate(plan, reports)
