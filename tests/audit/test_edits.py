@@ -15,6 +15,8 @@ import fedconformal as fc
 from fedconformal.audit import verify
 from fedconformal.documents import ratio_text
 
+pytestmark = pytest.mark.filterwarnings("ignore::fedconformal.InfeasibleWarning")
+
 NEEDS_REPORTS = (
     "parts.*.thresholds",  # reported values are not in the calibration
     "parts.*.design.levels.*.votes",  # where a site is missing, other votes may keep the promise too

@@ -11,6 +11,8 @@ from fedconformal.audit import SIGNED_REPORTS, verify
 from fedconformal.documents import Received, Refusal
 from messages.test_toy import Maxima, MaximaData, MaximaPayload
 
+pytestmark = pytest.mark.filterwarnings("ignore::fedconformal.InfeasibleWarning")
+
 COORDINATOR = fc.SigningKey.new()
 MAKE_UP = "answers and missing sites make up the plan"
 ASKED = "what sites send is what the plan asks of them"

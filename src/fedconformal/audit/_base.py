@@ -14,7 +14,7 @@ MEAN, CONDITIONAL = "mean", "conditional"
 _CRITERIA = {"marginal": MEAN, "stable": MEAN, "conditional": CONDITIONAL}
 
 Verdict = tuple[bool, str]
-"""Whether a claim holds, and the evidence."""
+"""True if a claim holds, and the evidence."""
 
 
 @dataclass(frozen=True)

@@ -138,7 +138,7 @@ def _check_levels(planned: Design, part: CalibrationPart, work: Work) -> Iterato
         else:
             claim = Claim(design, place, work)
             yield _check_claim(audit, claim, part.thresholds[place], name)
-            yield from _check_votes(audit, claim, goal if complete else None, goal, name)
+            yield from _check_votes(audit, claim, goal, name, complete=complete)
         if audit is not None and not planned.is_open and not (complete and level == goal):
             yield _check_claim(audit, Claim(planned, place, work), math.inf, f"plan, {name}")
 
@@ -161,7 +161,7 @@ def _check_claim(audit: MessageAudit, claim: Claim, threshold: float, name: str)
 
 
 def _check_votes(
-    audit: MessageAudit, claim: Claim, complete: Level | None, goal: Level, name: str
+    audit: MessageAudit, claim: Claim, goal: Level, name: str, *, complete: bool
 ) -> list[Finding]:
     """Check that the votes are the plan's if all sites answered, else those that the promise fixes.
 
@@ -169,7 +169,7 @@ def _check_votes(
     elsewhere. A level that could not be reached as planned may be reached by the sites that answered.
     """
     needed, unreachable = audit.needed_votes(claim, goal), audit.most_votes(claim) + 1
-    if complete is not None and goal.advice is None:
+    if complete and goal.advice is None:
         allowed, what = {goal.votes or 0}, "the plan's"
     elif needed is not None:
         finite = audit.finite_votes(claim)
@@ -186,12 +186,12 @@ def _check_thresholds(part: CalibrationPart) -> Iterator[Finding]:
     """Check the order of the thresholds, and that they are on the grid if there is one."""
     levels = [level.confidence_level for level in part.design.levels]
     ordered = [threshold for _, threshold in sorted(zip(levels, part.thresholds, strict=True))]
-    found, rising = count(len(levels), "level"), ordered == sorted(ordered)
-    yield Finding("a higher level has no smaller threshold", found, rising)
+    detail, rising = count(len(levels), "level"), ordered == sorted(ordered)
+    yield Finding("a higher level has no smaller threshold", detail, rising)
     if isinstance(message := part.design.message, Gridded):
         edges = {message.edge(cell) for cell in range(message.n_cells)}
         other = [repr(threshold) for threshold in part.thresholds if threshold not in edges]
-        yield compare_names("every threshold is an edge of the grid", other, found)
+        yield compare_names("every threshold is an edge of the grid", other, detail)
 
 
 def _recompute(
