@@ -61,53 +61,56 @@ class CalibrationPart(Part):
 class CalibrationAttributes(PlanAttributes):
     """Thresholds and the distribution of the coverage, for one group and level."""
 
-    _document: ClassVar[str] = "calibration"
+    kind: ClassVar[str] = "calibration"
 
     @property
-    def _parts(self) -> Sequence[CalibrationPart]:
+    def selected_parts(self) -> Sequence[CalibrationPart]:
+        """Parts of the selected groups."""
         raise NotImplementedError
 
     @property
-    def _whole(self) -> "Calibration":
+    def whole(self) -> "Calibration":
+        """The calibration with all its groups and levels."""
         raise NotImplementedError
 
     @property
-    def _designs(self) -> Sequence[Design]:
-        return [part.design for part in self._parts]
+    def selected_designs(self) -> Sequence[Design]:
+        """Designs of the selected groups, for the sites that answered."""
+        return [part.design for part in self.selected_parts]
 
     @property
     def threshold(self) -> float:
         """The threshold."""
         _, place = self._only("threshold")
-        return self._parts[0].thresholds[place]
+        return self.selected_parts[0].thresholds[place]
 
     @property
     def thresholds(self) -> tuple[float, ...]:
         """Thresholds of one group, one per level."""
         self._only_design("thresholds")
-        return tuple(self._parts[0].thresholds[i] for i in self._places)
+        return tuple(self.selected_parts[0].thresholds[i] for i in self.selected_levels)
 
     @property
     def missing(self) -> tuple[str, ...]:
         """Names of sites that were asked and did not answer, for any of the groups."""
-        return tuple(sorted({name for part in self._parts for name in part.missing}))
+        return tuple(sorted({name for part in self.selected_parts for name in part.missing}))
 
     @property
     def n_missing(self) -> int:
         """Number of sites that were asked and did not answer; with groups, the largest number of any."""
-        return max(part.n_missing for part in self._parts)
+        return max(part.n_missing for part in self.selected_parts)
 
     @property
     def not_asked(self) -> tuple[str, ...]:
         """Names of sites that no group asks, because no answer of theirs could change a threshold."""
-        designs = [self._whole.plan.by_group[design.group] for design in self._designs]
+        designs = [self.whole.plan.by_group[design.group] for design in self.selected_designs]
         asked = {name for design in designs for name in design.asked_names or ()}
         return tuple(sorted({name for design in designs for name in design.site_names or ()} - asked))
 
     @property
     def answered(self) -> tuple[str, ...]:
         """Names of the sites whose answers counted, for any of the groups."""
-        return tuple(sorted({name for design in self._designs for name in design.site_names or ()}))
+        return tuple(sorted({name for design in self.selected_designs for name in design.site_names or ()}))
 
     @property
     def n_answers(self) -> int:
@@ -117,7 +120,7 @@ class CalibrationAttributes(PlanAttributes):
     @property
     def is_calibrated(self) -> bool:
         """True if enough sites answered, in any group."""
-        return any(level.votes is not None for design in self._designs for level in design.levels)
+        return any(level.votes is not None for design in self.selected_designs for level in design.levels)
 
 
 @dataclass(frozen=True)
@@ -129,16 +132,24 @@ class CalibrationView(CalibrationAttributes):
     _level_places: tuple[int, ...]
 
     @property
-    def _parts(self) -> Sequence[CalibrationPart]:
+    def selected_parts(self) -> Sequence[CalibrationPart]:
+        """Parts of the selected groups."""
         return [self.calibration.parts[i] for i in self._part_places]
 
     @property
-    def _places(self) -> Sequence[int]:
+    def selected_levels(self) -> Sequence[int]:
+        """Places of the selected levels among those of the calibration."""
         return self._level_places
 
     @property
-    def _whole(self) -> "Calibration":
+    def whole(self) -> "Calibration":
+        """The calibration with all its groups and levels."""
         return self.calibration
+
+    @property
+    def group(self) -> str | None:
+        """Label of the selected group; None for several."""
+        return self.selected_designs[0].group if len(self._part_places) == 1 else None
 
     def __getitem__(self, key: Any) -> "CalibrationView":
         """Select a group by its label, or a level by its number."""
@@ -164,7 +175,6 @@ class Calibration(CalibrationAttributes, AuthoredDocument):
     True
     """
 
-    kind: ClassVar[str] = "calibration"
     limit: ClassVar[SizeLimit] = CALIBRATION
 
     format: Literal["fedconformal/calibration"] = "fedconformal/calibration"
@@ -195,15 +205,18 @@ class Calibration(CalibrationAttributes, AuthoredDocument):
             Plan.check_format(fields["plan"])
 
     @property
-    def _parts(self) -> Sequence[CalibrationPart]:
+    def selected_parts(self) -> Sequence[CalibrationPart]:
+        """All parts."""
         return self.parts
 
     @property
-    def _places(self) -> Sequence[int]:
+    def selected_levels(self) -> Sequence[int]:
+        """Places of all levels."""
         return range(len(self.parts[0].design.levels))
 
     @property
-    def _whole(self) -> "Calibration":
+    def whole(self) -> "Calibration":
+        """The calibration itself."""
         return self
 
     def __getitem__(self, key: Any) -> CalibrationView:

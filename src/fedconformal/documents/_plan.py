@@ -43,50 +43,57 @@ class SiteKey(Part):
 class Selectable:
     """Attributes of one group and level; of several, ``[...]`` selects a group, a level, or both."""
 
-    _document: ClassVar[str]
+    kind: ClassVar[str]
 
     @property
-    def _designs(self) -> Sequence[Design]:
+    def selected_designs(self) -> Sequence[Design]:
+        """Designs of the selected groups."""
         raise NotImplementedError
 
     @property
-    def _places(self) -> Sequence[int]:
-        """Places of the selected levels."""
+    def selected_levels(self) -> Sequence[int]:
+        """Places of the selected levels among those of the document."""
         raise NotImplementedError
+
+    @property
+    def group(self) -> str | None:
+        """Label of the selected group; None for a whole document, or several groups."""
+        return None
 
     def _only_design(self, name: str) -> Design:
-        if len(self._designs) == 1:
-            return self._designs[0]
-        label = self._designs[0].group
-        raise ValueError(
-            f"{name} differs between groups: ask for one, as in {self._document}[{label!r}].{name}"
-        )
+        if len(self.selected_designs) == 1:
+            return self.selected_designs[0]
+        label = self.selected_designs[0].group
+        raise ValueError(f"{name} differs between groups: ask for one, as in {self.kind}[{label!r}].{name}")
 
     def _only(self, name: str) -> tuple[Design, int]:
         """Return the only design and the place of its only level, or name how to select them."""
-        if len(self._designs) == 1 and len(self._places) == 1:
-            return self._designs[0], self._places[0]
-        design = self._designs[0]
-        level = f"{float(design.levels[self._places[0]].confidence_level):g}"
-        keys = [repr(design.group)] * (len(self._designs) > 1) + [level] * (len(self._places) > 1)
-        what = " and ".join(["group"] * (len(self._designs) > 1) + ["level"] * (len(self._places) > 1))
+        design, place = self.selected_designs[0], self.selected_levels[0]
+        keys = {}
+        if len(self.selected_designs) > 1:
+            keys["group"] = repr(design.group)
+        if len(self.selected_levels) > 1:
+            keys["level"] = f"{float(design.levels[place].confidence_level):g}"
+        if not keys:
+            return design, place
         raise ValueError(
-            f"{name} differs by {what}: ask for one, as in {self._document}[{', '.join(keys)}].{name}"
+            f"{name} differs by {' and '.join(keys)}: ask for one, as in "
+            f"{self.kind}[{', '.join(keys.values())}].{name}"
         )
 
     def _select(self, key: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Return the places of the designs and levels that a key selects."""
-        designs, levels = tuple(range(len(self._designs))), tuple(self._places)
+        designs, levels = tuple(range(len(self.selected_designs))), tuple(self.selected_levels)
         for part in key if isinstance(key, tuple) else (key,):
             if isinstance(part, str):
-                designs = tuple(i for i in designs if self._designs[i].group == part)
+                designs = tuple(i for i in designs if self.selected_designs[i].group == part)
                 if not designs:
-                    groups = [design.group or "" for design in self._designs]
+                    groups = [design.group or "" for design in self.selected_designs]
                     known = f"there are {quoted(groups)}" if groups != [""] else "there are no groups"
                     raise KeyError(f"no group {part!r}: {known}")
             elif isinstance(part, Real):
                 wanted = part if isinstance(part, Fraction) else Fraction(str(part))
-                known_levels = self._designs[0].levels
+                known_levels = self.selected_designs[0].levels
                 levels = tuple(i for i in levels if known_levels[i].confidence_level == wanted)
                 if not levels:
                     listed = ", ".join(f"{float(level.confidence_level):g}" for level in known_levels)
@@ -99,7 +106,7 @@ class Selectable:
 class PlanAttributes(Selectable):
     """What a plan asks and guarantees, for one group and level."""
 
-    _document: ClassVar[str] = "plan"
+    kind: ClassVar[str] = "plan"
 
     @property
     def confidence_level(self) -> float:
@@ -151,7 +158,9 @@ class PlanAttributes(Selectable):
     @property
     def feasible(self) -> bool:
         """True if every selected level can be reached, in every selected group."""
-        return all(design.levels[i].advice is None for design in self._designs for i in self._places)
+        return all(
+            design.levels[i].advice is None for design in self.selected_designs for i in self.selected_levels
+        )
 
     @property
     def message(self) -> MessageData:
@@ -193,12 +202,19 @@ class PlanView(PlanAttributes):
     _level_places: tuple[int, ...]
 
     @property
-    def _designs(self) -> Sequence[Design]:
+    def selected_designs(self) -> Sequence[Design]:
+        """Designs of the selected groups."""
         return [self.plan.designs[i] for i in self._design_places]
 
     @property
-    def _places(self) -> Sequence[int]:
+    def selected_levels(self) -> Sequence[int]:
+        """Places of the selected levels among those of the plan."""
         return self._level_places
+
+    @property
+    def group(self) -> str | None:
+        """Label of the selected group; None for several."""
+        return self.selected_designs[0].group if len(self._design_places) == 1 else None
 
     def __getitem__(self, key: Any) -> "PlanView":
         """Select a group by its label, or a level by its number."""
@@ -224,7 +240,6 @@ class Plan(PlanAttributes, AuthoredDocument):
     True
     """
 
-    kind: ClassVar[str] = "plan"
     limit: ClassVar[SizeLimit] = PLAN
 
     format: Literal["fedconformal/plan"] = "fedconformal/plan"
@@ -252,11 +267,13 @@ class Plan(PlanAttributes, AuthoredDocument):
         check_plan(self)
 
     @property
-    def _designs(self) -> Sequence[Design]:
+    def selected_designs(self) -> Sequence[Design]:
+        """All designs."""
         return self.designs
 
     @property
-    def _places(self) -> Sequence[int]:
+    def selected_levels(self) -> Sequence[int]:
+        """Places of all levels."""
         return range(len(self.designs[0].levels))
 
     def __getitem__(self, key: Any) -> PlanView:

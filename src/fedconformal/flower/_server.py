@@ -140,7 +140,7 @@ def check(
     check_seconds("timeout", timeout, least=1e-3)
     check_seconds("wait", wait, least=0)
     packed = pack_calibration(calibration)
-    connected = wait_for_nodes(grid, nodes, wanted=calibration._whole.plan.n_sites or 1, wait=wait)
+    connected = wait_for_nodes(grid, nodes, wanted=calibration.whole.plan.n_sites or 1, wait=wait)
     collection = CheckCollection(calibration, connected, engine="Flower", log=log)
     _ask_nodes(grid, CHECK, packed, arrays, collection, timeout)
     return collection.assess(timeout=timeout)

@@ -23,7 +23,6 @@ from fedconformal.monitoring._cases import (
     group_cases,
     refuse_groups,
     refuse_levels,
-    selected_group,
     thresholds_of_cases,
 )
 from fedconformal.monitoring._coverage import common_thresholds
@@ -155,7 +154,7 @@ def prepare_answer(
     if not isinstance(policy, SitePolicy):
         raise TypeError(f"policy must be a SitePolicy, got {policy!r}")
     policy.check_exact(is_exact=epsilon is None, has_ledger=ledger is not None)
-    published = calibration._whole
+    published = calibration.whole
     policy.check_author("calibration", published)
     policy.check_names(published.plan)
     refuse_levels(calibration)
@@ -191,7 +190,7 @@ class _Cases:
         groups: ArrayLike | None,
         site: str,
     ) -> "_Cases":
-        if groups is None and calibration._whole.plan.grouping.has_labels:
+        if groups is None and calibration.whole.plan.grouping.has_labels:
             refuse_groups(calibration)
         thresholds = thresholds_of_cases(calibration, values.size, groups, site)
         if by is None and groups is not None:
@@ -239,7 +238,7 @@ def _check_policy(calibration: Checked, cases: _Cases, n: int, policy: SitePolic
             f"this answer holds {count(numbers, 'count')} of your {count(told, 'case')}, and the site's "
             f"policy allows {policy.numbers_of(told):,}: max_numbers = {numbers} would allow it"
         )
-    group = selected_group(calibration)
+    group = calibration.group
     if group is not None and n < policy.min_group:
         raise PolicyError(
             f"{count(n, 'case')} of group {group!r}, and the site's policy says "
@@ -339,8 +338,8 @@ class PreparedAnswer:
 
     @cached_property
     def _question(self) -> dict[str, Any]:
-        digest = self.calibration._whole.digest
-        more = self._cases.question(selected_group(self.calibration))
+        digest = self.calibration.whole.digest
+        more = self._cases.question(self.calibration.group)
         return {
             "plan_digest": f"sha256:{sha256((digest + more).encode()).hexdigest()}" if more else digest,
             "site": self._blank.site,
@@ -398,7 +397,7 @@ def epsilon_per_count(calibration: Checked, answer: Check) -> Fraction:
 
 def _refuse_used(calibration: Checked, ledger: Ledger, dataset: str) -> None:
     """Refuse data that the ledger has charged for the calibration itself."""
-    if ledger.has_answered(dataset, calibration._whole.plan.digest):
+    if ledger.has_answered(dataset, calibration.whole.plan.digest):
         raise ValueError(f"dataset {dataset!r} was used for this calibration: a check needs new cases")
 
 
@@ -418,8 +417,8 @@ def _filled(calibration: Checked, site: str, epsilon: float | None, cases: _Case
     try:
         rows = None if grouped is None else zip(grouped.values, cases.sizes, counts.tolist(), strict=True)
         return Check(
-            calibration=calibration._whole.digest,
-            label=selected_group(calibration),
+            calibration=calibration.whole.digest,
+            label=calibration.group,
             site=site,
             n=sum(cases.sizes),
             epsilon=epsilon,

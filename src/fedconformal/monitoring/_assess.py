@@ -20,7 +20,6 @@ from fedconformal.monitoring._cases import (
     level_index,
     refuse_groups,
     refuse_levels,
-    selected_group,
     thresholds_of_cases,
 )
 from fedconformal.monitoring._coverage import CoverageCheck, common_thresholds, examine, holm
@@ -272,7 +271,7 @@ def _assessed(
     calibration: Checked, counted: Sequence[_Counted], certain: Fraction, only: int | None = None
 ) -> Assessment:
     """Infer from counts, at all levels or one: p-values for all of them together, and intervals."""
-    levels = calibration._places if only is None else [only]
+    levels = calibration.selected_levels if only is None else [only]
     number = len(levels) * len(counted)
     at_once = any(each.group is not None for each in counted)
     own = 1 - (1 - certain) / number if at_once else certain
@@ -298,7 +297,7 @@ def _refuse_misfits(calibration: Checked, answers: Sequence[Check]) -> None:
     if not answers:
         raise ValueError("answers must hold at least one check")
     refuse_levels(calibration)
-    if calibration._whole.plan.grouping.has_labels and all(answer.groups is None for answer in answers):
+    if calibration.whole.plan.grouping.has_labels and all(answer.groups is None for answer in answers):
         refuse_groups(calibration)  # what was checked is one group of it
     times = Counter(answer.site for answer in answers)
     reasons = [f"{answer.site}: {reason}" for answer in answers if (reason := _misfit(calibration, answer))]
@@ -308,8 +307,8 @@ def _refuse_misfits(calibration: Checked, answers: Sequence[Check]) -> None:
 
 
 def _misfit(calibration: Checked, answer: Check) -> str | None:
-    group, grouping = selected_group(calibration), calibration._whole.plan.grouping
-    if answer.calibration != calibration._whole.digest:
+    group, grouping = calibration.group, calibration.whole.plan.grouping
+    if answer.calibration != calibration.whole.digest:
         return "checks another calibration"
     if answer.label != group:
         return f"checks {_group(answer.label)}, and this is {_group(group)}"

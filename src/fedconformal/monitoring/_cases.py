@@ -99,11 +99,11 @@ def group_cases(by: Mapping[str, ArrayLike], n: int) -> GroupedCases:
 
 def thresholds_of_cases(checked: Checked, n: int, groups: ArrayLike | None, site: str | None) -> Floats:
     """Return the thresholds of each of n cases, (n, n_levels): those of its group, where there are groups."""
-    calibration, grouping = checked._whole, checked._whole.plan.grouping
-    if selected_group(checked) is not None or not calibration.plan.is_grouped:
+    calibration, grouping = checked.whole, checked.whole.plan.grouping
+    if checked.group is not None or not calibration.plan.is_grouped:
         if groups is not None:
             raise ValueError("`groups` was given, but all these cases have the same thresholds")
-        return np.tile(np.array(checked._parts[0].thresholds), (n, 1))
+        return np.tile(np.array(checked.selected_parts[0].thresholds), (n, 1))
     if not grouping.has_labels:
         groups = np.full(n, grouping.group_of_site(site), dtype=object)
     elif groups is None:
@@ -124,26 +124,20 @@ def covered_cases(values: NDArray[Any], thresholds: Floats) -> Bools:
     return inside
 
 
-def selected_group(document: Plan | PlanView | Checked) -> str | None:
-    """Return the group that a view selects; None for a whole document, or all its groups."""
-    is_view = isinstance(document, (PlanView, CalibrationView))
-    return document._designs[0].group if is_view and len(document._designs) == 1 else None
-
-
 def refuse_groups(document: Plan | PlanView | Checked) -> None:
     """Refuse a document with groups of which none is selected, and name them."""
-    groups = [design.group for design in document._designs if design.group is not None]
-    if groups and selected_group(document) is None:
+    groups = [design.group for design in document.selected_designs if design.group is not None]
+    if groups and document.group is None:
         raise ValueError(
-            f"this {document._document} has groups, {quoted(groups)}: ask about one of them, "
-            f"as in {document._document}[{groups[0]!r}]"
+            f"this {document.kind} has groups, {quoted(groups)}: ask about one of them, "
+            f"as in {document.kind}[{groups[0]!r}]"
         )
 
 
 def refuse_levels(checked: Checked) -> None:
     """Refuse a view of some levels where an answer has a count for every level."""
-    levels = checked._whole.plan.confidence_levels
-    if len(checked._places) < len(levels):
+    levels = checked.whole.plan.confidence_levels
+    if len(checked.selected_levels) < len(levels):
         raise ValueError(
             f"an answer has a count for each of the {len(levels)} levels: give the calibration, or one group"
         )
@@ -152,12 +146,12 @@ def refuse_levels(checked: Checked) -> None:
 def level_index(document: Plan | PlanView | Checked, confidence_level: float | None) -> int:
     """Return the place of a confidence level in a document; the first by default."""
     if confidence_level is None:
-        return document._places[0]
-    wanted, levels = fraction("confidence_level", confidence_level), document._designs[0].levels
-    for i in document._places:
+        return document.selected_levels[0]
+    wanted, levels = fraction("confidence_level", confidence_level), document.selected_designs[0].levels
+    for i in document.selected_levels:
         if levels[i].confidence_level == wanted:
             return i
-    known = ", ".join(str(float(levels[i].confidence_level)) for i in document._places)
+    known = ", ".join(str(float(levels[i].confidence_level)) for i in document.selected_levels)
     raise ValueError(
-        f"confidence_level must be one of the {document._document}'s, {known}, got {confidence_level}"
+        f"confidence_level must be one of the {document.kind}'s, {known}, got {confidence_level}"
     )

@@ -153,11 +153,11 @@ def check(
     certain = fraction("confidence", confidence)
     inside = covered_cases(values, thresholds_of_cases(calibration, values.size, None, None))
     counts = np.count_nonzero(inside, axis=0).tolist()
-    every = calibration._places
+    every = calibration.selected_levels
     chosen = every if confidence_level is None else [level_index(calibration, confidence_level)]
     levels = [examine(calibration, i, values.size, counts[i], certain) for i in chosen]
     luck = [_low_by_luck(calibration, i, level) for i, level in zip(chosen, levels, strict=True)]
-    promise = PROMISES[calibration._designs[0].promise]()
+    promise = PROMISES[calibration.selected_designs[0].promise]()
     return LocalCheck(site, values.size, tuple(levels), promise, tuple(luck))
 
 
@@ -165,7 +165,7 @@ def _low_by_luck(checked: Checked, level: int, found: CoverageCheck) -> float | 
     """Return P(coverage <= the interval's upper end), the end rounded up as a sentence shows it."""
     if found.threshold == math.inf:
         return 1.0
-    known = law(checked._designs[0], level)
+    known = law(checked.selected_designs[0], level)
     return None if known is None else float(known.cdf(math.ceil(1000 * found.interval[1]) / 1000))
 
 

@@ -153,7 +153,7 @@ class CoverageCheck:
 
 def common_thresholds(checked: Checked) -> tuple[float | None, ...]:
     """Return the threshold of each level; None where groups have different ones."""
-    by_level = zip(*(part.thresholds for part in checked._parts), strict=True)
+    by_level = zip(*(part.thresholds for part in checked.selected_parts), strict=True)
     return tuple(each[0] if len(set(each)) == 1 else None for each in by_level)
 
 
@@ -166,7 +166,10 @@ def examine(
     noise: CountNoise | None = None,
 ) -> CoverageCheck:
     """Infer the coverage at one of the levels from a count."""
-    wanted, threshold = checked._designs[0].levels[level].confidence_level, common_thresholds(checked)[level]
+    wanted, threshold = (
+        checked.selected_designs[0].levels[level].confidence_level,
+        common_thresholds(checked)[level],
+    )
     everything = threshold == math.inf
     return CoverageCheck(
         float(wanted),

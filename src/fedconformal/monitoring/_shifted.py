@@ -66,12 +66,12 @@ def shifted_law(
     (0.902, 0.916)
     """
     refuse_groups(document)
-    level, design = level_index(document, confidence_level), document._designs[0]
+    level, design = level_index(document, confidence_level), document.selected_designs[0]
     if messages.of(design.message).epsilon(design) is not None:
         raise ValueError("private plans are not supported: their distribution bounds that of any scores")
     needed = design.levels[level].votes
     if needed is None:
-        raise ValueError(f"this {document._document} has no sites of known size to compute a coverage for")
+        raise ValueError(f"this {document.kind} has no sites of known size to compute a coverage for")
     ballot = _ballot(design.message, design, level)
     names = design.site_names or [str(i + 1) for i in range(ballot.n_sites)]
     if unknown := sorted(set(distortion) - set(names)):

@@ -184,9 +184,9 @@ def pack_calibration(calibration: Calibration | CalibrationView) -> bytes:
     >>> fc.rounds.unpack_calibration(packed) == calibration
     True
     """
-    whole, group = calibration._whole, calibration._designs[0].group
-    if calibration != (whole if group is None else whole[group]):
-        example = "" if group is None else f", as in calibration[{group!r}]"
+    whole, group = calibration.whole, calibration.group
+    if calibration != (whole if group is None else whole[group]) or (group is None and whole.plan.is_grouped):
+        example = f", as in calibration[{whole.plan.groups[0]!r}]" if whole.plan.is_grouped else ""
         raise ValueError(
             f"calibration must be one without groups, or one group of it{example}, with all its levels"
         )

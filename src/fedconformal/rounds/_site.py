@@ -168,7 +168,7 @@ def answer_check(
         from fedconformal import monitoring  # most messages ask for no check: each may be a new process
 
         calibration = unpack_calibration(packed)
-        whole, group = calibration._whole, calibration._designs[0].group
+        whole, group = calibration.whole, calibration.group
         enter(Failure.REPORT)
         who = site(whole.plan)
         named = whole.plan.terms.model
