@@ -17,7 +17,7 @@ from fedconformal.messages import of
 from fedconformal.monitoring import answer
 from fedconformal.protocol import assumption_sentences, is_private
 from fedconformal.web import NotVerifiedError, _certificate, certificate
-from fedconformal.web._words import in_cases
+from fedconformal.web._render import in_cases
 
 HOSTILE = ["<script>alert(1)</script>", "\"onload='x'", "&amp;</style>", "山田"]
 FACTS = {"name": "Sepsis <risk>", "version": "2.1", "purpose": "length of stay", "unit": "days"}

@@ -12,8 +12,7 @@ import fedconformal as fc
 from fedconformal._text import ceiling_percent
 from fedconformal.planning import CRITERIA, PROMISES
 from fedconformal.planning.promises import EachSite
-from fedconformal.web._render import render
-from fedconformal.web._words import in_cases
+from fedconformal.web._render import in_cases, render
 from fedconformal.web.planner import (
     AbandonedError,
     Grid,

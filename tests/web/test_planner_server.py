@@ -13,8 +13,8 @@ from browsing import planner
 
 import fedconformal as fc
 from fedconformal.cli import main
-from fedconformal.web import _app, background, create_app, serve
-from fedconformal.web._app import MOST_BYTES
+from fedconformal.web import _server, background, create_app, serve
+from fedconformal.web._server import MOST_BYTES
 from fedconformal.web.planner import AbandonedError
 
 PATHS = ("/", "/assets/common.css", "/assets/planner.css", "/assets/planner.js", "/assets/icon.svg")
@@ -156,7 +156,7 @@ def test_a_search_ends_when_nobody_waits(monkeypatch, capfd, ended_by):
         ended.set()
         raise AbandonedError
 
-    monkeypatch.setattr(_app, "answer_cases", search)
+    monkeypatch.setattr(_server, "answer_cases", search)
     with background() as url, socket.create_connection(urlsplit(url).netloc.split(":")) as connection:
         body = json.dumps(ASKED).encode()
         head = f"Host: localhost\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"

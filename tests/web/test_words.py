@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from fedconformal._text import ceiling_percent, floor_percent, percent
-from fedconformal.web._words import factor_sentence, times_as_wide, width_ratio, width_sentence
+from fedconformal.web._render import factor_sentence, times_as_wide, width_ratio, width_sentence
 
 SPACE = "\N{NO-BREAK SPACE}"
 

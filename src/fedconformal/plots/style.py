@@ -1,7 +1,7 @@
 """Colours, lines and markers of all plots.
 
-The colours are those of Okabe and Ito, which the colour-blind can tell apart. A line style, a marker or a hatch
-repeats what a colour says.
+The colours are those of Okabe and Ito, which the colour-blind can tell apart. A line style, a marker or a
+hatch repeats what a colour says.
 """
 
 from typing import Any

@@ -7,25 +7,21 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from fedconformal._extras import need
-from fedconformal.web._certificate import NotVerifiedError, certificate
-from fedconformal.web._notebook import notebook_view
+from fedconformal.web._certificate import NotVerifiedError, certificate, notebook_view
 
 if TYPE_CHECKING:
-    from fedconformal.web._app import create_app
-    from fedconformal.web._serve import background, serve
+    from fedconformal.web._server import background, create_app, serve
 
 __all__ = ["NotVerifiedError", "background", "certificate", "create_app", "notebook_view", "serve"]
-
-_SERVING = {"background": "_serve", "create_app": "_app", "serve": "_serve"}
 
 
 def __getattr__(name: str) -> Any:
     """Load what serves a page only when it is asked for, and name the extra that it needs."""
-    if name not in _SERVING:
+    if name not in ("background", "create_app", "serve"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     for module in ("anyio", "jinja2", "starlette", "uvicorn"):
         need(module, extra="web")
-    return getattr(import_module(f"{__name__}.{_SERVING[name]}"), name)
+    return getattr(import_module(f"{__name__}._server"), name)
 
 
 def __dir__() -> list[str]:

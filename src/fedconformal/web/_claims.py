@@ -13,7 +13,7 @@ from fedconformal.documents import Calibration, CalibrationPart, Design, Gridded
 from fedconformal.laws import Summary
 from fedconformal.planning import CRITERIA, PROMISES, Criterion, Promise
 from fedconformal.web._picture import law_picture
-from fedconformal.web._words import disclosure, equivalent_pool, expected_mean, has_law
+from fedconformal.web._render import disclosure, equivalent_pool, expected_mean, has_law
 
 MOST_NAMES = 200
 """Sites that are listed by name; of larger federations the rest stays in the calibration."""

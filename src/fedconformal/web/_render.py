@@ -1,12 +1,135 @@
-"""Jinja2 templates of the pages, in which every printed value is escaped."""
+"""Templates of the pages, in which every printed value is escaped, and sentences that the pages share."""
 
+import math
+import re
+from decimal import ROUND_CEILING, Decimal
 from functools import cache
 from importlib import resources
 from typing import Any
 
+from scipy import special
+
 from fedconformal import _text
 from fedconformal._extras import need
-from fedconformal.web import _words
+from fedconformal._text import ceiling_percent, floor_percent, percent
+from fedconformal.documents import Design
+from fedconformal.laws import Summary
+from fedconformal.messages import CurveMessage, of
+from fedconformal.planning import Promise
+
+# -- sentences that the certificate and the planner share --------------------------------------------------
+
+
+_NEXT_TO_NOTHING = 7.0  # e to this power is more than a thousand
+_MOST_TIMES = 100
+_LEVEL = re.compile(r"the level (0?\.\d+)")
+_CRITERION = re.compile(r"(?<= coverage) \([\w-]+\)")
+_FIELDS = {"max_missing": "Missing sites to tolerate"}
+_OPTION = re.compile(rf"({'|'.join(_FIELDS)})=(\d+) \(--[\w-]+ \d+\)")
+
+
+def in_cases(text: str) -> str:
+    """Return a sentence of the library with "case" for "point"."""
+    return re.sub(r"\bpoint(s?)\b", r"case\1", text)
+
+
+def in_page_words(text: str) -> str:
+    r"""Return a sentence of the library with cases, levels in percent, and the planner's labels of fields.
+
+    Examples
+    --------
+    >>> in_page_words("At the level 0.9, one missing site; max_missing=1 (--max-missing 1) plans for that.")
+    'At 90\xa0%, one missing site; 1 in the field “Missing sites to tolerate” plans for that.'
+    >>> in_page_words("95 % coverage (stable) cannot be guaranteed with 3 sites of 2 points.")
+    '95 % coverage cannot be guaranteed with 3 sites of 2 cases.'
+    """
+    levels = _LEVEL.sub(lambda match: percent(float(match[1])), _CRITERION.sub("", in_cases(text)))
+    return _OPTION.sub(lambda match: f"{match[2]} in the field “{_FIELDS[match[1]]}”", levels)
+
+
+def disclosure(design: Design, n: int, site: str) -> str:
+    """Return what leaves a site as its message describes it, in the third person: "1 of its 79 scores"."""
+    return re.sub(r"\byour\b", "its", of(design.message).discloses(design, n, site))
+
+
+def has_law(promise: Promise) -> bool:
+    """Return whether a promise has distributions of the coverage, rather than a guarantee alone."""
+    return type(promise).law is not Promise.law
+
+
+def expected_mean(design: Design, place: int) -> float | None:
+    """Return the coverage to expect of noisy counts if scores lie evenly over the cells; None for others."""
+    message = of(design.message)
+    if not isinstance(message, CurveMessage) or message.epsilon(design) is None:
+        return None
+    return message.expected(design, place)[0]
+
+
+def expected_sentence(expected: float, level: float, promise: Promise) -> str:
+    """Return how much private sets cover; where the largest threshold is kept, they cover more."""
+    more = "" if promise.pools else " or more"
+    return (
+        f"Noise makes the sets larger. If scores lie evenly over the cells, expect them to cover about "
+        f"{ceiling_percent(expected)}{more}{promise.among} where {percent(level)} was asked for."
+    )
+
+
+def factor_sentence(epsilon: float) -> str:
+    """Return by which factor one case can change the probability of a report, rounded up."""
+    if epsilon > _NEXT_TO_NOTHING:
+        return (
+            f"A privacy loss ε of {epsilon:g} promises next to nothing: exchanging one case could make a "
+            "report more than a thousand times as likely."
+        )
+    factor = Decimal(math.exp(epsilon)).quantize(Decimal("0.01"), rounding=ROUND_CEILING)
+    certainty = ceiling_percent(1 / (1 + math.exp(-epsilon)))  # from an even chance, by Bayes' rule
+    return (
+        f"Exchanging one case of a site for another makes any report at most {factor:,} times as likely or "
+        f"unlikely (e to the power ε = {epsilon:g}): somebody who holds two versions of a case for equally "
+        f"likely can be {certainty} sure which it was after reading the report, and no surer."
+    )
+
+
+def low_sentence(law: Summary, among: str = "") -> str:
+    """Return which coverage all but one in 20 calibrations reach, rounded down."""
+    if law.is_certain:
+        return "The coverage is 100 %, because every prediction set holds everything."
+    low = floor_percent(law.low)
+    return f"In at least 19 of 20 calibrations like this one, the share covered{among} is {low} or more."
+
+
+def equivalent_pool(law: Summary) -> int | None:
+    """Return how many pooled cases would vary as much; None where the coverage does not vary.
+
+    A Beta distribution of mean p from N pooled cases has the variance p (1 - p) / (N + 2).
+    """
+    mean = law.mean
+    return None if law.is_certain else max(1, round(mean * (1 - mean) / law.std**2) - 2)
+
+
+def width_ratio(covered: float, level: float) -> float:
+    """Return how much wider intervals of normal errors are that cover more than the level; at least 1."""
+    if covered <= level:
+        return 1.0
+    wide, asked = (float(special.ndtri((1 + share) / 2)) for share in (covered, level))
+    return max(1.0, wide / asked) if asked > 0 else math.inf
+
+
+def times_as_wide(covered: float, level: float) -> str:
+    """Return the ratio of widths, rounded up: "1.13 times as wide"."""
+    ratio = width_ratio(covered, level)
+    if ratio > _MOST_TIMES:
+        return "many times as wide"
+    return f"{math.ceil(100 * ratio - 1e-9) / 100:.2f} times as wide"
+
+
+def width_sentence(covered: float, level: float) -> str:
+    """Return what covering more than the level costs in width."""
+    return (
+        f"If errors follow a bell curve, intervals that cover {ceiling_percent(covered)} are "
+        f"{times_as_wide(covered, level)} as those that cover {percent(level)}; with more large errors than "
+        "that, the difference is larger."
+    )
 
 
 @cache
@@ -41,17 +164,17 @@ def _environment() -> Any:
         "ceiling": _text.ceiling_percent,
         "comma": lambda number: f"{number:,}",
         "count": _text.count,
-        "expected_sentence": _words.expected_sentence,
-        "factor_sentence": _words.factor_sentence,
+        "expected_sentence": expected_sentence,
+        "factor_sentence": factor_sentence,
         "floor": lambda share, digits=1: _text.floor_percent(share, digits=digits),
         "general": lambda number, digits=6: f"{number:.{digits}g}",
         "listed": lambda names: _text.listed(list(names)),
-        "low_sentence": _words.low_sentence,
+        "low_sentence": low_sentence,
         "percent": _text.percent,
         "sentence_case": lambda text: text[:1].upper() + text[1:],
         "short_digest": lambda digest: digest.removeprefix("sha256:")[:12],
         "threshold": _text.threshold_text,
-        "width_sentence": _words.width_sentence,
+        "width_sentence": width_sentence,
     }
     return environment
 

@@ -1,9 +1,8 @@
 """Questions and answers of the planner: a plan in words, the promises side by side, the cases needed."""
 
 from fedconformal.web.planner._answer import PlanAnswer, answer_plan
-from fedconformal.web.planner._cards import Card, answer_promises
 from fedconformal.web.planner._cases import AbandonedError, CasesAnswer, answer_cases
-from fedconformal.web.planner._choices import page_choices
+from fedconformal.web.planner._promises import Card, answer_promises, page_choices
 from fedconformal.web.planner._question import Grid, PlanQuestion, PrivacyWish
 from fedconformal.web.planner._solution import Solution, make_plan, solve
 

@@ -8,7 +8,7 @@ from fedconformal._text import count, floor_percent, nearest_percent, percent
 from fedconformal.documents import SiteKind
 from fedconformal.laws import Summary
 from fedconformal.web._picture import law_picture
-from fedconformal.web._words import (
+from fedconformal.web._render import (
     disclosure,
     equivalent_pool,
     expected_mean,
@@ -18,7 +18,7 @@ from fedconformal.web._words import (
     low_sentence,
     width_sentence,
 )
-from fedconformal.web.planner._choices import criterion_words
+from fedconformal.web.planner._promises import criterion_words
 from fedconformal.web.planner._question import Message, PlanQuestion
 from fedconformal.web.planner._solution import Solution, criteria_for, other_numbers, solve
 

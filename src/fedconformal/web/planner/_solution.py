@@ -12,7 +12,7 @@ from fedconformal.protocol import check_plan
 from fedconformal.protocol._federation import SiteSpec
 from fedconformal.protocol._plan import SEARCHED, PlanOptions
 from fedconformal.protocol._terms import read_score, round_id
-from fedconformal.web._words import has_law
+from fedconformal.web._render import has_law
 from fedconformal.web.planner._question import PlanQuestion
 
 _A_FEW = 3
