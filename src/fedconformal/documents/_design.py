@@ -242,6 +242,10 @@ class Design(Part):
         """The confidence levels as floats."""
         return tuple(float(level.confidence_level) for level in self.levels)
 
+    def answered_by(self, sites: tuple[SiteKind, ...], **changes: Any) -> Self:
+        """Return the same design for the sites that answered, with other changes."""
+        return self.model_copy(update={"sites": sites, "names": None, "expected": None, **changes})
+
     @cached_property
     def _by_name(self) -> dict[str, int]:
         if self.sites is None:

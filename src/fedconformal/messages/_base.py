@@ -405,3 +405,9 @@ def smallest_with_votes(ballots: Ballots, needed: int) -> float:
 def make_level(goal: Goal, votes: int | None, advice: Advice | None = None) -> Level:
     """Return the level of a goal."""
     return Level(confidence_level=goal.level, votes=votes, advice=advice)
+
+
+def two_digits(step: int) -> Fraction:
+    """Return one of 0.011, 0.012, ..., 0.099, 0.10, 0.11, ..., 100: the numbers with two digits, in order."""
+    decade, rest = divmod(step, 90)
+    return Fraction(10 + rest, 10) * Fraction(10) ** (decade - 2)

@@ -26,6 +26,7 @@ from fedconformal.messages._base import (
     largest_so_far,
     make_level,
     smallest_with_votes,
+    two_digits,
 )
 from fedconformal.planning import CRITERIA, PROMISES, Goal, Guarantee, smallest
 from fedconformal.privacy import Bins, PrivateQuantile, exact_text
@@ -333,14 +334,8 @@ class _Search:
             return next(tried._corrected(), None) is not None
 
         points = smallest(lambda n: has_plan(n, self.epsilon), start=1, stop=_LARGEST_N)
-        step = smallest(lambda step: has_plan(self.n, _two_digits(step) / n_levels), start=1, stop=4 * 90)
-        return Advice(n_points=points, epsilon=None if step is None else _two_digits(step))
-
-
-def _two_digits(step: int) -> Fraction:
-    """0.011, 0.012, ..., 0.099, 0.10, 0.11, ..., 100: the numbers with two digits, in order."""
-    decade, rest = divmod(step, 90)
-    return Fraction(10 + rest, 10) * Fraction(10) ** (decade - 2)
+        step = smallest(lambda step: has_plan(self.n, two_digits(step) / n_levels), start=1, stop=4 * 90)
+        return Advice(n_points=points, epsilon=None if step is None else two_digits(step))
 
 
 # While an epsilon that would suffice is sought, the same sites are asked again and again.

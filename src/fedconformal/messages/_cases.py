@@ -116,7 +116,7 @@ class CasesMessage(Message):
         numbers, m = _numbers(design), total_sites(sites)
         goals = [Goal.of(design, place) for place in range(len(design.levels))]
         levels = tuple(make_level(goal, *_solve(goal, numbers, m)) for goal in goals)
-        return design.model_copy(update={"sites": sites, "names": None, "expected": None, "levels": levels})
+        return design.answered_by(sites, levels=levels)
 
     def combine(self, design: Design, answers: Mapping[str, Answer]) -> tuple[float, ...]:
         """Return the smallest number at which the votes reach those needed, for each level."""

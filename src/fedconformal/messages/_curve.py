@@ -46,6 +46,7 @@ from fedconformal.messages._base import (
     Message,
     largest_so_far,
     make_level,
+    two_digits,
 )
 from fedconformal.planning import PROMISES, Goal, Guarantee, smallest
 from fedconformal.planning.promises import (
@@ -188,9 +189,7 @@ class CurveMessage(Message):
         if message.own:
             own = tuple(tuple(each[i or 0] for i in places) for each in message.own)
             message = message.model_copy(update={"own": own})
-        answered = design.model_copy(
-            update={"sites": sites, "names": None, "expected": None, "message": message}
-        )
+        answered = design.answered_by(sites, message=message)
         rules = _rules(answered)
         levels = tuple(rules.solve(place, planned) for place, planned in enumerate(design.levels))
         return answered.model_copy(update={"levels": levels})
@@ -426,20 +425,14 @@ class _PopulationRules(_Rules):
         """Smallest epsilon that suffices for these sites, in steps of 10 %, to two digits; None above 100."""
 
         def suffices(step: int) -> bool:
-            tried = replace(self, message=self.message.model_copy(update={"epsilon": _two_digits(step)}))
+            tried = replace(self, message=self.message.model_copy(update={"epsilon": two_digits(step)}))
             try:
                 return tried.tolerates(place, n_missing)
             except ValueError:  # the noise is too wide to be computed
                 return False
 
         found = smallest(suffices, start=1, stop=4 * 90)
-        return None if found is None else _two_digits(found)
-
-
-def _two_digits(step: int) -> Fraction:
-    """0.011, 0.012, ..., 0.099, 0.10, 0.11, ..., 100: the numbers with two digits, in order."""
-    decade, rest = divmod(step, 90)
-    return Fraction(10 + rest, 10) * Fraction(10) ** (decade - 2)
+        return None if found is None else two_digits(found)
 
 
 class _EachSiteRules(_Rules):

@@ -210,16 +210,7 @@ class RanksMessage(Message):
             ranks.append(RankLevel.of(answered.ranks, answered.votes, planned.rule))
             solution = _solve(promise, design, place, answered, goal)
             levels.append(make_level(goal, solution.needed, solution.advice))
-        message = Ranks(levels=tuple(ranks))
-        return design.model_copy(
-            update={
-                "sites": sites,
-                "names": None,
-                "expected": None,
-                "message": message,
-                "levels": tuple(levels),
-            }
-        )
+        return design.answered_by(sites, message=Ranks(levels=tuple(ranks)), levels=tuple(levels))
 
     def combine(self, design: Design, answers: Mapping[str, Answer]) -> tuple[float, ...]:
         """Return the smallest number at which the votes reach those needed, for each level."""

@@ -129,8 +129,7 @@ def _solve(design: Design, answers: Answers) -> tuple[Design, tuple[float, ...]]
     if len(answers) < design.fewest_answers:
         levels = tuple(Level(confidence_level=level.confidence_level) for level in design.levels)
         solved = of(design.message).solve(design, sites, places) if sites else design
-        update = {"sites": sites, "names": None, "expected": None, "levels": levels}
-        return solved.model_copy(update=update), (math.inf,) * len(levels)
+        return solved.answered_by(sites, levels=levels), (math.inf,) * len(levels)
     message = of(design.message)
     solved = message.solve(design, sites, places)
     return solved, message.combine(solved, answers)
