@@ -46,7 +46,7 @@ def test_the_same_assessment_as_from_files():
     found = check(grid(), published, timeout=60)
     answers = [monitoring.answer(published, NEW[name], site=name) for name in SITES]
     assert found == monitoring.assess(published, answers)
-    assert [(row.site, row.found.n) for row in found.rows] == [(name, 40) for name in SITES for _ in range(2)]
+    assert [(row.site, row.check.n) for row in found.rows] == [(name, 40) for name in SITES for _ in range(2)]
 
 
 def test_one_group_of_a_calibration_is_checked_on_its_own_cases():
@@ -54,7 +54,7 @@ def test_one_group_of_a_calibration_is_checked_on_its_own_cases():
     whole = grid()
     published = calibrate(whole, plan, timeout=60)
     found = check(whole, published["child"], timeout=60)
-    children = {row.site: row.found.n for row in found.rows}
+    children = {row.site: row.check.n for row in found.rows}
     assert children == {name: int((KINDS[name] == "child").sum()) for name in SITES}
     with pytest.raises(ValueError, match=r"one group of it, as in calibration\['adult'\]"):
         check(whole, published, timeout=60)

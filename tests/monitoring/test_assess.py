@@ -29,11 +29,12 @@ def test_who_falls_short():
     calibration = calibrated(1.0)
     result = assess(calibration, answered(calibration, {"A": (195,), "B": (160,), "C": (182,)}))
     assert [row.site for row in result.short] == ["B"]
-    assert "falls short at: B (level 90 %) (the probability" in result.sentence()
-    assert "is at most 5 %" in result.sentence()
+    assert "falls short at: B (level 90 %) (family-wise error 5 %)." in result.sentence()
     pair = assess(calibration, answered(calibration, {"A": (195,), "C": (182,)}))
-    assert "No site can be said to fall short" in pair.sentence()
-    assert pair.rows[1].found.falls_short
+    assert "No significant shortfall at any site (family-wise error 5 %)." in pair.sentence()
+    assert [row.verdict for row in pair.rows] == ["too few cases to tell"] * 2
+    assert [row.verdict for row in result.rows] == ["too few cases to tell", "yes", "too few cases to tell"]
+    assert pair.rows[1].check.falls_short
     alone = assess(calibration, answered(calibration, {"C": (182,)}))
     assert [row.site for row in alone.short] == ["C"]
 
@@ -42,16 +43,16 @@ def test_an_exact_answer_says_what_the_site_saw():
     calibration, scores = calibrated(1.5, 0.5), np.arange(200) / 100
     seen = check(calibration, scores)
     rows = assess(calibration, [answer(calibration, scores, site="A")]).rows
-    assert tuple(row.found for row in rows) == seen.levels
+    assert tuple(row.check for row in rows) == seen.levels
 
 
 def test_noise_is_shared_by_finite_levels():
     calibration = calibrated(1.0, math.inf, 0.5)
     rows = assess(calibration, answered(calibration, {"A": (190, 212, 100)}, epsilon=0.4)).rows
     noise = CountNoise.of(Fraction("0.2"))
-    assert rows[0].found.interval == interval(212, 190, SURE, noise)
-    assert rows[2].found.p_value == p_value(212, 100, Fraction("0.8"), noise)
-    assert rows[1].found.interval == (1.0, 1.0)
+    assert rows[0].check.interval == interval(212, 190, SURE, noise)
+    assert rows[2].check.p_value == p_value(212, 100, Fraction("0.8"), noise)
+    assert rows[1].check.interval == (1.0, 1.0)
 
 
 def test_answers_that_do_not_fit_are_all_named():
@@ -62,7 +63,7 @@ def test_answers_that_do_not_fit_are_all_named():
         *answered(calibration, {"D": (1, 212)}),
     ]
     with pytest.raises(
-        ValueError, match=r"4 refused: A: checks another.*B: has 3 counts.*C: says.*D: answered 2"
+        ValueError, match=r"4 refused: A: checks another.*B: has 3 counts.*C: reports.*D: answered 2"
     ):
         assess(calibration, wrong)
     with pytest.raises(ValueError, match="at least one"):

@@ -38,18 +38,18 @@ def test_counts_of_every_combination():
     for truth, sex in itertools.product(("sick", "well"), ("man", "woman")):
         mine = (truth == TRUTH) & (sex == SEX)
         expected[f"truth={truth}, sex={sex}"] = (mine.sum(), (SCORES[mine] <= 1.3).sum())
-    assert {row.group: (row.found.n, row.found.covered) for row in found.rows} == expected
+    assert {row.group: (row.check.n, row.check.covered) for row in found.rows} == expected
 
 
 def test_all_intervals_hold_at_once_and_p_values_are_adjusted():
     found = check_by(calibrated(1.3, 0.5), SCORES, by={"truth": TRUTH}).rows
     assert len(found) == 6
     for row in found:
-        check = row.found
+        check = row.check
         each = 1 - Fraction("0.05") / 6
         assert check.interval == interval(check.n, check.covered, each)
         assert check.p_value == p_value(check.n, check.covered, Fraction(str(check.confidence_level)))
-    smallest = min(row.found.p_value for row in found)
+    smallest = min(row.check.p_value for row in found)
     assert min(row.adjusted_p_value for row in found) == pytest.approx(6 * smallest)
 
 
@@ -63,7 +63,7 @@ def test_nobody_is_named_wrongly_more_often_than_stated():
         found = check_by(calibration, scores, by={"x": ["a"] * 12 + ["b"] * 9})
         wrong += chance * bool(found.short)
         missed += chance * any(
-            not low <= level <= high for low, high in (r.found.interval for r in found.rows)
+            not low <= level <= high for low, high in (r.check.interval for r in found.rows)
         )
     assert 0 < wrong <= 0.05
     assert 0 < missed <= 0.05
@@ -123,7 +123,7 @@ class TestPrivate:
         rows = assess(calibration, [made]).rows
         assert [row.group for row in rows] == ["truth=sick", "truth=sick", "truth=well", "truth=well"]
         noise, each = CountNoise.of(Fraction("0.5")), 1 - Fraction("0.05") / 4
-        first = rows[0].found
+        first = rows[0].check
         assert first.interval == interval(120, first.covered, each, noise)
 
     def test_another_question_is_charged_and_the_same_is_not(self, terms):
@@ -145,24 +145,24 @@ class TestCalibrationsWithGroups:
         scores, truth = np.linspace(0, 1, 100), np.array(["sick", "well"] * 50)
         found = check_by(classes, scores, by={"sex": SEX[:100]}, groups=truth, site="A")
         inside = scores <= np.where(truth == "sick", sick, well)
-        assert [row.found.covered for row in found.rows] == [
+        assert [row.check.covered for row in found.rows] == [
             inside.sum(),
             inside[::2].sum(),
             inside[1::2].sum(),
         ]
-        assert found.rows[0].found.threshold is None
+        assert found.rows[0].check.threshold is None
 
     def test_one_answer_for_all_classes(self, classes):
         scores, truth = np.linspace(0, 1, 100), np.array(["sick", "well"] * 50)
         made = answer(classes, scores, groups=truth, site="A")
         assert (made.by, made.label) == (("group",), None)
         (sick, well) = assess(classes, [made]).rows[1:]
-        assert sick.found.covered == (scores[::2] <= classes["A: sick"].threshold).sum()
-        assert well.found.covered == (scores[1::2] <= classes["A: well"].threshold).sum()
+        assert sick.check.covered == (scores[::2] <= classes["A: sick"].threshold).sum()
+        assert well.check.covered == (scores[1::2] <= classes["A: well"].threshold).sum()
 
     def test_a_class_that_the_site_does_not_have_is_covered_by_everything(self, classes):
         found = check_by(classes, [0.4, 5.0], by={"t": ["s", "w"]}, groups=["sick", "well"], site="B")
-        assert [row.found.covered for row in found.rows] == [2, 1, 1]
+        assert [row.check.covered for row in found.rows] == [2, 1, 1]
         with pytest.warns(UnknownGroupWarning, match="'ill'"):
             check_by(classes, [5.0], by={"t": ["s"]}, groups=["ill"], site="B")
 
@@ -171,7 +171,7 @@ class TestCalibrationsWithGroups:
         reports = [fc.report(plan, i + np.arange(30), site=site) for i, site in enumerate("AB")]
         found = fc.calibrate(plan, reports)
         made = [answer(found, np.arange(40), site=site) for site in "AB"]
-        assert [row.found.covered for row in assess(found, made).rows] == [
+        assert [row.check.covered for row in assess(found, made).rows] == [
             int(found[site].threshold) + 1 for site in "AB"
         ]
         with pytest.raises(ValueError, match="C: has no thresholds of its own"):

@@ -90,8 +90,8 @@ def test_a_shortfall():
 def test_no_shortfall_is_no_proof():
     words = check(calibrated(1.0), [0.0] * 190 + [2.0] * 22).sentence()
     assert "no proof that it is not" in words
-    assert "in 4 of 5 checks if it were 83.9 % or less" in words
-    assert "can never show a shortfall" in check(calibrated(1.0), [0.0]).sentence()
+    assert "With 212 cases this check has 80 % power to detect a coverage of 83.9 % or less." in words
+    assert "With 1 case no check can detect a shortfall." in check(calibrated(1.0), [0.0]).sentence()
     assert "That is at least 50 %." in check(calibrated(0, 1.0), [0.0] * 99).sentence().splitlines()[1]
     assert "hold everything" in check(calibrated(math.inf), [0.0]).sentence()
 

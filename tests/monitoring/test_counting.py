@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from fedconformal.monitoring._coverage import at_most, holm, interval, noticed, p_value
+from fedconformal.monitoring._coverage import count_cdf, detectable_coverage, holm, interval, p_value
 from fedconformal.privacy import CountNoise
 
 LEVEL = Fraction("0.9")
@@ -43,12 +43,12 @@ class TestExactCounts:
 
     def test_what_would_be_noticed(self):
         for n, level in [(29, LEVEL), (100, LEVEL), (212, LEVEL), (80, Fraction("0.5"))]:
-            worst = noticed(n, level, 0.05, 0.8)
+            worst = detectable_coverage(n, level, 0.05, 0.8)
             p = stats.binom.cdf(np.arange(n + 1), n, float(level))
             critical = np.flatnonzero(p <= 0.05).max()
             assert stats.binom.cdf(critical, n, worst) == pytest.approx(0.8, abs=1e-9)
-        assert noticed(1, LEVEL, 0.05, 0.8) is None
-        assert noticed(2, LEVEL, 0.05, 0.8) is not None  # two misses of two: 0.01
+        assert detectable_coverage(1, LEVEL, 0.05, 0.8) is None
+        assert detectable_coverage(2, LEVEL, 0.05, 0.8) is not None  # two misses of two: 0.01
 
 
 class TestNoisyCounts:
@@ -56,7 +56,7 @@ class TestNoisyCounts:
     def test_the_law_is_that_of_all_counts_and_all_noise(self, n, epsilon):
         for c in (0.0, 0.05, 0.5, 0.9, 0.999, 1.0):
             brute = np.cumsum(noisy_law(n, c, epsilon))
-            ours = [at_most(n, y, 1 - c, CountNoise.of(epsilon)) for y in range(n + 1)]
+            ours = [count_cdf(n, y, 1 - c, CountNoise.of(epsilon)) for y in range(n + 1)]
             assert ours == pytest.approx(brute, rel=1e-10, abs=1e-20)
 
     @pytest.mark.parametrize("epsilon", [0.01, 0.3, 5.0])
@@ -65,7 +65,7 @@ class TestNoisyCounts:
         for c in (0.2, 0.9):
             brute = np.cumsum(noisy_law(n, c, epsilon))
             for y in (0, 500, 790, 800, 3500, 3590, 3600, 3700, 3999):
-                assert at_most(n, y, 1 - c, CountNoise.of(epsilon)) == pytest.approx(
+                assert count_cdf(n, y, 1 - c, CountNoise.of(epsilon)) == pytest.approx(
                     brute[y], rel=1e-9, abs=1e-14
                 )
 

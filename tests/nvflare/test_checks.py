@@ -58,7 +58,7 @@ def test_a_job_checks_what_it_made_and_writes_it_down(federation):
     assert len(lines) == 7
     covered = np.mean(NEW["A"] <= PUBLISHED.thresholds[0])
     assert lines[0] == f"A: {covered:.3f} of 40 new cases covered at level 0.8"
-    assert lines[-1].startswith("No site can be said to fall short")
+    assert lines[-1].startswith("No significant shortfall at any site")
     assert (results / "calibration.json").read_text() == PUBLISHED.to_json() + "\n"
 
 
@@ -102,4 +102,4 @@ def test_a_function_of_the_site_s_own(federation, monkeypatch, tmp_path):
     federation.sites["B"] = ConformalExecutor()
     (federation.local("B") / "fedconformal.toml").write_text('check_scores = "hospital_checks:scores"\n')
     found = ask(federation, sites=["B"])
-    assert {(row.site, row.found.coverage) for row in found.rows} == {("B", 39 / 40)}
+    assert {(row.site, row.check.coverage) for row in found.rows} == {("B", 39 / 40)}

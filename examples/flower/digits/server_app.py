@@ -39,7 +39,7 @@ def main(grid: Grid, context: Context) -> None:
 
     assessment = check(grid, calibration, arrays, config["timeout"])
     for row in assessment.rows:
-        print(f"{row.site}: {row.found.coverage:.3f} of {row.found.n} new images covered")
+        print(f"{row.site}: {row.check.coverage:.3f} of {row.check.n} new images covered")
     print(assessment.sentence())
 
 

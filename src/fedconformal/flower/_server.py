@@ -134,7 +134,7 @@ def check(
     >>> import fedconformal as fc
     >>> calibration = calibrate(grid, fc.plan(n_sites=3, n_points=80), timeout=60)
     >>> assessment = check(grid, calibration, timeout=60)
-    >>> [(row.site, row.found.n) for row in assessment.rows]
+    >>> [(row.site, row.check.n) for row in assessment.rows]
     [('north', 200), ('south', 200), ('west', 200)]
     """
     check_seconds("timeout", timeout, least=1e-3)

@@ -6,8 +6,7 @@ each site sent; ``shifted_law`` gives the exact distribution of the coverage for
 """
 
 from fedconformal.monitoring._answer import PreparedAnswer, answer, fill_missing, prepare_answer
-from fedconformal.monitoring._assess import Assessment, SiteCheck, assess, check_by
-from fedconformal.monitoring._check import LocalCheck, check
+from fedconformal.monitoring._check import Assessment, LocalCheck, SiteCheck, assess, check, check_by
 from fedconformal.monitoring._compare import Comparison, SiteComparison, compare
 from fedconformal.monitoring._coverage import CoverageCheck, cases_needed
 from fedconformal.monitoring._shifted import shifted_law

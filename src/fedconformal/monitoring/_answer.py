@@ -10,22 +10,20 @@ from hashlib import sha256
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from pydantic import ValidationError
 
 from fedconformal._text import count, quoted
-from fedconformal._typing import Bools, Floats, Ints
+from fedconformal._typing import Floats, Ints
 from fedconformal.documents import Calibration, Check, CheckedGroup, first_problem
-from fedconformal.monitoring._cases import (
+from fedconformal.monitoring._coverage import (
+    Cases,
     Checked,
-    GroupedCases,
-    covered_cases,
-    group_cases,
+    common_thresholds,
+    count_cases,
     refuse_groups,
     refuse_levels,
-    thresholds_of_cases,
 )
-from fedconformal.monitoring._coverage import common_thresholds
 from fedconformal.privacy import Ledger, exact_text, fingerprint, prepare_count
 from fedconformal.protocol import PolicyError, SitePolicy, flat_scores, private_numbers
 
@@ -159,91 +157,44 @@ def prepare_answer(
     policy.check_names(published.plan)
     refuse_levels(calibration)
     values = flat_scores(scores) if epsilon is None else fill_missing(scores)
-    cases = _Cases.of(calibration, values, by, groups, site)
-    cases, left_out = cases.allowed(policy)
-    _check_policy(calibration, cases, values.size, policy)
+    if groups is None and published.plan.grouping.has_labels:
+        refuse_groups(calibration)
+    if by is None and groups is not None:
+        by = {"group": groups}
+    cases = count_cases(calibration, values, by=by, groups=groups, site=site)
+    kept = _apply_policy(calibration, cases, policy)
+    left_out = tuple(name for name in cases.names if name not in kept.names)
     _refuse_unverified(published)
     # Made before any charge, so that what no document can hold costs nothing.
-    blank = _filled(calibration, site, epsilon, cases, np.zeros_like(cases.counts))
+    blank = _make_check(calibration, site, epsilon, kept, np.zeros_like(kept.counts))
     if epsilon is not None:
         policy.check_epsilon(Fraction(str(epsilon)))
         epsilon_per_count(calibration, blank)
-    if ledger is not None and dataset is not None:
-        _refuse_used(calibration, ledger, dataset)
-    return PreparedAnswer(calibration, blank, cases, left_out, policy, ledger, dataset)
+    if ledger is not None and dataset is not None and ledger.has_answered(dataset, published.plan.digest):
+        raise ValueError(f"dataset {dataset!r} was used for this calibration: a check needs new cases")
+    return PreparedAnswer(calibration, blank, kept, left_out, policy, ledger, dataset)
 
 
-@dataclass(frozen=True, eq=False)
-class _Cases:
-    """New cases, which of them are covered, and their groups where the answer distinguishes them."""
-
-    values: NDArray[np.floating[Any]]
-    inside: Bools
-    grouped: GroupedCases | None
-
-    @classmethod
-    def of(
-        cls,
-        calibration: Checked,
-        values: NDArray[np.floating[Any]],
-        by: Mapping[str, ArrayLike] | None,
-        groups: ArrayLike | None,
-        site: str,
-    ) -> "_Cases":
-        if groups is None and calibration.whole.plan.grouping.has_labels:
-            refuse_groups(calibration)
-        thresholds = thresholds_of_cases(calibration, values.size, groups, site)
-        if by is None and groups is not None:
-            by = {"group": groups}
-        grouped = None if by is None else group_cases(by, values.size)
-        return cls(values, covered_cases(values, thresholds), grouped)
-
-    def allowed(self, policy: SitePolicy) -> "tuple[_Cases, tuple[str, ...]]":
-        """Return the cases of groups that are large enough, and the names of the other groups."""
-        if self.grouped is None:
-            return self, ()
-        kept, there = self.grouped.of_size(policy.min_group)
-        small = tuple(name for name in self.grouped.names if name not in kept.names)
-        if not kept.values:
-            raise PolicyError(
-                f"no group has {count(policy.min_group, 'case')}, and the site's policy says min_group = "
-                f"{policy.min_group}: min_group = {self.grouped.sizes.max()} would allow one"
-            )
-        return _Cases(self.values[there], self.inside[there], kept), small
-
-    @property
-    def counts(self) -> Ints:
-        """Covered cases of each group, or of all, at each level."""
-        if self.grouped is None:
-            return np.asarray(np.count_nonzero(self.inside, axis=0))[np.newaxis]
-        return self.grouped.counts(self.inside)
-
-    @property
-    def sizes(self) -> list[int]:
-        """Number of cases in each group, or in all."""
-        return [self.values.size] if self.grouped is None else self.grouped.sizes.tolist()
-
-    def question(self, group: str | None) -> str:
-        """Return what makes this another question than one about all cases; nothing if it is that."""
-        if self.grouped is None:
-            return "" if group is None else json.dumps([group])
-        order = np.argsort(self.values, kind="stable")
-        return json.dumps([group, self.grouped.by, self.grouped.values, self.grouped.which[order].tolist()])
-
-
-def _check_policy(calibration: Checked, cases: _Cases, n: int, policy: SitePolicy) -> None:
-    numbers, told = cases.counts.size, cases.values.size  # without the cases of groups that are left out
-    if numbers > policy.numbers_of(told):
+def _apply_policy(calibration: Checked, cases: Cases, policy: SitePolicy) -> Cases:
+    """Return the cases of groups that are large enough, or refuse what the policy does not allow."""
+    kept = cases.keep_large(policy.min_group) if cases.by else cases
+    if not kept.values:
         raise PolicyError(
-            f"this answer holds {count(numbers, 'count')} of your {count(told, 'case')}, and the site's "
-            f"policy allows {policy.numbers_of(told):,}: max_numbers = {numbers} would allow it"
+            f"no group has {count(policy.min_group, 'case')}, and the site's policy says min_group = "
+            f"{policy.min_group}: min_group = {max(cases.sizes)} would allow one"
         )
-    group = calibration.group
-    if group is not None and n < policy.min_group:
+    numbers, n = kept.counts.size, kept.scores.size
+    if numbers > policy.numbers_of(n):
         raise PolicyError(
-            f"{count(n, 'case')} of group {group!r}, and the site's policy says "
-            f"min_group = {policy.min_group}: min_group = {n} would allow it"
+            f"this answer holds {count(numbers, 'count')} of your {count(n, 'case')}, and the site's "
+            f"policy allows {policy.numbers_of(n):,}: max_numbers = {numbers} would allow it"
         )
+    if calibration.group is not None and cases.scores.size < policy.min_group:
+        raise PolicyError(
+            f"{count(cases.scores.size, 'case')} of group {calibration.group!r}, and the site's policy says "
+            f"min_group = {policy.min_group}: min_group = {cases.scores.size} would allow it"
+        )
+    return kept
 
 
 def _refuse_unverified(calibration: Calibration) -> None:
@@ -265,7 +216,7 @@ class PreparedAnswer:
         The calibration that is answered.
     _blank : Check
         The answer without its counts.
-    _cases : _Cases
+    _cases : Cases
         The new cases.
     left_out : tuple of str
         Groups with too few cases for the site's policy.
@@ -281,12 +232,12 @@ class PreparedAnswer:
     >>> calibration = fc.conformalize({"A": np.arange(200), "B": np.arange(200)})
     >>> prepared = fc.monitoring.prepare_answer(calibration, np.arange(100), site="A")
     >>> prepared.sentence
-    'This answer tells 1 number about your 100 new cases: how many of them are covered, exactly.'
+    'This answer gives 1 number about your 100 new cases: how many of them are covered, exactly.'
     """
 
     calibration: Checked
     _blank: Check
-    _cases: _Cases
+    _cases: Cases
     left_out: tuple[str, ...]
     _policy: SitePolicy
     _ledger: Ledger | None
@@ -295,31 +246,25 @@ class PreparedAnswer:
     @property
     def sentence(self) -> str:
         """Describe what would leave and what that costs; refuse what the ledger does not allow."""
-        numbers = count(self._cases.counts.size, "number")
-        told = f"This answer tells {numbers} about your {count(self._blank.n, 'new case')}{self._groups()}"
-        if self._ledger is None or self._dataset is None or self._blank.epsilon is None:
-            return f"{told}: how many of them are covered, exactly.{self._small()}"
-        quote = self._ledger.quote(self._dataset, epsilon=self._blank.epsilon, **self._question)
-        cost = (
-            "costs nothing: the ledger holds the answer that was given before"
-            if quote.cost == 0
-            else f"costs epsilon {self._blank.epsilon:g} of the {exact_text(quote.remaining)} that are left"
-        )
-        return f"{told}, with noise, and {cost}.{self._small()}"
-
-    def _groups(self) -> str:
+        numbers, cases = count(self._cases.counts.size, "number"), count(self._blank.n, "new case")
         groups = self._blank.groups
-        return (
-            "" if groups is None else f", and how many of them are in each of {count(len(groups), 'group')}"
-        )
-
-    def _small(self) -> str:
-        if not self.left_out:
-            return ""
-        return (
-            f" Left out, with fewer cases than the site's policy allows (min_group = "
-            f"{self._policy.min_group}): {quoted(self.left_out)}."
-        )
+        text = f"This answer gives {numbers} about your {cases}"
+        if groups is not None:
+            text += f", and how many of them are in each of {count(len(groups), 'group')}"
+        if self._ledger is None or self._dataset is None or self._blank.epsilon is None:
+            text += ": how many of them are covered, exactly."
+        else:
+            quote = self._ledger.quote(self._dataset, epsilon=self._blank.epsilon, **self._question)
+            cost = f"costs epsilon {self._blank.epsilon:g} of the {exact_text(quote.remaining)} that are left"
+            if quote.cost == 0:
+                cost = "costs nothing: the ledger holds the answer that was given before"
+            text += f", with noise, and {cost}."
+        if self.left_out:
+            text += (
+                " Left out, with fewer cases than the site's policy allows (min_group = "
+                f"{self._policy.min_group}): {quoted(self.left_out)}."
+            )
+        return text
 
     def make(self) -> Check:
         """Make the answer, charged or recorded where it has to be.
@@ -330,39 +275,49 @@ class PreparedAnswer:
             Everything that leaves the site.
         """
         if self._blank.epsilon is None:
-            self._record()
             counts = self._cases.counts
+            if self._ledger is not None and self._dataset is not None:
+                most = self._policy.max_answers
+                self._ledger.record_exact(self._dataset, numbers=counts.size, most=most, **self._question)
         else:
-            counts = self._drawn()
-        return _filled(self.calibration, self._blank.site, self._blank.epsilon, self._cases, counts)
+            counts = self._draw_counts()
+        return _make_check(self.calibration, self._blank.site, self._blank.epsilon, self._cases, counts)
 
     @cached_property
     def _question(self) -> dict[str, Any]:
-        digest = self.calibration.whole.digest
-        more = self._cases.question(self.calibration.group)
+        """Identify the question and the data for the ledger."""
+        group, cases, digest = self.calibration.group, self._cases, self.calibration.whole.digest
+        details = ""  # of a question about all cases
+        if cases.by:
+            order = np.argsort(cases.scores, kind="stable")
+            details = json.dumps([group, cases.by, cases.values, cases.which[order].tolist()])
+        elif group is not None:
+            details = json.dumps([group])
         return {
-            "plan_digest": f"sha256:{sha256((digest + more).encode()).hexdigest()}" if more else digest,
+            "plan_digest": f"sha256:{sha256((digest + details).encode()).hexdigest()}" if details else digest,
             "site": self._blank.site,
-            "data_fingerprint": fingerprint(self._cases.values),
+            "data_fingerprint": fingerprint(cases.scores),
         }
 
-    def _record(self) -> None:
-        if self._ledger is not None and self._dataset is not None:
-            numbers, most = self._cases.counts.size, self._policy.max_answers
-            self._ledger.record_exact(self._dataset, numbers=numbers, most=most, **self._question)
-
-    def _drawn(self) -> Ints:
+    def _draw_counts(self) -> Ints:
+        """Draw a noisy count for each group and level; without noise where everything is covered."""
         assert self._ledger is not None
         assert self._dataset is not None
         assert self._blank.epsilon is not None
-        draws = _draws(self.calibration, self._cases, epsilon_per_count(self.calibration, self._blank))
+        share, counts = epsilon_per_count(self.calibration, self._blank), self._cases.counts
+        thresholds = common_thresholds(self.calibration)
+        draws: list[Callable[[], int]] = [
+            partial(int, n) if threshold == math.inf else prepare_count(covered, n, share)
+            for n, row in zip(self._cases.sizes, counts.tolist(), strict=True)
+            for covered, threshold in zip(row, thresholds, strict=True)
+        ]
         text = self._ledger.answer(
             self._dataset,
             epsilon=self._blank.epsilon,
             sample=lambda: json.dumps([draw() for draw in draws]),
             **self._question,
         )
-        return np.array(json.loads(text)).reshape(self._cases.counts.shape)
+        return np.array(json.loads(text)).reshape(counts.shape)
 
 
 def fill_missing(scores: ArrayLike) -> Floats:
@@ -395,27 +350,13 @@ def epsilon_per_count(calibration: Checked, answer: Check) -> Fraction:
     return Fraction(str(answer.epsilon)) / (finite * len(answer.groups or (None,)))
 
 
-def _refuse_used(calibration: Checked, ledger: Ledger, dataset: str) -> None:
-    """Refuse data that the ledger has charged for the calibration itself."""
-    if ledger.has_answered(dataset, calibration.whole.plan.digest):
-        raise ValueError(f"dataset {dataset!r} was used for this calibration: a check needs new cases")
-
-
-def _draws(calibration: Checked, cases: _Cases, share: Fraction) -> list[Callable[[], int]]:
-    """Return a draw of the count of each group and level; without noise where everything is covered."""
-    thresholds = common_thresholds(calibration)
-    return [
-        partial(int, n) if threshold == math.inf else prepare_count(covered, n, share)
-        for n, row in zip(cases.sizes, cases.counts.tolist(), strict=True)
-        for covered, threshold in zip(row, thresholds, strict=True)
-    ]
-
-
-def _filled(calibration: Checked, site: str, epsilon: float | None, cases: _Cases, counts: Ints) -> Check:
-    """Return the answer with these counts, (n_groups, n_levels)."""
-    grouped = cases.grouped
+def _make_check(calibration: Checked, site: str, epsilon: float | None, cases: Cases, counts: Ints) -> Check:
+    """Make the answer with these counts, (n_groups, n_levels)."""
+    rows = zip(cases.values, cases.sizes, counts.tolist(), strict=True)
     try:
-        rows = None if grouped is None else zip(grouped.values, cases.sizes, counts.tolist(), strict=True)
+        groups = tuple(
+            CheckedGroup(values=values, n=n, covered=tuple(row)) for values, n, row in rows if values
+        )
         return Check(
             calibration=calibration.whole.digest,
             label=calibration.group,
@@ -423,10 +364,8 @@ def _filled(calibration: Checked, site: str, epsilon: float | None, cases: _Case
             n=sum(cases.sizes),
             epsilon=epsilon,
             covered=tuple(counts.sum(axis=0).tolist()),
-            by=None if grouped is None else grouped.by,
-            groups=None
-            if rows is None
-            else tuple(CheckedGroup(values=values, n=n, covered=tuple(row)) for values, n, row in rows),
+            by=cases.by or None,
+            groups=groups or None,
         )
     except ValidationError as error:
         raise ValueError(first_problem(error)) from None

@@ -1,24 +1,32 @@
-"""A site's check of its own coverage with new cases; nothing leaves."""
+"""Coverage of new cases: a site's own check, which stays there, and the assessment of all sites' checks."""
 
 import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from fedconformal._text import ceiling_percent, count, floor_percent, nearest_percent, percent, plain_spaces
 from fedconformal._validation import fraction
+from fedconformal.documents import Check, group_name
 from fedconformal.messages import law
-from fedconformal.monitoring._cases import (
+from fedconformal.monitoring._answer import epsilon_per_count
+from fedconformal.monitoring._coverage import (
     Checked,
-    covered_cases,
+    CoverageCheck,
+    common_thresholds,
+    count_cases,
+    holm,
+    infer_coverage,
     level_index,
     refuse_groups,
-    thresholds_of_cases,
+    refuse_levels,
 )
-from fedconformal.monitoring._coverage import CoverageCheck, examine
 from fedconformal.planning import PROMISES, Promise
+from fedconformal.privacy import CountNoise
 from fedconformal.protocol import flat_scores
 
 
@@ -62,24 +70,24 @@ class LocalCheck:
     @property
     def covered(self) -> Any:
         """Number of cases that are covered."""
-        return self._each("covered")
+        return self._per_level("covered")
 
     @property
     def coverage(self) -> Any:
         """Share of cases that are covered."""
-        return self._each("coverage")
+        return self._per_level("coverage")
 
     @property
     def interval(self) -> Any:
         """Interval for the true coverage."""
-        return self._each("interval")
+        return self._per_level("interval")
 
     @property
     def p_value(self) -> Any:
         """P-value of the hypothesis that the coverage is at least the level."""
-        return self._each("p_value")
+        return self._per_level("p_value")
 
-    def _each(self, name: str) -> Any:
+    def _per_level(self, name: str) -> Any:
         values = tuple(getattr(level, name) for level in self.levels)
         return values[0] if len(values) == 1 else values
 
@@ -151,26 +159,30 @@ def check(
     refuse_groups(calibration)
     values = flat_scores(scores)
     certain = fraction("confidence", confidence)
-    inside = covered_cases(values, thresholds_of_cases(calibration, values.size, None, None))
-    counts = np.count_nonzero(inside, axis=0).tolist()
-    every = calibration.selected_levels
-    chosen = every if confidence_level is None else [level_index(calibration, confidence_level)]
-    levels = [examine(calibration, i, values.size, counts[i], certain) for i in chosen]
-    luck = [_low_by_luck(calibration, i, level) for i, level in zip(chosen, levels, strict=True)]
+    (counts,) = count_cases(calibration, values).counts.tolist()
+    levels: list[CoverageCheck] = []
+    luck: list[float | None] = []
+    for i in _chosen_levels(calibration, confidence_level):
+        level = infer_coverage(calibration, i, values.size, counts[i], certain)
+        known = law(calibration.selected_designs[0], i)
+        levels.append(level)
+        if level.threshold == math.inf:
+            luck.append(1.0)
+        else:  # the end of the interval is rounded as the sentence shows it
+            end = math.ceil(1000 * level.interval[1]) / 1000
+            luck.append(None if known is None else float(known.cdf(end)))
     promise = PROMISES[calibration.selected_designs[0].promise]()
     return LocalCheck(site, values.size, tuple(levels), promise, tuple(luck))
 
 
-def _low_by_luck(checked: Checked, level: int, found: CoverageCheck) -> float | None:
-    """Return P(coverage <= the interval's upper end), the end rounded up as a sentence shows it."""
-    if found.threshold == math.inf:
-        return 1.0
-    known = law(checked.selected_designs[0], level)
-    return None if known is None else float(known.cdf(math.ceil(1000 * found.interval[1]) / 1000))
+def _chosen_levels(calibration: Checked, confidence_level: float | None) -> Sequence[int]:
+    if confidence_level is None:
+        return calibration.selected_levels
+    return [level_index(calibration, confidence_level)]
 
 
 def _sentence(check: CoverageCheck, low_by_luck: float | None, promise: Promise, where: str) -> str:
-    """Describe what one level's cases say of the coverage at a place, and the causes of a shortfall."""
+    """Describe the coverage of one level at a place, and the possible causes of a shortfall."""
     level, cases = percent(check.confidence_level), count(check.n, "new case")
     if check.threshold == math.inf:
         return (
@@ -178,46 +190,363 @@ def _sentence(check: CoverageCheck, low_by_luck: float | None, promise: Promise,
             f"{where}, whatever they are."
         )
     low, high = check.interval
-    found = (
+    words = (
         f"Level {level}: of {cases} {where}, {check.covered:,} ({nearest_percent(check.coverage)}) fall "
         f"inside their sets, so the true coverage {where} is between {floor_percent(low)} and "
         f"{ceiling_percent(high)} ({percent(check.confidence)} confidence)."
     )
     if not check.falls_short:
-        return f"{found} {_no_shortfall(check, where)}"
-    found += (
-        f" If it were {level} or more, so few would fall inside {odds(check.p_value)}, so this speaks for a "
-        f"coverage below {level}."
+        return f"{words} {_describe_power(check, where)}"
+    words += (
+        f" If it were {level} or more, this few would fall inside {_describe_odds(check.p_value)}, which is "
+        f"evidence of a coverage below {level}."
     )
     causes = promise.shortfall(where)
     if low_by_luck is None:  # nothing follows from the condition of the second cause
-        return f"{found} It may be that {causes.partition(': if ')[0]}."
+        return f"{words} It may be that {causes.partition(': if ')[0]}."
     return (
-        f"{found} Either {causes} it gives {ceiling_percent(high)} or less with a "
+        f"{words} Either {causes} it gives {ceiling_percent(high)} or less with a "
         f"probability of at most {ceiling_percent(low_by_luck)}."
     )
 
 
-def _no_shortfall(check: CoverageCheck, where: str) -> str:
-    level = percent(check.confidence_level)
+def _describe_power(check: CoverageCheck, where: str) -> str:
+    """Describe what follows where there is no significant shortfall."""
+    level, cases = percent(check.confidence_level), count(check.n, "case")
     if check.interval[0] >= check.confidence_level:
         return f"That is at least {level}."
-    words = f"If it were {level}, so few or fewer would fall inside {odds(check.p_value)}: "
-    words += f"no sign that the coverage {where} is below {level}, and no proof that it is not."
-    weakest = check.noticeable
-    if weakest is None:
-        return f"{words} So few cases can never show a shortfall."
+    words = (
+        f"If it were {level}, this few or fewer would fall inside {_describe_odds(check.p_value)}: no "
+        f"evidence that the coverage {where} is below {level}, and no proof that it is not."
+    )
+    if check.detectable is None:
+        return f"{words} With {cases} no check can detect a shortfall."
     return (
-        f"{words} So many cases would show a shortfall in 4 of 5 checks if it were "
-        f"{floor_percent(weakest)} or less."
+        f"{words} With {cases} this check has 80 % power to detect a coverage of "
+        f"{floor_percent(check.detectable)} or less."
     )
 
 
-def odds(p: float) -> str:
-    """Describe how often that happens by chance."""
+def _describe_odds(p: float) -> str:
     if p >= 0.1:
         return f"by chance in about {round(100 * p)} of 100 checks"
     if p >= 1e-4:
         return f"by chance in about 1 of {round(1 / p):,} checks"
     bound = 10 ** min(6, math.floor(-math.log10(p))) if p > 0 else 10**6
     return f"by chance in fewer than 1 of {bound:,} checks"
+
+
+# -- all sites, and groups of their cases ------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class SiteCheck:
+    """One site, or some of its cases, at one level.
+
+    Attributes
+    ----------
+    site : str
+        Its name.
+    epsilon : float or None
+        Privacy loss of its answer; None if exact.
+    check : CoverageCheck
+        Inference from its count.
+    adjusted_p_value : float
+        Its p-value among those of all sites, groups and levels.
+    group : str or None
+        Name of the group of cases, by their values in some columns; None for all.
+    alarm : float
+        Probability with which any site or group may be named wrongly.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fedconformal as fc
+    >>> calibration = fc.conformalize({"A": np.arange(200), "B": np.arange(200)})
+    >>> answer = fc.monitoring.answer(calibration, np.arange(150, 250), site="B")
+    >>> (row,) = fc.monitoring.assess(calibration, [answer]).rows
+    >>> row.site, row.check.covered, row.falls_short
+    ('B', 29, True)
+    """
+
+    site: str
+    epsilon: float | None
+    check: CoverageCheck
+    adjusted_p_value: float
+    group: str | None = None
+    alarm: float = 0.05
+
+    @property
+    def falls_short(self) -> bool:
+        """True if the coverage there is below the level; in case of rounding, False."""
+        return self.adjusted_p_value * (1 + 1e-12) <= self.alarm
+
+    @property
+    def found(self) -> CoverageCheck:
+        """Inference from its count."""
+        return self.check
+
+    @property
+    def verdict(self) -> str:
+        """Result in a word: "yes" if the coverage falls short, "no" if it is at least the level."""
+        if self.falls_short:
+            return "yes"
+        return "no" if self.check.interval[0] >= self.check.confidence_level else "too few cases to tell"
+
+    @property
+    def name(self) -> str:
+        """Name of the site, and of the group where it is not all cases."""
+        return self.site if self.group is None else f"{self.site}, {self.group}"
+
+
+@dataclass(frozen=True)
+class Assessment:
+    """All sites' checks of one calibration.
+
+    Attributes
+    ----------
+    rows : tuple of SiteCheck
+        For each answer a row for each level, and the same for each group in it.
+    confidence : float
+        Of each interval, or with groups of all intervals at once; and that nobody is named wrongly.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fedconformal as fc
+    >>> calibration = fc.conformalize({"A": np.arange(200), "B": np.arange(200)})
+    >>> new = {"A": np.arange(100), "B": np.arange(150, 250)}
+    >>> answers = [fc.monitoring.answer(calibration, new[site], site=site) for site in "AB"]
+    >>> [row.site for row in fc.monitoring.assess(calibration, answers).short]
+    ['B']
+    """
+
+    rows: tuple[SiteCheck, ...]
+    confidence: float
+
+    @property
+    def by_group(self) -> bool:
+        """True if groups of cases are distinguished; all intervals hold at once then."""
+        return any(row.group is not None for row in self.rows)
+
+    @property
+    def short(self) -> tuple[SiteCheck, ...]:
+        """Rows that fall short; with probability at least ``confidence`` none is named wrongly."""
+        return tuple(row for row in self.rows if row.falls_short)
+
+    def sentence(self) -> str:
+        """Describe in plain words which sites fall short.
+
+        Returns
+        -------
+        str
+            All sites that do, and the probability that any is named wrongly.
+        """
+        error = f"family-wise error {percent(self.rows[0].alarm)}"
+        if not self.short:
+            return plain_spaces(
+                f"No significant shortfall at any {'site or group' if self.by_group else 'site'} ({error}). "
+                "Wide intervals mean that a shortfall cannot be ruled out."
+            )
+        names = "; ".join(f"{row.name} (level {percent(row.check.confidence_level)})" for row in self.short)
+        return plain_spaces(f"Coverage falls short at: {names} ({error}).")
+
+
+def assess(calibration: Checked, answers: Sequence[Check], *, confidence: float = 0.95) -> Assessment:
+    """Assess the coverage at each site, and in each group of cases that the answers distinguish.
+
+    The adjusted p-values (Holm) are for all sites, groups and levels together. Each interval holds its site's
+    coverage with probability at least ``confidence``: of many some miss. With groups, all intervals hold at
+    once with that probability (Bonferroni). Both take the noise of private answers into account exactly. They
+    rely on the counts that the sites report, and are worthless if an answer was forged.
+
+    Parameters
+    ----------
+    calibration : Calibration
+        The calibration that the sites checked: the whole, or one group of it if that is what they checked.
+    answers : sequence of Check
+        One for each site.
+    confidence : float
+        Of the intervals, and that nobody is named wrongly.
+
+    Returns
+    -------
+    Assessment
+        A row for each site, group and level. There is none for all cases of a site with one group, or whose
+        answer is private and has groups.
+
+    Raises
+    ------
+    ValueError
+        If there are no answers, or some do not fit; all of these are named.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fedconformal as fc
+    >>> scores = np.random.default_rng(0).random((2, 200))
+    >>> calibration = fc.conformalize({"A": scores[0], "B": scores[1]})
+    >>> new = {"A": scores[1], "B": scores[0]}
+    >>> answers = [fc.monitoring.answer(calibration, new[site], site=site) for site in "AB"]
+    >>> [row.site for row in fc.monitoring.assess(calibration, answers).rows]
+    ['A', 'B']
+    """
+    certain = fraction("confidence", confidence)
+    _refuse_misfits(calibration, answers)
+    counts = [row for answer in answers for row in _list_counts(calibration, answer)]
+    return _assess_counts(calibration, counts, certain, calibration.selected_levels)
+
+
+def check_by(
+    calibration: Checked,
+    scores: ArrayLike,
+    *,
+    by: Mapping[str, ArrayLike],
+    groups: ArrayLike | None = None,
+    site: str | None = None,
+    confidence_level: float | None = None,
+    confidence: float = 0.95,
+) -> Assessment:
+    """Check a site's own coverage by the values of some columns; nothing leaves.
+
+    Parameters
+    ----------
+    calibration : Calibration
+        The published calibration, whole or one group of it.
+    scores : array-like
+        As for `check`: of new cases.
+    by : mapping from str to array-like
+        Columns and the value of every case in them, as in ``{"truth": y, "sex": sex}``; every combination
+        that occurs is a group.
+    groups : array-like, optional
+        For a calibration with groups, the group of every case (its true class, where groups are classes).
+    site : str, optional
+        What the site is called; needed where each site has thresholds of its own.
+    confidence_level : float, optional
+        One of the calibration's levels; all of them by default.
+    confidence : float
+        Of all intervals at once, and that no group is named wrongly.
+
+    Returns
+    -------
+    Assessment
+        A row for all cases and for each group, at each level. Adjusted p-values (Holm) and intervals
+        (Bonferroni) are for all rows together.
+
+    Raises
+    ------
+    ValueError
+        If there are no scores, some are NaN, or the columns do not fit.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fedconformal as fc
+    >>> plan = fc.plan(n_points={"A": 60, "B": 60}, criterion="marginal")
+    >>> calibration = fc.calibrate(plan, [fc.report(plan, np.arange(60), site=site) for site in "AB"])
+    >>> sex = np.repeat(["man", "woman"], 30)
+    >>> assessment = check_by(calibration, np.arange(60) + 20, by={"sex": sex}, site="A")
+    >>> [(row.group, row.check.covered) for row in assessment.rows]
+    [(None, 34), ('sex=man', 30), ('sex=woman', 4)]
+    >>> [row.name for row in assessment.short]
+    ['A', 'A, sex=woman']
+    """
+    cases = count_cases(calibration, flat_scores(scores), by=by, groups=groups, site=site)
+    name = "here" if site is None else site
+    rows = [
+        _Count(name, None, group, n, tuple(covered), None)
+        for group, n, covered in zip(cases.names, cases.sizes, cases.counts.tolist(), strict=True)
+    ]
+    if len(rows) > 1:
+        covered = tuple(cases.counts.sum(axis=0).tolist())
+        rows.insert(0, _Count(name, None, None, sum(cases.sizes), covered, None))
+    levels = _chosen_levels(calibration, confidence_level)
+    return _assess_counts(calibration, rows, fraction("confidence", confidence), levels)
+
+
+@dataclass(frozen=True)
+class _Count:
+    """Covered cases of a site, or of a group of them, at each level."""
+
+    site: str
+    epsilon: float | None
+    group: str | None
+    n: int
+    covered: tuple[int, ...]
+    noise: CountNoise | None
+
+
+def _list_counts(calibration: Checked, answer: Check) -> list[_Count]:
+    """List the counts of an answer: all cases, unless that is a sum of noisy counts, and each group."""
+    noise = None if answer.epsilon is None else CountNoise.of(epsilon_per_count(calibration, answer))
+    counts = [
+        _Count(
+            answer.site,
+            answer.epsilon,
+            group_name(answer.by or (), group.values),
+            group.n,
+            group.covered,
+            noise,
+        )
+        for group in answer.groups or ()
+    ]
+    if answer.groups is None or (noise is None and len(answer.groups) > 1):
+        counts.insert(0, _Count(answer.site, answer.epsilon, None, answer.n, answer.covered, noise))
+    return counts
+
+
+def _assess_counts(
+    calibration: Checked, counts: Sequence[_Count], certain: Fraction, levels: Sequence[int]
+) -> Assessment:
+    """Infer from counts at some levels: p-values for all of them together, and intervals."""
+    own = certain
+    if any(row.group is not None for row in counts):
+        own = 1 - (1 - certain) / (len(levels) * len(counts))
+    checks = [
+        (row, infer_coverage(calibration, i, row.n, row.covered[i], own, row.noise))
+        for row in counts
+        for i in levels
+    ]
+    adjusted = holm([check.p_value for _, check in checks])
+    rows = [
+        SiteCheck(row.site, row.epsilon, check, p, row.group, float(1 - certain))
+        for (row, check), p in zip(checks, adjusted, strict=True)
+    ]
+    return Assessment(tuple(rows), float(certain))
+
+
+def _refuse_misfits(calibration: Checked, answers: Sequence[Check]) -> None:
+    """Refuse answers that do not fit, all of them by name."""
+    if not answers:
+        raise ValueError("answers must hold at least one check")
+    refuse_levels(calibration)
+    if calibration.whole.plan.grouping.has_labels and all(answer.groups is None for answer in answers):
+        refuse_groups(calibration)  # what was checked is one group of it
+    times = Counter(answer.site for answer in answers)
+    reasons = [f"{answer.site}: {reason}" for answer in answers if (reason := _misfit(calibration, answer))]
+    reasons += [f"{site}: answered {count} times" for site, count in times.items() if count > 1]
+    if reasons:
+        raise ValueError(f"nothing was assessed, {len(reasons)} refused: {'; '.join(reasons)}")
+
+
+def _misfit(calibration: Checked, answer: Check) -> str | None:
+    """Return the reason why an answer does not fit; None if it does."""
+    group, grouping = calibration.group, calibration.whole.plan.grouping
+    thresholds = common_thresholds(calibration)
+    if answer.calibration != calibration.whole.digest:
+        return "checks another calibration"
+    if answer.label != group:
+        checked, wanted = (
+            "a whole calibration" if label is None else f"group {label!r}" for label in (answer.label, group)
+        )
+        return f"checks {checked}, and this is {wanted}"
+    if len(answer.covered) != len(thresholds):
+        return f"has {len(answer.covered)} counts for {len(thresholds)} levels"
+    if group is None and grouping.by_site and answer.site not in grouping.sites.values():
+        return "has no thresholds of its own"
+    if any(
+        threshold == math.inf and covered != answer.n
+        for covered, threshold in zip(answer.covered, thresholds, strict=True)
+    ):
+        return "reports that an infinite threshold does not cover all cases"
+    return None

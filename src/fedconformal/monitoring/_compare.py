@@ -20,8 +20,7 @@ from fedconformal import _validation
 from fedconformal._text import count
 from fedconformal._typing import Floats, Ints
 from fedconformal.documents import CasesPayload, Payload, Plan, RanksPayload, Refusal, Report, label_text
-from fedconformal.monitoring._cases import level_index, refuse_groups
-from fedconformal.monitoring._coverage import holm
+from fedconformal.monitoring._coverage import holm, level_index, refuse_groups
 from fedconformal.protocol import is_private, validate_reports
 
 _WEAK = 0.5  # a power below which nothing found means little

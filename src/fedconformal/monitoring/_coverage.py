@@ -1,4 +1,4 @@
-"""Inference on the coverage from a count of covered cases, exact whether or not the count carries noise.
+"""New cases of a site, and inference on the coverage from the number that is covered, with or without noise.
 
 Let c be the coverage here, X ~ Binomial(n, c) the covered cases, and Y what is known of X: X itself, or X
 plus symmetric noise Z independent of X, cut off at 0 and n. X is stochastically increasing in c, so is Y, and
@@ -17,22 +17,197 @@ By symmetry (n - X ~ Binomial(n, 1 - c), Z and -Z alike) the lower end is that o
 
 import math
 from bisect import bisect_right
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from scipy import optimize, special
 
+from fedconformal._text import quoted
+from fedconformal._typing import Bools, Floats, Ints
 from fedconformal._validation import fraction
+from fedconformal.documents import (
+    MOST_CHECKED,
+    MOST_COLUMNS,
+    Calibration,
+    CalibrationView,
+    Plan,
+    PlanView,
+    group_name,
+    unique_labels,
+)
 from fedconformal.metrics import clopper_pearson
-from fedconformal.monitoring._cases import Checked
 from fedconformal.privacy import CountNoise
 
-_POWER = 0.8  # a shortfall that a check "would show" is shown with at least this probability
+Checked = Calibration | CalibrationView
+"""A calibration, or one group of it."""
+
+_POWER = 0.8  # with which a check detects the coverage that it is said to detect
 _MOST_CASES = 30_000
 
 
-def at_most(n: int, y: int, miss: float, noise: CountNoise | None = None) -> float:
+# -- new cases, their groups, and which of them are covered -------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Cases:
+    """New cases, covered or not, in groups by their values in some columns; one group without columns.
+
+    Parameters
+    ----------
+    scores : array of shape (n,)
+        Their scores.
+    inside : bool array of shape (n, n_levels)
+        True where a case is covered.
+    by : tuple of str
+        The columns.
+    values : tuple of tuples of str
+        The combinations of values that occur, in alphabetical order.
+    which : array of int
+        For each case the place of its combination among them.
+    """
+
+    scores: NDArray[np.floating[Any]]
+    inside: Bools
+    by: tuple[str, ...]
+    values: tuple[tuple[str, ...], ...]
+    which: Ints
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Name of each group."""
+        return tuple(group_name(self.by, values) for values in self.values)
+
+    @property
+    def sizes(self) -> list[int]:
+        """Number of cases in each group."""
+        sizes: list[int] = np.bincount(self.which, minlength=len(self.values)).tolist()
+        return sizes
+
+    @property
+    def counts(self) -> Ints:
+        """Number of covered cases in each group at each level, (n_groups, n_levels)."""
+        counts = np.zeros((len(self.values), self.inside.shape[1]), dtype=np.int64)
+        np.add.at(counts, self.which, self.inside)
+        return counts
+
+    def keep_large(self, fewest: int) -> "Cases":
+        """Return the cases of groups with at least this many."""
+        kept = np.array(self.sizes) >= fewest
+        mask, place = kept[self.which], np.cumsum(kept) - 1
+        values = tuple(values for values, keep in zip(self.values, kept, strict=True) if keep)
+        return Cases(self.scores[mask], self.inside[mask], self.by, values, place[self.which[mask]])
+
+
+def count_cases(
+    checked: Checked,
+    scores: NDArray[np.floating[Any]],
+    *,
+    by: Mapping[str, ArrayLike] | None = None,
+    groups: ArrayLike | None = None,
+    site: str | None = None,
+) -> Cases:
+    """Compare scores with the thresholds of their cases; an infinite threshold covers everything."""
+    thresholds = _thresholds_of_cases(checked, scores.size, groups, site)
+    exact = scores.astype(np.result_type(scores, np.float64), copy=False)  # else the threshold is rounded
+    inside = (exact[:, np.newaxis] <= thresholds) | np.isposinf(thresholds)
+    if by is None:
+        return Cases(scores, inside, (), ((),), np.zeros(scores.size, dtype=np.int64))
+    return Cases(scores, inside, tuple(by), *_combine_columns(by, scores.size))
+
+
+def _combine_columns(by: Mapping[str, ArrayLike], n: int) -> tuple[tuple[tuple[str, ...], ...], Ints]:
+    """Return every combination of values that occurs, and the place of each case's among them."""
+    if not isinstance(by, Mapping) or not 1 <= len(by) <= MOST_COLUMNS:
+        raise ValueError(
+            f"by must map 1 to {MOST_COLUMNS} columns to the values of all cases, got {by!r:.80}"
+        )
+    names: list[list[str]] = []
+    code = np.zeros(n, dtype=np.int64)
+    for column, labels in by.items():
+        values, which = unique_labels(labels)
+        if which.size != n:
+            raise ValueError(
+                f"by must hold a value for each of the {n} cases, got {which.size} of {column!r}"
+            )
+        code = code * len(values) + which
+        names.append(values)
+    codes, which = np.unique(code, return_inverse=True)
+    if len(codes) > MOST_CHECKED:
+        raise ValueError(
+            f"by must make at most {MOST_CHECKED} groups, got {len(codes)} of {', '.join(by)}: make bands of "
+            "numbers first"
+        )
+    places = np.unravel_index(codes, [len(values) for values in names])
+    rows = [
+        tuple(values[i] for values, i in zip(names, row, strict=True)) for row in zip(*places, strict=True)
+    ]
+    order = sorted(range(len(rows)), key=rows.__getitem__)
+    return tuple(rows[i] for i in order), np.argsort(order)[which]
+
+
+def _thresholds_of_cases(checked: Checked, n: int, groups: ArrayLike | None, site: str | None) -> Floats:
+    """Return the thresholds of each of n cases, (n, n_levels): those of its group, where there are groups."""
+    calibration, grouping = checked.whole, checked.whole.plan.grouping
+    if checked.group is not None or not calibration.plan.is_grouped:
+        if groups is not None:
+            raise ValueError("`groups` was given, but all these cases have the same thresholds")
+        return np.tile(np.array(checked.selected_parts[0].thresholds), (n, 1))
+    if not grouping.has_labels:
+        groups = np.full(n, grouping.group_of_site(site), dtype=object)
+    elif groups is None:
+        raise ValueError(
+            "groups must be given: this calibration has a threshold for each "
+            f"{'true class' if grouping.by_class else 'group'}"
+        )
+    thresholds = calibration.threshold_of(groups, site=site)
+    thresholds = thresholds.reshape(-1, len(calibration.plan.confidence_levels))
+    if len(thresholds) != n:
+        raise ValueError(f"groups must hold the group of each of the {n} cases, got {len(thresholds)}")
+    return thresholds
+
+
+def refuse_groups(document: Plan | PlanView | Checked) -> None:
+    """Refuse a document with groups of which none is selected, and name them."""
+    groups = [design.group for design in document.selected_designs if design.group is not None]
+    if groups and document.group is None:
+        raise ValueError(
+            f"this {document.kind} has groups, {quoted(groups)}: ask about one of them, "
+            f"as in {document.kind}[{groups[0]!r}]"
+        )
+
+
+def refuse_levels(checked: Checked) -> None:
+    """Refuse a view of some levels where an answer has a count for every level."""
+    levels = checked.whole.plan.confidence_levels
+    if len(checked.selected_levels) < len(levels):
+        raise ValueError(
+            f"an answer has a count for each of the {len(levels)} levels: give the calibration, or one group"
+        )
+
+
+def level_index(document: Plan | PlanView | Checked, confidence_level: float | None) -> int:
+    """Return the place of a confidence level in a document; the first by default."""
+    places, levels = document.selected_levels, document.selected_designs[0].levels
+    if confidence_level is None:
+        return places[0]
+    wanted = fraction("confidence_level", confidence_level)
+    for i in places:
+        if levels[i].confidence_level == wanted:
+            return i
+    known = ", ".join(str(float(levels[i].confidence_level)) for i in places)
+    raise ValueError(
+        f"confidence_level must be one of the {document.kind}'s, {known}, got {confidence_level}"
+    )
+
+
+# -- inference ---------------------------------------------------------------------------------------------
+
+
+def count_cdf(n: int, y: int, miss: float, noise: CountNoise | None = None) -> float:
     """Return P(Y <= y) where each of n cases is missed with probability ``miss``.
 
     With noise it is ``sum_k P(Z = y - k) P(X <= k)`` over all k, of which those are added up that matter: up
@@ -52,8 +227,8 @@ def at_most(n: int, y: int, miss: float, noise: CountNoise | None = None) -> flo
 
 
 def p_value(n: int, y: int, level: Fraction, noise: CountNoise | None = None) -> float:
-    """Return P(Y <= y) if the coverage is the level: p-value of the hypothesis that it is at least that."""
-    return at_most(n, y, float(1 - level), noise)
+    """Return the p-value of the hypothesis that the coverage is at least the level."""
+    return count_cdf(n, y, float(1 - level), noise)
 
 
 def interval(n: int, y: int, confidence: Fraction, noise: CountNoise | None = None) -> tuple[float, float]:
@@ -62,24 +237,24 @@ def interval(n: int, y: int, confidence: Fraction, noise: CountNoise | None = No
         low, high = clopper_pearson(y, n, confidence=float(confidence))
         return float(low), float(high)
     tail = float((1 - confidence) / 2)
-    return _least_miss(n, n - y, tail, noise), 1 - _least_miss(n, y, tail, noise)
+    return _smallest_miss(n, n - y, tail, noise), 1 - _smallest_miss(n, y, tail, noise)
 
 
-def _least_miss(n: int, y: int, tail: float, noise: CountNoise) -> float:
-    """Return the least miss for which P(Y <= y) > tail; at most 3e-12 less, never more."""
-    if at_most(n, y, 0.0, noise) > tail:
+def _smallest_miss(n: int, y: int, tail: float, noise: CountNoise) -> float:
+    """Return the smallest miss for which P(Y <= y) > tail; at most 3e-12 less, never more."""
+    if count_cdf(n, y, 0.0, noise) > tail:
         return 0.0
-    root = optimize.brentq(lambda miss: at_most(n, y, miss, noise) - tail, 0.0, 1.0, xtol=1e-12)
+    root = optimize.brentq(lambda miss: count_cdf(n, y, miss, noise) - tail, 0.0, 1.0, xtol=1e-12)
     return max(0.0, float(root) - 2e-12)
 
 
-def noticed(n: int, level: Fraction, alarm: float, power: float) -> float | None:
+def detectable_coverage(n: int, level: Fraction, alarm: float, power: float) -> float | None:
     """Return the largest coverage that a test of n cases at this false-alarm rate detects with this power.
 
     None if the test cannot detect anything, because even n misses out of n could be chance.
     """
     miss = float(1 - level)
-    critical = bisect_right(range(n), alarm, key=lambda k: at_most(n, k, miss)) - 1
+    critical = bisect_right(range(n), alarm, key=lambda k: count_cdf(n, k, miss)) - 1
     return None if critical < 0 else 1 - float(special.betaincinv(n - critical, critical + 1, power))
 
 
@@ -103,15 +278,15 @@ class CoverageCheck:
     threshold : float or None
         A case is covered if its score is at most this; None where cases have thresholds of their own groups.
     n : int
-        How many cases there are.
+        Number of cases.
     covered : int
-        How many are covered, perhaps with noise.
+        Number of covered cases, perhaps with noise.
     interval : tuple of two floats
         For the true coverage; holds it with probability at least ``confidence``, whatever it is.
     p_value : float
-        If the coverage is at least the level, so few covered cases or fewer have at most this probability.
+        If the coverage is at least the level, this few covered cases or fewer have at most this probability.
     confidence : float
-        Of the interval; the p-value speaks of a shortfall if it is at most 1 - confidence.
+        Of the interval; a p-value of at most 1 - confidence is evidence of a shortfall.
 
     Examples
     --------
@@ -142,9 +317,9 @@ class CoverageCheck:
         return self.p_value * (1 + 1e-12) <= self._alarm
 
     @property
-    def noticeable(self) -> float | None:
-        """Coverage that a check of this many exact cases detects in 4 of 5 checks; None if it cannot."""
-        return noticed(self.n, Fraction(str(self.confidence_level)), self._alarm, _POWER)
+    def detectable(self) -> float | None:
+        """Coverage that a check of this many exact cases detects with 80 % power; None if it cannot."""
+        return detectable_coverage(self.n, Fraction(str(self.confidence_level)), self._alarm, _POWER)
 
     @property
     def _alarm(self) -> float:
@@ -154,10 +329,10 @@ class CoverageCheck:
 def common_thresholds(checked: Checked) -> tuple[float | None, ...]:
     """Return the threshold of each level; None where groups have different ones."""
     by_level = zip(*(part.thresholds for part in checked.selected_parts), strict=True)
-    return tuple(each[0] if len(set(each)) == 1 else None for each in by_level)
+    return tuple(values[0] if len(set(values)) == 1 else None for values in by_level)
 
 
-def examine(
+def infer_coverage(
     checked: Checked,
     level: int,
     n: int,
@@ -166,10 +341,8 @@ def examine(
     noise: CountNoise | None = None,
 ) -> CoverageCheck:
     """Infer the coverage at one of the levels from a count."""
-    wanted, threshold = (
-        checked.selected_designs[0].levels[level].confidence_level,
-        common_thresholds(checked)[level],
-    )
+    wanted = checked.selected_designs[0].levels[level].confidence_level
+    threshold = common_thresholds(checked)[level]
     everything = threshold == math.inf
     return CoverageCheck(
         float(wanted),
@@ -187,7 +360,7 @@ def cases_needed(
 ) -> int:
     """Return the smallest number of new cases with which a check detects that the coverage is this low.
 
-    A check of so many cases finds a shortfall with probability at least ``power`` if the coverage is
+    A check of this many cases finds a shortfall with probability at least ``power`` if the coverage is
     ``coverage``, and with probability at most 1 - ``confidence`` if it is at least the level.
 
     Parameters
@@ -195,16 +368,16 @@ def cases_needed(
     confidence_level : float
         The level that was promised.
     coverage : float
-        The true coverage that is to be noticed, below the level.
+        The true coverage that is to be detected, below the level.
     confidence : float
         Of the check.
     power : float
-        How often it is to be noticed, at least.
+        Probability of detecting it, at least.
 
     Returns
     -------
     int
-        How many cases.
+        Number of cases.
 
     Raises
     ------
@@ -223,10 +396,10 @@ def cases_needed(
     critical = -1
     for n in range(1, _MOST_CASES + 1):
         # One more case raises the critical count by one or not at all.
-        critical += at_most(n, critical + 1, float(1 - level)) <= alarm
-        if critical >= 0 and at_most(n, critical, float(1 - low)) >= wanted:
+        critical += count_cdf(n, critical + 1, float(1 - level)) <= alarm
+        if critical >= 0 and count_cdf(n, critical, float(1 - low)) >= wanted:
             return n
     raise ValueError(
         f"coverage must be further below {confidence_level}, got {coverage}: "
-        f"more than {_MOST_CASES:,} cases would be needed to notice it"
+        f"more than {_MOST_CASES:,} cases would be needed to detect it"
     )

@@ -19,7 +19,7 @@ from fedconformal.documents import (
     SiteKind,
 )
 from fedconformal.laws import CoverageLaw, Distortion, OrderStatistics, Shifted
-from fedconformal.monitoring._cases import level_index, refuse_groups
+from fedconformal.monitoring._coverage import level_index, refuse_groups
 from fedconformal.planning import Ballot
 
 

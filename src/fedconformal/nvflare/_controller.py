@@ -151,7 +151,7 @@ def check(
     >>> import fedconformal as fc
     >>> calibration = calibrate(controller, fc.plan(n_sites=3, n_points=80), fl_ctx, timeout=60)
     >>> assessment = check(controller, calibration, fl_ctx, timeout=60)
-    >>> [(row.site, row.found.n) for row in assessment.rows]
+    >>> [(row.site, row.check.n) for row in assessment.rows]
     [('north', 200), ('south', 200), ('west', 200)]
     """
     _check_options(timeout, "skip")
@@ -314,8 +314,8 @@ class ConformalController(Controller):
                 yield f"not checked{suffix}: {error}"
                 continue
             for row in assessment.rows:
-                covered = f"{row.found.coverage:.3f} of {row.found.n} new cases covered"
-                yield f"{row.name}{suffix}: {covered} at level {float(row.found.confidence_level):g}"
+                covered = f"{row.check.coverage:.3f} of {row.check.n} new cases covered"
+                yield f"{row.name}{suffix}: {covered} at level {float(row.check.confidence_level):g}"
             yield assessment.sentence()
 
     def _model(self, fl_ctx: FLContext) -> Model | None:

@@ -43,4 +43,4 @@ def more(grid, calibration, reports, options):
     open_plan = Plan.read(Path(reports).parent / "open.json")
     assert 2 <= calibrate(grid, open_plan, nodes=few, wait=0, **options).n_answers <= 3
     rows = check(grid, calibration, **options).rows
-    print("checked:", sorted({row.site for row in rows}), {row.found.n for row in rows})
+    print("checked:", sorted({row.site for row in rows}), {row.check.n for row in rows})
