@@ -1,13 +1,12 @@
-"""The law of coverage for any federation (paper: Theorem 3.2, appendix A.1, section 3.5, and beyond)."""
+"""Distribution of the coverage for any federation (paper: Theorem 3.2, appendix A.1, section 3.5)."""
 
 from fedconformal.laws._bounds import (
     conditional_coverage_bound,
     ehm_bound,
-    heterogeneity_losses,
+    heterogeneity_loss,
     heterogeneous_coverage_bound,
-    total_variation_to_binomial,
 )
-from fedconformal.laws._coverage import CoverageLaw, EachSiteLaw
+from fedconformal.laws._coverage import CoverageLaw, EachSiteLaw, Summary, density
 from fedconformal.laws._curves import (
     CurveNoise,
     NoisyCurve,
@@ -17,16 +16,13 @@ from fedconformal.laws._curves import (
     simulate_coverage,
     solve_votes,
     suggest_cells,
-    votes_conditional,
-    votes_on_average,
 )
 from fedconformal.laws._equal import MEAN_ERROR, coverage_table, equal_cdf, equal_moments
 from fedconformal.laws._exact import exact_cdf, exact_mean
 from fedconformal.laws._federation import Federation
 from fedconformal.laws._integration import integrate, legendre
 from fedconformal.laws._sites import Distortion, OrderStatistics, Shifted, SiteLaw
-from fedconformal.laws._summary import Summary, density
-from fedconformal.laws._tails import binomial_masses, count_tails, honest_counts
+from fedconformal.laws._tails import binomial_masses, honest_counts
 
 __all__ = [
     "CoverageLaw",

@@ -13,17 +13,16 @@ from fedconformal._typing import Floats
 from fedconformal.laws._coverage import CoverageLaw
 from fedconformal.laws._federation import Federation
 from fedconformal.laws._integration import integrate
-from fedconformal.laws._sites import Distortion, Shifted, inverse
-from fedconformal.laws._tails import count_tails
-from fedconformal.laws._votes import masses
+from fedconformal.laws._sites import Distortion, Shifted
 
 _TAIL = 1e-14
+_HALVINGS = 60
 
 
 def conditional_coverage_bound(
     n_sites: int, n_points: int, local_rank: int, server_rank: int, *, delta: float
 ) -> float:
-    """Theorem 3.3: with probability at least 1 - delta the coverage given the data is at least this.
+    """Return Theorem 3.3's bound, which the coverage given the data reaches with probability 1 - delta.
 
     The bound is ``l k / (m n) - sqrt(log(1/delta) / (2 m n))``; the paper states it for pairs with
     ``l k >= (1 - alpha) m n``, when the first term is at least 1 - alpha. It may be negative.
@@ -64,7 +63,7 @@ def heterogeneous_coverage_bound(
     distortion: Distortion | Sequence[Distortion | None],
     weights: Any = None,
 ) -> float:
-    """Proposition 3.4: marginal coverage is at least this when sites differ from the test point.
+    """Return Proposition 3.4's bound of the marginal coverage when sites differ from the test point.
 
     The bound is M minus the expected total-variation distance between the votes of the sites as they are
     and of sites like the test point (the choice of the paper's remark C.3). With one vote per site the
@@ -88,17 +87,14 @@ def heterogeneous_coverage_bound(
     """
     alike = CoverageLaw(n_sites, n_points, local_rank, server_rank, weights=weights)
     actual = CoverageLaw(n_sites, n_points, local_rank, server_rank, weights=weights, distortion=distortion)
-    return alike.mean() - heterogeneity_losses(actual.federation)[0]
+    return alike.mean() - heterogeneity_loss(actual.federation)
 
 
-def heterogeneity_losses(federation: Federation) -> tuple[float, float]:
-    """Two bounds of what differences between honest sites cost in mean coverage.
+def heterogeneity_loss(federation: Federation) -> float:
+    """Return a bound of what differences between honest sites cost in mean coverage (Proposition 3.4).
 
-    With S the votes below a test score given that score, S' the votes if all sites were like the test
-    point, the coverage differs by at most E d(S, S'), d the total-variation distance (Proposition 3.4). The
-    second is larger but needs no law of votes. Where every site has one vote, Ehm's inequality bounds d
-    between each count and the binomial count with its mean, and two binomials of one size and means p, p'
-    are at most as far apart as ``m |p - p'|``. Otherwise d is at most the sum of the sites' own distances.
+    With S the votes below a test score given that score, S' the votes if all sites were like the test point,
+    the coverage differs by at most E d(S, S'), d the total-variation distance.
 
     Parameters
     ----------
@@ -107,64 +103,50 @@ def heterogeneity_losses(federation: Federation) -> tuple[float, float]:
 
     Returns
     -------
-    exact, simple : float
+    float
         Zero for sites that are not ``Shifted``.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from fedconformal.laws import Federation, OrderStatistics, Shifted
-    >>> from fedconformal.laws import heterogeneity_losses
-    >>> exact = OrderStatistics(np.array([100]), np.array([92]))
-    >>> loss, _ = heterogeneity_losses(Federation(Shifted(exact, [lambda c: c**1.1]), np.array([10])))
-    >>> bool(loss > 0)
-    True
     """
     if not isinstance(federation.sites, Shifted):
-        return 0.0, 0.0
-    actual, alike = (
+        return 0.0
+    sides = [
         Federation(sites, federation.counts, weights=federation.weights)
         for sites in (federation.sites, federation.sites.base)
-    )
+    ]
     ks = federation.unit * np.arange(0, federation.n_votes // federation.unit + 2)
 
-    def losses(c: Floats) -> Floats:
-        laws = [-np.diff(side.cdf(c, ks, digits=False)) for side in (actual, alike)]
-        exact = np.abs(laws[0] - laws[1]).sum(axis=1) / 2
-        bound = np.minimum(1.0, _simple(federation, *(side.sites.below(c) for side in (actual, alike))))
-        return np.stack([exact, bound], axis=1)
+    def distance(c: Floats) -> Floats:
+        actual, alike = (np.diff(side.cdf(c, ks, digits=False)) for side in sides)
+        return np.asarray(np.abs(actual - alike).sum(axis=1, keepdims=True) / 2)
 
-    exact, bound = integrate(losses, _edges(federation.sites), tolerance=1e-9)
-    return float(exact), float(bound)
-
-
-def _simple(federation: Federation, p: Floats, ideal: Floats) -> Floats:
-    """A bound of the distance of votes, from the probabilities of the blocks."""
-    m, counts = federation.n_sites, federation.counts
-    if p.ndim == 2 and federation.n_votes == m * federation.unit:
-        p, ideal = (np.repeat(side, counts, axis=1) for side in (p, ideal))
-        means = m * np.abs(p.mean(axis=1) - ideal.mean(axis=1))
-        return np.asarray(ehm_bound(p) + ehm_bound(ideal) + means)
-    p, ideal = (masses(side.reshape(len(side), counts.size, -1)) for side in (p, ideal))
-    return np.asarray(np.abs(p - ideal).sum(axis=2) @ counts / 2)
+    return float(integrate(distance, _edges(federation.sites), tolerance=1e-9)[0])
 
 
 def _edges(sites: Shifted) -> Floats:
-    """Where to look first: around every place at which a site's probability rises, shifted or not.
+    """Return panels around every place at which a site's probability rises, shifted or not.
 
-    For large sites these are narrow, and an integral that starts elsewhere would not see them.
+    For large sites these are narrow, and an integral over other panels would miss them.
     """
     a, b, proper = sites.base.shape
     marks = [np.linspace(0.0, 1.0, 17)]
     lows, highs = special.betaincinv(a, b, _TAIL)[proper], 1 - special.betaincinv(b, a, _TAIL)[proper]
     for low, high, block in zip(lows, highs, np.nonzero(proper)[0].tolist(), strict=True):
-        ends = inverse(sites.distortions[block], np.array([low, high]))
+        ends = _invert(sites.distortions[block], np.array([low, high]))
         marks += [np.linspace(low, high, 9), np.linspace(float(ends[0]), float(ends[1]), 9)]
     return np.unique(np.clip(np.concatenate(marks), 0.0, 1.0))
 
 
+def _invert(h: Distortion, shares: Floats) -> Floats:
+    """Return where a distortion reaches these shares, by bisection, as it may jump."""
+    low, high = np.zeros(shares.shape), np.ones(shares.shape)
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        under = np.asarray(h(middle), dtype=float) < shares
+        low, high = np.where(under, middle, low), np.where(under, high, middle)
+    return (low + high) / 2
+
+
 def ehm_bound(p: ArrayLike) -> Any:
-    """Ehm's inequality: total-variation distance between PoissonBinomial(p) and Binomial(m, mean of p).
+    """Return Ehm's bound of the total variation between PoissonBinomial(p) and Binomial(m, mean of p).
 
     Parameters
     ----------
@@ -195,30 +177,3 @@ def ehm_bound(p: ArrayLike) -> Any:
     with np.errstate(invalid="ignore", divide="ignore"):
         excess = np.where(spread > 0, 1.0 - (p * (1 - p)).sum(axis=-1) / spread, 0.0)
     return (m / (m + 1) * shape * np.maximum(excess, 0.0))[()]
-
-
-def total_variation_to_binomial(p: ArrayLike) -> float:
-    """Total-variation distance between PoissonBinomial(p) and Binomial(m, mean of p), which Ehm bounds.
-
-    Parameters
-    ----------
-    p : array_like of shape (sites,)
-        Probabilities.
-
-    Returns
-    -------
-    float
-
-    Examples
-    --------
-    >>> from fedconformal.laws import total_variation_to_binomial
-    >>> round(total_variation_to_binomial([0.4, 0.5, 0.6]), 4)
-    0.01
-    """
-    p = np.asarray(p, dtype=float)
-    m, mean = p.size, float(p.mean())
-    tails = count_tails(np.arange(0, m + 2), p[None, :], np.ones(m, dtype=np.int64))[0]
-    j = np.arange(0, m + 1)
-    log_choose = special.gammaln(m + 1) - special.gammaln(j + 1) - special.gammaln(m - j + 1)
-    binomial = np.exp(log_choose + special.xlogy(j, mean) + special.xlog1py(m - j, -mean))
-    return float(np.abs(-np.diff(tails) - binomial).sum() / 2)

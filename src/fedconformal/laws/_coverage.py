@@ -1,24 +1,25 @@
-"""The law of the coverage that a quantile-of-quantiles threshold gives."""
+"""Distribution of the coverage that a quantile-of-quantiles threshold gives."""
 
-import math
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
+from scipy.optimize import elementwise
 
 from fedconformal import _validation
-from fedconformal._typing import Floats
-from fedconformal.laws._arguments import Distortions, in_blocks
+from fedconformal._typing import Floats, Ints
 from fedconformal.laws._equal import equal_quantile, equal_sf
 from fedconformal.laws._federation import Federation
-from fedconformal.laws._integration import rising_roots
-from fedconformal.laws._sites import OrderStatistics, SiteLaw
+from fedconformal.laws._sites import Distortions, OrderStatistics, SiteLaw, group_sites
 
 _SMALL = 1e-5  # probabilities below it need the digits of the cdf
 _TOLERANCE = 2e-13  # of a quantile's log-odds
+_OUTSIDE = 1e-3  # of the window of a summary, on either side
+_LARGEST_ODDS = 800.0  # beyond the log-odds of every float between 0 and 1
 
 
 class CoverageLaw:
@@ -51,8 +52,8 @@ class CoverageLaw:
         Votes of each number of a site, positive whole numbers: one for all numbers of a site, or one for
         each; 1 by default.
     max_faulty : int
-        At most this many of the sites are arbitrary. The law is then a lower bound: no behaviour of the
-        faulty sites makes the coverage stochastically smaller. Which sites are faulty must not depend on
+        At most this many of the sites are arbitrary. The distribution is then a lower bound: no behaviour of
+        the faulty sites makes the coverage stochastically smaller. Which sites are faulty must not depend on
         the scores of the others.
     distortion : callable or list of callables, optional
         For sites whose scores are not distributed as the test point's: ``h(c) = F_j(F^{-1}(c))``, one
@@ -87,11 +88,11 @@ class CoverageLaw:
         max_faulty: int = 0,
         distortion: Distortions = None,
     ) -> None:
-        blocks = in_blocks(n_sites, n_points, local_rank, 1 if weights is None else weights, distortion)
-        rank = _validation.integer("server_rank", server_rank, low=1)
-        last = int(blocks.counts.sum()) - 1
-        faulty = _validation.integer("max_faulty", max_faulty, low=0, high=last)
-        self._set(Federation(blocks.sites, blocks.counts, faulty, blocks.weights), rank)
+        votes = 1 if weights is None else weights
+        sites, counts, votes = group_sites(n_sites, n_points, local_rank, votes, distortion)
+        self.server_rank = _validation.integer("server_rank", server_rank, low=1)
+        faulty = _validation.integer("max_faulty", max_faulty, low=0, high=int(counts.sum()) - 1)
+        self.federation = Federation(sites, counts, faulty, votes)
 
     @classmethod
     def of_sites(
@@ -103,14 +104,14 @@ class CoverageLaw:
         max_faulty: int = 0,
         weights: ArrayLike | None = None,
     ) -> Self:
-        """The law for blocks of sites.
+        """Return the distribution for blocks of sites.
 
         Parameters
         ----------
         sites : SiteLaw
             What the sites of each block send.
         counts : array_like
-            How many sites each block has.
+            Number of sites of each block.
         server_rank, max_faulty : int
             As for ``CoverageLaw``.
         weights : array_like of shape (blocks,) or (blocks, numbers), optional
@@ -122,12 +123,9 @@ class CoverageLaw:
         """
         votes = None if weights is None else np.asarray(weights, dtype=np.int64)
         law = cls.__new__(cls)
-        law._set(Federation(sites, np.asarray(counts, dtype=np.int64), max_faulty, votes), server_rank)
+        law.federation = Federation(sites, np.asarray(counts, dtype=np.int64), max_faulty, votes)
+        law.server_rank = server_rank
         return law
-
-    def _set(self, federation: Federation, server_rank: int) -> None:
-        self.federation = federation
-        self.server_rank = server_rank
 
     @property
     def n_sites(self) -> int:
@@ -136,18 +134,25 @@ class CoverageLaw:
 
     @property
     def max_faulty(self) -> int:
-        """How many sites may be arbitrary."""
+        """Number of sites that may be arbitrary."""
         return self.federation.max_faulty
 
     def __repr__(self) -> str:
-        """Name sizes, ranks and weights when all sites are alike, else how many sites there are."""
-        about = "".join(f"{name}={value}, " for name, value in self.federation.alike.items())
-        faulty = f", max_faulty={self.max_faulty}" if self.max_faulty else ""
-        return f"CoverageLaw(n_sites={self.n_sites}, {about}server_rank={self.server_rank}{faulty})"
+        """Name sizes, ranks and weights when all sites are alike, else the number of sites."""
+        parts, sites = [f"n_sites={self.n_sites}"], self.federation.sites
+        if isinstance(sites, OrderStatistics) and sites.n_points.size == 1:
+            parts += [f"n_points={sites.n_points[0]}", f"local_rank={_squeeze(sites.local_ranks[0])}"]
+            weights = self.federation.weights
+            if weights is not None and (weights != 1).any():
+                parts.append(f"weights={_squeeze(weights[0])}")
+        parts.append(f"server_rank={self.server_rank}")
+        if self.max_faulty:
+            parts.append(f"max_faulty={self.max_faulty}")
+        return f"CoverageLaw({', '.join(parts)})"
 
     @cached_property
     def _certain(self) -> float | None:
-        """The coverage when it is not random: 0 for a threshold of -inf, 1 for +inf."""
+        """Coverage when it is not random: 0 for a threshold of -inf, 1 for +inf."""
         if self.federation.is_proper(self.server_rank):
             return None
         return float(self.federation.certain(self.server_rank))
@@ -158,19 +163,19 @@ class CoverageLaw:
         return float(mean[0]), float(variance[0])
 
     def mean(self) -> float:
-        """Marginal coverage: M of the paper's Theorem 3.2, to an absolute error below 1e-12."""
+        """Return the marginal coverage: M of the paper's Theorem 3.2, to an absolute error below 1e-12."""
         return self._moments[0]
 
     def var(self) -> float:
-        """Variance of the coverage given the calibration data."""
+        """Return the variance of the coverage given the calibration data."""
         return self._moments[1]
 
     def std(self) -> float:
-        """Standard deviation of the coverage given the calibration data."""
+        """Return the standard deviation of the coverage given the calibration data."""
         return float(np.sqrt(self.var()))
 
     def cdf(self, c: ArrayLike) -> Any:
-        """P(coverage given the calibration data <= c).
+        """Return P(coverage given the calibration data <= c).
 
         Parameters
         ----------
@@ -188,7 +193,7 @@ class CoverageLaw:
         return self.federation.cdf(c, np.array([self.server_rank]), digits=digits)[:, 0]
 
     def sf(self, c: ArrayLike) -> Any:
-        """P(coverage given the calibration data > c).
+        """Return P(coverage given the calibration data > c).
 
         Parameters
         ----------
@@ -208,7 +213,7 @@ class CoverageLaw:
     def _evaluate(
         self, c: ArrayLike, inside: Callable[[Floats], Floats], *, ends: tuple[float, float] = (0.0, 1.0)
     ) -> Any:
-        """Values ``inside`` [0, 1), and the two ``ends`` below and above it."""
+        """Return values ``inside`` [0, 1), and the two ``ends`` below and above it."""
         x = np.asarray(c, dtype=float)
         flat = x.ravel()
         out = np.where(np.isnan(flat), np.nan, np.where(flat >= 1, ends[1], ends[0]))
@@ -220,7 +225,7 @@ class CoverageLaw:
         return out.reshape(x.shape)[()]
 
     def ppf(self, q: ArrayLike) -> Any:
-        """The coverage that is exceeded with probability 1 - q.
+        """Return the coverage that is exceeded with probability 1 - q.
 
         Parameters
         ----------
@@ -243,7 +248,7 @@ class CoverageLaw:
 
     @property
     def _rank(self) -> int:
-        """The server rank among honest sites, where all are equal."""
+        """Server rank among honest sites, where all are equal."""
         return int(self.federation.needed(self.server_rank)) - self.max_faulty
 
     def _quantile(self, q: Floats) -> Floats:
@@ -252,23 +257,24 @@ class CoverageLaw:
             low = equal_quantile(m, n, l, self._rank, lower=np.minimum(q, 0.5))
             high = equal_quantile(m, n, l, self._rank, upper=np.minimum(1 - q, 0.5))
             return np.where(q <= 0.5, low, high)
-        return self._inverted(q)
+        small = bool((q < _SMALL).any())
 
-    def _inverted(self, q: Floats) -> Floats:
-        """Solve cdf(c) = q in log-odds, where a law's tails are smooth."""
-        target, small = special.logit(q), bool((q < _SMALL).any())
+        def excess(c: Floats, target: Floats) -> Floats:  # in log-odds, where the tails are smooth
+            odds = special.logit(self._evaluate(c, lambda x: self._cdf(x, digits=small)))
+            return np.asarray(np.clip(odds, -_LARGEST_ODDS, _LARGEST_ODDS) - target)
 
-        def excess(c: Floats) -> Floats:
-            return np.asarray(special.logit(self._evaluate(c, lambda x: self._cdf(x, digits=small))) - target)
-
-        return rising_roots(excess, np.zeros(q.shape), np.ones(q.shape), close=_TOLERANCE)
+        ends = np.zeros(q.shape), np.ones(q.shape)
+        tolerances = {"xatol": 2.0**-53, "xrtol": 0.0, "fatol": _TOLERANCE, "frtol": 0.0}
+        roots = elementwise.find_root(excess, ends, args=(special.logit(q),), tolerances=tolerances)
+        # Where the cdf jumps, the quantile is where it has reached q.
+        return np.where(np.abs(roots.f_x) <= _TOLERANCE, roots.x, roots.bracket[1])
 
     def median(self) -> float:
-        """The coverage that is exceeded half of the time."""
+        """Return the coverage that is exceeded half of the time."""
         return float(self.ppf(0.5))
 
     def interval(self, confidence: float = 0.9) -> tuple[float, float]:
-        """Central interval that holds the coverage with this probability.
+        """Return the central interval that contains the coverage with this probability.
 
         Parameters
         ----------
@@ -282,41 +288,17 @@ class CoverageLaw:
         tail = (1 - _validation.fraction("confidence", confidence)) / 2
         return float(self.ppf(float(tail))), float(self.ppf(float(1 - tail)))
 
-    def rvs(self, size: int | tuple[int, ...] = 1, *, rng: Any = None) -> Floats:
-        """Draw coverages, for simulation.
 
-        Sites are drawn one by one and their votes counted as the server would, except where they are very
-        many or the faulty ones must be chosen at their worst: then the quantile function is used.
-
-        Parameters
-        ----------
-        size : int or tuple of int
-            Shape of the draws.
-        rng : None, int or numpy Generator
-            Where randomness comes from.
-
-        Returns
-        -------
-        array of shape ``size``
-        """
-        source = np.random.default_rng(rng)
-        shape = tuple(np.atleast_1d(size).tolist())
-        federation = self.federation
-        many = federation.n_sites * math.prod(shape) > 10_000_000
-        if self._certain is not None or federation.max_faulty or many:
-            return np.asarray(self.ppf(source.random(shape)))
-        return federation.rvs(self.server_rank, shape, source)
-
-
-# -- what holds for the coverage of every site when each is promised its own -------------------------------
+def _squeeze(values: Ints) -> int | tuple[int, ...]:
+    return int(values) if values.ndim == 0 else tuple(values.tolist())
 
 
 class EachSiteLaw(CoverageLaw):
-    """Bounds for the coverage of each site by itself, from (size, rank) of the sites.
+    """Bounds for the coverage of each site individually, from (size, rank) of the sites.
 
     The server keeps the largest report, so a site's coverage is at least that of its own threshold, a
     Beta(l, n - l + 1) variable. Every method gives the worst value of any site: ``mean`` and ``ppf`` the
-    smallest, ``cdf`` and ``std`` the largest. Sites of one size and rank share one exact law.
+    smallest, ``cdf`` and ``std`` the largest. Sites of one size and rank share one exact distribution.
 
     Parameters
     ----------
@@ -336,35 +318,115 @@ class EachSiteLaw(CoverageLaw):
     def __init__(self, kinds: Iterable[tuple[int, int]], laws: Sequence[CoverageLaw] | None = None) -> None:
         self.kinds = sorted(set(kinds))
         sizes, ranks = np.array(self.kinds).T
-        self._set(Federation(OrderStatistics(sizes, ranks), np.ones(len(sizes), dtype=np.int64)), 1)
+        self.federation = Federation(OrderStatistics(sizes, ranks), np.ones(len(sizes), dtype=np.int64))
+        self.server_rank = 1
         exact = (CoverageLaw(1, n, rank, 1) for n, rank in self.kinds)
         self._laws = list(exact if laws is None else laws)
 
     def __repr__(self) -> str:
-        """Size and rank of each kind of site."""
+        """Name size and rank of each kind of site."""
         return f"EachSiteLaw({self.kinds})"
 
     def mean(self) -> float:
-        """The smallest mean coverage of any site."""
+        """Return the smallest mean coverage of any site."""
         return min(law.mean() for law in self._laws)
 
     def var(self) -> float:
-        """The largest variance of the bound of any site."""
+        """Return the largest variance of the bound of any site."""
         return max(law.var() for law in self._laws)
 
     def cdf(self, c: ArrayLike) -> Any:
-        """For every site, P(coverage given the calibration data <= c) is at most this."""
+        """Return an upper bound of P(coverage given the calibration data <= c) at every site."""
         return np.max([law.cdf(c) for law in self._laws], axis=0)[()]
 
     def sf(self, c: ArrayLike) -> Any:
-        """For every site, P(coverage given the calibration data > c) is at least this."""
+        """Return a lower bound of P(coverage given the calibration data > c) at every site."""
         return np.min([law.sf(c) for law in self._laws], axis=0)[()]
 
     def ppf(self, q: ArrayLike) -> Any:
-        """For every site, coverage is at least this with probability 1 - q."""
+        """Return what the coverage of every site is at least with probability 1 - q."""
         return np.min([law.ppf(q) for law in self._laws], axis=0)[()]
 
-    def rvs(self, size: int | tuple[int, ...] = 1, *, rng: Any = None) -> Floats:
-        """Draw from the worst case: the smallest of all sites' quantiles at one uniform draw."""
-        shape = tuple(np.atleast_1d(size).tolist())
-        return np.asarray(self.ppf(np.random.default_rng(rng).random(shape)))
+
+@dataclass(frozen=True, eq=False)
+class Summary:
+    """Main numbers of a distribution of the coverage, beside the level that was asked for.
+
+    Parameters
+    ----------
+    law : CoverageLaw
+        Distribution of the coverage.
+    confidence_level : float
+        The coverage that was asked for.
+
+    Examples
+    --------
+    >>> import fedconformal as fc
+    >>> from fedconformal.laws import Summary
+    >>> summary = Summary(fc.CoverageLaw(10, 100, 92, 4), 0.9)
+    >>> round(summary.mean, 4), round(summary.low, 4)
+    (0.9023, 0.8817)
+    """
+
+    law: CoverageLaw
+    confidence_level: float
+
+    @cached_property
+    def mean(self) -> float:
+        """Mean coverage."""
+        return self.law.mean()
+
+    @cached_property
+    def std(self) -> float:
+        """Standard deviation of the coverage."""
+        return self.law.std()
+
+    @property
+    def is_certain(self) -> bool:
+        """True if the coverage is not random: the threshold is infinite."""
+        return self.std == 0
+
+    @cached_property
+    def reached(self) -> float:
+        """Probability that the coverage is at least the level."""
+        return self.mean if self.is_certain else float(self.law.sf(self.confidence_level))
+
+    @cached_property
+    def _quantiles(self) -> Floats:
+        return np.asarray(self.law.ppf([_OUTSIDE, 0.05, 1 - _OUTSIDE]))
+
+    @property
+    def low(self) -> float:
+        """Coverage that is missed in one of 20 calibrations: the 5 % quantile."""
+        return float(self._quantiles[1])
+
+    @property
+    def window(self) -> tuple[float, float]:
+        """Two coverages between which all but one in 500 calibrations lie."""
+        return float(self._quantiles[0]), float(self._quantiles[2])
+
+
+def density(law: CoverageLaw, edges: Floats) -> Floats:
+    """Return the mean density of the coverage between neighbouring edges: exact probability over width.
+
+    Parameters
+    ----------
+    law : CoverageLaw
+        Distribution of the coverage.
+    edges : array
+        Increasing coverages.
+
+    Returns
+    -------
+    array of shape (len(edges) - 1,)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fedconformal as fc
+    >>> from fedconformal.laws import density
+    >>> density(fc.CoverageLaw(10, 100, 92, 4), np.array([0.85, 0.9, 0.95])).round(1)
+    array([ 8.1, 11.9])
+    """
+    steps: Floats = np.diff(np.asarray(law.cdf(edges), dtype=float)) / np.diff(edges)
+    return np.maximum(steps, 0.0)

@@ -13,6 +13,7 @@ first needs exchangeable scores, the second independent ones of one distribution
 """
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -246,11 +247,6 @@ class NoisyCurve:
     offsets: tuple[int, ...] = ()
 
     @property
-    def n_blocks(self) -> int:
-        """The number of blocks, which is one: all sites together."""
-        return 1
-
-    @property
     def sends_infinity(self) -> Bools:
         """False, as noise can make any threshold finite."""
         return np.zeros(1, dtype=bool)
@@ -274,15 +270,6 @@ class NoisyCurve:
         """Return the whole range, as noise has no bounds."""
         return 0.0, 1.0
 
-    def rvs(self, block: int, size: tuple[int, ...], rng: np.random.Generator) -> Floats:
-        """Draw from the bound: the rank, then the coverage of the score of that rank."""
-        first, tail = self.noise.worst_tail(self.offsets)
-        above = tail.size - np.searchsorted(tail[::-1], rng.random(size), side="right")
-        rank = self.votes - (first + above - 1)
-        proper = np.clip(rank, 1, self.n_points)
-        coverage = rng.beta(proper, self.n_points - proper + 1)
-        return np.where(rank < 1, 0.0, np.where(rank > self.n_points, 1.0, coverage))
-
     @cached_property
     def mean_bound(self) -> float:
         """Lower bound of the marginal coverage for exchangeable scores of any distribution."""
@@ -301,56 +288,6 @@ class NoisyCurve:
         return 1.0 - float(finite[0])
 
 
-def votes_on_average(n_points: int, level: Fraction) -> int | None:
-    """Return the smallest count whose marginal coverage is at least ``level``, without noise.
-
-    Parameters
-    ----------
-    n_points : int
-        Number of scores at all sites together.
-    level : Fraction
-        Coverage that is asked for.
-
-    Returns
-    -------
-    int or None
-        ``ceil(level * (n_points + 1))``, None if that is more than ``n_points``.
-
-    Examples
-    --------
-    >>> votes_on_average(500, Fraction(9, 10))
-    451
-    """
-    votes = rank_of(level, n_points)
-    return votes if votes <= n_points else None
-
-
-def votes_conditional(n_points: int, level: Fraction, delta: Fraction) -> int | None:
-    """Return the smallest count with coverage below ``level`` in at most a share ``delta`` of calibrations.
-
-    Parameters
-    ----------
-    n_points : int
-        Number of scores at all sites together.
-    level : Fraction
-        Coverage that is asked for.
-    delta : Fraction
-        Largest probability that the coverage given the calibration data is lower.
-
-    Returns
-    -------
-    int or None
-        The smallest K with P(Binomial(n_points, level) >= K) <= delta; None if there is none. Ties are
-        decided in whole numbers; beyond 20,000 scores a tie counts as a failure.
-
-    Examples
-    --------
-    >>> votes_conditional(100, Fraction(9, 10), Fraction(1, 10))
-    95
-    """
-    return _bisect(lambda votes: _rarely_reached(n_points, votes, level, delta), 1, n_points)
-
-
 def _rarely_reached(n: int, votes: int, level: Fraction, delta: Fraction) -> bool:
     """Return whether P(Binomial(n, level) >= votes) <= delta, whatever the rounding."""
     tail, limit = float(special.betainc(votes, n - votes + 1, float(level))), float(delta)
@@ -367,10 +304,7 @@ def _bisect(suffices: Callable[[int], bool], low: int, high: int) -> int | None:
     """Return the smallest number from low to high that suffices, as all larger ones then do; None if none."""
     if high < low or not suffices(high):
         return None
-    while low < high:
-        middle = (low + high) // 2
-        low, high = (low, middle) if suffices(middle) else (middle + 1, high)
-    return low
+    return low + bisect_left(range(low, high), True, key=suffices)
 
 
 def solve_votes(
@@ -405,11 +339,14 @@ def solve_votes(
     int or None
         None if the threshold would be infinite with a probability of one half or more, or if the standard
         deviation of the noise at some edge is above ``2.5 * (1 - level) * n_points``, which would take about
-        as many votes as there are scores.
+        as many votes as there are scores. Without noise or offsets the result is exact; a tie with delta is
+        decided in whole numbers, and counts as a failure beyond 20,000 scores.
     """
     if not noise.scale and not any(offsets):
-        exact = votes_on_average(n_points, level)
-        return exact if delta is None else votes_conditional(n_points, level, delta)
+        if delta is not None:
+            return _bisect(lambda votes: _rarely_reached(n_points, votes, level, delta), 1, n_points)
+        exact = rank_of(level, n_points)
+        return exact if exact <= n_points else None
     if noise.deviations.max() > 2.5 * float(1 - level) * n_points:
         return None
 

@@ -6,7 +6,7 @@ from scipy import special
 
 from fedconformal import _validation
 from fedconformal._typing import Bools, Floats
-from fedconformal.laws._integration import from_window, legendre
+from fedconformal.laws._integration import legendre, window_moments
 
 MEAN_ERROR = 1e-12
 """Means are exact to this much, absolutely (``make bench``, section accuracy)."""
@@ -130,7 +130,7 @@ def _equal_moments(m: int, n: int, l: Floats, k: Floats) -> Floats:
     high = equal_quantile(m, n, l, k, upper=OUTSIDE)
     c = low[:, None] + (high - low)[:, None] * u
     cdf = _tail(m, n, l[:, None], k[:, None], c, upper=False, digits=False)
-    return from_window(low, high, cdf @ w, cdf @ (w * u))
+    return window_moments(low, high, cdf @ w, cdf @ (w * u))
 
 
 # -- the whole array M of the paper: the marginal coverage of every pair of ranks --------------------------

@@ -1,8 +1,7 @@
-"""The reports of a whole federation, as a law: how many votes lie below a given coverage."""
+"""Distribution of the coverage of a whole federation, for many numbers of votes at once."""
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -10,8 +9,8 @@ from scipy import special
 
 from fedconformal._typing import Bools, Floats, Ints
 from fedconformal.laws._equal import OUTSIDE, equal_cdf, equal_moments
-from fedconformal.laws._faulty import Tally, tally
-from fedconformal.laws._integration import from_window, integrate
+from fedconformal.laws._faulty import Tally, choose_tally
+from fedconformal.laws._integration import integrate, window_moments
 from fedconformal.laws._sites import OrderStatistics, SiteLaw
 from fedconformal.laws._votes import Votes
 
@@ -32,9 +31,9 @@ class Federation:
     Parameters
     ----------
     sites : SiteLaw
-        What the sites of each block send.
+        Distribution of what the sites of each block send.
     counts : array of shape (blocks,)
-        How many sites each block has.
+        Number of sites of each block.
     max_faulty : int
         At most this many sites are arbitrary.
     weights : array of shape (blocks,) or (blocks, numbers), optional
@@ -58,17 +57,17 @@ class Federation:
 
     @property
     def n_sites(self) -> int:
-        """All sites, faulty ones and those that send +inf included."""
+        """Number of all sites, including faulty ones and those that send +inf."""
         return int(self.counts.sum())
 
     @property
     def n_votes(self) -> int:
-        """All votes, those of infinite numbers included."""
+        """Number of all votes, including those of infinite numbers."""
         return self._given.total
 
     @property
     def unit(self) -> int:
-        """The largest number of votes of which every weight is a multiple."""
+        """Largest number of votes of which every weight is a multiple."""
         return self._given.unit
 
     @cached_property
@@ -84,7 +83,7 @@ class Federation:
 
     @cached_property
     def _votes(self) -> Votes:
-        """The votes in units of their greatest common divisor, which changes nothing but their size."""
+        """Votes in units of their greatest common divisor, which changes nothing but their size."""
         return Votes(self.counts, self._given.weights // self.unit)
 
     @cached_property
@@ -94,53 +93,40 @@ class Federation:
 
     @cached_property
     def _tally(self) -> Tally:
-        return tally(self._votes, self._finite, self.max_faulty)
+        return choose_tally(self._votes, self._finite, self.max_faulty)
 
     def needed(self, ks: ArrayLike) -> Ints:
-        """Votes needed, in units of ``unit``."""
+        """Return the votes needed in units of ``unit``."""
         return np.asarray(-(-np.asarray(ks) // self.unit))
 
     @cached_property
     def equal(self) -> tuple[int, int, int] | None:
-        """(sites, points, rank) when the sites that count are alike, exact, and send one number each."""
+        """Sites, points and rank when the sites that count are alike, exact, and send one number each."""
         if not isinstance(self.sites, OrderStatistics) or self._infinite.shape[1] > 1:
             return None
         votes = self._votes.weights[:, 0]
-        heard = ~self._infinite[:, 0] & (self.counts > 0) & (votes > 0)
-        # Who sends +inf, or has no vote, matters only if that may be a lie.
-        if (votes != 1)[heard | (self.max_faulty > 0)].any():
+        counted = ~self._infinite[:, 0] & (self.counts > 0) & (votes > 0)
+        # Sites that send +inf, or have no vote, matter only if that may be a lie.
+        if (votes != 1)[counted | (self.max_faulty > 0)].any():
             return None
-        kinds = set(
-            zip(
-                self.sites.n_points[heard].tolist(),
-                self.sites.local_ranks.ravel()[heard].tolist(),
-                strict=True,
-            )
-        )
+        columns = self.sites.n_points, self.sites.local_ranks.ravel()
+        kinds = {*zip(*(column[counted].tolist() for column in columns), strict=True)}
         if len(kinds) != 1 or min(kinds)[1] < 1:
             return None
-        return (self._tally.last - self.max_faulty, *kinds.pop())
-
-    @property
-    def alike(self) -> dict[str, Any]:
-        """Size, ranks and weights when there is one block of exact sites, for people."""
-        if not isinstance(self.sites, OrderStatistics) or self.sites.n_blocks > 1:
-            return {}
-        said = {"n_points": int(self.sites.n_points[0]), "local_rank": _shown(self.sites.local_ranks[0])}
-        weights = self._given.weights[0]
-        return said if (weights == 1).all() else {**said, "weights": _shown(weights)}
+        n, rank = kinds.pop()
+        return self._tally.last - self.max_faulty, n, rank
 
     def is_proper(self, ks: ArrayLike) -> Bools:
-        """Votes needed for which the threshold is neither surely -inf nor surely +inf."""
+        """Return whether the threshold is neither surely -inf nor surely +inf, for each number of votes."""
         needed = self.needed(ks)
         return np.asarray((needed >= self._tally.first) & (needed <= self._tally.last))
 
     def certain(self, ks: ArrayLike) -> Floats:
-        """The coverage where the threshold is surely -inf (0) or surely +inf (1)."""
+        """Return the coverage where the threshold is surely -inf (0) or surely +inf (1)."""
         return np.where(self.needed(ks) < self._tally.first, 0.0, 1.0)
 
     def cdf(self, c: Floats, ks: Ints, *, digits: bool = True) -> Floats:
-        """P(C <= c) for many coverages and votes needed at once.
+        """Return P(C <= c) for many coverages and votes needed at once.
 
         Parameters
         ----------
@@ -162,11 +148,11 @@ class Federation:
         return self._tally.tails(self.needed(ks), self._below(c), digits=digits)
 
     def _below(self, c: Floats) -> Floats:
-        """Probabilities of the numbers: shape (len(c), blocks, numbers)."""
+        """Return the probabilities of the numbers: shape (len(c), blocks, numbers)."""
         return self.sites.below(c).reshape(c.size, *self._infinite.shape)
 
     def moments(self, ks: Ints) -> tuple[Floats, Floats]:
-        """Mean and variance of the coverage for many votes needed at once.
+        """Return mean and variance of the coverage for many votes needed at once.
 
         Parameters
         ----------
@@ -194,15 +180,16 @@ class Federation:
             cdf = self.cdf(np.minimum(low + width * u, _LAST), ks, digits=False)
             return np.concatenate([cdf, u[:, None] * cdf], axis=1)
 
-        edges = (self._edges(low, high, self._kinks(low, high, ks)) - low) / width
+        kinks = self._tally.kinks(self.needed(ks), self._below, low, min(high, _LAST))
+        edges = (self._edges(low, high, kinks) - low) / width
         area, lever = np.split(integrate(integrand, edges, tolerance=_TOLERANCE), 2)
-        mean, variance = from_window(np.asarray(low), np.asarray(high), area, lever)
+        mean, variance = window_moments(np.asarray(low), np.asarray(high), area, lever)
         return mean, variance
 
     def _window(self, ks: Ints) -> tuple[float, float]:
-        """Where the coverage lies but for a negligible mass, first by bounds, then by looking."""
+        """Return where the coverage lies but for a negligible mass, first by bounds, then on grids."""
         ends = np.array([ks.min(), ks.max()])
-        low, high = self.sites.bracket(*self._rare(*self.needed(ends).tolist()))
+        low, high = self.sites.bracket(*self._tail_probabilities(*self.needed(ends).tolist()))
         for _ in range(12):
             grid = np.linspace(low, high, 17)
             cdf = self.cdf(np.minimum(grid, _LAST), ends, digits=False)
@@ -215,8 +202,8 @@ class Federation:
                 break
         return low, high
 
-    def _rare(self, first: int, last: int) -> tuple[float, float]:
-        """How unlikely a number must lie below, or above, so that the votes surely fail, or suffice."""
+    def _tail_probabilities(self, first: int, last: int) -> tuple[float, float]:
+        """Return how unlikely a number must lie below, or above, for the votes to surely fail, or suffice."""
         honest = min(int(self.counts[self._finite.by_site > 0].sum()), self.n_sites - self.max_faulty)
         enough = self._finite.fewest_sites(first - self._tally.first + 1)
         missing = self._finite.fewest_sites(self._tally.last - last + 1)
@@ -226,12 +213,8 @@ class Federation:
         )
         return below, above
 
-    def _kinks(self, low: float, high: float, ks: Ints) -> Floats:
-        """Where the worst choice of faulty sites changes."""
-        return self._tally.kinks(self.needed(ks), self._below, low, min(high, _LAST))
-
     def _edges(self, low: float, high: float, kinks: Floats) -> Floats:
-        """Ends of panels: of the window, of narrow steps, and kinks."""
+        """Return the ends of panels: those of the window and of narrow steps, and kinks."""
         edges = np.array([low, high, *kinks[(kinks > low) & (kinks < high)]])
         if isinstance(self.sites, OrderStatistics):
             starts, ends = self.sites.steps(_NARROW * (high - low))
@@ -241,35 +224,3 @@ class Federation:
                     if low < x < high and np.abs(edges - x).min() > (ends[i] - starts[i]) / 2:
                         edges = np.append(edges, x)
         return np.unique(edges)
-
-    def rvs(self, k: int, size: tuple[int, ...], rng: np.random.Generator) -> Floats:
-        """Draw the coverage of the smallest number at which the votes reach k, all sites being honest.
-
-        Parameters
-        ----------
-        k : int
-            Votes needed, at most as many as there are.
-        size : tuple of int
-            Shape of the draws.
-        rng : numpy.random.Generator
-            Where randomness comes from.
-
-        Returns
-        -------
-        array of shape ``size``
-        """
-        draws = [self.sites.rvs(b, (*size, int(count)), rng) for b, count in enumerate(self.counts)]
-        numbers = np.concatenate([draw.reshape(*size, -1) for draw in draws], axis=-1)
-        weights = np.concatenate(
-            [np.tile(row, count) for row, count in zip(self._given.weights, self.counts, strict=True)]
-        )
-        order = np.argsort(numbers, axis=-1)
-        enough = np.cumsum(weights[order], axis=-1) >= k
-        return np.take_along_axis(
-            numbers, np.take_along_axis(order, enough.argmax(axis=-1)[..., None], -1), -1
-        )[..., 0]
-
-
-def _shown(values: Ints) -> int | tuple[int, ...]:
-    """A number, or a tuple of them."""
-    return int(values) if values.ndim == 0 else tuple(values.tolist())

@@ -11,61 +11,6 @@ import numpy as np
 
 from fedconformal._typing import Bools, Floats
 
-# -- where rising functions cross zero, many at once -------------------------------------------------------
-
-
-_MOST_STEPS = 80
-_CLEVER = 24  # steps after which those that are left are bisections
-
-
-def rising_roots(
-    f: Callable[[Floats], Floats],
-    low: Floats,
-    high: Floats,
-    *,
-    close: float = 0.0,
-    resolution: float = 2.0**-53,
-) -> Floats:
-    """Solve f(x) = 0 between ``low`` and ``high``, by the Illinois method.
-
-    Parameters
-    ----------
-    f : callable
-        Maps an array of points, one for each root, to values; below zero left of the root and above it
-        right of it. Values may be infinite.
-    low, high : arrays
-        Brackets of the roots.
-    close : float
-        A value so close to zero is zero.
-    resolution : float
-        Brackets so narrow are good enough.
-
-    Returns
-    -------
-    array
-        The upper ends of the last brackets.
-    """
-    at_low, at_high = np.full(low.shape, -np.inf), np.full(low.shape, np.inf)
-    before = np.zeros(low.shape, dtype=bool)
-    for step in range(_MOST_STEPS):
-        known = np.isfinite(at_low) & np.isfinite(at_high) & (at_high > at_low)
-        ends = np.where(known, at_low, 0.0), np.where(known, at_high, 1.0)
-        share = np.clip(-ends[0] / (ends[1] - ends[0]), 0.0, 1.0)
-        # A bisection now and then, and later on always, so that no shape of the function makes it slow.
-        x = low + (high - low) * np.where(known & (step % 8 != 7) & (step < _CLEVER), share, 0.5)
-        value = f(x)
-        done = np.abs(value) <= close
-        under = (value < 0) & ~done
-        low, high = np.where(under | done, x, low), np.where(under, high, x)
-        if float((high - low).max(initial=0.0)) <= resolution:
-            break
-        # An end that stays a second time is weighted half, so that a step comes from the other side.
-        weight = np.where(under == before, 0.5, 1.0)
-        at_low, at_high = np.where(under, value, at_low * weight), np.where(under, at_high * weight, value)
-        before = under
-    return high
-
-
 _COARSE, _FINE = 48, 96  # degrees of the two rules; the nodes of the first are every other one of the second
 _ROUNDS = 48
 _LAST = 8  # the error is judged by the last eighth of the coefficients
@@ -73,7 +18,7 @@ _LAST = 8  # the error is judged by the last eighth of the coefficients
 
 @cache
 def legendre(nodes: int) -> tuple[Floats, Floats]:
-    """Gauss-Legendre nodes and weights on [0, 1].
+    """Return Gauss-Legendre nodes and weights on [0, 1].
 
     Parameters
     ----------
@@ -96,7 +41,7 @@ def legendre(nodes: int) -> tuple[Floats, Floats]:
 
 @cache
 def _rule(degree: int) -> tuple[Floats, Floats, Floats]:
-    """Nodes on [0, 1], weights, and the matrix from values to the last Chebyshev coefficients."""
+    """Return nodes on [0, 1], weights, and the matrix from values to the last Chebyshev coefficients."""
     j = np.arange(degree + 1)
     ends = np.where((j == 0) | (j == degree), 0.5, 1.0)
     coefficients = 2 / degree * ends[:, None] * ends * np.cos(np.pi / degree * np.outer(j, j))
@@ -138,7 +83,9 @@ def integrate(f: Callable[[Floats], Floats], edges: Floats, *, tolerance: float)
             break
         lows, highs, values = lows[~done], highs[~done], values[~done]
         between = _values(f, lows, highs, _rule(_FINE)[0][1::2])
-        done, areas = _areas(_interleaved(values, between), highs - lows, tolerance)
+        both = np.empty((len(values), _FINE + 1, values.shape[2]))
+        both[:, ::2], both[:, 1::2] = values, between
+        done, areas = _areas(both, highs - lows, tolerance)
         total = total + areas[done | (left == 0)].sum(axis=0)
         if done.all():
             break
@@ -148,26 +95,19 @@ def integrate(f: Callable[[Floats], Floats], edges: Floats, *, tolerance: float)
 
 
 def _values(f: Callable[[Floats], Floats], lows: Floats, highs: Floats, nodes: Floats) -> Floats:
-    """Values at the nodes of every panel: shape (panels, nodes, outputs)."""
+    """Evaluate f at the nodes of every panel: shape (panels, nodes, outputs)."""
     x = lows[:, None] + (highs - lows)[:, None] * nodes
     return np.asarray(f(x.ravel())).reshape(*x.shape, -1)
 
 
-def _interleaved(even: Floats, odd: Floats) -> Floats:
-    """Values at the nodes of the fine rule, from those of the coarse one and those between them."""
-    both = np.empty((len(even), even.shape[1] + odd.shape[1], even.shape[2]))
-    both[:, ::2], both[:, 1::2] = even, odd
-    return both
-
-
 def _areas(values: Floats, width: Floats, tolerance: float) -> tuple[Bools, Floats]:
-    """Which panels are known well enough, and the integral over each."""
+    """Return the panels whose error is small enough, and the integral over each."""
     _, weights, last = _rule(values.shape[1] - 1)
     error = np.abs(last @ values).max(axis=(1, 2), initial=0.0)
     return width * error <= tolerance, width[:, None] * (weights @ values)
 
 
-def from_window(low: Floats, high: Floats, area: Floats, lever: Floats) -> Floats:
-    """Mean and variance from the integrals of cdf and u * cdf over a window, u in [0, 1]."""
+def window_moments(low: Floats, high: Floats, area: Floats, lever: Floats) -> Floats:
+    """Return mean and variance from the integrals of cdf and u * cdf over a window, u in [0, 1]."""
     width = high - low
     return np.stack([high - width * area, width**2 * np.maximum(1 - 2 * lever - (1 - area) ** 2, 0.0)])

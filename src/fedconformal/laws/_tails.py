@@ -2,8 +2,8 @@
 
 Added up site by site, all terms are positive, so even the smallest tail probabilities keep their digits. The
 characteristic function has an absolute error; tails far below it are found by exponential tilting: every
-site's law is multiplied by exp(rate * votes) and normalised, with the rate that brings the expected votes to
-k. Around k the tilted law has ordinary probabilities, of which the tail of the true one is made:
+site's distribution is multiplied by exp(rate * votes) and normalised, with the rate that brings the expected
+votes to k. Around k the tilted one has ordinary probabilities, of which the tail of the true one is made:
 P(votes >= k) = M(rate) exp(-rate k) E_tilted[exp(-rate (votes - k)); votes >= k].
 """
 
@@ -24,7 +24,7 @@ _TAIL = 45.0  # counts whose Bernstein bound is below exp(-45) are left out
 
 
 def binomial_tail(k: Ints, m: int, p: Floats) -> Floats:
-    """P(Binomial(m, p) >= k), by the incomplete beta function; ``k`` and ``p`` are broadcast."""
+    """Return P(Binomial(m, p) >= k), by the incomplete beta function; ``k`` and ``p`` are broadcast."""
     proper = np.clip(k, 1, max(m, 1)).astype(float)
     tail = (
         special.betainc(proper, m - proper + 1, p) if m else np.zeros(np.broadcast_shapes(k.shape, p.shape))
@@ -33,7 +33,7 @@ def binomial_tail(k: Ints, m: int, p: Floats) -> Floats:
 
 
 def binomial_masses(p: Floats, m: int) -> tuple[int, Floats]:
-    """Binomial(m, p) probabilities over the counts that matter for any of several p.
+    """Return Binomial(m, p) probabilities of the counts that matter for any of several p.
 
     Ratios of neighbours are added in logarithms and the sum is normalised: for large m this keeps three
     more digits than factorials do.
@@ -73,20 +73,20 @@ def binomial_masses(p: Floats, m: int) -> tuple[int, Floats]:
 
 
 def honest_counts(p: Floats, counts: Ints, max_faulty: int) -> Ints:
-    """How many sites of each block stay when the ``max_faulty`` least likely to lie below are left out.
+    """Return the sites of each block that stay without the ``max_faulty`` least likely to lie below.
 
     Parameters
     ----------
-    p : array of shape (rows, blocks)
-        Probability that a site of each block lies below.
+    p : array of shape (rows, blocks, ...)
+        Probability that a site of each block lies below, or anything of the same order.
     counts : array of shape (blocks,)
-        How many sites each block has.
+        Number of sites of each block.
     max_faulty : int
-        How many are left out.
+        Number of sites that are left out.
 
     Returns
     -------
-    array of shape (rows, blocks)
+    array of the shape of ``p``
 
     Examples
     --------
@@ -113,7 +113,7 @@ _ROWS = 32
 
 
 def vote_tails(ks: Ints, p: Floats, votes: Votes, *, digits: bool = True) -> Floats:
-    """P(votes >= k) for every k.
+    """Return P(votes >= k) for every k.
 
     Parameters
     ----------
@@ -152,7 +152,7 @@ def _tails(ks: Ints, p: Floats, votes: Votes, *, digits: bool) -> Floats:
 
 
 def worth_adding(votes: Votes, rows: int, *, digits: bool) -> bool:
-    """Whether the votes of so many laws are added up quickly, compared with the other way.
+    """Return whether adding up the votes of this many rows is faster than the characteristic function.
 
     The costs are rough, in microseconds: of the calls, and of the numbers that they work on.
     """
@@ -165,34 +165,8 @@ def worth_adding(votes: Votes, rows: int, *, digits: bool) -> bool:
     return bool(added < (_PATIENCE if digits else 1) * otherwise)
 
 
-def count_tails(ks: Ints, p: Floats, counts: Ints) -> Floats:
-    """P(count >= k) for every k, where every site counts once (the Poisson-binomial law).
-
-    Parameters
-    ----------
-    ks : array
-        The thresholds, any whole numbers (below 1 gives 1, above the number of sites gives 0).
-    p : array of shape (rows, blocks)
-        Probability that a site of each block lies below.
-    counts : array of shape (blocks,)
-        How many sites each block has.
-
-    Returns
-    -------
-    array of shape (rows, len(ks))
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from fedconformal.laws import count_tails
-    >>> count_tails(np.array([1, 2]), np.array([[0.5]]), np.array([2]))
-    array([[0.75, 0.25]])
-    """
-    return vote_tails(ks, p[..., None], Votes(counts, np.ones((counts.size, 1), dtype=np.int64)))
-
-
 def added_tails(ks: Ints, p: Floats, votes: Votes, sums: Sequence[Ints]) -> Floats:
-    """P(votes >= k) for every row and k, each with a small relative error.
+    """Return P(votes >= k) for every row and k, each with a small relative error.
 
     Parameters
     ----------
@@ -209,25 +183,25 @@ def added_tails(ks: Ints, p: Floats, votes: Votes, sums: Sequence[Ints]) -> Floa
     -------
     array of shape (rows, len(ks))
     """
-    each = np.ascontiguousarray(masses(p).T)  # numbers + 1, blocks, rows
-    law = np.ones((1, len(p)))
+    exactly = np.ascontiguousarray(masses(p).T)  # numbers + 1, blocks, rows
+    distribution = np.ones((1, len(p)))
     steps = zip(votes.one_by_one.tolist(), sums[1:], votes.moves or (), strict=True)
     for b, after, (first, *others) in steps:
         longer = np.zeros((after.size, len(p)))
-        longer[first] = law * each[0, b]
+        longer[first] = distribution * exactly[0, b]
         for i, places in enumerate(others, start=1):
             if isinstance(places, slice):
                 there = longer[places]  # adding to a view saves copying it back
-                there += law * each[i, b]
+                there += distribution * exactly[i, b]
             else:
-                longer[places] += law * each[i, b]
-        law = longer
-    tails = np.concatenate([np.cumsum(law[::-1], axis=0)[::-1], np.zeros((1, len(p)))])
+                longer[places] += distribution * exactly[i, b]
+        distribution = longer
+    tails = np.concatenate([np.cumsum(distribution[::-1], axis=0)[::-1], np.zeros((1, len(p)))])
     return np.asarray(np.minimum(tails[np.searchsorted(sums[-1], ks)].T, 1.0))
 
 
 def tilted_tails(ks: Ints, p: Floats, votes: Votes) -> Floats:
-    """P(votes >= k) with a small relative error, a k for each row; for k above the expected votes.
+    """Return P(votes >= k) with a small relative error, a k for each row; for k above the expected votes.
 
     Parameters
     ----------
@@ -264,7 +238,7 @@ def _tilted_tails(ks: Ints, p: Floats, votes: Votes) -> Floats:
 
 
 def _rate(needed: Floats, logs: Floats, cast: Floats, counts: Ints) -> Floats:
-    """The rate at which the expected votes are about those needed: Newton's method, kept in a bracket."""
+    """Return the rate at which the expected votes are about those needed: Newton's method in a bracket."""
     low, high = np.full(needed.shape, _FLATTEST), np.full(needed.shape, _STEEPEST)
     rate = low
     for _ in range(_MOST_STEPS):
