@@ -1,4 +1,4 @@
-"""``fedconformal check`` and ``checks``: what a site sees and sends, and what a coordinator makes of it."""
+"""``fedconformal check`` and ``compare``: what a site sees and sends, and what a coordinator makes of it."""
 
 import json
 
@@ -45,10 +45,10 @@ def test_answers_are_shown_and_compared(here, run):
     shown = run("check", "calibration.json", "new.csv", "--site", "A", "-o", "A.json").err
     assert (here / "A.json").read_text().strip() in shown
     run("check", "calibration.json", "odd.csv", "--site", "B", "-o", "B.json")
-    out = run("checks", "calibration.json", "A.json", "B.json").out
+    out = run("compare", "calibration.json", "A.json", "B.json").out
     assert "falls short at: B" in out
-    assert "The promise of this plan, population, holds only if sites are alike. These hold even if" in out
-    rows = json.loads(run("checks", "calibration.json", "A.json", "B.json", "--json").out)["sites"]
+    assert "population, holds only if the model errs equally at every site. These hold even if" in out
+    rows = json.loads(run("compare", "calibration.json", "A.json", "B.json", "--json").out)["sites"]
     assert [row["falls_short"] for row in rows] == [False, True]
     assert rows[1]["adjusted_p_value"] == pytest.approx(2 * rows[1]["p_value"])
 
@@ -64,7 +64,7 @@ def test_a_private_answer(here, run):
     assert (made.n, made.epsilon) == (4, 1.0)
     run(*order, *account, "-o", "again.json")
     assert Check.read("again.json") == made
-    assert "exact" not in run("checks", "calibration.json", "A.json").out
+    assert "exact" not in run("compare", "calibration.json", "A.json").out
     for wrong in (order, [*order, *account], [*order, "-o", "x.json"]):
         assert "--private goes with" in run(*wrong, code=2).err
 
@@ -95,7 +95,7 @@ def test_mistakes_are_one_line(here, run, options, words):
 
 
 def test_files_that_are_no_answers_are_named(here, run):
-    order = ["checks", "calibration.json"]
+    order = ["compare", "calibration.json"]
     assert (
         "calibration.json: this is a calibration, not a check" in run(*order, "calibration.json", code=2).err
     )
@@ -111,8 +111,8 @@ def test_one_group(group_reported, run):
     found = json.loads(run("check", *order, "--json").out)["groups"]["old"]
     assert found["levels"][0]["covered"] == check(fc.Calibration.read("c.json")["old"], scores).covered
     run("check", *order, "--site", "A", "-o", "check_A.json")
-    run("checks", "c.json", "check_A.json", "--label", "old")
-    error = run("checks", "c.json", "check_A.json", "--label", "young", code=2).err
+    run("compare", "c.json", "check_A.json", "--label", "old")
+    error = run("compare", "c.json", "check_A.json", "--label", "young", code=2).err
     assert "checks group 'old', and this is group 'young'" in error
 
 
@@ -136,7 +136,7 @@ def test_every_group_by_its_own_threshold(group_reported, run):
     assert [group.covered for group in answer.groups] == [
         (found[label]["levels"][0]["covered"],) for label in ("old", "young")
     ]
-    rows = json.loads(run("checks", "c.json", "new_A.json", "--json").out)["sites"]
+    rows = json.loads(run("compare", "c.json", "new_A.json", "--json").out)["sites"]
     assert [row.get("group") for row in rows] == [None, "age=old", "age=young"]
 
 

@@ -37,9 +37,8 @@ def test_who_stands_out(federation, run, tmp_path):
     assert "3 of 20 sites stand out" in printed.out
     assert "share of the reference below" in printed.out
     assert "the estimated power to find one with doubled scores is " in printed.out
-    assert (
-        "population, holds only if sites are alike. These hold even if sites differ: each-site" in printed.out
-    )
+    assert "population, holds only if the model errs equally at every site. These hold" in printed.out
+    assert "even if sites differ: each-site" in printed.out
     assert "several numbers" not in printed.out
     assert "left out: reports/broken.json: not a report" in printed.err
     content = json.loads(run(*order, "--json").out)

@@ -413,14 +413,14 @@ class TestPlans:
     @pytest.mark.parametrize(
         ("order", "how", "sentence"),
         [
-            (PLANS[0], "(exact)", "at least 90 % of new cases, if sites are alike."),
+            (PLANS[0], "(exact)", "at least 90 % of new cases, if the model errs equally"),
             (PLANS[2], "(at least, worst site)", "90 % of the new cases of every site that answered."),
-            (PLANS[3], "(at least, with noise)", "at least 90 % of new cases, if sites are alike."),
+            (PLANS[3], "(at least, with noise)", "at least 90 % of new cases, if the model errs equally"),
             (PLANS[4], "at least (at a new site)", "for at least 90 % of a site's cases."),
             (PLANS[5], "(at least, with faulty sites)", "With 90 % certainty, the truth lies inside"),
-            (PLANS[7], "(exact)", "at least 80 % of new cases of every group, if sites are alike."),
-            (PLANS[8], "coverage (at least)", "at least 90 % of new cases, if sites are alike."),
-            (PLANS[9], "at least (with noise)", "at least 90 % of new cases, if sites are alike."),
+            (PLANS[7], "(exact)", "at least 80 % of new cases of every group, if the model errs equally"),
+            (PLANS[8], "coverage (at least)", "at least 90 % of new cases, if the model errs equally"),
+            (PLANS[9], "at least (with noise)", "at least 90 % of new cases, if the model errs equally"),
         ],
     )
     def test_what_is_known_and_what_is_promised(self, run, order, how, sentence):

@@ -110,7 +110,6 @@ class TestClasses:
         assert criterion.promise(0.9, "new cases", delta).endswith(
             "at least 90\N{NO-BREAK SPACE}% of new cases."
         )
-        assert criterion.runs_over().endswith(".")
         assert criterion.surety(delta) in criterion.promise(0.9, "x", delta).lower()
 
     def test_a_certainty_is_not_rounded(self):

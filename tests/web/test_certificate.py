@@ -75,13 +75,14 @@ class TestOrdinary:
             "Signed",
         ]
         assert re.findall(r"<summary><h2>(.*?)</h2>", page) == ["How to check it"]
-        assert re.search(r"<h1>[^<]*, if sites are alike</h1>", page)
+        assert re.search(r"<h1>[^<]*, if the model errs equally at every site\.</h1>", page)
         assert f'@bottom-left {{ content: "{ordinary.digest}"' in page
 
     def test_it_says_what_the_calibration_says(self, ordinary, page):
         text = Reader(page).text
         assert f"threshold q {ordinary.threshold!r} days On average" in text
-        assert "On average, the truth lies inside the prediction set for at least 90 % of new cases." in text
+        promised = "On average, the truth lies inside the prediction set for at least 90 % of new cases"
+        assert f"{promised}, if the model errs equally at every site." in text
         assert "3 sites answered; 1 site is missing: east. The reports were not signed." in text
         assert all(in_cases(words) in text for words in assumption_sentences(ordinary))
         assert ordinary.refused[0].reason in text
@@ -96,9 +97,9 @@ class TestOrdinary:
         text, law = Reader(page).text, ordinary.law
         low = float(re.search(r"the share covered is ([\d.]+) % or more", text)[1]) / 100
         assert law.ppf(0.05) - 0.001 < low <= law.ppf(0.05)
-        chance = float(re.search(r"that this one covers 90 % or more is ([\d.]+) %", text)[1]) / 100
+        chance = float(re.search(r"([\d.]+) % of the repetitions would cover 90 % or more", text)[1]) / 100
         assert law.sf(0.9) - 0.001 < chance <= law.sf(0.9)
-        assert text.index("The chance that") < text.index("What is promised")
+        assert text.index("If this were repeated") < text.index("What is promised")
 
     def test_conditions_caveats_and_what_was_not_checked_are_three_lists(self, ordinary, page):
         text = Reader(page).text
@@ -165,9 +166,10 @@ class TestKinds:
         page = certificate(found)
         text = Reader(page).text
         assert all(repr(threshold) in text for threshold in found.thresholds)
-        assert "for at least 80 % and 90 % of new cases, with 90 % certainty" in text
-        each = [f"{math.floor(1000 * found[x].law.sf(x)) / 10} %" for x in (0.8, 0.9)]
-        assert f"80 % or more is {each[0]} and that it covers 90 % or more is {each[1]}." in text
+        assert len(re.findall("<h1>With 90\N{NO-BREAK SPACE}% certainty, the truth lies inside", page)) == 2
+        for x in (0.8, 0.9):
+            reached = math.floor(1000 * found[x].law.sf(x)) / 10
+            assert f"{reached} % of the repetitions would cover {100 * x:g} % or more." in text
         assert page.count('<svg class="law"') == 2 * 2
         assert len(set(re.findall(r' id="([^"]+)"', page))) == len(re.findall(r' id="([^"]+)"', page))
 
@@ -238,7 +240,7 @@ class TestKinds:
         (
             {"promise": "new-site", "numbers": 2, "n_points": dict.fromkeys("ABCDEFGHIJKL", 120)},
             "2 of its 120 scores, drawn at random",
-            "at least 90 % of the cases of a new site, on average over new sites",
+            "On average over new sites, the truth lies inside the prediction set for at least 90 % of a",
         ),
     ]
 
@@ -264,9 +266,12 @@ class TestKinds:
     def test_an_infinite_threshold_promises_nothing(self):
         page = certificate(calibration(fc.plan(n_sites=3, n_points=2)))
         text = Reader(page).text
-        assert "No finite threshold satisfies the promise" in text
-        assert "every prediction set holds everything. It is never wrong, and uninformative." in text
-        assert "It would take 3 cases at every site or 5 sites of the smallest size." in text
+        said = (
+            "No finite threshold guarantees 90 % coverage with these reports, so every prediction set holds"
+        )
+        assert f"Calibration certificate {said} everything." in text
+        assert f"threshold q infinite {said} everything. The sites that answered are too few" in text
+        assert "You need 3 cases at every site or 5 sites of the smallest size." in text
         assert "On average, the truth lies" not in text
         assert "Every prediction set holds everything, so every new case is covered" in text
         assert "<svg" not in page
@@ -293,13 +298,17 @@ class TestKinds:
         levels = (0.5, 0.6, 0.7, 0.8, 0.9)
         many = fc.conformalize({site: np.arange(100.0) for site in "ABC"}, confidence_level=levels)
         least = min(many[x].law.sf(x) for x in levels)
-        assert f"is at least {math.floor(1000 * least) / 10} % for each of 5 thresholds." in text_of(many)
+        text, reached = text_of(many), math.floor(1000 * least) / 10
+        assert f"at least {reached} % of the repetitions would reach the level, for each of 5" in text
+        assert "1 more promise with its threshold below." in text
 
     def test_a_promise_to_each_site_is_said_as_one(self):
         text = text_of(calibration(fc.plan(n_points={"A": 100, "B": 60}, promise="each-site")))
         assert "of the new cases of every site" in text
         assert "sites may differ in any way" in text
-        assert re.search(r"this one covers 90 % or more at any one site is at least [\d.]+ %", text)
+        assert re.search(
+            r"at least [\d.]+ % of the repetitions would cover 90 % or more at any one site\.", text
+        )
         assert "the share covered at any one site is" in text
         assert "Pooling all" not in text
 
@@ -373,9 +382,10 @@ class TestGroups:
     @pytest.mark.slow
     def test_the_headline_counts_the_groups_with_a_finite_threshold(self, grouped, grouped_page):
         text = Reader(grouped_page).text
-        assert "at least 85 % and 90 % of new cases in 2 of 3 groups, on average" in text
+        for level in (85, 90):
+            assert f"at least {level} % of new cases in 2 of 3 groups, if the model errs equally" in text
         assert "3 sites with 435 calibration cases in all were used to set a threshold q for each of" in text
-        assert re.search(r"90 % or more of the group “adult” is [\d.]+ %, that it covers 85 % or more", text)
+        assert re.search(r"[\d.]+ % of the repetitions would cover 90 % or more of the group “adult”\.", text)
 
     def test_there_is_a_card_for_each_group_and_level(self, grouped, grouped_page):
         page = grouped_page
@@ -385,7 +395,7 @@ class TestGroups:
             assert f"Group “{label}”" in card
         for label in ("adult", "child"):
             assert all(repr(threshold) in page for threshold in grouped[label].thresholds)
-            assert f"for at least 90 % of new cases of the group “{label}”." in Reader(page).text
+            assert f"for at least 90 % of new cases of the group “{label}”, if" in Reader(page).text
 
     def test_laws_are_those_of_the_groups(self, grouped, grouped_page):
         page = grouped_page
@@ -442,8 +452,8 @@ class TestGroups:
         sizes = {label: {site: n[i] for site, n in MIX.items()} for i, label in enumerate(LABELS[:2])}
         plan = fc.plan(groups=sizes, group_by=group_by, score="lac")
         text = text_of(grouped_calibration(plan, 2))
-        assert f"at least 90 % of new cases {headline}, on average" in text
-        assert f"for at least 90 % of new cases of the {first}." in text
+        assert f"at least 90 % of new cases {headline}, if the model errs equally at every site." in text
+        assert f"for at least 90 % of new cases of the {first}, if the model errs equally" in text
         assert f"The distribution of the coverage at 90 % for the {first}." in text
         for words in (
             "Each label has its own q.",

@@ -149,7 +149,7 @@ class TestAnswers:
 
     def test_a_promise_to_each_site_is_said_as_one(self):
         answer = answer_plan(PlanQuestion(points=(120, 40, 377), promise="each-site", missing=1))
-        assert answer.headline == CRITERIA["marginal"]().promise(0.9, EachSite.whose, None)
+        assert answer.headline == EachSite().sentence(CRITERIA["marginal"](), 0.9, None)
         assert any(in_cases(EachSite().assumed()) in sentence for sentence in answer.promise)
         assert "at any one site" in answer.promise[0]
         assert answer.rows[0].name == "This plan, at least, 1 missing"

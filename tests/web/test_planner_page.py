@@ -90,7 +90,8 @@ def fedconformal(*words, **options):
 @pytest.mark.slow
 def test_a_plan_is_asked_for_shown_and_downloaded(page, address):
     assert text(page, "headline") == (
-        "On average, the truth lies inside the prediction set for at least 90 % of new cases."
+        "On average, the truth lies inside the prediction set for at least 90 % of new cases, "
+        "if the model errs equally at every site."
     )
     assert "With 3 numbers per site" in text(page, "rows")
     assert page.find_elements(By.CSS_SELECTOR, "#picture svg path.law-line")

@@ -167,10 +167,6 @@ class Criterion(ABC):
             f"{_text.percent(level)} of {whose}."
         )
 
-    @abstractmethod
-    def runs_over(self) -> str:
-        """What the average, or the certainty, runs over: a sentence."""
-
 
 @CRITERIA.register
 class Conditional(Criterion):
@@ -221,10 +217,6 @@ class Conditional(Criterion):
         """With some certainty."""
         return f"with {_text.percent(float(1 - Decimal(str(delta))))} certainty"
 
-    def runs_over(self) -> str:
-        """Calibrations."""
-        return "The certainty is over the luck of which calibration cases the sites happened to have."
-
 
 @CRITERIA.register
 class Marginal(Criterion):
@@ -262,13 +254,6 @@ class Marginal(Criterion):
     def surety(self, delta: float | None) -> str:
         """On average."""
         return "on average"
-
-    def runs_over(self) -> str:
-        """New cases and calibrations."""
-        return (
-            "The average is over new cases and over the luck of which calibration cases the sites happened "
-            "to have; a single calibration may give somewhat more or less."
-        )
 
 
 _TIE = 1e-9  # relative difference of squared errors that counts as none

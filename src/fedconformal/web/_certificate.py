@@ -1,6 +1,7 @@
 """The certificate of a calibration: one HTML page for people who never open a terminal."""
 
 import base64
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,9 +13,8 @@ from fedconformal._text import nearest_percent, percent
 from fedconformal._version import __version__
 from fedconformal.audit import Finding, verify
 from fedconformal.documents import Calibration, Check, Design, Document, Facts, Plan
-from fedconformal.messages import of
 from fedconformal.monitoring import Assessment, assess
-from fedconformal.planning import CRITERIA, PROMISES
+from fedconformal.planning import CRITERIA, PROMISES, Criterion, Promise
 from fedconformal.protocol import AssumptionKind, assumption_codes, assumption_sentences
 from fedconformal.web._claims import Budget, Claim, LevelClaim
 from fedconformal.web._render import in_cases, read_asset, render
@@ -122,33 +122,30 @@ class CertificateView:
     # -- the promise ---------------------------------------------------------------------------------------
 
     @property
-    def finite_claims(self) -> list[Claim]:
-        """Groups with a finite threshold at some level."""
-        return [claim for claim in self.claims if claim.finite_levels]
-
-    @property
-    def promised(self) -> list[tuple[str, str, str, str]]:
-        """Levels, whose cases, how surely and under which condition; each combination once."""
-        said = (
-            (
-                claim.finite_levels,
-                claim.promise.whose,
-                claim.promise.surety(claim.criterion, claim.delta),
-                claim.promise.condition if claim.promise.pools else "",  # others name theirs in whose cases
-            )
-            for claim in self.finite_claims
+    def headlines(self) -> list[str]:
+        """Sentences of all promises with a finite threshold, with how many groups each is for."""
+        promised = Counter(
+            (level.claim.promise, level.claim.criterion, level.level, level.claim.delta)
+            for level in self.finite_levels
         )
-        return list(dict.fromkeys(said))
+        return [
+            promise.sentence(criterion, level, delta, self._in_groups(n_groups))
+            for (promise, criterion, level, delta), n_groups in promised.items()
+        ]
+
+    def _in_groups(self, n_groups: int) -> str:
+        if not self.plan.is_grouped:
+            return ""
+        if len(self.claims) == 1:
+            return f" of the {self.claims[0].group}"
+        groups = self.plan.grouping.counted(len(self.claims))
+        return f" in each of {groups}" if n_groups == len(self.claims) else f" in {n_groups} of {groups}"
 
     @property
-    def n_without_law(self) -> int:
-        """Number of finite levels that have a guarantee, but no distribution."""
-        return sum(level.has_guarantee_alone for level in self.finite_levels)
-
-    @property
-    def n_left_out(self) -> int:
-        """Number of finite levels whose distribution would take too long."""
-        return sum(level.is_left_out for level in self.finite_levels)
+    def promises(self) -> list[tuple[Promise, Criterion]]:
+        """Promises with a finite threshold, each with its criterion."""
+        claims = [level.claim for level in self.finite_levels]
+        return list(dict.fromkeys((claim.promise, claim.criterion) for claim in claims))
 
     @cached_property
     def score(self) -> scores.Score | None:
@@ -171,23 +168,14 @@ class CertificateView:
         return (self.plan.terms.facts or Facts()).unit or ""
 
     @property
-    def has_shares(self) -> bool:
-        """True if the promise is for a mixture of the sites."""
-        return not self.plan.is_grouped and self.plan.mixture is not None
-
-    @property
-    def shares(self) -> list[str]:
-        """Shares of a mixture by site, where they are few and given by name: "north 50 %"."""
-        shares = self.plan.mixture if self.has_shares else None
+    def shares(self) -> list[str] | None:
+        """Shares of a mixture, "north 50 %", empty if they are many or unnamed; None without a mixture."""
+        shares = None if self.plan.is_grouped else self.plan.mixture
+        if shares is None:
+            return None
         if not isinstance(shares, dict) or len(shares) > _MOST_SHARES:
             return []
         return [f"{site} {nearest_percent(float(share))}" for site, share in shares.items()]
-
-    @property
-    def meanings(self) -> list[str]:
-        """Sentences on what the finite promises average over."""
-        claims = [level.claim for level in self.finite_levels]
-        return list(dict.fromkeys(claim.promise.runs_over(claim.criterion) for claim in claims))
 
     # -- facts, cost and assumptions -----------------------------------------------------------------------
 
@@ -206,16 +194,9 @@ class CertificateView:
         ]
 
     @property
-    def site_names(self) -> list[str]:
-        """Names of the sites whose reports counted."""
-        return sorted({received.site for received in self.calibration.reports})
-
-    @property
     def served(self) -> list[str]:
         """Descriptions of whom the promises are for."""
-        promises = [claim.promise for claim in self.claims]
-        served = (p.serves or ", ".join(filter(None, [p.whose, p.condition])) for p in promises)
-        return list(dict.fromkeys(served))
+        return list(dict.fromkeys(claim.promise.serves or claim.promise.whose for claim in self.claims))
 
     @property
     def sent(self) -> list[str]:
@@ -225,7 +206,7 @@ class CertificateView:
     @cached_property
     def epsilon(self) -> float | None:
         """Privacy loss of a report; None if no noise was added."""
-        losses = [of(design.message).epsilon(design) for design in self.plan.designs]
+        losses = [messages.of(design.message).epsilon(design) for design in self.plan.designs]
         return max((float(loss) for loss in losses if loss is not None), default=None)
 
     def assumptions(self, kind: str) -> list[str]:
@@ -234,7 +215,7 @@ class CertificateView:
         recomputed = self.calibration.model_copy(update=codes)
         return [in_cases(sentence) for sentence in assumption_sentences(recomputed, AssumptionKind[kind])]
 
-    # -- later checks --------------------------------------------------------------------------------------
+    # -- tables --------------------------------------------------------------------------------------------
 
     @property
     def check_rows(self) -> list[list[str]]:
@@ -242,16 +223,14 @@ class CertificateView:
         return [
             [
                 row.name,
-                percent(row.found.confidence_level),
-                f"{row.found.covered:,} of {row.found.n:,}{'' if row.epsilon is None else ' (private)'}",
-                percent(round(row.found.coverage, 3)),
-                "{:.1%} to {:.1%}".format(*row.found.interval).replace("%", " %"),
-                "yes" if row.falls_short else "no",
+                percent(row.check.confidence_level),
+                f"{row.check.covered:,} of {row.check.n:,}{'' if row.epsilon is None else ' (private)'}",
+                percent(round(row.check.coverage, 3)),
+                "{:.1%} to {:.1%}".format(*row.check.interval).replace("%", " %"),
+                row.verdict,
             ]
             for row in (self.assessment.rows if self.assessment else ())
         ]
-
-    # -- who reported --------------------------------------------------------------------------------------
 
     @property
     def has_votes(self) -> bool:
@@ -274,43 +253,18 @@ class CertificateView:
         ]
 
     @property
-    def answer_headers(self) -> list[str]:
-        """Headers of what each site answered."""
-        return ["site", "cases", "what it sent", *(["votes"] if self.has_votes else [])]
-
-    @property
     def answer_rows(self) -> list[list[str]]:
         """Answer of each site: by group, or with the digest of its report where there are no groups."""
         rows = ((claim, row) for claim in self.claims for row in claim.answer_rows(votes=self.has_votes))
         if self.plan.is_grouped:
             return [[claim.label, *row] for claim, row in rows]
-        digests = dict(self.digest_rows)
-        return [[*row, digests.get(row[0], "")] for _, row in rows]
+        return [[*row, self.digests.get(row[0], "")] for _, row in rows]
 
-    @property
-    def digest_rows(self) -> list[tuple[str, str]]:
-        """Site and beginning of the digest of each report that counted."""
-        received = self.calibration.reports
-        return [(each.site, each.report.removeprefix("sha256:")[:12]) for each in received]
-
-    @property
-    def refused_rows(self) -> list[tuple[str, str]]:
-        """Source and reason of each refused report."""
-        return [(refusal.source, refusal.reason) for refusal in self.calibration.refused]
-
-    @property
-    def refused_in_groups(self) -> list[tuple[str, str, str]]:
-        """Group, source and reason of each refused number."""
-        grouped = self.claims if self.plan.is_grouped else []
-        refusals = ((claim, refusal) for claim in grouped for refusal in claim.part.refused)
-        return [(claim.label, refusal.source, refusal.reason) for claim, refusal in refusals]
-
-    # -- how to check it -----------------------------------------------------------------------------------
-
-    @property
-    def finding_rows(self) -> list[tuple[str, str, str]]:
-        """Claims, details and verdicts of the audit."""
-        return [(finding.claim, finding.detail, finding.verdict) for finding in self.findings]
+    @cached_property
+    def digests(self) -> dict[str, str]:
+        """Beginning of the digest of the report that counted, by site."""
+        reports = self.calibration.reports
+        return {received.site: received.report.removeprefix("sha256:")[:12] for received in reports}
 
     @property
     def encoded(self) -> str:
@@ -364,7 +318,7 @@ def _plan_view(plan: Plan, style: str) -> str:
         "notebook.html",
         plan=plan,
         style=style,
-        promises=list(dict.fromkeys(each for design in designs for each in _promises(design, where))),
+        promises=list(dict.fromkeys(sentence for design in designs for sentence in _promises(design, where))),
         headers=["group"] * plan.is_grouped + ["level", "sites", "votes needed", "mean coverage"],
         rows=[[design.group] * plan.is_grouped + row for design in designs for row in _rows(design)],
         most_groups=_MOST_GROUPS,
@@ -378,11 +332,12 @@ def _promises(design: Design, where: str) -> Iterator[str]:
     for level in design.levels:
         asked = float(level.confidence_level)
         if level.advice is None:
-            sentence = promise.sentence(criterion, asked, delta, where)
-            is_conditional = promise.pools and promise.condition
-            yield f"{sentence.removesuffix('.')}, {promise.condition}." if is_conditional else sentence
+            yield promise.sentence(criterion, asked, delta, where)
         else:
-            yield f"At {percent(asked)} no finite threshold satisfies the promise."
+            yield (
+                f"No finite threshold guarantees {percent(asked)} coverage with these sites, so every "
+                "prediction set would hold everything."
+            )
 
 
 def _rows(design: Design) -> Iterator[list[str]]:

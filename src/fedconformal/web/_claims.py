@@ -8,7 +8,7 @@ from functools import cached_property
 from time import thread_time
 
 from fedconformal import baselines, messages
-from fedconformal._text import count, floor_percent, listed, nearest_percent, percent, threshold_text
+from fedconformal._text import floor_percent, listed, nearest_percent, percent, threshold_text
 from fedconformal.documents import Calibration, CalibrationPart, Design, Gridded, Level
 from fedconformal.laws import Summary
 from fedconformal.planning import CRITERIA, PROMISES, Criterion, Promise
@@ -115,11 +115,6 @@ class Claim:
         """Claims at each confidence level."""
         return [LevelClaim(self, i) for i in range(len(self.design.levels))]
 
-    @property
-    def finite_levels(self) -> str:
-        """Levels that have a finite threshold: "80 % and 90 %"; empty if there is none."""
-        return listed([percent(each.level) for each in self.levels if each.is_finite])
-
     @cached_property
     def group(self) -> str:
         """Description of the group, to be read after "the": "class “sick” at the site “north”"."""
@@ -184,14 +179,14 @@ class LevelClaim:
     index: int
 
     @property
-    def found(self) -> Level:
-        """Votes needed and advice of the level."""
+    def solved(self) -> Level:
+        """Votes needed, and advice where no threshold is finite."""
         return self.claim.design.levels[self.index]
 
     @property
     def level(self) -> float:
         """Coverage that was asked for."""
-        return float(self.found.confidence_level)
+        return float(self.solved.confidence_level)
 
     @property
     def threshold(self) -> float:
@@ -206,7 +201,7 @@ class LevelClaim:
     @property
     def is_answered(self) -> bool:
         """True if enough sites answered for any threshold, be it infinite."""
-        return self.found.votes is not None
+        return self.solved.votes is not None
 
     @property
     def promised(self) -> str:
@@ -318,18 +313,6 @@ class LevelClaim:
         return law_picture(self.law, pooled=self.pooled, is_bound=bound, width=width, name=name)
 
     @property
-    def remedies(self) -> list[str]:
-        """Remedies that the advice of an infinite threshold names: "3 cases at every site"."""
-        advice = self.found.advice
-        if advice is None:
-            return []
-        return [
-            *([f"{count(advice.n_points, 'case')} at every site"] if advice.n_points else []),
-            *([f"{count(advice.n_sites, 'site')} of the smallest size"] if advice.n_sites else []),
-            *([f"a privacy loss ε of {float(advice.epsilon):g}"] if advice.epsilon else []),
-        ]
-
-    @property
     def last_edge(self) -> float | None:
         """Score above which scores count as infinite, where they are placed on a grid."""
         message = self.claim.design.message
@@ -354,9 +337,9 @@ class LevelClaim:
     @property
     def _needed(self) -> str:
         """Votes needed, and how many there are where sites cast them."""
-        if self.found.advice is not None:
+        if self.solved.advice is not None:
             return "none"
-        needed, kinds = f"{self.found.votes or 0:,}", self.claim.design.kinds
+        needed, kinds = f"{self.solved.votes or 0:,}", self.claim.design.kinds
         if self.claim.message.adds_up:
             return needed
         return f"{needed} of {sum(k.count * sum(v) for k, v in zip(kinds, self.votes, strict=True)):,}"

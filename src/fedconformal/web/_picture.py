@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
-from itertools import permutations, product
 
 import numpy as np
 
@@ -19,12 +18,11 @@ _SIDE = 10
 _CHARACTER = 7.4  # mean width of a character of a label, in a wide font
 _DIGIT = 8.8  # the same of a tick
 _GAP = 8  # between a line and its label
-_TOUCH = 3  # closer than this, a line touches a label
 
 
 @dataclass(frozen=True)
 class _Frame:
-    """From coverage and density to places on the picture."""
+    """Scale from coverage and density to places on the picture."""
 
     low: float
     high: float
@@ -77,9 +75,13 @@ def law_picture(
     if law.is_certain:
         return None
     shown = [law] if pooled is None or pooled.is_certain else [law, pooled]
-    low, high = _range(shown)
+    level = law.confidence_level
+    low = min(level, *(drawn.window[0] for drawn in shown))
+    high = max(level, *(drawn.window[1] for drawn in shown))
+    margin = 0.02 * (high - low)
+    low, high = max(0.0, low - margin), min(1.0, high + margin)
     edges = np.linspace(low, high, _STEPS + 1)
-    curves = [density(each.law, edges) for each in shown]
+    curves = [density(drawn.law, edges) for drawn in shown]
     frame = _Frame(low, high, max(float(curve.max()) for curve in curves), width, height)
     description = _description(law, with_pooled=len(shown) > 1)
     parts = [
@@ -87,20 +89,12 @@ def law_picture(
         f'aria-labelledby="{name}-title {name}-text" xmlns="http://www.w3.org/2000/svg">',
         f'<title id="{name}-title">The distribution of the coverage</title>',
         f'<desc id="{name}-text">{escape(description)}</desc>',
-        *_axis(frame),
-        *_curves(frame, edges, curves, law.low),
-        *_markers(frame, _marks(law, is_bound=is_bound)),
+        *_draw_axis(frame),
+        *_draw_curves(frame, edges, curves, law.low),
+        *_draw_markers(frame, law, is_bound=is_bound),
         "</svg>",
     ]
     return "".join(parts)
-
-
-def _range(shown: Sequence[Summary]) -> tuple[float, float]:
-    """Return the range of coverages that has all distributions and the level in it."""
-    level = shown[0].confidence_level
-    low, high = min(law.window[0] for law in shown), max(law.window[1] for law in shown)
-    margin = 0.02 * (high - low)
-    return max(0.0, min(low, level) - margin), min(1.0, max(high, level) + margin)
 
 
 def _description(law: Summary, *, with_pooled: bool) -> str:
@@ -109,7 +103,7 @@ def _description(law: Summary, *, with_pooled: bool) -> str:
     return text + (" The dashed line is that of pooling all cases in one place." if with_pooled else "")
 
 
-def _curves(frame: _Frame, edges: Floats, curves: Sequence[Floats], low: float) -> Iterator[str]:
+def _draw_curves(frame: _Frame, edges: Floats, curves: Sequence[Floats], low: float) -> Iterator[str]:
     middles = (edges[1:] + edges[:-1]) / 2
     ours = _path(frame, middles, curves[0])
     first, last, base = frame.x(float(middles[0])), frame.x(float(middles[-1])), frame.base
@@ -131,7 +125,7 @@ def _path(frame: _Frame, x: Floats, y: Floats) -> str:
     return "M" + "L".join(points)
 
 
-def _axis(frame: _Frame) -> Iterator[str]:
+def _draw_axis(frame: _Frame) -> Iterator[str]:
     base = frame.base
     yield f'<path class="law-axis" d="M{_SIDE},{base:.1f}H{frame.width - _SIDE}"/>'
     for tick in _ticks(frame.low, frame.high, most=max(2, frame.width // 64)):
@@ -148,7 +142,7 @@ def _axis(frame: _Frame) -> Iterator[str]:
 
 
 def _ticks(low: float, high: float, *, most: int) -> list[float]:
-    """Round numbers inside a range, at most so many."""
+    """Return round numbers inside a range, at most this many."""
     for decade in range(-9, 1):
         for digit in (1, 2, 5):
             step = digit * 10.0**decade
@@ -158,97 +152,32 @@ def _ticks(low: float, high: float, *, most: int) -> list[float]:
     return []
 
 
-@dataclass(frozen=True)
-class _Marker:
-    """A line at a coverage, and the words beside it."""
+def _draw_markers(frame: _Frame, law: Summary, *, is_bound: bool) -> Iterator[str]:
+    """Mark the level, the mean and the 5 % quantile, each with a label in a row of its own.
 
-    coverage: float
-    kind: str
-    label: str
-    prefers_left: bool = False
-
-    def places(self, frame: _Frame) -> list["_Place"]:
-        """Return the places of its words, the best place first; the last two are for narrow pictures."""
-        x, length = frame.x(self.coverage), _CHARACTER * len(self.label)
-        beside = [_Place(x + _GAP, "start", length), _Place(x - _GAP, "end", length)]
-        edges = [_Place(4.0, "start", length), _Place(frame.width - 4.0, "end", length)]
-        ordered = beside[::-1] if self.prefers_left else beside
-        fitting = [place for place in ordered if place.low > 0 and place.high < frame.width]
-        return [*fitting, *edges]
-
-
-@dataclass(frozen=True)
-class _Place:
-    """Place of words in their row."""
-
-    x: float
-    anchor: str
-    length: float
-
-    @property
-    def low(self) -> float:
-        return self.x if self.anchor == "start" else self.x - self.length
-
-    @property
-    def high(self) -> float:
-        return self.low + self.length
-
-    def holds(self, x: float) -> bool:
-        """True if a line at x would run through the words, or touch them."""
-        return self.low - _TOUCH < x < self.high + _TOUCH
-
-
-def _marks(law: Summary, *, is_bound: bool) -> list[_Marker]:
-    """The level, the mean and the 5 % quantile."""
-    mean, low = floor_percent(law.mean, digits=2), floor_percent(law.low)
-    asked = f"asked for: {percent(law.confidence_level)}"
-    average = f"on average{' at least' if is_bound else ':'} {mean}"
-    rarely = f"{'at most ' if is_bound else ''}1 in 20 below {low}"
-    return [
-        _Marker(law.confidence_level, "law-level", asked),
-        _Marker(law.mean, "law-mean", average),
-        _Marker(law.low, "law-low", rarely, prefers_left=True),
-    ]
-
-
-def _markers(frame: _Frame, markers: Sequence[_Marker]) -> Iterator[str]:
-    """A line for each, then a label for each, on rows of their own so that labels never collide.
-
-    A line begins at the row of its label, or below it where the label is wider than the room beside the line.
+    The line in the middle has the highest label, and the labels of the other two point away from it: no line
+    runs through a label. In a picture too narrow for that, all lines begin below all labels.
     """
-    way = _rows(frame, markers)
-    highest = _ROWS * _ROW if _n_struck(frame, way) else 0  # too narrow for any: all lines begin below
-    drawn = [_marker(frame, marker, row, place, highest) for row, (marker, place) in enumerate(way)]
-    yield from (line for line, _ in drawn)
-    yield from (label for _, label in drawn)
-
-
-def _rows(frame: _Frame, markers: Sequence[_Marker]) -> Sequence[tuple[_Marker, _Place]]:
-    """The order from top to bottom, and the places, in which no line runs through the label of another."""
-    ways = (
-        tuple(zip(order, places, strict=True))
-        for order in permutations(markers)
-        for places in product(*(marker.places(frame) for marker in order))
+    mean, low = floor_percent(law.mean, digits=2), floor_percent(law.low)
+    left, middle, right = sorted(
+        [
+            (frame.x(law.confidence_level), "law-level", f"asked for: {percent(law.confidence_level)}"),
+            (frame.x(law.mean), "law-mean", f"on average{' at least' if is_bound else ':'} {mean}"),
+            (frame.x(law.low), "law-low", f"{'at most ' if is_bound else ''}1 in 20 below {low}"),
+        ]
     )
-    return min(ways, key=lambda way: (_n_struck(frame, way), _n_second_best(frame, way)))
-
-
-def _n_struck(frame: _Frame, way: Sequence[tuple[_Marker, _Place]]) -> int:
-    """Count the labels that the line of a row above runs through."""
-    lines = [frame.x(marker.coverage) for marker, _ in way]
-    return sum(place.holds(x) for row, (_, place) in enumerate(way) for x in lines[:row])
-
-
-def _n_second_best(frame: _Frame, way: Sequence[tuple[_Marker, _Place]]) -> int:
-    return sum(marker.places(frame).index(place) for marker, place in way)
-
-
-def _marker(frame: _Frame, marker: _Marker, row: int, place: _Place, highest: float) -> tuple[str, str]:
-    """A line, which begins no higher than this, and its label."""
-    x, y = frame.x(marker.coverage), _ROW * (row + 1) - 6
-    top = max(highest, y + 5 if place.holds(x) else y - 10)
-    return (
-        f'<path class="{marker.kind}" d="M{x:.1f},{top:.1f}V{frame.base:.1f}"/>',
-        f'<text class="law-label {marker.kind}-label" x="{place.x:.1f}" y="{y}" '
-        f'text-anchor="{place.anchor}">{escape(marker.label)}</text>',
-    )
+    lines, labels, fits = [], [], True
+    for row, (x, kind, text) in enumerate((middle, left, right)):
+        length, y = _CHARACTER * len(text), _ROW * (row + 1) - 6
+        begin = x - _GAP - length if (x, kind, text) == left else x + _GAP
+        inside = min(max(begin, 4.0), frame.width - 4.0 - length)
+        fits = fits and (inside == begin or row == 0)
+        lines.append((kind, x, y - 10 if inside == begin else y + 5))
+        place, anchor = (x - _GAP, "end") if inside == begin < x else (inside, "start")
+        labels.append(
+            f'<text class="law-label {kind}-label" x="{place:.1f}" y="{y}" text-anchor="{anchor}">'
+            f"{escape(text)}</text>"
+        )
+    for kind, x, top in lines:
+        yield f'<path class="{kind}" d="M{x:.1f},{top if fits else _ROWS * _ROW}V{frame.base:.1f}"/>'
+    yield from labels

@@ -117,11 +117,11 @@ class Promise(ABC):
     # -- words -----------------------------------------------------------------------------------------
 
     serves: ClassVar[str] = ""
-    """Whose new cases are covered, for a table of promises; empty: as ``whose`` says."""
+    """Whose new cases are covered, for a list of promises; empty: as ``whose`` says."""
     law_note: ClassVar[str] = ""
     """What the law does not contain: a sentence."""
     condition: ClassVar[str] = ""
-    """For whom, or if what, the promise holds: the end of a headline, as in "if sites are alike"."""
+    """Condition on the sites, which ends the sentence of the promise; empty if sites may differ."""
     missing_remedy: ClassVar[str] = "max_missing=1 (--max-missing 1) plans for that"
     """What can be done about a silent site, as the end of a sentence."""
 
@@ -138,17 +138,10 @@ class Promise(ABC):
         """A few words for a line on a terminal; empty for the usual promise."""
         return f"promise {self.name}"
 
-    def surety(self, criterion: Criterion, delta: float | None) -> str:
-        """How sure the promise is, as the end of a headline."""
-        return criterion.surety(delta)
-
     def sentence(self, criterion: Criterion, level: float, delta: float | None, group: str = "") -> str:
-        """The promise as a sentence; ``group`` follows whose cases are meant."""
-        return criterion.promise(level, self.whose + group, delta)
-
-    def runs_over(self, criterion: Criterion) -> str:
-        """What the average, or the certainty, runs over: a sentence."""
-        return criterion.runs_over()
+        """Return the promise as a sentence, with its condition; ``group`` follows whose cases are meant."""
+        condition = f", {self.condition}" if self.condition else ""
+        return criterion.promise(level, f"{self.whose}{group}{condition}", delta)
 
     @abstractmethod
     def assumed(self) -> str:

@@ -34,9 +34,8 @@ class EachSite(Promise):
     default_criterion: ClassVar[str] = "marginal"
     is_bound: ClassVar[bool] = True
     assumption: ClassVar[str] = "each-site-alike"
-    condition: ClassVar[str] = "for a site of this federation"
     whose: ClassVar[str] = "the new cases of every site that answered"
-    serves: ClassVar[str] = "the cases of every site that answers, by itself"
+    serves: ClassVar[str] = "the cases of every site that answers, individually"
     bears_differing_sites: ClassVar[bool] = True
     among: ClassVar[str] = " at any one site"
     bound_of: ClassVar[str] = "worst site"

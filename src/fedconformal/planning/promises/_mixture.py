@@ -45,7 +45,6 @@ class Mixture(Promise):
     assumption: ClassVar[str] = "known-mixture"
     whose: ClassVar[str] = "the new cases of these sites, mixed as the plan says"
     serves: ClassVar[str] = "the cases of these sites together, mixed with known shares"
-    condition: ClassVar[str] = "for this mixture of the sites"
     bears_differing_sites: ClassVar[bool] = True
     among: ClassVar[str] = " in the mixture"
     pools: ClassVar[bool] = False

@@ -41,7 +41,6 @@ class NewSite(Promise):
     bears_differing_sites: ClassVar[bool] = True
     among: ClassVar[str] = " at a new site"
     pools: ClassVar[bool] = False
-    condition: ClassVar[str] = "for a new site"
     missing_remedy: ClassVar[str] = (
         "max_missing=1 (--max-missing 1) plans for that, if there are sites enough"
     )
@@ -139,14 +138,6 @@ class NewSite(Promise):
         """For a new site."""
         return "for a new site"
 
-    def surety(self, criterion: Criterion, delta: float | None) -> str:
-        """On average over new sites, or at most of them."""
-        return (
-            f"at {_most(delta)} of new sites or more"
-            if criterion.takes_delta
-            else "on average over new sites"
-        )
-
     def sentence(self, criterion: Criterion, level: float, delta: float | None, group: str = "") -> str:
         """Whose average it is, or at how many sites the level is reached."""
         if criterion.takes_delta:
@@ -157,15 +148,6 @@ class NewSite(Promise):
         return (
             "On average over new sites, the truth lies inside the prediction set for at least "
             f"{percent(level)} of a site's cases{group}."
-        )
-
-    def runs_over(self, criterion: Criterion) -> str:
-        """Sites."""
-        what = "share" if criterion.takes_delta else "average"
-        drawn = "" if criterion.takes_delta else " and were drawn from them"
-        return (
-            f"The {what} is over new sites, and over the luck of which sites took part and which cases they "
-            f"happened to have{drawn}; at a single new site the coverage may be lower."
         )
 
     def assumed(self) -> str:

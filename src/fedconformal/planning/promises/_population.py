@@ -24,11 +24,11 @@ class Population(Promise):
     name: ClassVar[str] = "population"
     default_criterion: ClassVar[str] = "stable"
     assumption: ClassVar[str] = "alike"
-    condition: ClassVar[str] = "if sites are alike"
-    serves: ClassVar[str] = "new cases like those of all sites, which are alike"
+    condition: ClassVar[str] = "if the model errs equally at every site"
+    serves: ClassVar[str] = "new cases, if the model errs equally at every site"
     law_note: ClassVar[str] = (
-        "The distribution of the coverage shows how it varies from one calibration to the next if sites are "
-        "alike. If sites differ, coverage at a single site can fall outside this range."
+        "The distribution of the coverage shows how it varies from one calibration to the next if the model "
+        "errs equally at every site. If sites differ, coverage at a single site can fall outside this range."
     )
 
     def choose(

@@ -16,6 +16,7 @@ from fedconformal.web._render import (
     factor_sentence,
     in_page_words,
     low_sentence,
+    render,
     width_sentence,
 )
 from fedconformal.web.planner._promises import criterion_words
@@ -128,7 +129,7 @@ def _promise(solution: Solution) -> Iterator[str]:
         yield f"{whatever} share covered is {_guaranteed(solution)}."
     else:
         yield low_sentence(solution.law, question.promised.among)
-    yield question.promised.runs_over(question.chosen_criterion)
+    yield render("_meaning.html", promise=question.promised, criterion=question.chosen_criterion).strip()
     if question.max_faulty:
         wrong = "1 site sends" if question.max_faulty == 1 else f"{question.max_faulty:,} sites send"
         yield (
