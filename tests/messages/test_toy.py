@@ -22,7 +22,7 @@ from fedconformal.messages import MESSAGES, Choice, Message, of
 from fedconformal.messages._base import make_level
 from fedconformal.planning import PROMISES, Goal, Guarantee
 from fedconformal.planning.promises import Population
-from fedconformal.rounds import Collection, Site, answer, pack_plan, unpack_plan
+from fedconformal.rounds import ReportCollection, Site, answer, pack_plan, unpack_plan
 from fedconformal.web import certificate
 from messages.sent import calibrate
 
@@ -180,7 +180,7 @@ def test_a_round(plan, scores, found):
     log = logging.getLogger("toy")
     packed = pack_plan(plan)
     assert unpack_plan(packed) == plan
-    collection = Collection(plan, {name: name for name in SIZES}, engine="toy", log=log)
+    collection = ReportCollection(plan, {name: name for name in SIZES}, engine="toy", log=log)
     for name, own in scores.items():
         sent = answer(packed, lambda _, own=own: own, lambda _, name=name: Site(name), log=log)
         collection.receive(name, sent)

@@ -149,7 +149,7 @@ def test_whatever_is_raised_stays_in_the_site_s_own_log(error, flare, tmp_path, 
     assert SECRET not in caplog.text  # which has all that FLARE's own logs could have
     assert SECRET in (tmp_path / "A" / "fedconformal-log").read_text()
     assert f"A sent no report: {Failure.SCORES.meaning}" in caplog.text
-    assert f"the server was told only: {Failure.SCORES.meaning}" in caplog.text
+    assert f"the server receives only: {Failure.SCORES.meaning}" in caplog.text
 
 
 def test_the_site_s_log_has_what_leaves_and_is_where_flare_does_not_stream_from(flare, tmp_path):

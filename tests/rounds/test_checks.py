@@ -73,7 +73,7 @@ def test_the_policy_and_the_ledger_hold_for_checks(tmp_path):
 
     def ask(epsilon, **who):
         return rounds.answer_check(
-            packed, lambda plan: NEW, lambda plan: Site("A", **who), epsilon=epsilon, log=LOG
+            packed, lambda plan: NEW, lambda plan: Site("A", check_epsilon=epsilon, **who), log=LOG
         )
 
     assert ask(None, policy=strict) is Failure.POLICY

@@ -7,7 +7,7 @@ import pytest
 from every_plan import PLANS, SITES, Round, scores_and_labels
 
 import fedconformal as fc
-from fedconformal.rounds import Collection, Failure, Site, answer, pack_plan, pack_report
+from fedconformal.rounds import Failure, ReportCollection, Site, answer, pack_plan, pack_report
 
 LOG = logging.getLogger("fedconformal.test")
 PLAN = fc.plan(n_points={"A": 20, "B": 20, "C": 20}, confidence_level=0.8)
@@ -15,7 +15,7 @@ REPORTS = {name: fc.report(PLAN, range(20), site=name) for name in "ABC"}
 
 
 def collection(**names):
-    return Collection(PLAN, names or {"1": "", "2": "", "3": ""}, engine="Test", log=LOG)
+    return ReportCollection(PLAN, names or {"1": "", "2": "", "3": ""}, engine="Test", log=LOG)
 
 
 def finish(found):
@@ -44,7 +44,7 @@ def test_a_question_is_answered_once():
 @pytest.mark.parametrize("name", PLANS)
 def test_every_plan_gives_the_same_bytes_as_through_files(name, tmp_path):
     given = Round(name, tmp_path)
-    found = Collection(given.plan, {site: site for site in SITES}, engine="Test", log=LOG)
+    found = ReportCollection(given.plan, {site: site for site in SITES}, engine="Test", log=LOG)
     for site in SITES:
         scores = partial(lambda site, plan: scores_and_labels(site), site)
         who = partial(lambda site, plan: Site(site, **given.options[site]), site)

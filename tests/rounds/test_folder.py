@@ -5,7 +5,7 @@ import logging
 import pytest
 
 import fedconformal as fc
-from fedconformal.rounds import Collection, Failure, Folder, pack_report
+from fedconformal.rounds import Failure, Folder, ReportCollection, pack_report
 
 LOG = logging.getLogger("fedconformal.test")
 PLAN = fc.plan(n_points={"A": 20, "B": 20, "C": 20}, confidence_level=0.8)
@@ -15,7 +15,7 @@ NAMED = {1: "A", 2: "B", 3: "C"}
 
 def begin(path, nodes=NAMED, plan=PLAN):
     """A coordinator starts, or starts again."""
-    return Collection(plan, nodes, engine="Test", log=LOG, folder=Folder(path, plan))
+    return ReportCollection(plan, nodes, engine="Test", log=LOG, folder=Folder(path, plan))
 
 
 def send(found, nodes=NAMED, reports=REPORTS):

@@ -262,7 +262,7 @@ class TestWords:
 
     def test_a_servers_log_shows_no_control_of_a_nodes_name(self, caplog):
         log = logging.getLogger("fedconformal.tests")
-        collection = rounds.Collection(PLAN, {1: RED, 2: "B"}, engine="Flower", log=log)
+        collection = rounds.ReportCollection(PLAN, {1: RED, 2: "B"}, engine="Flower", log=log)
         collection.receive(1, "{}")
         collection.receive(2, rounds.pack_report(fc.report(PLAN, range(30), site="B")))
         with caplog.at_level(logging.WARNING, log.name):

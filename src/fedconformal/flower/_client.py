@@ -10,14 +10,13 @@ from typing import Any, TypeVar
 from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
 
-from fedconformal._files import warn_if_shared
 from fedconformal._text import one_line
 from fedconformal.documents import Plan, SigningKey
 from fedconformal.flower import _messages
 from fedconformal.flower._messages import CALIBRATE, CHECK, Query, model_digest
 from fedconformal.privacy import Ledger
 from fedconformal.protocol import SitePolicy
-from fedconformal.rounds import Failure, Site, answer, answer_check, log_and_mask
+from fedconformal.rounds import Failure, Site, answer, answer_check, log_and_mask, read_key
 
 log = logging.getLogger("flwr.fedconformal")
 
@@ -145,44 +144,39 @@ def _handlers(
     policy: Callable[[Context], SitePolicy | None] | None = None,
 ) -> dict[Query, Handler]:
     """Return the handler of each kind of query."""
-    own_data = dataset or (lambda context: _setting(context, "dataset", str))
 
-    def who(context: Context, *, of_checks: bool = False) -> Site:
+    def find_site(context: Context, *, of_checks: bool) -> Site:
+        own_data = dataset(context) if dataset else _setting(context, "dataset", str)
         return Site(
             (site or site_name)(context),
-            (key or _key)(context),
+            key(context) if key else _setting(context, "signing-key", lambda path: read_key(Path(path))),
             ledger(context) if ledger else _setting(context, "ledger", Ledger),
-            _setting(context, "check-dataset", str) if of_checks else own_data(context),
+            _setting(context, "check-dataset", str) if of_checks else own_data,
             policy(context) if policy else _setting(context, "policy", SitePolicy.read),
+            _setting(context, "check-epsilon", float),
         )
 
-    def make_handler(
-        query: Query, compute: Callable[[Message, Context, Plan], Any], make: Callable[..., str | Failure]
-    ) -> Handler:
-        def reply(message: Message, context: Context) -> Message:
+    def make_handler(query: Query, compute: Callable[[Message, Context, Plan], Any]) -> Handler:
+        is_check = query is CHECK
+
+        def handle(message: Message, context: Context) -> Message:
             model = _messages.read_arrays(message)
-            made = make(
-                context,
+            made = (answer_check if is_check else answer)(
                 query.read_question(message),
                 lambda plan: compute(message, context, plan),
+                lambda plan: find_site(context, of_checks=is_check),
                 model=model_digest(model) if model else None,
                 log=log,
-                log_level=_log_level(),
+                # Lower in a simulation, which Ray runs.
+                log_level=logging.DEBUG if "ray" in sys.modules else logging.INFO,
             )
             return query.reply(made, message)
 
-        return reply
+        return handle
 
-    def report(context: Context, packed: object, scores: Callable[[Plan], Any], **more: Any) -> str | Failure:
-        return answer(packed, scores, lambda plan: who(context), **more)
-
-    def check(context: Context, packed: object, scores: Callable[[Plan], Any], **more: Any) -> str | Failure:
-        epsilon, mine = context.node_config.get("check-epsilon"), lambda plan: who(context, of_checks=True)
-        return answer_check(packed, scores, mine, epsilon=None if epsilon is None else float(epsilon), **more)
-
-    handlers = {CALIBRATE: make_handler(CALIBRATE, _by_name(scores_fn), report)}
+    handlers = {CALIBRATE: make_handler(CALIBRATE, _by_name(scores_fn))}
     if check_scores_fn is not None:
-        handlers[CHECK] = make_handler(CHECK, _by_name(check_scores_fn), check)
+        handlers[CHECK] = make_handler(CHECK, _by_name(check_scores_fn))
     return handlers
 
 
@@ -212,11 +206,6 @@ def sealed(message: Message, context: Context, call_next: Handler) -> Message:
         return call_next(message, context)
     except BaseException:
         return _messages.reply_failure(log_and_mask(Failure.SITE, log), message)
-
-
-def _log_level() -> int:
-    """Return the level at which the log shows what leaves: lower in a simulation, which Ray runs."""
-    return logging.DEBUG if "ray" in sys.modules else logging.INFO
 
 
 def _by_name(scores_fn: Callable[..., Any]) -> Callable[[Message, Context, Plan], Any]:
@@ -280,18 +269,10 @@ def site_name(context: Context) -> str:
     >>> site_name(Context(1, 7, {"partition-id": 3}, RecordDict(), {}))
     'site-3'
     """
-    given = context.node_config
-    if "site" in given:
-        return str(given["site"])
-    return f"site-{given['partition-id']}" if "partition-id" in given else f"node-{context.node_id}"
-
-
-def _key(context: Context) -> SigningKey | None:
-    path = _setting(context, "signing-key", Path)
-    if path is None:
-        return None
-    warn_if_shared(path)
-    return SigningKey.from_pem(path.read_bytes())
+    node = context.node_config
+    if "site" in node:
+        return str(node["site"])
+    return f"site-{node['partition-id']}" if "partition-id" in node else f"node-{context.node_id}"
 
 
 def _setting(context: Context, name: str, read: Callable[[str], T]) -> T | None:

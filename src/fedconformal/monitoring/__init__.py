@@ -7,9 +7,8 @@ each site sent; ``shifted_law`` gives the exact distribution of the coverage for
 
 from fedconformal.monitoring._answer import PreparedAnswer, answer, fill_missing, prepare_answer
 from fedconformal.monitoring._check import Assessment, LocalCheck, SiteCheck, assess, check, check_by
-from fedconformal.monitoring._compare import Comparison, SiteComparison, compare
+from fedconformal.monitoring._compare import Comparison, SiteComparison, compare, shifted_law
 from fedconformal.monitoring._coverage import CoverageCheck, cases_needed
-from fedconformal.monitoring._shifted import shifted_law
 
 __all__ = [
     "Assessment",

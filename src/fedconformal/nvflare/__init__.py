@@ -10,10 +10,16 @@ from fedconformal._extras import need
 
 need("nvflare", extra="nvflare")
 
-from fedconformal.nvflare._controller import ConformalController, calibrate, check  # noqa: E402
+from fedconformal.nvflare._controller import (  # noqa: E402  # noqa: E402
+    ConformalController,
+    ConformalRecipe,
+    add_conformal,
+    calibrate,
+    check,
+    read_calibration,
+)
 from fedconformal.nvflare._executor import ConformalExecutor  # noqa: E402
 from fedconformal.nvflare._messages import CHECK_TASK, TASK, model_digest  # noqa: E402
-from fedconformal.nvflare._recipe import ConformalRecipe, add_conformal, read_calibration  # noqa: E402
 from fedconformal.rounds import Failure  # noqa: E402
 
 __all__ = [

@@ -1,15 +1,15 @@
 """One round over any engine: a question to every site, one answer from each, and the names of missing sites.
 
 An engine's adapter calls `pack_plan` at the server and `answer` at the sites, and hands the replies to a
-`Collection`, which keeps them in a `Folder` if it is given one; `pack_calibration`, `answer_check` and
+`ReportCollection`, which keeps them in a `Folder` if it is given one; `pack_calibration`, `answer_check` and
 `CheckCollection` do the same for checks. Nothing here depends on the message of a plan or on the engine.
 """
 
-from fedconformal.rounds._collection import CheckCollection, Collection
-from fedconformal.rounds._folder import PLAN_FILE, Folder, read_reports
+from fedconformal.rounds._collection import PLAN_FILE, CheckCollection, Folder, ReportCollection, read_reports
 from fedconformal.rounds._packing import (
     Failure,
     Unexpected,
+    check_seconds,
     longest_report,
     pack_calibration,
     pack_plan,
@@ -19,4 +19,4 @@ from fedconformal.rounds._packing import (
     unpack_plan,
     unpack_report,
 )
-from fedconformal.rounds._site import Site, answer, answer_check, log_and_mask
+from fedconformal.rounds._site import Site, answer, answer_check, log_and_mask, read_key

@@ -2,6 +2,7 @@
 
 import enum
 import json
+import math
 import zlib
 from dataclasses import dataclass
 from functools import lru_cache
@@ -29,7 +30,7 @@ class Failure(enum.IntEnum):
     @property
     def meaning(self) -> str:
         """Description of the code, the same for every site and every error."""
-        return _MEANINGS[self]
+        return f"the site{_MEANINGS[self]}; its own log says why"
 
     @classmethod
     def meaning_of(cls, code: int | str, engine: str) -> str:
@@ -51,13 +52,13 @@ class Failure(enum.IntEnum):
 
 
 _MEANINGS = {
-    Failure.SITE: "the site failed; its own log says why",
-    Failure.PLAN: "the site could not read the plan; its own log says why",
-    Failure.SCORES: "the site could not compute its scores; its own log says why",
-    Failure.REPORT: "the site could not answer this plan; its own log says why",
-    Failure.BUDGET: "the site's privacy ledger refused an answer; its own log says why",
-    Failure.POLICY: "the site's policy does not allow this answer; its own log says why",
-    Failure.CALIBRATION: "the site could not read the calibration; its own log says why",
+    Failure.SITE: " failed",
+    Failure.PLAN: " could not read the plan",
+    Failure.SCORES: " could not compute its scores",
+    Failure.REPORT: " could not answer this plan",
+    Failure.BUDGET: "'s privacy ledger refused an answer",
+    Failure.POLICY: "'s policy does not allow this answer",
+    Failure.CALIBRATION: " could not read the calibration",
 }
 
 
@@ -78,6 +79,27 @@ class Unexpected:
     """
 
     reason: str
+
+
+def check_seconds(name: str, seconds: object, *, least: float) -> None:
+    """Refuse a number of seconds that is too short or infinite.
+
+    Parameters
+    ----------
+    name : str
+        Name of the argument.
+    seconds : object
+        Its value.
+    least : float
+        The smallest number that is allowed.
+
+    Examples
+    --------
+    >>> from fedconformal.rounds import check_seconds
+    >>> check_seconds("timeout", 60, least=0)
+    """
+    if not (isinstance(seconds, int | float) and least <= seconds < math.inf):
+        raise ValueError(f"{name} must be a finite number of seconds, at least {least:g}, got {seconds!r}")
 
 
 def pack_plan(plan: Plan) -> bytes:

@@ -4,11 +4,13 @@ import contextlib
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from fedconformal import protocol
+from fedconformal._files import warn_if_shared
 from fedconformal._validation import plain_array
 from fedconformal.documents import Plan, SigningKey, unique_labels
 from fedconformal.privacy import Ledger, LedgerError
@@ -29,7 +31,9 @@ class Site:
     ledger, dataset : Ledger and str, optional
         For private plans, the site's account and the name of its data in it.
     policy : SitePolicy, optional
-        Limits on what the site discloses, regardless of the plan.
+        Limits on what the site discloses, regardless of the plan; safe defaults if left out.
+    check_epsilon : float, optional
+        Privacy loss of the answer to a calibration, which is the site's choice; exact counts if left out.
 
     Examples
     --------
@@ -43,6 +47,47 @@ class Site:
     ledger: Ledger | None = None
     dataset: str | None = None
     policy: SitePolicy | None = None
+    check_epsilon: float | None = None
+
+    @property
+    def limits(self) -> SitePolicy:
+        """The site's policy, or the default one."""
+        return SitePolicy() if self.policy is None else self.policy
+
+    @property
+    def has_ledger(self) -> bool:
+        """True if a ledger or a data set in it was given."""
+        return self.ledger is not None or self.dataset is not None
+
+
+def read_key(path: Path) -> SigningKey:
+    """Read a site's signing key, with a warning if other accounts can read the file.
+
+    Parameters
+    ----------
+    path : Path
+        A PEM file.
+
+    Returns
+    -------
+    SigningKey
+        The key.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> import fedconformal as fc
+    >>> key = fc.SigningKey.new()
+    >>> with TemporaryDirectory() as folder:
+    ...     path = Path(folder, "site.pem")
+    ...     path.touch(mode=0o600)
+    ...     _ = path.write_bytes(key.to_pem())
+    ...     fc.rounds.read_key(path).public_key == key.public_key
+    True
+    """
+    warn_if_shared(path)
+    return SigningKey.from_pem(path.read_bytes())
 
 
 def answer(
@@ -93,9 +138,7 @@ def answer(
         plan = unpack_plan(packed)
         enter(Failure.REPORT)
         who = site(plan)
-        policy = SitePolicy() if who.policy is None else who.policy
-        has_ledger = who.ledger is not None or who.dataset is not None
-        protocol.admit(plan, policy=policy, has_ledger=has_ledger)
+        protocol.admit(plan, policy=who.limits, has_ledger=who.has_ledger)
         enter(Failure.SCORES)
         values, groups = _split_labels(plan, scores(plan))
         enter(Failure.REPORT)
@@ -106,7 +149,7 @@ def answer(
             values,
             groups=groups,
             site=who.name,
-            policy=policy,
+            policy=who.limits,
             ledger=who.ledger,
             dataset=who.dataset,
             model=model if named else None,
@@ -123,7 +166,6 @@ def answer_check(
     scores: Callable[[Plan], Any],
     site: Callable[[Plan], Site],
     *,
-    epsilon: float | None = None,
     model: str | None = None,
     log: logging.Logger,
     log_level: int = logging.INFO,
@@ -142,8 +184,6 @@ def answer_check(
         Computes the scores of the site's new cases, or a pair of scores and labels, as for `answer`.
     site : callable
         Returns the `Site` that answers; its data set is that of the new cases.
-    epsilon : float, optional
-        Privacy loss of the answer, which is the site's choice; exact counts if left out.
     model, log, log_level : str, logging.Logger and int
         As for `answer`.
 
@@ -174,11 +214,9 @@ def answer_check(
         named = whole.plan.terms.model
         if named is not None and model not in (None, named):
             raise ValueError(f"the calibration is for the model {named}, and {model} came with it")
-        policy = SitePolicy() if who.policy is None else who.policy
-        has_ledger = who.ledger is not None or who.dataset is not None
-        policy.check_author("calibration", whole)
-        policy.check_exact(is_exact=epsilon is None, has_ledger=has_ledger)
-        policy.check_names(whole.plan)
+        who.limits.check_author("calibration", whole)
+        who.limits.check_exact(is_exact=who.check_epsilon is None, has_ledger=who.has_ledger)
+        who.limits.check_names(whole.plan)
         enter(Failure.SCORES)
         values = _select_cases(whole.plan, group, scores(whole.plan), who.name)
         enter(Failure.REPORT)
@@ -186,8 +224,8 @@ def answer_check(
             calibration,
             values,
             site=who.name,
-            epsilon=epsilon,
-            policy=policy,
+            epsilon=who.check_epsilon,
+            policy=who.limits,
             ledger=who.ledger,
             dataset=who.dataset,
         )
@@ -242,7 +280,7 @@ def log_and_mask(failure: Failure, log: logging.Logger) -> Failure:
     <Failure.SITE: 100>
     """
     with contextlib.suppress(BaseException):  # an exception of a log handler must not travel either
-        log.exception("the server is told only: %s", failure.meaning)
+        log.exception("the server receives only: %s", failure.meaning)
     return failure
 
 
@@ -267,4 +305,4 @@ def _select_cases(plan: Plan, group: str | None, computed: Any, site: str) -> An
         return values if plan.grouping.group_of_site(site) == group else values[:0]
     names, which = unique_labels(labels)
     groups = plan.grouping.groups_of(names, site)
-    return values[np.isin(which, [i for i, each in enumerate(groups) if each == group])]
+    return values[np.isin(which, [i for i, label in enumerate(groups) if label == group])]
