@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import fedconformal as fc
 from fedconformal.laws import exact_mean
-from fedconformal.laws._faulty import Choices, Everyone, OneVoteEach, choose_tally, n_choices
+from fedconformal.laws._federation import Choices, Everyone, OneVoteEach, choose_tally, n_choices
 from fedconformal.laws._tails import vote_tails
 from fedconformal.laws._votes import Votes
 from support import kolmogorov_distance, kolmogorov_limit, simulated_coverage
@@ -90,7 +90,7 @@ def one_by_one(choices, ks, p):
     """The worst tail, from the law of each choice by itself."""
     tails = []
     for faulty in choices._faulty:
-        honest = choices.finite.keeping(choices.finite.counts - faulty)
+        honest = choices.finite.replace_counts(choices.finite.counts - faulty)
         tails.append(vote_tails(ks - int(faulty @ choices.votes.by_site), p, honest))
     return np.max(tails, axis=0)
 
@@ -118,7 +118,7 @@ def test_kinks_are_where_tails_cross():
     choices, ks = Choices(votes, votes, 1), np.array([5])
     (kink,) = choices.kinks(ks, below, 0.01, 0.99)
     before, after = below(np.array([kink - 1e-9])), below(np.array([kink + 1e-9]))
-    assert choices._each(ks, before).argmax() != choices._each(ks, after).argmax()
+    assert choices._all_tails(ks, before).argmax() != choices._all_tails(ks, after).argmax()
     assert Choices(votes, votes, 3).kinks(np.array([8]), below, 0.01, 0.99).size == 0
 
 

@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedconformal.laws._spectrum import framed, spectral_tails, spectrum
 from fedconformal.laws._tails import added_tails
-from fedconformal.laws._votes import Votes
+from fedconformal.laws._votes import Votes, make_frame, spectral_tails, spectrum
 from vote_laws import cases
 
 
@@ -73,4 +72,4 @@ def test_frequencies_that_are_left_out_do_not_matter():
 def test_too_many_votes_are_refused():
     votes = Votes(np.ones(100, dtype=int), 10**6 + np.arange(100)[:, None])
     with pytest.raises(ValueError, match=r"weights must be smaller: 100004950 votes"):
-        framed(np.full((1, 100, 1), 0.5), votes)
+        make_frame(np.full((1, 100, 1), 0.5), votes)

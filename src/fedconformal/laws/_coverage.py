@@ -267,7 +267,7 @@ class CoverageLaw:
         tolerances = {"xatol": 2.0**-53, "xrtol": 0.0, "fatol": _TOLERANCE, "frtol": 0.0}
         roots = elementwise.find_root(excess, ends, args=(special.logit(q),), tolerances=tolerances)
         # Where the cdf jumps, the quantile is where it has reached q.
-        return np.where(np.abs(roots.f_x) <= _TOLERANCE, roots.x, roots.bracket[1])
+        return np.asarray(np.where(np.abs(roots.f_x) <= _TOLERANCE, roots.x, roots.bracket[1]))
 
     def median(self) -> float:
         """Return the coverage that is exceeded half of the time."""

@@ -19,7 +19,7 @@ _PAIRS = 2**14  # pairs of ranks integrated at once
 
 
 def equal_cdf(m: int, n: int, l: ArrayLike, k: ArrayLike, c: ArrayLike) -> Floats:
-    """P(C <= c) of m sites of n points: ``I_p(k, m - k + 1)`` with ``p = I_c(l, n - l + 1)``.
+    """Return P(C <= c) of m sites of n points: ``I_p(k, m - k + 1)`` with ``p = I_c(l, n - l + 1)``.
 
     Parameters
     ----------
@@ -45,12 +45,12 @@ def equal_cdf(m: int, n: int, l: ArrayLike, k: ArrayLike, c: ArrayLike) -> Float
 
 
 def equal_sf(m: int, n: int, l: ArrayLike, k: ArrayLike, c: ArrayLike) -> Floats:
-    """P(C > c) of m sites of n points: the rest of ``equal_cdf``, as precise where it is small."""
+    """Return P(C > c) of m sites of n points: the rest of ``equal_cdf``, as precise where it is small."""
     return _tail(m, n, l, k, c, upper=True, digits=True)
 
 
 def _tail(m: int, n: int, l: ArrayLike, k: ArrayLike, c: ArrayLike, *, upper: bool, digits: bool) -> Floats:
-    """P(C <= c) or P(C > c), from the smaller of p and 1 - p: it has the digits.
+    """Return P(C <= c) or P(C > c), from the smaller of p and 1 - p: it has the digits.
 
     From p follows the first, from 1 - p the second. What is left of 1 loses digits where it is small; if they
     are needed, a slower function keeps them.
@@ -69,7 +69,7 @@ def _tail(m: int, n: int, l: ArrayLike, k: ArrayLike, c: ArrayLike, *, upper: bo
 
 
 def _smaller(n: int, l: Floats, c: Floats, lower: Bools, *, digits: bool) -> Floats:
-    """``p = I_c(l, n - l + 1)`` where ``lower``, else 1 - p; 1 - c has all its digits for c >= 1/2 only."""
+    """Return ``p = I_c(l, n - l + 1)`` where ``lower``, else 1 - p; 1 - c is exact for c >= 1/2 only."""
     a, b = np.where(lower, l, n - l + 1), np.where(lower, n - l + 1, l)
     p = np.asarray(special.betainc(a, b, np.where(lower, c, 1.0 - c)))
     if digits:
@@ -87,7 +87,7 @@ def equal_quantile(
     lower: ArrayLike | None = None,
     upper: ArrayLike | None = None,
 ) -> Floats:
-    """The coverage with this mass below it (``lower``) or above it (``upper``), whichever is given."""
+    """Return the coverage with this mass below it (``lower``) or above it (``upper``)."""
     l, k = np.asarray(l, float), np.asarray(k, float)
     if upper is None:
         return np.asarray(special.betaincinv(l, n - l + 1, special.betaincinv(k, m - k + 1, lower)))
@@ -95,7 +95,7 @@ def equal_quantile(
 
 
 def equal_moments(m: int, n: int, l: ArrayLike, k: ArrayLike) -> tuple[Floats, Floats]:
-    """Mean and variance of the coverage of m sites of n points, for many pairs of ranks at once.
+    """Return mean and variance of the coverage of m sites of n points, for many pairs of ranks at once.
 
     The mean is M_{l,k} of Theorem 3.2, as one integral in place of its m + 1 sums.
 
@@ -140,7 +140,7 @@ _EXACT_DEGREE = 1000  # up to this many points Gauss-Legendre integrates P(C <= 
 
 
 def coverage_table(n_sites: int, n_points: int) -> Floats:
-    """Marginal coverage of every pair: ``table[l - 1, k - 1]`` is M_{l,k} of the paper's Theorem 3.2.
+    """Return the marginal coverage of every pair: ``table[l - 1, k - 1]`` is M_{l,k} of Theorem 3.2.
 
     Exact to 1e-12, and non-decreasing along both axes as the theorem's M is.
 
@@ -172,7 +172,7 @@ def coverage_table(n_sites: int, n_points: int) -> Floats:
 
 
 def _polynomial_table(m: int, n: int) -> Floats:
-    """P(C <= c) has degree m n in c, so m n / 2 nodes integrate all entries at once without error."""
+    """Integrate P(C <= c), of degree m n in c, over m n / 2 nodes: all entries at once without error."""
     nodes, weights = legendre(m * n // 2 + 1)
     l, j = np.arange(1, n + 1)[:, None], np.arange(1, m + 1)
     p = special.betainc(l, n - l + 1, nodes)[..., None]

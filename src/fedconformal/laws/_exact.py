@@ -1,4 +1,4 @@
-"""The law in exact integers: the referee when a mean lies too close to a level for floating point."""
+"""The distribution in exact integers, for means too close to a level for floating point."""
 
 from collections.abc import Sequence
 from fractions import Fraction
@@ -12,7 +12,7 @@ Weights = Sequence[int | Sequence[int]]
 def exact_mean(
     n_points: Sequence[int], local_ranks: Ranks, server_rank: int, *, weights: Weights | None = None
 ) -> Fraction:
-    """Marginal coverage of Theorem 3.2, appendix A.1 and weighted votes, for exact sites, as a fraction.
+    """Return the marginal coverage (Theorem 3.2, appendix A.1, weighted votes) of exact sites as a fraction.
 
     A site contributes the sum of C(n, i) z^i y^v(i), v(i) its votes when i of its points lie below; the
     power of z counts all points below, the power of y all votes. Polynomials are multiplied as integers in
@@ -66,7 +66,7 @@ def exact_cdf(
     *,
     weights: Weights | None = None,
 ) -> Fraction:
-    """P(C <= c) for exact sites and a rational c.
+    """Return P(C <= c) for exact sites and a rational c.
 
     Parameters
     ----------
@@ -88,21 +88,21 @@ def exact_cdf(
     >>> exact_cdf([3, 3], [3, 2], 1, Fraction(1, 2))
     Fraction(9, 16)
     """
-    law = {0: Fraction(1)}
+    masses = {0: Fraction(1)}
     for n, cast in zip(n_points, _votes(n_points, local_ranks, weights), strict=True):
         site: dict[int, Fraction] = {}
         for i in range(n + 1):
             site[cast[i]] = site.get(cast[i], Fraction(0)) + comb(n, i) * c**i * (1 - c) ** (n - i)
         longer: dict[int, Fraction] = {}
-        for before, p in law.items():
+        for before, p in masses.items():
             for votes, q in site.items():
                 longer[before + votes] = longer.get(before + votes, Fraction(0)) + p * q
-        law = longer
-    return sum((p for votes, p in law.items() if votes >= server_rank), Fraction(0))
+        masses = longer
+    return sum((p for votes, p in masses.items() if votes >= server_rank), Fraction(0))
 
 
 def _votes(n_points: Sequence[int], local_ranks: Ranks, weights: Weights | None) -> list[list[int]]:
-    """For each site, the votes that it casts when 0, 1, ..., n of its points lie below."""
+    """Return the votes that each site casts when 0, 1, ..., n of its points lie below."""
     return [
         _cast(n, ranks, weight)
         for n, ranks, weight in zip(n_points, local_ranks, weights or [1] * len(n_points), strict=True)
@@ -111,8 +111,8 @@ def _votes(n_points: Sequence[int], local_ranks: Ranks, weights: Weights | None)
 
 def _cast(n: int, ranks: int | Sequence[int], weight: int | Sequence[int]) -> list[int]:
     several = _tuple(ranks)
-    gains, each = [0] * (n + 1), _tuple(weight)
-    for rank, gain in zip(several, each * len(several) if len(each) == 1 else each, strict=True):
+    gains, votes = [0] * (n + 1), _tuple(weight)
+    for rank, gain in zip(several, votes * len(several) if len(votes) == 1 else votes, strict=True):
         if rank <= n:
             gains[rank] += gain
     return list(accumulate(gains))

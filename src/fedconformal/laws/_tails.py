@@ -14,8 +14,7 @@ import numpy as np
 from scipy import special
 
 from fedconformal._typing import Floats, Ints
-from fedconformal.laws._spectrum import spectral_tails, spectrum
-from fedconformal.laws._votes import Votes, masses
+from fedconformal.laws._votes import Votes, masses, spectral_tails, spectrum
 
 # -- how many of equal sites lie below: binomial counts, and which sites are left out as faulty ------------
 
@@ -232,7 +231,7 @@ def _tilted_tails(ks: Ints, p: Floats, votes: Votes) -> Floats:
     normaliser = special.logsumexp(tilted, axis=2, keepdims=True)
     at_least = np.minimum(np.cumsum(np.exp(tilted - normaliser)[..., ::-1], axis=2)[..., -2::-1], 1.0)
     bound = np.exp(normaliser[..., 0] @ votes.counts - rate * needed)
-    tails = bound * spectrum(at_least, votes).discounted(ks, rate)
+    tails = bound * spectrum(at_least, votes).discount(ks, rate)
     most = np.where(np.isfinite(logs), cast, -np.inf).max(axis=2) @ votes.counts
     return np.where(needed > most + 0.5, 0.0, tails)
 

@@ -1,8 +1,8 @@
-"""Who casts how many votes: blocks of equal sites, each with what its numbers are worth."""
+"""Votes of blocks of equal sites, and their distribution by its characteristic function."""
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,7 @@ class Votes:
 
     The numbers of a site are ordered, so i of them lie below exactly if the first i do: the site then casts
     the sum of its first i weights. Probabilities have the shape (rows, blocks, numbers) and say how likely at
-    least 1, 2, ... numbers of a site of the block lie below; rows are laws of their own.
+    least 1, 2, ... numbers of a site of the block lie below; each row is a distribution of its own.
     """
 
     counts: Ints
@@ -49,12 +49,12 @@ class Votes:
 
     @cached_property
     def unit(self) -> int:
-        """The largest number of votes of which every weight is a multiple."""
+        """Largest number of votes of which every weight is a multiple."""
         return math.gcd(*self.weights.ravel().tolist()) or 1
 
     @cached_property
     def kinds(self) -> list[tuple[int, Ints, Places]]:
-        """Blocks with equal counts and votes: the count, the votes, and which blocks these are."""
+        """Blocks with equal counts and votes: the count, the votes, and the blocks."""
         present = np.flatnonzero(self.counts > 0)
         rows = np.concatenate([self.counts[:, None], self.cast], axis=1)[present]
         kinds, which = np.unique(rows, axis=0, return_inverse=True)
@@ -62,18 +62,18 @@ class Votes:
 
     @cached_property
     def n_kinds(self) -> int:
-        """How many kinds of blocks there are."""
+        """Number of kinds of blocks."""
         rows = zip(self.counts.tolist(), self.cast.tolist(), strict=True)
         return len({(count, *cast) for count, cast in rows if count > 0})
 
     @property
     def one_by_one(self) -> Ints:
-        """The block of each site."""
+        """Block of each site."""
         return np.repeat(np.arange(self.counts.size), self.counts)
 
     @cached_property
     def sums(self) -> list[Ints] | None:
-        """The sums of votes that can occur after each site, one by one; None if there are too many."""
+        """Sums of votes that can occur after each site, one by one; None if there are too many."""
         if self.n_sites > _MOST_SITES:
             return None
         sums = [np.zeros(1, dtype=np.int64)]
@@ -86,12 +86,12 @@ class Votes:
 
     @cached_property
     def n_sums(self) -> int:
-        """How many sums there are after each site, together; 0 if there are too many."""
+        """Number of sums after each site, together; 0 if there are too many."""
         return sum(sums.size for sums in self.sums or ())
 
     @cached_property
     def moves(self) -> list[list[slice | Places]] | None:
-        """Where each sum before a site is after it, for every number of votes that the site may cast."""
+        """Places after a site of each sum before it, for every number of votes that the site may cast."""
         if self.sums is None:
             return None
         return [
@@ -99,19 +99,19 @@ class Votes:
             for b, before, after in zip(self.one_by_one, self.sums[:-1], self.sums[1:], strict=True)
         ]
 
-    def keeping(self, counts: Ints) -> "Votes":
-        """The same blocks with other counts."""
+    def replace_counts(self, counts: Ints) -> "Votes":
+        """Return the same blocks with other counts."""
         return Votes(counts, self.weights)
 
     def largest(self, n_sites: int) -> int:
-        """The most votes that this many sites can have together."""
+        """Return the most votes that this many sites can have together."""
         order = np.argsort(-self.by_site)
         counts = self.counts[order]
         before = np.cumsum(counts) - counts
         return int(np.clip(n_sites - before, 0, counts) @ self.by_site[order])
 
     def fewest_sites(self, votes: int) -> int:
-        """How few sites can have this many votes together (one more than there are if all have fewer)."""
+        """Return the fewest sites that can have this many votes together; one more than there are if none."""
         order = np.argsort(-self.by_site)
         held = np.cumsum(self.counts[order] * self.by_site[order])
         i = int(np.searchsorted(held, votes))
@@ -121,18 +121,18 @@ class Votes:
         return int(self.counts[order[:i]].sum()) + -(-missing // int(self.by_site[b]))
 
     def mean(self, p: Floats) -> Floats:
-        """Expected votes, for each row of probabilities."""
+        """Return the expected votes, for each row of probabilities."""
         return np.asarray(np.einsum("rbi,bi,b->r", p, self.weights, self.counts))
 
     def variance(self, p: Floats) -> Floats:
-        """Variance of the votes, for each row of probabilities."""
+        """Return the variance of the votes, for each row of probabilities."""
         squares = np.diff(self.cast.astype(float) ** 2, axis=1, prepend=0)
         first, second = (np.einsum("rbi,bi->rb", p, steps) for steps in (self.weights, squares))
         return np.asarray(np.maximum(second - first**2, 0.0) @ self.counts)
 
 
 def _among_all(before: Ints, casts: list[int]) -> Ints:
-    """The sums after a site that casts none or some of these votes, marked among all there are."""
+    """Return the sums after a site that casts none or some of these votes, marked among all there are."""
     there = np.zeros(int(before[-1]) + max(casts) + 1, dtype=bool)
     there[before] = True
     marks = there.copy()
@@ -142,12 +142,12 @@ def _among_all(before: Ints, casts: list[int]) -> Ints:
 
 
 def _among_few(before: Ints, casts: list[int]) -> Ints:
-    """The same where there may be far fewer than all."""
+    """Return the same where there may be far fewer than all."""
     return np.unique(np.add.outer([0, *casts], before))
 
 
 def _places(among: Ints, values: Ints) -> slice | Places:
-    """Where values are in a rising list: as a slice where they follow each other, which is fast."""
+    """Return the places of values in a rising list, as a slice where they are consecutive, which is fast."""
     start = int(values[0]) - int(among[0])
     if among[-1] - among[0] == among.size - 1 and values[-1] - values[0] == values.size - 1:
         return slice(start, start + values.size)
@@ -157,8 +157,238 @@ def _places(among: Ints, values: Ints) -> slice | Places:
 
 
 def masses(p: Floats) -> Floats:
-    """Probability of exactly 0, 1, ... numbers below, from that of at least 1, 2, ...: one entry more."""
+    """Return P(exactly 0, 1, ... numbers below), from those of at least 1, 2, ...: one entry more."""
     at_least = np.ones((*p.shape[:-1], p.shape[-1] + 2))
     at_least[..., 1:-1], at_least[..., -1] = p, 0.0
     exactly: Floats = np.maximum(at_least[..., :-1] - at_least[..., 1:], 0.0)
     return exactly
+
+
+# -- the distribution of many sites' votes, by inverting its characteristic function -----------------------
+
+# Votes are whole numbers. Modulo an odd length L their distribution is made of (L + 1) / 2 frequencies, and
+# where all but a negligible part of it lies in a window of that length it is the distribution itself. Of a
+# wide one only few frequencies matter: the others are bounded first and left out.
+
+
+Complex = NDArray[np.complex128]
+
+_NEGLIGIBLE = 40.0  # what is below exp(-40) is left out
+_FEW = 100  # frequencies that are not worth bounding
+_ROWS = 32  # laws whose frequencies are bounded together
+_GAPS = 64  # differences between outcomes that are looked at to bound them
+_MULTIPLY = 16  # powers up to this are multiplied out, larger ones are taken by logarithms
+_TOGETHER = 16  # sites of one number and as many votes that are one factor
+_HELD = 2**14  # numbers multiplied at once, so that they stay in the cache
+_LONGEST = 2**22  # of a window
+
+
+@dataclass(frozen=True, eq=False)
+class Frame:
+    """Frame of characteristic functions: an odd length, the start of each row's window, the frequencies."""
+
+    length: int
+    start: Ints
+    frequencies: Ints
+
+    def turns(self, steps: Ints) -> Complex:
+        """Return exp(2 pi i steps / length)."""
+        return self._turn(steps) + 1
+
+    def _turn(self, steps: Ints) -> Complex:
+        """Return the same less 1; many are looked up."""
+        return self._circle[steps % self.length] if steps.size > self.length else turn(steps, self.length)
+
+    @cached_property
+    def _circle(self) -> Complex:
+        return turn(np.arange(self.length), self.length)
+
+    @cached_property
+    def levels(self) -> Complex:
+        """Factors of the frequencies in a tail sum."""
+        return np.asarray(2 / self.length / (1 - self.turns(-self.frequencies)))
+
+    @cached_property
+    def ends(self) -> Complex:
+        """Frequencies at the beginnings of the windows: shape (rows, frequencies)."""
+        return self.turns(-self.start[:, None] * self.frequencies)
+
+    def steps(self, cast: Ints) -> Complex:
+        """Return the change of each further number below, at the frequencies: (numbers, frequencies)."""
+        turns = self._turn(cast[:, None] * self.frequencies)
+        turns[1:] = np.diff(turns, axis=0)
+        return turns
+
+    def complete(self, waves: Floats, ks: Ints) -> Floats:
+        """Return tails of shape (..., rows, len(ks)) from their sums over frequencies."""
+        start = self.start[:, None]
+        tails = np.clip((start + self.length - ks) / self.length + waves, 0.0, 1.0)
+        return np.where(ks <= start, 1.0, np.where(ks >= start + self.length, 0.0, tails))
+
+
+@dataclass(frozen=True, eq=False)
+class Spectrum:
+    """Distributions of votes, one in each row, by their values at the frequencies of a frame."""
+
+    frame: Frame
+    values: Complex
+
+    def tails(self, ks: Ints) -> Floats:
+        """Return P(votes >= k) for every row and k, to an absolute error of about 1e-15."""
+        level = self.values * self.frame.levels
+        turns = self.frame.turns(-self.frame.frequencies[:, None] * ks)
+        # One real product in place of a complex one is several times as fast.
+        waves = np.hstack([level.real, level.imag]) @ np.vstack([turns.real, -turns.imag])
+        ends = (level * self.frame.ends).real.sum(axis=1, keepdims=True)
+        return self.frame.complete(waves - ends, ks)
+
+    def discount(self, ks: Ints, rate: Floats) -> Floats:
+        """Return E[exp(-rate (votes - k)); votes >= k], with a k and a positive rate for each row."""
+        frame = self.frame
+        left = np.clip(frame.start + frame.length - ks, 0, frame.length)
+        ratio = np.exp(-rate)[:, None] * frame.turns(-frame.frequencies)
+        last = np.exp(-rate * left)[:, None] * frame.turns(-left[:, None] * frame.frequencies)
+        waves = self.values * frame.turns(-ks[:, None] * frame.frequencies) * (1 - last) / (1 - ratio)
+        constant = np.expm1(-rate * left) / np.expm1(-rate)
+        return np.asarray(np.maximum(constant + 2 * waves.real.sum(axis=1), 0.0) / frame.length)
+
+
+def turn(steps: Ints, length: int) -> Complex:
+    """Return exp(2 pi i steps / length) - 1, with all digits however small or large the angle is."""
+    half = _half_angle(steps, length)
+    sine = np.sin(half)
+    return np.asarray(2 * sine * (1j * np.cos(half) - sine))
+
+
+def _half_angle(steps: Ints, length: int) -> Floats:
+    """Return pi times steps / length, from -pi / 2 to pi / 2."""
+    return np.asarray(np.pi / length * ((steps + length // 2) % length - length // 2))
+
+
+def spectral_tails(ks: Ints, p: Floats, votes: Votes) -> Floats:
+    """Return P(votes >= k) for every k, to an absolute error of about 1e-15: shape (rows, len(ks))."""
+    rows = _ROWS if votes.total > 2 * _FEW else _HELD // (votes.total + 1)
+    parts = np.array_split(p, -(-len(p) // rows))
+    return np.concatenate([spectrum(part, votes).tails(ks) for part in parts])
+
+
+def spectrum(p: Floats, votes: Votes) -> Spectrum:
+    """Return the spectrum of each row of probabilities."""
+    frame = make_frame(p, votes)
+    return Spectrum(frame, _values(p, votes, frame))
+
+
+def make_frame(p: Floats, votes: Votes, *, gift: int = 0, faulty: int = 0) -> Frame:
+    """Return a frame for the rows of probabilities: windows, and the frequencies that may matter.
+
+    Parameters
+    ----------
+    p : array of shape (rows, blocks, numbers)
+        Probability that at least 1, 2, ... numbers of a site of each block lie below.
+    votes : Votes
+        The sites and their votes.
+    gift, faulty : int
+        The frame also fits distributions in which ``faulty`` sites cast up to ``gift`` votes for certain.
+
+    Returns
+    -------
+    Frame
+
+    Raises
+    ------
+    ValueError
+        If there are too many votes to count.
+    """
+    start, length = _window(p, votes, gift)
+    return Frame(length, start, _essential(p, votes, length, faulty))
+
+
+def _window(p: Floats, votes: Votes, gift: int) -> tuple[Ints, int]:
+    """Return where the votes lie but for exp(-40), by Bernstein's inequality: starts, and odd length."""
+    step = _NEGLIGIBLE / 3 * float(votes.by_site.max())
+    reach = math.ceil(step + math.sqrt(step**2 + 2 * _NEGLIGIBLE * float(votes.variance(p).max())))
+    length = (min(votes.total, 2 * reach) + gift + 1) | 1
+    if length > _LONGEST:
+        raise ValueError(f"weights must be smaller: {votes.total} votes are too many to count")
+    first = np.floor(votes.mean(p)).astype(np.int64) - reach
+    return np.clip(first, 0, max(votes.total + gift + 1 - length, 0)), length
+
+
+def _essential(p: Floats, votes: Votes, length: int, faulty: int) -> Ints:
+    """Return the frequencies that may matter to any row.
+
+    At frequency w the square of a site's characteristic function is 1 - 4 sum d_i d_j sin^2(w (s_i - s_j) /
+    2) over its pairs of outcomes, so its logarithm is at most minus that sum, which is at most 1. Pairs
+    that are not looked at and faulty sites only keep more frequencies.
+    """
+    every = np.arange(1, (length + 1) // 2)
+    if every.size <= _FEW:
+        return every
+    gaps, amounts = _gaps(p, votes)
+    largest = np.argsort(-amounts)[:_GAPS]
+    damping = np.zeros(every.size)
+    for gap, amount in zip(gaps[largest], amounts[largest], strict=True):
+        damping += 2 * amount * np.sin(_half_angle(every * gap, length)) ** 2
+    return every[damping < _NEGLIGIBLE + faulty / 2]
+
+
+def _gaps(p: Floats, votes: Votes) -> tuple[Ints, Floats]:
+    """Return differences between two outcomes of a site, and their least frequency in any row, summed."""
+    mass = masses(p)
+    cast = np.concatenate([np.zeros((votes.counts.size, 1), dtype=np.int64), votes.cast], axis=1)
+    i, j = np.triu_indices(cast.shape[1], 1)
+    least = (mass[..., i] * mass[..., j]).min(axis=0) * votes.counts[:, None]
+    gaps, which = np.unique((cast[:, j] - cast[:, i]).ravel(), return_inverse=True)
+    return gaps, np.bincount(which.ravel(), weights=least.ravel(), minlength=gaps.size).astype(float)
+
+
+def _values(p: Floats, votes: Votes, frame: Frame) -> Complex:
+    """Return E[exp(2 pi i frequency votes / length)] for each row and frequency."""
+    values = np.ones((len(p), frame.frequencies.size), dtype=complex)
+    wide = max(1, _HELD // len(p))  # frequencies at once
+    deep = max(1, _HELD // (len(p) * min(wide, max(frame.frequencies.size, 1))))  # blocks at once
+    for count, cast, blocks in votes.kinds:
+        some = p[:, blocks]
+        if cast.size == 1 and blocks.size > 1 and count <= _MULTIPLY:
+            some = _combine_sites(some[..., 0])
+        steps = frame.steps(cast if cast.size > 1 else cast * np.arange(1, some.shape[2] + 1))
+        for i in range(0, some.shape[1], deep):
+            part = some[:, i : i + deep]
+            for j in range(0, frame.frequencies.size, wide):
+                values[:, j : j + wide] *= power(departures(part, steps[:, j : j + wide]), count)
+    return values
+
+
+def _combine_sites(p: Floats) -> Floats:
+    """Return, for groups of sites of one number and weight, P(at least 1, 2, ... of them lie below).
+
+    A group is then like one site with several numbers, and there are fewer to multiply.
+    """
+    rows, blocks = p.shape
+    size = min(_TOGETHER, blocks)
+    groups = -(-blocks // size)
+    single = np.zeros((size * groups, rows))
+    single[:blocks] = p.T
+    at_least = np.zeros((size + 1, groups, rows))
+    at_least[0] = 1.0
+    for i, one in enumerate(single.reshape(size, groups, rows)):
+        at_least[1 : i + 2] += one * (at_least[: i + 1] - at_least[1 : i + 2])
+    return at_least[1:].transpose(2, 1, 0)
+
+
+def departures(p: Floats, steps: Complex) -> Complex:
+    """Return E[exp(2 pi i frequency votes / length)] - 1 by block: (blocks, rows, frequencies)."""
+    # Real numbers times the real and imaginary parts, side by side: several times as fast as complex ones.
+    parts = np.ascontiguousarray(steps).view(float)
+    return np.asarray(p.transpose(1, 0, 2) @ parts).view(complex)
+
+
+def power(departure: Complex, count: int) -> Complex:
+    """Return the product over the first axis of (1 + departure), to the power of ``count``."""
+    if count <= _MULTIPLY:
+        once: Complex = np.multiply.reduce(departure + 1, axis=0)
+        return reduce(np.multiply, [once] * count) if count else np.ones_like(once)
+    # Close to 1 the logarithm of the absolute value needs the digits of the departure.
+    size = np.log1p(2 * departure.real + departure.real**2 + departure.imag**2) / 2
+    angle = np.arctan2(departure.imag, 1 + departure.real)
+    return np.asarray(np.exp(count * (size + 1j * angle).sum(axis=0)))
