@@ -9,7 +9,6 @@ from inspect import signature
 from typing import Any, Generic, Self, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn import get_config
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
@@ -18,7 +17,6 @@ from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, proces
 from sklearn.utils.validation import _check_method_params, _num_samples, check_is_fitted
 
 from fedconformal import _validation, messages
-from fedconformal._text import quoted
 from fedconformal._typing import Floats
 from fedconformal.documents import Calibration, CalibrationPart, Design, Plan, ScoreRule
 from fedconformal.laws import MEAN_ERROR
@@ -33,7 +31,7 @@ from fedconformal.protocol import (
     read_group_by,
     rows_by_site,
 )
-from fedconformal.scores import SCORES, IntervalScore, Score, from_name, is_registered, names_of, what_lacks
+from fedconformal.scores import Score, from_name, is_registered, names_of, what_lacks
 
 # -- rows that `fit` sets aside for calibration, and arguments that it passes on to the model --------------
 
@@ -88,94 +86,26 @@ def routed_params(owner: Any, fit_params: dict[str, Any]) -> dict[str, Any]:
     return dict(process_routing(owner, "fit", **fit_params).estimator.fit)
 
 
-# -- predictions of a regressor in the form that an interval score takes -----------------------------------
-
-
-Numbers = NDArray[Any]
-
-
-def check_models(estimator: Any, score: IntervalScore) -> None:
-    """Refuse a list of models that does not give the score's columns."""
-    if not isinstance(estimator, (list, tuple)):
-        return
-    if not score.one_model_per_column:
-        able = [name for name in names_of(IntervalScore) if SCORES[name].one_model_per_column]  # type: ignore[attr-defined]
-        raise ValueError(
-            f"estimator may be a list only with conformity_score={quoted(able)}; "
-            f"got {len(estimator)} models with {score}"
-        )
-    if len(estimator) - len(score.columns) not in (0, 1):
-        columns = ", ".join(score.columns)
-        raise ValueError(
-            f"estimator must be a list [{columns}] or [{columns}, points] with {score}, "
-            f"got {len(estimator)} models"
-        )
-
-
-def point_predictions(model: Any, score: IntervalScore, X: Any) -> Numbers:
-    """Return the point predictions alone, which may cost less."""
-    if _takes_option(model, score):
-        return np.asarray(model.predict(X))
-    return points_and_prediction(model, score, X)[0]
-
-
-def points_and_prediction(model: Any, score: IntervalScore, X: Any) -> tuple[Numbers, Floats]:
-    """Return point predictions, and the predictions that the score takes."""
-    if isinstance(model, (list, tuple)):
-        columns = [column_or_1d(each.predict(X)) for each in model]
-        prediction = _prediction(model, score, np.column_stack(columns[: len(score.columns)]))
-        extra = columns[len(score.columns) :]
-        return extra[0] if extra else score.points(prediction), prediction
-    if _takes_option(model, score):
-        table = np.column_stack(model.predict(X, **{str(score.predict_option): True}))
-    else:
-        table = np.asarray(model.predict(X))
-    prediction = _prediction(model, score, table)
-    return score.points(prediction), prediction
-
-
-def _prediction(model: Any, score: IntervalScore, table: Numbers) -> Floats:
-    """Return the columns of the score, or refuse what the model returned instead."""
-    columns = table[:, np.newaxis] if table.ndim == 1 else table
-    if columns.ndim != 2 or columns.shape[1] != len(score.columns):
-        option = "" if score.predict_option is None else f", or predict with {score.predict_option}=True"
-        models = f", or a list of models [{', '.join(score.columns)}]" if score.one_model_per_column else ""
-        raise ValueError(
-            f"conformity_score={score.name!r} needs {score.column_help()}{option}{models}; "
-            f"{type(model).__name__} returned shape {table.shape}"
-        )
-    return score.prediction_from(columns)
-
-
-def _takes_option(model: Any, score: IntervalScore) -> bool:
-    """Return whether predict has the option that makes it return all columns of the score."""
-    if score.predict_option is None or isinstance(model, (list, tuple)):
-        return False
-    # A Pipeline passes the argument on to its last step.
-    while hasattr(model, "steps"):
-        model = model.steps[-1][1]
-    return score.predict_option in signature(model.predict).parameters
-
-
 # -- checks that a calibration from elsewhere promises what an estimator asks for --------------------------
 
 
 _SHARE_ERROR = 1e-6
 
 
-def level_places(asked: Design, calibration: Calibration) -> list[int]:
-    """Return the places of the levels asked for in a calibration, or refuse one that promises less."""
-    given, wanted = calibration.plan.confidence_levels, asked.confidence_levels
-    if not set(wanted) <= set(given):
+def level_places(wanted: Design, calibration: Calibration) -> list[int]:
+    """Return the places of the wanted levels in a calibration, or refuse one that promises less."""
+    levels = calibration.plan.confidence_levels
+    if not set(wanted.confidence_levels) <= set(levels):
         raise ValueError(
-            f"confidence_level must be among those of the calibration, {list(given)}, got {list(wanted)}"
+            f"confidence_level must be among those of the calibration, {list(levels)}, "
+            f"got {list(wanted.confidence_levels)}"
         )
-    places = [given.index(level) for level in wanted]
+    places = [levels.index(level) for level in wanted.confidence_levels]
     for part in calibration.parts:
-        if not all(_is_promised(asked, part, place) for place in places):
+        if not all(_is_promised(wanted, part, place) for place in places):
             raise ValueError(
                 f"the calibration promises less than is asked for: {_terms(part.design)} instead of "
-                f"{_terms(asked)}"
+                f"{_terms(wanted)}"
             )
     return places
 
@@ -184,11 +114,11 @@ def check_mixture(shares: Mapping[str, float] | None, plan: Plan) -> None:
     """Refuse a calibration for another mixture of sites than these shares, if there are any."""
     if shares is None:
         return
-    planned = None if plan.is_grouped else plan.mixture
-    given = planned if isinstance(planned, dict) else {}
-    whole = sum(shares.values())
-    if given.keys() != shares.keys() or any(
-        abs(shares[site] / whole - float(share)) > _SHARE_ERROR for site, share in given.items()
+    mixture = None if plan.is_grouped else plan.mixture
+    planned = mixture if isinstance(mixture, dict) else {}
+    total = sum(shares.values())
+    if planned.keys() != shares.keys() or any(
+        abs(shares[site] / total - float(share)) > _SHARE_ERROR for site, share in planned.items()
     ):
         raise ValueError(f"mixture must be that of the calibration, got {dict(shares)!r}")
 
@@ -200,30 +130,30 @@ def check_privacy(wanted: Privacy | None, plan: Plan) -> None:
     for design in plan.designs:
         epsilon = messages.of(design.message).epsilon(design)
         if epsilon is None or epsilon > wanted.exact_epsilon:
-            given = "exact reports" if epsilon is None else f"an epsilon of {float(epsilon):g}"
+            actual = "exact reports" if epsilon is None else f"an epsilon of {float(epsilon):g}"
             raise ValueError(
-                f"privacy asks for an epsilon of {wanted.epsilon:g}, and the calibration has {given}"
+                f"privacy asks for an epsilon of {wanted.epsilon:g}, and the calibration has {actual}"
             )
 
 
-def _is_promised(asked: Design, part: CalibrationPart, place: int) -> bool:
+def _is_promised(wanted: Design, part: CalibrationPart, place: int) -> bool:
     """Return whether one group of a calibration promises as much at one of its levels."""
-    given = part.design
+    design = part.design
     # If all cases are of one population, a promise to any of the sites is a promise to it.
-    is_same = given.promise == asked.promise
-    if given.max_faulty < asked.max_faulty or not (is_same or PROMISES[asked.promise].pools):
+    is_same = design.promise == wanted.promise
+    if design.max_faulty < wanted.max_faulty or not (is_same or PROMISES[wanted.promise].pools):
         return False
-    if is_same and given.criterion == asked.criterion:
-        return (given.delta or 0) <= (asked.delta or 0)
+    if is_same and design.criterion == wanted.criterion:
+        return (design.delta or 0) <= (wanted.delta or 0)
     if part.thresholds[place] == math.inf:
         return True
-    law, guarantee = messages.law(given, place), messages.guarantee(given, place)
+    law, guarantee = messages.law(design, place), messages.guarantee(design, place)
     if law is None:
         return False
-    criterion, level = CRITERIA[asked.criterion](), given.confidence_levels[place]
+    criterion, level = CRITERIA[wanted.criterion](), design.confidence_levels[place]
     if criterion.is_mean:  # where noise bounds the distribution, its mean is bounded more closely
         return bool(guarantee.mean >= level - MEAN_ERROR)
-    return criterion.follows_from(law, level, None if asked.delta is None else float(asked.delta))
+    return criterion.follows_from(law, level, None if wanted.delta is None else float(wanted.delta))
 
 
 def _terms(design: Design) -> str:
@@ -250,6 +180,8 @@ class FederatedConformal(BaseEstimator, Generic[S]):  # type: ignore[misc]
     """Class that a score must be an instance of."""
     _default_score: str
     """Name of the score that is meant where none is given."""
+    _default_estimator: type
+    """Class of the model that ``estimator=None`` stands for."""
 
     def __init__(
         self,
@@ -287,10 +219,6 @@ class FederatedConformal(BaseEstimator, Generic[S]):  # type: ignore[misc]
         self.prefit = prefit
         self.calibration_size = calibration_size
         self.rng = rng
-
-    @abstractmethod
-    def _default_estimator(self) -> Any:
-        """Return the model that ``estimator=None`` stands for."""
 
     @abstractmethod
     def _check_estimator(self, estimator: Any, score: S) -> None:
@@ -351,7 +279,7 @@ class FederatedConformal(BaseEstimator, Generic[S]):  # type: ignore[misc]
             return self.conformalize(X, y, sites=sites, groups=groups)
         if sites is None:
             if groups is not None:
-                raise ValueError("groups go with sites in fit: without sites nothing is calibrated")
+                raise ValueError("`groups` was given without `sites`, so nothing would be calibrated")
             return self._train(X, y, fit_params)
         trained, calibrated = set_aside(
             X, y, sites, groups, fit_params, share=self.calibration_size, rng=self.rng
@@ -359,8 +287,8 @@ class FederatedConformal(BaseEstimator, Generic[S]):  # type: ignore[misc]
         return self._train(**trained).conformalize(**calibrated)
 
     def _train(self, X: Any, y: Any, fit_params: dict[str, Any]) -> Self:
-        score = self._checked_score()
-        self._asked(score)
+        score = self._read_score()
+        self._make_design(score)
         self._check_estimator(self._prototype(), score)
         y = y if y is None else column_or_1d(y, warn=True)
         models = clone(self._prototype())
@@ -397,12 +325,17 @@ class FederatedConformal(BaseEstimator, Generic[S]):  # type: ignore[misc]
         self
             With ``calibration_``.
         """
-        score = self._checked_score()
+        if sites is None:
+            raise ValueError(
+                "sites must give the site of each row of X, got None; if all rows are from one site, give "
+                "each the same label"
+            )
+        score = self._read_score()
         model = self._model_to_calibrate(score)
         labels, terms = self._labels(groups, y, model)
         calibration = conformalize(
             self._row_scores(model, score, X, y),
-            sites=_needed(sites),
+            sites=sites,
             groups=labels,
             ledgers=ledgers,
             terms=terms,
@@ -415,10 +348,10 @@ class FederatedConformal(BaseEstimator, Generic[S]):  # type: ignore[misc]
         """Use the result of a real federation (files, Flower) instead of ``conformalize``.
 
         The calibration must promise at least what this estimator asks for: the same promise and criterion
-        with a ``delta`` that is not larger, or a law of the coverage from which the asked criterion follows.
-        For ``criterion=None``, ``"stable"`` and ``"marginal"``, whose promise is the mean coverage, that is
-        any law whose mean is at least the level. A promise to each site is one for the population too.
-        That the sites used this very model cannot be checked here.
+        with a ``delta`` that is not larger, or a distribution of the coverage from which the criterion
+        follows. For ``criterion=None``, ``"stable"`` and ``"marginal"``, whose promise is the mean coverage,
+        that is any distribution whose mean is at least the level. A promise to each site is one for the
+        population too. That the sites used this very model cannot be checked here.
 
         Parameters
         ----------
@@ -442,7 +375,7 @@ class FederatedConformal(BaseEstimator, Generic[S]):  # type: ignore[misc]
                 "calibration must be a Calibration, as Calibration.read(path) gives, "
                 f"got {type(calibration).__name__}"
             )
-        score = self._checked_score()
+        score = self._read_score()
         _check_same_score(calibration.plan.score, score)
         if self.group_by is not None and read_group_by(self.group_by) != calibration.plan.group_by:
             raise ValueError(
@@ -450,7 +383,7 @@ class FederatedConformal(BaseEstimator, Generic[S]):  # type: ignore[misc]
                 f"{self.group_by!r}"
             )
         model = self._model_to_calibrate(score)
-        places = level_places(self._asked(score), calibration)
+        places = level_places(self._make_design(score), calibration)
         check_mixture(self.mixture, calibration.plan)
         check_privacy(self.privacy, calibration.plan)
         return self._set_calibration(model, score, calibration, places)
@@ -499,7 +432,7 @@ class FederatedConformal(BaseEstimator, Generic[S]):  # type: ignore[misc]
 
     def _sets_at(self, site: str | None, rows: Any, prediction: Any, labels: Any, u: Any) -> Any:
         """Return the sets of some rows, all of one site where that matters."""
-        found = prediction_sets(
+        sets = prediction_sets(
             self.calibration_,
             self.conformity_score_,
             prediction[rows],
@@ -507,7 +440,7 @@ class FederatedConformal(BaseEstimator, Generic[S]):  # type: ignore[misc]
             site=site,
             u=None if u is None else u[rows],
         )
-        return found[:, :, self._level_places]
+        return sets[:, :, self._level_places]
 
     # -- parameters ------------------------------------------------------------------------------------
 
@@ -517,24 +450,24 @@ class FederatedConformal(BaseEstimator, Generic[S]):  # type: ignore[misc]
         own = {name: value for name, value in options.items() if name in _PLAN_OPTIONS}
         return {**own, "score": score if is_registered(score) else None}
 
-    def _asked(self, score: S) -> Design:
+    def _make_design(self, score: S) -> Design:
         """Check the options of the plan, and return them as the design of the smallest federation."""
         faulty = _validation.integer("max_faulty", self.max_faulty, low=0)
         options = {**self._options(score), "mixture": None, "group_by": None}
         with warnings.catch_warnings(action="ignore", category=InfeasibleWarning):
             return plan(2 * faulty + 1, 1, **options).designs[0]
 
-    def _checked_score(self) -> S:
-        given, names = self.conformity_score, names_of(self._score_class)
-        given = self._default_score if given is None else given
-        if isinstance(given, str):
-            given = from_name(_validation.choice("conformity_score", given, names))
-        if not isinstance(given, self._score_class):
+    def _read_score(self) -> S:
+        score, names = self.conformity_score, names_of(self._score_class)
+        score = self._default_score if score is None else score
+        if isinstance(score, str):
+            score = from_name(_validation.choice("conformity_score", score, names))
+        if not isinstance(score, self._score_class):
             raise ValueError(
                 f"conformity_score must be one of {', '.join(map(repr, names))} or an instance of "
-                f"scores.{self._score_class.__name__}, got {given!r}{what_lacks(given)}"
+                f"scores.{self._score_class.__name__}, got {score!r}{what_lacks(score)}"
             )
-        return given
+        return score
 
     def _prototype(self) -> Any:
         return self._default_estimator() if self.estimator is None else self.estimator
@@ -569,21 +502,17 @@ class FederatedConformal(BaseEstimator, Generic[S]):  # type: ignore[misc]
                 "from_calibration(calibration) first"
             )
 
-    def _first_model(self) -> Any:
-        model = self._model()
-        return model[0] if isinstance(model, (list, tuple)) else model
-
     # -- scikit-learn ----------------------------------------------------------------------------------
 
     @property
     def n_features_in_(self) -> int:
-        """Number of features that the model was trained with, where it tells."""
-        return int(self._first_model().n_features_in_)
+        """Number of features that the model was trained with, where it has that."""
+        return int(_first(self._model()).n_features_in_)
 
     @property
     def feature_names_in_(self) -> Any:
-        """Names of the features the model was trained with, where it tells."""
-        return self._first_model().feature_names_in_
+        """Names of the features that the model was trained with, where it has them."""
+        return _first(self._model()).feature_names_in_
 
     def get_metadata_routing(self) -> Any:
         """Return what ``fit`` takes for itself, ``sites`` and ``groups``, and passes on to the estimator.
@@ -595,10 +524,7 @@ class FederatedConformal(BaseEstimator, Generic[S]):  # type: ignore[misc]
         """
         router = MetadataRouter(owner=type(self).__name__).add_self_request(self)
         passed = MethodMapping().add(caller="fit", callee="fit")
-        inner = self._prototype()
-        return router.add(
-            estimator=inner[0] if isinstance(inner, (list, tuple)) and inner else inner, method_mapping=passed
-        )
+        return router.add(estimator=_first(self._prototype()), method_mapping=passed)
 
     def _repr_html_inner(self) -> str:
         return f"{super()._repr_html_inner()}{self._promise_html()}"
@@ -631,21 +557,15 @@ class FederatedConformal(BaseEstimator, Generic[S]):  # type: ignore[misc]
     def __sklearn_tags__(self) -> Any:
         """Input as the wrapped estimator takes it."""
         tags = super().__sklearn_tags__()
-        inner = self._prototype()
-        inner = inner[0] if isinstance(inner, (list, tuple)) and inner else inner
+        inner = _first(self._prototype())
         if hasattr(inner, "__sklearn_tags__"):
             tags.input_tags = get_tags(inner).input_tags
         return tags
 
 
-def _needed(sites: Any) -> Any:
-    """Refuse to guess the sites of rows."""
-    if sites is None:
-        raise ValueError(
-            "sites must give the site of each row of X, got None; if all rows are from one site, pass the "
-            "same label for each"
-        )
-    return sites
+def _first(models: Any) -> Any:
+    """Return the first of several models, or the only one."""
+    return models[0] if isinstance(models, (list, tuple)) and models else models
 
 
 def _check_fitted(estimator: Any) -> None:

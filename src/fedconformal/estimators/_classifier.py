@@ -13,7 +13,6 @@ from fedconformal._text import quoted
 from fedconformal._typing import Floats
 from fedconformal._validation import is_missing
 from fedconformal._warnings import warn
-from fedconformal.documents import Plan
 from fedconformal.estimators._base import FederatedConformal, generator
 from fedconformal.protocol import class_places, labels_in
 from fedconformal.scores import LabelScore
@@ -95,6 +94,7 @@ class FederatedConformalClassifier(ClassifierMixin, FederatedConformal[LabelScor
 
     _score_class = LabelScore
     _default_score = "lac"
+    _default_estimator = LogisticRegression
 
     @property
     def classes_(self) -> NDArray[Any]:
@@ -161,13 +161,11 @@ class FederatedConformalClassifier(ClassifierMixin, FederatedConformal[LabelScor
         self._check_calibrated()
         probabilities = np.asarray(self.estimator_.predict_proba(X))
         draws = self._draws(self.conformity_score_, len(probabilities), _PREDICTING)
-        places = _column_places(self.plan_, self.classes_)
-        found = self._sets(probabilities[:, places], groups, sites, draws.get("u"))
-        sets = found[:, np.argsort(places)]
+        places = np.arange(len(self.classes_))
+        if self.plan_.classes is not None:  # whose columns are in another order, perhaps
+            places = class_places(_class_names(self.classes_), self.plan_.classes)
+        sets = self._sets(probabilities[:, places], groups, sites, draws.get("u"))[:, np.argsort(places)]
         return self.predict(X), labels_in(sets, self.classes_.tolist()) if as_labels else sets
-
-    def _default_estimator(self) -> Any:
-        return LogisticRegression()
 
     def _check_estimator(self, estimator: Any, score: LabelScore) -> None:
         if not hasattr(estimator, "predict_proba"):
@@ -208,13 +206,6 @@ class FederatedConformalClassifier(ClassifierMixin, FederatedConformal[LabelScor
 def _class_names(classes: Any) -> list[str]:
     """Return classes as plans name them: text, or what is shown of anything else."""
     return [str(label) for label in np.asarray(classes).tolist()]
-
-
-def _column_places(plan: Plan, classes: Any) -> NDArray[Any]:
-    """Return the places of the plan's classes among the classifier's, by name; in order if it names none."""
-    if plan.classes is None:
-        return np.arange(len(classes))
-    return class_places(_class_names(classes), plan.classes)
 
 
 def _places(y: NDArray[Any], classes: Any) -> NDArray[np.intp]:

@@ -1,20 +1,20 @@
 """Prediction intervals for any regressor."""
 
+from inspect import signature
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import RegressorMixin, is_classifier
 from sklearn.linear_model import LinearRegression
 from sklearn.utils import column_or_1d
 
+from fedconformal._text import quoted
 from fedconformal._typing import Floats
-from fedconformal.estimators._base import (
-    FederatedConformal,
-    Numbers,
-    check_models,
-    point_predictions,
-    points_and_prediction,
-)
-from fedconformal.scores import IntervalScore
+from fedconformal.estimators._base import FederatedConformal
+from fedconformal.scores import SCORES, IntervalScore, names_of
+
+Numbers = NDArray[Any]
 
 
 class FederatedConformalRegressor(RegressorMixin, FederatedConformal[IntervalScore]):  # type: ignore[misc]
@@ -80,6 +80,7 @@ class FederatedConformalRegressor(RegressorMixin, FederatedConformal[IntervalSco
 
     _score_class = IntervalScore
     _default_score = "absolute"
+    _default_estimator = LinearRegression
 
     def predict(self, X: Any) -> Numbers:
         """Return point predictions; no calibration is needed.
@@ -96,9 +97,9 @@ class FederatedConformalRegressor(RegressorMixin, FederatedConformal[IntervalSco
             one, else the middle of the two quantiles.
         """
         model = self._model()
-        score = self.conformity_score_ if hasattr(self, "estimator_") else self._checked_score()
+        score = self.conformity_score_ if hasattr(self, "estimator_") else self._read_score()
         self._check_estimator(model, score)
-        return point_predictions(model, score, X)
+        return _point_predictions(model, score, X)
 
     def predict_interval(self, X: Any, *, groups: Any = None, sites: Any = None) -> tuple[Numbers, Floats]:
         """Return point predictions, and closed intervals that hold every y that scores at most the threshold.
@@ -122,15 +123,12 @@ class FederatedConformalRegressor(RegressorMixin, FederatedConformal[IntervalSco
             threshold) is (+inf, -inf), with an EmptySetWarning.
         """
         self._check_calibrated()
-        points, prediction = points_and_prediction(self.estimator_, self.conformity_score_, X)
+        points, prediction = _points_and_prediction(self.estimator_, self.conformity_score_, X)
         intervals: Floats = self._sets(prediction, groups, sites)
         return points, intervals
 
-    def _default_estimator(self) -> Any:
-        return LinearRegression()
-
     def _check_estimator(self, estimator: Any, score: IntervalScore) -> None:
-        check_models(estimator, score)
+        _check_models(estimator, score)
         for model in estimator if isinstance(estimator, (list, tuple)) else [estimator]:
             if _is_classifier(model):
                 raise ValueError(
@@ -139,7 +137,7 @@ class FederatedConformalRegressor(RegressorMixin, FederatedConformal[IntervalSco
                 )
 
     def _row_scores(self, model: Any, score: IntervalScore, X: Any, y: Any) -> Floats:
-        _, prediction = points_and_prediction(model, score, X)
+        _, prediction = _points_and_prediction(model, score, X)
         return score.score(column_or_1d(y), prediction)
 
 
@@ -148,3 +146,66 @@ def _is_classifier(model: Any) -> bool:
     if hasattr(model, "__sklearn_tags__"):
         return bool(is_classifier(model))
     return getattr(model, "_estimator_type", None) == "classifier"
+
+
+def _check_models(estimator: Any, score: IntervalScore) -> None:
+    """Refuse a list of models that does not give the score's columns."""
+    if not isinstance(estimator, (list, tuple)):
+        return
+    if not score.one_model_per_column:
+        able = [name for name in names_of(IntervalScore) if SCORES[name].one_model_per_column]  # type: ignore[attr-defined]
+        raise ValueError(
+            f"estimator may be a list only with conformity_score={quoted(able)}; "
+            f"got {len(estimator)} models with {score}"
+        )
+    if len(estimator) - len(score.columns) not in (0, 1):
+        columns = ", ".join(score.columns)
+        raise ValueError(
+            f"estimator must be a list [{columns}] or [{columns}, points] with {score}, "
+            f"got {len(estimator)} models"
+        )
+
+
+def _point_predictions(model: Any, score: IntervalScore, X: Any) -> Numbers:
+    """Return the point predictions alone, which may cost less."""
+    if _takes_option(model, score):
+        return np.asarray(model.predict(X))
+    return _points_and_prediction(model, score, X)[0]
+
+
+def _points_and_prediction(model: Any, score: IntervalScore, X: Any) -> tuple[Numbers, Floats]:
+    """Return point predictions, and the predictions that the score takes."""
+    if isinstance(model, (list, tuple)):
+        columns = [column_or_1d(column_model.predict(X)) for column_model in model]
+        prediction = _prediction(model, score, np.column_stack(columns[: len(score.columns)]))
+        extra = columns[len(score.columns) :]
+        return extra[0] if extra else score.points(prediction), prediction
+    if _takes_option(model, score):
+        table = np.column_stack(model.predict(X, **{str(score.predict_option): True}))
+    else:
+        table = np.asarray(model.predict(X))
+    prediction = _prediction(model, score, table)
+    return score.points(prediction), prediction
+
+
+def _prediction(model: Any, score: IntervalScore, table: Numbers) -> Floats:
+    """Return the columns of the score, or refuse what the model returned instead."""
+    columns = table[:, np.newaxis] if table.ndim == 1 else table
+    if columns.ndim != 2 or columns.shape[1] != len(score.columns):
+        option = "" if score.predict_option is None else f", or predict with {score.predict_option}=True"
+        models = f", or a list of models [{', '.join(score.columns)}]" if score.one_model_per_column else ""
+        raise ValueError(
+            f"conformity_score={score.name!r} needs {score.column_help()}{option}{models}; "
+            f"{type(model).__name__} returned shape {table.shape}"
+        )
+    return score.prediction_from(columns)
+
+
+def _takes_option(model: Any, score: IntervalScore) -> bool:
+    """Return whether predict has the option that makes it return all columns of the score."""
+    if score.predict_option is None or isinstance(model, (list, tuple)):
+        return False
+    # A Pipeline passes the argument on to its last step.
+    while hasattr(model, "steps"):
+        model = model.steps[-1][1]
+    return score.predict_option in signature(model.predict).parameters
