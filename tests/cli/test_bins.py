@@ -23,8 +23,17 @@ def bins(run, *options):
 def test_edges(run, options):
     assert bins(run, *options, "edges:0.1,0.5,2") == fc.Bins([0.1, 0.5, 2.0])
     np.savetxt("edges.csv", [0.1, 0.5, 1.0], header="edge", comments="")
-    assert bins(run, *options, "edges:edges.csv", "--bounded") == fc.Bins([0.1, 0.5, 1.0], bounded=True)
-    for text in ("grid:1:2:3", "uniform:0:1", "uniform:8:0:50", "edges:", "edges:1,0", "log:a:b:3"):
+    assert bins(run, *options, "edges:edges.csv:bounded") == fc.Bins([0.1, 0.5, 1.0], bounded=True)
+    for text in (
+        "grid:1:2:3",
+        "uniform:0:1",
+        "uniform:8:0:50",
+        "edges:",
+        "edges:1,0",
+        "log:a:b:3",
+        "from:nowhere.csv",
+        "from:edges.csv:bounded",
+    ):
         assert f"{options[-1]} '{text}'" in run("plan", *options, text, code=2).err
 
 
@@ -32,7 +41,7 @@ def test_a_bounded_score_needs_no_bins(run):
     assert bins(run, *PRIVATE, "--score", "lac") == fc.Bins.uniform(0, 1, 190, bounded=True)
     error = run("plan", *PRIVATE, "--score", "absolute", code=2).err
     assert "needs bins, as score 'absolute' is unbounded" in error
-    assert "--bins-from FILE" in error
+    assert "--bins from:FILE" in error
 
 
 def test_bins_from_public_scores(run, tmp_path):
@@ -40,29 +49,21 @@ def test_bins_from_public_scores(run, tmp_path):
     expected = fc.Bins.from_reference(scores)
     assert len(expected.edges) == 100
     np.savetxt("public.csv", scores, header="score", comments="")
-    assert bins(run, *PRIVATE, "--bins-from", "public.csv") == expected
+    assert bins(run, *PRIVATE, "--bins", "from:public.csv") == expected
     rows = [f"{i};{score}".replace(".", ",") for i, score in enumerate(scores)]
     (tmp_path / "two.csv").write_text("\n".join(["case;score", *rows, ""]))
-    assert "choose one with --column" in run("plan", *PRIVATE, "--bins-from", "two.csv", code=2).err
-    options = ("--column", "score", "--separator", ";", "--decimal", ",")
-    assert bins(run, *PRIVATE, "--bins-from", "two.csv", *options) == expected
+    assert "(case, score), and one is needed" in run("plan", *PRIVATE, "--bins", "from:two.csv", code=2).err
+    (tmp_path / "commas.csv").write_text("\n".join(["score", *(row.split(";")[1] for row in rows), ""]))
+    assert bins(run, *PRIVATE, "--bins", "from:commas.csv") == expected
 
 
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--bins-from", "public.csv"], "--bins-from goes with --epsilon; for exact counts give --curve"),
-        (["--bins", "uniform:0:1:9"], "--bins goes with --epsilon"),
-        (["--analysis", "paper"], "--analysis goes with --epsilon"),
-        (["--gamma", 0.1], "--gamma goes with --epsilon"),
-        (["--bounded"], "--bounded goes with --bins or --curve"),
+        (["--bins", "uniform:0:1:9"], "--bins goes with --epsilon; for exact counts give --curve"),
         (["--curve", "uniform:0:1:9", "--epsilon", 1], "--curve and --epsilon do not go together"),
-        (["--epsilon", 1, "--bins", "uniform:0:1:9", "--bins-from", "public.csv"], "do not go together"),
-        (["--epsilon", 1, "--bins-from", "public.csv", "--bounded"], "not --bins-from"),
-        (["--epsilon", 1, "--bins", "uniform:0:1:9", "--column", "x"], "--column goes with --bins-from"),
-        (["--epsilon", 1, "--bins-from", "nowhere.csv"], "nowhere.csv: no such file"),
-        (["--epsilon", 1, "--bins", "uniform:0:1:9", "--analysis", "tight"], "analysis must be one of"),
-        (["--epsilon", 1, "--bins", "uniform:0:1:9", "--gamma", 0.1], "--gamma is a parameter of"),
+        (["--epsilon", 1, "--bins", "from:nowhere.csv"], "nowhere.csv: no such file"),
+        (["--epsilon", 1, "--bins", "from:A.csv:bounded"], ":bounded goes behind all but from:FILE"),
     ],
 )
 def test_options_that_do_not_go_together(run, options, words):

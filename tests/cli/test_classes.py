@@ -56,7 +56,7 @@ def assert_same_thresholds(found, expected):
 
 
 def test_by_class(calibrated, run):
-    found = calibrated("--by-class")
+    found = calibrated("--group-by", "class")
     plan = fc.plan(
         groups={"sick": {"north": 60, "west": 120}, "well": {"north": 140, "west": 40}},
         group_by="class",
@@ -72,13 +72,13 @@ def test_by_class(calibrated, run):
     assert run(
         "verify", "calibration.json", "--reports", "north.json", "--reports", "west.json"
     ).out.endswith("\nverified\n")
-    out = run("plan", *SIZES, "--by-class").out
+    out = run("plan", *SIZES, "--group-by", "class").out
     assert out.startswith("2 classes; criterion stable")
     assert "Classes, in the order of columns: sick, well." in out
 
 
 def test_scores_with_their_classes(calibrated, run):
-    expected = calibrated("--by-class")
+    expected = calibrated("--group-by", "class")
     order = ["report", "plan.json", "north_scores.csv", "--site", "north", "-o", "other.json", "-y"]
     assert "name the column of the true class with --group" in run(*order, code=2).err
     run(*order, "--group", "truth")
@@ -87,7 +87,7 @@ def test_scores_with_their_classes(calibrated, run):
 
 
 def test_check_by_class(calibrated, run):
-    found = calibrated("--by-class")
+    found = calibrated("--group-by", "class")
     out = run("check", "calibration.json", "west.csv", *CASES).out
     scores, truth = scores_of("west")
     for label, n in zip(("sick", "well"), MIX["west"], strict=True):
@@ -100,7 +100,7 @@ def test_check_by_class(calibrated, run):
 
 
 def test_each_class_at_each_site(calibrated, run):
-    found = calibrated("--by-class", "--by-site")
+    found = calibrated("--group-by", "site,class")
     assert found.plan.groups == ("north: sick", "north: well", "west: sick", "west: well")
     order = ["predict", "calibration.json", "west_new.csv"]
     assert "has a threshold for each site: name the site with --site" in run(*order, code=2).err
@@ -118,12 +118,12 @@ def test_a_group_that_is_the_truth_is_noticed(desk, run):
     order = ["report", "plan.json", "north.csv", "--site", "north", *CASES, "--group", "truth"]
     said = run(*order, code=2).err
     assert "--group truth is the truth, which nobody knows of new cases" in said
-    assert "plan --by-class" in said
+    assert "plan --group-by class" in said
 
 
 class TestMistakes:
     def test_a_class_that_the_plan_does_not_have(self, desk, run):
-        run("plan", *SIZES, "--by-class", "--score", "lac", "-o", "plan.json")
+        run("plan", *SIZES, "--group-by", "class", "--score", "lac", "-o", "plan.json")
         text = (desk / "north.csv").read_text().replace("sick,", "ill,").replace("p_ill,", "p_sick,")
         (desk / "north.csv").write_text(text)
         said = run("report", "plan.json", "north.csv", "--site", "north", *CASES, code=2).err
@@ -133,7 +133,7 @@ class TestMistakes:
         )
 
     def test_columns_that_are_not_the_classes(self, calibrated, run):
-        calibrated("--by-class")
+        calibrated("--group-by", "class")
         pl.DataFrame({"x": [0.5], "y": [0.5]}).write_csv("other.csv")
         said = run("predict", "calibration.json", "other.csv", code=2).err
         assert "columns must be named after the classes, 'sick', 'well', in any order, got 'x', 'y'" in said
@@ -142,14 +142,20 @@ class TestMistakes:
         assert sets.splitlines()[0] == "in_set_column_1,in_set_column_2"
 
     def test_they_get_one_line(self, calibrated, run):
-        calibrated("--by-class")
+        calibrated("--group-by", "class")
         Path("calibration.json").rename("c.json")
         report = ("report", "plan.json", "north.csv", "--site", "north", *CASES, "--group", "p_sick")
         for arguments, words in [
-            (("plan", "--by-class", "--points", "30,40"), "--by-class needs the classes"),
-            (("plan", "--by-site", "--points", "30,40"), "group_by 'site' needs the names of the sites"),
-            (("plan", *SIZES, "--by-class", "--classes", "sick"), "classes must be the labels of groups"),
-            (("plan", *SIZES, "--by-class", "--score", "absolute"), "score must be one of classes"),
+            (("plan", "--group-by", "class", "--points", "30,40"), "--group-by class needs the classes"),
+            (
+                ("plan", "--group-by", "site", "--points", "30,40"),
+                "--group-by 'site' needs the names of the sites",
+            ),
+            (
+                ("plan", *SIZES, "--group-by", "class", "--term", "classes=sick"),
+                "classes must be the labels of groups",
+            ),
+            (("plan", *SIZES, "--group-by", "class", "--score", "absolute"), "score must be one of classes"),
             (("predict", "c.json", "north_new.csv", "--group", "p_sick"), "nobody knows of new cases"),
             (("predict", "c.json", "north_new.csv", "--site", "north"), "site must be left out"),
             (report, "or the truth"),
@@ -158,8 +164,8 @@ class TestMistakes:
 
 
 def test_thresholds_of_each_sites_own(desk, run):
-    lac = ["--score", "lac", "--classes", "sick,well"]
-    order = ["plan", "--points", "north=200,west=160", "--by-site", *lac]
+    lac = ["--score", "lac", "--term", "classes=sick,well"]
+    order = ["plan", "--points", "north=200,west=160", "--group-by", "site", *lac]
     assert run(*order, "-o", "plan.json").out.startswith("2 sites; criterion stable")
     for site in MIX:
         run("report", "plan.json", f"{site}.csv", "--site", site, *CASES, "-o", f"{site}.json", "-y")

@@ -19,8 +19,8 @@ def test_the_demo_tells_the_whole_story(tmp_path, run, monkeypatch):
     methods = [line.split("   ")[0].strip() for line in said.splitlines() if line.startswith("  ")]
     rules = [
         "FedCP-QQ, stable (the default)",
-        "FedCP-QQ, stable, three numbers per site",
-        "FedCP-QQ, marginal (the paper's rule)",
+        "FedCP-QQ, stable, three numbers",
+        "FedCP-QQ, marginal (the paper's)",
     ]
     assert [method for method in methods if method.startswith("FedCP-QQ,")] == rules
     stable = next(line for line in said.splitlines() if rules[0] in line).split()

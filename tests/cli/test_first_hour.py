@@ -2,6 +2,7 @@
 
 import io
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -259,12 +260,12 @@ class TestPipes:
         answer = ["report", "plan.json", "A.csv", "--site", "A"]
         for order, path in (
             (["plan", "--points", "-"], "sizes.csv"),
-            (["plan", "--sites", 3, "--model", "-"], "model.bin"),
+            (["plan", "--sites", 3, "--term", "model=-"], "model.bin"),
             (["compare", "plan.json", *files, "--reference", "-"], "A.csv"),
             (["policy", "show", "-"], "site.toml"),
             ([*answer, "--policy", "-"], "site.toml"),
         ):
-            expected = run(*(path if each == "-" else each for each in order)).out
+            expected = run(*(re.sub("^(model=)?-$", rf"\1{path}", str(word)) for word in order)).out
             self.given(monkeypatch, path)
             assert run(*order).out == expected, order
 
@@ -341,7 +342,7 @@ class TestWords:
             (["--sites", 5, "--points", 30, "--numbers", 99], "--numbers must be"),
             (["--sites", 5, "--points", 30, "--criterion", "x"], "--criterion must be one of '"),
             (["--points", "A=120;B=40"], "sizes must have commas between them, as in A=120,B=40"),
-            (["--sites", 3, "--model", "none.bin"], "fedconformal: none.bin: No such file"),
+            (["--sites", 3, "--term", "model=none.bin"], "fedconformal: none.bin: No such file"),
         ],
     )
     def test_errors_name_what_was_typed(self, run, order, words):
@@ -395,7 +396,7 @@ class TestPlans:
         ["--points", "north=120,south=140", "--promise", "mixture"],
         ["--group", "old:A=40,B=70", "--group", "young:A=90,B=60", "--confidence-level", 0.8],
         ["--points", "north=120,south=40", "--curve", "uniform:0:1:50"],
-        ["--sites", 5, "--points", 200, "--epsilon", 10, "--score", "lac", "--analysis", "paper"],
+        ["--sites", 5, "--points", 200, "--epsilon", 10, "--score", "lac", "--paper"],
         [],
     )
 

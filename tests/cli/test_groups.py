@@ -43,7 +43,7 @@ def test_every_group_is_shown(group_reported, run):
         alone = found[label]
         votes = [f"{alone.server_rank}", "of", f"{sum(alone.weights)}"]
         assert rows[label][:6] == ["0.8", f"{alone.threshold:.6g}", *votes, f"{alone.law.mean():.4f}"]
-        assert rows[label][-2:] == [f"{alone.n_answers}", f"{alone.n_missing}"]
+        assert rows[label][-3:] == [f"{alone.n_answers}", "of", f"{alone.n_answers + alone.n_missing}"]
     assert "In each group by itself" in out
 
 
@@ -119,7 +119,7 @@ def test_mistakes_get_one_line(group_desk, group_reported, run):
         (("report", "plain.json", "A.csv", *site, *group), "has no groups: --group age does not go with it"),
         (("predict", "plain_c.json", "new.csv", *group), "has no groups: --group age does not go with it"),
         (("check", "c.json", "A.csv"), f"c.json: {labels}: name the column"),
-        (("checks", "c.json", "A.json"), f"c.json: {labels}: choose one"),
+        (("compare", "c.json", "A.json"), f"c.json: {labels}: choose one"),
         (("compare", "plan.json", "A.json"), f"plan.json: {labels}"),
         (("check", "c.json", "A.csv", *group, "--label", "x"), "--label must be a group of c.json"),
         (("compare", "plan.json", "A.json", "--label", "x"), "--label must be a group of plan.json"),

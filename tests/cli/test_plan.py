@@ -18,7 +18,7 @@ class TestWhatIsShown:
             for options in (
                 (),
                 ("--criterion", "marginal"),
-                ("--criterion", "conditional", "--delta", 0.05, "--max-faulty", 1),
+                ("--criterion", "conditional:0.05", "--max-faulty", 1),
                 ("--promise", "each-site"),
             )
         ]
@@ -169,24 +169,20 @@ class TestGroups:
 class TestScores:
     def test_parameters_by_name(self, run):
         three = ["--sites", 3, "--points", 30]
-        short = made(run, *three, "--score", "raps", "--penalty", 0.02, "--k-reg", 3)
-        long = ["--score-option", "penalty=0.02", "--score-option", "k_reg=3"]
-        assert made(run, *three, "--score", "raps", *long) == short
-        assert short.score.parameters == {"penalty": 0.02, "k_reg": 3, "randomized": False}
-        drawn = made(run, *three, "--score", "aps", "--score-option", "randomized=true")
+        plan = made(run, *three, "--score", "raps:penalty=0.02,k_reg=3")
+        assert plan.score.parameters == {"penalty": 0.02, "k_reg": 3, "randomized": False}
+        drawn = made(run, *three, "--score", "aps:randomized=true")
         assert drawn.score.parameters["randomized"] is True
 
     @pytest.mark.parametrize(
         ("options", "words"),
         [
             (["--score", "best"], "--score best: score must be one of "),
-            (["--penalty", 1], "--penalty goes with --score"),
-            (["--score-option", "penalty=1"], "--score-option goes with --score"),
-            (["--score", "absolute", "--penalty", 1], "score 'absolute' has no parameter 'penalty'"),
-            (["--score", "raps", "--score-option", "penalty"], "--score-option must be NAME=VALUE"),
-            (["--score", "raps", "--penalty", 1, "--score-option", "penalty=1"], "'penalty' occurs twice"),
-            (["--score", "raps", "--score-option", "k_reg=few"], "--k-reg must be an integer"),
-            (["--score", "raps", "--score-option", 'k_reg="3"'], "--k-reg must be an integer"),
+            (["--score", "absolute:penalty=1"], "score 'absolute' has no parameter 'penalty'"),
+            (["--score", "raps:penalty"], "--score must be raps:PARAMETER=VALUE,..., got 'penalty'"),
+            (["--score", "raps:penalty=1,penalty=1"], "'penalty' occurs twice"),
+            (["--score", "raps:k_reg=few"], "k_reg must be an integer"),
+            (["--score", 'raps:k_reg="3"'], "k_reg must be an integer"),
         ],
     )
     def test_mistakes_get_one_line(self, run, options, words):
@@ -199,13 +195,15 @@ class TestMistakes:
         [
             (["--confidence-level", 90], "--confidence-level"),
             (["--promise", "everybody"], "promise must be one of '"),
-            (["--local-ranks", "largest"], "--local-ranks"),
+            (["--criterion", "stable:0.1"], "--criterion stable takes no delta, got 'stable:0.1'"),
+            (["--criterion", "conditional:x"], "--criterion must be conditional:DELTA with a number"),
+            (["--criterion", "conditional:0.9"], "delta must be "),
             (["--numbers", 2, "--promise", "each-site"], "numbers must be 1 with promise 'each-site'"),
             (["--numbers", 2, "--curve", "uniform:0:1:9"], "--numbers must be left out with curves"),
             (["--max-missing", -1], "--max-missing"),
-            (["--epsilon", 1, "--bins", "uniform:0:1:9", "--local-ranks", "paper"], "--local-ranks"),
+            (["--curve", "uniform:0:1:9", "--paper"], "--paper"),
             (["--target", "each-site"], "No such option"),
-            (["--fact", "model=x"], "--fact must be one of name, version,"),
+            (["--term", "color=red"], "--term must be one of round, model, expires, classes, name,"),
         ],
     )
     def test_wishes_that_cannot_be_met(self, run, options, words):

@@ -39,8 +39,8 @@ def test_from_a_signed_plan_to_a_signed_calibration(desk, run):
     (desk / "other.bin").write_bytes(b"other")
     run("keys", "new", "-o", "c.key")
     coordinator = run("keys", "show", "c.key").out.strip()
-    wishes = ["--points", "A=40,B=60,C=50", "--model", "model.bin", "--round", "may", "--expires"]
-    run("plan", *wishes, "9999-01-01T00:00:00Z", "--sign", "c.key", "-o", "p.json")
+    wishes = ["--points", "A=40,B=60,C=50", "--term", "model=model.bin", "--term", "round=may", "--term"]
+    run("plan", *wishes, "expires=9999-01-01T00:00:00Z", "--sign", "c.key", "-o", "p.json")
     plan = fc.Plan.read("p.json")
     assert (plan.terms.round, plan.signer, plan.is_signed) == ("may", coordinator, True)
     (desk / "site.toml").write_text(f'coordinator = "{coordinator}"\n')
@@ -60,6 +60,6 @@ def test_from_a_signed_plan_to_a_signed_calibration(desk, run):
 
 
 def test_an_expired_plan(desk, run):
-    run("plan", "--points", "A=40,B=60", "--expires", "2001-01-01T00:00:00Z", "-o", "p.json")
+    run("plan", "--points", "A=40,B=60", "--term", "expires=2001-01-01T00:00:00Z", "-o", "p.json")
     assert "expired at 2001" in run("report", "p.json", "A.csv", "--site", "A", code=2).err
-    assert "must be a time in UTC" in run("plan", "--expires", "2001-99-01T00:00:00Z", code=2).err
+    assert "must be a time in UTC" in run("plan", "--term", "expires=2001-99-01T00:00:00Z", code=2).err

@@ -55,10 +55,10 @@ def test_a_score_says_which_columns_it_needs(run, tmp_path):
 
 def test_a_score_with_parameters_where_the_plan_fixes_none(run, tmp_path):
     (tmp_path / "p.csv").write_text("x,y\n0.6,0.4\n")
-    order = ["predict", "c.json", "p.csv", "--score", "raps", "--json"]
-    (row,) = json.loads(run(*order, "--score-option", "penalty=100", "--score-option", "k_reg=1").out)
+    order = ["predict", "c.json", "p.csv", "--json", "--score"]
+    (row,) = json.loads(run(*order, "raps:penalty=100,k_reg=1").out)
     assert (row["in_set_x"], row["in_set_y"]) == (True, False)
-    (row,) = json.loads(run(*order, "--score-option", "penalty=1", "--score-option", "k_reg=1").out)
+    (row,) = json.loads(run(*order, "raps:penalty=1,k_reg=1").out)
     assert (row["in_set_x"], row["in_set_y"]) == (True, True)
 
 
@@ -68,5 +68,5 @@ def test_the_score_of_the_plan_is_not_replaced(run, tmp_path):
     (tmp_path / "raps.json").write_text(found.to_json())
     (tmp_path / "p.csv").write_text("x,y\n0.6,0.4\n")
     run("predict", "raps.json", "p.csv", "--score", "raps")
-    for other in (["--score", "aps"], ["--score", "raps", "--score-option", "penalty=1"]):
+    for other in (["--score", "aps"], ["--score", "raps:penalty=1"]):
         assert "the plan fixes the score, raps" in run("predict", "raps.json", "p.csv", *other, code=2).err

@@ -24,7 +24,7 @@ def account(run, name, dataset="trial", budget=5):
     return ["--ledger", f"{name}.db", "--dataset", dataset]
 
 
-@pytest.mark.parametrize("options", [(), ("--analysis", "paper"), ("--analysis", "paper", "--gamma", 0.01)])
+@pytest.mark.parametrize("options", [(), ("--paper",)])
 def test_the_whole_way(desk, run, options):
     run("plan", "--sites", 3, "--points", 300, *RULE, *options, "-o", "private.json")
     for name in "XYZ":
@@ -76,7 +76,7 @@ def test_odd_labels_are_not_distinguished_either(desk, run):
     first = [*odd, *rng.integers(2, size=294).tolist()]
     p = rng.random(300)
     pl.DataFrame({"y": first, "a": p, "b": 1 - p}, strict=False).write_csv("cases.csv")
-    rule = ["--epsilon", 4, "--bins", "uniform:0:1:20", "--bounded", "--score", "lac"]
+    rule = ["--epsilon", 4, "--bins", "uniform:0:1:20:bounded", "--score", "lac"]
     run("plan", "--sites", 3, "--points", 300, *rule, "-o", "private.json")
     cases = ["--target", "y", "--prediction", "a", "--prediction", "b"]
     order = ["report", "private.json", "cases.csv", "--site", "X", *cases, *account(run, "X")]
@@ -90,7 +90,7 @@ def test_randomized_scores_are_answered_once(desk, run):
     chances = rng.dirichlet([1, 1, 1], size=400)
     frame = {"y": rng.integers(3, size=400), **{f"p{i}": chances[:, i] for i in range(3)}}
     pl.DataFrame(frame).write_csv("cases.csv")
-    options = ("--score", "aps", "--score-option", "randomized=true", "--confidence-level", 0.8)
+    options = ("--score", "aps:randomized=true", "--confidence-level", 0.8)
     bins = ("--epsilon", 4, "--bins", "uniform:0:1:50")
     run("plan", "--sites", 3, "--points", 400, *options, *bins, "-o", "p.json")
     columns = [word for i in range(3) for word in ("--prediction", f"p{i}")]

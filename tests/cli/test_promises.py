@@ -22,13 +22,13 @@ class TestPlan:
     def test_a_mixture_is_that_of_the_library(self, run):
         shares = {"north": 0.5, "south": 0.25, "west": 0.25}
         text = ",".join(f"{name}={share}" for name, share in shares.items())
-        assert made(run, *MIXED, "--mixture", text) == fc.plan(
+        assert made(run, *MIXED[:-1], f"mixture:{text}") == fc.plan(
             n_points=SIZES, promise="mixture", mixture=shares
         )
         assert made(run, *MIXED) == fc.plan(n_points=SIZES, promise="mixture")
 
     def test_shares_and_what_is_guaranteed_are_shown(self, run):
-        out = run("plan", *MIXED, "--mixture", "north=1,south=1,west=0").out
+        out = run("plan", *MIXED[:-1], "mixture:north=1,south=1,west=0").out
         assert "for a known mixture of the sites" in out.splitlines()[0]
         assert "New cases come from north 50.0 %, south 50.0 %, west 0.0 %; a missing site counts zero" in out
         assert re.search(r"coverage at least\b", out)
@@ -47,11 +47,11 @@ class TestPlan:
     @pytest.mark.parametrize(
         ("arguments", "words"),
         [
-            ((*MIXED, "--mixture", "north=x"), "--mixture north=x: could not convert string to float: 'x'"),
-            ((*MIXED, "--mixture", "north=-1,south=1,west=1"), "mixture['north'] must be 0, or between"),
-            ((*MIXED, "--mixture", "north=0,south=0,west=0"), "mixture must hold at least one share above 0"),
-            ((*MIXED, "--mixture", "east=1"), "mixture must name sites of the plan, got 'east'"),
-            ((*NEW, "--round", "spring"), "round must be left out where sites draw cases"),
+            ((*MIXED[:-1], "mixture:north=x"), "--promise north=x: could not convert string to float: 'x'"),
+            ((*MIXED[:-1], "mixture:north=-1,south=1,west=1"), "mixture['north'] must be 0, or between"),
+            ((*MIXED[:-1], "mixture:north=0,south=0,west=0"), "mixture must hold at least one share above 0"),
+            ((*MIXED[:-1], "mixture:east=1"), "mixture must name sites of the plan, got 'east'"),
+            ((*NEW, "--term", "round=spring"), "round must be left out where sites draw cases"),
             ((*NEW, "--max-faulty", 1), "--max-faulty must be 0 with promise 'new-site', got 1"),
         ],
     )
@@ -70,9 +70,9 @@ class TestPlan:
 @pytest.mark.parametrize(
     ("arguments", "headline"),
     [
-        (MIXED, "of the new cases of these sites, mixed as the plan says, on average"),
-        (NEW, "of the cases of a new site, on average over new sites"),
-        ((*NEW, "--criterion", "conditional"), "at 90 % of new sites or more"),
+        (MIXED, "at least 90 % of the new cases of these sites, mixed as the plan says."),
+        (NEW, "On average over new sites, the truth lies inside the prediction set for at least 90 %"),
+        ((*NEW, "--criterion", "conditional"), "At 90 % of new sites or more"),
     ],
 )
 def test_from_plan_to_certificate(run, arguments, headline, tmp_path):

@@ -24,7 +24,7 @@ class TestRequest:
     def test_several_numbers_and_levels_that_share_a_rank(self, desk, run):
         run("plan", "--points", "A=40,B=60", "--numbers", 3, "-o", "p.json")
         assert self.said(run).startswith("This plan asks for 3 of your 40 scores (the ")
-        levels = ["--confidence-level", 0.9, "--confidence-level", 0.902, "--local-ranks", "paper"]
+        levels = ["--confidence-level", 0.9, "--confidence-level", 0.902, "--paper"]
         run("plan", "--points", "A=40,B=60", *levels, "-o", "p.json", "--force")
         assert self.said(run) == "This plan asks for 1 of your 40 scores (the 37th smallest)."
 
@@ -51,7 +51,7 @@ class TestRequest:
         ("options", "asked"),
         [
             ((), "50 counts of your 40 scores, with noise of epsilon 4"),
-            (("--analysis", "paper"), "one cell near a quantile of your 40 scores, drawn with epsilon 4"),
+            (("--paper",), "one cell near a quantile of your 40 scores, drawn with epsilon 4"),
         ],
     )
     def test_private(self, desk, run, options, asked):
@@ -130,6 +130,13 @@ class TestCases:
         (desk / "cases.csv").write_text("y,guess,text\n1,2,a\n2,2,b\n3,2,c\n9,3,d\n")
         run("plan", "--points", "A=4", "--score", "absolute", "-o", "abs.json")
         assert words in run("report", "abs.json", "cases.csv", "--site", "A", *options, code=2).err
+
+    def test_columns_are_asked_for_by_name(self, desk, run):
+        (desk / "cases.csv").write_text("y,guess,age\n1,2,old\n2,2,young\n3,2,old\n9,3,old\n")
+        run("plan", "--points", "A=4", "--score", "absolute", "-o", "abs.json")
+        error = run("report", "abs.json", "cases.csv", "--site", "A", code=2).err
+        assert "cases.csv: 3 columns (y, guess, age): name the column of the truth with --target" in error
+        assert "with --prediction (score 'absolute' needs one column" in error
 
     def test_a_plan_that_fixes_no_score(self, desk, run):
         error = run("report", "plan.json", "A.csv", "--site", "A", "--target", "y", code=2).err

@@ -268,7 +268,7 @@ class TestRefusals:
             ValueError, match=r"Privacy\(2, Bins.from_reference\(public_scores\)\)"
         ) as refused:
             fc.plan(n_sites=5, n_points=500, score=score, privacy=fc.Privacy(2.0))
-        assert "--bins-from FILE" in str(refused.value)
+        assert "--bins from:FILE" in str(refused.value)
 
 
 RUNS = 300

@@ -149,7 +149,7 @@ class TestFacts:
         from fedconformal.cli import main
 
         monkeypatch.chdir(tmp_path)
-        plan = ["plan", "--sites", "3", "--points", "50", "--fact", "purpose=triage", "-o", "plan.json"]
+        plan = ["plan", "--sites", "3", "--points", "50", "--term", "purpose=triage", "-o", "plan.json"]
         assert main(plan) == 0
         (tmp_path / "c.json").write_text(calibration(fc.Plan.read("plan.json")).to_json())
         assert main(["certificate", "c.json", "--fact", "contact=office"]) == 0

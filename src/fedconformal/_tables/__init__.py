@@ -1,6 +1,6 @@
 """Tables of people: CSV, Excel, Parquet or .npy, by column."""
 
 from fedconformal._tables._read import SUFFIXES, read_column, read_table
-from fedconformal._tables._table import Dialect, Table
+from fedconformal._tables._table import Dialect, SeveralColumnsError, Table
 
-__all__ = ["SUFFIXES", "Dialect", "Table", "read_column", "read_table"]
+__all__ = ["SUFFIXES", "Dialect", "SeveralColumnsError", "Table", "read_column", "read_table"]

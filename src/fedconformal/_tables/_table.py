@@ -70,12 +70,20 @@ class Dialect:
         return text if option in self.options else ""
 
 
+class SeveralColumnsError(ValueError):
+    """A file has several columns, and none was named."""
+
+    def __init__(self, place: str, choice: str) -> None:
+        super().__init__(place + choice)
+        self.place = place
+
+
 def only_column(file: str, columns: Sequence[str], column: str | None, given: Dialect) -> str:
     """Return the column that is meant: the one that is named, or the only one."""
     there = ", ".join(columns)
     if column is None and len(columns) != 1:
         which = given.advice("--column", ": choose one with --column") or ", and one is needed"
-        raise ValueError(f"{file}: {len(columns)} columns ({there}){which}")
+        raise SeveralColumnsError(f"{file}: {len(columns)} columns ({there})", which)
     if column is not None and column not in columns:
         raise ValueError(f"{file}: no column {column!r}; there are {there}")
     return columns[0] if column is None else column

@@ -44,9 +44,9 @@ def _run(command: object, arguments: list[str]) -> int:
         # The library of the command line ends the process if nobody reads its help to the end.
         if isinstance(error, SystemExit) and not isinstance(error.__context__, BrokenPipeError):
             raise
-        from fedconformal.cli._command import hush
+        from fedconformal.cli._show import silence_output
 
-        hush()
+        silence_output()
         return 0
     except (ValueError, TypeError, OSError, ImportError, MemoryError, RecursionError) as error:
         return _fail(_sentence(error))

@@ -1,14 +1,15 @@
-"""``fedconformal calibrate``."""
+"""``fedconformal calibrate`` and ``verify``."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from math import inf
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from fedconformal._text import count
-from fedconformal.cli._options import AnsweredPlan, Force, Json, Output, Reports, Sign
-from fedconformal.cli._show import number, paragraph, table, working
+from fedconformal.cli import _options as opt
+from fedconformal.cli._show import number, paragraph, print_json, table, working
 
 if TYPE_CHECKING:
     from fedconformal.documents import Calibration, CalibrationPart, Refusal
@@ -17,13 +18,13 @@ _MOST_NAMES = 20
 
 
 def calibrate(
-    plan: AnsweredPlan,
-    reports: Reports,
+    plan: Annotated[Path, typer.Argument(help="The plan that was answered.")],
+    reports: Annotated[list[Path], typer.Argument(help="Report files, or directories of them.")],
     skip_refused: Annotated[bool, typer.Option(help="Count refused reports as missing.")] = False,
-    sign: Sign = None,
-    output: Output = None,
-    force: Force = False,
-    json: Json = False,
+    sign: opt.Sign = None,
+    output: opt.Output = None,
+    force: opt.Force = False,
+    json: opt.Json = False,
 ) -> None:
     """Turn reports into a threshold with its guarantee."""
     from fedconformal import protocol
@@ -35,9 +36,9 @@ def calibrate(
         asked, paths = read(Plan, plan), report_files(reports, plan)
         sent, unreadable = read_reports(paths)  # what cannot be read is refused like any other
         on_refused: Any = "skip" if skip_refused else "raise"
-        found = protocol.calibrate(asked, sent, on_refused=on_refused, unreadable=unreadable)
-    found = signed(found, sign)
-    save(found, output, lambda: _show(found), force=force, as_json=json)
+        calibration = protocol.calibrate(asked, sent, on_refused=on_refused, unreadable=unreadable)
+    calibration = signed(calibration, sign)
+    save(calibration, output, lambda: _show(calibration), force=force, as_json=json)
 
 
 def _show(calibration: "Calibration") -> None:
@@ -75,7 +76,7 @@ def _show_thresholds(parts: "Sequence[CalibrationPart]", *, grouped: bool) -> No
             *("level", "threshold"),
             *["votes\nneeded"] * votes,
             *coverage_headers(parts[0].design),
-            *["answers", "missing"] * grouped,
+            *["sites\nanswered"] * grouped,
         ],
         [
             [
@@ -84,7 +85,7 @@ def _show_thresholds(parts: "Sequence[CalibrationPart]", *, grouped: bool) -> No
                 number(part.thresholds[i]),
                 *[votes_needed(part.design, i)] * votes,
                 *coverage_cells(part.design, i),
-                *[str(part.design.n_sites), str(part.n_missing)] * grouped,
+                *[f"{part.design.n_sites} of {(part.design.n_sites or 0) + part.n_missing}"] * grouped,
             ]
             for part in parts
             for i, level in enumerate(part.design.confidence_levels)
@@ -132,3 +133,49 @@ def _show_refused(refused: "Iterable[Refusal]", where: str = "") -> None:
 
 def _names(names: Sequence[str]) -> str:
     return ", ".join(names[:_MOST_NAMES]) + (", ..." if len(names) > _MOST_NAMES else "")
+
+
+# -- verify ------------------------------------------------------------------------------------------------
+
+
+def verify(
+    calibration: opt.CalibrationFile,
+    reports: Annotated[
+        list[Path] | None, typer.Option(help="Report files or directories: verifies the thresholds too.")
+    ] = None,
+    signer: Annotated[
+        list[str] | None,
+        typer.Option(help="Public key that must have signed the calibration; of several, one of them."),
+    ] = None,
+    json: opt.Json = False,
+) -> None:
+    """Verify the claims of a calibration by independent computation."""
+    from fedconformal import audit
+    from fedconformal.cli._files import read, read_reports, report_files
+    from fedconformal.documents import Calibration
+    from fedconformal.protocol import everything_sentences
+
+    claimed = read(Calibration, calibration)
+    sent, unreadable = read_reports(report_files(reports)) if reports else (None, [])
+    if unreadable:
+        raise ValueError("; ".join(f"{refusal.source}: {refusal.reason}" for refusal in unreadable))
+    with working("verifying"):
+        findings = audit.verify(claimed, sent, signers=signer or ())
+    # A claim that could not be recomputed is not verified.
+    verified = bool(findings) and all(finding.holds for finding in findings)
+    if json:
+        print_json({"verified": verified, "findings": [finding.as_dict() for finding in findings]})
+        raise typer.Exit(0 if verified else 1)
+    table(["claim", "detail", "holds"], [[line.claim, line.detail, line.verdict] for line in findings])
+    if sent is None and claimed.reports:
+        paragraph("The threshold itself can be verified with the reports: --reports FILE, once for each.")
+    uncounted = sum(finding.holds is None for finding in findings)
+    if verified:
+        print("verified")
+    elif uncounted and not any(finding.holds is False for finding in findings):
+        print(f"not verified: {count(uncounted, 'claim')} could not be recomputed")
+    else:
+        print("not verified")
+    for sentence in everything_sentences(claimed):
+        paragraph(sentence)
+    raise typer.Exit(0 if verified else 1)

@@ -1,21 +1,18 @@
 """``fedconformal check``."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext, redirect_stdout
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from fedconformal.cli import _options as opt
-from fedconformal.cli._command import hush
-from fedconformal.cli._show import number, paragraph, print_json, say, table, working
+from fedconformal.cli._show import number, paragraph, print_json, say, silence_output, table, working
 
 if TYPE_CHECKING:
-    from fedconformal._typing import Floats
-    from fedconformal.documents import Calibration, CalibrationView
+    from fedconformal.documents import Calibration
     from fedconformal.monitoring import LocalCheck
 
 
@@ -23,7 +20,7 @@ _NEW = "This holds for new cases only: none of them may have been used to train 
 
 
 def check(
-    calibration: Annotated[Path, typer.Argument(help="The published calibration.")],
+    calibration: opt.CalibrationFile,
     scores: Annotated[Path, typer.Argument(help="Scores of new cases: CSV, Excel, Parquet or .npy.")],
     site: Annotated[str | None, typer.Option(help="This site's name; needed for an answer.")] = None,
     group: opt.GroupColumn = None,
@@ -42,16 +39,12 @@ def check(
             "every combination of values.",
         ),
     ] = None,
-    confidence_level: Annotated[
-        float | None, typer.Option(help="One of the calibration's levels; all by default.")
-    ] = None,
+    confidence_level: opt.OneLevel = None,
     private: Annotated[
         float | None, typer.Option(metavar="EPSILON", help="Make the answer differentially private.")
     ] = None,
-    ledger: Annotated[Path | None, typer.Option(help="For a private answer: this site's ledger.")] = None,
-    dataset: Annotated[
-        str | None, typer.Option(help="For a private answer: name of the new cases in the ledger.")
-    ] = None,
+    ledger: opt.LedgerFile = None,
+    dataset: opt.DataSet = None,
     policy: opt.Policy = None,
     yes: opt.Yes = False,
     output: Annotated[
@@ -61,26 +54,22 @@ def check(
     json: opt.Json = False,
 ) -> None:
     """Check a calibration on new cases of this site; nothing leaves unless an answer is asked for."""
+    import numpy as np
+
     from fedconformal import monitoring
     from fedconformal._files import STANDARD
     from fedconformal._tables import Dialect
-    from fedconformal.cli._files import check_output, confirm, open_ledger, read, read_policy, send_out
-    from fedconformal.cli._scores import check_site, column_of_labels, read_cases
+    from fedconformal.cli import _files
+    from fedconformal.cli._compare import show_assessment
+    from fedconformal.cli._scores import check_site, column_of_labels, read_cases, select_group
     from fedconformal.documents import Calibration
 
-    check_output(output, force=force)
-    if private is not None and (output is None or ledger is None or dataset is None):
-        raise ValueError("--private goes with --ledger, --dataset and -o, where the answer is written")
-    if output is None and (ledger is not None or dataset is not None):
-        raise ValueError("--ledger and --dataset go with an answer: -o names its file")
-    if output is not None and site is None:
-        raise ValueError("an answer needs the site's name: --site")
-    if output is not None and confidence_level is not None:
-        raise ValueError("--confidence-level does not go with -o: an answer is for all levels")
-    published = read(Calibration, calibration)
+    _files.check_output(output, force=force)
+    _check_options(site, confidence_level, private, ledger, dataset, output)
+    published = _files.read(Calibration, calibration)
     group = column_of_labels(published.plan, group, target, calibration)
     check_site(published.plan, site, calibration)
-    account = None if ledger is None else open_ledger(ledger)
+    account = None if ledger is None else _files.open_ledger(ledger)
     with working("reading and counting scores"):
         labels, values, columns = read_cases(
             published.plan,
@@ -94,30 +83,64 @@ def check(
             rng=None if account is None else account.generator(published.digest, site or ""),
             dialect=Dialect(separator, decimal, encoding),
         )
-        cases = _Cases(published, calibration, values, labels, columns)
+        checked = published if label is None else select_group(published, label, calibration)
         if label is not None:
-            cases = _one_group(cases, label, scores, site)
+            own = _rows_by_group(published, labels, site, label)[label]
+            values, labels = values[own], None
+            columns = {name: np.asarray(cells)[own].tolist() for name, cells in columns.items()}
     if private is None:  # else nothing but the release may be seen, not even on this terminal
+        options: dict[str, Any] = {"site": site, "confidence_level": confidence_level}
+        rows = {} if columns else _rows_by_group(published, labels, site, label)
+        groups = {name: select_group(published, name, calibration) for name in rows}
         with _shown_beside(output == STANDARD):
-            _look(cases, site=site, confidence_level=confidence_level, as_json=json and output != STANDARD)
+            as_json = json and output != STANDARD
+            if columns:
+                result = monitoring.check_by(checked, values, by=columns, groups=labels, **options)
+                show_assessment(result, published.plan, as_json=as_json)
+            else:
+                checks = {
+                    name: monitoring.check(groups[name], values[rows[name]], **options) for name in rows
+                }
+                _show(checks, as_json=as_json)
+            if not as_json:
+                paragraph(_NEW)
     if output is None or site is None:
         return
     prepared = monitoring.prepare_answer(
-        cases.checked,
-        cases.values,
+        checked,
+        values,
         site=site,
         epsilon=private,
-        by=cases.by or ({group: cases.groups} if group is not None and cases.groups is not None else None),
-        groups=cases.groups,
-        policy=None if policy is None else read_policy(policy),
+        by=columns or ({group: labels} if group is not None and labels is not None else None),
+        groups=labels,
+        policy=_files.read_policy(policy),
         ledger=account,
         dataset=dataset,
     )
     say(prepared.sentence)
-    if account is not None:  # before anything is charged or recorded
-        confirm("Answer it?", ask=not yes)
+    if account is not None and not yes:  # before anything is charged or recorded
+        _files.confirm(output)
     answer, as_json = prepared.make().to_json(), json and private is not None
-    send_out(answer, ask=not yes and account is None, output=output, force=force, as_json=as_json)
+    _files.send_out(answer, ask=not yes and account is None, output=output, force=force, as_json=as_json)
+
+
+def _check_options(
+    site: str | None,
+    confidence_level: float | None,
+    private: float | None,
+    ledger: Path | None,
+    dataset: str | None,
+    output: Path | None,
+) -> None:
+    """Refuse options that do not go together."""
+    if private is not None and (output is None or ledger is None or dataset is None):
+        raise ValueError("--private goes with --ledger, --dataset and -o, where the answer is written")
+    if output is None and (ledger is not None or dataset is not None):
+        raise ValueError("--ledger and --dataset go with an answer: -o names its file")
+    if output is not None and site is None:
+        raise ValueError("an answer needs the site's name: --site")
+    if output is not None and confidence_level is not None:
+        raise ValueError("--confidence-level does not go with -o: an answer is for all levels")
 
 
 @contextmanager
@@ -128,107 +151,44 @@ def _shown_beside(answer_on_stdout: bool) -> Iterator[None]:
             yield
             sys.stdout.flush()
     except BrokenPipeError:
-        hush()
+        silence_output()
 
 
-@dataclass(frozen=True, eq=False)
-class _Cases:
-    """New cases of a site, and the calibration that they check.
-
-    The label of each case is there if the calibration has thresholds by label, and not one group is checked.
-    """
-
-    calibration: "Calibration"
-    path: Path
-    values: "Floats"
-    groups: list[str] | None
-    by: dict[str, list[str]]
-    label: str | None = None
-
-    @property
-    def checked(self) -> "Calibration | CalibrationView":
-        """The calibration, or one group of it."""
-        return self.calibration if self.label is None else self.calibration[self.label]
-
-    def places(self, site: str | None) -> dict[str, list[int]]:
-        """Return which cases are in each group."""
-        labels = self.groups or []
-        names = sorted(set(labels))
-        group_of = dict(zip(names, self.calibration.plan.grouping.groups_of(names, site), strict=True))
-        places: dict[str, list[int]] = {}
-        for i, name in enumerate(labels):
-            group = group_of[name]
-            if group is not None:
-                places.setdefault(group, []).append(i)
-        return places
+def _rows_by_group(
+    calibration: "Calibration", labels: Sequence[str] | None, site: str | None, label: str | None
+) -> dict[str | None, Any]:
+    """Return the rows of each group, or of the one that is named; of all cases under None without groups."""
+    grouping = calibration.plan.grouping
+    if labels is None:  # all cases are of one group
+        is_known = label is not None or not calibration.plan.is_grouped
+        return {label if is_known else grouping.group_of_site(site): slice(None)}
+    names = sorted(set(labels))
+    group_of = dict(zip(names, grouping.groups_of(names, site), strict=True))
+    rows: dict[str | None, list[int]] = {}
+    for i, name in enumerate(labels):
+        rows.setdefault(group_of[name], []).append(i)
+    rows.pop(None, None)
+    if label is not None:
+        rows = {group: own for group, own in rows.items() if group == label}
+    if not rows:
+        where = "any group of the calibration" if label is None else f"group {label!r}"
+        raise ValueError(f"no case is in {where}")
+    return {group: rows[group] for group in sorted(rows, key=str)}
 
 
-def _one_group(cases: _Cases, label: str, scores: Path, site: str | None) -> _Cases:
-    """Return the cases of one group."""
-    from fedconformal.cli._scores import select_group
+def _show(checks: "dict[str | None, LocalCheck]", *, as_json: bool) -> None:
+    from fedconformal.cli._compare import coverage_cells, coverage_fields
 
-    select_group(cases.calibration, label, cases.path)
-    if cases.groups is None:
-        return replace(cases, label=label)
-    mine = cases.places(site).get(label, [])
-    if not mine:
-        raise ValueError(f"{scores}: no case is in group {label!r}")
-    columns = {name: [column[i] for i in mine] for name, column in cases.by.items()}
-    return replace(cases, values=cases.values[mine], groups=None, by=columns, label=label)
-
-
-def _look(cases: _Cases, *, site: str | None, confidence_level: float | None, as_json: bool) -> None:
-    """Show the result at the site, where nothing leaves."""
-    from fedconformal import monitoring
-    from fedconformal.cli._checks import show_assessment
-
-    options: dict[str, Any] = {"site": site, "confidence_level": confidence_level}
-    if cases.by:
-        found = monitoring.check_by(cases.checked, cases.values, by=cases.by, groups=cases.groups, **options)
-        show_assessment(found, cases.calibration.plan, as_json=as_json)
-    else:
-        each = {
-            group: monitoring.check(calibration, values, **options)
-            for group, (calibration, values) in _by_group(cases, site).items()
-        }
-        _show(each, as_json=as_json)
-    if not as_json:
-        paragraph(_NEW)
-
-
-def _by_group(
-    cases: _Cases, site: str | None
-) -> "dict[str | None, tuple[Calibration | CalibrationView, Floats]]":
-    """Return the calibration and the cases of each group; of all, under None, without groups."""
-    from fedconformal.cli._scores import select_group
-
-    if cases.label is not None or not cases.calibration.plan.is_grouped:
-        return {cases.label: (cases.checked, cases.values)}
-    if cases.groups is None:
-        own = cases.calibration.plan.grouping.group_of_site(site)
-        return {own: (select_group(cases.calibration, own, cases.path), cases.values)}
-    places = cases.places(site)
-    if not places:
-        raise ValueError("no case is in any group of the calibration")
-    return {
-        label: (select_group(cases.calibration, label, cases.path), cases.values[places[label]])
-        for label in sorted(places)
-    }
-
-
-def _show(found: "dict[str | None, LocalCheck]", *, as_json: bool) -> None:
-    from fedconformal.cli._checks import coverage_cells, coverage_fields
-
-    grouped = None not in found
+    grouped = None not in checks
     if as_json:
         fields = {
             str(label): {
-                "site": each.site,
-                "n": each.n,
-                "levels": [coverage_fields(level) for level in each.levels],
-                "sentence": each.sentence(),
+                "site": result.site,
+                "n": result.n,
+                "levels": [coverage_fields(level) for level in result.levels],
+                "sentence": result.sentence(),
             }
-            for label, each in found.items()
+            for label, result in checks.items()
         }
         print_json({"groups": fields} if grouped else fields["None"])
         return
@@ -242,9 +202,9 @@ def _show(found: "dict[str | None, LocalCheck]", *, as_json: bool) -> None:
                 *coverage_cells(level),
                 f"{level.p_value:.3g}",
             ]
-            for label, each in found.items()
-            for level in each.levels
+            for label, result in checks.items()
+            for level in result.levels
         ],
     )
-    for label, each in found.items():
-        paragraph(f"Group {label!r}: {each.sentence()}" if grouped else each.sentence())
+    for label, result in checks.items():
+        paragraph(f"Group {label!r}: {result.sentence()}" if grouped else result.sentence())

@@ -134,19 +134,19 @@ def _compare(directory: Path, hospitals: _Hospitals, answering: list[str]) -> No
     wanted = f"{_LEVEL:.3f}"
     methods: list[tuple[str, float, str]] = [
         ("FedCP-QQ, stable (the default)", stable.threshold, f"{stable.law.mean():.3f}"),
-        ("FedCP-QQ, stable, three numbers per site", three.threshold, f"{three.law.mean():.3f}"),
-        ("FedCP-QQ, marginal (the paper's rule)", marginal.threshold, f"{marginal.law.mean():.3f}"),
+        ("FedCP-QQ, stable, three numbers", three.threshold, f"{three.law.mean():.3f}"),
+        ("FedCP-QQ, marginal (the paper's)", marginal.threshold, f"{marginal.law.mean():.3f}"),
         (
-            "centralised: all scores in one place",
+            "centralised: all scores pooled",
             baselines.centralized(np.concatenate(answered), _LEVEL),
             wanted,
         ),
         (f"largest site alone (n = {largest.size})", baselines.single_site(largest, _LEVEL), wanted),
-        ("FedCP-Avg: mean of the sites' quantiles", baselines.average(answered, _LEVEL), "none"),
+        ("FedCP-Avg: mean of the quantiles", baselines.average(answered, _LEVEL), "none"),
     ]
     errors = np.abs(hospitals.truth - hospitals.prediction)
     table(
-        ["method", "threshold", "guaranteed", f"on {errors.size} test patients", "width"],
+        ["method", "threshold", "guaranteed", f"on {errors.size} test\npatients", "width"],
         [
             [name, f"{q:.1f}", promised, f"{np.mean(errors <= q):.3f}", f"{2 * q:.1f}"]
             for name, q, promised in methods

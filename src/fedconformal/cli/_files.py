@@ -50,14 +50,25 @@ def deliver_text(text: str, output: Path, *, force: bool, mode: int = 0o644, not
 Read = TypeVar("Read", bound=Document)
 
 
-def read(kind: type[Read], path: Path) -> Read:
+def read(kind: type[Read], path: Path, content: bytes | None = None) -> Read:
     """Read a document from its file, or from standard input."""
     if path != STANDARD:
         return kind.read(path)
     try:
-        return kind.from_json(standard_input(kind.limit.largest + 1))
+        return kind.from_json(standard_input(kind.limit.largest + 1) if content is None else content)
     except DocumentError as error:
         raise DocumentError(f"standard input: {error}") from None
+
+
+def read_plan_or_calibration(path: Path) -> Plan | Calibration:
+    """Read one of both from a file, or from standard input."""
+    content = standard_input(Calibration.limit.largest + 1) if path == STANDARD else None
+    try:
+        return read(Plan, path, content)
+    except DocumentError as error:
+        if "this is a calibration" not in str(error):
+            raise
+    return read(Calibration, path, content)
 
 
 Authored = TypeVar("Authored", Plan, Calibration)
@@ -114,16 +125,14 @@ def expand(files: Iterable[Path]) -> list[Path]:
     return paths
 
 
-def kept_reports(files: Sequence[Path]) -> list[Path]:
-    """Return the files, without the plan that a folder of kept reports also holds."""
+def report_files(files: Sequence[Path], plan_file: Path | None = None) -> list[Path]:
+    """Return the files, without the plan that is in the same directory."""
     from fedconformal.rounds import PLAN_FILE
 
-    return [path for path in expand(files) if path in files or path.name != PLAN_FILE]
+    def is_plan(path: Path) -> bool:
+        return path.name == PLAN_FILE if plan_file is None else path.resolve() == plan_file.resolve()
 
-
-def report_files(files: Sequence[Path], plan_file: Path) -> list[Path]:
-    """Return the files, without the plan if it is in the same directory."""
-    return [path for path in expand(files) if path in files or path.resolve() != plan_file.resolve()]
+    return [path for path in expand(files) if path in files or not is_plan(path)]
 
 
 def read_reports(paths: Sequence[Path]) -> tuple[list[Report], list[Refusal]]:
@@ -143,27 +152,20 @@ def read_reports(paths: Sequence[Path]) -> tuple[list[Report], list[Refusal]]:
 # -- what leaves a site -------------------------------------------------------------------------------------
 
 
-def send_out(
-    content: str,
-    *,
-    ask: bool,
-    output: Path | None,
-    force: bool,
-    as_json: bool,
-) -> None:
+def send_out(content: str, *, ask: bool, output: Path | None, force: bool, as_json: bool) -> None:
     """Show exactly what leaves, and ask a person who is there.
 
     Where nobody is asked the file is written first, so that nobody who stops reading loses it.
     """
-    to_stdout, asking = as_json or output == STANDARD, _is_asking(ask)
-    file = None if output == STANDARD else output
+    to_stdout, file = as_json or output == STANDARD, None if output == STANDARD else output
+    asking = ask and sys.stdin.isatty()
     if not asking and file is not None:
         write_text(file, content + "\n", force=force)
     if not to_stdout or file is not None:
         say("This is everything that leaves the site:")
         say(content)
     if asking:
-        confirm("Send it?" if file is None else f"Write {file}?", ask=ask)
+        confirm(file)
         if file is not None:
             write_text(file, content + "\n", force=force)
     if file is not None:
@@ -172,13 +174,10 @@ def send_out(
         print(content)
 
 
-def _is_asking(ask: bool) -> bool:
-    return ask and sys.stdin.isatty()
-
-
-def confirm(question: str, *, ask: bool) -> None:
+def confirm(output: Path | None) -> None:
     """Ask a person who is there, and stop if the answer is no."""
-    if _is_asking(ask):
+    if sys.stdin.isatty():
         import typer
 
+        question = "Send it?" if output in (None, STANDARD) else f"Write {output}?"
         typer.confirm(question, abort=True, err=True)

@@ -20,7 +20,7 @@ _TABLES = (".csv", ".parquet")
 
 
 def predict(
-    calibration: Annotated[Path, typer.Argument(help="The calibration.")],
+    calibration: opt.CalibrationFile,
     predictions: Annotated[Path, typer.Argument(help="Predictions: CSV, Excel, Parquet or .npy.")],
     group: opt.GroupColumn = None,
     site: Annotated[
@@ -30,8 +30,10 @@ def predict(
         list[str] | None,
         typer.Option("--column", "--prediction", help="Columns of the prediction; may be repeated."),
     ] = None,
-    score: Annotated[str | None, typer.Option(help="The score, where the plan does not fix it.")] = None,
-    score_option: opt.ScoreOption = None,
+    score: Annotated[
+        str | None,
+        typer.Option(help="The score, where the plan does not fix it; with parameters as in raps:k_reg=3."),
+    ] = None,
     separator: opt.Separator = None,
     decimal: opt.Decimal = None,
     encoding: opt.Encoding = None,
@@ -66,7 +68,7 @@ def predict(
     labels = None if group is None else table.labels(group)
     used = chosen_columns(column, table.columns) if column else _columns(found.plan, table, leave_out=group)
     used = in_class_order(found.plan, used, table.name)
-    rule = _score(found.plan, score, score_option or [], used)
+    rule = _score(found.plan, score, used)
     predicted = prediction_of(rule, table, used, option="--column")
     with by_line(table, used):
         sets = prediction_sets(found, rule, predicted, groups=labels, site=site)
@@ -95,24 +97,20 @@ def _columns(plan: "Plan", table: "Table", *, leave_out: str | None) -> list[str
     return [name for name in table.numeric() if name != leave_out]
 
 
-def _score(plan: "Plan", name: str | None, options: Sequence[str], columns: Sequence[str]) -> "Score":
+def _score(plan: "Plan", name: str | None, columns: Sequence[str]) -> "Score":
     """Return the score that the plan fixes, or else the one given."""
     from fedconformal.cli import _parse
     from fedconformal.protocol import score_of
     from fedconformal.scores import Absolute
 
     if plan.score is not None:
-        if name not in (None, plan.score.name) or options:
-            raise ValueError(
-                f"the plan fixes the score, {plan.score.name}: leave out --score and its options"
-            )
+        if name not in (None, plan.score.name):
+            raise ValueError(f"the plan fixes the score, {plan.score.name}: leave out --score, got {name!r}")
         return score_of(plan.score)
-    wanted = _parse.score(name, options)
-    if wanted is not None:
-        return wanted
-    if len(columns) != 1:
+    score = _parse.score(name)
+    if score is None and len(columns) != 1:
         raise ValueError(f"{len(columns)} columns of predictions and no score in the plan: give --score")
-    return Absolute()
+    return score or Absolute()
 
 
 def _say_everything(sets: Any, levels: Sequence[float]) -> None:

@@ -21,10 +21,8 @@ def report(
     decimal: opt.Decimal = None,
     encoding: opt.Encoding = None,
     sign_with: Annotated[Path | None, typer.Option(help="Private key of this site.")] = None,
-    ledger: Annotated[Path | None, typer.Option(help="For a private plan: this site's ledger.")] = None,
-    dataset: Annotated[
-        str | None, typer.Option(help="For a private plan: name of the data in the ledger.")
-    ] = None,
+    ledger: opt.LedgerFile = None,
+    dataset: opt.DataSet = None,
     policy: opt.Policy = None,
     model: opt.Model = None,
     yes: opt.Yes = False,
@@ -35,37 +33,27 @@ def report(
     """Answer a plan with this site's scores; show what it asks for and exactly what leaves."""
     from fedconformal import protocol
     from fedconformal._tables import Dialect
-    from fedconformal.cli._files import (
-        check_output,
-        confirm,
-        model_of,
-        open_ledger,
-        read,
-        read_key,
-        read_policy,
-        send_out,
-    )
+    from fedconformal.cli import _files
     from fedconformal.cli._scores import column_of_labels, read_cases
     from fedconformal.documents import Plan
 
-    check_output(output, force=force)
+    _files.check_output(output, force=force)
     dialect = Dialect(separator, decimal, encoding)
-    asked = read(Plan, plan)
-    labelled = column_of_labels(asked, group, target, plan)
-    private = protocol.is_private(asked)
-    allowed = read_policy(policy)
-    protocol.admit(asked, policy=allowed, has_ledger=ledger is not None or dataset is not None)
-    key = None if sign_with is None else read_key(sign_with)
-    account = None if ledger is None else open_ledger(ledger)
+    asked = _files.read(Plan, plan)
+    group = column_of_labels(asked, group, target, plan)
+    limits = _files.read_policy(policy)
+    protocol.admit(asked, policy=limits, has_ledger=ledger is not None or dataset is not None)
+    key = None if sign_with is None else _files.read_key(sign_with)
+    account = None if ledger is None else _files.open_ledger(ledger)
     with working("reading scores"):
         labels, values, _ = read_cases(
             asked,
             scores,
-            group=labelled,
+            group=group,
             column=column,
             target=target,
             prediction=prediction,
-            private=private,
+            private=protocol.is_private(asked),
             rng=None if account is None else account.generator(asked.digest, site),
             dialect=dialect,
         )
@@ -74,14 +62,14 @@ def report(
             values,
             site=site,
             groups=labels,
-            policy=allowed,
-            model=model_of(model),
+            policy=limits,
+            model=_files.model_of(model),
             ledger=account,
             dataset=dataset,
         )
         say(prepared.request.sentence)
-    if account is not None:  # before anything is charged or recorded
-        confirm("Answer it?", ask=not yes)
+    if account is not None and not yes:  # before anything is charged or recorded
+        _files.confirm(output)
     with working("preparing the answer"):
         answer = prepared.report(key=key, in_place=True).to_json()
-    send_out(answer, ask=not yes and account is None, output=output, force=force, as_json=json)
+    _files.send_out(answer, ask=not yes and account is None, output=output, force=force, as_json=json)

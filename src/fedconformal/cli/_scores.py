@@ -8,24 +8,24 @@ from typing import Any
 import numpy as np
 
 from fedconformal import scores
-from fedconformal._tables import Dialect, Table, read_column, read_table
+from fedconformal._tables import Dialect, SeveralColumnsError, Table, read_column, read_table
 from fedconformal._text import count, quoted
 from fedconformal._typing import Floats
 from fedconformal._validation import BadRowsError
-from fedconformal.documents import Calibration, CalibrationView, Plan
+from fedconformal.documents import Calibration, CalibrationView, Plan, ScoreRule
 from fedconformal.protocol import class_places, score_of
 
 
 def chosen_columns(typed: Sequence[str], columns: Sequence[str]) -> list[str]:
     """Return columns as they were typed: one after the other, or several with commas between them."""
-    found: list[str] = []
+    names: list[str] = []
     for text in typed:
-        found += [text] if text in columns else [name.strip() for name in text.split(",")]
-    if twice := [name for i, name in enumerate(found) if name in found[:i]]:
+        names += [text] if text in columns else [name.strip() for name in text.split(",")]
+    if twice := [name for i, name in enumerate(names) if name in names[:i]]:
         raise ValueError(
             f"the column {twice[0]!r} is named twice; each belongs to one part of the prediction"
         )
-    return found
+    return names
 
 
 def in_class_order(plan: Plan, columns: Sequence[str], path: Path | str) -> list[str]:
@@ -59,13 +59,15 @@ def read_cases(
     """
     _check_options(plan, path, column, target, prediction)
     if target is None and group is None and not by:
-        return None, read_column(path, column, nan=private, dialect=dialect), {}
+        with _asking_for_cases(plan):
+            return None, read_column(path, column, nan=private, dialect=dialect), {}
     table = read_table(path, dialect=dialect, private=private)
     labels = None if group is None else table.labels(group)
     columns_by_name = {name: table.labels(name) for name in by}
     if target is None or plan.score is None or prediction is None:
         others = [name for name in table.columns if name not in (group, *by)]
-        used = others[0] if column is None and len(others) == 1 else table.only(column)
+        with _asking_for_cases(plan):
+            used = others[0] if column is None and len(others) == 1 else table.only(column)
         values = table.numbers([used], nan=private)[:, 0]
         if not private:
             table.refuse_rows(values == -np.inf, used, "-Infinity")
@@ -99,11 +101,27 @@ def _check_options(
     if plan.score is None:
         raise ValueError("--target needs a plan that fixes the score (plan --score); this one does not")
     if not prediction:
-        needs = score_of(plan.score).column_help()
         raise ValueError(
-            f"--target needs --prediction: score {plan.score.name!r} needs {needs}; the first line of {path} "
-            "names them"
+            f"--target needs --prediction: {_needs(plan.score)}; the first line of {path} names them"
         )
+
+
+def _needs(rule: ScoreRule) -> str:
+    return f"score {rule.name!r} needs {score_of(rule).column_help()}"
+
+
+@contextmanager
+def _asking_for_cases(plan: Plan) -> Iterator[None]:
+    """Ask for the columns of cases by name where a file has several columns and the plan has a score."""
+    try:
+        yield
+    except SeveralColumnsError as error:
+        if plan.score is None:
+            raise
+        raise ValueError(
+            f"{error.place}: name the column of the truth with --target, and of the prediction with "
+            f"--prediction ({_needs(plan.score)}); for a column of scores give --column"
+        ) from None
 
 
 # -- truth -------------------------------------------------------------------------------------------------
@@ -201,7 +219,7 @@ def column_of_labels(plan: Plan, group: str | None, target: str | None, path: Pa
     if group is not None and group == target and grouping.by_label:
         raise ValueError(
             f"--group {group} is the truth, which nobody knows of new cases: predictions could not use these "
-            "groups. plan --by-class makes thresholds by true class that can be used"
+            "groups. plan --group-by class makes thresholds by true class that can be used"
         )
     return group if grouping.by_class else _checked_column(plan, group, path)
 

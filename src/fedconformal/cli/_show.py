@@ -9,22 +9,35 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from io import StringIO
-from typing import Any
+from typing import Any, TextIO
 
-from fedconformal._text import visible
+from fedconformal._text import plain_spaces, visible
 
-_WIDTH = 110  # where nobody watches
+_WIDTH = 110  # of lines where nobody watches
+_TABLE_WIDTH = 80
 _GAP = 3
 _DELAY = 1.0  # seconds after which a progress bar appears
 _WHOLE_WORDS: Any = {"break_long_words": False, "break_on_hyphens": False}
 
 
-def say(text: str = "") -> None:
+def printable(text: str) -> str:
+    """Return text for a terminal: plain spaces, and control characters spelled out."""
+    return visible(plain_spaces(text), keep="\n")
+
+
+def say(text: str) -> None:
     """Print a line for people on stderr, as stdout is for data; go on if nobody reads it."""
     try:
-        print(visible(text, keep="\n"), file=sys.stderr, flush=True)
+        print(printable(text), file=sys.stderr, flush=True)
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
+        silence_output(sys.stderr)
+
+
+def silence_output(*streams: TextIO) -> None:
+    """Discard all further output, after somebody has closed the pipe."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for stream in streams or (sys.stdout, sys.stderr):
+        os.dup2(nowhere, stream.fileno())
 
 
 @contextmanager
@@ -64,22 +77,16 @@ def width() -> int:
 
 def paragraph(text: str, *, mark: str = "") -> None:
     """Print a sentence or two, behind a mark in a list; break lines between words on a narrow terminal."""
-    wide, text = width(), visible(mark + text, keep="\n")
+    wide, text = width(), printable(mark + text)
     if wide < _WIDTH:
         text = textwrap.fill(text, max(20, wide), subsequent_indent=" " * len(mark), **_WHOLE_WORDS)
     print(text)
 
 
-def table(
-    headers: Sequence[str],
-    rows: Sequence[Sequence[object]],
-    *,
-    title: str | None = None,
-    widest: int | None = None,
-) -> None:
+def table(headers: Sequence[str], rows: Sequence[Sequence[object]], *, title: str | None = None) -> None:
     """Print a table; where it is too wide even with its cells wrapped, one line for each cell."""
-    cells = [[visible(str(cell), keep="\n") for cell in row] for row in [headers, *rows]]
-    lines = _table_lines(cells[0], cells[1:], min(width(), widest or width()))
+    cells = [[printable(str(cell)) for cell in row] for row in [headers, *rows]]
+    lines = _table_lines(cells[0], cells[1:], min(width(), _TABLE_WIDTH))
     print("\n".join(["", *([] if title is None else [visible(title)]), *lines, ""]))
 
 
@@ -109,8 +116,12 @@ def _table_lines(headers: Sequence[str], rows: Sequence[Sequence[str]], most: in
     for row in zip(*(column[1:] for column in columns), strict=True):
         grid.add_row(*row)
     console.print(grid)
-    rule = "─" if _can_print("─") else "-"
-    return [f"  {line}".rstrip() for line in printed.getvalue().replace("─", rule).splitlines()]
+    text = printed.getvalue()
+    try:
+        text.encode(sys.stdout.encoding or "utf-8")
+    except (UnicodeEncodeError, LookupError):
+        text = text.replace("─", "-")
+    return [f"  {line}".rstrip() for line in text.splitlines()]
 
 
 def _record_lines(headers: Sequence[str], rows: Sequence[Sequence[str]], most: int) -> list[str]:
@@ -122,14 +133,6 @@ def _record_lines(headers: Sequence[str], rows: Sequence[Sequence[str]], most: i
             text = f"  {' '.join(name.split())}: {' '.join(cell.split())}"
             lines += textwrap.wrap(text, max(22, most), subsequent_indent="    ", **_WHOLE_WORDS)
     return lines
-
-
-def _can_print(text: str) -> bool:
-    try:
-        text.encode(sys.stdout.encoding or "utf-8")
-    except (UnicodeEncodeError, LookupError):
-        return False
-    return True
 
 
 def number(value: float) -> str:

@@ -2,19 +2,16 @@
 
 import math
 from collections.abc import Sequence
-from functools import partial
 
 from fedconformal import baselines, messages
-from fedconformal._text import count, nearest_percent, plain_spaces
-from fedconformal.cli._command import in_options
-from fedconformal.cli._show import paragraph
-from fedconformal.cli._show import table as any_table
+from fedconformal._text import count, nearest_percent
+from fedconformal.cli._options import in_options
+from fedconformal.cli._show import paragraph, table
 from fedconformal.documents import Design, Plan
-from fedconformal.planning import CRITERIA, PROMISES, Promise
+from fedconformal.planning import CRITERIA, PROMISES
 from fedconformal.privacy import exact_text
 
 _MOST_SITES, _MOST_RANKS = 12, 6
-table = partial(any_table, widest=80)
 
 
 def show_plan(plan: Plan) -> None:
@@ -40,9 +37,7 @@ def show_plan(plan: Plan) -> None:
 
 def _promised(design: Design, level: float, group: str) -> str:
     promise, delta = PROMISES[design.promise](), None if design.delta is None else float(design.delta)
-    sentence = promise.sentence(CRITERIA[design.criterion](), level, delta, group)
-    condition = promise.condition if promise.whose == Promise.whose else ""
-    return plain_spaces(f"{sentence[:-1]}, {condition}." if condition else sentence)
+    return promise.sentence(CRITERIA[design.criterion](), level, delta, group)
 
 
 def _goal(design: Design) -> str:
@@ -137,7 +132,7 @@ def _show_design(plan: Plan, design: Design) -> None:
         ],
     )
     if isinstance(plan.mixture, dict) and len(plan.mixture) <= _MOST_SITES:
-        shares = [f"{site} {plain_spaces(nearest_percent(float(x)))}" for site, x in plan.mixture.items()]
+        shares = [f"{site} {nearest_percent(float(x))}" for site, x in plan.mixture.items()]
         paragraph(f"New cases come from {', '.join(shares)}; a missing site counts zero.")
     if len({kind.n for kind in design.kinds}) > 1 and design.is_feasible:
         _show_sites(design)
@@ -172,7 +167,7 @@ def _show_sites(design: Design) -> None:
                 f"{kind.n:,}",
                 _ranks_text((ranks[i] or ())[j]),
                 _votes_text(votes[i][j]),
-                plain_spaces(nearest_percent(sum(votes[i][j]) / _total_votes(design, i))),
+                nearest_percent(sum(votes[i][j]) / _total_votes(design, i)),
             ]
             for i, level in enumerate(design.confidence_levels)
             for j, kind in enumerate(design.kinds)

@@ -66,7 +66,7 @@ def bounded_bins(privacy: Privacy, rule: ScoreRule | None, classes: Sequence[str
         raise ValueError(
             f"privacy needs bins, as {what}{hint}: use Privacy({privacy.epsilon:g}, "
             f"Bins.from_reference(public_scores)) or Privacy({privacy.epsilon:g}, Bins.uniform(0, 5, 100)); "
-            "on the command line --bins-from FILE or --bins uniform:0:5:100"
+            "on the command line --bins from:FILE or --bins uniform:0:5:100"
         )
     return Bins.uniform(0, largest, cells, bounded=True)
 

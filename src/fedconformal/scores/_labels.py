@@ -162,7 +162,7 @@ class SummedScore(LabelScore):
         return (
             f"Score {self.name} with two classes: the less probable label always has the largest score, so a "
             "threshold admits both labels for every case or never more than one. Use lac, or randomized=true "
-            "(--score-option randomized=true)."
+            "(on the command line aps:randomized=true)."
         )
 
     def example(self, threshold: float, unit: str = "") -> str:

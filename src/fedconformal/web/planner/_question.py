@@ -98,8 +98,8 @@ class PrivacyWish(Grid):
     @property
     def options(self) -> str:
         """The same on the command line."""
-        analysis = "" if self.analysis == Privacy.analysis else f" --analysis {self.analysis}"
-        return f"--epsilon {_written(self.epsilon)} --bins {self.grid_text}{analysis}"
+        paper = " --paper" if self.analysis == "paper" else ""
+        return f"--epsilon {_written(self.epsilon)} --bins {self.grid_text}{paper}"
 
 
 class PlanQuestion(Message):
@@ -218,14 +218,14 @@ class PlanQuestion(Message):
         """The command that makes the same plan, without what it would take anyway."""
         criterion, promise = self.chosen_criterion, self.promised
         usual = PROMISES[USUAL_PROMISE]()
+        delta = f":{_written(self.delta)}" if criterion.takes_delta else ""
         options = {
             f"--sites {self.n_sites}": self.names is None and len(self.sizes) == 1,
             f"--points {self._listed_sizes()}": True,
             f"--score {self.score}": self.score is not None,
             f"--confidence-level {_written(self.confidence_level)}": True,
             f"--promise {promise.name}": promise != usual,
-            f"--criterion {criterion.name}": criterion != CRITERIA[promise.default_criterion](),
-            f"--delta {_written(self.delta)}": criterion.takes_delta,
+            f"--criterion {criterion.name}{delta}": criterion != CRITERIA[promise.default_criterion](),
             f"--max-faulty {self.max_faulty}": self.max_faulty > 0,
             f"--numbers {self.how_many}": self.how_many != promise.default_numbers,
             f"--max-missing {self.max_missing}": self.max_missing is not None,
