@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedconformal import _validation
-from fedconformal._typing import Floats
 from fedconformal.laws import CoverageLaw
 
 __all__ = ["average", "centralized", "coverage_law", "single_site", "upper_bound"]
@@ -44,7 +43,11 @@ def centralized(scores: ArrayLike | Iterable[ArrayLike], confidence_level: float
     >>> centralized([range(1, 50), range(50, 100)], 0.9)
     90.0
     """
-    values = _pooled(scores)
+    if not hasattr(scores, "dtype"):
+        scores = _list_sites(scores)
+        if scores and np.ndim(_validation.plain_array(scores[0])):
+            scores = np.concatenate([_validation.plain_array(site, dtype=float).ravel() for site in scores])
+    values = _validation.plain_array(scores, dtype=float).ravel()
     if values.size == 0 or np.isnan(values).any():
         raise ValueError("scores must hold at least one number and no NaN")
     rank = _rank(values.size, confidence_level)
@@ -74,19 +77,6 @@ def single_site(scores: ArrayLike, confidence_level: float) -> float:
     return centralized(scores, confidence_level)
 
 
-def _sites(scores: Any) -> Iterable[Any]:
-    """Return the scores of each site, also of sites by name."""
-    return scores.values() if isinstance(scores, Mapping) else scores
-
-
-def _pooled(scores: Any) -> Floats:
-    """All scores in one flat array, whether they come by site or not."""
-    given = scores if hasattr(scores, "dtype") else list(_sites(scores))
-    if isinstance(given, list) and given and np.ndim(_validation.plain_array(given[0])):
-        return np.concatenate([_validation.plain_array(site, dtype=float).ravel() for site in given])
-    return _validation.plain_array(given, dtype=float).ravel()
-
-
 def average(scores: Iterable[ArrayLike], confidence_level: float) -> float:
     """Return the mean of the sites' own thresholds, FedCP-Avg (Lu and Kalpathy-Cramer, 2021).
 
@@ -114,7 +104,7 @@ def average(scores: Iterable[ArrayLike], confidence_level: float) -> float:
     >>> average([range(1, 10), range(11, 20)], 0.9)
     14.0
     """
-    sites = [_validation.plain_array(site) for site in _sites(scores)]
+    sites = [_validation.plain_array(site) for site in _list_sites(scores)]
     if any(site.ndim == 0 for site in sites):
         raise ValueError("scores must be one array for each site, got numbers that belong to no site")
     thresholds = [single_site(site, confidence_level) for site in sites]
@@ -170,6 +160,11 @@ def coverage_law(n_points: int, confidence_level: float) -> CoverageLaw:
     n = _validation.integer("n_points", n_points, low=1)
     rank = _rank(n, confidence_level)
     return CoverageLaw(n_sites=1, n_points=n, local_rank=rank, server_rank=1)
+
+
+def _list_sites(scores: Any) -> list[Any]:
+    """List the scores of each site, also of sites by name."""
+    return list(scores.values() if isinstance(scores, Mapping) else scores)
 
 
 def _rank(n: int, confidence_level: float) -> int:

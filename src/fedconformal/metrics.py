@@ -41,7 +41,7 @@ class SiteCoverage:
     n : int
         Its number of rows.
     covered : int
-        In how many of them the set held the outcome.
+        Number of rows whose set held the outcome.
     coverage : float
         covered / n.
     low, high : float
@@ -50,8 +50,8 @@ class SiteCoverage:
     Examples
     --------
     >>> from fedconformal.metrics import coverage_by_site
-    >>> [found] = coverage_by_site([True, True, False], ["A", "A", "A"])
-    >>> found.site, found.n, found.covered
+    >>> [site] = coverage_by_site([True, True, False], ["A", "A", "A"])
+    >>> site.site, site.n, site.covered
     ('A', 3, 2)
     """
 
@@ -300,7 +300,7 @@ def clopper_pearson(successes: ArrayLike, n: ArrayLike, *, confidence: float = 0
     tail = (1 - confidence) / 2
     k = k.astype(np.int64)
     failures = trials.astype(np.int64) - k
-    # At k = 0 and k = n one beta law is degenerate, so its parameter is replaced and the end set.
+    # At k = 0 and k = n one beta distribution is degenerate, so its parameter is replaced and the end set.
     low = np.where(k == 0, 0.0, betaincinv(np.maximum(k, 1), failures + 1, tail))
     high = np.where(failures == 0, 1.0, betainccinv(k + 1, np.maximum(failures, 1), tail))
     return low, high

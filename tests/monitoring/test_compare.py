@@ -48,7 +48,7 @@ def test_three_odd_sites_among_twenty():
     assert "the estimated power to find one with doubled scores is 1." in found.power_sentence()
     few = compare(plan, reports[:4])
     assert few.power < 0.5
-    assert few.power_sentence().endswith(", so finding nothing says little.")
+    assert few.power_sentence().endswith(", so finding nothing means little.")
 
 
 @pytest.mark.slow

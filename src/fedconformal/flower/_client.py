@@ -62,7 +62,7 @@ def add_conformal(
     ledger, dataset : callable, optional
         For private plans, the site's account and the name of its data in it; by default the file ``ledger``
         and the name ``dataset`` of the node's configuration. A plan that is not private is then refused,
-        unless the policy says ``private_only = false``.
+        unless the policy has ``private_only = false``.
     policy : callable, optional
         Limits on what the site discloses, regardless of the plan; by default the file ``policy`` of the
         node's configuration, else safe defaults.
@@ -217,27 +217,26 @@ def _by_name(scores_fn: Callable[..., Any]) -> Callable[[Message, Context, Plan]
         "parameters": lambda message, context, plan: _messages.read_arrays(message).to_numpy_ndarrays(),
         "plan": lambda message, context, plan: plan,
     }
-    asked = [
+    signature = inspect.signature(scores_fn)
+    needed = [
         parameter
-        for parameter in inspect.signature(scores_fn).parameters.values()
+        for parameter in signature.parameters.values()
         if parameter.name in offers
         or (parameter.default is parameter.empty and parameter.kind not in _COLLECTING)
     ]
-    names = [parameter.name for parameter in asked]
+    names = [parameter.name for parameter in needed]
     if not set(names) & set(offers) and 1 <= len(names) <= 2:  # names of their own: Flower's order
         names = ["context"] if len(names) == 1 else ["message", "context"]
     if not set(names) <= set(offers):
         raise TypeError(f"scores_fn may ask for {', '.join(offers)}, got parameters {names}")
 
     def call(message: Message, context: Context, plan: Plan) -> Any:
-        positional, keywords = [], {}
-        for parameter, name in zip(asked, names, strict=True):
-            value = offers[name](message, context, plan)
-            if parameter.kind is parameter.KEYWORD_ONLY or parameter.kind is parameter.POSITIONAL_OR_KEYWORD:
-                keywords[parameter.name] = value
-            else:
-                positional.append(value)
-        return scores_fn(*positional, **keywords)
+        values = {
+            parameter.name: offers[name](message, context, plan)
+            for parameter, name in zip(needed, names, strict=True)
+        }
+        bound = inspect.BoundArguments(signature, values)
+        return scores_fn(*bound.args, **bound.kwargs)
 
     return call
 

@@ -66,13 +66,13 @@ def answer(
         the answer, with their cases.
     groups : array-like, optional
         For a calibration with groups, the group of every case (its true class, where groups are classes).
-        The answer is by these unless ``by`` says otherwise.
+        The answer is by these unless ``by`` is given.
     policy : SitePolicy, optional
         Limits on what this site discloses; safe defaults if left out. Every level of every group counts as
         one number.
     ledger, dataset : Ledger and str, optional
         For a private answer, the account that it is charged to and what the new cases are called in it. With
-        an exact answer they are an error, unless the policy says ``private_only=False``: it is then recorded.
+        an exact answer they are an error, unless the policy has ``private_only=False``: it is then recorded.
 
     Returns
     -------
@@ -123,12 +123,12 @@ def prepare_answer(
     Parameters
     ----------
     calibration, scores, site, epsilon, by, groups, policy, ledger, dataset : as for `answer`
-        What would be given to it.
+        Arguments of `answer`.
 
     Returns
     -------
     PreparedAnswer
-        Its ``sentence`` says what would leave and what that costs; its ``make`` makes the Check.
+        Its ``sentence`` describes what would leave and what that costs; its ``make`` makes the Check.
 
     Raises
     ------
@@ -180,7 +180,7 @@ def _apply_policy(calibration: Checked, cases: Cases, policy: SitePolicy) -> Cas
     kept = cases.keep_large(policy.min_group) if cases.by else cases
     if not kept.values:
         raise PolicyError(
-            f"no group has {count(policy.min_group, 'case')}, and the site's policy says min_group = "
+            f"no group has {count(policy.min_group, 'case')}, and the site's policy has min_group = "
             f"{policy.min_group}: min_group = {max(cases.sizes)} would allow one"
         )
     numbers, n = kept.counts.size, kept.scores.size
@@ -191,7 +191,7 @@ def _apply_policy(calibration: Checked, cases: Cases, policy: SitePolicy) -> Cas
         )
     if calibration.group is not None and cases.scores.size < policy.min_group:
         raise PolicyError(
-            f"{count(cases.scores.size, 'case')} of group {calibration.group!r}, and the site's policy says "
+            f"{count(cases.scores.size, 'case')} of group {calibration.group!r}, and the site's policy has "
             f"min_group = {policy.min_group}: min_group = {cases.scores.size} would allow it"
         )
     return kept

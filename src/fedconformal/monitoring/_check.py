@@ -56,8 +56,8 @@ class LocalCheck:
     >>> import numpy as np
     >>> import fedconformal as fc
     >>> calibration = fc.conformalize({"A": np.arange(200), "B": np.arange(200)})
-    >>> found = fc.monitoring.check(calibration, np.arange(0, 200, 2), site="A")
-    >>> found.n, found.covered, found.promise.name
+    >>> result = fc.monitoring.check(calibration, np.arange(0, 200, 2), site="A")
+    >>> result.n, result.covered, result.promise.name
     (100, 90, 'population')
     """
 
@@ -152,8 +152,8 @@ def check(
     >>> import fedconformal as fc
     >>> plan = fc.plan(n_points={"A": 60, "B": 60}, criterion="marginal")
     >>> calibration = fc.calibrate(plan, [fc.report(plan, np.arange(60), site=site) for site in "AB"])
-    >>> found = check(calibration, np.arange(0, 60, 2), site="A")
-    >>> found.n, found.covered, round(found.p_value, 2)
+    >>> result = check(calibration, np.arange(0, 60, 2), site="A")
+    >>> result.n, result.covered, round(result.p_value, 2)
     (30, 27, 0.59)
     """
     refuse_groups(calibration)
@@ -421,7 +421,7 @@ def check_by(
     groups : array-like, optional
         For a calibration with groups, the group of every case (its true class, where groups are classes).
     site : str, optional
-        What the site is called; needed where each site has thresholds of its own.
+        Name of the site; needed where each site has thresholds of its own.
     confidence_level : float, optional
         One of the calibration's levels; all of them by default.
     confidence : float

@@ -1,9 +1,10 @@
 """Comparison of sites by the few numbers that each of them sent.
 
-Without any assumption nobody can tell odd sites from a heavy tail: the reports of sites with equal sizes are
-independent draws of one law, and that law may be any continuous one. A test whose false-alarm rate is a for
-every distribution of scores finds one odd site with probability at most e * a, however odd it is
-(docs/heterogeneity.md has the proof). So something must be fixed: reference scores, or the shape of the tail.
+Without any assumption odd sites cannot be distinguished from a heavy tail: the reports of sites with equal
+sizes are independent draws from one distribution, which may be any continuous one. A test whose false-alarm
+rate is a for every distribution of scores finds one odd site with probability at most e * a, however odd it
+is (docs/heterogeneity.md has the proof). So something must be fixed: reference scores, or the shape of the
+tail.
 """
 
 from abc import ABC, abstractmethod
@@ -42,7 +43,7 @@ from fedconformal.monitoring._coverage import holm, level_index, refuse_groups
 from fedconformal.planning import Ballot
 from fedconformal.protocol import is_private, validate_reports
 
-_WEAK = 0.5  # a power below which nothing found means little
+_WEAK = 0.5  # a power below which finding nothing means little
 _DRAWS = 20_000_000  # simulated reports, in all
 _FEWEST = 4
 _NODES, _MOST_KINDS = 1000, 50  # quantiles of a report, and kinds of sites, that a power is averaged over
@@ -145,9 +146,9 @@ class ReferenceScores(Yardstick):
         if away <= _SUSPICIOUS:
             return None
         return (
-            f"Together the sites lie {away:.1f} standard errors above the reference. So it is if the model "
-            "was trained on the reference cases, whose scores are then too small: use cases that it has not "
-            "seen."
+            f"Together the sites lie {away:.1f} standard errors above the reference. This happens if the "
+            "model was trained on the reference cases, whose scores are then too small: use cases that it "
+            "has not seen."
         )
 
 
@@ -155,9 +156,9 @@ class EachOther(Yardstick):
     """The other sites: distances from their median, compared with simulated federations.
 
     With an exponential tail F^{-1}(u) = a - b log(1 - u) a report is a + b E, and E, the l-th smallest of n
-    exponential variables, has a known law. The distances, in robust standard deviations, do not depend on a
-    and b, so the simulation is exact, and a p-value (1 + how many simulated are as large) / (1 + how many
-    there are) is valid.
+    exponential variables, has a known distribution. The distances, in robust standard deviations, do not
+    depend on a and b, so the simulation is exact, and the p-value (1 + number of simulated distances that are
+    as large) / (1 + number of simulations) is valid.
     """
 
     assumption: ClassVar[str] = "exponential tail"
@@ -249,16 +250,16 @@ class SiteComparison:
     site : str
         Its name.
     n : int
-        How many scores it has.
+        Number of its scores.
     value : float
-        What it sent; the middle one of several numbers.
+        The number that it sent; the middle one of several.
     position : float
         The share of reference scores below its report, or, without a reference, how many robust standard
         deviations it lies above the middle of the sites.
     p_value : float
         Adjusted for looking at all sites.
     stands_out : bool
-        Whether that is at most the false-alarm rate.
+        True if that is at most the false-alarm rate.
 
     Examples
     --------
@@ -268,8 +269,8 @@ class SiteComparison:
     >>> rng = np.random.default_rng(0)
     >>> spread = {"A": 1.0, "B": 1.0, "C": 3.0}
     >>> reports = [fc.report(plan, rng.exponential(spread[site], 100), site=site) for site in "ABC"]
-    >>> found = fc.monitoring.compare(plan, reports, reference=rng.exponential(size=1000))
-    >>> [(site.site, site.stands_out) for site in found.sites]
+    >>> comparison = fc.monitoring.compare(plan, reports, reference=rng.exponential(size=1000))
+    >>> [(site.site, site.stands_out) for site in comparison.sites]
     [('A', False), ('B', False), ('C', True)]
     """
 
@@ -290,7 +291,7 @@ class Comparison:
     Attributes
     ----------
     yardstick : Yardstick
-        What the reports were compared with.
+        Baseline of the comparison.
     false_alarm : float
         The probability with which any site may be named if all are alike.
     sites : tuple of SiteComparison
@@ -302,7 +303,7 @@ class Comparison:
     power : float
         Estimated probability that one site with doubled scores would be named, if the others were alike.
     suspicion : str or None
-        What speaks against the reference itself.
+        Evidence against the reference itself.
 
     Examples
     --------
@@ -312,8 +313,8 @@ class Comparison:
     >>> rng = np.random.default_rng(0)
     >>> spread = {"A": 1.0, "B": 1.0, "C": 3.0}
     >>> reports = [fc.report(plan, rng.exponential(spread[site], 100), site=site) for site in "ABC"]
-    >>> found = fc.monitoring.compare(plan, reports, reference=rng.exponential(size=1000))
-    >>> [site.site for site in found.odd], found.false_alarm
+    >>> comparison = fc.monitoring.compare(plan, reports, reference=rng.exponential(size=1000))
+    >>> [site.site for site in comparison.odd], comparison.false_alarm
     (['C'], 0.05)
     """
 
@@ -346,7 +347,7 @@ class Comparison:
         Returns
         -------
         str
-            Who stands out, how often that would be a false alarm, and what was assumed.
+            The sites that stand out, the false-alarm rate, and the assumption.
         """
         rule = f"(chance of a false alarm: {self.false_alarm:g}; assumed: {self.yardstick.assumed})"
         if not self.odd:
@@ -364,7 +365,7 @@ class Comparison:
             Probability of finding a site with doubled scores, as estimated from the reference.
         """
         about = f"{self.power:.2f}" if 0.005 <= self.power < 0.995 else ("0" if self.power < 0.5 else "1")
-        weak = ", so finding nothing says little" if self.power < _WEAK else ""
+        weak = ", so finding nothing means little" if self.power < _WEAK else ""
         sites = count(len(self.sites), "site")
         return f"With {sites}, the estimated power to find one with doubled scores is {about}{weak}."
 
@@ -396,7 +397,7 @@ def compare(
         distribution. Without it the sites are compared with each other, on the assumption that above some
         point the scores have an exponential tail, of any position and scale.
     confidence_level : float, optional
-        Which level of the plan, if it has several; the first by default.
+        Level of the plan, if it has several; the first by default.
     false_alarm : float
         The probability with which any site may be named if all are alike.
     rng : None, int or numpy Generator
@@ -405,7 +406,7 @@ def compare(
     Returns
     -------
     Comparison
-        Every site's position and p-value, and who stands out.
+        Every site's position and p-value, and the sites that stand out.
 
     Raises
     ------
@@ -429,14 +430,15 @@ def compare(
         raise ValueError("private reports cannot be compared: their noise hides what would be looked for")
     chosen, level = _group(plan, group), level_index(plan, confidence_level)
     intake = validate_reports(plan, reports)
-    sent = {site: _middle(each.payload, each.n, level) for site, each in intake.answers[chosen].items()}
+    answers = intake.answers[chosen]
+    sent = {site: _middle(answer.payload, answer.n, level) for site, answer in answers.items()}
     numbers = {site: number for site, number in sent.items() if number is not None}
     able = {site: (value, n, rank) for site, (value, n, rank) in numbers.items() if rank <= n}
     stick: Yardstick = EachOther(rng) if reference is None else ReferenceScores(reference)
     least = stick.least_false_alarm(len(able))
     if alarm < least:
         raise ValueError(
-            f"false_alarm must be at least {least:g} without a reference, the simulation sees no less; "
+            f"false_alarm must be at least {least:g} without a reference, the simulation resolves no less; "
             f"got {alarm:g}"
         )
     values = np.array([value for value, _, _ in able.values()], dtype=float)
@@ -469,7 +471,7 @@ def _group(plan: Plan, group: Any) -> str | None:
 def _middle(payload: Payload, n: int, level: int) -> tuple[float, int, int] | None:
     """Return the middle score of those sent at a level, and n and l if it is the l-th smallest of n.
 
-    None where a site is not asked at this level. Any one of several scores would do for a test.
+    None where a site is not asked at this level. Any one of several scores would suffice for a test.
     """
     raise ValueError(f"reports of kind {payload.kind!r} cannot be compared: they hold no score of known rank")
 
@@ -585,8 +587,9 @@ def _(message: Ranks, design: Design, level: int) -> Ballot:
 def _(message: Cases, design: Design, level: int) -> Ballot:
     votes = messages.of(message).votes(design, level) or ()
     # Cases drawn at random are as good as a site that has no others.
-    drawn = [kind.model_copy(update={"n": len(each)}) for kind, each in zip(design.kinds, votes, strict=True)]
-    return Ballot(tuple(drawn), tuple(tuple(range(1, len(each) + 1)) for each in votes), votes)
+    sizes = [len(of_kind) for of_kind in votes]
+    drawn = [kind.model_copy(update={"n": n}) for kind, n in zip(design.kinds, sizes, strict=True)]
+    return Ballot(tuple(drawn), tuple(tuple(range(1, n + 1)) for n in sizes), votes)
 
 
 def _same(c: Floats) -> Floats:
