@@ -93,8 +93,8 @@ class FederatedConformalRegressor(RegressorMixin, FederatedConformal[IntervalSco
         Returns
         -------
         array of shape (n,)
-            The mean for ``"normalized"``, and for ``"cqr"`` the prediction of the model for points where there
-            is one, else the middle of the two quantiles.
+            The mean for ``"normalized"``. For ``"cqr"`` the prediction of the model for points where there is
+            one, else the middle of the two quantiles.
         """
         model = self._model()
         score = self.conformity_score_ if hasattr(self, "estimator_") else self._read_score()

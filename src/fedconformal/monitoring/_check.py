@@ -282,11 +282,6 @@ class SiteCheck:
         return self.adjusted_p_value * (1 + 1e-12) <= self.alarm
 
     @property
-    def found(self) -> CoverageCheck:
-        """Inference from its count."""
-        return self.check
-
-    @property
     def verdict(self) -> str:
         """Result in a word: "yes" if the coverage falls short, "no" if it is at least the level."""
         if self.falls_short:
