@@ -16,9 +16,10 @@ def ask(address, method, path, body=None, headers=None):
 
 
 def post(address, path, body, headers=None):
-    """Status and content of an answer in JSON."""
+    """Status and content of an answer in JSON or HTML."""
     content = body if isinstance(body, bytes) else json.dumps(body).encode()
-    status, answer, _ = ask(
+    status, answer, given = ask(
         address, "POST", path, content, {"Content-Type": "application/json", **(headers or {})}
     )
-    return status, json.loads(answer)
+    is_json = given["Content-Type"].startswith("application/json")
+    return status, json.loads(answer) if is_json else answer.decode()

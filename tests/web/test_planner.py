@@ -6,6 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
+from reading import Shown, text_of
 from scipy.special import erf, erfinv
 
 import fedconformal as fc
@@ -21,6 +22,7 @@ from fedconformal.web.planner import (
     answer_cases,
     answer_plan,
     answer_promises,
+    make_cards,
     make_plan,
     page_choices,
     solve,
@@ -34,26 +36,26 @@ def plain(text):
     return text.replace("\N{NO-BREAK SPACE}", " ")
 
 
+def shown(compare=True, **question):
+    return Shown(answer_plan(PlanQuestion(**question), compare=compare))
+
+
 class TestAnswers:
     def test_they_are_the_librarys(self):
-        answer, law = answer_plan(PlanQuestion(sites=10, points=79)), fc.plan(10, 79).law
-        ours, three, pooled, alone = answer.rows
-        assert [plain(cell) for cell in ours.shown] == [
+        answer, law = shown(sites=10, points=79), fc.plan(10, 79).law
+        ours, three, pooled, alone = answer.rows.values()
+        assert ours == [
             f"{int(law.mean() * 1e4) / 100} %",
             f"{law.std():.2%}".replace("%", " %"),
             f"{int(law.ppf(0.05) * 1e3) / 10} %",
             f"{int(law.sf(0.9) * 1e3) / 10} %",
         ]
         assert solve(PlanQuestion(sites=10, points=79)).law.std == law.std()
-        assert three.name == "With 3 numbers per site"
-        assert plain(three.shown[1]) == f"{fc.plan(10, 79, numbers=3).law.std():.2%}".replace("%", " %")
-        assert plain(pooled.shown[0]) == "90.01 %"
-        assert plain(alone.shown[0]) == "90.00 %"
-        assert [row.name for row in answer_plan(PlanQuestion(sites=10, points=79), compare=False).rows] == [
-            ours.name,
-            pooled.name,
-            alone.name,
-        ]
+        assert list(answer.rows)[1] == "With 3 numbers per site"
+        assert three[1] == f"{fc.plan(10, 79, numbers=3).law.std():.2%}".replace("%", " %")
+        assert (pooled[0], alone[0]) == ("90.01 %", "90.00 %")
+        rows = list(shown(sites=10, points=79, compare=False).rows)
+        assert rows == ["This plan", "All cases in one place", "One site alone"]
         plan = fc.plan(10, 79)
         discloses = fc.messages.of(plan.message).discloses(plan.designs[0], 79, "A")
         assert answer.steps[0] == f"Each site sends {discloses.replace('your', 'its')}."
@@ -85,34 +87,34 @@ class TestAnswers:
         assert solution.law.mean == pytest.approx(calibration.law.mean(), abs=1e-14)
 
     def test_missing_sites_can_make_a_plan_infeasible(self):
-        answer = answer_plan(PlanQuestion(sites=10, points=2, missing=8))
+        answer = shown(sites=10, points=2, missing=8)
         assert not answer.feasible
-        assert answer.notes == (
-            "With all 10 sites there is a finite threshold; with 8 missing there is none.",
-        )
+        assert answer.notes == [
+            "With all 10 sites there is a finite threshold; with 8 missing there is none."
+        ]
         assert answer.picture is None
-        only_one_is_asked = answer_plan(PlanQuestion(points=(12_000, 40, 30), missing=1))
+        only_one_is_asked = shown(points=(12_000, 40, 30), missing=1)
         assert "2 sites are not asked" in only_one_is_asked.notes[0]
         assert "with 1 missing there is none" in only_one_is_asked.notes[-1]
-        assert only_one_is_asked.rows[0].shown == ("–", "–", "–", "–")
+        assert next(iter(only_one_is_asked.rows.values())) == ["–"] * 4
 
     @pytest.mark.slow
     def test_a_private_plan_costs_what_the_library_says(self):
         question = PlanQuestion(sites=5, points=200, privacy=PrivacyWish(epsilon=2.0, bins=50))
         plan = fc.plan(5, 200, privacy=fc.Privacy(epsilon=2.0, bins=fc.Bins.uniform(0, 1, 50)))
         expected, _ = fc.messages.of(plan.message).expected(plan.designs[0], 0)
-        answer = answer_plan(question)
+        answer = Shown(answer_plan(question))
         said = " ".join(answer.cost)
-        assert f"expect them to cover about {ceiling_percent(expected)} where" in said
+        assert f"expect them to cover about {plain(ceiling_percent(expected))} where" in said
         assert said.startswith("Each site sends 50 numbers, once, and how many cases it has.")
-        assert answer.steps == (
+        assert answer.steps == [
             "Each site sends 50 counts of its 200 scores, with noise of epsilon 2.",
             "The server adds up the counts of all sites. The threshold is the end of the cell up to which "
             f"they show {plan.server_rank} of 1,000 cases, with a margin for the noise.",
-        )
+        ]
         assert "times as wide as those that cover 90" in said
         labels = question.model_copy(update={"score": "lac"})
-        assert "bell curve" not in " ".join(answer_plan(labels).cost)
+        assert "bell curve" not in answer_plan(labels)
 
     @pytest.mark.parametrize(
         ("asked", "options", "command", "sent"),
@@ -126,14 +128,14 @@ class TestAnswers:
             (
                 {"privacy": PrivacyWish(epsilon=10.0, bins=50, analysis="paper")},
                 {"privacy": fc.Privacy(10.0, fc.Bins.uniform(0, 1, 50), analysis="paper")},
-                "--epsilon 10 --bins uniform:0:1:50 --analysis paper",
+                "--epsilon 10 --bins uniform:0:1:50 --paper",
                 "one cell near a quantile of its 200 scores, drawn with epsilon 10",
             ),
         ],
     )
     def test_exact_curves_and_the_papers_analysis(self, asked, options, command, sent):
         question = PlanQuestion(sites=5, points=200, **asked)
-        plan, answer = fc.plan(5, 200, **options), answer_plan(question)
+        plan, answer = fc.plan(5, 200, **options), Shown(answer_plan(question))
         assert make_plan(question) == plan
         assert command in answer.command
         assert answer.steps[0] == f"Each site sends {sent}."
@@ -148,14 +150,13 @@ class TestAnswers:
             assert make_plan(question).criterion == PROMISES[promise].default_criterion
 
     def test_a_promise_to_each_site_is_said_as_one(self):
-        answer = answer_plan(PlanQuestion(points=(120, 40, 377), promise="each-site", missing=1))
-        assert answer.headline == EachSite().sentence(CRITERIA["marginal"](), 0.9, None)
+        answer = shown(points=(120, 40, 377), promise="each-site", missing=1)
+        assert answer.headline == plain(EachSite().sentence(CRITERIA["marginal"](), 0.9, None))
         assert any(in_cases(EachSite().assumed()) in sentence for sentence in answer.promise)
         assert "at any one site" in answer.promise[0]
-        assert answer.rows[0].name == "This plan, at least, 1 missing"
-        shown = " ".join([*answer.cost, *(row.name for row in answer.rows), answer.caption, answer.picture])
-        assert "one place" not in shown
-        assert "per site" not in shown
+        assert next(iter(answer.rows)) == "This plan, at least, 1 missing"
+        assert "one place" not in answer.answer
+        assert "per site" not in answer.answer
 
     @pytest.mark.parametrize(
         ("options", "headline", "summary"),
@@ -170,52 +171,52 @@ class TestAnswers:
         ],
     )
     def test_promises_without_a_law_say_what_is_guaranteed(self, options, headline, summary):
-        answer = answer_plan(PlanQuestion(sites=20, points=100, **options))
+        answer = shown(sites=20, points=100, **options)
         assert headline in plain(answer.headline)
         assert plain(answer.summary) == summary
-        assert (answer.rows, answer.picture) == ((), None)
+        assert (answer.rows, answer.picture) == ({}, None)
 
     def test_what_is_sent_and_how_votes_are_counted(self):
         plan = fc.plan(n_points=SIZES, numbers=3)
         small, large = (plan.local_ranks[j] for j in (1, 2))
         votes = [3 * weight for weight in plan.weights]
-        answer = answer_plan(PlanQuestion(points=SIZES, numbers=3))
+        answer = shown(points=SIZES, numbers=3)
         assert make_plan(PlanQuestion(points=SIZES, numbers=3)) == plan
-        assert answer.rows[1].name == "With 1 number per site"
+        assert list(answer.rows)[1] == "With 1 number per site"
         assert answer.cost[0] == "Each site sends 3 numbers, once, and how many cases it has."
         smallest, largest = (", ".join(f"{rank}th" for rank in ranks) for ranks in (small, large))
-        assert answer.steps == (
+        assert answer.steps == [
             f"The smallest site that is asked sends 3 of its 40 scores (the {smallest} smallest), the "
             f"largest 3 of its 377 scores (the {largest} smallest).",
             f"A larger site counts more: the smallest has {votes[1]} votes, the largest {votes[2]}, all its "
             "numbers together.",
             "The server adds up the votes of the 12 numbers it receives, from the smallest: where they reach "
             f"{plan.server_rank} of {sum(votes)}, that is the threshold.",
-        )
+        ]
         laws = plan.law, fc.CoverageLaw(1, 625, 564, 1)
         ours, pooled = (((law.mean() - 0.9) ** 2 + law.std() ** 2) ** 0.5 for law in laws)
         assert f"It spreads {ours / pooled:.2f} times as much round 90 % as pooling" in plain(answer.cost[-1])
 
     def test_what_can_be_promised_with_the_same_cases_comes_first(self):
-        answer = answer_plan(PlanQuestion(sites=3, points=5, criterion="conditional"))
+        answer = shown(sites=3, points=5, criterion="conditional")
         assert answer.notes[0] == (
             "With the same cases, this can be promised: “on average, and close to it every time”, or "
             "“on average”."
         )
         assert "You need 8 cases per site" in answer.notes[1]
-        hopeless = answer_plan(PlanQuestion(sites=3, points=2))
+        hopeless = shown(sites=3, points=2)
         assert not hopeless.notes[0].startswith("With the same cases")
-        assert {row.shown for row in hopeless.rows} == {("–", "–", "–", "–")}
+        assert {cell for row in hopeless.rows.values() for cell in row} == {"–"}
 
     @pytest.mark.parametrize(
         ("asked", "options"),
         [
             ({"criterion": "stable", "numbers": 1}, ""),
-            ({"criterion": "conditional", "delta": 0.05}, " --criterion conditional --delta 0.05"),
+            ({"criterion": "conditional", "delta": 0.05}, " --criterion conditional:0.05"),
             ({"promise": "each-site", "criterion": "marginal"}, " --promise each-site"),
             (
                 {"promise": "each-site", "criterion": "conditional"},
-                " --promise each-site --criterion conditional --delta 0.1",
+                " --promise each-site --criterion conditional:0.1",
             ),
             ({"max_faulty": 1}, " --max-faulty 1"),
             ({"numbers": 3, "max_missing": 0}, " --numbers 3 --max-missing 0"),
@@ -234,13 +235,13 @@ class TestNamesAndScore:
     def test_the_plan_is_the_librarys_and_the_commands_name_the_sites(self):
         expected = fc.plan(n_points={"St. Mary's": 120, "south": 40}, score="cqr")
         assert make_plan(PlanQuestion(**self.ASKED)) == expected
-        answer = answer_plan(PlanQuestion(**self.ASKED))
+        answer = shown(**self.ASKED)
         assert shlex.split(answer.command)[2:6] == ["--points", "St. Mary's=120,south=40", "--score", "cqr"]
         assert shlex.split(answer.report_command)[4:] == [
             *["--site", "St. Mary's", "--target", "y", "--prediction", "lower", "--prediction", "upper"],
             *["-o", "report.json"],
         ]
-        unnamed = answer_plan(PlanQuestion(points=(120, 40)))
+        unnamed = shown(points=(120, 40))
         assert (unnamed.rows, unnamed.report_command) == (answer.rows, None)
 
     def test_a_name_that_the_command_line_would_split_is_put_into_a_table(self):
@@ -249,17 +250,24 @@ class TestNamesAndScore:
 
 
 class TestPromisesSideBySide:
+    @staticmethod
+    def cards(**question):
+        asked = PlanQuestion(**question)
+        articles = re.findall(r"<article.*?</article>", answer_promises(asked), re.DOTALL)
+        return [(card, text_of(article)) for card, article in zip(make_cards(asked), articles, strict=True)]
+
     def test_each_is_the_librarys(self):
-        cards = answer_promises(PlanQuestion(sites=10, points=100, promise="each-site"))
-        assert {card.name for card in cards} == set(PROMISES)
-        assert [card.usual for card in cards] == [True, False, False, False]
+        cards = self.cards(sites=10, points=100)
+        assert {card.promise.name for card, _ in cards} == set(PROMISES)
+        assert ["usual choice" in text for _, text in cards] == [True, False, False, False]
         rows = {"population": (0.9022, 0.608), "each-site": (0.9416, 0.925)}
-        for card in cards:
-            plan = fc.plan(10, 100, promise=card.name)
-            assert card.feasible == plan.feasible
-            assert "point" not in card.assumes
-            assert "times as wide as need be" in card.costs[1]
-            if card.name in rows:
+        for card, text in cards:
+            name = card.promise.name
+            plan = fc.plan(10, 100, promise=name)
+            assert bool(card.problems) != plan.feasible
+            assert " point" not in text
+            assert "times as wide as need be" in text
+            if name in rows:
                 at_others = fc.monitoring.shifted_law(
                     plan, dict.fromkeys(["8", "9", "10"], lambda c: erf(erfinv(c) / 2))
                 )
@@ -268,19 +276,16 @@ class TestPromisesSideBySide:
                 )
                 worst = min(at_others.mean(), at_doubled.mean())
                 alike = fc.monitoring.shifted_law(plan, {}).mean()
-                assert (alike, worst) == pytest.approx(rows[card.name], abs=1e-3)
-                assert card.costs[1].startswith(
-                    f"If sites are alike, its sets cover {ceiling_percent(alike)}"
-                )
+                assert (alike, worst) == (card.mean, card.worst) == pytest.approx(rows[name], abs=1e-3)
+                condition = "If the model errs equally at every site, its sets cover"
+                assert f"{condition} {plain(ceiling_percent(alike))} of new cases" in text
 
     def test_what_cannot_be_given_says_why(self):
-        cards = {card.name: card for card in answer_promises(PlanQuestion(sites=3, points=20))}
-        assert not cards["new-site"].feasible
-        assert cards["new-site"].costs[1].endswith("You need 9 sites of 20 cases.")
-        large = {card.name: card for card in answer_promises(PlanQuestion(sites=500, points=10_000))}
-        assert large["mixture"].costs[1:] == (
-            "How much its sets cover takes too long to compute here, for this many cases.",
-        )
+        cards = {card.promise.name: text for card, text in self.cards(sites=3, points=20)}
+        assert "You need 9 sites of 20 cases. It assumes" in cards["new-site"]
+        large = {card.promise.name: text for card, text in self.cards(sites=500, points=10_000)}
+        words = "How much its sets cover takes too long to compute here, for this many cases. It assumes"
+        assert words in large["mixture"]
 
 
 class TestCasesNeeded:

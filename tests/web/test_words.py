@@ -5,9 +5,13 @@ import pytest
 from scipy import stats
 
 from fedconformal._text import ceiling_percent, floor_percent, percent
-from fedconformal.web._render import factor_sentence, times_as_wide, width_ratio, width_sentence
+from fedconformal.web._render import _environment, times_as_wide, width_ratio
 
 SPACE = "\N{NO-BREAK SPACE}"
+
+
+def sentence(name, *values):
+    return str(getattr(_environment().get_template("_sentences.html").module, name)(*values))
 
 
 def test_lower_bounds_are_rounded_down_and_upper_ones_up():
@@ -29,7 +33,7 @@ def test_intervals_of_normal_errors_have_these_widths(covered, level):
 def test_less_than_the_level_is_never_called_narrower_and_figures_are_rounded_up():
     assert width_ratio(0.8999, 0.9) == 1.0
     assert width_ratio(0.95, 0.9) == pytest.approx(1.1916, abs=1e-4)
-    assert "1.20 times as wide as those that cover 90" in width_sentence(0.95, 0.9)
+    assert "1.20 times as wide as those that cover 90" in sentence("width", 0.95, 0.9)
 
 
 @pytest.mark.parametrize(("covered", "level"), [(1.0, 0.9), (0.9, 5e-324), (0.9, 1e-12), (0.9, 0.001)])
@@ -40,6 +44,6 @@ def test_extremes_have_no_ratio(covered, level):
 
 
 def test_a_privacy_loss_is_a_factor_and_a_certainty():
-    assert "at most 7.39 times as likely or unlikely (e to the power ε = 2)" in factor_sentence(2.0)
-    assert f"can be 88.1{SPACE}% sure which it was" in factor_sentence(2.0)
-    assert "promises next to nothing" in factor_sentence(8.0)
+    assert "at most 7.39 times as likely or unlikely (e to the power ε = 2)" in sentence("factor", 2.0)
+    assert f"can be 88.1{SPACE}% sure which it was" in sentence("factor", 2.0)
+    assert "promises next to nothing" in sentence("factor", 8.0)

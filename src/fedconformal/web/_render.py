@@ -11,7 +11,7 @@ from scipy import special
 
 from fedconformal import _text
 from fedconformal._extras import need
-from fedconformal._text import ceiling_percent, floor_percent, percent
+from fedconformal._text import percent
 from fedconformal.documents import Design
 from fedconformal.laws import Summary
 from fedconformal.messages import CurveMessage, of
@@ -20,7 +20,6 @@ from fedconformal.planning import Promise
 # -- sentences that the certificate and the planner share --------------------------------------------------
 
 
-_NEXT_TO_NOTHING = 7.0  # e to this power is more than a thousand
 _MOST_TIMES = 100
 _LEVEL = re.compile(r"the level (0?\.\d+)")
 _CRITERION = re.compile(r"(?<= coverage) \([\w-]+\)")
@@ -65,37 +64,9 @@ def expected_mean(design: Design, place: int) -> float | None:
     return message.expected(design, place)[0]
 
 
-def expected_sentence(expected: float, level: float, promise: Promise) -> str:
-    """Return how much private sets cover; where the largest threshold is kept, they cover more."""
-    more = "" if promise.pools else " or more"
-    return (
-        f"Noise makes the sets larger. If scores lie evenly over the cells, expect them to cover about "
-        f"{ceiling_percent(expected)}{more}{promise.among} where {percent(level)} was asked for."
-    )
-
-
-def factor_sentence(epsilon: float) -> str:
-    """Return by which factor one case can change the probability of a report, rounded up."""
-    if epsilon > _NEXT_TO_NOTHING:
-        return (
-            f"A privacy loss ε of {epsilon:g} promises next to nothing: exchanging one case could make a "
-            "report more than a thousand times as likely."
-        )
-    factor = Decimal(math.exp(epsilon)).quantize(Decimal("0.01"), rounding=ROUND_CEILING)
-    certainty = ceiling_percent(1 / (1 + math.exp(-epsilon)))  # from an even chance, by Bayes' rule
-    return (
-        f"Exchanging one case of a site for another makes any report at most {factor:,} times as likely or "
-        f"unlikely (e to the power ε = {epsilon:g}): somebody who holds two versions of a case for equally "
-        f"likely can be {certainty} sure which it was after reading the report, and no surer."
-    )
-
-
-def low_sentence(law: Summary, among: str = "") -> str:
-    """Return which coverage all but one in 20 calibrations reach, rounded down."""
-    if law.is_certain:
-        return "The coverage is 100 %, because every prediction set holds everything."
-    low = floor_percent(law.low)
-    return f"In at least 19 of 20 calibrations like this one, the share covered{among} is {low} or more."
+def likelihood_ratio(epsilon: float) -> Decimal:
+    """Return the factor by which one case can change the probability of a report, rounded up."""
+    return Decimal(math.exp(epsilon)).quantize(Decimal("0.01"), rounding=ROUND_CEILING)
 
 
 def equivalent_pool(law: Summary) -> int | None:
@@ -121,15 +92,6 @@ def times_as_wide(covered: float, level: float) -> str:
     if ratio > _MOST_TIMES:
         return "many times as wide"
     return f"{math.ceil(100 * ratio - 1e-9) / 100:.2f} times as wide"
-
-
-def width_sentence(covered: float, level: float) -> str:
-    """Return what covering more than the level costs in width."""
-    return (
-        f"If errors follow a bell curve, intervals that cover {ceiling_percent(covered)} are "
-        f"{times_as_wide(covered, level)} as those that cover {percent(level)}; with more large errors than "
-        "that, the difference is larger."
-    )
 
 
 @cache
@@ -164,17 +126,18 @@ def _environment() -> Any:
         "ceiling": _text.ceiling_percent,
         "comma": lambda number: f"{number:,}",
         "count": _text.count,
-        "expected_sentence": expected_sentence,
-        "factor_sentence": factor_sentence,
         "floor": lambda share, digits=1: _text.floor_percent(share, digits=digits),
         "general": lambda number, digits=6: f"{number:.{digits}g}",
         "listed": lambda names: _text.listed(list(names)),
-        "low_sentence": low_sentence,
+        "likelihood_ratio": likelihood_ratio,
+        "nearest": lambda share, digits: _text.nearest_percent(share, digits=digits),
+        "page_words": in_page_words,
         "percent": _text.percent,
+        "posterior": special.expit,  # of an event with an even chance, by Bayes' rule
         "sentence_case": lambda text: text[:1].upper() + text[1:],
         "short_digest": lambda digest: digest.removeprefix("sha256:")[:12],
         "threshold": _text.threshold_text,
-        "width_sentence": width_sentence,
+        "times_as_wide": times_as_wide,
     }
     return environment
 

@@ -11,14 +11,14 @@ from contextlib import contextmanager
 import anyio
 import uvicorn
 from anyio import to_thread
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 from starlette.applications import Starlette
 from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -27,7 +27,6 @@ from fedconformal.documents import first_problem
 from fedconformal.web._render import read_asset, render
 from fedconformal.web.planner import (
     AbandonedError,
-    Card,
     PlanQuestion,
     answer_cases,
     answer_plan,
@@ -62,7 +61,6 @@ _ASSETS = {
     "planner.js": "text/javascript",
     "icon.svg": "image/svg+xml",
 }
-_CARDS = TypeAdapter(tuple[Card, ...])
 
 
 def create_app(hosts: Iterable[str] = LOOPBACK) -> Starlette:
@@ -98,14 +96,15 @@ def create_app(hosts: Iterable[str] = LOOPBACK) -> Starlette:
         question, compare = await _question(request), request.query_params.get("compare") == "yes"
         width = int(min(max(_number(request, "width", "720"), 280), 1200))
 
-        def answer() -> Response:
-            return _json(answer_plan(question, compare=compare, width=width).model_dump_json())
-
-        return await _compute(request, searches if compare else plans, lambda _: answer())
+        return await _compute(
+            request,
+            searches if compare else plans,
+            lambda _: HTMLResponse(answer_plan(question, compare=compare, width=width)),
+        )
 
     async def promises(request: Request) -> Response:
         question = await _question(request)
-        return await _compute(request, searches, lambda _: _json(_CARDS.dump_json(answer_promises(question))))
+        return await _compute(request, searches, lambda _: HTMLResponse(answer_promises(question)))
 
     async def cases(request: Request) -> Response:
         question, coverage = await _question(request), _number(request, "coverage")

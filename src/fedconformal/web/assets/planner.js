@@ -323,7 +323,7 @@ async function show(signal, compare = "no") {
   const patience = setTimeout(() => isBusy(true), 250);
   try {
     const response = await ask(`/api/plan?compare=${compare}&width=${width}`, asked, signal);
-    render(await response.json(), asked);
+    render(await response.text(), asked);
     $("plan").dataset.settled = String(compare === "yes");
   } catch (error) {
     if (error.name === "AbortError") return;
@@ -365,59 +365,15 @@ function showFields() {
   $("faulty-field").hidden = checked("promise").dataset.faulty !== "yes" || isPrivate() || sendsCounts(); // one site can claim every count
 }
 
-function fill(parent, name, sentences) {
-  parent.replaceChildren(
-    ...sentences.map((sentence) => Object.assign(document.createElement(name), { textContent: sentence })),
-  );
-}
-
-function row({ name, shown, chosen: ours }) {
-  const line = document.createElement("tr");
-  if (ours) line.className = "chosen";
-  const head = Object.assign(document.createElement("th"), { textContent: name, scope: "row" });
-  const cells = shown.map((text) => Object.assign(document.createElement("td"), { textContent: text, className: "number" }));
-  line.append(head, ...cells);
-  return line;
-}
-
-// A command whose options are not broken at their hyphens.
-function showCommand(place, command) {
-  const parts = command.split(/( )/);
-  place.replaceChildren(...parts.map((part) => (part.startsWith("-") ? element("span", part, "option") : part)));
-}
-
-function render(plan, asked) {
+// An answer is made of elements that replace those of the page with the same id.
+function render(answer, asked) {
+  const { body } = new DOMParser().parseFromString(answer, "text/html");
+  for (const part of [...body.children]) $(part.id).replaceWith(part);
   $("problem").hidden = true;
-  const section = $("plan");
-  section.classList.remove("stale");
+  $("plan").classList.remove("stale");
   $("result").classList.remove("empty");
-  section.classList.toggle("infeasible", !plan.feasible);
-  $("headline").textContent = plan.headline;
-  $("lead").textContent = plan.promise[0] ?? "";
-  fill($("promise"), "p", plan.promise.slice(1));
-  fill($("notes"), "li", plan.notes);
-  fill($("cost"), "li", plan.cost);
-  fill($("steps"), "li", plan.steps);
-  $("works").hidden = plan.steps.length === 0;
-  $("rows").replaceChildren(...plan.rows.map(row));
-  $("compared").hidden = $("comparison").hidden = plan.rows.length === 0;
-  $("asked").textContent = plan.asked;
-  showCommand($("command"), plan.command);
-  $("table-hint").hidden = !plan.command.includes("--points sites.csv");
-  showCommand($("report-command"), plan.report_command ?? "");
-  $("answering").hidden = $("report-command").hidden = plan.report_command === null;
-  $("caption").textContent = plan.caption;
-  $("summary").textContent = plan.summary;
   $("download").disabled = false;
-  $("download").textContent = plan.feasible ? "Download plan.json" : "Download it all the same";
-  $("download").classList.toggle("quiet", !plan.feasible);
-  $("useless").hidden = plan.feasible;
-  $("figure").hidden = plan.picture === null;
-  if (plan.picture !== null) {
-    const drawn = new DOMParser().parseFromString(plan.picture, "image/svg+xml");
-    $("picture").replaceChildren(document.importNode(drawn.documentElement, true));
-  }
-  section.dataset.asked = JSON.stringify(asked);
+  $("plan").dataset.asked = JSON.stringify(asked);
   if (!performance.getEntriesByName("first-plan").length) performance.mark("first-plan");
 }
 
@@ -428,37 +384,14 @@ async function showPromises(signal) {
     const { sites, points, score, confidence_level, delta } = question();
     const asked = { sites, points, score, confidence_level, delta };
     if (compared !== JSON.stringify(asked)) {
-      const cards = await (await ask("/api/promises", asked, signal)).json();
-      $("cards").replaceChildren(...cards.map(card));
+      const response = await ask("/api/promises", asked, signal);
+      $("cards").innerHTML = await response.text();
       compared = JSON.stringify(asked);
     }
     markCard();
   } catch (error) {
     if (!(error instanceof Refused) && error.name !== "AbortError") throw error;
   }
-}
-
-function element(name, textContent, className = "") {
-  return Object.assign(document.createElement(name), { textContent, className });
-}
-
-function card({ name, title, usual, feasible, says, assumes, costs }) {
-  const box = element("article", "", feasible ? "card" : "card impossible");
-  box.dataset.promise = name;
-  const head = element("h4", title);
-  head.append(" ", element("span", "chosen", "badge ours"));
-  if (usual) head.append(" ", element("span", "usual choice", "badge"));
-  const facts = element("dl", "");
-  const lines = costs.map((line) => element("dd", line));
-  facts.append(element("dt", "It says"), element("dd", says), element("dt", "It costs"), ...lines, element("dt", "It assumes"), element("dd", assumes));
-  const button = Object.assign(element("button", "Choose it", "quiet"), { type: "button" });
-  button.setAttribute("aria-label", `Choose it: ${title}`);
-  button.addEventListener("click", () => {
-    choose("promise", name);
-    update();
-  });
-  box.append(head, facts, button);
-  return box;
 }
 
 function markCard() {
@@ -535,6 +468,11 @@ $("coverage").addEventListener("input", update);
 $("score").addEventListener("change", update);
 $("download").addEventListener("click", download);
 $("copy").addEventListener("click", copy);
+$("cards").addEventListener("click", (event) => {
+  if (event.target.tagName !== "BUTTON") return;
+  choose("promise", event.target.closest(".card").dataset.promise);
+  update();
+});
 addEventListener("hashchange", () => {
   recall();
   update();

@@ -1,20 +1,20 @@
 """The promises on the page: choices that are offered, and the promises side by side for these sites."""
 
-from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
 from scipy.special import erf, erfinv
 
 from fedconformal import messages
-from fedconformal._text import ceiling_percent, count, floor_percent, percent
+from fedconformal._text import percent
 from fedconformal._typing import Floats
 from fedconformal.documents import Plan, merge_kinds
 from fedconformal.monitoring import shifted_law
 from fedconformal.planning import CRITERIA, PROMISES, Criterion, Promise
 from fedconformal.scores import SCORES, from_name
-from fedconformal.web._render import has_law, in_cases, in_page_words, times_as_wide
-from fedconformal.web.planner._question import USUAL_PROMISE, Grid, Message, PlanQuestion, PrivacyWish
+from fedconformal.web._render import has_law, in_cases, render
+from fedconformal.web.planner._question import USUAL_PROMISE, Grid, PlanQuestion, PrivacyWish
 from fedconformal.web.planner._solution import criteria_for, is_possible, make_plan
 
 # -- choices that the page offers: what is registered, and which of it goes together -----------------------
@@ -84,71 +84,50 @@ def _score_words(name: str) -> str:
 _MOST_VOTES, _MOST_WORK = 30_000, 500_000
 
 
-class Card(Message):
-    """A promise for these sites."""
+@dataclass(frozen=True)
+class Card:
+    """A promise for these sites: problems where it cannot be given, else its mean coverages if affordable."""
 
-    name: str
-    title: str
-    usual: bool
-    feasible: bool
-    says: str
-    assumes: str
-    costs: tuple[str, ...]
+    promise: Promise
+    criterion: Criterion
+    numbers: int
+    refusal: str = ""
+    problems: tuple[str, ...] = ()
+    mean: float | None = None
+    worst: float | None = None
 
 
-def answer_promises(question: PlanQuestion) -> tuple[Card, ...]:
+def answer_promises(question: PlanQuestion) -> str:
     """Return a card for each promise that is registered, the usual one first.
 
     Only the sites, the score, the level and delta of the question are taken; all else is as usual for each
     promise.
     """
     same = ("sites", "points", "score", "confidence_level", "delta")
-    return _cards(PlanQuestion(**{name: getattr(question, name) for name in same}))
+    asked = PlanQuestion(**{name: getattr(question, name) for name in same})
+    return render("_cards.html", cards=make_cards(asked), question=asked, usual=PROMISES[USUAL_PROMISE]())
 
 
 @lru_cache(maxsize=128)
-def _cards(question: PlanQuestion) -> tuple[Card, ...]:
+def make_cards(question: PlanQuestion) -> tuple[Card, ...]:
+    """Return a card for each promise that is registered, the usual one first."""
     names = sorted(PROMISES, key=lambda name: name != USUAL_PROMISE)
-    return tuple(_card(PROMISES[name](), question) for name in names)
+    return tuple(_card(question.model_copy(update={"promise": name})) for name in names)
 
 
-def _card(promise: Promise, question: PlanQuestion) -> Card:
-    asked = question.model_copy(update={"promise": promise.name})
-    criterion = CRITERIA[promise.default_criterion]()
+def _card(question: PlanQuestion) -> Card:
+    card = Card(question.promised, question.chosen_criterion, question.how_many)
     try:
-        plan = make_plan(asked)
-        feasible, costs = plan.feasible, tuple(_costs(plan, asked))
+        plan = make_plan(question)
     except ValueError as error:
-        feasible, costs = False, (in_page_words(str(error)),)
-    return Card(
-        name=promise.name,
-        title=f"{promise.whose[:1].upper()}{promise.whose[1:]}",
-        usual=promise.name == USUAL_PROMISE,
-        feasible=feasible,
-        says=promise.sentence(criterion, question.confidence_level, question.delta),
-        assumes=in_page_words(promise.assumed()),
-        costs=costs,
-    )
-
-
-def _costs(plan: Plan, question: PlanQuestion) -> Iterator[str]:
+        return replace(card, refusal=str(error))
     if not plan.feasible:
-        yield "Not possible here: every set would hold everything."
-        yield from map(in_page_words, plan.problems)
-        return
-    yield f"Each site sends {count(question.how_many, 'number')}{' at the most' * (question.how_many > 1)}."
-    kinds = merge_kinds(plan.designs[0].kinds)
-    votes = zip(plan.designs[0].kinds, messages.votes(plan.designs[0], 0) or (), strict=True)
-    total = sum(kind.count * sum(own) for kind, own in votes)
-    if total > _MOST_VOTES or total * len(kinds) > _MOST_WORK:
-        yield "How much its sets cover takes too long to compute here, for this many cases."
-        return
-    level, mean = question.confidence_level, shifted_law(plan, {}).mean()
-    covered = f"its sets cover {ceiling_percent(mean)} of new cases, where {percent(level)} is asked for"
-    width = f": for errors on a bell curve, intervals {times_as_wide(mean, level)} as need be"
-    yield f"If sites are alike, {covered}{'' if question.has_label_score else width}."
-    worst = floor_percent(_worst_coverage(plan))
-    yield f"If some sites differ, the site worst off has {worst} of its new cases covered."
+        return replace(card, problems=tuple(plan.problems))
+    kinds, votes = plan.designs[0].kinds, messages.votes(plan.designs[0], 0) or ()
+    total = sum(kind.count * sum(own) for kind, own in zip(kinds, votes, strict=True))
+    if total > _MOST_VOTES or total * len(merge_kinds(kinds)) > _MOST_WORK:
+        return card
+    return replace(card, mean=shifted_law(plan, {}).mean(), worst=_worst_coverage(plan))
 
 
 def _worst_coverage(plan: Plan) -> float:
