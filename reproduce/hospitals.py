@@ -16,7 +16,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import fedconformal as fc
-from fedconformal.plots.style import BLUE, VERMILION
+from fedconformal.plots.style import BLUE, GREY, VERMILION
 from reproduce import data
 from reproduce.drawing import panels
 from reproduce.methods import average, centralised, new_round, plan_text
@@ -272,3 +272,37 @@ def _draw_cell(axes, x: float, line: int, cell: pd.Series | None) -> None:
     axes.add_patch(Rectangle((x + 0.03, line + 0.05), 0.94, 0.9, **look))
     weight = "bold" if cell["short"] else "normal"
     axes.text(s=f"{100 * cell['coverage']:.0f}", weight=weight, **middle)
+
+
+PROBLEM_RULES = {
+    "centralised": "one threshold, all scores pooled",
+    "each site": "promise to each hospital",
+    "by class and site": "threshold for each class and hospital",
+}
+"""Rules of the first picture of the README, with their labels."""
+
+
+def draw_problem(cells: pd.DataFrame) -> Figure:
+    """Draw the coverage of all patients, of each hospital and of its healthy patients, from a summary."""
+    groups = [("all patients", ALL, ALL)]
+    groups += [(f"{name}, all", name, ALL) for name in HOSPITALS]
+    groups += [(f"{name}, healthy", name, "healthy") for name in HOSPITALS]
+    here = cells[cells["part"] == HERE].set_index(["rule", "hospital", "truth"])
+    figure, ((axes,),) = panels(1, 1, (7.2, 3.9))
+    places = np.arange(len(groups))[::-1]
+    looks = zip(PROBLEM_RULES.items(), (VERMILION, GREY, BLUE), ("o", "s", "D"), strict=True)
+    for (rule, label), colour, marker in looks:
+        chosen = here.loc[[(rule, *who) for _, *who in groups]]
+        percent = 100 * chosen["coverage"].to_numpy()
+        error = 100 * chosen["error"].to_numpy()
+        axes.errorbar(percent, places, xerr=error, fmt=marker, color=colour, label=label, markersize=6)
+        if rule == "centralised":
+            for x, y in zip(percent, places, strict=True):
+                if x < 80:
+                    axes.annotate(f"{x:.0f} %", (x, y), (0, 7), textcoords="offset points", ha="center")
+    axes.axvline(90, color="black", linestyle="--", linewidth=1)
+    axes.axhspan(-0.5, len(HOSPITALS) - 0.5, color="0.95", zorder=0)
+    axes.set_yticks(places, [name for name, *_ in groups])
+    axes.set(xlim=(45, 102), ylim=(-0.5, len(groups) - 0.5), xlabel="patients covered, %; 90 % was asked for")
+    figure.legend(loc="outside upper center", ncols=3, fontsize="small")
+    return figure

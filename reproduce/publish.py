@@ -19,13 +19,15 @@ from reproduce.data import DATA_SETS
 from reproduce.methods import CENTRALISED, CURVE, EPSILONS, METHODS, PAPER, PRIVATE_METHODS, QQ, SINGLE
 from reproduce.open_questions import EXCESS, RATE
 from reproduce.protocol import FEW, MANY, PRIVATE, SETTING, Settings, summarise
-from reproduce.studies import STUDIES
+from reproduce.studies import STUDIES, Study
 
 SPLITS = "results-splits.csv.gz"
 SPLIT_COLUMNS = [*SETTING, "confidence_level", "split", "n_train", "n_test", "plan", "threshold", "coverage",
                  "length", "fit_seconds"]  # fmt: skip
 NO_FITS = ("upper-bounds", "heat-map", "curves", "numbers")
 """Studies whose figures are computed again whenever pages are written."""
+
+PROBLEM = Study("README", "Coverage of one class", hospitals.compute, hospitals.draw_problem)
 
 SUMMARIES = {
     "hospitals": lambda rows: hospitals.summarise(rows).merge(_plans(rows), how="left"),
@@ -119,17 +121,6 @@ def overall(splits: pd.DataFrame) -> str:
             )
     heads = ["", "method", "mean coverage", "std over splits", "std, exact", "length / centralised"]
     return markdown(heads, lines)
-
-
-def by_data_set(means: pd.DataFrame, scenario: str) -> str:
-    """Return coverage and length of each method by data set and model."""
-    chosen = means[means["scenario"] == scenario]
-    lines = []
-    for (name, model), found in chosen.groupby(["dataset", "model"], sort=False):
-        federation = f"{found['n_sites'].iloc[0]} x {found['n_points'].iloc[0]}"
-        cells = [f"{row.coverage:.3f} / {row.length:.3f}" for row in found.itertuples()]
-        lines.append([name, model, federation, *cells])
-    return markdown(["data set", "model", "m x n", *(method.name for method in METHODS)], lines)
 
 
 def private(splits: pd.DataFrame) -> str:
@@ -241,15 +232,9 @@ def rate_table(rows: pd.DataFrame) -> str:
 def tables(docs: Path) -> dict[str, dict[str, str]]:
     """Return the tables of each page by name, from the published rows."""
     splits = pd.read_csv(docs / SPLITS)
-    means = summarise(splits)
     questions = pd.read_csv(docs / "results-open-questions.csv")
     return {
-        "results.md": {
-            "overall": overall(splits),
-            "many sites": by_data_set(means, MANY),
-            "few sites": by_data_set(means, FEW),
-            "private": private(splits),
-        },
+        "results.md": {"overall": overall(splits), "private": private(splits)},
         "cases.md": {
             "hospitals": hospital_table(pd.read_csv(docs / "results-hospitals.csv")),
             "schools": school_table(pd.read_csv(docs / "results-schools.csv")),
@@ -282,6 +267,7 @@ def published_rows(docs: Path) -> dict[str, pd.DataFrame]:
         "coverage": compared,
         **{name: compared[compared["dataset"] == name] for name in DATA_SETS},
         "private": splits[splits["scenario"] == PRIVATE],
+        "problem": pd.read_csv(docs / "results-hospitals.csv"),
     }
 
 
@@ -301,6 +287,11 @@ def publish_run(folder: Path, docs: Path) -> None:
         shutil.copy(path, docs / "figures")
 
 
+def figure_of(name: str) -> Study:
+    """Return the study of a figure; the first picture of the README is another view of the hospitals."""
+    return PROBLEM if name == "problem" else STUDIES[name]
+
+
 def write_pages(docs: Path) -> None:
     """Write means, tables and the figures that need no fits."""
     means = summarise(pd.read_csv(docs / SPLITS))
@@ -310,7 +301,7 @@ def write_pages(docs: Path) -> None:
         page.write_text(with_tables(page.read_text(encoding="utf-8"), found), encoding="utf-8")
     computed = {name: STUDIES[name].compute(Settings()) for name in NO_FITS}
     for name, rows in (published_rows(docs) | computed).items():
-        STUDIES[name].save_figure(docs / "figures" / f"{name}.png", rows)
+        figure_of(name).save_figure(docs / "figures" / f"{name}.png", rows)
 
 
 def main(arguments: list[str] | None = None) -> None:
