@@ -263,7 +263,7 @@ class TestDecimalSigns:
             read_table(file("id,score\n7,1,200\n8,0,5\n"))
 
     def test_no_option_is_named_that_there_is_not(self, file):
-        none = Dialect(options=())
+        none = Dialect(has_options=False)
         for text, words in [
             ("a\n1,200\n", r"three decimals: write it without a separator of thousands, or with"),
             ("a,b\n1,2,3\n", r"cannot be distinguished from those between columns\.$"),

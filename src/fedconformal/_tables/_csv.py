@@ -29,7 +29,7 @@ _NUMBER = re.compile(
 )
 
 
-def csv_table(name: str, data: bytes, given: Dialect, *, private: bool, tabs: bool) -> Table:
+def csv_table(name: str, data: bytes, requested: Dialect, *, private: bool, tabs: bool) -> Table:
     """Read a CSV, all cells as text.
 
     Parameters
@@ -38,8 +38,8 @@ def csv_table(name: str, data: bytes, given: Dialect, *, private: bool, tabs: bo
         What the file is called in messages.
     data : bytes
         Its content.
-    given : Dialect
-        Options that were given, which are not questioned.
+    requested : Dialect
+        Options that were requested, which are not questioned.
     private : bool
         Whether the cells of a record that cannot be read become empty, as private answers need.
     tabs : bool
@@ -54,15 +54,15 @@ def csv_table(name: str, data: bytes, given: Dialect, *, private: bool, tabs: bo
     ValueError
         If the encoding or the names cannot be detected, or a record cannot be read.
     """
-    encoding = given.encoding or _encoding(name, data, given, private=private)
+    encoding = requested.encoding or _encoding(name, data, requested, private=private)
     head, _, records = _text(name, data, encoding, private=private).partition("\n")
     first = 2  # the line of the file at which the records begin
     announced = re.fullmatch(r"\"?sep=(.)\"?\s*", head, re.I)  # Excel's own line before the names
     if announced:
         first, (head, _, records) = 3, records.partition("\n")
     usual = "\t" if tabs else ","
-    separator = given.separator or (announced[1] if announced else usual if tabs else _separator(head))
-    dialect = replace(given, separator=separator)
+    separator = requested.separator or (announced[1] if announced else usual if tabs else _separator(head))
+    dialect = replace(requested, separator=separator)
     _readable(name, head, separator, first - 1, private=False)
     cells = next(csv.reader([head], delimiter=separator), [""])
     while len(cells) > 1 and not cells[-1].strip():
@@ -77,16 +77,16 @@ def csv_table(name: str, data: bytes, given: Dialect, *, private: bool, tabs: bo
         raise ValueError(
             f"{name}: line {first + int(too_long.arg_max())} has more than the {count(len(names), 'cell')} "
             f"of the first line, with {separator!r} between them.{commas * (separator == ',')}"
-            f"{given.advice('--separator', ' Another character can be given with --separator.')}"
+            f"{' Another character can be given with --separator.' * requested.has_options}"
         )
     if not named:
         check_unnamed(name, frame, in_quotes='"' in head)
-    noticed = [_REPORTED[encoding]] if given.encoding is None and encoding in _REPORTED else []
+    noticed = [_REPORTED[encoding]] if requested.encoding is None and encoding in _REPORTED else []
     if len(names) == 1:
-        dialect = replace(given, separator=None)
-    elif given.separator is None and separator != usual:
+        dialect = replace(requested, separator=None)
+    elif requested.separator is None and separator != usual:
         noticed.append(f"with {_SEPARATORS.get(separator, separator)} between columns")
-    if private and given.decimal is None:
+    if private and requested.decimal is None:
         if dialect.separator not in (None, ","):
             raise ValueError(
                 f"{name}: has no commas between columns, so numbers may have decimal points or commas, and "
@@ -97,7 +97,7 @@ def csv_table(name: str, data: bytes, given: Dialect, *, private: bool, tabs: bo
     return Table(name, frame, dialect, lambda row: f"line {first + row}", noticed, named)
 
 
-def _encoding(name: str, data: bytes, given: Dialect, *, private: bool) -> str:
+def _encoding(name: str, data: bytes, requested: Dialect, *, private: bool) -> str:
     """Return the encoding of the byte-order mark; else UTF-8, or that of Windows in Western Europe."""
     for bom, encoding in _BOMS.items():
         if data.startswith(bom):
@@ -109,7 +109,7 @@ def _encoding(name: str, data: bytes, given: Dialect, *, private: bool) -> str:
                 return encoding
         except UnicodeDecodeError:
             continue
-    which = given.advice("--encoding", ": give it with --encoding")
+    which = ": give it with --encoding" * requested.has_options
     raise ValueError(f"{name}: is not text in UTF-8 or Latin-1, and has no byte-order mark{which}")
 
 
@@ -155,7 +155,7 @@ def column_names(name: str, cells: Sequence[str], *, private: bool) -> tuple[lis
     if not any(heads):
         raise ValueError(f"{name}: the first line is empty, it should hold the names of the columns")
     names = [head if head and named else f"column_{i + 1}" for i, head in enumerate(heads)]
-    if twice := [each for i, each in enumerate(names) if each in names[:i]]:
+    if twice := [head for i, head in enumerate(names) if head in names[:i]]:
         raise ValueError(f"{name}: two columns are called {twice[0]!r}; each needs a name of its own")
     return names, named
 

@@ -43,7 +43,7 @@ def read_column(
         Whether NaN, empty cells and cells that hold no number are allowed, and become NaN: of private scores
         no error may tell, and no single case decides how the file is read.
     dialect : Dialect
-        Format of a CSV, as far as it was given.
+        Format of a CSV, as far as it was requested.
 
     Returns
     -------
@@ -54,16 +54,16 @@ def read_column(
     ValueError
         If the file cannot be read, or the column is missing or holds something else.
     """
-    source, given = _Source(path), dialect or Dialect()
+    source, requested = _Source(path), dialect or Dialect()
     place: Callable[[int], str] = row_number
     if source.kind == ".npy":
         if column is not None:
             raise ValueError(f"{source.name}: a .npy file has no column names")
         values = np.asarray(_npy(source, (1,)), dtype=np.float64)
     elif source.kind == ".parquet":
-        values = _parquet_column(source, column, given, nan=nan)
+        values = _parquet_column(source, column, requested, nan=nan)
     else:
-        table = _table(source, given, private=nan)
+        table = _table(source, requested, private=nan)
         values, place = table.numbers([table.only(column)], nan=nan)[:, 0], table.place
     if values.size == 0:
         raise ValueError(f"{source.name}: no scores in it")
@@ -81,7 +81,7 @@ def read_table(path: Path, *, dialect: Dialect | None = None, private: bool = Fa
     path : Path
         A file of one of the `SUFFIXES`, or ``-`` for standard input.
     dialect : Dialect
-        Format of a CSV, as far as it was given.
+        Format of a CSV, as far as it was requested.
     private : bool
         Whether no single case may decide how the file is read.
 
@@ -177,7 +177,7 @@ def _polars() -> Any:
 # -- Excel -------------------------------------------------------------------------------------------------
 
 
-def _excel(source: _Source, given: Dialect, *, private: bool) -> Table:
+def _excel(source: _Source, requested: Dialect, *, private: bool) -> Table:
     """Read the first sheet, all cells as text; its first row that is not empty holds the names.
 
     Rows end with the last one in which a cell holds anything, an error included.
@@ -201,16 +201,16 @@ def _excel(source: _Source, given: Dialect, *, private: bool) -> Table:
     if not named:
         check_unnamed(name, texts, in_quotes=False)
     noticed = [f"from the first of {n_sheets} sheets"] * (n_sheets > 1)
-    written = replace(given, decimal=given.decimal or ("." if private else None), separator=None)
+    written = replace(requested, decimal=requested.decimal or ("." if private else None), separator=None)
     cells = _with_numbers(load, texts, first, fastexcel.FastExcelError)
-    if private and given.decimal == ",":
+    if private and requested.decimal == ",":
         cells = _with_commas(cells)
     return Table(name, cells, written, lambda row: f"line {first + row + 1}", noticed, named)
 
 
 def _with_numbers(load: Callable[..., Any], texts: Any, first: int, failure: type[Exception]) -> Any:
     """Return the same cells, as numbers in columns that hold nothing else: these have no decimal sign."""
-    empty: dict[int, Any] = {i: "string" for i, each in enumerate(texts) if each.null_count() == texts.height}
+    empty: dict[int, Any] = {i: "string" for i, text in enumerate(texts) if text.null_count() == texts.height}
     if len(empty) == texts.width:
         return texts
     load = partial(load, skip_rows=first, n_rows=texts.height)
@@ -241,11 +241,11 @@ def _with_commas(cells: Any) -> Any:
 # -- Parquet and .npy --------------------------------------------------------------------------------------
 
 
-def _parquet_column(source: _Source, column: str | None, given: Dialect, *, nan: bool) -> Floats:
+def _parquet_column(source: _Source, column: str | None, requested: Dialect, *, nan: bool) -> Floats:
     polars = _polars()
     lazy = source.read(polars.scan_parquet)
     schema = source.read(lambda _: lazy.collect_schema())
-    name = only_column(source.name, schema.names(), column, given)
+    name = only_column(source.name, schema.names(), column, requested)
     if not (nan and schema[name] == polars.String):
         check_type(source.name, name, schema[name])
     values = np.empty(int(lazy.select(polars.len()).collect().item()))

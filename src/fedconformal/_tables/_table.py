@@ -32,8 +32,8 @@ class Dialect:
         "." or ",", or their names.
     encoding : str
         An encoding that Python knows, such as "utf-16" or "latin-1".
-    options : tuple of str
-        Options that messages may name.
+    has_options : bool
+        True if messages may name the options of the command line.
 
     Examples
     --------
@@ -44,7 +44,7 @@ class Dialect:
     separator: str | None = None
     decimal: str | None = None
     encoding: str | None = None
-    options: tuple[str, ...] = ("--separator", "--decimal", "--encoding", "--column")
+    has_options: bool = True
 
     def __post_init__(self) -> None:
         """Words become characters; what cannot be used is refused."""
@@ -65,10 +65,6 @@ class Dialect:
                 f"{self.encoding!r}"
             ) from None
 
-    def advice(self, option: str, text: str) -> str:
-        """Return advice that names an option, or nothing where there is no such option."""
-        return text if option in self.options else ""
-
 
 class SeveralColumnsError(ValueError):
     """A file has several columns, and none was named."""
@@ -78,11 +74,11 @@ class SeveralColumnsError(ValueError):
         self.place = place
 
 
-def only_column(file: str, columns: Sequence[str], column: str | None, given: Dialect) -> str:
+def only_column(file: str, columns: Sequence[str], column: str | None, requested: Dialect) -> str:
     """Return the column that is meant: the one that is named, or the only one."""
     there = ", ".join(columns)
     if column is None and len(columns) != 1:
-        which = given.advice("--column", ": choose one with --column") or ", and one is needed"
+        which = ": choose one with --column" if requested.has_options else ", and one is needed"
         raise SeveralColumnsError(f"{file}: {len(columns)} columns ({there})", which)
     if column is not None and column not in columns:
         raise ValueError(f"{file}: no column {column!r}; there are {there}")
@@ -234,11 +230,12 @@ class Table:
                     doubts.append((series, int(doubtful.fill_null(False).arg_max())))
         if doubts and not signs:
             series, row = doubts[0]
-            said = self.dialect.advice("--decimal", "give --decimal . or --decimal ,")
+            advice = "write it without a separator of thousands, or with another decimal"
+            if self.dialect.has_options:
+                advice = "give --decimal . or --decimal ,"
             raise ValueError(
                 f"{self.name}: column {series.name!r}: {series[row].strip()} in {self.place(row)} may be a "
-                "thousand or more, or a number with three decimals: "
-                f"{said or 'write it without a separator of thousands, or with another decimal'}"
+                f"thousand or more, or a number with three decimals: {advice}"
             )
         return "," if signs == {","} else "."
 

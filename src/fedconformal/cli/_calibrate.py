@@ -28,17 +28,17 @@ def calibrate(
 ) -> None:
     """Turn reports into a threshold with its guarantee."""
     from fedconformal import protocol
-    from fedconformal.cli._files import check_output, read, read_reports, report_files, save, signed
+    from fedconformal.cli import _files
     from fedconformal.documents import Plan
 
-    check_output(output, force=force)
+    _files.check_output(output, force=force)
     with working("calibrating"):
-        asked, paths = read(Plan, plan), report_files(reports, plan)
-        sent, unreadable = read_reports(paths)  # what cannot be read is refused like any other
+        answered, paths = _files.read(Plan, plan), _files.report_files(reports, plan)
+        sent, unreadable = _files.read_reports(paths)  # what cannot be read is refused like any other
         on_refused: Any = "skip" if skip_refused else "raise"
-        calibration = protocol.calibrate(asked, sent, on_refused=on_refused, unreadable=unreadable)
-    calibration = signed(calibration, sign)
-    save(calibration, output, lambda: _show(calibration), force=force, as_json=json)
+        calibration = protocol.calibrate(answered, sent, on_refused=on_refused, unreadable=unreadable)
+    calibration = _files.signed(calibration, sign)
+    _files.save(calibration, output, lambda: _show(calibration), force=force, as_json=json)
 
 
 def _show(calibration: "Calibration") -> None:

@@ -29,7 +29,7 @@ DataSet = Annotated[
 FACTS = "name, version, purpose, population, period, unit, coordinator, contact, check_again, date"
 Model = Annotated[Path | None, typer.Option(help="File of the model, whose digest the plan holds.")]
 Sign = Annotated[Path | None, typer.Option("--sign", help="Private key of the coordinator, who signs it.")]
-OneLevel = Annotated[float | None, typer.Option(help="One of the levels; all by default.")]
+OneLevel = Annotated[float | None, typer.Option(help="One of the levels, where there are several.")]
 
 Separator = Annotated[
     str | None,

@@ -20,7 +20,7 @@ T = TypeVar("T")
 Sizes = int | list[int] | dict[str, int] | None
 
 _TABLES = (".csv", ".tsv", ".xlsx", ".parquet")
-_DIALECT = Dialect(options=())  # there are no options for the format of these files
+_DIALECT = Dialect(has_options=False)
 _BOUNDED = ":bounded"
 _BINS_FORMS = "uniform:LOW:HIGH:COUNT, log:LOW:HIGH:COUNT, edges:FILE, edges:0.1,0.2,0.5 or from:FILE"
 _TERMS: dict[str, Callable[[str], Any]] = {
@@ -98,12 +98,11 @@ def score(text: str | None) -> Score | None:
     """Return the named score, with the parameters behind a colon."""
     if text is None:
         return None
-    name, colon, parameters = text.partition(":")
-    given = pairs(
-        "--score", f"{name}:PARAMETER=VALUE,...", parameters.split(",") if colon else [], _parameter
-    )
+    name, colon, rest = text.partition(":")
+    texts = rest.split(",") if colon else []
+    parameters = pairs("--score", f"{name}:PARAMETER=VALUE,...", texts, _parameter)
     try:
-        return from_name(name, **by_name("--score", given, "parameter"))
+        return from_name(name, **by_name("--score", parameters, "parameter"))
     except (ValueError, TypeError) as error:
         raise ValueError(f"--score {text}: {error}") from None
 

@@ -46,36 +46,33 @@ def predict(
     from fedconformal._extras import need
     from fedconformal._files import STANDARD
     from fedconformal._tables import Dialect, read_table
+    from fedconformal.cli import _scores
     from fedconformal.cli._files import check_output, read
-    from fedconformal.cli._scores import (
-        by_line,
-        check_column,
-        check_site,
-        chosen_columns,
-        in_class_order,
-        prediction_of,
-    )
     from fedconformal.documents import Calibration
     from fedconformal.protocol import prediction_sets
 
     check_output(output, force=force)
     if output not in (None, STANDARD) and output.suffix.lower() not in _TABLES:
         raise ValueError(f"{output}: the name must end with {' or '.join(_TABLES)}")
-    found = read(Calibration, calibration)
-    check_column(found.plan, group, calibration)
-    check_site(found.plan, site, calibration)
+    published = read(Calibration, calibration)
+    plan = published.plan
+    _scores.check_column(plan, group, calibration)
+    _scores.check_site(plan, site, calibration)
     table = read_table(predictions, dialect=Dialect(separator, decimal, encoding))
     labels = None if group is None else table.labels(group)
-    used = chosen_columns(column, table.columns) if column else _columns(found.plan, table, leave_out=group)
-    used = in_class_order(found.plan, used, table.name)
-    rule = _score(found.plan, score, used)
-    predicted = prediction_of(rule, table, used, option="--column")
-    with by_line(table, used):
-        sets = prediction_sets(found, rule, predicted, groups=labels, site=site)
-    if found.plan.score is None and score is None:
+    used = _scores.chosen_columns(column, table.columns) if column else _columns(plan, table, leave_out=group)
+    used = _scores.in_class_order(plan, used, table.name)
+    rule = _score(plan, score, used)
+    predicted = _scores.prediction_of(rule, table, used, option="--column")
+    with _scores.by_line(table, used):
+        sets = prediction_sets(published, rule, predicted, groups=labels, site=site)
+    if plan.score is None and score is None:
         say("The plan fixes no score: absolute residuals are assumed, prediction -/+ threshold.")
-    _say_everything(sets, found.plan.confidence_levels)
-    levels = found.plan.confidence_levels
+    levels = plan.confidence_levels
+    for i, level in enumerate(levels):
+        if sets.dtype == bool and sets[:, :, i].all():
+            which = "The set contains" if len(sets) == 1 else f"All {len(sets)} sets contain"
+            say(f"{which} every label (level {level:g}), so they are uninformative.")
     suffixes = [""] if len(levels) == 1 else [f"_{level!r}" for level in levels]
     names = list(enumerate(rule.set_columns(used)))
     added = {name + suffix: sets[:, j, i] for i, suffix in enumerate(suffixes) for j, name in names}
@@ -111,16 +108,6 @@ def _score(plan: "Plan", name: str | None, columns: Sequence[str]) -> "Score":
     if score is None and len(columns) != 1:
         raise ValueError(f"{len(columns)} columns of predictions and no score in the plan: give --score")
     return score or Absolute()
-
-
-def _say_everything(sets: Any, levels: Sequence[float]) -> None:
-    """Report levels at which every set contains every label."""
-    if sets.dtype != bool:
-        return
-    for i, level in enumerate(levels):
-        if sets[:, :, i].all():
-            which = "The set contains" if len(sets) == 1 else f"All {len(sets)} sets contain"
-            say(f"{which} every label (level {level:g}), so they are uninformative.")
 
 
 def _deliver(result: Any, output: Path | None, *, force: bool, as_json: bool) -> None:

@@ -39,26 +39,26 @@ def report(
 
     _files.check_output(output, force=force)
     dialect = Dialect(separator, decimal, encoding)
-    asked = _files.read(Plan, plan)
-    group = column_of_labels(asked, group, target, plan)
+    question = _files.read(Plan, plan)
+    group = column_of_labels(question, group, target, plan)
     limits = _files.read_policy(policy)
-    protocol.admit(asked, policy=limits, has_ledger=ledger is not None or dataset is not None)
+    protocol.admit(question, policy=limits, has_ledger=ledger is not None or dataset is not None)
     key = None if sign_with is None else _files.read_key(sign_with)
     account = None if ledger is None else _files.open_ledger(ledger)
     with working("reading scores"):
         labels, values, _ = read_cases(
-            asked,
+            question,
             scores,
             group=group,
             column=column,
             target=target,
             prediction=prediction,
-            private=protocol.is_private(asked),
-            rng=None if account is None else account.generator(asked.digest, site),
+            private=protocol.is_private(question),
+            rng=None if account is None else account.generator(question.digest, site),
             dialect=dialect,
         )
         prepared = protocol.prepare(
-            asked,
+            question,
             values,
             site=site,
             groups=labels,

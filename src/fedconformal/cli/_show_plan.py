@@ -81,7 +81,7 @@ def coverage_headers(design: Design) -> tuple[str, ...]:
 
 
 def coverage_cells(design: Design, place: int) -> list[str]:
-    """Return mean, standard deviation and 5 % quantile of the coverage, or the guarantee without a law.
+    """Return mean, standard deviation and 5 % quantile of the coverage, or else the guarantee.
 
     An infinite threshold has dashes: a coverage of 1 would look like success.
     """
@@ -236,8 +236,8 @@ def _votes_text(votes: Sequence[int]) -> str:
     """Format the votes of one site, and of each number where it sends several."""
     if len(votes) < 2:
         return str(sum(votes))
-    each = f"{votes[0]} each" if len(set(votes)) == 1 else " + ".join(map(str, votes))
-    return f"{sum(votes)} ({each})"
+    parts = f"{votes[0]} each" if len(set(votes)) == 1 else " + ".join(map(str, votes))
+    return f"{sum(votes)} ({parts})"
 
 
 def _total_votes(design: Design, place: int) -> int:
