@@ -9,7 +9,7 @@ from checked_calibrations import calibrated
 
 import fedconformal as fc
 from fedconformal.documents import Check
-from fedconformal.monitoring import _answer, answer, fill_missing
+from fedconformal.monitoring import _answer, answer
 from fedconformal.privacy import LedgerError
 
 SCORES = np.arange(200) / 100
@@ -123,5 +123,5 @@ def test_data_that_were_charged_for_the_calibration_are_not_new(ledger, terms, w
 
 
 def test_no_score_is_refused_once_filled_in():
-    filled = fill_missing([1, math.nan, math.inf, -math.inf])
+    filled = _answer._fill_missing([1, math.nan, math.inf, -math.inf])
     assert filled.tolist() == [1.0, math.inf, math.inf, -np.finfo(float).max]

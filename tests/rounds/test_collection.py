@@ -22,13 +22,22 @@ def finish(found):
     return found.calibrate(timeout=5, on_refused="skip")
 
 
-def test_who_fails_or_stays_silent_is_missing_and_named_in_the_log(caplog):
+def test_who_fails_or_does_not_answer_is_missing_and_named_in_the_log(caplog):
     found = collection(x="A", y="B", z="C")
     found.receive("x", pack_report(REPORTS["A"]))
     found.fail("y", Failure.SCORES)
     assert finish(found).missing == ("B", "C")
     assert f"B sent no report: {Failure.SCORES.meaning}" in caplog.text
     assert "C did not answer within 5 s" in caplog.text
+
+
+def test_foreign_codes_are_named_after_the_engine(caplog):
+    found = collection(x="A", y="B", z="C")
+    for node, code in (("x", 104), ("y", 5), ("z", "BAD")):
+        found.fail(node, code)
+    assert f"A sent no report: {Failure.BUDGET.meaning}" in caplog.text
+    assert "B sent no report: Test's error code 5" in caplog.text
+    assert "C sent no report: Test's error code BAD" in caplog.text
 
 
 def test_a_question_is_answered_once():

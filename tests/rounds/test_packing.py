@@ -46,11 +46,6 @@ def test_what_is_no_report_is_refused(packed, reason):
         rounds.unpack_report(packed)
 
 
-def test_a_failure_has_one_meaning_and_foreign_codes_are_named_after_the_engine():
-    assert rounds.Failure.meaning_of(104, "Flower") == rounds.Failure.BUDGET.meaning
-    assert rounds.Failure.meaning_of(5, "Flower") == "Flower's error code 5"
-
-
 def test_a_report_on_many_groups_may_be_as_long_as_it_takes():
     labels = [f"{'a class with a long name ' * 7}{i}" for i in range(300)]
     plan = fc.plan(groups=dict.fromkeys(labels), confidence_level=0.5)

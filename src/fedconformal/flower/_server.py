@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import math
 import queue
 import threading
 import time
@@ -11,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from flwr.app import ArrayRecord, Context, Message, RecordDict
+from flwr.app import ArrayRecord, Context, Message
 from flwr.common import parameters_to_ndarrays
 from flwr.proto.node_pb2 import NodeInfo
 from flwr.server import Server, ServerAppComponents, SimpleClientManager
@@ -80,23 +79,6 @@ def _filter(chosen: Chosen | None) -> Callable[[NodeInfo], bool]:
     return lambda node: node.node_id in numbers_and_names or bool({node.name} & numbers_and_names - {""})
 
 
-def ask(
-    grid: Grid, nodes: Iterable[int], content: RecordDict, message_type: str, timeout: float
-) -> Iterator[tuple[int | None, Message]]:
-    """Send every node the same message, and yield each reply as it arrives with the node that it answers for.
-
-    The timeout also ends the wait for a reply that has begun to arrive.
-    """
-    asked = [Message(content, node, message_type, ttl=timeout + CLOCKS) for node in nodes]
-    if not asked:
-        return
-    sent = set(grid.push_messages(asked))
-    # An error reply may name the server as its source: only the question identifies the node.
-    questions = {message.metadata.message_id: message.metadata.dst_node_id for message in asked}
-    for reply in _pull_replies(grid, sent & set(questions), time.monotonic() + timeout):
-        yield questions.get(reply.metadata.reply_to_message_id), reply
-
-
 def _pull_replies(grid: Grid, questions: set[str], deadline: float) -> Iterator[Message]:
     """Yield the replies to these questions until all are there or the time is over."""
     arrived: queue.SimpleQueue[tuple[set[str], Iterable[Message] | Exception]] = queue.SimpleQueue()
@@ -109,7 +91,11 @@ def _pull_replies(grid: Grid, questions: set[str], deadline: float) -> Iterator[
             arrived.put((portion, error))
 
     while unanswered and time.monotonic() < deadline:
-        for portion in _portions(unanswered - fetching):
+        waiting = sorted(unanswered - fetching)
+        for offset in range(_PORTIONS):
+            portion = set(waiting[offset::_PORTIONS])
+            if not portion:
+                break
             fetching |= portion
             thread = threading.Thread(target=fetch, args=(portion,), daemon=True)
             thread.start()
@@ -126,11 +112,6 @@ def _pull_replies(grid: Grid, questions: set[str], deadline: float) -> Iterator[
             now = time.monotonic()
             pause = min(max(_SHORTEST, _SHARE * (now - start)), _LONGEST)
             time.sleep(max(0.0, min(pause, deadline - now)))
-
-
-def _portions(questions: set[str]) -> list[set[str]]:
-    every, ordered = max(1, math.ceil(len(questions) / _PORTIONS)), sorted(questions)
-    return [set(ordered[i : i + every]) for i in range(0, len(ordered), every)]
 
 
 def calibrate(
@@ -265,9 +246,19 @@ def _ask_nodes(
     collection: ReportCollection[int] | CheckCollection[int],
     timeout: float,
 ) -> None:
-    """Ask the nodes that have not answered, and hand every reply to the collection."""
-    content = query.content(packed, arrays)
-    for node, reply in ask(grid, collection.to_ask, content, query.message_type, timeout):
+    """Ask the nodes that have not answered, and hand every reply to the collection as it arrives.
+
+    The timeout also ends the wait for a reply that has begun to arrive.
+    """
+    content, ttl = query.content(packed, arrays), timeout + CLOCKS
+    messages = [Message(content, node, query.message_type, ttl=ttl) for node in collection.to_ask]
+    if not messages:
+        return
+    sent = set(grid.push_messages(messages))
+    # An error reply may name the server as its source: only the question identifies the node.
+    nodes = {message.metadata.message_id: message.metadata.dst_node_id for message in messages}
+    for reply in _pull_replies(grid, sent & set(nodes), time.monotonic() + timeout):
+        node = nodes.get(reply.metadata.reply_to_message_id)
         if reply.has_error():
             collection.fail(node, reply.error.code)
         else:

@@ -5,7 +5,7 @@ it, and ``assess`` reads the answers of all; ``compare`` looks for odd sites in 
 each site sent; ``shifted_law`` gives the exact distribution of the coverage for sites that differ as named.
 """
 
-from fedconformal.monitoring._answer import PreparedAnswer, answer, fill_missing, prepare_answer
+from fedconformal.monitoring._answer import PreparedAnswer, answer, prepare_answer
 from fedconformal.monitoring._check import Assessment, LocalCheck, SiteCheck, assess, check, check_by
 from fedconformal.monitoring._compare import Comparison, SiteComparison, compare, shifted_law
 from fedconformal.monitoring._coverage import CoverageCheck, cases_needed
@@ -24,7 +24,6 @@ __all__ = [
     "check",
     "check_by",
     "compare",
-    "fill_missing",
     "prepare_answer",
     "shifted_law",
 ]

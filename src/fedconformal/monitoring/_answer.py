@@ -156,7 +156,7 @@ def prepare_answer(
     policy.check_author("calibration", published)
     policy.check_names(published.plan)
     refuse_levels(calibration)
-    values = flat_scores(scores) if epsilon is None else fill_missing(scores)
+    values = flat_scores(scores) if epsilon is None else _fill_missing(scores)
     if groups is None and published.plan.grouping.has_labels:
         refuse_groups(calibration)
     if by is None and groups is not None:
@@ -320,25 +320,8 @@ class PreparedAnswer:
         return np.array(json.loads(text)).reshape(counts.shape)
 
 
-def fill_missing(scores: ArrayLike) -> Floats:
-    """Return scores of which none can be refused, for private answers: an error would tell of the data.
-
-    Parameters
-    ----------
-    scores : array-like
-        Any numbers.
-
-    Returns
-    -------
-    array of float
-        NaN has become +inf, and -inf the smallest float.
-
-    Examples
-    --------
-    >>> from fedconformal.monitoring import fill_missing
-    >>> fill_missing([1.0, float("nan")])
-    array([ 1., inf])
-    """
+def _fill_missing(scores: ArrayLike) -> Floats:
+    """Return scores without NaN and -inf for a private answer: an error would reveal some of the data."""
     return np.nan_to_num(private_numbers(scores).astype(np.float64), nan=np.inf, posinf=np.inf)
 
 

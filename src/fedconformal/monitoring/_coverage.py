@@ -125,28 +125,23 @@ def _combine_columns(by: Mapping[str, ArrayLike], n: int) -> tuple[tuple[tuple[s
         raise ValueError(
             f"by must map 1 to {MOST_COLUMNS} columns to the values of all cases, got {by!r:.80}"
         )
-    names: list[list[str]] = []
-    code = np.zeros(n, dtype=np.int64)
+    columns = []
     for column, labels in by.items():
-        values, which = unique_labels(labels)
+        names, which = unique_labels(labels)
         if which.size != n:
             raise ValueError(
                 f"by must hold a value for each of the {n} cases, got {which.size} of {column!r}"
             )
-        code = code * len(values) + which
-        names.append(values)
-    codes, which = np.unique(code, return_inverse=True)
-    if len(codes) > MOST_CHECKED:
+        columns.append([names[i] for i in which])
+    rows = list(zip(*columns, strict=True))
+    values = sorted(set(rows))
+    if len(values) > MOST_CHECKED:
         raise ValueError(
-            f"by must make at most {MOST_CHECKED} groups, got {len(codes)} of {', '.join(by)}: make bands of "
-            "numbers first"
+            f"by must make at most {MOST_CHECKED} groups, got {len(values)} of {', '.join(by)}: make bands "
+            "of numbers first"
         )
-    places = np.unravel_index(codes, [len(values) for values in names])
-    rows = [
-        tuple(values[i] for values, i in zip(names, row, strict=True)) for row in zip(*places, strict=True)
-    ]
-    order = sorted(range(len(rows)), key=rows.__getitem__)
-    return tuple(rows[i] for i in order), np.argsort(order)[which]
+    places = {row: i for i, row in enumerate(values)}
+    return tuple(values), np.array([places[row] for row in rows], dtype=np.int64)
 
 
 def _thresholds_of_cases(checked: Checked, n: int, groups: ArrayLike | None, site: str | None) -> Floats:

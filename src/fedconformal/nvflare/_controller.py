@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from nvflare.apis.controller_spec import ClientTask, Task
 from nvflare.apis.fl_context import FLContext
 from nvflare.apis.impl.controller import Controller
+from nvflare.apis.shareable import Shareable
 from nvflare.apis.signal import Signal
 from nvflare.app_common.abstract.model import ModelLearnable, ModelLearnableKey
 from nvflare.app_common.app_constant import AppConstants
@@ -31,7 +32,7 @@ from fedconformal.nvflare._messages import (
     plan_as_text,
     plan_from_text,
 )
-from fedconformal.rounds import Folder, pack_plan
+from fedconformal.rounds import Folder
 
 if TYPE_CHECKING:
     from fedconformal.monitoring import Assessment
@@ -113,8 +114,8 @@ def calibrate(
     folder = None if reports is None else Folder(reports, plan, model=digest)
     nodes = _select_sites(fl_ctx, sites)
     collection = rounds.ReportCollection(plan, nodes, engine="FLARE", log=log, folder=folder)
-    task = _make_task(CALIBRATE, pack_plan(plan), model, collection, timeout)
-    _ask(controller, task, collection, fl_ctx, abort_signal)
+    data = CALIBRATE.data(rounds.pack_plan(plan), model)
+    _ask(controller, CALIBRATE, data, collection, fl_ctx, timeout, abort_signal)
     return collection.calibrate(timeout=timeout, on_refused=on_refused)
 
 
@@ -167,8 +168,7 @@ def check(
     _check_options(timeout, "skip")
     packed = rounds.pack_calibration(calibration)
     collection = rounds.CheckCollection(calibration, _select_sites(fl_ctx, sites), engine="FLARE", log=log)
-    task = _make_task(CHECK, packed, model, collection, timeout)
-    _ask(controller, task, collection, fl_ctx, abort_signal)
+    _ask(controller, CHECK, CHECK.data(packed, model), collection, fl_ctx, timeout, abort_signal)
     return collection.assess(timeout=timeout)
 
 
@@ -346,10 +346,16 @@ def _select_sites(fl_ctx: FLContext, sites: Collection[str] | None) -> dict[str,
     return {name: name for name in names if sites is None or name in sites}
 
 
-def _make_task(
-    question: Question, packed: bytes, model: Model | None, answers: Answers, timeout: float
-) -> Task:
-    """Make the task for every site; each result goes to the collection as it arrives."""
+def _ask(
+    controller: Controller,
+    question: Question,
+    data: Shareable,
+    answers: Answers,
+    fl_ctx: FLContext,
+    timeout: float,
+    abort_signal: Signal | None,
+) -> None:
+    """Ask the sites that have not answered, and wait; each result goes to the collection as it arrives."""
 
     def receive(client_task: ClientTask, fl_ctx: FLContext) -> None:
         site, result = client_task.client.name, client_task.result
@@ -361,17 +367,9 @@ def _make_task(
             answers.receive(site, question.read_answer(result))
         client_task.result = None
 
-    data = question.data(packed, model)
-    return Task(name=question.task, data=data, timeout=math.ceil(timeout), result_received_cb=receive)
-
-
-def _ask(
-    controller: Controller, task: Task, answers: Answers, fl_ctx: FLContext, abort_signal: Signal | None
-) -> None:
-    """Give the task to the sites that have not answered, and wait."""
     if answers.to_ask:
         controller.broadcast_and_wait(
-            task=task,
+            task=Task(question.task, data, timeout=math.ceil(timeout), result_received_cb=receive),
             fl_ctx=fl_ctx,
             targets=list(answers.to_ask),
             min_responses=0,  # all of them
@@ -386,7 +384,7 @@ def _check_options(timeout: float, on_refused: str) -> None:
     _validation.choice("on_refused", on_refused, ("raise", "skip"))
 
 
-# -- fLARE's recipes: a round after the training, or a job of the round alone ------------------------------
+# -- recipes: a round after the training, or a job of the round alone --------------------------------------
 
 
 def add_conformal(

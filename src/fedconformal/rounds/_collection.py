@@ -277,7 +277,8 @@ class Answers(ABC, Generic[Node, Answer]):
         """
         if self._close(node):
             assert node is not None
-            meaning = Failure.meaning_of(code, self.engine)
+            known: dict[int | str, str] = {failure.value: failure.meaning for failure in Failure}
+            meaning = known.get(code, f"{self.engine}'s error code {code}")
             self._log.warning("%s sent no %s: %s", self.who(node), self.what, meaning)
 
     def who(self, node: Node) -> str:

@@ -32,24 +32,6 @@ class Failure(enum.IntEnum):
         """Description of the code, the same for every site and every error."""
         return f"the site{_MEANINGS[self]}; its own log says why"
 
-    @classmethod
-    def meaning_of(cls, code: int | str, engine: str) -> str:
-        """Describe a code, which may be one of the engine's own.
-
-        Parameters
-        ----------
-        code : int or str
-            Received instead of a report.
-        engine : str
-            Name of the engine.
-
-        Returns
-        -------
-        str
-            The meaning; text that came with the code is not repeated.
-        """
-        return cls(code).meaning if code in set(cls) else f"{engine}'s error code {code}"
-
 
 _MEANINGS = {
     Failure.SITE: " failed",
