@@ -19,7 +19,7 @@ from benchmarks._rows import ONCE, Figure, Row, beside
 from benchmarks._timing import duration, seconds
 from fedconformal.planning import CRITERIA
 from fedconformal.web import background
-from fedconformal.web.planner import PlanQuestion, PrivacyWish, answer_plan
+from fedconformal.web.planner import PlanQuestion, PrivacyOptions, answer_plan
 
 Question = Mapping[str, object]
 Fetch = Callable[..., tuple[int, bytes]]
@@ -46,7 +46,12 @@ DRAGS: Mapping[str, Question] = {
 }
 SEARCHES: Mapping[str, Question] = {
     "20 sizes": {"points": tuple(range(50, 250, 10)), **MARGINAL},
-    "10 private sites of 500": {"sites": 10, "points": 500, "privacy": PrivacyWish(epsilon=1.0), **MARGINAL},
+    "10 private sites of 500": {
+        "sites": 10,
+        "points": 500,
+        "privacy": PrivacyOptions(epsilon=1.0),
+        **MARGINAL,
+    },
 }
 
 

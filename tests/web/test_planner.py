@@ -18,7 +18,7 @@ from fedconformal.web.planner import (
     AbandonedError,
     Grid,
     PlanQuestion,
-    PrivacyWish,
+    PrivacyOptions,
     answer_cases,
     answer_plan,
     answer_promises,
@@ -81,7 +81,11 @@ class TestAnswers:
         rng = np.random.default_rng(0)
         scores = {site: rng.random(n) for site, n in zip("ABC", (160, 160, 190), strict=True)}
         calibration = fc.privacy.simulate(plan, scores, rng)
-        asked = {"points": (160, 160, 190, 300), "privacy": PrivacyWish(epsilon=4.0, bins=50), "missing": 1}
+        asked = {
+            "points": (160, 160, 190, 300),
+            "privacy": PrivacyOptions(epsilon=4.0, bins=50),
+            "missing": 1,
+        }
         solution = solve(PlanQuestion(**asked))
         assert solution.answered.levels == calibration.parts[0].design.levels
         assert solution.law.mean == pytest.approx(calibration.law.mean(), abs=1e-14)
@@ -100,7 +104,7 @@ class TestAnswers:
 
     @pytest.mark.slow
     def test_a_private_plan_costs_what_the_library_says(self):
-        question = PlanQuestion(sites=5, points=200, privacy=PrivacyWish(epsilon=2.0, bins=50))
+        question = PlanQuestion(sites=5, points=200, privacy=PrivacyOptions(epsilon=2.0, bins=50))
         plan = fc.plan(5, 200, privacy=fc.Privacy(epsilon=2.0, bins=fc.Bins.uniform(0, 1, 50)))
         expected, _ = fc.messages.of(plan.message).expected(plan.designs[0], 0)
         answer = Shown(answer_plan(question))
@@ -126,7 +130,7 @@ class TestAnswers:
                 "the number of its 200 scores in each of 50 cells",
             ),
             (
-                {"privacy": PrivacyWish(epsilon=10.0, bins=50, analysis="paper")},
+                {"privacy": PrivacyOptions(epsilon=10.0, bins=50, analysis="paper")},
                 {"privacy": fc.Privacy(10.0, fc.Bins.uniform(0, 1, 50), analysis="paper")},
                 "--epsilon 10 --bins uniform:0:1:50 --paper",
                 "one cell near a quantile of its 200 scores, drawn with epsilon 10",
@@ -330,13 +334,13 @@ class TestCasesNeeded:
         answer = answer_cases(PlanQuestion(sites=2, points=50), 0.9)
         assert answer.n_points is None
         assert plain(answer.sentence) == (
-            "No number of cases per site up to 1,000,000 was found to suffice. With more cases the coverage "
+            "No number of cases per site up to 1,000,000 is known to suffice. With more cases the coverage "
             "comes closer to 90 %, from both sides."
         )
 
     @pytest.mark.nightly
     def test_of_private_reports_and_of_a_bound(self):
-        private = PlanQuestion(sites=3, points=100, privacy=PrivacyWish(epsilon=5.0, bins=50))
+        private = PlanQuestion(sites=3, points=100, privacy=PrivacyOptions(epsilon=5.0, bins=50))
         for question in (private, PlanQuestion(sites=3, points=60, promise="each-site")):
             n = answer_cases(question, 0.85).n_points
             for points, enough in ((n, True), (n - 1, False)):
@@ -352,7 +356,11 @@ class TestCasesNeeded:
         [
             ({"promise": "mixture"}, 0.8, "has no distribution of the coverage here to search with"),
             ({"numbers": 6}, 0.8, "searched for up to 5 numbers per site"),
-            ({"sites": 2000, "privacy": PrivacyWish(epsilon=1.0)}, 0.8, "searched for up to 1,000 sites of"),
+            (
+                {"sites": 2000, "privacy": PrivacyOptions(epsilon=1.0)},
+                0.8,
+                "searched for up to 1,000 sites of",
+            ),
             ({}, 1.0, "coverage must be between 0 and 1, got 1"),
         ],
     )

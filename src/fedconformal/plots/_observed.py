@@ -226,7 +226,7 @@ class SiteCoverageDisplay:
         Parameters
         ----------
         covered : bool array of shape (n,)
-            Whether each row's set held the outcome.
+            True where the set of the row held the outcome.
         sites : array of shape (n,)
             The site of each row.
         confidence_level : float, optional

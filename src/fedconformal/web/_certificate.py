@@ -5,7 +5,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 from fedconformal import messages, scores
 from fedconformal._extras import MissingExtraError
@@ -75,18 +74,12 @@ def certificate(
         raise NotVerifiedError(
             f"this calibration gets no certificate, its claim does not hold: {first.claim}: {first.detail}"
         )
-    given = (calibration.plan.terms.facts or Facts()).with_more(facts or {})
-    assessed = assess(calibration, list(checks)) if checks else None
-    view = CertificateView(calibration, findings, given, assessed)
+    all_facts = (calibration.plan.terms.facts or Facts()).with_more(facts or {})
+    view = CertificateView(
+        calibration, findings, all_facts, assess(calibration, list(checks)) if checks else None
+    )
     style = "\n".join(map(read_asset, ("common.css", "certificate.css")))
     return render("certificate.html", view=view, style=style, version=__version__)
-
-
-def opening(calibration: Calibration) -> dict[str, Any]:
-    """Return what a notebook shows of a calibration: a view, or the first claim that does not hold."""
-    findings = verify(calibration)
-    wrong = next((finding for finding in findings if finding.holds is False), None)
-    return {"view": CertificateView(calibration, findings, Facts(), None), "wrong": wrong}
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,15 +175,12 @@ class CertificateView:
     @property
     def fact_rows(self) -> list[tuple[str, str, bool]]:
         """Title and text of each fact, and whether it was added to the page and is not in the plan."""
-        given, planned = self.facts.given, (self.plan.terms.facts or Facts()).given
+        texts, planned = self.facts.given, (self.plan.terms.facts or Facts()).given
+        added = texts.keys() - planned.keys() - {"date"}
         return [
-            (
-                field.title or name,
-                given.get(name, "not given"),
-                name in given and name not in planned and name != "date",
-            )
+            (field.title or name, texts.get(name, "not given"), name in added)
             for name, field in Facts.model_fields.items()
-            if name in given or name != "unit"
+            if name in texts or name != "unit"
         ]
 
     @property
@@ -304,7 +294,10 @@ def notebook_view(document: Document) -> str | None:
         if isinstance(document, Plan):
             return _plan_view(document, style)
         if isinstance(document, Calibration):
-            return render("notebook.html", plan=None, style=style, **opening(document))
+            findings = verify(document)
+            wrong = next((finding for finding in findings if finding.holds is False), None)
+            view = CertificateView(document, findings, Facts(), None)
+            return render("notebook.html", plan=None, style=style, view=view, wrong=wrong)
     except MissingExtraError:
         pass
     return None

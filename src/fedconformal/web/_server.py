@@ -18,7 +18,7 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -95,7 +95,6 @@ def create_app(hosts: Iterable[str] = LOOPBACK) -> Starlette:
     async def plan(request: Request) -> Response:
         question, compare = await _question(request), request.query_params.get("compare") == "yes"
         width = int(min(max(_number(request, "width", "720"), 280), 1200))
-
         return await _compute(
             request,
             searches if compare else plans,
@@ -109,12 +108,16 @@ def create_app(hosts: Iterable[str] = LOOPBACK) -> Starlette:
     async def cases(request: Request) -> Response:
         question, coverage = await _question(request), _number(request, "coverage")
         return await _compute(
-            request, searches, lambda gone: _json(answer_cases(question, coverage, gone).model_dump_json())
+            request, searches, lambda gone: PlainTextResponse(answer_cases(question, coverage, gone).sentence)
         )
 
     async def document(request: Request) -> Response:
         question = await _question(request)
-        return await _compute(request, plans, lambda _: _json(make_plan(question).to_json() + "\n"))
+        return await _compute(
+            request,
+            plans,
+            lambda _: Response(make_plan(question).to_json() + "\n", media_type="application/json"),
+        )
 
     return Starlette(
         routes=[
@@ -135,10 +138,6 @@ def create_app(hosts: Iterable[str] = LOOPBACK) -> Starlette:
 
 def _content(text: str, kind: str) -> Callable[[Request], Response]:
     return lambda request: Response(text, media_type=kind)
-
-
-def _json(content: str | bytes) -> Response:
-    return Response(content, media_type="application/json")
 
 
 def _refuse(request: Request, error: Exception) -> Response:
@@ -241,7 +240,7 @@ def serve(
     allow_hosts : iterable of str
         Further names that requests may call this server by.
     browse : bool
-        Whether to open the page in a browser.
+        True to open the page in a browser.
     announce : callable
         Gets the address of the page as soon as it can be asked for.
 

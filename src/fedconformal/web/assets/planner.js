@@ -418,7 +418,7 @@ async function answerCases(signal) {
   const patience = setTimeout(() => (output.textContent = "Searching …"), 250);
   try {
     const response = await ask(`/api/cases?coverage=${coverage}`, asked, signal);
-    output.textContent = (await response.json()).sentence;
+    output.textContent = await response.text();
   } catch (error) {
     if (error.name !== "AbortError") output.textContent = error.message;
   } finally {

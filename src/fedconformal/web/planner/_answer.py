@@ -63,7 +63,7 @@ class PlanView:
 
     @property
     def counts(self) -> set[int]:
-        """How many numbers sites send."""
+        """Numbers that a site sends, for each kind of site."""
         message, design = self.solution.message, self.solution.planned
         return {message.count_numbers(design, kind.n, _name(kind)) for kind in self.kinds} or {1}
 

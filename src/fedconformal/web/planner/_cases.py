@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from fedconformal._text import count, percent
-from fedconformal.web.planner._question import MOST_POINTS, Message, PlanQuestion
+from fedconformal.web.planner._question import MOST_POINTS, PlanQuestion
 from fedconformal.web.planner._solution import solve
 
 _MOST_NUMBERS = 5
@@ -28,7 +28,7 @@ _QUICK, _LARGE, _SLOW = Effort(100, 1.1, 1000), Effort(20, 1.4, 200), Effort(6, 
 _LARGE_POINTS, _SLOW_POINTS = 2_000, 10_000
 
 
-class CasesAnswer(Message):
+class CasesAnswer(NamedTuple):
     """Smallest number of cases per site, how far larger numbers were checked, and both in a sentence."""
 
     n_points: int | None
@@ -90,12 +90,12 @@ def answer_cases(
     if enough is not None:
         n, checked_to = enough
         sentence = f"You need at least {count(n, 'case')} per site (checked up to {checked_to:,})."
-        return CasesAnswer(n_points=n, checked_to=checked_to, sentence=sentence)
-    sentence = f"No number of cases per site up to {most:,} was found to suffice."
+        return CasesAnswer(n, checked_to, sentence)
+    sentence = f"No number of cases per site up to {most:,} is known to suffice."
     if coverage >= question.confidence_level:
         level = percent(question.confidence_level)
         sentence += f" With more cases the coverage comes closer to {level}, from both sides."
-    return CasesAnswer(n_points=None, checked_to=None, sentence=sentence)
+    return CasesAnswer(None, None, sentence)
 
 
 def _check(question: PlanQuestion, coverage: float) -> None:
@@ -143,7 +143,7 @@ def always_from(
 
 
 def _first(is_enough: Callable[[int], bool], stop: int) -> int | None:
-    """A number that is enough while the one before is not, found by doubling and halving."""
+    """Find a number that is enough while the one before is not, by doubling and halving."""
     low, high = 0, 1
     while not is_enough(high):
         if high == stop:
@@ -156,7 +156,7 @@ def _first(is_enough: Callable[[int], bool], stop: int) -> int | None:
 
 
 def _further(begin: int, start: int, stop: int, ratio: float) -> Iterator[int]:
-    """Single numbers behind a streak, further and further away."""
+    """Yield single numbers behind a streak, further and further away."""
     away = max(1, begin - start)
     end = min(stop, _SPAN * start)
     while start + away < end:

@@ -13,8 +13,8 @@ from fedconformal.documents import Plan, merge_kinds
 from fedconformal.monitoring import shifted_law
 from fedconformal.planning import CRITERIA, PROMISES, Criterion, Promise
 from fedconformal.scores import SCORES, from_name
-from fedconformal.web._render import has_law, in_cases, render
-from fedconformal.web.planner._question import USUAL_PROMISE, Grid, PlanQuestion, PrivacyWish
+from fedconformal.web._render import has_law, render
+from fedconformal.web.planner._question import USUAL_PROMISE, Grid, PlanQuestion, PrivacyOptions
 from fedconformal.web.planner._solution import criteria_for, is_possible, make_plan
 
 # -- choices that the page offers: what is registered, and which of it goes together -----------------------
@@ -28,11 +28,11 @@ def criterion_words(criterion: Criterion, delta: float) -> str:
 
 def page_choices() -> dict[str, Any]:
     """Return promises, criteria and scores for the page, each with what goes with it."""
-    ordered = [each.name for each in criteria_for(_example(USUAL_PROMISE))]
+    usual = [criterion.name for criterion in criteria_for(_example(USUAL_PROMISE))]
     return {
         "usual": PROMISES[USUAL_PROMISE](),
         "promises": [_promise(name) for name in sorted(PROMISES, key=lambda name: name != USUAL_PROMISE)],
-        "criteria": [_criterion(name) for name in (*ordered, *(n for n in CRITERIA if n not in ordered))],
+        "criteria": [_criterion(name) for name in dict.fromkeys([*usual, *CRITERIA])],
         "scores": [(name, words) for name in SCORES if (words := _score_words(name))],
     }
 
@@ -46,13 +46,12 @@ def _promise(name: str) -> dict[str, Any]:
     promise = PROMISES[name]()
     return {
         "promise": promise,
-        "assumed": in_cases(promise.assumed()),
-        "criteria": " ".join(each.name for each in criteria_for(_example(name))),
+        "criteria": " ".join(criterion.name for criterion in criteria_for(_example(name))),
         "faulty": is_possible(_example(name, max_faulty=1)),
         "numbers": is_possible(_example(name, numbers=2)),
         "curve": is_possible(_example(name, curve=Grid(bins=10))),
-        "privacy": is_possible(_example(name, privacy=PrivacyWish(epsilon=10.0, bins=10))),
-        "paper": is_possible(_example(name, privacy=PrivacyWish(epsilon=10.0, bins=10, analysis="paper"))),
+        "privacy": is_possible(_example(name, privacy=PrivacyOptions(epsilon=10.0, bins=10))),
+        "paper": is_possible(_example(name, privacy=PrivacyOptions(epsilon=10.0, bins=10, analysis="paper"))),
         "law": has_law(promise),
     }
 

@@ -44,16 +44,16 @@ OneOrList = Annotated[
     Annotated[Points, Tag("one")] | Annotated[Sizes, Tag("list")],
     Discriminator(lambda value: "list" if isinstance(value, (list, tuple)) else "one"),
 ]
-"""One size, or one for each site; told apart first, so that a refusal speaks of the one that was meant."""
+"""One size, or one for each site; distinguished first, so that a refusal names the one that was meant."""
 
 
-class Message(BaseModel):
-    """A question or an answer: immutable, so that answers can be remembered, and strict."""
+class StrictModel(BaseModel):
+    """Part of a question: strict, and immutable, so that answers can be remembered."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
 
-class Grid(Message):
+class Grid(StrictModel):
     """Public grid in whose cells scores are counted."""
 
     bins: int = Field(default=100, ge=2, le=MOST_BINS)
@@ -79,7 +79,7 @@ class Grid(Message):
         return f"uniform:{_written(self.low)}:{_written(self.high)}:{self.bins}"
 
 
-class PrivacyWish(Grid):
+class PrivacyOptions(Grid):
     """Differentially private reports: privacy loss, grid and analysis, as `Privacy` has them."""
 
     epsilon: float = Field(ge=0.001, le=100)
@@ -102,7 +102,7 @@ class PrivacyWish(Grid):
         return f"--epsilon {_written(self.epsilon)} --bins {self.grid_text}{paper}"
 
 
-class PlanQuestion(Message):
+class PlanQuestion(StrictModel):
     """A federation and what is wanted of it, as `plan` takes it.
 
     ``points`` is one number for all sites, or one for each. ``missing`` says how many sites never answer, the
@@ -122,7 +122,7 @@ class PlanQuestion(Message):
     max_missing: Count | None = None
     missing: Count = 0
     curve: Grid | None = None
-    privacy: PrivacyWish | None = None
+    privacy: PrivacyOptions | None = None
 
     @model_validator(mode="after")
     def _makes_sense(self) -> Self:

@@ -35,8 +35,8 @@ class Solution:
 
     Examples
     --------
-    >>> found = solve(PlanQuestion(sites=10, points=79))
-    >>> found.is_feasible, found.planned.levels[0].votes
+    >>> solution = solve(PlanQuestion(sites=10, points=79))
+    >>> solution.is_feasible, solution.planned.levels[0].votes
     (True, 7)
     """
 
@@ -124,16 +124,16 @@ def solve(question: PlanQuestion) -> Solution:
 
 
 def _without_largest(kinds: Sequence[SiteKind], missing: int) -> tuple[tuple[int, ...], tuple[SiteKind, ...]]:
-    """Return the places in the plan, and the sites, of those left when the largest are missing."""
-    left: dict[int, SiteKind] = {}
+    """Return the places in the plan, and the sites, of those that remain when the largest are missing."""
+    remaining: dict[int, SiteKind] = {}
     for place in sorted(range(len(kinds)), key=lambda i: -kinds[i].n):
         kind = kinds[place]
         absent = min(missing, kind.count)
         missing -= absent
         if kind.count > absent and kind.asked:
-            left[place] = kind.model_copy(update={"count": kind.count - absent, "names": ()})
-    places = tuple(sorted(left))
-    return places, tuple(left[place] for place in places)
+            remaining[place] = kind.model_copy(update={"count": kind.count - absent, "names": ()})
+    places = tuple(sorted(remaining))
+    return places, tuple(remaining[place] for place in places)
 
 
 def is_possible(question: PlanQuestion) -> bool:
@@ -149,8 +149,8 @@ def criteria_for(question: PlanQuestion) -> list[Criterion]:
     """Return the criteria that a question can be asked for: the default first, those with a delta last."""
     usual = question.promised.default_criterion
     known = [CRITERIA[name]() for name in CRITERIA]
-    fitting = [each for each in known if is_possible(question.model_copy(update={"criterion": each.name}))]
-    return sorted(fitting, key=lambda each: (each.name != usual, each.takes_delta))
+    fitting = [it for it in known if is_possible(question.model_copy(update={"criterion": it.name}))]
+    return sorted(fitting, key=lambda criterion: (criterion.name != usual, criterion.takes_delta))
 
 
 def other_numbers(question: PlanQuestion) -> int | None:
