@@ -8,12 +8,12 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-ROOMS = {
-    "fedconformal": "What most users need",
+PACKAGES = {
+    "fedconformal": "Main functions and classes",
     "fedconformal.laws": "Distributions of the coverage",
-    "fedconformal.planning": "The search, criteria and promises",
+    "fedconformal.planning": "Search, criteria and promises",
     "fedconformal.scores": "Scores",
-    "fedconformal.messages": "Messages: what a site sends",
+    "fedconformal.messages": "Messages of a site",
     "fedconformal.privacy": "Bins, noise and the ledger",
     "fedconformal.audit": "Independent verification",
     "fedconformal.monitoring": "Checks of new cases, and sites that differ",
@@ -41,35 +41,44 @@ def write(app: Any, config: Any) -> None:
 def pages() -> dict[str, str]:
     """Return the text of every page by its name."""
     listed_at: dict[int, str] = {}
-    found = {room: _page(room, listed_at) for room in ROOMS}
-    return {"index": _index(), **found}
+    return {"index": _index(), **{package: _page(package, listed_at) for package in PACKAGES}}
 
 
 def _index() -> str:
     """Return the page of all packages, with the names that each exports."""
     parts = ["API reference", "=============", "", "Every name by its letter: :ref:`genindex`.", ""]
-    for room, title in ROOMS.items():
-        names = (name for name in import_module(room).__all__ if not name.startswith("__"))
+    for package, title in PACKAGES.items():
+        names = (name for name in import_module(package).__all__ if not name.startswith("__"))
         said = ", ".join(f"``{name}``" for name in names)
-        parts += [f":doc:`{title} <{room}>`, ``{room}``", f"   {said}", ""]
+        parts += [f":doc:`{title} <{package}>`, ``{package}``", f"   {said}", ""]
     parts += [".. toctree::", "   :hidden:", ""]
-    parts += [f"   {title} <{room}>" for room, title in ROOMS.items()]
+    parts += [f"   {title} <{package}>" for package, title in PACKAGES.items()]
     return "\n".join(parts) + "\n"
 
 
-def _page(room: str, listed_at: dict[int, str]) -> str:
+def _page(package: str, listed_at: dict[int, str]) -> str:
     """Return the page of one package; what another page lists already is only named."""
-    module = import_module(room)
-    title = f"{ROOMS[room]}: ``{room}``"
+    module = import_module(package)
+    title = f"{PACKAGES[package]}: ``{package}``"
     public = {name: getattr(module, name) for name in module.__all__ if not name.startswith("__")}
-    at = {name: listed_at.setdefault(id(value), room) for name, value in public.items() if _has_page(value)}
-    again = {name: where for name, where in at.items() if where != room}
+    at = {
+        name: listed_at.setdefault(id(value), package) for name, value in public.items() if _has_page(value)
+    }
+    again = {name: where for name, where in at.items() if where != package}
     own = {name: value for name, value in public.items() if name not in again}
-    parts = [title, "=" * len(title), "", f".. currentmodule:: {room}", "", inspect.getdoc(module) or "", ""]
+    parts = [
+        title,
+        "=" * len(title),
+        "",
+        f".. currentmodule:: {package}",
+        "",
+        inspect.getdoc(module) or "",
+        "",
+    ]
     parts += _listed("Classes", [name for name, value in own.items() if inspect.isclass(value)])
     parts += _listed("Functions", [name for name, value in own.items() if inspect.isroutine(value)])
     parts += _values(module, {name: value for name, value in own.items() if not _has_page(value)})
-    parts += _modules(room, own)
+    parts += _modules(package, own)
     if again:
         names = (f"``{name}`` (:doc:`{where}`)" for name, where in again.items())
         parts += ["Listed elsewhere: " + ", ".join(names) + ".", ""]
@@ -82,19 +91,27 @@ def _has_page(value: object) -> bool:
 
 
 def _listed(title: str, names: list[str]) -> Iterator[str]:
-    """Yield a table of names, each with a page of its own."""
+    """Yield a table of names, each with a page of its own that has the whole signature."""
     if names:
-        yield from (title, "-" * len(title), "", ".. autosummary::", "   :toctree: generated", "")
+        yield from (
+            title,
+            "-" * len(title),
+            "",
+            ".. autosummary::",
+            "   :toctree: generated",
+            "   :nosignatures:",
+            "",
+        )
         yield from (f"   {name}" for name in sorted(names))
         yield ""
 
 
-def _modules(room: str, values: dict[str, object]) -> Iterator[str]:
+def _modules(package: str, values: dict[str, object]) -> Iterator[str]:
     """Yield public modules that have no page, with their purpose."""
     for name, value in sorted(values.items()):
-        if inspect.ismodule(value) and f"{room}.{name}" not in ROOMS:
+        if inspect.ismodule(value) and f"{package}.{name}" not in PACKAGES:
             first, _, _ = (inspect.getdoc(value) or "").partition("\n")
-            yield from (f"Also the module ``{room}.{name}``: {first}", "")
+            yield from (f"Also the module ``{package}.{name}``: {first}", "")
 
 
 def _values(module: Any, values: dict[str, object]) -> Iterator[str]:
