@@ -64,7 +64,7 @@ class Maxima(Message):
         return None if answer.payload.largest >= 0 else "a maximum below 0"
 
     def solve(self, design, sites, places):
-        levels = tuple(make_level(Goal.of(design, i), len(sites)) for i in range(len(design.levels)))
+        levels = tuple(make_level(Goal.from_design(design, i), len(sites)) for i in range(len(design.levels)))
         return design.model_copy(update={"sites": sites, "levels": levels})
 
     def combine(self, design, answers):

@@ -54,7 +54,7 @@ def tolerates(plan, n_missing=1):
 
 def left_finite(promise, solution, goal, n_missing):
     """Whether the votes solved again are finite for every choice of missing sites, one by one."""
-    ballot = solution.ballot.merged()
+    ballot = solution.ballot.merge()
     sites = [b for b, kind in enumerate(ballot.sites) for _ in range(kind.count)]
     if n_missing >= len(sites):
         return False

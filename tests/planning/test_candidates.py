@@ -7,7 +7,7 @@ import pytest
 
 import fedconformal as fc
 from fedconformal.planning import Goal
-from fedconformal.planning._candidates import candidates, common_share, given_ranks, maxima
+from fedconformal.planning._ballot import candidates, common_share, maxima, single_candidate
 from planning.plans import kinds
 
 NINE = Goal(Fraction(9, 10))
@@ -75,6 +75,6 @@ def test_votes_are_in_proportion_to_the_root_of_the_size_and_count_scores():
 def test_votes_lie_between_what_faulty_sites_can_cast_and_withhold(f):
     """Six sites with 5, 5, 5, 2, 7 and 7 votes; the site of 20 points sends +inf."""
     sizes, counts = np.array([10, 20, 30]), np.array([3, 1, 2])
-    tried = given_ranks(sizes, counts, np.array([[9], [21], [27]]), np.array([[5], [2], [7]]))
+    tried = single_candidate(sizes, counts, np.array([[9], [21], [27]]), np.array([[5], [2], [7]]))
     lies = sum([7, 7][:f])
     assert [end.tolist() for end in tried.limits(f)] == [[lies + 1], [29 - lies]]

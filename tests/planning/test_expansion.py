@@ -6,7 +6,7 @@ import pytest
 
 from fedconformal.laws import equal_moments
 from fedconformal.planning import Goal
-from fedconformal.planning._candidates import equal_sites
+from fedconformal.planning._ballot import equal_sites
 from fedconformal.planning._search import _RANK_ERROR, _Expansion
 from planning.plans import kinds
 

@@ -10,8 +10,8 @@ import pytest
 import fedconformal as fc
 from fedconformal.laws import Federation
 from fedconformal.planning import CRITERIA, PROMISES, Ballot, Goal, Solution
-from fedconformal.planning._candidates import given_ranks
-from fedconformal.planning._missing import _suffices, _tolerates_any, left_over, tolerates_missing
+from fedconformal.planning._ballot import single_candidate
+from fedconformal.planning._choosing import _suffices, _tolerates_any, remaining_sites, tolerates_missing
 from planning import plans
 from planning.plans import alike, kinds, quiet, tolerates
 
@@ -39,7 +39,7 @@ def planned(plan, place=0):
     design = plan.designs[0]
     level = plan.message.levels[place]
     ballot = Ballot(design.kinds, level.ranks, level.all_votes())
-    return Solution(ballot, design.levels[place].votes), Goal.of(design, place)
+    return Solution(ballot, design.levels[place].votes), Goal.from_design(design, place)
 
 
 @pytest.mark.slow
@@ -195,13 +195,13 @@ def test_every_choice_of_missing_sites_is_listed_once(counts, missing):
         tuple(there.count(b) for b in range(len(counts)))
         for there in combinations(sites, len(sites) - missing)
     }
-    found = [tuple(rest.tolist()) for rest in left_over(np.array(counts), missing)]
+    found = [tuple(rest.tolist()) for rest in remaining_sites(np.array(counts), missing)]
     assert len(found) == len(kept)
     assert set(found) == kept
 
 
 def test_too_many_choices_are_not_listed():
-    assert left_over(np.ones(60, dtype=int), 4) is None
+    assert remaining_sites(np.ones(60, dtype=int), 4) is None
 
 
 @pytest.mark.parametrize("criterion", ["marginal", "conditional"])
@@ -211,7 +211,7 @@ def test_larger_ranks_tolerate_whatever_smaller_ones_do(criterion, missing):
     rng, goal = np.random.default_rng(5), Goal(Fraction(4, 5), CRITERIA[criterion]())
     sizes, counts, votes = np.array([8, 20, 45]), np.array([2, 1, 1]), np.ones((3, 2), dtype=int)
     ranks = np.sort(sizes[:, None] - rng.integers(-1, 8, size=(60, 3, 2)), axis=2)
-    tried = [given_ranks(sizes, counts, row, votes) for row in ranks]
+    tried = [single_candidate(sizes, counts, row, votes) for row in ranks]
     tolerated = [tolerates_missing(each, 0, goal, missing) for each in tried]
     for one, first in zip(tried, tolerated, strict=True):
         for other, second in zip(tried, tolerated, strict=True):
@@ -227,10 +227,10 @@ def test_the_bound_for_any_missing_site_says_nothing_that_trying_all_does_not():
     for rank in range(1, 10):
         ranks = np.minimum(sizes, sizes * (rank + 1) // 10)[:, None]
         for weights in (np.ones((6, 1), dtype=int), np.array([[1], [2], [2], [2], [3], [3]])):
-            tried = given_ranks(sizes, counts, ranks, weights)
+            tried = single_candidate(sizes, counts, ranks, weights)
             if _tolerates_any(tried, 0, goal, counts, 1):
                 sure += 1
-                assert all(_suffices(tried, 0, goal, left) for left in left_over(counts, 1))
+                assert all(_suffices(tried, 0, goal, left) for left in remaining_sites(counts, 1))
     assert sure
 
 

@@ -92,7 +92,7 @@ def test_several_numbers_come_close_to_pooling_for_many_sizes(sizes, level, delt
     goal = Goal(Fraction(level), CRITERIA["conditional"](), Fraction(delta))
     costs, solutions = zip(*(planned_cost(sizes, goal, r) for r in (1, 2, 3)), strict=True)
     assert all(cost <= limit for cost, limit in zip(costs, limits, strict=True)), costs
-    assert all(found.ballot.merged().n_sites == len(sizes) for found in solutions)
+    assert all(found.ballot.merge().n_sites == len(sizes) for found in solutions)
 
 
 @pytest.mark.slow
@@ -107,7 +107,7 @@ def test_tolerating_a_missing_site_costs_two_per_cent_at_most(criterion):
         if at_most(cost, lowest, criterion):
             continue
         given_up += 1
-        assert cost <= kind.near(lowest, goal) + 1e-12, (sizes, level)
+        assert cost <= kind.missing_slack(lowest, goal) + 1e-12, (sizes, level)
         assert POPULATION.tolerates(found, goal, 1), (sizes, level, found)
     assert given_up
 

@@ -13,7 +13,7 @@ import fedconformal as fc
 from fedconformal.messages import CasesMessage, DesignRequest, draw_ranks, of
 from fedconformal.messages._cases import _votes
 from fedconformal.planning import CRITERIA, PROMISES, Goal, rank_above
-from fedconformal.planning._rule import Wanted, chance_above, votes_needed
+from fedconformal.planning._rule import NewSiteGoal, chance_above, votes_needed
 from fedconformal.planning.promises import NewSite
 from planning.plans import kinds
 from planning.unlike_sites import FEDERATIONS, half_normal, thresholds
@@ -190,11 +190,11 @@ class TestMostNewSites:
             small = fc.plan(n_points=list(range(4, 54)), promise="new-site", criterion="conditional")
         assert "too few cases" in small.notes[1]
 
-    def test_advice_is_the_smallest_that_will_do(self):
-        wanted = Wanted(20, NINE, TENTH)
-        n = wanted.smallest_n_points(Fraction(0))
-        assert rank_above(n, NINE, wanted.least(0)) <= n
-        assert rank_above(n - 1, NINE, wanted.least(0)) > n - 1
+    def test_advice_is_the_smallest_that_would_suffice(self):
+        new_site = NewSiteGoal(20, Goal(NINE, delta=TENTH))
+        n = new_site.smallest_n_points(Fraction(0))
+        assert rank_above(n, NINE, new_site.least_eta(0)) <= n
+        assert rank_above(n - 1, NINE, new_site.least_eta(0)) > n - 1
 
     def test_sizes_may_come_with_the_reports_if_the_number_of_sites_is_known(self):
         plan = fc.plan(n_sites=20, promise="new-site", criterion="conditional")

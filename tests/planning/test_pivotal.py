@@ -9,7 +9,7 @@ import fedconformal as fc
 from fedconformal.audit import verify
 from fedconformal.documents import RanksPayload, Sent
 from fedconformal.messages._base import smallest_with_votes
-from fedconformal.planning._missing import pivotal_sites
+from fedconformal.planning._choosing import pivotal_sites
 
 
 def decides(weights, counts, votes, block):

@@ -52,7 +52,7 @@ class TestPopulation:
         assert Population().law(found, goal("stable")).mean() >= 0.9
 
     def test_the_law_is_of_the_votes_below_a_coverage(self):
-        found = Solution(Ballot.of_ranks(kinds([20], [5]), [(19,)]), 4)
+        found = Solution(Ballot.from_ranks(kinds([20], [5]), [(19,)]), 4)
         law = fc.CoverageLaw(5, 20, 19, 4, max_faulty=1)
         promised = Population().law(found, goal("marginal", max_faulty=1))
         assert promised.mean() == pytest.approx(law.mean(), abs=1e-13)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import fedconformal as fc
 from fedconformal.laws import equal_cdf, equal_moments, exact_cdf, exact_mean
-from fedconformal.planning._choosing import in_lowest_terms
+from fedconformal.planning._choosing import reduce_votes
 from planning.plans import is_valid, quiet, tolerates
 
 levels = st.sampled_from([0.1, 0.5, 0.75, 0.8, 0.9, 0.95, 0.99])
@@ -278,7 +278,7 @@ class TestFaultySites:
         assert uneven <= 1.3 * equal
 
 
-def test_votes_are_in_lowest_terms():
+def test_votes_are_reduce_votes():
     """Leaving a site out may leave a common divisor."""
-    weights, votes = in_lowest_terms(np.array([[6], [0], [4]]), 7)
+    weights, votes = reduce_votes(np.array([[6], [0], [4]]), 7)
     assert (weights.tolist(), votes) == ([[3], [0], [2]], 4)

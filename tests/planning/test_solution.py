@@ -133,16 +133,16 @@ class TestSolve:
 
 class TestBallot:
     def test_sites_that_are_alike_are_put_together_in_their_order(self):
-        ballot = Ballot.of_ranks(
+        ballot = Ballot.from_ranks(
             kinds([30, 40, 30, 30, 50], [1, 2, 3, 1, 1]), [(28,), (37,), (28,), (29,), ()]
         )
-        merged = Ballot.of_ranks(kinds([30, 40, 30], [4, 2, 1]), [(28,), (37,), (29,)])
-        assert ballot.merged() == merged
-        assert Ballot((), (), ()).merged() == Ballot((), (), ())
+        merged = Ballot.from_ranks(kinds([30, 40, 30], [4, 2, 1]), [(28,), (37,), (29,)])
+        assert ballot.merge() == merged
+        assert Ballot((), (), ()).merge() == Ballot((), (), ())
 
     def test_names_do_not_tell_sites_apart(self):
         named = (SiteKind(count=1, n=30, names=("A",)), SiteKind(count=1, n=30, names=("B",)))
-        assert Ballot.of_ranks(named, [(28,)] * 2).merged().sites == kinds([30], [2])
+        assert Ballot.from_ranks(named, [(28,)] * 2).merge().sites == kinds([30], [2])
 
     def test_votes_of_infinite_numbers_are_not_finite(self):
         ballot = Ballot(kinds([30, 2], [2, 3]), ((20, 28), (3,)), ((2, 1), (4,)))
@@ -162,5 +162,5 @@ def test_a_plan_and_its_calibration_hold_the_same_votes():
     fewer = fc.calibrate(plan, reports[1:]).by_group[None].design
     for place, level in enumerate((Fraction(4, 5), NINE)):
         wanted = replace(goal(), level=level)
-        ballot = Ballot.of_ranks(kinds([60], [2]), [plan.message.levels[place].ranks[1]])
+        ballot = Ballot.from_ranks(kinds([60], [2]), [plan.message.levels[place].ranks[1]])
         assert fewer.levels[place].votes == POPULATION.solve(Solution(ballot, 1), ballot, wanted).needed

@@ -108,7 +108,7 @@ class BinMessage(Message):
 
     def check(self, design: Design) -> None:
         """Refuse ranks that the paper's algorithm would not allow."""
-        goals = [Goal.of(design, place) for place in range(len(design.levels))]
+        goals = [Goal.from_design(design, place) for place in range(len(design.levels))]
         self._check(design.promise, goals, design.sites)
         PROMISES[design.promise]().check_goal(goals[0], is_open=False)
         for place, (goal, level) in enumerate(zip(goals, design.levels, strict=True)):
@@ -175,7 +175,7 @@ class BinMessage(Message):
         levels = []
         for place, planned in enumerate(design.levels):
             goal, search, ranks = (
-                Goal.of(design, place),
+                Goal.from_design(design, place),
                 _search(answered, place),
                 _data(design).levels[place],
             )

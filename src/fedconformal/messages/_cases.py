@@ -69,7 +69,7 @@ class CasesMessage(Message):
         """Refuse too few votes."""
         numbers, m = _numbers(design), total_sites(design.kinds)
         for place, level in enumerate(design.levels):
-            goal = Goal.of(design, place)
+            goal = Goal.from_design(design, place)
             PROMISES[design.promise]().check_goal(goal, is_open=design.is_open, numbers=numbers)
             if level.votes is None:
                 continue
@@ -114,7 +114,7 @@ class CasesMessage(Message):
     def solve(self, design: Design, sites: tuple[SiteKind, ...], places: Sequence[int | None]) -> Design:
         """Solve the votes for the number of sites that answered."""
         numbers, m = _numbers(design), total_sites(sites)
-        goals = [Goal.of(design, place) for place in range(len(design.levels))]
+        goals = [Goal.from_design(design, place) for place in range(len(design.levels))]
         levels = tuple(make_level(goal, *_solve(goal, numbers, m)) for goal in goals)
         return design.answered_by(sites, levels=levels)
 
@@ -147,7 +147,7 @@ class CasesMessage(Message):
     def tolerates(self, design: Design, place: int, n_missing: int) -> bool:
         """Return whether enough sites are left."""
         left = total_sites(design.kinds) - n_missing
-        return _suffices(Goal.of(design, place), _numbers(design), left)
+        return _suffices(Goal.from_design(design, place), _numbers(design), left)
 
     def votes(self, design: Design, place: int) -> tuple[tuple[int, ...], ...] | None:
         """Return the votes of the cases of each kind of site, in increasing order of their scores."""

@@ -123,7 +123,7 @@ class CurveMessage(Message):
         """Refuse votes below those that the promise needs."""
         message = _data(design)
         for place in range(len(design.levels)):
-            goal = Goal.of(design, place)
+            goal = Goal.from_design(design, place)
             self._check_goal(goal, design.promise, is_open=design.is_open, epsilon=message.epsilon)
         if not design.is_open:
             rules = _rules(design)
@@ -255,7 +255,7 @@ def _data(design: Design) -> Curve:
 
 
 def _rules(design: Design) -> "_Rules":
-    goals = tuple(Goal.of(design, place) for place in range(len(design.levels)))
+    goals = tuple(Goal.from_design(design, place) for place in range(len(design.levels)))
     return _RULES[design.promise](design.kinds, _data(design), goals)
 
 

@@ -87,7 +87,7 @@ class RanksMessage(Message):
         """Refuse ranks and votes that cannot keep the promise."""
         promise = PROMISES[design.promise]()
         for place, chosen in enumerate(_data(design).levels):
-            goal = Goal.of(design, place)
+            goal = Goal.from_design(design, place)
             numbers = max([1, *map(len, chosen.ranks)]) if chosen.rule is None else chosen.rule.numbers
             promise.check_goal(goal, is_open=design.is_open, numbers=numbers)
             if design.is_open:
@@ -199,7 +199,7 @@ class RanksMessage(Message):
         promise = PROMISES[design.promise]()
         levels, ranks = [], []
         for place, planned in enumerate(_data(design).levels):
-            goal = Goal.of(design, place)
+            goal = Goal.from_design(design, place)
             votes = planned.all_votes()
             own = [
                 _ranks_by_rule(design, place, kind.n) if i is None else planned.ranks[i]
@@ -228,11 +228,11 @@ class RanksMessage(Message):
 
     def law(self, design: Design, place: int) -> CoverageLaw | None:
         """Return the distribution that the promise has for these votes."""
-        return PROMISES[design.promise]().law(_solution(design, place), Goal.of(design, place))
+        return PROMISES[design.promise]().law(_solution(design, place), Goal.from_design(design, place))
 
     def guarantee(self, design: Design, place: int) -> Guarantee:
         """Return the guarantee that the promise has for these votes."""
-        return PROMISES[design.promise]().guarantee(_solution(design, place), Goal.of(design, place))
+        return PROMISES[design.promise]().guarantee(_solution(design, place), Goal.from_design(design, place))
 
     def is_bound(self, design: Design) -> bool:
         """Return whether faulty sites are tolerated, or the promise has bounds only."""
@@ -240,7 +240,7 @@ class RanksMessage(Message):
 
     def tolerates(self, design: Design, place: int, n_missing: int) -> bool:
         """Return whether the promise has a finite threshold without any of these sites."""
-        goal = Goal.of(design, place)
+        goal = Goal.from_design(design, place)
         return PROMISES[design.promise]().tolerates(_solution(design, place), goal, n_missing)
 
     def local_ranks(self, design: Design, place: int) -> tuple[tuple[int, ...], ...] | None:
@@ -297,17 +297,17 @@ def _solution(design: Design, place: int) -> Solution:
     ballot = _ballot(design, place)
     keeps_all = PROMISES[design.promise].takes_mixture
     rule = _data(design).levels[place].rule
-    return Solution(ballot if keeps_all else ballot.merged(), level.votes or 1, level.advice, rule)
+    return Solution(ballot if keeps_all else ballot.merge(), level.votes or 1, level.advice, rule)
 
 
 def _solve(promise: Promise, design: Design, place: int, answered: Ballot, goal: Goal) -> Solution:
     """Solve the votes again, unless all sites that were asked have answered."""
     rule = _data(design).levels[place].rule
-    merged = answered.merged()
+    merged = answered.merge()
     if design.is_open:
         return promise.solve(Solution(merged, 1, None, rule), merged, goal)
     planned = _solution(design, place)
-    asked = planned.ballot.merged()
+    asked = planned.ballot.merge()
     if set(zip(merged.sites, merged.ranks, merged.votes, strict=True)) == set(
         zip(asked.sites, asked.ranks, asked.votes, strict=True)
     ):

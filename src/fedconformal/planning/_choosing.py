@@ -1,21 +1,217 @@
-"""Choice of ranks and votes for sites that are all alike."""
+"""Choice of ranks and votes for sites that are all alike, with regard to missing sites."""
 
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cache
+from functools import cache, reduce
+from operator import or_
 
 import numpy as np
+from scipy import special
 
-from fedconformal._typing import Ints
+from fedconformal._typing import Bools, Floats, Ints
 from fedconformal.documents import LARGEST_N, MOST_SITES, Advice, RankRule, SiteKind, total_sites
-from fedconformal.planning._ballot import Ballot, Goal, Solution, counts_of, sizes_of
-from fedconformal.planning._candidates import Candidates, candidates, common_share, given_ranks, maxima
-from fedconformal.planning._missing import pivotal_sites, tolerates_missing
-from fedconformal.planning._search import Choice, best, confirm, search
+from fedconformal.laws import honest_counts, integrate
+from fedconformal.planning._ballot import (
+    Ballot,
+    Candidates,
+    Solution,
+    candidates,
+    common_share,
+    counts_of,
+    heaviest,
+    maxima,
+    single_candidate,
+    sizes_of,
+)
+from fedconformal.planning._search import Choice, best, confirm, satisfies, search
+from fedconformal.planning.criteria import Goal
+
+# -- sites whose numbers can never change the threshold: they need not be asked ----------------------------
+
+
+_LARGEST_SUM = 200_000  # votes up to which sums are listed exactly
+
+
+def pivotal_sites(weights: Ints, counts: Ints, votes: int) -> Bools:
+    """Return, for each block, whether one of its sites can decide if the votes are reached.
+
+    Parameters
+    ----------
+    weights : array of shape (blocks, numbers)
+        Votes of each number of a site; 0 for one that is infinite, or not sent.
+    counts : array of shape (blocks,)
+        Number of sites.
+    votes : int
+        Votes that are needed.
+
+    Returns
+    -------
+    array of bool
+        False only where it is certain that no site of the block can.
+    """
+    # Blocks may differ in size alone: what counts is how many sites have the same votes.
+    kinds, which = np.unique(weights, axis=0, return_inverse=True)
+    sites = np.bincount(which.ravel(), weights=counts).astype(np.int64)
+    # The numbers of a site are ordered, so it casts the sum of its first few.
+    cast = [np.unique(row[row > 0]).tolist() for row in np.cumsum(kinds, axis=1)]
+    total = sum(sums[-1] * count for sums, count in zip(cast, sites.tolist(), strict=True) if sums)
+    pivotal = [bool(sums) and _is_pivotal(cast, sites, votes, b, total) for b, sums in enumerate(cast)]
+    return np.array(pivotal)[which.ravel()]
+
+
+def _is_pivotal(cast: list[list[int]], counts: Ints, votes: int, block: int, total: int) -> bool:
+    """Fill up to just below the votes, the largest casts first; where that fails, list all sums as bits."""
+    others: list[int] = (counts - (np.arange(counts.size) == block)).tolist()
+    room = votes - 1
+    for b in sorted(range(len(cast)), key=lambda b: cast[b][:1], reverse=True):
+        left = others[b]
+        for cast_by_site in reversed(cast[b]):
+            taken = min(left, room // cast_by_site)
+            room, left = room - taken * cast_by_site, left - taken
+    if room < cast[block][-1] or total > _LARGEST_SUM:
+        return True
+    sums = 1
+    for votes_cast, count in zip(cast, others, strict=True):
+        for _ in range(count):
+            sums = reduce(or_, (sums << vote for vote in votes_cast), sums)
+    low = max(0, votes - cast[block][-1])
+    return bool((sums >> low) & ((1 << (votes - low)) - 1))
+
+
+# -- missing sites: whether a finite threshold is left, whichever sites do not answer ----------------------
+
+# The votes are solved again for the sites that answered, and the most that can be needed are all votes of
+# finite numbers. The largest number is then the threshold: if that satisfies the criterion, some does.
+
+
+_PANELS = 9
+_MOST_CHOICES = 1000
+_MOST_POINTS = 10_000  # of which a power of the level is computed exactly
+
+
+def tolerates_missing(tried: Candidates, row: int, goal: Goal, n_missing: int) -> bool:
+    """Return whether some finite threshold satisfies the criterion, whichever sites are missing.
+
+    Without faulty sites one distribution bounds every choice of missing sites. With faulty sites the largest
+    number cannot be the threshold: a bound is tried, then every choice. False where there are too many.
+
+    Parameters
+    ----------
+    tried : Candidates
+        Ranks and votes.
+    row : int
+        One of the candidates.
+    goal : Goal
+        Level, criterion and faulty sites.
+    n_missing : int
+        Number of sites that are missing.
+    """
+    if n_missing >= int(tried.counts[tried.tops(row) > 0].sum()):
+        return False
+    if not goal.max_faulty:
+        largest = _Largest(tried, row, n_missing)
+        margin = float(goal.criterion.margin(largest, goal)[0])
+        return margin > goal.criterion.margin_error(goal) or goal.criterion.settles(largest.referee, goal)
+    # Sites too small for their rank send +inf, unless they lie.
+    counts = np.where(tried.weights[row].any(axis=1), tried.counts, 0)
+    if _tolerates_any(tried, row, goal, counts, n_missing):
+        return True
+    # Large sites do most harm by missing, so they are tried first.
+    choices = sorted(
+        remaining_sites(counts, n_missing) or [counts * 0], key=lambda left: int(left @ tried.n_points)
+    )
+    return all(_suffices(tried, row, goal, left) for left in choices)
+
+
+def _tolerates_any(tried: Candidates, row: int, goal: Goal, counts: Ints, n_missing: int) -> bool:
+    """Return whether the criterion is satisfied whoever is missing, by a bound.
+
+    Let U be the finite votes above the coverage. Whoever is missing and whoever lies, the threshold can be
+    below only if U is at most twice the most votes that faulty sites have, and those of missing ones.
+    """
+    by_site, finite = (np.repeat(part[row].sum(axis=1), counts) for part in (tried.weights, tried.finite))
+    lies, missing = heaviest(by_site, goal.max_faulty), heaviest(finite, n_missing)
+    votes = int(finite.sum()) - 2 * lies - missing
+    enough = votes > 0 and int(counts.sum()) - n_missing > 2 * goal.max_faulty
+    return enough and satisfies(_left(tried, row, counts), votes, replace(goal, max_faulty=0))
+
+
+def _suffices(tried: Candidates, row: int, goal: Goal, counts: Ints) -> bool:
+    """Return whether the most votes that faulty sites cannot withhold suffice for these sites."""
+    left = _left(tried, row, counts)
+    first, last = (int(end[0]) for end in left.limits(goal.max_faulty))
+    return last >= first and satisfies(left, last, goal)
+
+
+def _left(tried: Candidates, row: int, counts: Ints) -> Candidates:
+    there = counts > 0
+    ranks, weights = tried.ranks[row, there], tried.weights[row, there]
+    return single_candidate(tried.n_points[there], counts[there], ranks, weights)
+
+
+def remaining_sites(counts: Ints, n_missing: int) -> list[Ints] | None:
+    """Return the sites of each block that are left, for each choice of missing ones; None if too many."""
+    left = [(counts, 0)]
+    for b in range(counts.size):
+        left = [
+            (rest - missing * (np.arange(counts.size) == b), gone + missing)
+            for rest, gone in left
+            for missing in range(min(n_missing - gone, int(counts[b])) + 1)
+        ]
+        if len(left) > _MOST_CHOICES:
+            return None
+    return [rest for rest, gone in left if gone == n_missing]
+
+
+class _Largest:
+    """The distribution of the largest number, with the worst choice of missing sites at every coverage."""
+
+    def __init__(self, tried: Candidates, row: int, n_missing: int) -> None:
+        tops, self.n_missing = tried.tops(row), n_missing
+        self.n, self.top, self.counts = (part[tops > 0] for part in (tried.n_points, tops, tried.counts))
+
+    def _cdf(self, c: Floats) -> Floats:
+        with np.errstate(divide="ignore"):
+            logs = np.log(special.betainc(self.top, self.n - self.top + 1.0, c[:, None]))
+        # Sites that are least likely to lie below do most harm by missing: their factors are the smallest.
+        kept = honest_counts(logs, self.counts, self.n_missing)
+        left = np.multiply(kept, logs, out=np.zeros(logs.shape), where=kept > 0)
+        return np.asarray(np.exp(left.sum(axis=1)))
+
+    @property
+    def moments(self) -> tuple[Floats, Floats]:
+        edges = 1 - np.concatenate([np.geomspace(1.0, 1e-9, _PANELS), [0.0]])
+        return 1 - integrate(lambda c: self._cdf(c)[:, None], edges, tolerance=1e-13), np.zeros(1)
+
+    def cdf(self, c: float) -> Floats:
+        return self._cdf(np.array([c]))
+
+    @property
+    def referee(self) -> _LargestOfAll:
+        """The points that are left if the largest sites are missing; None where some send other ranks."""
+        if (self.top != self.n).any():
+            return _LargestOfAll(None)
+        sizes = np.repeat(self.n, np.minimum(self.counts, self.n_missing))
+        return _LargestOfAll(int(self.n @ self.counts) - heaviest(sizes, self.n_missing))
+
+
+@dataclass(frozen=True)
+class _LargestOfAll:
+    """The same in exact arithmetic, where every site sends its largest score: that of all points."""
+
+    points: int | None
+
+    def mean(self) -> Fraction | None:
+        return None if self.points is None else Fraction(self.points, self.points + 1)
+
+    def cdf(self, c: Fraction) -> Fraction | None:
+        return None if self.points is None or self.points > _MOST_POINTS else c**self.points
+
 
 # -- the smallest federation of equal sites that would suffice ---------------------------------------------
 
@@ -49,26 +245,26 @@ def smallest_federation(sites: Sequence[SiteKind], goal: Goal, share: Fraction |
     )
 
 
-def smallest(enough: Callable[[int], bool], *, start: int, stop: int) -> int | None:
-    """Return the smallest number from ``start`` to ``stop`` that is enough, if larger numbers are too."""
-    low, high = start - 1, start
-    while not enough(high):
+def smallest(suffices: Callable[[int], bool], *, start: int, stop: int) -> int | None:
+    """Return the smallest number from ``start`` to ``stop`` that suffices, if larger numbers do too."""
+    low, high = start, start
+    while not suffices(high):
         if high >= stop:
             return None
-        low, high = high, min(2 * high, stop)
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if enough(middle) else (middle, high)
-    return high
+        low, high = high + 1, min(2 * high, stop)
+    return low + bisect_left(range(low, high), True, key=suffices)
 
 
-_ALONE = 24  # ranks of the largest site that are tried by itself
+# -- ranks and votes ---------------------------------------------------------------------------------------
+
+
+_ALONE = 24  # ranks of the largest site that are tried alone
 
 
 def choose_ranks(sites: tuple[SiteKind, ...], goal: Goal, numbers: int, share: Fraction | None) -> Solution:
     """Search ranks, weights and votes for sites that are all alike; a share fixes ranks of one vote each."""
     choosing = _Choosing(sites, goal)
-    choice = choosing.among(numbers) if share is None else choosing.with_share(share)
+    choice = choosing.choose(numbers) if share is None else choosing.choose_votes(share)
     rule = None if share is None else RankRule(share=share)
     if choice is None:
         last = maxima(sites) if share is None else common_share(sites, share)
@@ -79,7 +275,7 @@ def choose_ranks(sites: tuple[SiteKind, ...], goal: Goal, numbers: int, share: F
         # Sites that may have to stand in for others are asked, even if they could not decide otherwise.
         if not (goal.max_faulty or goal.max_missing):
             weights = weights * pivotal_sites(weights, counts_of(sites), votes)[:, None]
-        weights, votes = in_lowest_terms(weights, votes)
+        weights, votes = reduce_votes(weights, votes)
     return Solution(_ballot(sites, choice.ranks, weights), votes, None, rule)
 
 
@@ -99,7 +295,7 @@ def tolerates(ballot: Ballot, goal: Goal, n_missing: int) -> bool:
 
 def _candidate(ballot: Ballot) -> Candidates:
     sizes, ranks, weights = ballot.arrays
-    return given_ranks(sizes, ballot.counts, ranks, weights)
+    return single_candidate(sizes, ballot.counts, ranks, weights)
 
 
 class _Choosing:
@@ -110,17 +306,15 @@ class _Choosing:
         self.settled: list[tuple[Ints, bool]] = []
         self.tolerates = cache(lambda tried, row, missing: tolerates_missing(tried, row, goal, missing))
 
-    def with_share(self, share: Fraction) -> Choice | None:
+    def choose_votes(self, share: Fraction) -> Choice | None:
         """Return the best votes for ranks that follow a share."""
         tried, missing = common_share(self.sites, share), self.goal.max_missing
-        return (
-            best(search(tried, self.goal), self.goal)
-            if not missing or self.tolerates(tried, 0, missing)
-            else None
-        )
+        if missing and not self.tolerates(tried, 0, missing):
+            return None
+        return best(search(tried, self.goal), self.goal)
 
-    def among(self, numbers: int) -> Choice | None:
-        """Return the best choice in which a site sends up to so many numbers.
+    def choose(self, numbers: int) -> Choice | None:
+        """Return the best choice in which a site sends up to this many numbers.
 
         It never costs more than fewer numbers would, or the largest site alone.
         """
@@ -130,17 +324,17 @@ class _Choosing:
         if not pool:
             return None
         pool += (alone := self._alone())
-        limit = min((each.cost(goal) for each in alone), default=math.inf)
+        limit = min((choice.cost(goal) for choice in alone), default=math.inf)
         for r in range(1, numbers + 1):
             pool += search(candidates(sites, goal, r), goal, accepts)
-            while (picked := self._picked(pool, limit)) is not None and not picked.is_exact:
+            while (picked := self._pick(pool, limit)) is not None and not picked.is_exact:
                 pool = [other for other in pool if other is not picked] + confirm(picked, goal)
             if picked is not None and (choice is None or picked.cost(goal) <= choice.cost(goal)):
                 choice, limit = picked, min(limit, picked.cost(goal))
         return choice
 
     def _accepts(self, tried: Candidates, row: int) -> bool:
-        """Whether enough sites may be missing if none is faulty: the largest ranks decide."""
+        """Return whether enough sites may be missing if none is faulty: the largest ranks decide."""
         tops = tried.tops(row)
         for others, tolerated in self.settled:
             if np.all(tops >= others if tolerated else tops <= others):
@@ -152,7 +346,7 @@ class _Choosing:
         return tolerated
 
     def _alone(self) -> list[Choice]:
-        """The largest site by itself, where there is one largest and it may be left to decide."""
+        """Return the largest site alone, where there is one largest and it may decide."""
         sizes, goal = sizes_of(self.sites), self.goal
         largest = int(np.argmax(sizes))
         n = int(sizes[largest])
@@ -165,11 +359,11 @@ class _Choosing:
         i = int(np.argmin(costs))
         here = (np.arange(sizes.size) == largest)[:, None]
         ranks = np.where(here, rank + i, sizes[:, None] + 1)
-        tried = given_ranks(sizes, counts_of(self.sites), ranks, here.astype(np.int64))
+        tried = single_candidate(sizes, counts_of(self.sites), ranks, here.astype(np.int64))
         return [Choice(tried, 0, 1, means[i], means[i] * (1 - means[i]) / (n + 2))]
 
-    def _picked(self, pool: list[Choice], limit: float) -> Choice | None:
-        """The best choice, or one up to a limit that tolerates a missing site where the best does not."""
+    def _pick(self, pool: list[Choice], limit: float) -> Choice | None:
+        """Return the best choice, or one up to a limit that tolerates a missing site if the best does not."""
         goal, first = self.goal, best(pool, self.goal)
         ordered = sorted(pool, key=lambda choice: choice.cost(goal))
         if goal.max_missing and goal.max_faulty:  # what lies can do depends on the weights too
@@ -179,18 +373,18 @@ class _Choosing:
         if goal.max_missing is not None or first is None:
             return first
         lowest = first.cost(goal)
-        limit = min(limit, goal.criterion.near(lowest, goal))
+        limit = min(limit, goal.criterion.missing_slack(lowest, goal))
         near = [first, *(choice for choice in ordered if lowest < choice.cost(goal) <= limit)]
         return next((c for c in near if len(near) > 1 and self.tolerates(c.candidates, c.row, 1)), first)
 
 
 def _all_pivotal(choice: Choice) -> bool:
-    """Whether every site can change the threshold, but for those too small for their rank."""
+    """Return whether every site can change the threshold, but for those too small for their rank."""
     pivotal = pivotal_sites(choice.weights, choice.candidates.counts, choice.server_rank)
     return bool(pivotal[choice.weights.any(axis=1)].all())
 
 
-def in_lowest_terms(weights: Ints, votes: int) -> tuple[Ints, int]:
+def reduce_votes(weights: Ints, votes: int) -> tuple[Ints, int]:
     """Return weights divided by whatever divides them all, and the votes needed.
 
     Votes come in multiples of that, so as many are reached exactly if the next multiple is.

@@ -1,36 +1,188 @@
-"""Ranks for sites whose size is not known beforehand: a rule that each applies to its own size."""
+"""Ranks for sites that may differ, and rules for sites of unknown size."""
 
 import math
+from bisect import bisect_left
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from math import isqrt
 
 import numpy as np
 from scipy import special
 
+from fedconformal._typing import Floats, Ints
 from fedconformal._validation import rank_of
 from fedconformal.documents import LARGEST_N, MOST_SITES, RankRule
 from fedconformal.planning._choosing import smallest
-from fedconformal.planning._staircase import usual_threshold
+from fedconformal.planning.criteria import Goal
+
+# -- ranks for a known mixture of sites: a few steps that follow each site's count of scores from below ----
+
+# What a site's numbers say of its share of scores below t is a staircase under the true one. With l_0 = 0, a
+# site of n scores that sends the ranks l_1 < ... < l_r shows on average sum_i (l_i - l_{i-1}) P(v_i <= t) of
+# them. For one t the best ranks follow from dynamic programming, for each size alone; the smallest t at which
+# all sites together show the level follows by bisection. P is that of the federation below.
+
+
+# A federation whose sites differ is the yardstick that compares plans, all of them valid. No guarantee
+# rests on it. Scores are half-normal, and the scales of the sites are log-normal.
+
+
+_SPREAD = 1 / 3  # standard deviation of the logarithm of a site's scale
+_NODES, _MASSES = np.polynomial.hermite_e.hermegauss(41)
+_SCALES, _WEIGHTS = np.exp(_SPREAD * _NODES), _MASSES / _MASSES.sum()
+LOWEST, HIGHEST = 1e-3, 1e3
+"""Thresholds between which the yardstick is evaluated."""
+
+
+def reported_below(ranks: Ints, n: int, t: float) -> Floats:
+    """Return for each rank the probability that a site's score of this rank is at most t.
+
+    Parameters
+    ----------
+    ranks : array of int
+        From 1 to n.
+    n : int
+        Number of scores of the site.
+    t : float
+        A threshold.
+
+    Returns
+    -------
+    array of float
+        One for each rank.
+    """
+    below = special.erf(t / (_SCALES * np.sqrt(2)))
+    table = special.betainc(ranks[:, None], n - ranks[:, None] + 1, below[None, :])
+    return np.asarray(np.minimum(table @ _WEIGHTS, 1.0))
+
+
+def usual_threshold(n: int, rank: int, m: int, k: int) -> float:
+    """Return the median of the k-th smallest of the reports of m sites, which is to be small.
+
+    Parameters
+    ----------
+    n, rank : int
+        Scores of each site, and the rank that it sends.
+    m, k : int
+        Number of sites, and votes that are needed.
+
+    Returns
+    -------
+    float
+    """
+    low, high = LOWEST, HIGHEST
+    for _ in range(24):
+        middle = float(np.sqrt(low * high))
+        below = reported_below(np.array([rank]), n, middle)[0]
+        reached = special.betainc(k, m - k + 1, below) >= 0.5
+        low, high = (low, middle) if reached else (middle, high)
+    return high
+
+
+_RANKS = 140  # tried for a size, closer to each other where scores are large
+_SIZES = 8  # that are searched; others get the ranks of the next one, in proportion
+
+
+def ranks_by_size(
+    n_points: Ints, shares: Floats, level: Fraction, numbers: int
+) -> dict[int, tuple[int, ...]]:
+    """Return the ranks that sites of each size send.
+
+    Parameters
+    ----------
+    n_points : array of int
+        Different sizes.
+    shares : array of float
+        Share of new points that come from all sites of each size together.
+    level : Fraction
+        Coverage that was asked for.
+    numbers : int
+        Most numbers that a site sends.
+
+    Returns
+    -------
+    dict
+        Ranks of each size, in increasing order.
+    """
+    if n_points.size == 1 and numbers == 1:
+        return {int(n_points[0]): (min(rank_of(level, int(n_points[0])), int(n_points[0])),)}
+    looked_at = np.unique(np.quantile(n_points, np.linspace(0, 1, _SIZES), method="nearest"))
+    which = np.abs(np.log(n_points[:, None] / looked_at)).argmin(axis=1)
+    stairs = [_Stairs(int(n), numbers) for n in looked_at]
+    weights: Floats = np.array([float(shares[which == i].sum()) for i in range(looked_at.size)])
+    t = _smallest(stairs, weights, float(level))
+    chosen = [stair.best(t)[1] for stair in stairs]
+    return {
+        int(n): _stretch(chosen[i], int(looked_at[i]), int(n))
+        for n, i in zip(n_points.tolist(), which.tolist(), strict=True)
+    }
+
+
+@dataclass(frozen=True, eq=False)
+class _Stairs:
+    """The ranks among which those of one size are chosen."""
+
+    n: int
+    numbers: int
+
+    @cached_property
+    def ranks(self) -> Ints:
+        if self.n <= _RANKS:
+            return np.arange(1, self.n + 1)
+        heights = 1 - (1 - np.linspace(0, 1, _RANKS + 1)[1:]) ** 2
+        return np.unique(np.ceil(heights * self.n).astype(np.int64))
+
+    def best(self, t: float) -> tuple[float, Ints]:
+        """Return the largest share that can be shown to lie below t on average, and its ranks."""
+        ranks, below = self.ranks, reported_below(self.ranks, self.n, t)
+        rises = ranks[None, :] - ranks[:, None]
+        gains = np.where(rises > 0, rises * below, -np.inf)
+        shown, came_from = ranks * below, []
+        for _ in range(min(self.numbers, ranks.size) - 1):
+            sums = shown[:, None] + gains
+            came_from.append(sums.argmax(axis=0))
+            shown = sums.max(axis=0)
+        path = [int(shown.argmax())]
+        for back in reversed(came_from):
+            path.append(int(back[path[-1]]))
+        return float(shown.max()) / (self.n + 1), ranks[path[::-1]]
+
+
+def _smallest(stairs: list[_Stairs], weights: Floats, level: float) -> float:
+    """Return the smallest threshold at which the level is shown on average; the highest if none is."""
+    low, high = LOWEST, HIGHEST
+    for _ in range(20):
+        middle = float(np.sqrt(low * high))
+        shown = sum(w * stair.best(middle)[0] for stair, w in zip(stairs, weights, strict=True))
+        low, high = (low, middle) if shown >= level else (middle, high)
+    return high
+
+
+def _stretch(ranks: Ints, n: int, to: int) -> tuple[int, ...]:
+    """Return the same shares of another number of scores."""
+    places = -(-ranks * (to + 1) // (n + 1)) if n != to else ranks
+    return tuple(sorted({min(max(int(place), 1), to) for place in places.tolist()}))
+
 
 # -- ranks whose scores lie above a quantile of the site's own scores with some probability ---------------
 
 
 _MARGIN = 1e-9  # by which a chance must exceed what is asked for: rounding never decides
 _CANDIDATES = 32  # numbers of votes that are compared
-_NEAR = 1.02  # a threshold up to this multiple of the lowest is given up for bearing a silent site
-_DIGITS = 10**6  # chances are rounded down to so many parts
+_NEAR = 1.02  # a threshold up to this multiple of the lowest is accepted to tolerate a missing site
+_DIGITS = 10**6  # chances are rounded down to multiples of its inverse
 
 
 def chance_above(n: int, rank: int, level: Fraction) -> float:
-    """The probability that the score of this rank lies above the level-quantile of the site's scores.
+    """Return the probability that the score of this rank lies above the level-quantile of the site's scores.
 
     Parameters
     ----------
     n, rank : int
         Size of the site, and the rank that it sends; n + 1 stands for +inf.
     level : Fraction
-        Which quantile.
+        Level of the quantile.
 
     Returns
     -------
@@ -41,14 +193,14 @@ def chance_above(n: int, rank: int, level: Fraction) -> float:
 
 
 def rank_above(n: int, level: Fraction, eta: Fraction) -> int:
-    """The smallest rank whose score lies above the level-quantile with a chance of at least eta.
+    """Return the smallest rank whose score lies above the level-quantile with a chance of at least eta.
 
     Parameters
     ----------
     n : int
         Size of the site.
     level, eta : Fraction
-        Which quantile, and which chance.
+        Level of the quantile, and the chance.
 
     Returns
     -------
@@ -62,112 +214,97 @@ def rank_above(n: int, level: Fraction, eta: Fraction) -> int:
     >>> rank_above(100, Fraction(9, 10), Fraction(1, 2))
     91
     """
-    low, high = 0, n + 1
-    while high - low > 1:
-        middle = (low + high) // 2
-        enough = chance_above(n, middle, level) >= float(eta) + _MARGIN
-        low, high = (low, middle) if enough else (middle, high)
-    return high
-
-
-def is_above(n: int, rank: int, level: Fraction, eta: Fraction) -> bool:
-    """Whether a rank keeps the chance, up to rounding."""
-    return chance_above(n, rank, level) >= float(eta)
+    least = float(eta) + _MARGIN
+    return 1 + bisect_left(range(1, n + 1), True, key=lambda rank: chance_above(n, rank, level) >= least)
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """At least a share 1 - delta of new sites is to be covered at the level, by m sites.
+class NewSiteGoal:
+    """Coverage of at least the level at a share 1 - delta of new sites, by the reports of m sites.
 
     Parameters
     ----------
     m : int
         Number of sites.
-    level, delta : Fraction
-        What is wanted.
-    max_missing : int or None
-        How many of them may stay silent; None: one, where that costs next to nothing.
+    goal : Goal
+        Level, delta and missing sites.
     """
 
     m: int
-    level: Fraction
-    delta: Fraction
-    max_missing: int | None = None
+    goal: Goal
 
-    def chance(self, size: int | None = None) -> Fraction | None:
-        """The chance that all sites keep, chosen for a declared size; None if no chance below 1 will do.
+    def choose_eta(self, size: int | None = None) -> Fraction | None:
+        """Return the chance that all sites keep, for a declared size; None if no chance below 1 suffices.
 
-        It depends on nothing that is found at the sites.
+        It does not depend on the scores of the sites.
 
         Parameters
         ----------
         size : int, optional
-            The size of every site, where they are alike.
+            Size of every site, where they are alike.
 
         Returns
         -------
         Fraction or None
             The best by the yardstick of sites that differ.
         """
-        silent = self.max_missing or 0
-        if self.least(silent) is None:
+        missing = self.goal.max_missing or 0
+        if self.least_eta(missing) is None:
             return None
-        cost, chosen = self._best(silent, size)
-        if self.max_missing is None and self.least(1) is not None:
-            other, bearing = self._best(1, size)
-            return bearing if other <= _NEAR * cost else chosen
+        cost, chosen = self._best(missing, size)
+        if self.goal.max_missing is None and self.least_eta(1) is not None:
+            other, tolerant = self._best(1, size)
+            return tolerant if other <= _NEAR * cost else chosen
         return chosen
 
-    def least(self, n_silent: int) -> Fraction | None:
-        """The smallest chance that will do when so many sites stay silent; None if none below 1 does."""
-        if self.m - n_silent < 1:
+    def least_eta(self, n_missing: int) -> Fraction | None:
+        """Return the smallest chance that suffices if this many sites are missing; None if none below 1."""
+        if self.m - n_missing < 1:
             return None
-        least = 1 / ((self.m - n_silent + 1) * self.delta)
+        least = 1 / ((self.m - n_missing + 1) * self.goal.delta)
         return least if least < 1 else None
 
-    def _best(self, n_silent: int, size: int | None) -> tuple[float, Fraction]:
-        """The cheapest number of votes, and the chance that goes with it."""
-        least = self.least(n_silent)
+    def _best(self, n_missing: int, size: int | None) -> tuple[float, Fraction]:
+        """Return the lowest threshold of several numbers of votes, and its chance."""
+        level, delta, least = self.goal.level, self.goal.delta, self.least_eta(n_missing)
         assert least is not None
-        n = size or math.ceil(10 / (1 - self.level))
-        found = [(math.inf, least)]
-        for k in self._candidates():
-            wanted = max((1 - Fraction(k, self.m + 1)) / self.delta, least)
-            if wanted >= 1 or (rank := rank_above(n, self.level, wanted)) > n:
+        n, first = size or math.ceil(10 / (1 - level)), math.ceil((self.m + 1) * (1 - delta))
+        choices = [(math.inf, least)]
+        for k in np.unique(np.linspace(first, self.m, _CANDIDATES).astype(int)) if first <= self.m else ():
+            eta = max((1 - Fraction(int(k), self.m + 1)) / delta, least)
+            if eta >= 1 or (rank := rank_above(n, level, eta)) > n:
                 continue
-            kept = wanted if size is None else _rounded(chance_above(n, rank, self.level), wanted)
-            found.append((usual_threshold(n, rank, self.m, votes_needed(self.m, self.delta, kept)), kept))
-        return min(found)
-
-    def _candidates(self) -> list[int]:
-        first = math.ceil((self.m + 1) * (1 - self.delta))
-        return sorted({int(k) for k in np.linspace(first, self.m, _CANDIDATES)} if first <= self.m else set())
+            if size is not None:  # the chance of the rank as a short fraction below it
+                chance = chance_above(n, rank, level) - 2 * _MARGIN
+                eta = max(Fraction(math.floor(chance * _DIGITS), _DIGITS), eta)
+            choices.append((usual_threshold(n, rank, self.m, votes_needed(self.m, delta, eta)), eta))
+        return min(choices)
 
     def smallest_n_sites(self, n: int) -> int | None:
-        """Sites of this size that would do."""
-        finite = Fraction(chance_above(n, n, self.level) - 2 * _MARGIN)
-        if finite * self.delta * MOST_SITES < 1:
+        """Return the number of sites of this size that would suffice."""
+        finite = Fraction(chance_above(n, n, self.goal.level) - 2 * _MARGIN)
+        if finite * self.goal.delta * MOST_SITES < 1:
             return None
-        return math.floor(1 / (self.delta * finite)) + (self.max_missing or 0)
+        return math.floor(1 / (self.goal.delta * finite)) + (self.goal.max_missing or 0)
 
     def smallest_n_points(self, eta: Fraction) -> int | None:
-        """The size at which so many sites would do with this chance; None if no size will."""
-        least = self.least(self.max_missing or 0)
+        """Return the size at which this many sites would suffice with this chance; None if none would."""
+        least = self.least_eta(self.goal.max_missing or 0)
         if least is None:
             return None
-        enough = max(least, eta)
-        return smallest(lambda n: rank_above(n, self.level, enough) <= n, start=1, stop=LARGEST_N)
+        chance = max(least, eta)
+        return smallest(lambda n: rank_above(n, self.goal.level, chance) <= n, start=1, stop=LARGEST_N)
 
 
 def votes_needed(m: int, delta: Fraction, eta: Fraction) -> int:
-    """The votes with which at most a share delta of new sites falls below the level.
+    """Return the votes with which at most a share delta of new sites falls below the level.
 
     Parameters
     ----------
     m : int
-        Sites that answered.
+        Number of sites that answered.
     delta, eta : Fraction
-        What is wanted, and the chance that every site keeps.
+        Share of new sites that may miss the level, and the chance that every site keeps.
 
     Returns
     -------
@@ -175,11 +312,6 @@ def votes_needed(m: int, delta: Fraction, eta: Fraction) -> int:
         ``ceil((m + 1) (1 - delta eta))``, which may be above m.
     """
     return math.ceil((m + 1) * (1 - delta * eta))
-
-
-def _rounded(chance: float, wanted: Fraction) -> Fraction:
-    """A chance as a short fraction below it, but no less than is wanted."""
-    return max(Fraction(math.floor((chance - 2 * _MARGIN) * _DIGITS), _DIGITS), wanted)
 
 
 def ranks_of_rule(rule: RankRule, level: Fraction, n: int) -> tuple[int, ...]:
@@ -229,12 +361,12 @@ def _step(spacing: Fraction, level: Fraction, n: int) -> int:
 
 
 def usual_spacing(numbers: int) -> Fraction | None:
-    """Return the spacing at which this many numbers tell most about a level's quantile, roughly.
+    """Return the spacing at which this many numbers locate a level's quantile best, roughly.
 
     Parameters
     ----------
     numbers : int
-        How many numbers a site sends.
+        Number of scores that a site sends.
 
     Returns
     -------

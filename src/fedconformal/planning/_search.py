@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, partial
-from itertools import islice
+from itertools import chain, islice
 
 import numpy as np
 from scipy import special
@@ -26,10 +26,11 @@ from fedconformal.laws import (
     equal_moments,
     exact_cdf,
     exact_mean,
+    honest_counts,
     legendre,
 )
-from fedconformal.planning._ballot import Goal
-from fedconformal.planning._candidates import Candidates
+from fedconformal.planning._ballot import Candidates
+from fedconformal.planning.criteria import Goal
 
 _REFEREE_BITS = 5_000_000  # size of the integers up to which a tie with the level is settled exactly
 _TOGETHER = 256  # ranks of equal sites that are judged at once
@@ -72,13 +73,13 @@ class Choice:
 def best(choices: list[Choice], goal: Goal) -> Choice | None:
     """Return the choice of the lowest cost; ties go to less spread, fewer votes, then the first candidate."""
     lowest = min((choice.cost(goal) for choice in choices), default=0.0)
-    limit = lowest + goal.criterion.tie(lowest)
+    limit = lowest + goal.criterion.tie_tolerance(lowest)
     ties = [choice for choice in choices if choice.cost(goal) <= limit]
     return min(ties, key=_order, default=None)
 
 
 def _order(choice: Choice) -> tuple[float, int, int]:
-    """Less spread first, as far as rounding lets one see it."""
+    """Return a sort key: less spread first, up to rounding."""
     return float(f"{choice.variance:.9g}"), int(choice.candidates.finite_votes[choice.row]), choice.row
 
 
@@ -92,11 +93,11 @@ def search(
     Parameters
     ----------
     candidates : Candidates
-        What is tried.
+        Ranks and votes to try.
     goal : Goal
         Level and criterion.
     accepts : callable, optional
-        Whether a row of the candidates may be chosen; for equal sites, all larger ranks must be accepted too.
+        Returns whether a row may be chosen; for equal sites, all larger ranks must be accepted too.
     """
     first, last = candidates.limits(goal.max_faulty)
     if candidates.is_plain:
@@ -106,15 +107,15 @@ def search(
     rows = np.flatnonzero(last >= first)
     if not rows.size:
         return []
-    look, ends = _Edgeworth(candidates, goal), (first[rows], last[rows])
-    ks = look.smallest_valid(rows, *ends, (first + last)[rows] // 2, np.arange(3))
+    screen, ends = _Edgeworth(candidates, goal), (first[rows], last[rows])
+    ks = screen.smallest_valid(rows, *ends, (first + last)[rows] // 2, np.arange(3))
     hopeless = ks > ends[1]
-    ks, costs = look.climb(rows, np.minimum(ks, ends[1]), ends[1])
+    ks, costs = screen.climb(rows, np.minimum(ks, ends[1]), ends[1])
     judged = max(_FEWEST, min(_MOST, _WORK // (candidates.n_points.size * (1 + goal.max_faulty))))
     order = (i for i in np.lexsort([costs, hopeless]) if accepts is None or accepts(candidates, int(rows[i])))
     laws = ((_Votes(candidates, int(rows[i]), goal, is_exact=rows.size == 1), i) for i in order)
     choices = (law.search(int(ends[0][i]), int(ends[1][i]), int(ks[i]), _WINDOW) for law, i in laws)
-    return list(islice((each for found in islice(choices, 2 * judged) for each in found), judged))
+    return list(islice(chain.from_iterable(islice(choices, 2 * judged)), judged))
 
 
 def confirm(choice: Choice, goal: Goal) -> list[Choice]:
@@ -125,7 +126,7 @@ def confirm(choice: Choice, goal: Goal) -> list[Choice]:
 
 
 def satisfies(tried: Candidates, votes: int, goal: Goal) -> bool:
-    """Return whether so many votes of a single candidate satisfy the criterion; few nodes tell mostly."""
+    """Return whether ``votes`` satisfies the criterion, by few nodes where these are conclusive."""
     row, ks = np.zeros(1, dtype=np.int64), np.array([[votes]])
     if goal.criterion.is_mean:
         mean, variance = _Votes(tried, 0, goal, is_exact=False).moments(row, ks)
@@ -140,22 +141,22 @@ class _Laws:
 
     goal: Goal
     is_exact = False
-    doubt = 0.0  # what misses the criterion by less may still satisfy it by the exact distribution
+    doubt = 0.0  # choices that miss the criterion by less may satisfy it by the exact distribution
 
     def moments(self, rows: Ints, ks: Ints) -> tuple[Floats, Floats]:
-        """Mean and variance."""
+        """Return mean and variance."""
         raise NotImplementedError
 
     def cdf(self, rows: Ints, ks: Ints, c: float) -> Floats:
-        """P(C <= c)."""
+        """Return P(C <= c)."""
         raise NotImplementedError
 
     def referee(self, row: int, k: int) -> ExactReferee:
-        """One of them in exact arithmetic."""
+        """Return one of them in exact arithmetic."""
         raise NotImplementedError
 
     def valid(self, rows: Ints, ks: Ints) -> Bools:
-        """Which satisfy the criterion; exact arithmetic decides where rounding would."""
+        """Return which satisfy the criterion; exact arithmetic decides where rounding would."""
         criterion = self.goal.criterion
         margin = criterion.margin(_Outcomes(self, rows, ks), self.goal)
         if not self.is_exact:
@@ -167,11 +168,11 @@ class _Laws:
         return np.asarray(valid)
 
     def costs(self, rows: Ints, ks: Ints) -> Floats:
-        """Costs of one number of votes for each row."""
+        """Return the costs of one number of votes for each row."""
         return _costs(*self.moments(rows, ks[:, None]), self.goal)
 
     def smallest_valid(self, rows: Ints, first: Ints, last: Ints, guess: Ints, window: Ints) -> Ints:
-        """The smallest valid number of votes of each row, last + 1 if there is none.
+        """Return the smallest valid number of votes of each row, last + 1 if there is none.
 
         The votes of a window round the guess are judged together; then as many that divide what is left.
         """
@@ -186,7 +187,7 @@ class _Laws:
         return high
 
     def climb(self, rows: Ints, ks: Ints, last: Ints) -> tuple[Ints, Floats]:
-        """More votes for as long as that lowers the cost, where the criterion may prefer it; the costs."""
+        """Return votes raised as long as that lowers the cost, if the criterion trades up; and the costs."""
         ks, costs = ks.copy(), self.costs(rows, ks)
         left = np.flatnonzero((ks < last) & self.goal.criterion.trades_up)
         while left.size:
@@ -205,7 +206,7 @@ def _costs(means: Floats, variances: Floats, goal: Goal) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class _Outcomes:
-    """Some rows and votes, as a criterion looks at them."""
+    """Distributions of some rows and votes, for a criterion."""
 
     laws: _Laws
     rows: Ints
@@ -245,9 +246,9 @@ class _Equal(_Laws):
         rows = np.arange(len(self.candidates))
         if start == rows.size or last[-1] < first[-1] or not self.valid(rows[-1:], last[-1:, None]).all():
             return []  # the last row and all votes give the largest threshold
-        look = _Expansion(self.candidates, self.goal)
-        guess = np.minimum(look.smallest_valid(rows, first, last, last // 2, np.arange(3)), last)
-        promise, lowest, choices = look.lowest_costs(first), math.inf, list[Choice]()
+        screen = _Expansion(self.candidates, self.goal)
+        guess = np.minimum(screen.smallest_valid(rows, first, last, last // 2, np.arange(3)), last)
+        promise, lowest, choices = screen.lowest_costs(first), math.inf, list[Choice]()
         order = start + np.argsort(promise[start:], kind="stable")
         for i in range(0, order.size, _TOGETHER):
             rows = order[i : i + _TOGETHER]
@@ -263,9 +264,9 @@ class _Equal(_Laws):
         return choices
 
     def _slack(self, lowest: float) -> float:
-        """Costs up to this may be chosen."""
+        """Return the highest cost that may be chosen."""
         criterion = self.goal.criterion
-        return max(criterion.near(lowest, self.goal), lowest + criterion.tie(lowest))
+        return max(criterion.missing_slack(lowest, self.goal), lowest + criterion.tie_tolerance(lowest))
 
 
 class _Expansion(_Laws):
@@ -291,11 +292,11 @@ class _Expansion(_Laws):
         return mean, np.broadcast_to((self.variance * self.step**2)[rows, None], ks.shape)
 
     def cdf(self, rows: Ints, ks: Ints, c: float) -> Floats:
-        """At the level."""
+        """Return P(C <= level)."""
         return np.asarray(special.ndtr((self.middle[rows, None] - ks) / np.sqrt(self.variance[rows, None])))
 
     def lowest_costs(self, first: Ints) -> Floats:
-        """Lower bounds of the costs where a mean is all that counts; else -inf."""
+        """Return lower bounds of the costs where a mean is all that counts; else -inf."""
         if not self.goal.criterion.is_mean:
             return np.full(self.rank.size, -np.inf)
         error = _RANK_ERROR / self.variance
@@ -324,7 +325,7 @@ class _OnNodes(_Laws):
         self.widths, self.above = np.append(widths, 0.0), self.nodes > self.level
 
     def below(self, rows: Ints, ks: Ints) -> Floats:
-        """P(C <= c) at the nodes: shape (rows, several, nodes)."""
+        """Return P(C <= c) at the nodes: shape (rows, several, nodes)."""
         raise NotImplementedError
 
     def moments(self, rows: Ints, ks: Ints) -> tuple[Floats, Floats]:
@@ -333,14 +334,14 @@ class _OnNodes(_Laws):
         return self.level + excess, missing @ (2 * self.widths * (self.nodes - self.level)) - excess**2
 
     def cdf(self, rows: Ints, ks: Ints, c: float) -> Floats:
-        """At the node next to a coverage."""
+        """Return P(C <= c) at the node next to a coverage."""
         return self.below(rows, ks)[..., int(np.abs(self.nodes - c).argmin())]
 
 
 class _Edgeworth(_OnNodes):
     """Approximation of the votes by three moments.
 
-    Of many sizes only a few are looked at, each with as many sites as those next to it have.
+    Of many sizes only a few are used, each with as many sites as those next to it have.
     """
 
     def __init__(self, candidates: Candidates, goal: Goal) -> None:
@@ -353,7 +354,7 @@ class _Edgeworth(_OnNodes):
         self.mean, self.std, self.skew = (np.concatenate(part) for part in zip(*parts, strict=True))
 
     def _votes(self, rows: slice) -> tuple[Floats, Floats, Floats]:
-        """Mean, standard deviation and skewness of the votes: shape (candidates, nodes)."""
+        """Return mean, standard deviation and skewness of the votes: shape (candidates, nodes)."""
         ranks, votes = (part[rows, self.blocks] for part in (self.candidates.ranks, self.candidates.weights))
         sizes = self.candidates.n_points[self.blocks]
         keys = ranks + (np.arange(sizes.size) * (int(sizes.max()) + 2))[:, None]
@@ -365,7 +366,9 @@ class _Edgeworth(_OnNodes):
         one, two, three = (
             np.einsum("kbi,kbin->kbn", np.diff(cast**power, axis=2, prepend=0), p) for power in (1, 2, 3)
         )
-        whole, honest = cast[:, :, -1:], _honest(cast[:, :, -1:] - one, self.counts, self.goal.max_faulty)
+        whole, f, honest = cast[:, :, -1:], self.goal.max_faulty, self.counts[:, None]
+        if f:  # those whose lies gain most votes are faulty
+            honest = honest_counts(one - whole, self.counts, f)
         mean = (one * honest + whole * (self.counts[:, None] - honest)).sum(axis=1)
         variance = np.maximum(((two - one**2) * honest).sum(axis=1), 1e-12)
         third = ((three - 3 * one * two + 2 * one**3) * honest).sum(axis=1)
@@ -375,18 +378,6 @@ class _Edgeworth(_OnNodes):
         z = (self.mean[rows, None] + 0.5 - ks[..., None]) / self.std[rows, None]
         tilt = self.skew[rows, None] / 6 * (z**2 - 1) * np.exp(-(z**2) / 2) / math.sqrt(2 * math.pi)
         return np.asarray(np.clip(special.ndtr(z) + tilt, 0.0, 1.0))
-
-
-def _honest(gain: Floats, counts: Ints, f: int) -> Ints:
-    """Sites of each block that stay when the f whose lies gain most votes are left out."""
-    if not f:
-        return np.broadcast_to(counts[:, None], gain.shape)
-    order = np.argsort(-gain, axis=1, kind="stable")
-    there = counts[order]
-    before = np.cumsum(there, axis=1) - there
-    kept = np.empty_like(there)
-    np.put_along_axis(kept, order, there - np.clip(f - before, 0, there), axis=1)
-    return kept
 
 
 class _Votes(_OnNodes):
@@ -401,8 +392,8 @@ class _Votes(_OnNodes):
     def moments(self, rows: Ints, ks: Ints) -> tuple[Floats, Floats]:
         new = np.array(sorted(set(ks.ravel().tolist()) - self.known.keys()), dtype=np.int64)
         if new.size:
-            found = self.federation.moments(new) if self.is_exact else super().moments(rows, new[None])
-            columns = (part.ravel().tolist() for part in found)
+            moments = self.federation.moments(new) if self.is_exact else super().moments(rows, new[None])
+            columns = (part.ravel().tolist() for part in moments)
             self.known.update(zip(new.tolist(), zip(*columns, strict=True), strict=True))
         known = np.array([self.known[k] for k in ks.ravel().tolist()]).reshape(*ks.shape, 2)
         return known[..., 0], known[..., 1]
@@ -464,7 +455,7 @@ class ExactReferee:
         return exact_cdf(sizes, ranks, k, c, weights=weights)
 
     def _closed_form(self) -> Fraction | None:
-        """The mean where it is a simple fraction: the largest of all points, or split conformal prediction.
+        """Return the mean where it is a simple fraction: the largest of all points, or split conformal.
 
         The latter is one point per site or one site; and the middle of the middle is 1/2 by symmetry.
         """

@@ -1,7 +1,10 @@
 """Criteria: which choices of ranks are valid, and which valid choice is best."""
 
+from __future__ import annotations
+
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from bisect import bisect_left
+from dataclasses import dataclass, field
 from decimal import Decimal
 from fractions import Fraction
 from typing import ClassVar, Protocol
@@ -13,32 +16,19 @@ from fedconformal import _text
 from fedconformal._registry import Registry
 from fedconformal._typing import Floats
 from fedconformal._validation import rank_of
+from fedconformal.documents import Design
 from fedconformal.laws import MEAN_ERROR, CoverageLaw
 
 _NEAR = 1.02  # costs, or excess, up to this multiple of the lowest are accepted to tolerate a missing site
 _TIE = 1e-9  # relative difference of squared errors that counts as none
 _CDF_ERROR = 1e-9  # of P(C <= level), relative to delta
 
-CRITERIA: "Registry[Criterion]" = Registry("criterion", "fedconformal.criteria")
+CRITERIA: Registry[Criterion] = Registry("criterion", "fedconformal.criteria")
 """All criteria by name."""
 
 
-class Wanted(Protocol):
-    """The numbers of a goal that a criterion looks at."""
-
-    @property
-    def level(self) -> Fraction:
-        """The coverage that was asked for."""
-        ...
-
-    @property
-    def delta(self) -> Fraction:
-        """How often the promise may fail, for criteria that take it."""
-        ...
-
-
 class Outcomes(Protocol):
-    """The laws of the coverage for several choices of ranks at once."""
+    """Distributions of the coverage for several choices of ranks at once."""
 
     @property
     def moments(self) -> tuple[Floats, Floats]:
@@ -46,25 +36,25 @@ class Outcomes(Protocol):
         ...
 
     def cdf(self, c: float) -> Floats:
-        """P(coverage <= c) for each choice."""
+        """Return P(coverage <= c) for each choice."""
         ...
 
 
 class ExactLaw(Protocol):
-    """The law of one choice of ranks in whole numbers, where that is affordable."""
+    """Distribution of one choice of ranks in whole numbers, where that is affordable."""
 
     def mean(self) -> Fraction | None:
-        """Mean coverage; None where counting costs too much."""
+        """Return the mean coverage; None where counting costs too much."""
         ...
 
     def cdf(self, c: Fraction) -> Fraction | None:
-        """P(coverage <= c); None where counting costs too much."""
+        """Return P(coverage <= c); None where counting costs too much."""
         ...
 
 
 @dataclass(frozen=True)
 class _Alone:
-    """The law of one site's l-th smallest of n scores."""
+    """Distribution of the coverage of one site's l-th smallest of n scores."""
 
     n: int
     l: int
@@ -94,13 +84,13 @@ class Criterion(ABC):
 
     name: ClassVar[str]
     is_mean: ClassVar[bool] = False
-    """Whether a choice is valid if its mean coverage is at least the level, and only then."""
+    """True if a choice is valid if and only if its mean coverage is at least the level."""
     takes_delta: ClassVar[bool] = False
-    """Whether ``delta`` is part of the promise."""
+    """True if ``delta`` is part of the promise."""
     trades_up: ClassVar[bool] = False
-    """Whether a server rank above the smallest valid one can be better."""
+    """True if a server rank above the smallest valid one can be better."""
     heeds_spread: ClassVar[bool] = True
-    """Whether less spread is better: else sites are not left out for the sake of the cost alone."""
+    """True if less spread is better: else sites are not left out for the sake of the cost alone."""
 
     def __eq__(self, other: object) -> bool:
         """Two criteria of one class are the same."""
@@ -113,41 +103,40 @@ class Criterion(ABC):
     # -- which choices are valid, and which is best ----------------------------------------------------
 
     @abstractmethod
-    def margin(self, law: Outcomes, goal: Wanted) -> Floats:
-        """By how much each choice keeps the promise: positive if it does."""
+    def margin(self, law: Outcomes, goal: Goal) -> Floats:
+        """Return the margin by which each choice satisfies the criterion: positive if it does."""
 
-    def margin_error(self, goal: Wanted) -> float:
-        """How far ``margin`` may be off by rounding."""
+    def margin_error(self, goal: Goal) -> float:
+        """Return the largest rounding error of ``margin``."""
         return MEAN_ERROR
 
-    def settles(self, law: ExactLaw, goal: Wanted) -> bool:
-        """Whether a choice whose margin is too close to zero is valid, in exact arithmetic."""
+    def settles(self, law: ExactLaw, goal: Goal) -> bool:
+        """Return whether a choice whose margin is too close to zero is valid, in exact arithmetic."""
         return False
 
-    def cost(self, mean: float, variance: float, goal: Wanted) -> float:
-        """What is to be as small as can be among valid choices."""
+    def cost(self, mean: float, variance: float, goal: Goal) -> float:
+        """Return the cost, which is smallest for the best valid choice."""
         return mean
 
-    def tie(self, lowest: float) -> float:
-        """Costs this close to the lowest are ties, so that rounding never decides between two plans."""
+    def tie_tolerance(self, lowest: float) -> float:
+        """Return the largest distance of a tie from the lowest cost, so that rounding never decides."""
         return MEAN_ERROR
 
-    def near(self, lowest: float, goal: Wanted) -> float:
-        """The largest cost that is given up gladly for a plan that bears a silent site; the lowest: none."""
+    def missing_slack(self, lowest: float, goal: Goal) -> float:
+        """Return the highest cost accepted for a plan that tolerates one missing site."""
         return lowest
 
     def follows_from(self, law: CoverageLaw, level: float, delta: float | None) -> bool:
-        """Whether a law that was found under another criterion keeps this one's promise too."""
+        """Return whether a distribution planned under another criterion satisfies this one too."""
         return False
 
-    def own_rank(self, n: int, goal: Wanted) -> int:
-        """The smallest rank with which a site of n scores keeps the promise by itself; n + 1 if none does."""
-        low, high = 0, n + 1
-        while high - low > 1:
-            middle = (low + high) // 2
-            valid = self.margin(_Alone(n, middle), goal)[0] > self.margin_error(goal)
-            low, high = (low, middle) if valid else (middle, high)
-        return high
+    def own_rank(self, n: int, goal: Goal) -> int:
+        """Return the smallest rank with which n scores satisfy the criterion alone; n + 1 if none does."""
+
+        def is_valid(rank: int) -> bool:
+            return bool(self.margin(_Alone(n, rank), goal)[0] > self.margin_error(goal))
+
+        return 1 + bisect_left(range(1, n + 1), True, key=is_valid)
 
     # -- words -----------------------------------------------------------------------------------------
 
@@ -183,30 +172,29 @@ class Conditional(Criterion):
     name: ClassVar[str] = "conditional"
     takes_delta: ClassVar[bool] = True
 
-    def margin(self, law: Outcomes, goal: Wanted) -> Floats:
-        """Delta minus the probability that the coverage is not above the level."""
+    def margin(self, law: Outcomes, goal: Goal) -> Floats:
+        """Return delta minus the probability that the coverage is not above the level."""
         return float(goal.delta) - law.cdf(float(goal.level))
 
-    def margin_error(self, goal: Wanted) -> float:
-        """Relative to delta."""
+    def margin_error(self, goal: Goal) -> float:
+        """Return an error relative to delta."""
         return _CDF_ERROR * float(goal.delta)
 
-    def settles(self, law: ExactLaw, goal: Wanted) -> bool:
+    def settles(self, law: ExactLaw, goal: Goal) -> bool:
         """Compare the probability with delta in whole numbers."""
         missed = law.cdf(goal.level)
         return missed is not None and missed <= goal.delta
 
-    def own_rank(self, n: int, goal: Wanted) -> int:
-        """Smallest l with P(Bin(n, level) >= l) <= delta: so often rank l covers less than the level."""
-        low, high = 0, n + 1  # missed(low) > delta >= missed(high)
-        while high - low > 1:
-            middle = (low + high) // 2
-            missed = special.betainc(middle, n - middle + 1, float(goal.level))
-            low, high = (low, middle) if missed <= float(goal.delta) else (middle, high)
-        return high
+    def own_rank(self, n: int, goal: Goal) -> int:
+        """Return the smallest l with P(Bin(n, level) >= l) <= delta: how often rank l misses the level."""
 
-    def near(self, lowest: float, goal: Wanted) -> float:
-        """Two per cent more above the level."""
+        def is_valid(rank: int) -> bool:
+            return bool(special.betainc(rank, n - rank + 1, float(goal.level)) <= float(goal.delta))
+
+        return 1 + bisect_left(range(1, n + 1), True, key=is_valid)
+
+    def missing_slack(self, lowest: float, goal: Goal) -> float:
+        """Accept two per cent more above the level."""
         return float(goal.level) + _NEAR * max(0.0, lowest - float(goal.level))
 
     def options(self, delta: float | None) -> str:
@@ -234,29 +222,26 @@ class Marginal(Criterion):
     is_mean: ClassVar[bool] = True
     heeds_spread: ClassVar[bool] = False
 
-    def margin(self, law: Outcomes, goal: Wanted) -> Floats:
-        """Mean coverage minus the level."""
+    def margin(self, law: Outcomes, goal: Goal) -> Floats:
+        """Return the mean coverage minus the level."""
         return law.moments[0] - float(goal.level)
 
-    def settles(self, law: ExactLaw, goal: Wanted) -> bool:
+    def settles(self, law: ExactLaw, goal: Goal) -> bool:
         """Compare the mean with the level in whole numbers."""
         mean = law.mean()
         return mean is not None and mean >= goal.level
 
     def follows_from(self, law: CoverageLaw, level: float, delta: float | None) -> bool:
-        """Whether the mean of the law is at least the level."""
+        """Return whether the mean is at least the level."""
         return law.mean() >= level - MEAN_ERROR
 
-    def own_rank(self, n: int, goal: Wanted) -> int:
-        """Rank l has the mean coverage l / (n + 1)."""
+    def own_rank(self, n: int, goal: Goal) -> int:
+        """Return the smallest l with l / (n + 1) at least the level."""
         return min(rank_of(goal.level, n), n + 1)
 
     def surety(self, delta: float | None) -> str:
         """On average."""
         return "on average"
-
-
-_TIE = 1e-9  # relative difference of squared errors that counts as none
 
 
 @CRITERIA.register
@@ -279,14 +264,61 @@ class Stable(Marginal):
     heeds_spread: ClassVar[bool] = True
     trades_up: ClassVar[bool] = True
 
-    def cost(self, mean: float, variance: float, goal: Wanted) -> float:
-        """E[(C - level)^2]."""
+    def cost(self, mean: float, variance: float, goal: Goal) -> float:
+        """Return E[(C - level)^2]."""
         return variance + (mean - float(goal.level)) ** 2
 
-    def tie(self, lowest: float) -> float:
-        """A relative difference, as a squared error has no natural unit."""
+    def tie_tolerance(self, lowest: float) -> float:
+        """Return a relative difference, as a squared error has no natural unit."""
         return _TIE * lowest
 
-    def near(self, lowest: float, goal: Wanted) -> float:
-        """Two per cent more."""
+    def missing_slack(self, lowest: float, goal: Goal) -> float:
+        """Accept two per cent more."""
         return _NEAR * lowest
+
+
+USUAL_DELTA = Fraction(1, 10)
+
+
+@dataclass(frozen=True)
+class Goal:
+    """A level, and the criterion under which it is to be reached.
+
+    Parameters
+    ----------
+    level : Fraction
+        Coverage that was asked for.
+    criterion : Criterion
+        Rule for valid choices, and for the best of them.
+    delta : Fraction
+        Probability of failure that is allowed, for criteria that take it.
+    max_faulty : int
+        Number of reports that may be arbitrary.
+    max_missing : int or None
+        Number of sites that may be missing, in any combination, without making the threshold infinite. None:
+        one, where that costs next to nothing.
+
+    Examples
+    --------
+    >>> from fractions import Fraction
+    >>> from fedconformal.planning import Goal
+    >>> Goal(Fraction(9, 10)).criterion.name
+    'stable'
+    """
+
+    level: Fraction
+    criterion: Criterion = field(default_factory=Stable)
+    delta: Fraction = USUAL_DELTA
+    max_faulty: int = 0
+    max_missing: int | None = None
+
+    @classmethod
+    def from_design(cls, design: Design, place: int) -> Goal:
+        """Return the goal of one level of a design."""
+        return cls(
+            design.levels[place].confidence_level,
+            CRITERIA[design.criterion](),
+            design.delta or USUAL_DELTA,
+            design.max_faulty,
+            design.max_missing,
+        )

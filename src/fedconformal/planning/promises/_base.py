@@ -7,9 +7,9 @@ from typing import ClassVar
 from fedconformal._registry import Registry
 from fedconformal.documents import RankRule, SiteKind
 from fedconformal.laws import CoverageLaw
-from fedconformal.planning._ballot import Ballot, Goal, Guarantee, Solution
+from fedconformal.planning._ballot import Ballot, Guarantee, Solution
 from fedconformal.planning._rule import usual_spacing
-from fedconformal.planning.criteria import Criterion
+from fedconformal.planning.criteria import Criterion, Goal
 
 PROMISES: "Registry[Promise]" = Registry("promise", "fedconformal.promises")
 """All promises by name."""

@@ -11,9 +11,9 @@ from typing import ClassVar
 
 from fedconformal.documents import LARGEST_N, Advice, SiteKind, total_sites
 from fedconformal.laws import CoverageLaw, EachSiteLaw
-from fedconformal.planning._ballot import Ballot, Goal, Solution
+from fedconformal.planning._ballot import Ballot, Solution
 from fedconformal.planning._choosing import smallest
-from fedconformal.planning.criteria import CRITERIA
+from fedconformal.planning.criteria import CRITERIA, Goal
 from fedconformal.planning.promises._base import PROMISES, Promise
 
 _MARGIN = Fraction(1, 10**12)
@@ -79,7 +79,7 @@ class EachSite(Promise):
     ) -> Solution:
         """Return every site's own rank, and all votes."""
         own = own_goal(goal, total_sites(sites))
-        ballot = Ballot.of_ranks(sites, ((goal.criterion.own_rank(kind.n, own),) for kind in sites))
+        ballot = Ballot.from_ranks(sites, ((goal.criterion.own_rank(kind.n, own),) for kind in sites))
         return self.solve(Solution(ballot, ballot.n_sites), ballot, goal)
 
     def solve(self, planned: Solution, answered: Ballot, goal: Goal) -> Solution:

@@ -16,9 +16,9 @@ from typing import ClassVar
 import numpy as np
 
 from fedconformal.documents import MOST_VOTES, Advice, SiteKind
-from fedconformal.planning._ballot import Ballot, Goal, Guarantee, Solution
-from fedconformal.planning._staircase import ranks_by_size
-from fedconformal.planning.criteria import CRITERIA
+from fedconformal.planning._ballot import Ballot, Guarantee, Solution
+from fedconformal.planning._rule import ranks_by_size
+from fedconformal.planning.criteria import CRITERIA, Goal
 from fedconformal.planning.promises._base import PROMISES, Promise
 
 _LARGEST_DENOMINATOR = 10**40

@@ -14,9 +14,9 @@ from typing import ClassVar
 
 from fedconformal._text import percent
 from fedconformal.documents import Advice, RankRule, SiteKind, total_sites
-from fedconformal.planning._ballot import Ballot, Goal, Guarantee, Solution
-from fedconformal.planning._rule import Wanted, is_above, rank_above, votes_needed
-from fedconformal.planning.criteria import CRITERIA, Criterion
+from fedconformal.planning._ballot import Ballot, Guarantee, Solution
+from fedconformal.planning._rule import NewSiteGoal, chance_above, rank_above, votes_needed
+from fedconformal.planning.criteria import CRITERIA, Criterion, Goal
 from fedconformal.planning.promises._base import PROMISES, Promise
 
 
@@ -76,7 +76,7 @@ class NewSite(Promise):
         if not eta:
             raise ValueError("for a promise to new sites one by one a level has its eta")
         for kind, ranks, votes in zip(ballot.sites, ballot.ranks, ballot.votes, strict=True):
-            if votes != (1,) or not is_above(kind.n, ranks[0], goal.level, eta):
+            if votes != (1,) or chance_above(kind.n, ranks[0], goal.level) < float(eta):
                 raise ValueError("a site's rank must keep the chance eta, and have one vote")
         if solution.needed < self.solve(solution, ballot, goal).needed:
             raise ValueError("the votes needed are too few for a promise to a new site")
@@ -90,7 +90,7 @@ class NewSite(Promise):
                 f"promise 'new-site' with the {goal.criterion.name} criterion needs n_sites: the rank that "
                 "sites send depends on how many there are"
             )
-        eta = _wanted(goal, n_sites).chance()
+        eta = NewSiteGoal(n_sites, goal).choose_eta()
         if eta is None:
             fewest = int(1 / goal.delta) + (goal.max_missing or 0)
             raise ValueError(
@@ -103,9 +103,9 @@ class NewSite(Promise):
         self, sites: tuple[SiteKind, ...], goal: Goal, numbers: int, share: Fraction | None
     ) -> Solution:
         """Return the ranks that follow from the chance that all sites keep."""
-        wanted, alike = _wanted(goal, total_sites(sites)), len(sites) == 1
-        eta = wanted.chance(sites[0].n if alike else None) or Fraction(99, 100)
-        ballot = Ballot.of_ranks(sites, ((rank_above(kind.n, goal.level, eta),) for kind in sites))
+        size = sites[0].n if len(sites) == 1 else None
+        eta = NewSiteGoal(total_sites(sites), goal).choose_eta(size) or Fraction(99, 100)
+        ballot = Ballot.from_ranks(sites, ((rank_above(kind.n, goal.level, eta),) for kind in sites))
         solution = self.solve(Solution(ballot, 1, None, RankRule(eta=eta)), ballot, goal)
         if solution.is_finite and not self.tolerates(solution, goal, goal.max_missing or 0):
             return replace(solution, needed=ballot.n_sites + 1, advice=_advice(solution, goal))
@@ -168,10 +168,6 @@ class NewSite(Promise):
         )
 
 
-def _wanted(goal: Goal, m: int) -> Wanted:
-    return Wanted(m, goal.level, goal.delta, goal.max_missing)
-
-
 def _eta(solution: Solution) -> Fraction:
     eta = None if solution.rule is None else solution.rule.eta
     return Fraction(0) if eta is None else eta
@@ -181,8 +177,8 @@ def _advice(solution: Solution, goal: Goal) -> Advice:
     """More sites of the smallest size, or more points at as many sites."""
     ballot = solution.ballot
     n = min(kind.n for kind in ballot.sites)
-    wanted = _wanted(goal, ballot.n_sites)
-    points, sites = wanted.smallest_n_points(_eta(solution)), wanted.smallest_n_sites(n)
+    new_site = NewSiteGoal(ballot.n_sites, goal)
+    points, sites = new_site.smallest_n_points(_eta(solution)), new_site.smallest_n_sites(n)
     return Advice(
         n_points=points if points is None or points > n else None,
         n_sites=sites if sites is None or sites > ballot.n_sites else None,

@@ -5,8 +5,9 @@ from typing import ClassVar
 
 from fedconformal.documents import SiteKind
 from fedconformal.laws import CoverageLaw
-from fedconformal.planning._ballot import Ballot, Goal, Solution
+from fedconformal.planning._ballot import Ballot, Solution
 from fedconformal.planning._choosing import choose_ranks, solve_votes, tolerates
+from fedconformal.planning.criteria import Goal
 from fedconformal.planning.promises._base import PROMISES, Promise
 
 
