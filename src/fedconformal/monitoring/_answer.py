@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from fedconformal._text import count, quoted
 from fedconformal._typing import Floats, Ints
-from fedconformal.documents import Calibration, Check, CheckedGroup, first_problem
+from fedconformal.documents import Check, CheckedGroup, first_problem
 from fedconformal.monitoring._coverage import (
     Cases,
     Checked,
@@ -144,6 +144,8 @@ def prepare_answer(
     >>> type(fc.monitoring.prepare_answer(calibration, scores[1], site="A")).__name__
     'PreparedAnswer'
     """
+    from fedconformal.audit import verify  # which only answers need
+
     if (ledger is None) != (dataset is None) or (epsilon is not None and ledger is None):
         raise ValueError(
             "a private answer needs ledger and dataset, so that no budget is overspent: give both"
@@ -164,7 +166,9 @@ def prepare_answer(
     cases = count_cases(calibration, values, by=by, groups=groups, site=site)
     kept = _apply_policy(calibration, cases, policy)
     left_out = tuple(name for name in cases.names if name not in kept.names)
-    _refuse_unverified(published)
+    for finding in verify(published):  # thresholds whose claim does not hold may be questions in disguise
+        if not finding.holds:
+            raise ValueError(f"this calibration does not verify: {finding.claim} ({finding.detail})")
     # Made before any charge, so that what no document can hold costs nothing.
     blank = _make_check(calibration, site, epsilon, kept, np.zeros_like(kept.counts))
     if epsilon is not None:
@@ -195,15 +199,6 @@ def _apply_policy(calibration: Checked, cases: Cases, policy: SitePolicy) -> Cas
             f"min_group = {policy.min_group}: min_group = {cases.scores.size} would allow it"
         )
     return kept
-
-
-def _refuse_unverified(calibration: Calibration) -> None:
-    """Refuse thresholds whose claim does not hold: they may be questions in disguise."""
-    from fedconformal.audit import verify  # which only answers need
-
-    for finding in verify(calibration):
-        if not finding.holds:
-            raise ValueError(f"this calibration does not verify: {finding.claim} ({finding.detail})")
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache, singledispatch
+from functools import lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
@@ -27,7 +27,6 @@ from fedconformal.documents import (
     Cases,
     CasesPayload,
     Design,
-    MessageData,
     Payload,
     Plan,
     PlanView,
@@ -467,26 +466,19 @@ def _group(plan: Plan, group: Any) -> str | None:
     return _validation.choice("group", label_text(group), plan.groups)
 
 
-@singledispatch
 def _middle(payload: Payload, n: int, level: int) -> tuple[float, int, int] | None:
     """Return the middle score of those sent at a level, and n and l if it is the l-th smallest of n.
 
     None where a site is not asked at this level. Any one of several scores would suffice for a test.
     """
+    if isinstance(payload, RanksPayload):
+        sent = payload.levels[level]
+        place = len(sent.ranks) // 2
+        return (sent.values[place], n, sent.ranks[place]) if sent.ranks else None
+    if isinstance(payload, CasesPayload):
+        place = len(payload.values) // 2
+        return payload.values[place], len(payload.values), place + 1  # as good as a site without other cases
     raise ValueError(f"reports of kind {payload.kind!r} cannot be compared: they hold no score of known rank")
-
-
-@_middle.register
-def _(payload: RanksPayload, n: int, level: int) -> tuple[float, int, int] | None:
-    sent = payload.levels[level]
-    place = len(sent.ranks) // 2
-    return (sent.values[place], n, sent.ranks[place]) if sent.ranks else None
-
-
-@_middle.register
-def _(payload: CasesPayload, n: int, level: int) -> tuple[float, int, int] | None:
-    place = len(payload.values) // 2
-    return payload.values[place], len(payload.values), place + 1  # as good as a site without other cases
 
 
 # -- distribution of the coverage of a plan if named sites differ from the new cases (section 3.5) ---------
@@ -541,7 +533,7 @@ def shifted_law(
     needed = design.levels[level].votes
     if needed is None:
         raise ValueError(f"this {document.kind} has no sites of known size to compute a coverage for")
-    ballot = _ballot(design.message, design, level)
+    ballot = _make_ballot(design, level)
     names = design.site_names or [str(i + 1) for i in range(ballot.n_sites)]
     if unknown := sorted(set(distortion) - set(names)):
         raise ValueError(f"distortion must name sites ({quoted(sorted(names))}), got {unknown[0]!r}")
@@ -572,24 +564,17 @@ def shifted_law(
     )
 
 
-@singledispatch
-def _ballot(message: MessageData, design: Design, level: int) -> Ballot:
+def _make_ballot(design: Design, level: int) -> Ballot:
     """Return the ranks that each kind of site sends at a level, with their votes."""
+    message = design.message
+    if isinstance(message, Ranks):
+        return Ballot(design.kinds, message.levels[level].ranks, message.levels[level].all_votes())
+    if isinstance(message, Cases):  # drawn at random, which are as good as a site that has no others
+        votes = messages.of(message).votes(design, level) or ()
+        sizes = [len(of_kind) for of_kind in votes]
+        drawn = [kind.model_copy(update={"n": n}) for kind, n in zip(design.kinds, sizes, strict=True)]
+        return Ballot(tuple(drawn), tuple(tuple(range(1, n + 1)) for n in sizes), votes)
     raise ValueError(f"plans of kind {message.kind!r} are not supported: sites send no scores of known rank")
-
-
-@_ballot.register
-def _(message: Ranks, design: Design, level: int) -> Ballot:
-    return Ballot(design.kinds, message.levels[level].ranks, message.levels[level].all_votes())
-
-
-@_ballot.register
-def _(message: Cases, design: Design, level: int) -> Ballot:
-    votes = messages.of(message).votes(design, level) or ()
-    # Cases drawn at random are as good as a site that has no others.
-    sizes = [len(of_kind) for of_kind in votes]
-    drawn = [kind.model_copy(update={"n": n}) for kind, n in zip(design.kinds, sizes, strict=True)]
-    return Ballot(tuple(drawn), tuple(tuple(range(1, n + 1)) for n in sizes), votes)
 
 
 def _same(c: Floats) -> Floats:
