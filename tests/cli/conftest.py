@@ -29,6 +29,7 @@ def run(capsys):
         capsys.readouterr()
         assert main([str(argument) for argument in arguments]) == code
         printed = capsys.readouterr()
+        assert "\N{NO-BREAK SPACE}" not in printed.out.partition("<!doctype html>")[0] + printed.err
         if code == 2:
             assert printed.err.startswith("fedconformal: ")
             assert printed.err.count("\n") == 1, printed.err

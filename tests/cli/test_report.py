@@ -15,6 +15,18 @@ def test_what_leaves_is_shown(desk, run):
     assert (desk / "A.json").read_text().strip() in shown
 
 
+@pytest.mark.parametrize("account", [(), ("--ledger", "site.db", "--dataset", "D", "--policy", "site.toml")])
+def test_a_person_is_asked_before_a_file_is_written(desk, run, monkeypatch, account):
+    fc.Ledger.create("site.db").set_budget("D", 100)
+    (desk / "site.toml").write_text("private_only = false\n")
+    questions = []
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
+    monkeypatch.setattr("typer.confirm", lambda question, **_: questions.append(question))
+    run("report", "plan.json", "A.csv", "--site", "A", *account, "-o", "north.json")
+    assert questions == ["Write north.json?"]
+    assert (desk / "north.json").exists()
+
+
 class TestRequest:
     """A sentence for the data owner, before the report itself."""
 
