@@ -21,9 +21,9 @@ MOST_NAMES = 200
 _MOST_SECONDS = 2.0  # for all distributions of a page
 _MOST_NUMBERS = 2000  # of one distribution
 _LARGE = 10**8  # points from which on the numbers of uneven sites take longer
-_BOUNDED = 5  # as long takes a distribution that is the worst of many
-_CELLS = 50  # of a grid take as long as one number
-_MOST_CELLS = 1000  # of a grid on which the coverage is simulated
+_BOUNDED = 5  # how much longer the worst of many distributions takes
+_CELLS = 50  # cells of a grid that take as long as one number
+_MOST_CELLS = 1000  # cells of a grid on which the coverage is simulated
 
 
 class Budget:
