@@ -9,6 +9,7 @@ from inspect import signature
 from typing import Any, Generic, Self, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn import get_config
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
@@ -33,7 +34,7 @@ from fedconformal.protocol import (
 )
 from fedconformal.scores import Score, from_name, is_registered, names_of, what_lacks
 
-# -- rows that `fit` sets aside for calibration, and arguments that it passes on to the model --------------
+# -- rows that `fit` sets aside for calibration ------------------------------------------------------------
 
 
 _FITTING = 2  # the stream of random numbers by which rows are set aside
@@ -46,12 +47,10 @@ def generator(rng: Any, stream: int) -> np.random.Generator:
     return np.random.default_rng(None if rng is None else [stream, _validation.integer("rng", rng, low=0)])
 
 
-def set_aside(
-    X: Any, y: Any, sites: Any, groups: Any, fit_params: dict[str, Any], *, share: float, rng: Any
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Split into arguments for training and for calibration: a share of each site's rows, one at least."""
+def split_rows(sites: Any, n: int, *, share: float, rng: Any) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return the rows for training and those for calibration: a share of each site's rows, one at least."""
     part = float(_validation.fraction("calibration_size", share))
-    source, n = generator(rng, _FITTING), _num_samples(X)
+    source = generator(rng, _FITTING)
     kept = [
         source.permutation(rows)[: max(1, round(part * len(rows)))]
         for rows in rows_by_site(sites, n).values()
@@ -60,30 +59,11 @@ def set_aside(
     training = np.setdiff1d(np.arange(n), calibration)
     if training.size == 0:
         raise ValueError(f"calibration_size must leave rows for training, got {share} of {n} rows")
-
-    def part_of(values: Any, rows: Any) -> Any:
-        return None if values is None else _safe_indexing(values, rows)
-
-    return (
-        {
-            "X": part_of(X, training),
-            "y": part_of(y, training),
-            "fit_params": _check_method_params(X, fit_params, training),
-        },
-        {
-            "X": part_of(X, calibration),
-            "y": part_of(y, calibration),
-            "sites": part_of(sites, calibration),
-            "groups": part_of(groups, calibration),
-        },
-    )
+    return training, calibration
 
 
-def routed_params(owner: Any, fit_params: dict[str, Any]) -> dict[str, Any]:
-    """Return the arguments of the model's fit: those it requests, where metadata routing is enabled."""
-    if not get_config()["enable_metadata_routing"]:
-        return fit_params
-    return dict(process_routing(owner, "fit", **fit_params).estimator.fit)
+def _take(values: Any, rows: NDArray[Any]) -> Any:
+    return None if values is None else _safe_indexing(values, rows)
 
 
 # -- checks that a calibration from elsewhere promises what an estimator asks for --------------------------
@@ -281,10 +261,11 @@ class FederatedConformal(BaseEstimator, Generic[S]):  # type: ignore[misc]
             if groups is not None:
                 raise ValueError("`groups` was given without `sites`, so nothing would be calibrated")
             return self._train(X, y, fit_params)
-        trained, calibrated = set_aside(
-            X, y, sites, groups, fit_params, share=self.calibration_size, rng=self.rng
-        )
-        return self._train(**trained).conformalize(**calibrated)
+        training, calibration = split_rows(sites, _num_samples(X), share=self.calibration_size, rng=self.rng)
+        params = _check_method_params(X, fit_params, training)
+        self._train(_take(X, training), _take(y, training), params)
+        X, y, sites, groups = (_take(values, calibration) for values in (X, y, sites, groups))
+        return self.conformalize(X, y, sites=sites, groups=groups)
 
     def _train(self, X: Any, y: Any, fit_params: dict[str, Any]) -> Self:
         score = self._read_score()
@@ -292,9 +273,10 @@ class FederatedConformal(BaseEstimator, Generic[S]):  # type: ignore[misc]
         self._check_estimator(self._prototype(), score)
         y = y if y is None else column_or_1d(y, warn=True)
         models = clone(self._prototype())
-        params = routed_params(self, fit_params)
+        if get_config()["enable_metadata_routing"]:  # then the model gets what it requests
+            fit_params = dict(process_routing(self, "fit", **fit_params).estimator.fit)
         for model in models if isinstance(models, (list, tuple)) else [models]:
-            model.fit(X, y, **params)
+            model.fit(X, y, **fit_params)
         return self._adopt(models, score)
 
     def conformalize(
