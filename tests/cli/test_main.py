@@ -1,8 +1,9 @@
-"""The command as a whole: exit codes, interruptions, missing extras, a start that loads little."""
+"""The command as a whole: exit codes, outputs, interruptions, missing extras, a start that loads little."""
 
 import contextlib
 import os
 import pty
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import fedconformal as fc
+from fedconformal import _files as _outputs
 from fedconformal.cli import main
 
 SOURCE = Path(fc.__file__).parent
@@ -97,3 +99,21 @@ with working("waiting"):
     os.close(shown)
     assert watched.wait() == 0
     assert (b"waiting" in seen) == appears
+
+
+def test_only_regular_files_are_replaced(run, tmp_path, monkeypatch):
+    """As root, ``-o /dev/null --force`` once replaced the device by a file."""
+    monkeypatch.chdir(tmp_path)
+    os.mkfifo(tmp_path / "pipe")
+    assert "not a regular file" in run("plan", "-o", "pipe", "--force", code=2).err
+    assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
+
+
+def test_a_failure_while_writing_leaves_nothing(desk, run, monkeypatch):
+    def broken(*_, **__):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(_outputs, "_publish", broken)
+    assert "No space left" in run("plan", "--sites", 3, "--points", 30, "-o", "new.json", code=2).err
+    assert not (desk / "new.json").exists()
+    assert not list(desk.glob(".new.json*"))
