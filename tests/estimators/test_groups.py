@@ -84,7 +84,7 @@ def test_groups_are_given_if_and_only_if_there_are_groups(numbers):
         regressor.predict_interval(X, groups=["adult"])
 
 
-# -- thresholds by true class, and of each site's own ---------------------------------------------------------
+# -- thresholds by true class, and of each site's own ----------------------------------------------------
 
 
 @pytest.fixture(scope="module")

@@ -76,7 +76,7 @@ def test_a_path_is_not_a_calibration():
         Regressor(Foreign()).from_calibration("calibration.json")
 
 
-# -- sites that differ ----------------------------------------------------------------------------------------
+# -- sites that differ -----------------------------------------------------------------------------------
 
 X, Y = np.zeros((1200, 1)), np.random.default_rng(0).standard_normal(1200)
 SITES = np.repeat([f"site {i}" for i in range(12)], 100)
