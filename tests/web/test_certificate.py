@@ -263,6 +263,12 @@ class TestKinds:
         assert f"threshold q {found.threshold!r}" in Reader(found._repr_html_()).text
 
     @pytest.mark.filterwarnings("ignore::fedconformal.InfeasibleWarning")
+    def test_nor_does_a_notebook_show_success_where_there_is_none(self):
+        shown = Reader(fc.plan(n_sites=3, n_points=2)._repr_html_()).text
+        assert "Plan No finite threshold guarantees 90 % coverage with these sites, so every" in shown
+        assert "90 % 3 none –" in shown
+
+    @pytest.mark.filterwarnings("ignore::fedconformal.InfeasibleWarning")
     def test_an_infinite_threshold_promises_nothing(self):
         page = certificate(calibration(fc.plan(n_sites=3, n_points=2)))
         text = Reader(page).text

@@ -311,7 +311,7 @@ def _plan_view(plan: Plan, style: str) -> str:
         "notebook.html",
         plan=plan,
         style=style,
-        promises=list(dict.fromkeys(sentence for design in designs for sentence in _promises(design, where))),
+        promises=list(dict.fromkeys(promised for design in designs for promised in _promises(design, where))),
         headers=["group"] * plan.is_grouped + ["level", "sites", "votes needed", "mean coverage"],
         rows=[[design.group] * plan.is_grouped + row for design in designs for row in _rows(design)],
         most_groups=_MOST_GROUPS,
@@ -319,25 +319,21 @@ def _plan_view(plan: Plan, style: str) -> str:
     )
 
 
-def _promises(design: Design, where: str) -> Iterator[str]:
+def _promises(design: Design, where: str) -> Iterator[tuple[float, str]]:
+    """Yield each level with the sentence of its promise, empty where no threshold is finite."""
     promise, criterion = PROMISES[design.promise](), CRITERIA[design.criterion]()
     delta = None if design.delta is None else float(design.delta)
     for level in design.levels:
         asked = float(level.confidence_level)
-        if level.advice is None:
-            yield promise.sentence(criterion, asked, delta, where)
-        else:
-            yield (
-                f"No finite threshold guarantees {percent(asked)} coverage with these sites, so every "
-                "prediction set would hold everything."
-            )
+        yield asked, promise.sentence(criterion, asked, delta, where) if level.advice is None else ""
 
 
 def _rows(design: Design) -> Iterator[list[str]]:
     sites = "any" if design.n_sites is None else f"{design.n_sites:,}"
     for place, level in enumerate(design.levels):
-        votes = "open" if level.votes is None else f"{level.votes:,}"
-        yield [percent(float(level.confidence_level)), sites, votes, _mean(design, place)]
+        votes, mean = "open" if level.votes is None else f"{level.votes:,}", _mean(design, place)
+        figures = [votes, mean] if level.advice is None else ["none", "–"]  # nothing that looks like success
+        yield [percent(float(level.confidence_level)), sites, *figures]
 
 
 def _mean(design: Design, place: int) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from fedconformal import baselines, messages
-from fedconformal.documents import SiteKind
+from fedconformal.documents import Design, SiteKind
 from fedconformal.laws import Summary
 from fedconformal.planning import Guarantee
 from fedconformal.web._picture import law_picture
@@ -54,6 +54,11 @@ class PlanView:
         """Question that is answered."""
         return self.solution.question
 
+    @property
+    def _answered(self) -> Design:
+        assert self.solution.answered is not None
+        return self.solution.answered
+
     # -- what it costs -------------------------------------------------------------------------------------
 
     @cached_property
@@ -82,8 +87,7 @@ class PlanView:
     @cached_property
     def guarantee(self) -> Guarantee:
         """Guarantee, where there is no distribution."""
-        assert self.solution.answered is not None
-        guarantee: Guarantee = messages.guarantee(self.solution.answered, 0)
+        guarantee: Guarantee = messages.guarantee(self._answered, 0)
         return guarantee
 
     # -- the comparison ------------------------------------------------------------------------------------
@@ -155,22 +159,21 @@ class PlanView:
     @property
     def needed(self) -> int:
         """Votes needed, or cases that the counts must show."""
-        assert self.solution.answered is not None
-        return self.solution.answered.levels[0].votes or 0
+        return self._answered.levels[0].votes or 0
 
     @property
     def n_points(self) -> int:
         """Cases of the sites that answer."""
-        assert self.solution.answered is not None
-        return sum(kind.count * kind.n for kind in self.solution.answered.kinds)
+        return sum(kind.count * kind.n for kind in self._answered.kinds)
 
     @property
     def tally(self) -> tuple[int, int]:
         """Numbers that the server receives, and their votes."""
-        assert self.solution.answered is not None
-        kinds, votes = self.solution.answered.kinds, messages.votes(self.solution.answered, 0) or ()
-        pairs = list(zip(kinds, votes, strict=True))
-        return sum(k.count * len(own) for k, own in pairs), sum(k.count * sum(own) for k, own in pairs)
+        votes = messages.votes(self._answered, 0) or ()
+        numbers = [
+            own for kind, own in zip(self._answered.kinds, votes, strict=True) for _ in range(kind.count)
+        ]
+        return sum(map(len, numbers)), sum(map(sum, numbers))
 
     @property
     def report_command(self) -> str | None:
