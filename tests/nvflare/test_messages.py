@@ -35,7 +35,7 @@ from fedconformal.nvflare import (
     model_digest,
     read_calibration,
 )
-from fedconformal.nvflare._messages import plan_as_text, plan_from_text
+from fedconformal.nvflare._messages import read_plan, write_plan
 
 SECRET = "patient 4711"
 GUIDE = Path(__file__).parents[2] / "docs" / "nvflare.md"
@@ -84,7 +84,7 @@ def ask(federation, plan, **options):
 def test_the_same_calibration_as_from_files(plan, flare):
     """A whole job."""
     federation = flare()
-    assert federation.run(ConformalController(plan_as_text(plan), timeout=5)) == []
+    assert federation.run(ConformalController(write_plan(plan), timeout=5)) == []
     results = federation.home / "server" / JOB
     expected = fc.calibrate(plan, reports(plan, DATA)).to_json()
     assert (results / "calibration.json").read_text() == expected + "\n"
@@ -100,7 +100,7 @@ def test_every_plan_gives_the_same_bytes_as_through_files(name, flare, tmp_path)
     for site, files in given.files.items():
         lines = [f"{key} = {json.dumps(text)}\n" for key, text in files.items()]
         (federation.local(site) / "fedconformal.toml").write_text("".join(lines))
-    assert federation.run(ConformalController(plan_as_text(given.plan), timeout=5)) == []
+    assert federation.run(ConformalController(write_plan(given.plan), timeout=5)) == []
     sent, expected = given.expected()
     assert read_calibration(federation.home / "server" / JOB).to_json() == expected.to_json()
     assert sorted(Shareable.from_bytes(result)["report"] for result in federation.results.values()) == sorted(
@@ -341,7 +341,7 @@ def test_an_exported_job_holds_every_argument_and_no_code(tmp_path, recwarn):
     assert workflow["path"] == "fedconformal.nvflare.ConformalController"
     assert not set("{}") & set(workflow["args"]["plan"])
     made = ConformalController(**workflow["args"])
-    assert plan_from_text(made.plan) == awkward
+    assert read_plan(made.plan) == awkward
     assert {name: getattr(made, name) for name in options} == options
     (executor,) = job["client"]["executors"]
     assert executor == {

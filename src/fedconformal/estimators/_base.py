@@ -32,7 +32,7 @@ from fedconformal.protocol import (
     read_group_by,
     rows_by_site,
 )
-from fedconformal.scores import Score, from_name, is_registered, names_of, what_lacks
+from fedconformal.scores import Score, explain_no_score, from_name, is_registered, list_scores
 
 # -- rows that `fit` sets aside for calibration ------------------------------------------------------------
 
@@ -40,7 +40,7 @@ from fedconformal.scores import Score, from_name, is_registered, names_of, what_
 _FITTING = 2  # the stream of random numbers by which rows are set aside
 
 
-def generator(rng: Any, stream: int) -> np.random.Generator:
+def make_generator(rng: Any, stream: int) -> np.random.Generator:
     """Return the source of random numbers; an int gives a fixed one for each stream."""
     if isinstance(rng, np.random.Generator):
         return rng
@@ -50,7 +50,7 @@ def generator(rng: Any, stream: int) -> np.random.Generator:
 def split_rows(sites: Any, n: int, *, share: float, rng: Any) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return the rows for training and those for calibration: a share of each site's rows, one at least."""
     part = float(_validation.fraction("calibration_size", share))
-    source = generator(rng, _FITTING)
+    source = make_generator(rng, _FITTING)
     kept = [
         source.permutation(rows)[: max(1, round(part * len(rows)))]
         for rows in rows_by_site(sites, n).values()
@@ -72,7 +72,7 @@ def _take(values: Any, rows: NDArray[Any]) -> Any:
 _SHARE_ERROR = 1e-6
 
 
-def level_places(wanted: Design, calibration: Calibration) -> list[int]:
+def find_levels(wanted: Design, calibration: Calibration) -> list[int]:
     """Return the places of the wanted levels in a calibration, or refuse one that promises less."""
     levels = calibration.plan.confidence_levels
     if not set(wanted.confidence_levels) <= set(levels):
@@ -84,8 +84,8 @@ def level_places(wanted: Design, calibration: Calibration) -> list[int]:
     for part in calibration.parts:
         if not all(_is_promised(wanted, part, place) for place in places):
             raise ValueError(
-                f"the calibration promises less than is asked for: {_terms(part.design)} instead of "
-                f"{_terms(wanted)}"
+                f"the calibration promises less than is asked for: {_describe_terms(part.design)} instead of "
+                f"{_describe_terms(wanted)}"
             )
     return places
 
@@ -136,7 +136,7 @@ def _is_promised(wanted: Design, part: CalibrationPart, place: int) -> bool:
     return criterion.follows_from(law, level, None if wanted.delta is None else float(wanted.delta))
 
 
-def _terms(design: Design) -> str:
+def _describe_terms(design: Design) -> str:
     delta = "" if design.delta is None else f", delta={float(design.delta):g}"
     return (
         f"promise={design.promise!r}, criterion={design.criterion!r}{delta}, max_faulty={design.max_faulty}"
@@ -365,7 +365,7 @@ class FederatedConformal(BaseEstimator, Generic[S]):  # type: ignore[misc]
                 f"{self.group_by!r}"
             )
         model = self._model_to_calibrate(score)
-        places = level_places(self._make_design(score), calibration)
+        places = find_levels(self._make_design(score), calibration)
         check_mixture(self.mixture, calibration.plan)
         check_privacy(self.privacy, calibration.plan)
         return self._set_calibration(model, score, calibration, places)
@@ -440,14 +440,14 @@ class FederatedConformal(BaseEstimator, Generic[S]):  # type: ignore[misc]
             return plan(2 * faulty + 1, 1, **options).designs[0]
 
     def _read_score(self) -> S:
-        score, names = self.conformity_score, names_of(self._score_class)
+        score, names = self.conformity_score, list_scores(self._score_class)
         score = self._default_score if score is None else score
         if isinstance(score, str):
             score = from_name(_validation.choice("conformity_score", score, names))
         if not isinstance(score, self._score_class):
             raise ValueError(
                 f"conformity_score must be one of {', '.join(map(repr, names))} or an instance of "
-                f"scores.{self._score_class.__name__}, got {score!r}{what_lacks(score)}"
+                f"scores.{self._score_class.__name__}, got {score!r}{explain_no_score(score)}"
             )
         return score
 

@@ -13,7 +13,7 @@ from fedconformal._text import quoted
 from fedconformal._typing import Floats
 from fedconformal._validation import is_missing
 from fedconformal._warnings import warn
-from fedconformal.estimators._base import FederatedConformal, generator
+from fedconformal.estimators._base import FederatedConformal, make_generator
 from fedconformal.protocol import class_places, labels_in
 from fedconformal.scores import LabelScore
 
@@ -173,7 +173,7 @@ class FederatedConformalClassifier(ClassifierMixin, FederatedConformal[LabelScor
 
     def _row_scores(self, model: Any, score: LabelScore, X: Any, y: Any) -> Floats:
         probabilities = np.asarray(model.predict_proba(X))
-        places = _places(column_or_1d(y), model.classes_)
+        places = _class_indices(column_or_1d(y), model.classes_)
         draws = self._draws(score, len(probabilities), _SCORING)
         scores = score.score(np.maximum(places, 0), probabilities, **draws)
         scores[places < 0] = np.inf
@@ -200,7 +200,7 @@ class FederatedConformalClassifier(ClassifierMixin, FederatedConformal[LabelScor
         """Draw the random numbers of a randomized score; the calibration's are independent of the sets'."""
         if not score.needs_draws:
             return {}
-        return score.draws(generator(self.rng, stream).random(n))
+        return score.draws(make_generator(self.rng, stream).random(n))
 
 
 def _class_names(classes: Any) -> list[str]:
@@ -208,7 +208,7 @@ def _class_names(classes: Any) -> list[str]:
     return [str(label) for label in np.asarray(classes).tolist()]
 
 
-def _places(y: NDArray[Any], classes: Any) -> NDArray[np.intp]:
+def _class_indices(y: NDArray[Any], classes: Any) -> NDArray[np.intp]:
     """Return the class index of each label; -1, with a warning, for those the classifier does not know."""
     index = {label: i for i, label in enumerate(np.asarray(classes).tolist())}
     labels = y.tolist()

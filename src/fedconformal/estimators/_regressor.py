@@ -12,7 +12,7 @@ from sklearn.utils import column_or_1d
 from fedconformal._text import quoted
 from fedconformal._typing import Floats
 from fedconformal.estimators._base import FederatedConformal
-from fedconformal.scores import SCORES, IntervalScore, names_of
+from fedconformal.scores import SCORES, IntervalScore, list_scores
 
 Numbers = NDArray[Any]
 
@@ -153,7 +153,7 @@ def _check_models(estimator: Any, score: IntervalScore) -> None:
     if not isinstance(estimator, (list, tuple)):
         return
     if not score.one_model_per_column:
-        able = [name for name in names_of(IntervalScore) if SCORES[name].one_model_per_column]  # type: ignore[attr-defined]
+        able = [name for name in list_scores(IntervalScore) if SCORES[name].one_model_per_column]  # type: ignore[attr-defined]
         raise ValueError(
             f"estimator may be a list only with conformity_score={quoted(able)}; "
             f"got {len(estimator)} models with {score}"

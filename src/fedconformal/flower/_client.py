@@ -87,7 +87,7 @@ def add_conformal(
     >>> add_conformal(app, scores)
     """
     try:
-        handlers = _handlers(scores_fn, check_scores_fn, site, key, ledger, dataset, policy)
+        handlers = _make_handlers(scores_fn, check_scores_fn, site, key, ledger, dataset, policy)
         for query, reply in handlers.items():
             client_app.query(query.action)(reply)
     except ValueError as error:
@@ -125,7 +125,7 @@ def conformal_mod(
     ...     return np.arange(80.0)  # this site's calibration scores
     >>> app = ClientApp(client_fn, mods=[conformal_mod(scores)])
     """
-    handlers = _handlers(scores_fn, **options)
+    handlers = _make_handlers(scores_fn, **options)
     by_type = {query.message_type: reply for query, reply in handlers.items()}
 
     def mod(message: Message, context: Context, call_next: Handler) -> Message:
@@ -134,7 +134,7 @@ def conformal_mod(
     return mod
 
 
-def _handlers(
+def _make_handlers(
     scores_fn: Callable[..., Any],
     check_scores_fn: Callable[..., Any] | None = None,
     site: Callable[[Context], str] | None = None,
@@ -146,14 +146,14 @@ def _handlers(
     """Return the handler of each kind of query."""
 
     def find_site(context: Context, *, of_checks: bool) -> Site:
-        own_data = dataset(context) if dataset else _setting(context, "dataset", str)
+        own_data = dataset(context) if dataset else _read_setting(context, "dataset", str)
         return Site(
             (site or site_name)(context),
-            key(context) if key else _setting(context, "signing-key", lambda path: read_key(Path(path))),
-            ledger(context) if ledger else _setting(context, "ledger", Ledger),
-            _setting(context, "check-dataset", str) if of_checks else own_data,
-            policy(context) if policy else _setting(context, "policy", SitePolicy.read),
-            _setting(context, "check-epsilon", float),
+            key(context) if key else _read_setting(context, "signing-key", lambda path: read_key(Path(path))),
+            ledger(context) if ledger else _read_setting(context, "ledger", Ledger),
+            _read_setting(context, "check-dataset", str) if of_checks else own_data,
+            policy(context) if policy else _read_setting(context, "policy", SitePolicy.read),
+            _read_setting(context, "check-epsilon", float),
         )
 
     def make_handler(query: Query, compute: Callable[[Message, Context, Plan], Any]) -> Handler:
@@ -174,9 +174,9 @@ def _handlers(
 
         return handle
 
-    handlers = {CALIBRATE: make_handler(CALIBRATE, _by_name(scores_fn))}
+    handlers = {CALIBRATE: make_handler(CALIBRATE, _bind_by_name(scores_fn))}
     if check_scores_fn is not None:
-        handlers[CHECK] = make_handler(CHECK, _by_name(check_scores_fn))
+        handlers[CHECK] = make_handler(CHECK, _bind_by_name(check_scores_fn))
     return handlers
 
 
@@ -208,7 +208,7 @@ def sealed(message: Message, context: Context, call_next: Handler) -> Message:
         return _messages.reply_failure(log_and_mask(Failure.SITE, log), message)
 
 
-def _by_name(scores_fn: Callable[..., Any]) -> Callable[[Message, Context, Plan], Any]:
+def _bind_by_name(scores_fn: Callable[..., Any]) -> Callable[[Message, Context, Plan], Any]:
     """Return a function that calls a user's with the arguments that its parameters name."""
     offers: dict[str, Callable[[Message, Context, Plan], Any]] = {
         "arrays": lambda message, context, plan: _messages.read_arrays(message),
@@ -274,7 +274,7 @@ def site_name(context: Context) -> str:
     return f"site-{node['partition-id']}" if "partition-id" in node else f"node-{context.node_id}"
 
 
-def _setting(context: Context, name: str, read: Callable[[str], T]) -> T | None:
+def _read_setting(context: Context, name: str, read: Callable[[str], T]) -> T | None:
     """Return an entry of the node's configuration, if it is there."""
     text = context.node_config.get(name)
     return None if text is None else read(str(text))

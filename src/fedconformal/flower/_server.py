@@ -54,7 +54,7 @@ _SHORTEST, _LONGEST, _SHARE = 0.1, 3.0, 0.03
 
 def wait_for_nodes(grid: Grid, chosen: Chosen | None, *, wanted: int, wait: float) -> Nodes:
     """Wait until enough of the chosen nodes are connected, and return those that are."""
-    is_chosen = _filter(chosen)
+    is_chosen = _make_filter(chosen)
     if isinstance(chosen, Collection):
         wanted = min(wanted, len(chosen)) if wanted > 1 else len(chosen)
     deadline = time.monotonic() + wait
@@ -68,7 +68,7 @@ def wait_for_nodes(grid: Grid, chosen: Chosen | None, *, wanted: int, wait: floa
         time.sleep(min(0.5, max(0.0, deadline - time.monotonic())))
 
 
-def _filter(chosen: Chosen | None) -> Callable[[NodeInfo], bool]:
+def _make_filter(chosen: Chosen | None) -> Callable[[NodeInfo], bool]:
     if chosen is None:
         return lambda node: True
     if callable(chosen):

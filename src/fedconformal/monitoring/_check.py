@@ -162,7 +162,7 @@ def check(
     (counts,) = count_cases(calibration, values).counts.tolist()
     levels: list[CoverageCheck] = []
     luck: list[float | None] = []
-    for i in _chosen_levels(calibration, confidence_level):
+    for i in _choose_levels(calibration, confidence_level):
         level = infer_coverage(calibration, i, values.size, counts[i], certain)
         known = law(calibration.selected_designs[0], i)
         levels.append(level)
@@ -175,7 +175,7 @@ def check(
     return LocalCheck(site, values.size, tuple(levels), promise, tuple(luck))
 
 
-def _chosen_levels(calibration: Checked, confidence_level: float | None) -> Sequence[int]:
+def _choose_levels(calibration: Checked, confidence_level: float | None) -> Sequence[int]:
     if confidence_level is None:
         return calibration.selected_levels
     return [level_index(calibration, confidence_level)]
@@ -455,7 +455,7 @@ def check_by(
     if len(rows) > 1:
         covered = tuple(cases.counts.sum(axis=0).tolist())
         rows.insert(0, _Count(name, None, None, sum(cases.sizes), covered, None))
-    levels = _chosen_levels(calibration, confidence_level)
+    levels = _choose_levels(calibration, confidence_level)
     return _assess_counts(calibration, rows, fraction("confidence", confidence), levels)
 
 
@@ -518,13 +518,15 @@ def _refuse_misfits(calibration: Checked, answers: Sequence[Check]) -> None:
     if calibration.whole.plan.grouping.has_labels and all(answer.groups is None for answer in answers):
         refuse_groups(calibration)  # what was checked is one group of it
     times = Counter(answer.site for answer in answers)
-    reasons = [f"{answer.site}: {reason}" for answer in answers if (reason := _misfit(calibration, answer))]
+    reasons = [
+        f"{answer.site}: {reason}" for answer in answers if (reason := _find_misfit(calibration, answer))
+    ]
     reasons += [f"{site}: answered {count} times" for site, count in times.items() if count > 1]
     if reasons:
         raise ValueError(f"nothing was assessed, {len(reasons)} refused: {'; '.join(reasons)}")
 
 
-def _misfit(calibration: Checked, answer: Check) -> str | None:
+def _find_misfit(calibration: Checked, answer: Check) -> str | None:
     """Return the reason why an answer does not fit; None if it does."""
     group, grouping = calibration.group, calibration.whole.plan.grouping
     thresholds = common_thresholds(calibration)

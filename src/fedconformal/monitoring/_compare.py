@@ -169,7 +169,7 @@ class EachOther(Yardstick):
 
     def least_false_alarm(self, n_sites: int) -> float:
         """Return twice the smallest p-value that the simulation can give."""
-        return 2 / (1 + _n_draws(n_sites))
+        return 2 / (1 + _count_draws(n_sites))
 
     def compare(self, values: Floats, n: Ints, l: Ints) -> tuple[Floats, Floats]:
         """Compare by the distance of each report from the median of all."""
@@ -182,7 +182,7 @@ class EachOther(Yardstick):
             raise ValueError(
                 "reports that are equal, or infinite, have no exponential tail: give reference scores"
             )
-        largest = _simulated(tuple(n.tolist()), tuple(l.tolist()), self._seed)
+        largest = _simulate_largest(tuple(n.tolist()), tuple(l.tolist()), self._seed)
         distances = _distances(values, _spread(n, l))
         larger = largest.size - np.searchsorted(largest, np.abs(distances), side="left")
         return distances, (1 + larger) / (1 + largest.size)
@@ -192,7 +192,7 @@ class EachOther(Yardstick):
         m = n.size
         if m < _FEWEST:
             return 0.0
-        largest = _simulated(tuple(n.tolist()), tuple(l.tolist()), self._seed)
+        largest = _simulate_largest(tuple(n.tolist()), tuple(l.tolist()), self._seed)
         rng = np.random.default_rng([self._seed, 1])
         draws = int(np.clip(2_000_000 // m, 99, 2_000))
         values = -np.log1p(-rng.beta(l, n - l + 1, size=(draws, m)))
@@ -213,16 +213,16 @@ def _spread(n: Ints, l: Ints) -> Floats:
     return np.sqrt(variance)
 
 
-def _n_draws(m: int) -> int:
+def _count_draws(m: int) -> int:
     """Number of simulated federations of m sites."""
     return int(np.clip(_DRAWS // max(m, 1), 999, 9999))
 
 
 @lru_cache(maxsize=16)
-def _simulated(sizes: tuple[int, ...], ranks: tuple[int, ...], seed: int) -> Floats:
+def _simulate_largest(sizes: tuple[int, ...], ranks: tuple[int, ...], seed: int) -> Floats:
     """Simulate federations of sites that are alike; return their largest distances, sorted."""
     n, l = np.array(sizes), np.array(ranks)
-    draws = _n_draws(n.size)
+    draws = _count_draws(n.size)
     rng = np.random.default_rng(seed)
     largest = np.empty(draws)
     step = max(1, 2_000_000 // n.size)
@@ -427,10 +427,10 @@ def compare(
     alarm = float(_validation.fraction("false_alarm", false_alarm))
     if is_private(plan):
         raise ValueError("private reports cannot be compared: their noise hides what would be looked for")
-    chosen, level = _group(plan, group), level_index(plan, confidence_level)
+    chosen, level = _read_group(plan, group), level_index(plan, confidence_level)
     intake = validate_reports(plan, reports)
     answers = intake.answers[chosen]
-    sent = {site: _middle(answer.payload, answer.n, level) for site, answer in answers.items()}
+    sent = {site: _middle_score(answer.payload, answer.n, level) for site, answer in answers.items()}
     numbers = {site: number for site, number in sent.items() if number is not None}
     able = {site: (value, n, rank) for site, (value, n, rank) in numbers.items() if rank <= n}
     stick: Yardstick = EachOther(rng) if reference is None else ReferenceScores(reference)
@@ -456,7 +456,7 @@ def compare(
     )
 
 
-def _group(plan: Plan, group: Any) -> str | None:
+def _read_group(plan: Plan, group: Any) -> str | None:
     """Return the group as documents hold it; None for a plan without groups."""
     if group is None:
         refuse_groups(plan)
@@ -466,7 +466,7 @@ def _group(plan: Plan, group: Any) -> str | None:
     return _validation.choice("group", label_text(group), plan.groups)
 
 
-def _middle(payload: Payload, n: int, level: int) -> tuple[float, int, int] | None:
+def _middle_score(payload: Payload, n: int, level: int) -> tuple[float, int, int] | None:
     """Return the middle score of those sent at a level, and n and l if it is the l-th smallest of n.
 
     None where a site is not asked at this level. Any one of several scores would suffice for a test.
@@ -546,7 +546,7 @@ def shifted_law(
         for _ in range(kind.count)
     ]
     alike = Counter(
-        (*row, distortion.get(name, _same)) for row, name in zip(rows, names, strict=True) if row[1]
+        (*row, distortion.get(name, _identity)) for row, name in zip(rows, names, strict=True) if row[1]
     )
     shifted = Ballot(
         tuple(SiteKind(count=number, n=n) for (n, *_), number in alike.items()),
@@ -577,5 +577,5 @@ def _make_ballot(design: Design, level: int) -> Ballot:
     raise ValueError(f"plans of kind {message.kind!r} are not supported: sites send no scores of known rank")
 
 
-def _same(c: Floats) -> Floats:
+def _identity(c: Floats) -> Floats:
     return c

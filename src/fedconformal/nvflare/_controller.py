@@ -29,8 +29,8 @@ from fedconformal.nvflare._messages import (
     TASK,
     Model,
     Question,
-    plan_as_text,
-    plan_from_text,
+    read_plan,
+    write_plan,
 )
 from fedconformal.rounds import Folder
 
@@ -225,7 +225,7 @@ class ConformalController(Controller):
             raise TypeError(f"plan must be a Plan, or the text of one in a job's configuration, got {plan!r}")
         _check_options(timeout, on_refused)
         # FLARE writes a job's configuration from attributes that are named as the parameters are.
-        self.plan = plan_as_text(plan if isinstance(plan, Plan) else plan_from_text(plan))
+        self.plan = write_plan(plan if isinstance(plan, Plan) else read_plan(plan))
         self.timeout = timeout
         self.persistor_id = persistor_id
         self.on_refused: Literal["raise", "skip"] = on_refused
@@ -283,7 +283,7 @@ class ConformalController(Controller):
         try:
             calibration = calibrate(
                 self,
-                plan_from_text(self.plan),
+                read_plan(self.plan),
                 fl_ctx,
                 on_refused=self.on_refused,
                 reports=self.reports or results / REPORTS,

@@ -82,7 +82,7 @@ class Settings:
         return function
 
 
-def own_log(fl_ctx: FLContext) -> logging.Logger:
+def open_log(fl_ctx: FLContext) -> logging.Logger:
     """Return a log in a file of the site's workspace that FLARE does not stream to the server.
 
     FLARE streams its own logs, and any other file in the folder of a job's logs that the job names; this file
@@ -194,7 +194,7 @@ class ConformalExecutor(Executor):
         question = CHECK if task_name == CHECK.task else CALIBRATE
         log = logging.Logger("nowhere")  # no handler: what cannot be written to the site's own log is lost
         try:
-            log = own_log(fl_ctx)
+            log = open_log(fl_ctx)
             sent = self._answer(question, shareable, fl_ctx, log)
         except BaseException:
             sent = log_and_mask(Failure.SITE, log)

@@ -98,23 +98,23 @@ def model_digest(model: Model) -> str:
     True
     """
     digest = hashlib.sha256()
-    for part in _parts(model):
+    for part in _list_parts(model):
         digest.update(len(part).to_bytes(8, "big"))
         digest.update(part)
     return f"sha256:{digest.hexdigest()}"
 
 
-def _parts(value: object) -> Iterator[bytes]:
+def _list_parts(value: object) -> Iterator[bytes]:
     """Yield a value as byte strings, the same for equal values regardless of the order of names."""
     if isinstance(value, Mapping):
         yield f"mapping of {len(value)}".encode()
         for name in sorted(value, key=str):
             yield str(name).encode()
-            yield from _parts(value[name])
+            yield from _list_parts(value[name])
     elif isinstance(value, list | tuple):
         yield f"list of {len(value)}".encode()
         for item in value:
-            yield from _parts(item)
+            yield from _list_parts(item)
     elif isinstance(value, bytes):
         yield b"bytes"
         yield value
@@ -126,15 +126,15 @@ def _parts(value: object) -> Iterator[bytes]:
         yield array.tobytes()
 
 
-def plan_as_text(plan: Plan) -> str:
+def write_plan(plan: Plan) -> str:
     """Write a plan for the configuration of a job: its JSON with round brackets for braces.
 
     FLARE takes text in braces there for a variable, and a mapping with certain keys for a component.
     """
-    return _STRING.sub(_without_brackets, plan.to_json(indent=None)).translate(_TO_ROUND)
+    return _STRING.sub(_escape_brackets, plan.to_json(indent=None)).translate(_TO_ROUND)
 
 
-def plan_from_text(text: str) -> Plan:
+def read_plan(text: str) -> Plan:
     """Read the plan in the configuration of a job."""
     return Plan.from_json(text.translate(_FROM_ROUND))
 
@@ -144,7 +144,7 @@ _TO_ROUND, _FROM_ROUND = str.maketrans("{}", "()"), str.maketrans("()", "{}")
 _ESCAPES = {ord(bracket): f"\\u{ord(bracket):04x}" for bracket in "{}()"}
 
 
-def _without_brackets(string: re.Match[str]) -> str:
+def _escape_brackets(string: re.Match[str]) -> str:
     return string[0].translate(_ESCAPES)
 
 

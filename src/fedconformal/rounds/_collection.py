@@ -380,7 +380,7 @@ class ReportCollection(Answers[Node, Report]):
         self.plan, self._folder = plan, folder
         self._reports, self._refused = ([], []) if folder is None else folder.read()
         self._before = tuple(self._reports)
-        for node in self._answered_before():
+        for node in self._find_answered():
             del self._open[node]
         if self._before:
             log.info("reports kept from before: %d; sites to ask: %d", len(self._before), len(self._open))
@@ -429,7 +429,7 @@ class ReportCollection(Answers[Node, Report]):
         if self._folder is not None:
             self._folder.keep_refusal(None if node is None else str(node), refusal)
 
-    def _answered_before(self) -> set[Node]:
+    def _find_answered(self) -> set[Node]:
         """Return the nodes whose answers are in the folder, by number or by a name that only one node has."""
         folder = self._folder
         if folder is None:
