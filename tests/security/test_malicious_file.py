@@ -237,7 +237,7 @@ class TestWords:
     @pytest.mark.parametrize("control", HIDDEN)
     def test_nothing_on_a_terminal_is_anybody_elses_control(self, control, capsys):
         say(f"wrote {control}file")
-        table(["site"], [[f"{control}north"]])
+        table([{"site": f"{control}north"}])
         print_json({"site": control})
         assert main(["report", f"{control}.json", "none.csv", "--site", "A"]) == 2
         main(["plan", "--sites", f"{control}A,B", "--confidence-level", f"{control}"])

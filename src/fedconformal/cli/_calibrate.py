@@ -46,7 +46,7 @@ def _show(calibration: "Calibration") -> None:
     from fedconformal.protocol import AssumptionKind, assumption_sentences, everything_sentences
 
     if rows := [part for part in calibration.parts if part.design.levels[0].votes is not None]:
-        _show_thresholds(rows, grouped=calibration.plan.is_grouped)
+        _show_thresholds(rows)
     _show_sites(calibration)
     _show_refused(calibration.refused)
     for part in calibration.parts:
@@ -65,32 +65,28 @@ def _show(calibration: "Calibration") -> None:
             paragraph(sentence, mark="  - ")
 
 
-def _show_thresholds(parts: "Sequence[CalibrationPart]", *, grouped: bool) -> None:
+def _show_thresholds(parts: "Sequence[CalibrationPart]") -> None:
     """Show level, threshold, votes and coverage of each group, or of all cases."""
-    from fedconformal.cli._show_plan import coverage_cells, coverage_headers, has_votes, votes_needed
+    from fedconformal.cli._show_plan import coverage_columns, votes_needed
 
-    votes = has_votes(parts[0].design)
     table(
         [
-            *["group"] * grouped,
-            *("level", "threshold"),
-            *["votes\nneeded"] * votes,
-            *coverage_headers(parts[0].design),
-            *["sites\nanswered"] * grouped,
-        ],
-        [
-            [
-                *[str(part.design.group)] * grouped,
-                f"{level:g}",
-                number(part.thresholds[i]),
-                *[votes_needed(part.design, i)] * votes,
-                *coverage_cells(part.design, i),
-                *[f"{part.design.n_sites} of {(part.design.n_sites or 0) + part.n_missing}"] * grouped,
-            ]
+            {
+                "group": part.design.group,
+                "level": f"{level:g}",
+                "threshold": number(part.thresholds[i]),
+                "votes\nneeded": votes_needed(part.design, i),
+                **coverage_columns(part.design, i),
+                "sites\nanswered": _answered(part) if part.design.group is not None else None,
+            }
             for part in parts
             for i, level in enumerate(part.design.confidence_levels)
-        ],
+        ]
     )
+
+
+def _answered(part: "CalibrationPart") -> str:
+    return f"{part.design.n_sites} of {(part.design.n_sites or 0) + part.n_missing}"
 
 
 def _show_sites(calibration: "Calibration") -> None:
@@ -166,7 +162,7 @@ def verify(
     if json:
         print_json({"verified": verified, "findings": [finding.as_dict() for finding in findings]})
         raise typer.Exit(0 if verified else 1)
-    table(["claim", "detail", "holds"], [[line.claim, line.detail, line.verdict] for line in findings])
+    table([{"claim": line.claim, "detail": line.detail, "holds": line.verdict} for line in findings])
     if sent is None and claimed.reports:
         paragraph("The threshold itself can be verified with the reports: --reports FILE, once for each.")
     uncounted = sum(finding.holds is None for finding in findings)

@@ -177,7 +177,7 @@ def _rows_by_group(
 
 
 def _show(checks: "dict[str | None, LocalCheck]", *, as_json: bool) -> None:
-    from fedconformal.cli._compare import coverage_cells, coverage_fields
+    from fedconformal.cli._compare import coverage_columns, coverage_fields
 
     grouped = None not in checks
     if as_json:
@@ -193,18 +193,17 @@ def _show(checks: "dict[str | None, LocalCheck]", *, as_json: bool) -> None:
         print_json({"groups": fields} if grouped else fields["None"])
         return
     table(
-        [*["group"] * grouped, "level", "threshold", "covered", "coverage", "95 % interval", "p-value"],
         [
-            [
-                *[str(label)] * grouped,
-                f"{level.confidence_level!r}",
-                "" if level.threshold is None else number(level.threshold),
-                *coverage_cells(level),
-                f"{level.p_value:.3g}",
-            ]
+            {
+                "group": label,
+                "level": f"{level.confidence_level!r}",
+                "threshold": "" if level.threshold is None else number(level.threshold),
+                **coverage_columns(level),
+                "p-value": f"{level.p_value:.3g}",
+            }
             for label, result in checks.items()
             for level in result.levels
-        ],
+        ]
     )
     for label, result in checks.items():
         paragraph(f"Group {label!r}: {result.sentence()}" if grouped else result.sentence())

@@ -103,17 +103,16 @@ def _compare_reports(
         return
     yardstick, shown = result.yardstick, result.ordered[:_MOST_ROWS]
     table(
-        ["site", "points", "report", yardstick.position_heading, "adjusted p"],
         [
-            [
-                site.site,
-                site.n,
-                number(site.value),
-                yardstick.position_text(site.position),
-                f"{site.p_value:.4f}" if site.p_value >= 0.0001 else "< 0.0001",
-            ]
+            {
+                "site": site.site,
+                "points": site.n,
+                "report": number(site.value),
+                yardstick.position_heading: yardstick.position_text(site.position),
+                "adjusted p": f"{site.p_value:.4f}" if site.p_value >= 0.0001 else "< 0.0001",
+            }
             for site in shown
-        ],
+        ]
     )
     if len(result.sites) > len(shown):
         paragraph(f"... and {count(len(result.sites) - len(shown), 'more site')} (--json shows all).")
@@ -204,32 +203,35 @@ def show_assessment(result: "Assessment", plan: "Plan", *, as_json: bool) -> Non
 
 
 def _show_table(result: "Assessment") -> None:
-    """Show a row for each site and group; columns with one value alone are left out if there are groups."""
+    """Show a row for each site and group; the level and epsilon only where there are several."""
     grouped = result.by_group
-    cells: dict[str, list[str]] = {
-        "site": [row.site for row in result.rows],
-        "group": ["all" if row.group is None else row.group for row in result.rows],
-        "epsilon": ["exact" if row.epsilon is None else f"{row.epsilon:g}" for row in result.rows],
-        "level": [f"{row.check.confidence_level!r}" for row in result.rows],
+    levels = {row.check.confidence_level for row in result.rows}
+    epsilons = {row.epsilon for row in result.rows}
+    table(
+        [
+            {
+                "site": row.site,
+                "group": (row.group or "all") if grouped else None,
+                "epsilon": (row.epsilon or "exact") if len(epsilons) > 1 else None,
+                "level": repr(row.check.confidence_level) if len(levels) > 1 else None,
+                **coverage_columns(row.check, at_once=grouped),
+                "p-value": None if grouped else f"{row.check.p_value:.3g}",
+                "adjusted p": f"{row.adjusted_p_value:.3g}",
+                "short": "YES" if row.falls_short else "",
+            }
+            for row in result.rows
+        ]
+    )
+
+
+def coverage_columns(check: "CoverageCheck", *, at_once: bool = False) -> dict[str, str]:
+    """Format how many cases are covered, the share, and the interval around it; shorter for many rows."""
+    digits, (low, high) = 3 if at_once else 4, check.interval
+    return {
+        "covered": f"{check.covered} of {check.n}",
+        "coverage": f"{check.coverage:.{digits}f}",
+        "95 % at once" if at_once else "95 % interval": f"{low:.{digits}f} to {high:.{digits}f}",
     }
-    digits = 3 if grouped else 4
-    columns = zip(*(coverage_cells(row.check, digits) for row in result.rows), strict=True)
-    names = ("covered", "coverage", "95 % at once" if grouped else "95 % interval")
-    cells |= {name: list(column) for name, column in zip(names, columns, strict=True)}
-    cells["p-value"] = [f"{row.check.p_value:.3g}" for row in result.rows]
-    cells["adjusted p" if grouped else "adjusted"] = [f"{row.adjusted_p_value:.3g}" for row in result.rows]
-    cells["short"] = ["YES" if row.falls_short else "" for row in result.rows]
-    left_out = {"p-value", *(name for name in ("epsilon", "level") if len(set(cells[name])) == 1)}
-    for name in left_out if grouped else ("group",):
-        del cells[name]
-    table(list(cells), list(zip(*cells.values(), strict=True)))
-
-
-def coverage_cells(check: "CoverageCheck", digits: int = 4) -> list[str]:
-    """Format how many cases are covered, the share, and the interval around it."""
-    low, high = check.interval
-    covered = f"{check.covered} of {check.n}"
-    return [covered, f"{check.coverage:.{digits}f}", f"{low:.{digits}f} to {high:.{digits}f}"]
 
 
 def coverage_fields(check: "CoverageCheck") -> dict[str, Any]:

@@ -132,9 +132,14 @@ def _compare(hospitals: _Hospitals) -> None:
     ]
     errors = hospitals.errors
     table(
-        ["method", "threshold", "guaranteed", f"on {errors.size} test\npatients", "width"],
         [
-            [name, f"{q:.1f}", promised, f"{np.mean(errors <= q):.3f}", f"{2 * q:.1f}"]
+            {
+                "method": name,
+                "threshold": f"{q:.1f}",
+                "guaranteed": promised,
+                f"on {errors.size} test\npatients": f"{np.mean(errors <= q):.3f}",
+                "width": f"{2 * q:.1f}",
+            }
             for name, q, promised in methods
         ],
         title="The alternatives",

@@ -6,7 +6,7 @@ import shutil
 import sys
 import textwrap
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from io import StringIO
 from typing import Any, TextIO
@@ -83,10 +83,14 @@ def paragraph(text: str, *, mark: str = "") -> None:
     print(text)
 
 
-def table(headers: Sequence[str], rows: Sequence[Sequence[object]], *, title: str | None = None) -> None:
-    """Print a table; where it is too wide even with its cells wrapped, one line for each cell."""
-    cells = [[printable(str(cell)) for cell in row] for row in [headers, *rows]]
-    lines = _table_lines(cells[0], cells[1:], min(width(), _TABLE_WIDTH))
+def table(rows: Sequence[Mapping[str, object]], *, title: str | None = None) -> None:
+    """Print rows of cells by the name of their column; a column without any cell is left out.
+
+    Where a table is too wide even with its cells wrapped, each cell gets a line.
+    """
+    names = dict.fromkeys(name for row in rows for name, cell in row.items() if cell is not None)
+    cells = [[printable(str(row.get(name, ""))) for name in names] for row in rows]
+    lines = _table_lines([printable(name) for name in names], cells, min(width(), _TABLE_WIDTH))
     print("\n".join(["", *([] if title is None else [visible(title)]), *lines, ""]))
 
 

@@ -62,8 +62,28 @@ def _sizes(design: Design) -> str | None:
 # -- coverage ----------------------------------------------------------------------------------------------
 
 
-def coverage_headers(design: Design) -> tuple[str, ...]:
-    """Return the headers of `coverage_cells`, with "exact" or "at least"."""
+def coverage_columns(design: Design, place: int) -> dict[str, str]:
+    """Return mean, standard deviation and 5 % quantile of the coverage by name, or else the guarantee.
+
+    An infinite threshold has dashes: a coverage of 1 would look like success.
+    """
+    names = _coverage_headers(design)
+    law, guarantee = messages.law(design, place), messages.guarantee(design, place)
+    if design.levels[place].advice is not None:
+        cells = ["-"] * len(names)
+    elif law is not None:
+        cells = [f"{guarantee.mean:.4f}", f"{law.std():.4f}", f"{law.ppf(0.05):.4f}"]
+    elif guarantee.mean is not None:
+        cells = [_floor(guarantee.mean)]
+    elif guarantee.coverage is None or guarantee.probability is None:
+        cells = ["not known"]
+    else:
+        cells = [f"{_floor(guarantee.coverage)}, at {_floor(guarantee.probability)} of new sites"]
+    return dict(zip(names, cells, strict=True))
+
+
+def _coverage_headers(design: Design) -> tuple[str, ...]:
+    """Return the names of the columns, with "exact" or "at least"."""
     message, promise = messages.of(design.message), PROMISES[design.promise]
     is_private = message.epsilon(design) is not None
     if messages.law(design, 0) is None:
@@ -80,24 +100,6 @@ def coverage_headers(design: Design) -> tuple[str, ...]:
     return (f"coverage\n({known})", "std", "5 %\nquantile")
 
 
-def coverage_cells(design: Design, place: int) -> list[str]:
-    """Return mean, standard deviation and 5 % quantile of the coverage, or else the guarantee.
-
-    An infinite threshold has dashes: a coverage of 1 would look like success.
-    """
-    if design.levels[place].advice is not None:
-        return ["-"] * len(coverage_headers(design))
-    law = messages.law(design, place)
-    guarantee = messages.guarantee(design, place)
-    if law is not None:
-        return [f"{guarantee.mean:.4f}", f"{law.std():.4f}", f"{law.ppf(0.05):.4f}"]
-    if guarantee.mean is not None:
-        return [_floor(guarantee.mean)]
-    if guarantee.coverage is None or guarantee.probability is None:
-        return ["not known"]
-    return [f"{_floor(guarantee.coverage)}, at {_floor(guarantee.probability)} of new sites"]
-
-
 def _floor(value: float) -> str:
     return f"{math.floor(value * 10**4 + 1e-9) / 10**4:.4f}"
 
@@ -108,28 +110,22 @@ def _floor(value: float) -> str:
 def _show_design(plan: Plan, design: Design) -> None:
     sites = "any number of sites" if design.n_sites is None else count(design.n_sites, "site")
     paragraph(f"{sites}, {_sizes(design) or 'sizes come with the reports'}; {_goal(design)}")
-    places, message = range(len(design.levels)), messages.of(design.message)
-    sent = [[f"{design.confidence_levels[i]:g}", message.summarize(design, i)] for i in places]
+    levels = list(enumerate(design.confidence_levels))
+    sent = [messages.of(design.message).summarize(design, i) for i, _ in levels]
     if design.is_open:
-        table(["level", "each site sends"], sent)
+        table([{"level": f"{level:g}", "each site sends": sent[i]} for i, level in levels])
         return
-    votes, pools = has_votes(design), PROMISES[design.promise].pools
     table(
         [
-            *("level", "each site\nsends"),
-            *["votes\nneeded"] * votes,
-            *coverage_headers(design),
-            *["pooled\nat most"] * pools,
-        ],
-        [
-            [
-                *sent[i],
-                *[votes_needed(design, i)] * votes,
-                *coverage_cells(design, i),
-                *[_pooled(design, i)] * pools,
-            ]
-            for i in places
-        ],
+            {
+                "level": f"{level:g}",
+                "each site\nsends": sent[i],
+                "votes\nneeded": votes_needed(design, i),
+                **coverage_columns(design, i),
+                "pooled\nat most": _pooled(design, i),
+            }
+            for i, level in levels
+        ]
     )
     if isinstance(plan.mixture, dict) and len(plan.mixture) <= _MOST_SITES:
         shares = [f"{site} {nearest_percent(float(x))}" for site, x in plan.mixture.items()]
@@ -139,7 +135,10 @@ def _show_design(plan: Plan, design: Design) -> None:
     _show_privacy(plan)
 
 
-def _pooled(design: Design, place: int) -> str:
+def _pooled(design: Design, place: int) -> str | None:
+    """Format an upper bound of the coverage with all scores in one place, where that can be compared."""
+    if not PROMISES[design.promise].pools:
+        return None
     n_points = sum(kind.count * kind.n for kind in design.kinds)
     bound = baselines.upper_bound(n_points, design.confidence_levels[place])
     return f"{bound:.4f}" if bound < 1 else "-"
@@ -159,22 +158,21 @@ def _show_sites(design: Design) -> None:
             paragraph(f"A site has {totals[0]:,} to {totals[-1]:,} votes, larger ones more.")
         return
     table(
-        [*["level"] * several, "site" if named else "sites", "points", "ranks", "votes", "share\nof votes"],
         [
-            [
-                *[f"{level:g}"] * several,
-                name,
-                f"{kind.n:,}",
-                _ranks_text((ranks[i] or ())[j]),
-                _votes_text(votes[i][j]),
-                nearest_percent(sum(votes[i][j]) / _total_votes(design, i)),
-            ]
+            {
+                "level": f"{level:g}" if several else None,
+                "site" if named else "sites": name,
+                "points": f"{kind.n:,}",
+                "ranks": _ranks_text((ranks[i] or ())[j]),
+                "votes": _votes_text(votes[i][j]),
+                "share\nof votes": nearest_percent(sum(votes[i][j]) / _total_votes(design, i)),
+            }
             for i, level in enumerate(design.confidence_levels)
             for j, kind in enumerate(design.kinds)
             for name in (
                 kind.names if named else ["1 site" if kind.count == 1 else f"each of {kind.count:,} sites"]
             )
-        ],
+        ]
     )
 
 
@@ -202,21 +200,20 @@ def _show_privacy(plan: Plan) -> None:
 def _show_groups(plan: Plan) -> None:
     goals = dict.fromkeys(_goal(design) for design in plan.designs)
     paragraph(f"{plan.grouping.counted(len(plan.groups))}; {'; '.join(goals)}")
-    known = [design for design in plan.designs if not design.is_open]
-    headers = coverage_headers(known[0]) if known else ()
-    rows = [
+    table(
         [
-            design.group,
-            "any" if design.n_sites is None else f"{design.n_sites:,}",
-            (_sizes(design) or "open").partition(" point")[0].replace(" to ", "-"),
-            f"{level:g}",
-            messages.of(design.message).summarize(design, i),
-            *([""] * len(headers) if design.is_open else coverage_cells(design, i)),
+            {
+                "group": design.group,
+                "sites": "any" if design.n_sites is None else f"{design.n_sites:,}",
+                "points": (_sizes(design) or "open").partition(" point")[0].replace(" to ", "-"),
+                "level": f"{level:g}",
+                "each site\nsends": messages.of(design.message).summarize(design, i),
+                **({} if design.is_open else coverage_columns(design, i)),
+            }
+            for design in plan.designs
+            for i, level in enumerate(design.confidence_levels)
         ]
-        for design in plan.designs
-        for i, level in enumerate(design.confidence_levels)
-    ]
-    table(["group", "sites", "points", "level", "each site\nsends", *headers], rows)
+    )
     _show_privacy(plan)
 
 
@@ -245,12 +242,9 @@ def _total_votes(design: Design, place: int) -> int:
     return sum(kind.count * sum(own) for kind, own in zip(design.kinds, votes, strict=True))
 
 
-def has_votes(design: Design) -> bool:
-    """Return whether sites have votes, rather than counts that are added up."""
-    return not messages.of(design.message).adds_up
-
-
-def votes_needed(design: Design, place: int) -> str:
-    """Format the votes that the threshold needs, of all there are."""
+def votes_needed(design: Design, place: int) -> str | None:
+    """Format the votes that the threshold needs, of all there are; None where counts are added up."""
+    if messages.of(design.message).adds_up:
+        return None
     level = design.levels[place]
     return f"{level.votes} of {_total_votes(design, place)}" if level.advice is None else "infinite"

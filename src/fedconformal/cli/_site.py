@@ -127,13 +127,12 @@ def show_ledger(path: LedgerFile, json: opt.Json = False) -> None:
         log = [{key: str(value) for key, value in entry._asdict().items()} for entry in entries]
         print_json({"accounts": budgets, "exact": exact, "entries": log})
         return
-    headers = list(budgets[0]) if budgets else ["dataset"]
-    table(headers, [list(row.values()) for row in budgets], title=str(path))
+    table(budgets, title=str(path))
     for name, sent in sorted(numbers.items()):
         scores = count(sum(sent), "exact score")
         paragraph(f"{name}: {count(len(sent), 'exact answer')} given, with {scores} in all")
     if entries:
-        table(_COLUMNS, [[str(getattr(entry, name) or "")[:25] for name in _COLUMNS] for entry in entries])
+        table([{name: str(getattr(entry, name) or "")[:25] for name in _COLUMNS} for entry in entries])
 
 
 # -- policy ------------------------------------------------------------------------------------------------
@@ -165,7 +164,7 @@ def show_policy(
     if json:
         print_json(held)
     else:
-        table(["limit", "value"], [[name, _text(value)] for name, value in held.items()])
+        table([{"limit": name, "value": _text(value)} for name, value in held.items()])
 
 
 def _text(value: object) -> str:
