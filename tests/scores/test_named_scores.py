@@ -94,7 +94,7 @@ def test_a_package_adds_a_score_by_an_entry_point(installed):
         "score = scores.from_name('relative', power=1)\n"
         "print(score, type(score).__module__, scores.is_registered(score))\n"
         "print(score.set([2.0], 0.5).tolist(), score.parameters())\n"
-        "print(scores.names_of(scores.IntervalScore))\n"
+        "print(scores.list_scores(scores.IntervalScore))\n"
         + "".join(map(tried.format, ("'relative'", "'relative', power=1, root=2", "'stranger'")))
     )
     assert printed[:-1] == [

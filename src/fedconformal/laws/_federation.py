@@ -156,7 +156,15 @@ class Choices:
     def tails(self, ks: Ints, p: Floats, *, digits: bool) -> Floats:
         """Return the largest tail of any choice."""
         if digits and len(self._faulty) <= _FEW and worth_adding(self.finite, len(p), digits=True):
-            return np.asarray(np.max(list(self._added(ks, p)), axis=0))
+            tails = [
+                vote_tails(
+                    ks - int(faulty @ self.votes.by_site),
+                    p,
+                    self.finite.replace_counts(self.finite.counts - faulty),
+                )
+                for faulty in self._faulty
+            ]
+            return np.asarray(np.max(tails, axis=0))
         return np.asarray(self._all_tails(ks, p).max(axis=0))
 
     def kinks(self, ks: Ints, below: Callable[[Floats], Floats], low: float, high: float) -> Floats:
@@ -182,11 +190,6 @@ class Choices:
             tolerances={"xatol": _RESOLUTION * (high - low), "xrtol": 0.0, "fatol": 0.0, "frtol": 0.0},
         )
         return np.asarray(roots.bracket[1])
-
-    def _added(self, ks: Ints, p: Floats) -> Iterator[Floats]:
-        for faulty in self._faulty:
-            needed = ks - int(faulty @ self.votes.by_site)
-            yield vote_tails(needed, p, self.finite.replace_counts(self.finite.counts - faulty))
 
     def _all_tails(self, ks: Ints, p: Floats) -> Floats:
         """Return the tails of every choice: shape (choices, rows, ks)."""

@@ -22,15 +22,6 @@ from fedconformal.laws._votes import Votes, masses, spectral_tails, spectrum
 _TAIL = 45.0  # counts whose Bernstein bound is below exp(-45) are left out
 
 
-def binomial_tail(k: Ints, m: int, p: Floats) -> Floats:
-    """Return P(Binomial(m, p) >= k), by the incomplete beta function; ``k`` and ``p`` are broadcast."""
-    proper = np.clip(k, 1, max(m, 1)).astype(float)
-    tail = (
-        special.betainc(proper, m - proper + 1, p) if m else np.zeros(np.broadcast_shapes(k.shape, p.shape))
-    )
-    return np.where(k < 1, 1.0, np.where(k > m, 0.0, tail))
-
-
 def binomial_masses(p: Floats, m: int) -> tuple[int, Floats]:
     """Return Binomial(m, p) probabilities of the counts that matter for any of several p.
 
@@ -140,7 +131,7 @@ def _tails(ks: Ints, p: Floats, votes: Votes, *, digits: bool) -> Floats:
     alone = np.flatnonzero(votes.counts * votes.by_site > 0)
     if alone.size == 1 and p.shape[2] == 1:
         needed = -(-ks // votes.by_site[alone])
-        return binomial_tail(needed, int(votes.counts[alone[0]]), p[:, alone, 0])
+        return np.asarray(special.betainc(needed, votes.counts[alone] - needed + 1, p[:, alone, 0]))
     if votes.sums is not None and worth_adding(votes, len(p), digits=digits):
         return added_tails(ks, p, votes, votes.sums)
     tails = spectral_tails(ks, p, votes)

@@ -77,9 +77,11 @@ class Votes:
         if self.n_sites > _MOST_SITES:
             return None
         sums = [np.zeros(1, dtype=np.int64)]
-        together = _among_all if self.total <= _MOST_SUMS else _among_few
         for casts in self.cast[self.one_by_one].tolist():
-            sums.append(together(sums[-1], casts))
+            if self.total <= _MOST_SUMS:
+                sums.append(_mark_sums(sums[-1], casts))
+            else:  # there may be far fewer than all
+                sums.append(np.unique(np.add.outer([0, *casts], sums[-1])))
             if sums[-1].size > _MOST_SUMS:
                 return None
         return sums
@@ -131,7 +133,7 @@ class Votes:
         return np.asarray(np.maximum(second - first**2, 0.0) @ self.counts)
 
 
-def _among_all(before: Ints, casts: list[int]) -> Ints:
+def _mark_sums(before: Ints, casts: list[int]) -> Ints:
     """Return the sums after a site that casts none or some of these votes, marked among all there are."""
     there = np.zeros(int(before[-1]) + max(casts) + 1, dtype=bool)
     there[before] = True
@@ -139,11 +141,6 @@ def _among_all(before: Ints, casts: list[int]) -> Ints:
     for cast in casts:
         marks[cast:] |= there[: there.size - cast]
     return np.flatnonzero(marks)
-
-
-def _among_few(before: Ints, casts: list[int]) -> Ints:
-    """Return the same where there may be far fewer than all."""
-    return np.unique(np.add.outer([0, *casts], before))
 
 
 def _places(among: Ints, values: Ints) -> slice | Places:

@@ -75,12 +75,12 @@ def best(choices: list[Choice], goal: Goal) -> Choice | None:
     lowest = min((choice.cost(goal) for choice in choices), default=0.0)
     limit = lowest + goal.criterion.tie_tolerance(lowest)
     ties = [choice for choice in choices if choice.cost(goal) <= limit]
-    return min(ties, key=_order, default=None)
 
+    def order(choice: Choice) -> tuple[float, int, int]:
+        # Less spread first, up to rounding.
+        return float(f"{choice.variance:.9g}"), int(choice.candidates.finite_votes[choice.row]), choice.row
 
-def _order(choice: Choice) -> tuple[float, int, int]:
-    """Return a sort key: less spread first, up to rounding."""
-    return float(f"{choice.variance:.9g}"), int(choice.candidates.finite_votes[choice.row]), choice.row
+    return min(ties, key=order, default=None)
 
 
 def search(

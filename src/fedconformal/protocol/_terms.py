@@ -38,7 +38,7 @@ def read_score(score: Any) -> ScoreRule | None:
     else:
         raise TypeError(
             f"score must be a name, a mapping with a name, or a Score, got {score!r}"
-            f"{scores.what_lacks(score)}"
+            f"{scores.explain_no_score(score)}"
         )
     with validation_errors("score"):
         return ScoreRule(name=made.name, parameters=made.parameters())
@@ -50,7 +50,7 @@ def check_classes(by: tuple[str, ...] | None, classes: Any, rule: ScoreRule | No
         return
     made = scores.from_name(rule.name, **rule.parameters)
     if not isinstance(made, scores.LabelScore):
-        able = ", ".join(scores.names_of(scores.LabelScore))
+        able = ", ".join(scores.list_scores(scores.LabelScore))
         raise ValueError(f"score must be one of classes ({able}) where there are classes, got {rule.name!r}")
 
 

@@ -12,7 +12,7 @@ from fedconformal.scores._base import Score
 from fedconformal.scores._interval import EmptySetWarning, IntervalScore
 from fedconformal.scores._label import LabelScore
 from fedconformal.scores._labels import APS, LAC, RAPS
-from fedconformal.scores._named import SCORES, from_name, is_registered, names_of, what_lacks
+from fedconformal.scores._named import SCORES, explain_no_score, from_name, is_registered, list_scores
 from fedconformal.scores._numbers import CQR, Absolute, Normalized, QuantileRegression
 
 __all__ = [

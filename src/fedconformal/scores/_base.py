@@ -27,7 +27,7 @@ def refuse_other_length(name: str, values: NDArray[Any], *, n: int) -> None:
 
 
 def as_outcomes(y: ArrayLike, *, n: int) -> Floats:
-    """Real outcomes, one per prediction; infinite ones are allowed and score infinity."""
+    """Return real outcomes, one per prediction; infinite ones are allowed and score infinity."""
     outcomes = float_array("y", y, ndim=1)
     refuse_other_length("y", outcomes, n=n)
     all_rows("y", outcomes, ~np.isnan(outcomes), "must not be nan")
@@ -35,7 +35,7 @@ def as_outcomes(y: ArrayLike, *, n: int) -> Floats:
 
 
 def as_labels(y: ArrayLike, *, n: int, n_classes: int) -> NDArray[np.intp]:
-    """Class indices, one per prediction."""
+    """Return class indices, one per prediction."""
     labels = number_array("y", y)
     refuse_other_length("y", labels, n=n)
     if labels.dtype.kind == "f":
@@ -98,15 +98,15 @@ class Score(ABC):
     Attributes
     ----------
     name : str
-        What `from_name` and plans know the score by; a class attribute.
+        Name of the score in `from_name` and plans; a class attribute.
     columns : tuple of str or None
         The prediction columns that it needs, in this order; None if it needs one for each class.
     largest : float or None
         No score can be above it, whatever the data; None if there is no such number.
     needs_draws : bool
-        Whether ``score`` and ``set`` ask for uniform random numbers, the argument ``u``; see `draws`.
+        True if ``score`` and ``set`` ask for uniform random numbers, the argument ``u``; see `draws`.
     has_unit : bool
-        Whether scores, and so the threshold, have the unit of what is predicted.
+        True if scores, and so the threshold, have the unit of what is predicted.
 
     See Also
     --------
@@ -261,17 +261,12 @@ class Score(ABC):
         while pending:
             rows = pending.pop()
             try:
-                out[rows] = self._score_rows(rows, truth, prediction, draws)
+                with np.errstate(all="ignore"):
+                    y = self.truth_from(truth[rows])
+                    out[rows] = self.score(y, prediction[rows], **self._draws_of(draws, rows))
             except Exception as error:
                 pending += _rows_to_try(rows, error)
         return out
-
-    def _score_rows(
-        self, rows: NDArray[np.intp], truth: Floats, prediction: NDArray[Any], draws: Floats | None
-    ) -> Floats:
-        with np.errstate(all="ignore"):
-            y = self.truth_from(truth[rows])
-            return self.score(y, prediction[rows], **self._draws_of(draws, rows))
 
     # -- what goes in and out ------------------------------------------------------------------------------
 
@@ -293,7 +288,7 @@ class Score(ABC):
 
     @abstractmethod
     def column_help(self) -> str:
-        """Return which prediction columns it needs, in words.
+        """Describe the prediction columns that it needs.
 
         Returns
         -------
@@ -331,7 +326,7 @@ class Score(ABC):
         values : array of shape (n,)
             The column.
         argument : str
-            What the column is called in the message.
+            Name of the column in the message.
 
         Returns
         -------
@@ -392,7 +387,7 @@ class Score(ABC):
         Parameters
         ----------
         source : numpy Generator, or array of shape (n,) with values in [0, 1)
-            Where they come from; None is a new generator.
+            Source of the numbers; None is a new generator.
 
         Returns
         -------

@@ -30,25 +30,25 @@ LabelScores = Callable[[Floats, Floats | None], Floats]
 """Scores of all labels of some rows, from their probabilities and uniform draws."""
 
 MAX_EXCESS = 1e-6
-"""By how much a single probability may exceed 1."""
+"""Largest excess of a single probability over 1."""
 MAX_SUM_ERROR = 1e-3
-"""By how much the sum of a row may differ from 1."""
+"""Largest distance of the sum of a row from 1."""
 # Numbers handled at a time: their temporaries stay in the processor's cache.
 BLOCK = 2**17
 
 
 def as_probabilities(prediction: ArrayLike) -> Floats:
-    """Floats of shape (n, n_classes); whether they are probabilities is left to `scored_blocks`."""
+    """Return floats of shape (n, n_classes); `score_blocks` checks that they are probabilities."""
     matrix = float_array("prediction", prediction, ndim=2)
     if matrix.shape[1] == 0:
         raise ValueError(f"prediction must have shape (n, n_classes), got {matrix.shape}: no class")
     return matrix
 
 
-def scored_blocks(
+def score_blocks(
     label_scores: LabelScores, probabilities: Floats, draws: Floats | None
 ) -> Iterator[tuple[slice, Floats]]:
-    """Blocks of rows with the scores of all their labels, the probabilities checked."""
+    """Yield blocks of rows with the scores of all their labels, the probabilities checked."""
     n, n_classes = probabilities.shape
     step = max(1, BLOCK // n_classes)
     for start in range(0, n, step):
@@ -164,9 +164,9 @@ class LabelScore(Score):
         random = {} if draws is None else self.draws(draws)
         different, which = np.unique(levels, axis=0, return_inverse=True)
         sets = np.empty((n, n_classes, levels.shape[1]), dtype=np.bool_)
-        for i, each in enumerate(different):
+        for i, threshold in enumerate(different):
             classes = np.flatnonzero(which.reshape(-1) == i)
-            sets[:, classes] = self.set(probabilities, each, **random)[:, classes]
+            sets[:, classes] = self.set(probabilities, threshold, **random)[:, classes]
         return sets
 
     def column_help(self) -> str:
@@ -202,7 +202,7 @@ class LabelScore(Score):
         threshold : float
             The threshold.
         n_classes : int
-            How many classes there are.
+            Number of classes.
 
         Returns
         -------
@@ -226,12 +226,12 @@ class LabelScore(Score):
         return self.largest
 
     def caution(self, n_classes: int) -> str:
-        """Return what to know before this score is used for so many classes: a sentence, or nothing.
+        """Return a warning about the use of this score for this many classes; empty if there is none.
 
         Parameters
         ----------
         n_classes : int
-            How many classes there are.
+            Number of classes.
 
         Returns
         -------
@@ -268,7 +268,7 @@ class LabelScore(Score):
         labels = as_labels(y, n=n, n_classes=n_classes)
         draws = as_draws(u, n=n, needed=self.needs_draws)
         out = np.empty(n)
-        for rows, scores in scored_blocks(label_scores, probabilities, draws):
+        for rows, scores in score_blocks(label_scores, probabilities, draws):
             out[rows] = np.take_along_axis(scores, labels[rows, np.newaxis], axis=1)[:, 0]
         return out
 
@@ -301,7 +301,7 @@ class LabelScore(Score):
         levels, single = as_thresholds(threshold)
         draws = as_draws(u, n=len(probabilities), needed=self.needs_draws)
         out = np.empty((*probabilities.shape, len(levels)), dtype=np.bool_)
-        for rows, scores in scored_blocks(label_scores, probabilities, draws):
+        for rows, scores in score_blocks(label_scores, probabilities, draws):
             for j, level in enumerate(levels):
                 np.less_equal(scores, level, out=out[rows, :, j])
         return out[:, :, 0] if single else out

@@ -18,7 +18,7 @@ _PROBABILITIES = (0.6, 0.25, 0.1, 0.05)
 _FIRST = ("no label", "the first of them", "the first two", "the first three", "all of them")
 
 
-def cumulated(probabilities: Floats, u: Floats | None, costs: Floats | None = None) -> Floats:
+def cumulate(probabilities: Floats, u: Floats | None, costs: Floats | None = None) -> Floats:
     """Add up the probability of each label and all before it, less u times its own, plus its rank's cost."""
     # A stable sort, so that equal probabilities rank by class index at every site.
     order = np.argsort(-probabilities, axis=1, kind="stable")
@@ -216,7 +216,12 @@ class APS(SummedScore):
 
     def label_scores(self, probabilities: Floats, u: Floats | None) -> Floats:
         """Return the summed probabilities; see `SummedScore.label_scores`."""
-        return cumulated(probabilities, u)
+        return cumulate(probabilities, u)
+
+
+def _check_number(name: str, value: Any, kind: type[Any], allowed: str) -> None:
+    if not isinstance(value, kind) or isinstance(value, bool) or not 0 <= value < math.inf:
+        raise ValueError(f"{name} must be {allowed}, got {value!r}")
 
 
 @dataclass(frozen=True)
@@ -229,9 +234,9 @@ class RAPS(SummedScore):
     Parameters
     ----------
     penalty : float
-        What each rank beyond k_reg costs (lambda in the literature), at least 0.
+        Cost of each rank beyond k_reg (lambda in the literature), at least 0.
     k_reg : int
-        The number of ranks that cost nothing, at least 0.
+        Number of ranks that cost nothing, at least 0.
     randomized : bool
         As in `APS`.
 
@@ -249,8 +254,10 @@ class RAPS(SummedScore):
 
     def __post_init__(self) -> None:
         """Refuse parameters out of range; hold them as Python numbers, as documents do."""
-        object.__setattr__(self, "penalty", _checked_penalty(self.penalty))
-        object.__setattr__(self, "k_reg", _checked_rank(self.k_reg))
+        _check_number("penalty", self.penalty, numbers.Real, "a finite number >= 0")
+        _check_number("k_reg", self.k_reg, numbers.Integral, "an integer >= 0")
+        object.__setattr__(self, "penalty", float(self.penalty))
+        object.__setattr__(self, "k_reg", int(self.k_reg))
         check_randomized(self.randomized)
 
     def admits_all(self, threshold: float, n_classes: int) -> bool:
@@ -271,18 +278,4 @@ class RAPS(SummedScore):
     def label_scores(self, probabilities: Floats, u: Floats | None) -> Floats:
         """Return the summed probabilities and penalties; see `SummedScore.label_scores`."""
         ranks = np.arange(1, probabilities.shape[1] + 1)
-        return cumulated(probabilities, u, costs=self.penalty * np.maximum(0, ranks - self.k_reg))
-
-
-def _checked_penalty(penalty: Any) -> float:
-    is_number = isinstance(penalty, numbers.Real) and not isinstance(penalty, bool)
-    if not (is_number and penalty >= 0 and math.isfinite(penalty)):
-        raise ValueError(f"penalty must be a finite number >= 0, got {penalty!r}")
-    return float(penalty)
-
-
-def _checked_rank(k_reg: Any) -> int:
-    is_integer = isinstance(k_reg, numbers.Integral) and not isinstance(k_reg, bool)
-    if not (is_integer and k_reg >= 0):
-        raise ValueError(f"k_reg must be an integer >= 0, got {k_reg!r}")
-    return int(k_reg)
+        return cumulate(probabilities, u, costs=self.penalty * np.maximum(0, ranks - self.k_reg))

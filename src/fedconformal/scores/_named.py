@@ -18,7 +18,7 @@ def from_name(name: str, **parameters: Any) -> Score:
     Parameters
     ----------
     name : {"absolute", "normalized", "cqr", "lac", "aps", "raps"} or a name that a package brings
-        Which score.
+        Name of the score.
     **parameters
         The fields of the score; those left out have their defaults.
 
@@ -37,12 +37,19 @@ def from_name(name: str, **parameters: Any) -> Score:
     RAPS(penalty=0.01, k_reg=5, randomized=False)
     """
     kind = SCORES[name]
-    _check_class(name, kind)
-    _check_parameters(name, kind, parameters)
+    if not _is_subclass(kind, Score):
+        raise ValueError(f"score {name!r} must be a subclass of IntervalScore or LabelScore, got {kind!r}")
+    allowed = {field.name: field for field in fields(kind) if field.init}
+    listed = ", ".join(allowed) or "no parameters"
+    for unknown in sorted(parameters.keys() - allowed.keys()):
+        raise ValueError(f"score {name!r} has no parameter {unknown!r}; it takes {listed}")
+    for field in allowed.values():
+        if field.default is MISSING and field.default_factory is MISSING and field.name not in parameters:
+            raise ValueError(f"score {name!r} needs parameter {field.name!r}; it takes {listed}")
     return kind(**parameters)
 
 
-def names_of(kind: type[Any]) -> tuple[str, ...]:
+def list_scores(kind: type[Any]) -> tuple[str, ...]:
     """Return the names of all registered scores of one kind.
 
     Parameters
@@ -57,10 +64,10 @@ def names_of(kind: type[Any]) -> tuple[str, ...]:
     Examples
     --------
     >>> from fedconformal.scores import LabelScore
-    >>> names_of(LabelScore)
+    >>> list_scores(LabelScore)
     ('lac', 'aps', 'raps')
     """
-    return tuple(name for name in SCORES if _is_class_of(SCORES[name], kind))
+    return tuple(name for name in SCORES if _is_subclass(SCORES[name], kind))
 
 
 def is_registered(score: Score) -> bool:
@@ -84,12 +91,12 @@ def is_registered(score: Score) -> bool:
     return score.name in SCORES and SCORES[score.name] is type(score)
 
 
-def what_lacks(given: Any) -> str:
-    """Return what is missing in something that was given as a score, as the end of a message.
+def explain_no_score(value: Any) -> str:
+    """Return why a value is not a score, as the end of a message.
 
     Parameters
     ----------
-    given : object
+    value : object
         Not a score.
 
     Returns
@@ -101,33 +108,18 @@ def what_lacks(given: Any) -> str:
     --------
     >>> class Mine:
     ...     def score(self, y, prediction): ...
-    >>> what_lacks(Mine())
+    >>> explain_no_score(Mine())
     ': it lacks name, set, and must be a subclass of scores.IntervalScore or scores.LabelScore'
     """
-    if given is None or isinstance(given, (str, int, float)):
+    if value is None or isinstance(value, (str, int, float)):
         return ""
-    if isinstance(given, type):
-        return f": this is a class, and a score is made of it by {given.__name__}()"
-    missing = ", ".join(name for name in ("name", "score", "set") if not hasattr(given, name))
+    if isinstance(value, type):
+        return f": this is a class, and a score is made of it by {value.__name__}()"
+    missing = ", ".join(name for name in ("name", "score", "set") if not hasattr(value, name))
     lacks = f"lacks {missing}, and " if missing else ""
     return f": it {lacks}must be a subclass of scores.IntervalScore or scores.LabelScore"
 
 
-def _is_class_of(found: Any, kind: type[Any]) -> bool:
+def _is_subclass(value: Any, kind: type[Any]) -> bool:
     # An entry point of somebody else's package may lead to anything.
-    return isinstance(found, type) and issubclass(found, kind)
-
-
-def _check_class(name: str, kind: Any) -> None:
-    if not _is_class_of(kind, Score):
-        raise ValueError(f"score {name!r} must be a subclass of IntervalScore or LabelScore, got {kind!r}")
-
-
-def _check_parameters(name: str, kind: type[Score], parameters: dict[str, Any]) -> None:
-    allowed = {field.name: field for field in fields(kind) if field.init}
-    listed = ", ".join(allowed) or "no parameters"
-    for unknown in sorted(parameters.keys() - allowed.keys()):
-        raise ValueError(f"score {name!r} has no parameter {unknown!r}; it takes {listed}")
-    for field in allowed.values():
-        if field.default is MISSING and field.default_factory is MISSING and field.name not in parameters:
-            raise ValueError(f"score {name!r} needs parameter {field.name!r}; it takes {listed}")
+    return isinstance(value, type) and issubclass(value, kind)

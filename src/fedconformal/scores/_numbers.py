@@ -26,9 +26,9 @@ class Example:
     Parameters
     ----------
     margin : float
-        What is added on either side.
+        Distance of either end from the center.
     unit : str
-        Of the numbers, where there is one.
+        Unit of the numbers, where there is one.
     """
 
     margin: float
@@ -41,23 +41,20 @@ class Example:
 
     @property
     def center(self) -> float:
-        """A prediction: 100, or a power of ten that is larger than the margin, but not much."""
+        """Prediction of 100, or a power of ten that is a little larger than the margin."""
         if self.margin == 0 or _USUAL[0] <= abs(self.margin) <= _USUAL[1]:
             return 100.0
         return float(10.0 ** (math.floor(math.log10(abs(self.margin))) + 2))
 
     def about(self, low: float, high: float) -> str:
-        """An interval, rounded to three digits of the margin: "96.06 to 103.94 days"."""
+        """Return an interval, rounded to three digits of the margin: "96.06 to 103.94 days"."""
         digits = 2 if self.margin == 0 else max(0, 2 - math.floor(math.log10(abs(self.margin))))
-        return self.told(f"{low:,.{digits}f} to {high:,.{digits}f}")
+        return f"{low:,.{digits}f} to {high:,.{digits}f} {self.unit}".rstrip()
 
     def exact(self, number: float) -> str:
-        """A round number with its unit."""
-        return self.told(f"{number:,.12f}".rstrip("0").rstrip("."))
-
-    def told(self, text: str) -> str:
-        """Text with the unit, where there is one."""
-        return f"{text} {self.unit}" if self.unit else text
+        """Return a round number with its unit."""
+        digits = f"{number:,.12f}".rstrip("0").rstrip(".")
+        return f"{digits} {self.unit}".rstrip()
 
 
 NO_NUMBER = "No number has a score below 0: with this threshold every set is empty."
@@ -79,7 +76,6 @@ class Absolute(IntervalScore):
     """
 
     name: ClassVar[str] = "absolute"
-    columns: ClassVar[tuple[str, ...]] = ("prediction",)
     has_unit: ClassVar[bool] = True
 
     def score(self, y: ArrayLike, prediction: ArrayLike) -> Floats:
