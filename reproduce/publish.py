@@ -185,20 +185,6 @@ def school_table(summary: pd.DataFrame) -> str:
     return table(summary, columns)
 
 
-def author_table(means: pd.DataFrame) -> str:
-    """Return the authors' means beside ours."""
-    columns = {
-        "data set": lambda row: row.dataset,
-        "method": lambda row: row.method,
-        "m x n": lambda row: f"{row.n_sites} x {row.n_points}",
-        "coverage %: theirs": lambda row: f"{row.published_coverage:.3f}".replace("nan", ""),
-        "coverage %: ours": lambda row: f"{row.coverage:.3f}",
-        "length: theirs": lambda row: f"{row.published_length:.3f}".replace("nan", ""),
-        "length: ours": lambda row: f"{row.length:.3f}",
-    }
-    return table(means, columns)
-
-
 def excess_table(rows: pd.DataFrame) -> str:
     """Return the mean and the largest scaled excess by m and numbers per site."""
     groups = rows[rows["question"] == EXCESS].groupby(["n_sites", "numbers"], sort=False, as_index=False)
@@ -239,7 +225,6 @@ def tables(docs: Path) -> dict[str, dict[str, str]]:
             "hospitals": hospital_table(pd.read_csv(docs / "results-hospitals.csv")),
             "schools": school_table(pd.read_csv(docs / "results-schools.csv")),
         },
-        "reproduce.md": {"authors": author_table(pd.read_csv(docs / "results-authors.csv"))},
         "open-questions.md": {"excess": excess_table(questions), "rate": rate_table(questions)},
     }
 
