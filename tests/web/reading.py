@@ -45,7 +45,7 @@ class Shown:
         self.cost, self.notes, self.steps = (self.items(name, "li") for name in ("cost", "notes", "steps"))
         rows = re.findall(r"<tr.*?</tr>", self.inside("rows"), re.DOTALL)
         self.rows = {read(row, "th")[0]: read(row, "td") for row in rows}
-        self.picture = (re.findall(r"<svg.*?</svg>", answer) or [None])[0]
+        self.picture = (re.findall(r"<svg.*?</svg>", answer, re.DOTALL) or [None])[0]
 
     def inside(self, name):
         found = re.search(rf'<(\w+) id="{name}"[^>]*>(.*?)</\1>', self.answer, re.DOTALL)

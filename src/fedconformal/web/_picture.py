@@ -1,14 +1,14 @@
-"""The distribution of the coverage as an SVG picture; its colours come from the page's style."""
+"""The distribution of the coverage as a picture: places for a template in SVG."""
 
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from html import escape
+from typing import NamedTuple
 
 import numpy as np
 
 from fedconformal._text import floor_percent, percent
 from fedconformal._typing import Floats
 from fedconformal.laws import Summary, density
+from fedconformal.web._render import render
 
 _STEPS = 180
 _ROW = 20  # height of a line of labels
@@ -41,6 +41,26 @@ class _Frame:
     @property
     def base(self) -> float:
         return self.height - _BOTTOM
+
+    def line(self, x: Floats, y: Floats) -> str:
+        points = (f"{self.x(float(a)):.1f},{self.y(float(b)):.1f}" for a, b in zip(x, y, strict=True))
+        return "M" + "L".join(points)
+
+    def area(self, x: Floats, y: Floats) -> str:
+        first, last, base = self.x(float(x[0])), self.x(float(x[-1])), self.base
+        return f"{self.line(x, y)}L{last:.1f},{base:.1f}L{first:.1f},{base:.1f}Z"
+
+
+class _Marker(NamedTuple):
+    """A line at a coverage, and the place of the words beside it."""
+
+    kind: str
+    x: float
+    top: float
+    text: str
+    place: float
+    y: int
+    anchor: str
 
 
 def law_picture(
@@ -81,64 +101,34 @@ def law_picture(
     margin = 0.02 * (high - low)
     low, high = max(0.0, low - margin), min(1.0, high + margin)
     edges = np.linspace(low, high, _STEPS + 1)
-    curves = [density(drawn.law, edges) for drawn in shown]
-    frame = _Frame(low, high, max(float(curve.max()) for curve in curves), width, height)
-    description = _description(law, with_pooled=len(shown) > 1)
-    parts = [
-        f'<svg class="law" viewBox="0 0 {width} {height}" width="{width}" height="{height}" role="img" '
-        f'aria-labelledby="{name}-title {name}-text" xmlns="http://www.w3.org/2000/svg">',
-        f'<title id="{name}-title">The distribution of the coverage</title>',
-        f'<desc id="{name}-text">{escape(description)}</desc>',
-        *_draw_axis(frame),
-        *_draw_curves(frame, edges, curves, law.low),
-        *_draw_markers(frame, law, is_bound=is_bound),
-        "</svg>",
-    ]
-    return "".join(parts)
-
-
-def _description(law: Summary, *, with_pooled: bool) -> str:
-    mean, asked, low = floor_percent(law.mean), percent(law.confidence_level), floor_percent(law.low)
-    text = f"Density of the coverage: mean {mean}, asked for {asked}, below {low} in 1 of 20 calibrations."
-    return text + (" The dashed line is that of pooling all cases in one place." if with_pooled else "")
-
-
-def _draw_curves(frame: _Frame, edges: Floats, curves: Sequence[Floats], low: float) -> Iterator[str]:
     middles = (edges[1:] + edges[:-1]) / 2
-    ours = _path(frame, middles, curves[0])
-    first, last, base = frame.x(float(middles[0])), frame.x(float(middles[-1])), frame.base
-    yield f'<path class="law-area" d="{ours}L{last:.1f},{base:.1f}L{first:.1f},{base:.1f}Z"/>'
-    tail = middles < low
-    if tail.any():
-        x, y = np.append(middles[tail], low), np.append(curves[0][tail], np.interp(low, middles, curves[0]))
-        end = frame.x(low)
-        yield (
-            f'<path class="law-tail" d="{_path(frame, x, y)}L{end:.1f},{base:.1f}L{first:.1f},{base:.1f}Z"/>'
-        )
-    if len(curves) > 1:
-        yield f'<path class="law-pooled" d="{_path(frame, middles, curves[1])}"/>'
-    yield f'<path class="law-line" d="{ours}"/>'
-
-
-def _path(frame: _Frame, x: Floats, y: Floats) -> str:
-    points = (f"{frame.x(float(a)):.1f},{frame.y(float(b)):.1f}" for a, b in zip(x, y, strict=True))
-    return "M" + "L".join(points)
-
-
-def _draw_axis(frame: _Frame) -> Iterator[str]:
-    base = frame.base
-    yield f'<path class="law-axis" d="M{_SIDE},{base:.1f}H{frame.width - _SIDE}"/>'
-    for tick in _ticks(frame.low, frame.high, most=max(2, frame.width // 64)):
-        x = frame.x(tick)
-        yield f'<path class="law-axis" d="M{x:.1f},{base:.1f}v5"/>'
-        half = _DIGIT * len(percent(tick)) / 2
-        inside = min(max(x, half), frame.width - half)
-        place = f'x="{inside:.1f}" y="{base + 19:.1f}"'
-        yield f'<text class="law-tick" {place} text-anchor="middle">{percent(tick)}</text>'
-    yield (
-        f'<text class="law-label" x="{frame.width / 2:.1f}" y="{frame.height - 6}" text-anchor="middle">'
-        "share of new cases covered</text>"
+    ours, *others = (density(drawn.law, edges) for drawn in shown)
+    frame = _Frame(low, high, max(float(curve.max()) for curve in (ours, *others)), width, height)
+    tail = middles < law.low
+    tail_x = np.append(middles[tail], law.low)
+    tail_y = np.append(ours[tail], np.interp(law.low, middles, ours))
+    return render(
+        "_picture.html",
+        name=name,
+        law=law,
+        frame=frame,
+        side=_SIDE,
+        ticks=_place_ticks(frame),
+        area=frame.area(middles, ours),
+        tail=frame.area(tail_x, tail_y) if tail.any() else None,
+        pooled=frame.line(middles, others[0]) if others else None,
+        line=frame.line(middles, ours),
+        markers=_place_markers(frame, law, is_bound=is_bound),
     )
+
+
+def _place_ticks(frame: _Frame) -> list[tuple[float, float, float]]:
+    """Return the places of round numbers and of their labels, which stay inside the picture."""
+    ticks = []
+    for tick in _ticks(frame.low, frame.high, most=max(2, frame.width // 64)):
+        x, half = frame.x(tick), _DIGIT * len(percent(tick)) / 2
+        ticks.append((x, min(max(x, half), frame.width - half), tick))
+    return ticks
 
 
 def _ticks(low: float, high: float, *, most: int) -> list[float]:
@@ -152,7 +142,7 @@ def _ticks(low: float, high: float, *, most: int) -> list[float]:
     return []
 
 
-def _draw_markers(frame: _Frame, law: Summary, *, is_bound: bool) -> Iterator[str]:
+def _place_markers(frame: _Frame, law: Summary, *, is_bound: bool) -> list[_Marker]:
     """Mark the level, the mean and the 5 % quantile, each with a label in a row of its own.
 
     The line in the middle has the highest label, and the labels of the other two point away from it: no line
@@ -166,18 +156,12 @@ def _draw_markers(frame: _Frame, law: Summary, *, is_bound: bool) -> Iterator[st
             (frame.x(law.low), "law-low", f"{'at most ' if is_bound else ''}1 in 20 below {low}"),
         ]
     )
-    lines, labels, fits = [], [], True
+    markers, fits = [], True
     for row, (x, kind, text) in enumerate((middle, left, right)):
         length, y = _CHARACTER * len(text), _ROW * (row + 1) - 6
         begin = x - _GAP - length if (x, kind, text) == left else x + _GAP
         inside = min(max(begin, 4.0), frame.width - 4.0 - length)
         fits = fits and (inside == begin or row == 0)
-        lines.append((kind, x, y - 10 if inside == begin else y + 5))
         place, anchor = (x - _GAP, "end") if inside == begin < x else (inside, "start")
-        labels.append(
-            f'<text class="law-label {kind}-label" x="{place:.1f}" y="{y}" text-anchor="{anchor}">'
-            f"{escape(text)}</text>"
-        )
-    for kind, x, top in lines:
-        yield f'<path class="{kind}" d="M{x:.1f},{top if fits else _ROWS * _ROW}V{frame.base:.1f}"/>'
-    yield from labels
+        markers.append(_Marker(kind, x, y - 10 if inside == begin else y + 5, text, place, y, anchor))
+    return markers if fits else [marker._replace(top=_ROWS * _ROW) for marker in markers]
