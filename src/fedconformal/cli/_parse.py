@@ -54,26 +54,26 @@ def by_name(source: str, named: Sequence[tuple[str, T]], what: str) -> dict[str,
     return dict(named)
 
 
-def criterion(text: str | None) -> dict[str, Any]:
+def criterion(text: str | None) -> tuple[str | None, float | None]:
     """Return the criterion, and the delta behind a colon."""
     name, colon, delta = (text or "").partition(":")
     if not colon:
-        return {"criterion": text}
+        return text, None
     if name in CRITERIA and not CRITERIA[name]().takes_delta:
         raise ValueError(f"--criterion {name} takes no delta, got {text!r}")
     try:
-        return {"criterion": name, "delta": float(delta)}
+        return name, float(delta)
     except ValueError:
         raise ValueError(f"--criterion must be {name}:DELTA with a number, got {text!r}") from None
 
 
-def promise(text: str | None) -> dict[str, Any]:
+def promise(text: str | None) -> tuple[str | None, dict[str, float] | None]:
     """Return the promise, and the shares of the sites among new cases behind a colon."""
     name, colon, shares = (text or "").partition(":")
     if not colon:
-        return {"promise": text}
+        return text, None
     named = pairs("--promise", f"{name}:SITE=SHARE,..., each share a number", shares.split(","), float)
-    return {"promise": name, "mixture": by_name("--promise", named, "site")}
+    return name, by_name("--promise", named, "site")
 
 
 def keys(texts: Sequence[str]) -> dict[str, str] | None:
@@ -116,17 +116,18 @@ def _parameter(text: str) -> bool | int | float | str:
     return value if isinstance(value, (bool, int, float, str)) else text
 
 
-def message(curve: str | None, epsilon: float | None, bins: str | None, *, paper: bool) -> dict[str, Any]:
-    """Return the arguments that decide what sites send: ranks, exact counts or private answers."""
+def grid(
+    curve: str | None, epsilon: float | None, bins: str | None, *, paper: bool
+) -> tuple[Bins | None, Privacy | None]:
+    """Return the bins of exact counts, or the privacy, that a plan asks for."""
     if epsilon is None:
         if bins is not None:
             raise ValueError("--bins goes with --epsilon; for exact counts give --curve")
-        exact = None if curve is None else _bins("--curve", curve)
-        return {"curve": exact, "local_ranks": "paper" if paper else None}
+        return None if curve is None else _bins("--curve", curve), None
     if curve is not None:
         raise ValueError("--curve and --epsilon do not go together: --bins are the bins of noisy counts")
     edges = None if bins is None else _bins("--bins", bins)
-    return {"privacy": Privacy(epsilon, edges, analysis="paper" if paper else Privacy.analysis)}
+    return None, Privacy(epsilon, edges, analysis="paper" if paper else Privacy.analysis)
 
 
 def _bins(option: str, text: str) -> Bins:

@@ -135,20 +135,27 @@ def plan(
 
     check_output(output, force=force)
     levels = confidence_level or [_DEFAULT_LEVEL]
-    options = {
-        "n_sites": _parse.sites(sites),
+    goal, delta = _parse.criterion(criterion)
+    promised, mixture = _parse.promise(promise)
+    exact, privacy = _parse.grid(curve, epsilon, bins, paper=paper)
+    options = dict(
+        n_sites=_parse.sites(sites),
         **_parse.sizes(points, group or [], group_by),
-        "confidence_level": levels[0] if len(levels) == 1 else levels,
-        **_parse.criterion(criterion),
-        **_parse.promise(promise),
-        "numbers": numbers,
-        "max_faulty": max_faulty,
-        "max_missing": max_missing,
-        "score": _parse.score(score),
-        **_parse.message(curve, epsilon, bins, paper=paper),
-        "keys": _parse.keys(key or []),
-        "terms": _parse.terms("--term", term or []),
-    }
+        confidence_level=levels[0] if len(levels) == 1 else levels,
+        criterion=goal,
+        delta=delta,
+        promise=promised,
+        mixture=mixture,
+        numbers=numbers,
+        max_faulty=max_faulty,
+        max_missing=max_missing,
+        local_ranks="paper" if paper and privacy is None else None,
+        score=_parse.score(score),
+        curve=exact,
+        privacy=privacy,
+        keys=_parse.keys(key or []),
+        terms=_parse.terms("--term", term or []),
+    )
     # What was not given is left to the library; an infinite threshold is shown with the plan.
     with working("planning"), warnings.catch_warnings(action="ignore", category=InfeasibleWarning):
         made = make_plan(**{name: value for name, value in options.items() if value is not None})

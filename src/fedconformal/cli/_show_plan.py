@@ -163,7 +163,7 @@ def _show_sites(design: Design) -> None:
                 "level": f"{level:g}" if several else None,
                 "site" if named else "sites": name,
                 "points": f"{kind.n:,}",
-                "ranks": _ranks_text((ranks[i] or ())[j]),
+                "ranks\nsent": _ranks_text((ranks[i] or ())[j]),
                 "votes": _votes_text(votes[i][j]),
                 "share\nof votes": nearest_percent(sum(votes[i][j]) / _total_votes(design, i)),
             }
