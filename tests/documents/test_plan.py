@@ -307,9 +307,9 @@ class TestViews:
             (
                 "old",
                 "server_rank",
-                r"server_rank differs by level: ask for one, as in plan\[0.7\].server_rank",
+                r"server_rank differs by level: ask for one, as in plan\['old', 0.7\].server_rank",
             ),
-            (0.8, "local_ranks", r"differs by group: ask for one, as in plan\['old'\].local_ranks"),
+            (0.8, "local_ranks", r"differs by group: ask for one, as in plan\['old', 0.8\].local_ranks"),
             (None, "message", r"message differs between groups: ask for one, as in plan\['old'\].message"),
         ],
     )

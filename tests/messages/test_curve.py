@@ -316,7 +316,7 @@ class TestHostileDesigns:
 
     def test_an_infinite_threshold_with_other_votes(self):
         plan = quiet(n_points=[3, 2], curve=BINS)
-        with pytest.raises(ValueError, match="the number of scores plus 1"):
+        with pytest.raises(ValueError, match="votes must be out of reach"):
             check(change(plan, level={"votes": 5}))
         for level in ({"advice": None}, {"advice": None, "votes": 5}):
             with pytest.raises(ValueError, match="too few"):
@@ -369,7 +369,10 @@ class TestReports:
     def test_what_leaves_is_said(self):
         plan = fc.plan(n_points=SIZES, curve=BINS, confidence_level=[0.8, 0.9])
         message, design = of(plan.message), plan.designs[0]
-        assert message.discloses(design, 40, "B") == "the number of your 40 scores in each of 50 cells"
+        assert (
+            message.discloses(design, 40, "B")
+            == "the counts of your 40 scores in 50 cells, which show every score up to the width of a cell"
+        )
         assert (message.count_numbers(design, 40, "B"), message.epsilon(design), message.adds_up) == (
             50,
             None,

@@ -128,7 +128,9 @@ def test_plan(plan):
 
 def test_report(plan, scores):
     prepared = fc.protocol.prepare(plan, scores["A"], site="A")
-    assert prepared.request.sentence == "This plan asks for the largest of your 40 scores."
+    assert (
+        prepared.request.sentence == "This plan asks for the largest of your 40 scores, and for their number."
+    )
     assert prepared.request.numbers == 1
     report = prepared.report()
     assert report.payload == MaximaPayload(largest=scores["A"].max())

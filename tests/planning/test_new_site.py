@@ -236,7 +236,7 @@ class TestDrawnCases:
         drawn = tuple(float(rank - 1) for rank in draw_ranks(plan.terms.round, "A", 50, 3))
         assert report.payload.values == drawn
         assert fc.protocol.prepare(plan, scores, site="A").request.sentence == (
-            "This plan asks for 3 of your 50 scores, drawn at random."
+            "This plan asks for 3 of your 50 scores, drawn at random, and for their number."
         )
 
     def test_a_sites_policy_counts_them(self):

@@ -156,7 +156,8 @@ class TestPrivacy:
         scores, account = np.linspace(0, 1, 2000), {"ledger": book, "dataset": "D"}
         prepared = prepare(private, scores, site="A", **account)
         assert prepared.request.sentence == (
-            "This plan asks for 50 counts of your 2,000 scores, with noise of epsilon 2. It costs "
+            "This plan asks for 50 counts of your 2,000 scores, with noise of epsilon 2, and for their "
+            "number. It costs "
             "epsilon 2 of the 3 that are left."
         )
         assert (prepared.request.left, book.spent("D")) == (Fraction(3), 0)

@@ -65,7 +65,11 @@ class CurveAudit(MessageAudit):
         message = _data(planned)
         if len(payload.counts) != message.n_cells:
             return "another number of counts"
-        impossible = message.epsilon is None and (min(payload.counts) < 0 or sum(payload.counts) > n)
+        if message.epsilon is None:
+            impossible = min(payload.counts) < 0 or sum(payload.counts) > n
+        else:
+            reach = 2 / float(message.epsilon) * (80 + 12 * math.sqrt(message.n_cells)) + 1
+            impossible = abs(sum(payload.counts) - n) > reach
         return "counts that cannot be" if impossible else None
 
     def threshold(self, claim: Claim, payloads: Mapping[str, Any]) -> float:

@@ -87,6 +87,9 @@ def _check_groups(plan: Plan) -> None:
         raise ValueError("all groups must have the same confidence levels")
     if len({design.message.kind for design in plan.designs}) > 1:
         raise ValueError("all groups must ask for the same kind of message")
+    shared = ("edges", "bounded", "epsilon")
+    if len({tuple(getattr(design.message, name, None) for name in shared) for design in plan.designs}) > 1:
+        raise ValueError("all groups must have the same grid and epsilon")
 
 
 def _check_design(design: Design) -> None:

@@ -69,16 +69,16 @@ class Selectable:
     def _only(self, name: str) -> tuple[Design, int]:
         """Return the only design and the place of its only level, or name how to select them."""
         design, place = self.selected_designs[0], self.selected_levels[0]
-        keys = {}
-        if len(self.selected_designs) > 1:
-            keys["group"] = repr(design.group)
-        if len(self.selected_levels) > 1:
-            keys["level"] = f"{float(design.levels[place].confidence_level):g}"
-        if not keys:
+        sizes = {"group": len(self.selected_designs), "level": len(self.selected_levels)}
+        differing = [what for what, size in sizes.items() if size > 1]
+        if not differing:
             return design, place
+        keys = [] if design.group is None else [repr(design.group)]
+        if len(design.levels) > 1:
+            keys.append(f"{float(design.levels[place].confidence_level):g}")
         raise ValueError(
-            f"{name} differs by {' and '.join(keys)}: ask for one, as in "
-            f"{self.kind}[{', '.join(keys.values())}].{name}"
+            f"{name} differs by {' and '.join(differing)}: ask for one, as in "
+            f"{self.kind}[{', '.join(keys)}].{name}"
         )
 
     def _select(self, key: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -353,7 +353,8 @@ class Plan(PlanAttributes, AuthoredDocument):
 
     def _line(self) -> str:
         sites = "any number of sites" if self.n_sites is None else count(self.n_sites, "site")
-        groups = [self.grouping.counted(len(self.groups))] if self.groups else []
+        by_site = self.grouping.by_site and not self.grouping.has_labels
+        groups = [self.grouping.counted(len(self.groups))] if self.groups and not by_site else []
         levels = "level " + ", ".join(f"{level:g}" for level in self.confidence_levels)
         losses = {getattr(design.message, "epsilon", None) or 0 for design in self.designs} - {0}
         terms = [

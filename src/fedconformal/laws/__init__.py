@@ -8,6 +8,7 @@ from fedconformal.laws._bounds import (
 )
 from fedconformal.laws._coverage import CoverageLaw, EachSiteLaw, Summary, density
 from fedconformal.laws._curves import (
+    MOST_WORK,
     CurveNoise,
     NoisyCurve,
     choose_curve,
@@ -16,6 +17,7 @@ from fedconformal.laws._curves import (
     simulate_coverage,
     solve_votes,
     suggest_cells,
+    total_reach,
 )
 from fedconformal.laws._equal import MEAN_ERROR, coverage_table, equal_cdf, equal_moments
 from fedconformal.laws._exact import exact_cdf, exact_mean

@@ -34,7 +34,9 @@ TAIL_ERROR = 1e-11
 _BEYOND = 1e-16  # noise outside the table, by Chernoff's bound
 _TIE = 1e-9  # relative distance of a binomial tail from delta that floating point does not decide
 _MOST_EXACT = 20_000  # scores up to which such a tie is decided in whole numbers
-_MOST_POINTS = 2**28  # of all Fourier transforms together, which take a few seconds
+_LONGEST = 2**23  # points of one Fourier transform
+MOST_WORK = 2**27
+"""Points of all Fourier transforms of a convolution, which take about two seconds."""
 _FACTORS = tuple(product((0.0, 0.5, 1.0, 1.5, 2.0), (0.0, 1.0, 2.0)))  # for noisier and quieter edges
 
 
@@ -136,6 +138,12 @@ class CurveNoise:
         return 1 + math.ceil(float(((growth - math.log(_BEYOND)) / s).min(axis=1).max()))
 
     @property
+    def work(self) -> int:
+        """Number of points of all Fourier transforms; too many where a single one would be too long."""
+        points = (2 * self.reach + 1) * self.denominator
+        return points * (self.cells // 2) if points <= _LONGEST else 2 * MOST_WORK
+
+    @property
     def tails(self) -> Floats:
         """``P(Z >= x)`` for x from ``-reach`` to ``reach + 1``: a row for each of the first G // 2 edges."""
         return _convolve(self)
@@ -174,7 +182,7 @@ def _convolve(noise: CurveNoise) -> Floats:
     wrapping around at most 1e-16.
     """
     reach, half = noise.reach, noise.cells // 2
-    if half * (2 * reach + 1) * noise.denominator > _MOST_POINTS:
+    if noise.work > MOST_WORK:
         raise ValueError(
             f"the noise of {noise.cells} cells at {noise.n_sites:,} sites is too wide for exact convolution: "
             "use fewer cells, or a larger epsilon"
@@ -200,17 +208,20 @@ def _convolve(noise: CurveNoise) -> Floats:
 
 @lru_cache(maxsize=64)
 def _worst_tail(noise: CurveNoise, offsets: tuple[int, ...]) -> tuple[int, Floats]:
-    raised = np.array(offsets or [0] * (noise.cells - 1), dtype=np.int64)
-    if raised.min() < 0:
-        raise ValueError(f"offsets must be >= 0, got {raised.min()}")
-    reach, first = noise.reach, -noise.reach - int(raised.max())
-    x, worst = np.arange(first, noise.reach + 2), np.zeros(noise.reach + 2 - first)
+    least = min(offsets, default=0)
+    if least < 0:
+        raise ValueError(f"offsets must be >= 0, got {least}")
+    reach = noise.reach
+    # An edge whose offset is larger than this never has the largest tail.
+    raised = np.minimum(np.array(offsets or [0] * (noise.cells - 1)) - least, 2 * reach + 2)
+    first = -reach - int(raised.max())
+    x, worst = np.arange(first, reach + 2), np.zeros(reach + 2 - first)
     for row, offset in sorted({*zip(noise.rows.tolist(), raised.tolist(), strict=True)}):
         np.maximum(worst, noise.tails[row, np.clip(x + offset + reach, 0, 2 * reach + 1)], out=worst)
     # Rounding must not make the table rise.
     bound = np.minimum(np.maximum.accumulate(worst[::-1])[::-1] + TAIL_ERROR, 1.0)
     bound.setflags(write=False)
-    return first, bound
+    return first - least, bound
 
 
 @dataclass(frozen=True, eq=False)
@@ -580,3 +591,27 @@ def suggest_cells(n_points: int, n_sites: int, epsilon: float | Fraction, level:
     missed = float(1 - level)
     balanced = math.cbrt((float(epsilon) * n_points) ** 2 / n_sites * missed / 0.1)
     return max(min(10 * round(balanced / 8), 400), 20, math.ceil(3 / missed))
+
+
+def total_reach(cells: int, scale: float) -> int:
+    """Return what the total noise of one site's cells exceeds with a probability below 1e-16.
+
+    The noise of a cell has a standard deviation below ``scale * sqrt(2)`` and exponential tails.
+
+    Parameters
+    ----------
+    cells : int
+        Number of cells.
+    scale : float
+        Scale of the discrete Laplace noise of a cell.
+
+    Returns
+    -------
+    int
+
+    Examples
+    --------
+    >>> total_reach(100, 2.0)
+    400
+    """
+    return math.ceil(scale * (80 + 12 * math.sqrt(cells)))

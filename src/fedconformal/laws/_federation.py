@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import accumulate
+from itertools import accumulate, repeat
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -156,15 +156,9 @@ class Choices:
     def tails(self, ks: Ints, p: Floats, *, digits: bool) -> Floats:
         """Return the largest tail of any choice."""
         if digits and len(self._faulty) <= _FEW and worth_adding(self.finite, len(p), digits=True):
-            tails = [
-                vote_tails(
-                    ks - int(faulty @ self.votes.by_site),
-                    p,
-                    self.finite.replace_counts(self.finite.counts - faulty),
-                )
-                for faulty in self._faulty
-            ]
-            return np.asarray(np.max(tails, axis=0))
+            honest = [self.finite.replace_counts(self.finite.counts - faulty) for faulty in self._faulty]
+            needed = [ks - int(faulty @ self.votes.by_site) for faulty in self._faulty]
+            return np.asarray(np.max(list(map(vote_tails, needed, repeat(p), honest)), axis=0))
         return np.asarray(self._all_tails(ks, p).max(axis=0))
 
     def kinks(self, ks: Ints, below: Callable[[Floats], Floats], low: float, high: float) -> Floats:
@@ -256,7 +250,7 @@ def _choices(counts: list[int], first: int, left: int) -> Iterator[dict[int, int
 
 
 Tally = Everyone | OneVoteEach | Choices
-"""How the votes of a federation are counted."""
+"""Ways to count the votes of a federation."""
 
 
 def choose_tally(votes: Votes, finite: Votes, max_faulty: int) -> Tally:

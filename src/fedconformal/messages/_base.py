@@ -123,6 +123,20 @@ class Message(ABC):
             With the reason in one line.
         """
 
+    def work(self, design: Design) -> int:
+        """Return how much work it is to check a design, in numbers that are computed.
+
+        Parameters
+        ----------
+        design : Design
+            The design.
+
+        Returns
+        -------
+        int
+        """
+        return 0
+
     # -- at the site -----------------------------------------------------------------------------------
 
     def epsilon(self, design: Design) -> Fraction | None:

@@ -113,6 +113,8 @@ class BinMessage(Message):
         PROMISES[design.promise]().check_goal(goals[0], is_open=False)
         for place, (goal, level) in enumerate(zip(goals, design.levels, strict=True)):
             if level.advice is not None:
+                if level.votes != total_sites(design.kinds) + 1:
+                    raise ValueError("votes must be out of reach where the level is not reached")
                 continue
             ranks, votes, search = _data(design).levels[place], level.votes or 1, _search(design, place)
             if ranks.local_rank + ranks.correction >= search.n or votes > search.m:

@@ -37,6 +37,7 @@ from fedconformal.laws import (
     last_passage,
     simulate_coverage,
     solve_votes,
+    total_reach,
 )
 from fedconformal.messages._base import (
     MESSAGES,
@@ -58,7 +59,6 @@ from fedconformal.planning.promises import (
 from fedconformal.privacy import Bins, exact_text, prepare_noisy_counts, scale_noise, simulate_noisy_counts
 
 _LARGEST_UNIT = 10**18  # votes of a whole mixture, beyond which they are rounded
-_MOST_EPSILON = 100
 _RUNS = 4000  # simulated calibrations for an expectation
 _NEVER = LARGEST_N + 1  # count of a site that is too small for a threshold of its own
 
@@ -72,7 +72,7 @@ class CurveMessage(Message):
     >>> import fedconformal as fc
     >>> plan = fc.plan(n_sites=5, n_points=100, curve=fc.Bins.uniform(0, 1, 50))
     >>> fc.messages.of(plan.message).discloses(plan.designs[0], 100, "A")
-    'the number of your 100 scores in each of 50 cells'
+    'the counts of your 100 scores in 50 cells, which show every score up to the width of a cell'
     """
 
     name: ClassVar[str] = "curve"
@@ -94,13 +94,16 @@ class CurveMessage(Message):
             self._check_goal(goal, request.promise.name, is_open=request.sites is None, epsilon=epsilon)
         if request.sites is None:
             return Choice(message, tuple(make_level(goal, None) for goal in request.goals), None)
-        rules = _RULES[request.promise.name](request.sites, message, request.goals)
-        message = rules.message
+        sites = tuple(
+            kind.model_copy(update={"asked": False}) if kind.share == 0 else kind for kind in request.sites
+        )
+        rules = _RULES[request.promise.name](sites, message, request.goals)
+        rules = replace(rules, message=rules.completed())
         levels = [rules.solve(place) for place in range(len(request.goals))]
         for place, goal in enumerate(request.goals):
             if levels[place].advice is None and not rules.tolerates(place, goal.max_missing or 0):
                 levels[place] = make_level(goal, rules.hopeless, rules.advise(place, goal.max_missing or 0))
-        return Choice(message, tuple(levels), request.sites)
+        return Choice(rules.message, tuple(levels), sites)
 
     def _check_goal(self, goal: Goal, promise: str, *, is_open: bool, epsilon: Fraction | None) -> None:
         PROMISES[promise]().check_goal(goal, is_open=is_open)
@@ -125,10 +128,23 @@ class CurveMessage(Message):
         for place in range(len(design.levels)):
             goal = Goal.from_design(design, place)
             self._check_goal(goal, design.promise, is_open=design.is_open, epsilon=message.epsilon)
-        if not design.is_open:
-            rules = _rules(design)
-            for place, level in enumerate(design.levels):
+        rules = _rules(design)
+        if bool(message.own) > rules.has_own or (message.unit is not None) != rules.has_unit:
+            raise ValueError("own counts go with promise 'each-site' alone, and a unit with 'mixture' alone")
+        if design.is_open:
+            return
+        if rules.has_own and not message.own:
+            raise ValueError("own counts must be given for each level and each kind of sites")
+        for place, level in enumerate(design.levels):
+            if level.advice is not None and level.votes != rules.hopeless:
+                raise ValueError("votes must be out of reach where the level is not reached")
+            if level.advice is None:
                 rules.check(place, level)
+
+    def work(self, design: Design) -> int:
+        """Return the size of the convolution of the noise."""
+        message = _data(design)
+        return 0 if message.epsilon is None else _rules(design).check_noise().work
 
     def epsilon(self, design: Design) -> Fraction | None:
         """Return the privacy loss of the counts."""
@@ -143,7 +159,8 @@ class CurveMessage(Message):
         """Name the cells, and the noise."""
         message = _data(design)
         if message.epsilon is None:
-            return f"the number of your {count(n, 'score')} in each of {message.n_cells:,} cells"
+            shown = "which show every score up to the width of a cell"
+            return f"the counts of your {count(n, 'score')} in {message.n_cells:,} cells, {shown}"
         noise = f"with noise of epsilon {exact_text(message.epsilon)}"
         return f"{message.n_cells:,} counts of your {count(n, 'score')}, {noise}"
 
@@ -181,6 +198,10 @@ class CurveMessage(Message):
             return f"{count(len(counts), 'count')} instead of {message.n_cells}"
         if message.epsilon is None and (min(counts) < 0 or sum(counts) > answer.n):
             return f"counts must be at least 0 and add up to at most {answer.n:,}"
+        if message.epsilon is not None:
+            noise = scale_noise(message.n_cells, 1, message.epsilon)
+            if abs(sum(counts) - answer.n) > total_reach(noise.cells, noise.scale):
+                return f"counts add up to {sum(counts):,}, which noise cannot make of {answer.n:,} scores"
         return None
 
     def solve(self, design: Design, sites: tuple[SiteKind, ...], places: Sequence[int | None]) -> Design:
@@ -191,8 +212,12 @@ class CurveMessage(Message):
             message = message.model_copy(update={"own": own})
         answered = design.answered_by(sites, message=message)
         rules = _rules(answered)
-        levels = tuple(rules.solve(place, planned) for place, planned in enumerate(design.levels))
-        return answered.model_copy(update={"levels": levels})
+        levels = [rules.solve(place, planned) for place, planned in enumerate(design.levels)]
+        if not design.is_open and total_sites(sites) == design.n_asked:
+            # The plan may ask for more votes than needed.
+            pairs = zip(design.levels, levels, strict=True)
+            levels = [max(pair, key=lambda level: level.votes or 0) for pair in pairs]
+        return answered.model_copy(update={"levels": tuple(levels)})
 
     def combine(self, design: Design, answers: Mapping[str, Answer]) -> tuple[float, ...]:
         """Add up the curves, or take each site's own threshold, and round up to the grid."""
@@ -256,10 +281,12 @@ def _data(design: Design) -> Curve:
 
 def _rules(design: Design) -> "_Rules":
     goals = tuple(Goal.from_design(design, place) for place in range(len(design.levels)))
+    if design.promise not in _RULES:
+        raise ValueError(f"promise {design.promise!r} does not go with curves")
     return _RULES[design.promise](design.kinds, _data(design), goals)
 
 
-@dataclass
+@dataclass(frozen=True)
 class _Rules:
     """How counts become thresholds, and what follows, under one promise."""
 
@@ -268,9 +295,12 @@ class _Rules:
     goals: tuple[Goal, ...]
 
     promise: ClassVar[str]
+    has_own: ClassVar[bool] = False
+    has_unit: ClassVar[bool] = False
 
-    def __post_init__(self) -> None:
-        """Complete the message where a plan is made."""
+    def completed(self) -> Curve:
+        """Return the message with what a plan adds to it."""
+        return self.message
 
     @property
     def n_points(self) -> int:
@@ -286,6 +316,10 @@ class _Rules:
         """Distribution of the noise in the sum of this many curves."""
         cells, epsilon = self.message.n_cells, self.message.epsilon
         return CurveNoise(cells, n_sites, 0.0) if epsilon is None else scale_noise(cells, n_sites, epsilon)
+
+    def check_noise(self) -> CurveNoise:
+        """Return the noise by which votes are checked."""
+        return self.noise(total_sites(self.sites))
 
     @property
     def last_mass(self) -> float | None:
@@ -348,17 +382,17 @@ class _PopulationRules(_Rules):
 
     promise: ClassVar[str] = "population"
 
-    def __post_init__(self) -> None:
-        """Search offsets where a plan with noise has none yet."""
-        if self.message.epsilon is None or self.message.offsets or not self.sites:
-            return
+    def completed(self) -> Curve:
+        """Search offsets where there is noise."""
+        if self.message.epsilon is None:
+            return self.message
         noise = self.noise(total_sites(self.sites))
         chosen = [
             choose_curve(self.n_points, noise, goal.level, delta=_delta(goal), last_mass=self.last_mass)
             for goal in self.goals
         ]
         offsets = tuple(() if curve is None else curve.offsets for curve in chosen)
-        self.message = self.message.model_copy(update={"offsets": offsets})
+        return self.message.model_copy(update={"offsets": offsets})
 
     def _votes(self, place: int, n_points: int, n_sites: int) -> int | None:
         goal = self.goals[place]
@@ -374,13 +408,11 @@ class _PopulationRules(_Rules):
         return make_level(self.goals[place], self.hopeless, advice or self.advise(place))
 
     def check(self, place: int, level: Level) -> None:
-        if level.advice is not None:
-            if level.votes != self.hopeless:
-                raise ValueError("votes must be the number of scores plus 1 where the level is not reached")
-            return
         needed = self._votes(place, self.n_points, total_sites(self.sites))
         if needed is None or (level.votes or 0) < needed:
             raise ValueError("the votes needed are too few for this promise")
+        if self.message.epsilon is None and (level.votes or 0) > self.n_points:
+            raise ValueError("the votes needed are more than there are scores")
 
     def threshold_cell(self, place: int, level: Level, counts: Mapping[str, Sequence[int]]) -> int:
         sums = [sum(column) for column in zip(*counts.values(), strict=True)]
@@ -439,11 +471,10 @@ class _EachSiteRules(_Rules):
     """Sites may differ in any way: each has its own threshold, and the largest is kept."""
 
     promise: ClassVar[str] = "each-site"
+    has_own: ClassVar[bool] = True
 
-    def __post_init__(self) -> None:
-        """Solve the counts that sites need at their own thresholds, where a plan has none yet."""
-        if self.message.own or not self.sites:
-            return
+    def completed(self) -> Curve:
+        """Search offsets where there is noise, and solve the counts that sites need individually."""
         offsets: list[tuple[int, ...]] = []
         own: list[tuple[int, ...]] = []
         noise, middle = self.noise(1), sorted(kind.n for kind in self.sites)[len(self.sites) // 2]
@@ -457,33 +488,39 @@ class _EachSiteRules(_Rules):
         update: dict[str, Any] = {"own": tuple(own)}
         if self.message.epsilon is not None:
             update["offsets"] = tuple(offsets)
-        self.message = self.message.model_copy(update=update)
+        return self.message.model_copy(update=update)
+
+    def check_noise(self) -> CurveNoise:
+        return self.noise(1)
+
+    def own(self, place: int) -> tuple[int, ...]:
+        """Return the counts that sites need; those of an open plan follow from their sizes."""
+        message = self.message if self.message.own else self.completed()
+        return message.own[place]
 
     @property
     def hopeless(self) -> int:
         return total_sites(self.sites) + 1
 
     def solve(self, place: int, planned: Level | None = None) -> Level:
-        if max(self.message.own[place]) < _NEVER:
+        if max(self.own(place)) < _NEVER:
             return make_level(self.goals[place], total_sites(self.sites))
         advice = None if planned is None else planned.advice
         return make_level(self.goals[place], self.hopeless, advice or self.advise(place))
 
     def check(self, place: int, level: Level) -> None:
-        if level.advice is not None:
-            return
-        if level.votes != total_sites(self.sites):
+        if level.votes != total_sites(self.sites) or max(self.own(place)) >= _NEVER:
             raise ValueError("for a promise to each site the server keeps the largest threshold")
         goal = self.goals[place]
         delta = _delta(own_goal(goal, total_sites(self.sites)))
-        for kind, votes in zip(self.sites, self.message.own[place], strict=True):
+        for kind, votes in zip(self.sites, self.own(place), strict=True):
             needed = self.fewest(kind.n, 1, goal, self.offsets(place), delta)
             if needed is None or votes < needed:
                 raise ValueError("a site's own count is too small for a promise to each site")
 
     def threshold_cell(self, place: int, level: Level, counts: Mapping[str, Sequence[int]]) -> int:
         largest = 0
-        for kind, votes in zip(self.sites, self.message.own[place], strict=True):
+        for kind, votes in zip(self.sites, self.own(place), strict=True):
             for name in kind.names:
                 n_points = sum(counts[name]) if self.message.epsilon is None else kind.n
                 cell = last_passage(counts[name], n_points, votes, self.offsets(place))
@@ -492,7 +529,7 @@ class _EachSiteRules(_Rules):
 
     def _own_laws(self, place: int) -> list[CoverageLaw]:
         laws = []
-        for kind, votes in zip(self.sites, self.message.own[place], strict=True):
+        for kind, votes in zip(self.sites, self.own(place), strict=True):
             if self.message.epsilon is None:
                 laws.append(CoverageLaw(1, kind.n, votes, 1))
             else:
@@ -503,7 +540,7 @@ class _EachSiteRules(_Rules):
     def law(self, place: int, level: Level) -> CoverageLaw:
         if level.advice is not None:
             return EachSiteLaw((kind.n, kind.n + 1) for kind in self.sites)
-        pairs = zip(self.sites, self.message.own[place], strict=True)
+        pairs = zip(self.sites, self.own(place), strict=True)
         return EachSiteLaw(((kind.n, min(votes, kind.n)) for kind, votes in pairs), self._own_laws(place))
 
     def guarantee(self, place: int, level: Level) -> Guarantee:
@@ -524,7 +561,7 @@ class _EachSiteRules(_Rules):
 
     def pooled(self, place: int, level: Level) -> NoisyCurve:
         """Return the curve of the smallest site, whose threshold varies most."""
-        kind, votes = min(zip(self.sites, self.message.own[place], strict=True), key=lambda pair: pair[0].n)
+        kind, votes = min(zip(self.sites, self.own(place), strict=True), key=lambda pair: pair[0].n)
         return NoisyCurve(kind.n, votes, self.noise(1), self.offsets(place))
 
 
@@ -532,13 +569,13 @@ class _MixtureRules(_Rules):
     """New cases come from the sites with known shares: counts are weighted by these."""
 
     promise: ClassVar[str] = "mixture"
+    has_unit: ClassVar[bool] = True
 
-    def __post_init__(self) -> None:
-        """Choose votes of the whole mixture, where a plan has none yet."""
-        if self.message.unit is None and self.sites:
-            shares = [(kind.share or Fraction(0)) / (kind.n + 1) for kind in self.sites]
-            unit = common_denominator(shares, _LARGEST_UNIT) or _LARGEST_UNIT
-            self.message = self.message.model_copy(update={"unit": unit})
+    def completed(self) -> Curve:
+        """Choose the votes of the whole mixture."""
+        shares = [(kind.share or Fraction(0)) / (kind.n + 1) for kind in self.sites]
+        unit = common_denominator(shares, _LARGEST_UNIT) or _LARGEST_UNIT
+        return self.message.model_copy(update={"unit": unit})
 
     @property
     def hopeless(self) -> int:
@@ -566,10 +603,9 @@ class _MixtureRules(_Rules):
         return make_level(self.goals[place], self.hopeless, self.advise(place))
 
     def check(self, place: int, level: Level) -> None:
-        if level.advice is None:
-            check_shares(self.sites)
-            if (level.votes or 0) < self._needed(place):
-                raise ValueError("the votes needed are too few for a promise to this mixture")
+        check_shares(self.sites)
+        if not self._needed(place) <= (level.votes or 0) <= self._unit:
+            raise ValueError("the votes needed are too few for a promise to this mixture")
 
     def threshold_cell(self, place: int, level: Level, counts: Mapping[str, Sequence[int]]) -> int:
         curves = [

@@ -1,5 +1,6 @@
 """A site's whole job: scores in, a report out."""
 
+import hashlib
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -21,6 +22,7 @@ from fedconformal.documents import (
     message_kinds,
     unique_labels,
 )
+from fedconformal.laws import MOST_WORK
 from fedconformal.messages import PROMISED, of
 from fedconformal.planning import CRITERIA, PROMISES
 from fedconformal.privacy import Ledger, exact_text, fingerprint
@@ -55,6 +57,11 @@ def check_plan(plan: Plan) -> None:
     if plan.__dict__.get(_CHECKED):  # plans are immutable
         return
     plan.check()
+    work = {(design.n_sites, of(design.message).work(design)) for design in plan.designs}
+    if sum(points for _, points in work) > MOST_WORK:
+        raise ValueError(
+            "the noise of this plan takes too long to check: use fewer cells or groups"
+        )
     for design in plan.designs:
         promise, criterion = PROMISES[design.promise], CRITERIA[design.criterion]
         if (design.delta is not None) != criterion.takes_delta:
@@ -92,6 +99,8 @@ class Request:
         What leaves for each of them, in words.
     held_back : tuple of str
         Groups for which nothing is sent, as the site has too few cases of them.
+    unreached : tuple of str
+        Groups for which nothing is sent, as no epsilon should be spent on an infinite threshold.
     numbers : int
         Number of numbers that leave, other than the sizes.
     epsilon : Fraction or None
@@ -112,6 +121,7 @@ class Request:
     sizes: Sizes
     discloses: Mapping[str | None, str]
     held_back: tuple[str, ...]
+    unreached: tuple[str, ...]
     numbers: int
     epsilon: Fraction | None
     left: Fraction | None = None
@@ -126,7 +136,7 @@ class Request:
     def sentence(self) -> str:
         """Everything that leaves and what it costs, for the data owner."""
         if None in self.discloses:
-            asked = f"This plan asks for {self.discloses[None]}."
+            asked = f"This plan asks for {self.discloses[None]}, and for their number."
         else:
             listed = [f"{quoted([group or ''])}: {what}" for group, what in self.discloses.items()]
             shown = "; ".join(listed[:5]) + ("; ..." if len(listed) > 5 else "")
@@ -135,6 +145,8 @@ class Request:
             asked += f" {self._cost}"
         if self.held_back:
             asked += f" Nothing is sent for {quoted(self.held_back)}: you have too few of these cases."
+        if self.unreached:
+            asked += f" Nothing is sent for {quoted(self.unreached)}: the threshold would be infinite."
         return asked
 
     @property
@@ -179,7 +191,7 @@ def make_request(plan: Plan, sizes: Sizes, *, site: str, policy: SitePolicy) -> 
             f"nothing is sent: this site has fewer than {policy.min_group} cases of every group; "
             f"min_group = {max(sizes.values(), default=1)} would allow it"
         )
-    numbers = _count_numbers(plan, enough, site)
+    numbers, unreached = _count_numbers(plan, enough, site)
     answered = {group: enough[group] for group in numbers}
     n = sum(answered.values())
     messages = {group: of(plan.by_group[group].message) for group in answered}
@@ -197,11 +209,13 @@ def make_request(plan: Plan, sizes: Sizes, *, site: str, policy: SitePolicy) -> 
     words = {
         group: messages[group].discloses(plan.by_group[group], answered[group], site) for group in answered
     }
-    return Request(answered, words, held_back, sum(numbers.values()), epsilon)
+    if epsilon is None and policy.round_down_to > 1 and any(each.adds_up for each in messages.values()):
+        words = {group: f"{what} (0 for fewer than {policy.round_down_to})" for group, what in words.items()}
+    return Request(answered, words, held_back, unreached, sum(numbers.values()), epsilon)
 
 
-def _count_numbers(plan: Plan, sizes: Sizes, site: str) -> dict[str | None, int]:
-    """Count the numbers for each group that is answered for; an infinite threshold is worth no epsilon."""
+def _count_numbers(plan: Plan, sizes: Sizes, site: str) -> tuple[dict[str | None, int], tuple[str, ...]]:
+    """Count the numbers for each group that is answered for, and list those not worth any epsilon."""
     names = plan.site_names or ()
     expected = {
         group: n
@@ -210,16 +224,18 @@ def _count_numbers(plan: Plan, sizes: Sizes, site: str) -> dict[str | None, int]
     }
     if not expected:
         raise ValueError(f"the plan does not ask site {site!r} for any group that it has cases of")
-    numbers, hopeless = {}, False
+    numbers, hopeless = {}, list[str]()
     for group, n in expected.items():
         design = plan.by_group[group]
         message = of(design.message)
         unreached = all(level.advice is not None for level in design.levels)
         if message.epsilon(design) is not None and unreached:
-            hopeless = True
+            hopeless.append(group or "")
             continue
         try:
-            asked = message.count_numbers(design, n, site)
+            place = design.find_kind(n, site=site)
+            is_asked = place is None or design.kinds[place].asked
+            asked = message.count_numbers(design, n, site) if is_asked else 0
         except ValueError as error:
             if group is None:
                 raise
@@ -232,7 +248,7 @@ def _count_numbers(plan: Plan, sizes: Sizes, site: str) -> dict[str | None, int]
         )
     if not numbers:
         raise ValueError(f"the plan does not ask site {site!r}: no answer of it could change the threshold")
-    return numbers
+    return numbers, tuple(hopeless)
 
 
 def admit(plan: Plan, *, policy: SitePolicy, has_ledger: bool) -> None:
@@ -394,7 +410,7 @@ def prepare(
     >>> import fedconformal as fc
     >>> plan = fc.plan(n_sites=5, n_points=40, numbers=3)
     >>> fc.protocol.prepare(plan, range(40), site="A").request.sentence
-    'This plan asks for 3 of your 40 scores (the 34th, 36th, 38th smallest).'
+    'This plan asks for 3 of your 40 scores (the 34th, 36th, 38th smallest), and for their number.'
     """
     policy = SitePolicy() if policy is None else policy
     if not isinstance(policy, SitePolicy):
@@ -453,7 +469,7 @@ class Prepared:
     >>> import fedconformal as fc
     >>> prepared = fc.protocol.prepare(fc.plan(n_sites=5, n_points=40), range(40), site="A")
     >>> prepared.request.sentence
-    'This plan asks for 1 of your 40 scores (the 36th smallest).'
+    'This plan asks for 1 of your 40 scores (the 36th smallest), and for their number.'
     >>> prepared.report()
     <Report: 1 number for 40 scores, site 'A'>
     """
@@ -520,23 +536,30 @@ class Prepared:
     def _draw(self, draws: Mapping[str | None, Callable[[], Payload]]) -> dict[str | None, Payload]:
         """Draw the payloads of all groups from one charge, and so one stored answer."""
         ledger, dataset = self._account()
-        text = ledger.answer(
-            dataset,
-            epsilon=self._allowed.epsilon or 0,
-            sample=lambda: json.dumps(
-                [[group, draw().model_dump(mode="json")] for group, draw in draws.items()]
-            ),
-            **self._question,
-        )
-        stored = dict(json.loads(text))
-        if stored.keys() != draws.keys():
-            others = quoted([str(group) for group in stored])
-            raise ValueError(f"the ledger's answer to this plan is for other groups: {others}")
+        sizes = [[group, n] for group, n in self._allowed.sizes.items()]
+        labels = self._groups_digest
+
+        def sample() -> str:
+            payloads = [draw().model_dump(mode="json") for draw in draws.values()]
+            return json.dumps({"sizes": sizes, "labels": labels, "payloads": payloads})
+
+        epsilon = self._allowed.epsilon or 0
+        stored = json.loads(ledger.answer(dataset, epsilon=epsilon, sample=sample, **self._question))
+        if stored["sizes"] != sizes:
+            raise ValueError("the ledger's answer to this plan is for other groups or numbers of scores")
+        if self.plan.terms.model is None and stored["labels"] != labels:
+            raise ValueError("the ledger's answer to this plan is for other labels of the same scores")
         payloads = {}
-        for group, fields in stored.items():
+        for group, fields in zip(draws, stored["payloads"], strict=True):
             payload = message_kinds()[fields.pop("kind")][1]
             payloads[group] = payload.model_validate_json(json.dumps(fields))
         return payloads
+
+    @property
+    def _groups_digest(self) -> str:
+        """Hash of the scores of each group, by which labels that were changed are noticed."""
+        parts = [f"{group}: {fingerprint(values)}" for group, values in self._parts.items()]
+        return hashlib.sha256("\n".join([self.plan.digest, *parts]).encode()).hexdigest()
 
     @cached_property
     def _fingerprint(self) -> str:
