@@ -121,28 +121,27 @@ class TestAnswers:
         assert "bell curve" not in answer_plan(labels)
 
     @pytest.mark.parametrize(
-        ("asked", "options", "command", "sent"),
+        ("asked", "options", "command"),
         [
             (
                 {"curve": Grid(bins=50)},
                 {"curve": fc.Bins.uniform(0, 1, 50)},
                 "--curve uniform:0:1:50",
-                "the number of its 200 scores in each of 50 cells",
             ),
             (
                 {"privacy": PrivacyOptions(epsilon=10.0, bins=50, analysis="paper")},
                 {"privacy": fc.Privacy(10.0, fc.Bins.uniform(0, 1, 50), analysis="paper")},
                 "--epsilon 10 --bins uniform:0:1:50 --paper",
-                "one cell near a quantile of its 200 scores, drawn with epsilon 10",
             ),
         ],
     )
-    def test_exact_curves_and_the_papers_analysis(self, asked, options, command, sent):
+    def test_exact_curves_and_the_papers_analysis(self, asked, options, command):
         question = PlanQuestion(sites=5, points=200, **asked)
         plan, answer = fc.plan(5, 200, **options), Shown(answer_plan(question))
         assert make_plan(question) == plan
         assert command in answer.command
-        assert answer.steps[0].startswith(f"Each site sends {sent}")
+        sent = fc.messages.of(plan.message).discloses(plan.designs[0], 200, "A").replace("your", "its")
+        assert answer.steps[0] == f"Each site sends {sent}."
         assert (answer.picture is None) == (plan.law is None)
         assert "differ in any way" not in " ".join(answer.promise)
         assert "Whatever the sites are like" not in " ".join(answer.promise)
