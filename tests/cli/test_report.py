@@ -11,7 +11,9 @@ import fedconformal as fc
 def test_what_leaves_is_shown(desk, run):
     shown = run("report", "plan.json", "A.csv", "--site", "A", "-o", "A.json").err
     assert "everything that leaves" in shown
-    assert shown.startswith("This plan asks for 1 of your 40 scores (the 37th smallest).\n")
+    assert shown.startswith(
+        "This plan asks for 1 of your 40 scores (the 37th smallest), and for their number.\n"
+    )
     assert (desk / "A.json").read_text().strip() in shown
 
 
@@ -38,15 +40,19 @@ class TestRequest:
         assert self.said(run).startswith("This plan asks for 3 of your 40 scores (the ")
         levels = ["--confidence-level", 0.9, "--confidence-level", 0.902, "--paper"]
         run("plan", "--points", "A=40,B=60", *levels, "-o", "p.json", "--force")
-        assert self.said(run) == "This plan asks for 1 of your 40 scores (the 37th smallest)."
+        assert self.said(run) == (
+            "This plan asks for 1 of your 40 scores (the 37th smallest), and for their number."
+        )
 
     def test_no_score_at_all(self, desk, run):
         run("plan", "--confidence-level", 0.99, "-o", "p.json")
-        assert self.said(run) == "This plan asks for none of your 40 scores."
+        assert self.said(run) == "This plan asks for none of your 40 scores, and for their number."
 
     def test_random_cases(self, desk, run):
         run("plan", "--promise", "new-site", "--numbers", 2, "-o", "p.json")
-        assert self.said(run) == "This plan asks for 2 of your 40 scores, drawn at random."
+        assert (
+            self.said(run) == "This plan asks for 2 of your 40 scores, drawn at random, and for their number."
+        )
 
     def test_exact_counts_leave_if_the_policy_allows_them(self, desk, run):
         run("plan", "--points", "A=40,B=60", "--curve", "uniform:0:5:20", "-o", "p.json")
@@ -54,7 +60,10 @@ class TestRequest:
             'curves = "plain" would allow it' in run("report", "p.json", "A.csv", "--site", "A", code=2).err
         )
         (desk / "site.toml").write_text('curves = "plain"\n')
-        asked = "This plan asks for the number of your 40 scores in each of 20 cells."
+        asked = (
+            "This plan asks for the counts of your 40 scores in 20 cells, which show every score up to the "
+            "width of a cell, and for their number."
+        )
         assert self.said(run, "--policy", "site.toml", "-o", "A.json") == asked
         counts = fc.Bins.uniform(0, 5, 20).place(np.loadtxt("A.csv", skiprows=1))
         assert fc.Report.read("A.json").payload.counts == tuple(counts)
@@ -72,7 +81,7 @@ class TestRequest:
         fc.Ledger.create("site.db").set_budget("D", 100)
         account = ("--ledger", "site.db", "--dataset", "D", "--decimal", ".")
         costs = "It costs epsilon 4 of the 100 that are left."
-        assert self.said(run, *account) == f"This plan asks for {asked}. {costs}"
+        assert self.said(run, *account) == f"This plan asks for {asked}, and for their number. {costs}"
         assert "It costs nothing: the ledger holds the answer" in self.said(run, *account)
 
     def test_a_site_that_is_not_asked_is_told_so(self, desk, run):
