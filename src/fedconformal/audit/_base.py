@@ -133,6 +133,8 @@ class Claim:
     @property
     def criterion(self) -> str:
         """Kind of the criterion: on average, or with a probability of 1 - delta."""
+        if self.design.criterion == "stable" and self.design.promise != "population":
+            return "unknown"  # the package gives no such promise
         return _CRITERIA.get(self.design.criterion, "unknown")
 
     def describe(self) -> str:

@@ -139,6 +139,7 @@ def satisfies(tried: Candidates, votes: int, goal: Goal) -> bool:
 class _Laws:
     """Distributions of the coverage, for rows of candidates and votes of shape (rows, several)."""
 
+    candidates: Candidates
     goal: Goal
     is_exact = False
     doubt = 0.0  # choices that miss the criterion by less may satisfy it by the exact distribution
@@ -151,10 +152,6 @@ class _Laws:
         """Return P(C <= c)."""
         raise NotImplementedError
 
-    def referee(self, row: int, k: int) -> ExactReferee:
-        """Return one of them in exact arithmetic."""
-        raise NotImplementedError
-
     def valid(self, rows: Ints, ks: Ints) -> Bools:
         """Return which satisfy the criterion; exact arithmetic decides where rounding would."""
         criterion = self.goal.criterion
@@ -164,7 +161,8 @@ class _Laws:
         error = criterion.margin_error(self.goal)
         valid = margin > error
         for i, j in np.argwhere(np.abs(margin) <= error):
-            valid[i, j] = criterion.settles(self.referee(int(rows[i]), int(ks[i, j])), self.goal)
+            referee = ExactReferee(self.candidates, int(rows[i]), int(ks[i, j]), self.goal.max_faulty)
+            valid[i, j] = criterion.settles(referee, self.goal)
         return np.asarray(valid)
 
     def costs(self, rows: Ints, ks: Ints) -> Floats:
@@ -238,9 +236,6 @@ class _Equal(_Laws):
     def cdf(self, rows: Ints, ks: Ints, c: float) -> Floats:
         return equal_cdf(self.m, self.n, self.candidates.ranks[rows, 0], ks - self.f, c)
 
-    def referee(self, row: int, k: int) -> ExactReferee:
-        return ExactReferee(self.candidates, row, k, self.f)
-
     def search(self, first: Ints, last: Ints, start: int) -> list[Choice]:
         """Return the valid choices from a row on, the best among them."""
         rows = np.arange(len(self.candidates))
@@ -249,10 +244,14 @@ class _Equal(_Laws):
         screen = _Expansion(self.candidates, self.goal)
         guess = np.minimum(screen.smallest_valid(rows, first, last, last // 2, np.arange(3)), last)
         promise, lowest, choices = screen.lowest_costs(first), math.inf, list[Choice]()
+        criterion = self.goal.criterion
         order = start + np.argsort(promise[start:], kind="stable")
         for i in range(0, order.size, _TOGETHER):
             rows = order[i : i + _TOGETHER]
-            if promise[rows[0]] > self._slack(lowest):
+            highest = max(
+                criterion.missing_slack(lowest, self.goal), lowest + criterion.tie_tolerance(lowest)
+            )
+            if promise[rows[0]] > highest:
                 break
             ks = self.smallest_valid(rows, first[rows], last[rows], guess[rows], np.array([-1, 0]))
             rows, ks = rows[ks <= last[rows]], ks[ks <= last[rows]]
@@ -262,11 +261,6 @@ class _Equal(_Laws):
             laws = zip(rows.tolist(), ks.tolist(), *columns, strict=True)
             choices += [Choice(self.candidates, *law) for law in laws]
         return choices
-
-    def _slack(self, lowest: float) -> float:
-        """Return the highest cost that may be chosen."""
-        criterion = self.goal.criterion
-        return max(criterion.missing_slack(lowest, self.goal), lowest + criterion.tie_tolerance(lowest))
 
 
 class _Expansion(_Laws):
@@ -404,12 +398,9 @@ class _Votes(_OnNodes):
     def cdf(self, rows: Ints, ks: Ints, c: float) -> Floats:
         return self.federation.cdf(np.array([c]), ks[0])
 
-    def referee(self, row: int, k: int) -> ExactReferee:
-        return ExactReferee(self.candidates, self.row, k, self.goal.max_faulty)
-
     def search(self, first: int, last: int, guess: int, window: Ints) -> list[Choice]:
         """Return the best number of votes, if any is valid."""
-        row, low, high = np.zeros(1, dtype=np.int64), np.array([first]), np.array([last])
+        row, low, high = np.array([self.row]), np.array([first]), np.array([last])
         ks = self.smallest_valid(row, low, high, np.array([guess]), window)
         if ks[0] > last:
             return []

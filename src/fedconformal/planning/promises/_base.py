@@ -1,4 +1,4 @@
-"""What every promise knows."""
+"""Base class of all promises."""
 
 from abc import ABC, abstractmethod
 from fractions import Fraction
@@ -16,7 +16,7 @@ PROMISES: "Registry[Promise]" = Registry("promise", "fedconformal.promises")
 
 
 class Promise(ABC):
-    """Whose new points a threshold is for: ranks and votes, the law, the assumptions, the words.
+    """A population of new points, and the ranks, votes, distribution and assumptions that cover it.
 
     Examples
     --------
@@ -29,17 +29,17 @@ class Promise(ABC):
     default_criterion: ClassVar[str]
     """The criterion that is meant where none is chosen."""
     default_numbers: ClassVar[int] = 1
-    """How many numbers a site sends where nobody says."""
+    """Numbers that a site sends by default."""
     takes_mixture: ClassVar[bool] = False
-    """Whether it is for new points that come from the sites with known shares."""
+    """True if it is for new points that come from the sites with known shares."""
     is_bound: ClassVar[bool] = False
-    """Whether its law bounds the coverage, rather than being its law."""
+    """True if its ``law`` is a bound of the distribution of the coverage."""
     allows_groups: ClassVar[bool] = True
-    """Whether it can be given for each group of points."""
+    """True if it can be given for each group of points."""
     smallest_decides: ClassVar[bool] = False
-    """Whether one site with too few points makes the threshold infinite, so that leaving it out helps."""
+    """True if one site with too few points makes the threshold infinite, so that leaving it out helps."""
     bears_differing_sites: ClassVar[bool] = False
-    """Whether it holds however the sites differ from each other."""
+    """True if it holds however the sites differ from each other."""
     assumption: ClassVar[str]
     """Code of what it rests on, as a calibration holds it."""
 

@@ -114,7 +114,10 @@ class Mixture(Promise):
         """Return the votes needed, as a share of the mixture."""
         if not solution.is_finite:
             return Guarantee(1.0)
-        return Guarantee(float(Fraction(solution.needed) / _unit(solution.ballot)))
+        unit = _unit(solution.ballot)
+        if not unit:
+            raise ValueError("for a promise to a mixture every site has a share")
+        return Guarantee(float(Fraction(solution.needed) / unit))
 
     # -- words -----------------------------------------------------------------------------------------
 
