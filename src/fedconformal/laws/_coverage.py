@@ -8,7 +8,6 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
-from scipy.optimize import elementwise
 
 from fedconformal import _validation
 from fedconformal._typing import Floats, Ints
@@ -258,6 +257,7 @@ class CoverageLaw:
             high = equal_quantile(m, n, l, self._rank, upper=np.minimum(1 - q, 0.5))
             return np.where(q <= 0.5, low, high)
         small = bool((q < _SMALL).any())
+        from scipy.optimize import elementwise  # costs 20 MB, and few calls need it
 
         def excess(c: Floats, target: Floats) -> Floats:  # in log-odds, where the tails are smooth
             odds = special.logit(self._evaluate(c, lambda x: self._cdf(x, digits=small)))

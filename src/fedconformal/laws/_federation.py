@@ -8,7 +8,6 @@ from itertools import accumulate, repeat
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
-from scipy.optimize import elementwise
 
 from fedconformal._typing import Bools, Floats, Ints
 from fedconformal.laws._equal import OUTSIDE, equal_cdf, equal_moments
@@ -172,6 +171,7 @@ class Choices:
         clear = (gains[0] < -_ROUNDING) & (gains[1] > _ROUNDING)
         if not clear.any():
             return np.empty(0)
+        from scipy.optimize import elementwise  # costs 20 MB, and few calls need it
 
         def gained(c: Floats, before: Places, after: Places, k: Places) -> Floats:
             tails, rows = self._all_tails(ks, below(c)), np.arange(c.size)
