@@ -132,7 +132,7 @@ def test_every_group_by_its_own_threshold(group_reported, run):
     order = ("check", "c.json", "new_scores.csv", "--group", "age", "--site", "A", "-o", "new_A.json")
     run(*order)
     answer = Check.read("new_A.json")
-    assert (answer.by, answer.label) == (("age",), None)
+    assert (answer.by, answer.group) == (("age",), None)
     assert [group.covered for group in answer.groups] == [
         (found[label]["levels"][0]["covered"],) for label in ("old", "young")
     ]

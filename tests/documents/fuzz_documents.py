@@ -11,6 +11,7 @@ import sys
 import time
 import warnings
 from collections import Counter
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -87,7 +88,7 @@ def originals() -> list[fc.documents.Document]:
             epsilon=None,
             covered=(20,) * len(plan.confidence_levels),
         )
-        documents += [reports[0], calibration, new, new.model_copy(update={"epsilon": 0.5})]
+        documents += [reports[0], calibration, new, new.model_copy(update={"epsilon": Fraction(1, 2)})]
     return documents
 
 

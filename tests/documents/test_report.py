@@ -1,6 +1,7 @@
 """The Report, everything that leaves a site, and the Check of new cases inside the published sets."""
 
 import json
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -62,10 +63,10 @@ def check(**changes):
         ({"covered": (26,)}, "between 0 and n = 25"),
         ({"covered": ()}, "covered"),
         ({"n": 0}, "n"),
-        ({"epsilon": 1e9}, "epsilon"),
+        ({"epsilon": Fraction(10**9)}, "epsilon"),
         ({"calibration": "x"}, "calibration"),
     ],
 )
 def test_what_makes_no_sense_is_refused(changes, words):
     with pytest.raises(ValueError, match=words):
-        check(**changes)
+        check(**changes).check()

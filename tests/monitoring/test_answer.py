@@ -97,7 +97,7 @@ def test_every_group_is_a_question_of_its_own(ledger, terms):
     calibration = fc.calibrate(plan, [fc.report(plan, SCORES, groups=["adult", "child"] * 100, site="A")])
     made = {group: answer(calibration[group], SCORES[:50], **terms) for group in plan.groups}
     assert ledger.spent("new") == 1
-    assert {group: check.label for group, check in made.items()} == {"adult": "adult", "child": "child"}
+    assert {group: check.group for group, check in made.items()} == {"adult": "adult", "child": "child"}
     assert answer(calibration["child"], SCORES[:50], **terms) == made["child"]
     assert ledger.spent("new") == 1
 

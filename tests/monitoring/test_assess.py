@@ -48,7 +48,7 @@ def test_an_exact_answer_says_what_the_site_saw():
 
 def test_noise_is_shared_by_finite_levels():
     calibration = calibrated(1.0, math.inf, 0.5)
-    rows = assess(calibration, answered(calibration, {"A": (190, 212, 100)}, epsilon=0.4)).rows
+    rows = assess(calibration, answered(calibration, {"A": (190, 212, 100)}, epsilon=Fraction("0.4"))).rows
     noise = CountNoise.of(Fraction("0.2"))
     assert rows[0].check.interval == interval(212, 190, SURE, noise)
     assert rows[2].check.p_value == p_value(212, 100, Fraction("0.8"), noise)

@@ -155,7 +155,7 @@ class TestCalibrationsWithGroups:
     def test_one_answer_for_all_classes(self, classes):
         scores, truth = np.linspace(0, 1, 100), np.array(["sick", "well"] * 50)
         made = answer(classes, scores, groups=truth, site="A")
-        assert (made.by, made.label) == (("group",), None)
+        assert (made.by, made.group) == (("group",), None)
         (sick, well) = assess(classes, [made]).rows[1:]
         assert sick.check.covered == (scores[::2] <= classes["A: sick"].threshold).sum()
         assert well.check.covered == (scores[1::2] <= classes["A: well"].threshold).sum()
@@ -195,7 +195,7 @@ def test_columns_that_do_not_fit(by, words):
 @pytest.mark.parametrize(
     ("update", "words"),
     [
-        ({"groups": None}, "groups go with the columns that make them"),
+        ({"groups": None}, "groups must be given with the columns that make them"),
         ({"by": ["truth", "sex"]}, "one value for each column"),
         ({"n": 199}, "n must be the cases of all groups"),
         ({"covered": [130]}, "covered must be the sum over the groups"),
@@ -212,6 +212,5 @@ def test_columns_that_do_not_fit(by, words):
 )
 def test_answers_that_contradict_themselves(update, words):
     content = answer(calibrated(1.3), SCORES, site="A", by={"truth": TRUTH}).model_dump(mode="json")
-    content.pop("digest", None)
     with pytest.raises(ValueError, match=words):
-        Check.from_json(json.dumps({**content, **update}))
+        Check.model_validate_json(json.dumps({**content, **update})).check()

@@ -182,7 +182,7 @@ def test_one_group_is_checked_answered_and_assessed_like_any_calibration(grouped
     found = check(child, scores, site="A")
     assert found.covered == int((scores <= grouped["child"].threshold).sum())
     made = answer(child, scores, site="A")
-    assert (made.covered, made.label, made.calibration) == ((found.covered,), "child", grouped.digest)
+    assert (made.covered, made.group, made.calibration) == ((found.covered,), "child", grouped.digest)
     assert [row.site for row in assess(child, [made]).short] == ["A"]
     with pytest.raises(ValueError, match="A: checks group 'child', and this is group 'adult'"):
         assess(grouped["adult"], [made])

@@ -38,7 +38,7 @@ def test_a_calibration_and_its_groups_come_back_as_they_were():
         with pytest.raises(ValueError, match=r"one group of it, as in calibration\['adult'\]"):
             rounds.pack_calibration(several)
     made = rounds.unpack_check(answer(packed, (list(range(20)), labels)))
-    assert (made.label, made.n) == ("child", 8)
+    assert (made.group, made.n) == ("child", 8)
     assert answer(packed) is Failure.SCORES  # no labels
     assert answer(packed, ([1.0], ["adult"])) is Failure.REPORT  # nobody of this group
 

@@ -1,12 +1,20 @@
 """The Check: how many new cases a site finds inside the published sets."""
 
 from collections.abc import Sequence
-from typing import ClassVar, Literal, Self
+from typing import ClassVar, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
-from fedconformal.documents._base import Digest, Document, Many, Part, SiteName
-from fedconformal.documents._limits import CHECK, MOST_CHECKED, MOST_COLUMNS, MOST_LEVELS, SizeLimit
+from fedconformal.documents._base import Digest, Document, Many, Part, Ratio, SiteName
+from fedconformal.documents._limits import (
+    CHECK,
+    LARGEST_EPSILON,
+    MOST_CHECKED,
+    MOST_COLUMNS,
+    MOST_LEVELS,
+    SMALLEST_EPSILON,
+    SizeLimit,
+)
 from fedconformal.documents._names import Label
 
 LARGEST_CHECK = 10**7
@@ -25,11 +33,6 @@ class CheckedGroup(Part):
         max_length=MOST_LEVELS,
         description="covered cases for each level; with noise if epsilon is not null",
     )
-
-    @model_validator(mode="after")
-    def _consistent(self) -> Self:
-        _check_counts(self.covered, self.n)
-        return self
 
 
 def group_name(by: Sequence[str], values: Sequence[str]) -> str:
@@ -75,12 +78,10 @@ class Check(Document):
     format: Literal["fedconformal/check"] = "fedconformal/check"
     version: Literal[1] = 1
     calibration: Digest = Field(description="digest of the calibration that was checked")
-    label: Label | None = Field(default=None, description="the group that was checked, where there are some")
+    group: Label | None = Field(default=None, description="the group that was checked, where there are some")
     site: SiteName
     n: int = Field(ge=1, le=LARGEST_CHECK, description="how many new cases the site has")
-    epsilon: float | None = Field(
-        ge=1e-6,
-        le=100,
+    epsilon: Ratio | None = Field(
         description="privacy loss, shared evenly by the levels with a finite threshold; null if exact",
     )
     covered: Many[int] = Field(
@@ -103,20 +104,23 @@ class Check(Document):
 
     def _line(self) -> str:
         covered = " and ".join(f"{each:,}" for each in self.covered)
-        noise = "" if self.epsilon is None else f", with noise of epsilon {self.epsilon:g}"
+        noise = "" if self.epsilon is None else f", with noise of epsilon {float(self.epsilon):g}"
         return f"{covered} of {self.n:,} new cases covered{noise}, site {self.site!r}"
 
-    @model_validator(mode="after")
-    def _consistent(self) -> Self:
+    def check(self) -> None:
+        """Refuse content that does not fit together, whoever wrote it."""
         _check_counts(self.covered, self.n)
+        if self.epsilon is not None and not SMALLEST_EPSILON <= self.epsilon <= LARGEST_EPSILON:
+            raise ValueError(f"epsilon must be between {SMALLEST_EPSILON:g} and {LARGEST_EPSILON:g}")
         if (self.by is None) != (self.groups is None):
-            raise ValueError("groups go with the columns that make them, by")
+            raise ValueError("groups must be given with the columns that make them, by")
         if self.by is not None and self.groups is not None:
             self._check_groups(self.by, self.groups)
-        return self
 
     def _check_groups(self, by: Sequence[str], groups: Sequence[CheckedGroup]) -> None:
         values = [group.values for group in groups]
+        for group in groups:
+            _check_counts(group.covered, group.n)
         if len(set(by)) < len(by) or any(len(each) != len(by) for each in values):
             raise ValueError("groups have one value for each column of by, which are different")
         if values != sorted(set(values)):

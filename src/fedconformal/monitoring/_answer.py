@@ -15,7 +15,8 @@ from pydantic import ValidationError
 
 from fedconformal._text import count, quoted
 from fedconformal._typing import Floats, Ints
-from fedconformal.documents import Check, CheckedGroup, first_problem
+from fedconformal._validation import fraction
+from fedconformal.documents import LARGEST_EPSILON, Check, CheckedGroup, first_problem
 from fedconformal.monitoring._coverage import (
     Cases,
     Checked,
@@ -170,9 +171,10 @@ def prepare_answer(
         if not finding.holds:
             raise ValueError(f"this calibration does not verify: {finding.claim} ({finding.detail})")
     # Made before any charge, so that what no document can hold costs nothing.
-    blank = _make_check(calibration, site, epsilon, kept, np.zeros_like(kept.counts))
+    exact = None if epsilon is None else fraction("epsilon", epsilon, high=LARGEST_EPSILON, closed=True)
+    blank = _make_check(calibration, site, exact, kept, np.zeros_like(kept.counts))
     if epsilon is not None:
-        policy.check_epsilon(Fraction(str(epsilon)))
+        policy.check_epsilon(blank.epsilon or Fraction(0))
         epsilon_per_count(calibration, blank)
     if ledger is not None and dataset is not None and ledger.has_answered(dataset, published.plan.digest):
         raise ValueError(f"dataset {dataset!r} was used for this calibration: a check needs new cases")
@@ -250,7 +252,8 @@ class PreparedAnswer:
             text += ": how many of them are covered, exactly."
         else:
             quote = self._ledger.quote(self._dataset, epsilon=self._blank.epsilon, **self._question)
-            cost = f"costs epsilon {self._blank.epsilon:g} of the {exact_text(quote.remaining)} that are left"
+            asked, left = exact_text(self._blank.epsilon), exact_text(quote.remaining)
+            cost = f"costs epsilon {asked} of the {left} that are left"
             if quote.cost == 0:
                 cost = "costs nothing: the ledger holds the answer that was given before"
             text += f", with noise, and {cost}."
@@ -325,19 +328,21 @@ def epsilon_per_count(calibration: Checked, answer: Check) -> Fraction:
     finite = sum(threshold != math.inf for threshold in common_thresholds(calibration))
     if not finite:
         raise ValueError("every threshold is infinite: a private answer would spend epsilon for nothing")
-    return Fraction(str(answer.epsilon)) / (finite * len(answer.groups or (None,)))
+    return (answer.epsilon or Fraction(0)) / (finite * len(answer.groups or (None,)))
 
 
-def _make_check(calibration: Checked, site: str, epsilon: float | None, cases: Cases, counts: Ints) -> Check:
+def _make_check(
+    calibration: Checked, site: str, epsilon: Fraction | None, cases: Cases, counts: Ints
+) -> Check:
     """Make the answer with these counts, (n_groups, n_levels)."""
     rows = zip(cases.values, cases.sizes, counts.tolist(), strict=True)
     try:
         groups = tuple(
             CheckedGroup(values=values, n=n, covered=tuple(row)) for values, n, row in rows if values
         )
-        return Check(
+        check = Check(
             calibration=calibration.whole.digest,
-            label=calibration.group,
+            group=calibration.group,
             site=site,
             n=sum(cases.sizes),
             epsilon=epsilon,
@@ -345,5 +350,7 @@ def _make_check(calibration: Checked, site: str, epsilon: float | None, cases: C
             by=cases.by or None,
             groups=groups or None,
         )
+        check.check()
+        return check
     except ValidationError as error:
         raise ValueError(first_problem(error)) from None

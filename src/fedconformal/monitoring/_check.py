@@ -474,10 +474,11 @@ class _Count:
 def _list_counts(calibration: Checked, answer: Check) -> list[_Count]:
     """List the counts of an answer: all cases, unless that is a sum of noisy counts, and each group."""
     noise = None if answer.epsilon is None else CountNoise.of(epsilon_per_count(calibration, answer))
+    epsilon = None if answer.epsilon is None else float(answer.epsilon)
     counts = [
         _Count(
             answer.site,
-            answer.epsilon,
+            epsilon,
             group_name(answer.by or (), group.values),
             group.n,
             group.covered,
@@ -486,7 +487,7 @@ def _list_counts(calibration: Checked, answer: Check) -> list[_Count]:
         for group in answer.groups or ()
     ]
     if answer.groups is None or (noise is None and len(answer.groups) > 1):
-        counts.insert(0, _Count(answer.site, answer.epsilon, None, answer.n, answer.covered, noise))
+        counts.insert(0, _Count(answer.site, epsilon, None, answer.n, answer.covered, noise))
     return counts
 
 
@@ -532,9 +533,9 @@ def _find_misfit(calibration: Checked, answer: Check) -> str | None:
     thresholds = common_thresholds(calibration)
     if answer.calibration != calibration.whole.digest:
         return "checks another calibration"
-    if answer.label != group:
+    if answer.group != group:
         checked, wanted = (
-            "a whole calibration" if label is None else f"group {label!r}" for label in (answer.label, group)
+            "a whole calibration" if label is None else f"group {label!r}" for label in (answer.group, group)
         )
         return f"checks {checked}, and this is {wanted}"
     if len(answer.covered) != len(thresholds):

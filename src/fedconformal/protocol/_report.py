@@ -59,9 +59,7 @@ def check_plan(plan: Plan) -> None:
     plan.check()
     work = {(design.n_sites, of(design.message).work(design)) for design in plan.designs}
     if sum(points for _, points in work) > MOST_WORK:
-        raise ValueError(
-            "the noise of this plan takes too long to check: use fewer cells or groups"
-        )
+        raise ValueError("the noise of this plan takes too long to check: use fewer cells or groups")
     for design in plan.designs:
         promise, criterion = PROMISES[design.promise], CRITERIA[design.criterion]
         if (design.delta is not None) != criterion.takes_delta:
