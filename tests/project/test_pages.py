@@ -1,6 +1,7 @@
 """Every page of docs can be reached from the front page, which sends each reader to theirs."""
 
 import re
+import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -40,3 +41,24 @@ def test_tables_are_whole():
             rows = [row.replace("\\|", "").count("|") for row in table.splitlines()]
             assert re.match(r"\|.*\n\|[ :|-]+\|(\n|$)", table), (path.name, table.splitlines()[0])
             assert len(set(rows)) == 1, (path.name, table.splitlines()[0])
+
+
+def test_first_pages_are_short():
+    assert len((ROOT / "README.md").read_text().splitlines()) <= 120
+    assert len((ROOT / "AGENTS.md").read_text().splitlines()) <= 60
+
+
+def test_guides_do_not_grow():
+    """Count words as ``wc -w`` does, without the generated page of benchmarks."""
+    words = sum(len(path.read_text().split()) for path in DOCS.glob("*.md") if path.stem != "benchmarks")
+    assert words <= 30_000
+
+
+def test_printed_install_commands_work_in_a_clone():
+    """Nothing is on a package index: extras are those of the folder, and each exists."""
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    for path in [*DOCS.glob("*.md"), *ROOT.glob("*.md")]:
+        text = path.read_text()
+        assert not re.search(r"pip install (-\S+ )*'?fedconformal", text), path.name
+        for names in re.findall(r"'\.\[([a-z,]+)\]'", text):
+            assert set(names.split(",")) <= set(extras), f"{path.name}: {names}"
