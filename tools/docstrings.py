@@ -1,6 +1,6 @@
 """Check the docstrings of every public name: ``python tools/docstrings.py``, part of ``make lint``.
 
-Functions and classes that a room exports have numpydoc sections for all parameters and results; their public
+Functions and classes that a package exports have numpydoc sections for all parameters and results; their public
 methods have a docstring, and whatever sections it has are right.
 """
 
@@ -17,17 +17,17 @@ from pydantic import BaseModel
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "docs" / "_site"))
 
-from api_pages import ROOMS
+from api_pages import PACKAGES
 
 SECTIONS = {"GL06", "GL07", "PR02", "PR03", "PR04", "PR05", "PR07", "PR10", "YD01"}
 WHOLE = SECTIONS | {"GL08", "PR01", "RT01"}
 
 
 def public_names() -> Iterator[str]:
-    """Every class and function that a room exports, once."""
+    """Every class and function that a package exports, once."""
     seen = set()
-    for room in ROOMS:
-        module = import_module(room)
+    for package in PACKAGES:
+        module = import_module(package)
         names = getattr(module, "__all__", None) or [n for n in dir(module) if not n.startswith("_")]
         for name in names:
             value = getattr(module, name)
@@ -35,7 +35,7 @@ def public_names() -> Iterator[str]:
             called = inspect.isclass(value) or inspect.isfunction(inspect.unwrap(value))
             if ours and called and id(value) not in seen:
                 seen.add(id(value))
-                yield f"{room}.{name}"
+                yield f"{package}.{name}"
 
 
 def methods(name: str, value: type) -> Iterator[str]:
@@ -72,8 +72,8 @@ def main() -> int:
     warnings.simplefilter("ignore")
     found: list[str] = []
     for name in public_names():
-        room, _, last = name.rpartition(".")
-        value = getattr(import_module(room), last)
+        package, _, last = name.rpartition(".")
+        value = getattr(import_module(package), last)
         found += problems(name, codes_of(value))
         if inspect.isclass(value):
             own = methods(name, value)
