@@ -365,6 +365,6 @@ def test_only_the_release_of_a_private_check_is_printed(run, book, tmp_path):
     printed = run(*order, "--ledger", "ledger.db", "--dataset", "D", "--json")
     made = Check.read(tmp_path / "check.json")
     assert json.loads(printed.out) == json.loads(made.to_json())
-    assert made.epsilon == 0.05
+    assert float(made.epsilon) == 0.05
     for word in ("coverage", "interval", "p_value"):
         assert word not in printed.out + printed.err
