@@ -43,5 +43,5 @@ def test_what_does_not_exist_is_an_attribute_error():
 def test_what_is_not_installed_names_the_extra():
     from fedconformal import _extras
 
-    with pytest.raises(_extras.MissingExtraError, match=r"pip install 'fedconformal\[plots\]'"):
+    with pytest.raises(_extras.MissingExtraError, match=r"run pip install '\.\[plots\]' in your clone"):
         _extras.need("no_such_package.inside", extra="plots")

@@ -31,7 +31,7 @@ def test_without_the_extra_one_line_says_what_to_install(monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "typer", None)
     monkeypatch.delitem(sys.modules, "fedconformal.cli._app", raising=False)
     assert main(["plan"]) == 2
-    assert "pip install 'fedconformal[cli]'" in capsys.readouterr().err
+    assert "pip install '.[cli]'" in capsys.readouterr().err
 
 
 def test_interruptions(monkeypatch, capsys):

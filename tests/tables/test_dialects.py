@@ -342,7 +342,7 @@ class TestExcel:
     def test_without_the_extra_one_line_helps(self, sheet, monkeypatch):
         path = sheet([["a"], [1]])
         monkeypatch.setitem(sys.modules, "fastexcel", None)
-        with pytest.raises(ImportError, match=r"pip install 'fedconformal\[excel\]'; or save it as CSV"):
+        with pytest.raises(ImportError, match=r"pip install '\.\[excel\]' in .*; or save it as CSV"):
             read_table(path)
 
     def test_without_names_no_row_is_lost(self, sheet):

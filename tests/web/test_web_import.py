@@ -6,6 +6,8 @@ import sys
 
 import pytest
 
+from fedconformal._extras import explain_missing
+
 pytestmark = pytest.mark.slow
 
 CODE = """
@@ -42,7 +44,7 @@ def test_without_what_serves():
     answers = answers_without("anyio", "starlette", "uvicorn")
     assert answers["certificate"] == "<!doctype html>"
     assert all("fedconformal-view" in view for view in answers["notebook"])
-    sentence = "anyio is not installed: pip install 'fedconformal[web]'"
+    sentence = explain_missing("anyio", "web")
     assert {answers[name] for name in ("serve", "background", "create_app")} == {sentence}
     assert answers["loaded"] == []
 
@@ -50,6 +52,6 @@ def test_without_what_serves():
 @pytest.mark.slow
 def test_without_templates():
     answers = answers_without("jinja2")
-    assert answers["certificate"] == "jinja2 is not installed: pip install 'fedconformal[cli]'"
-    assert answers["serve"] == "jinja2 is not installed: pip install 'fedconformal[web]'"
+    assert answers["certificate"] == explain_missing("jinja2", "cli")
+    assert answers["serve"] == explain_missing("jinja2", "web")
     assert answers["notebook"] == [None, None]  # a line of text is shown instead

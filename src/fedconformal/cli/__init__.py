@@ -4,6 +4,7 @@ import sys
 import warnings
 from collections.abc import Sequence
 
+from fedconformal._extras import explain_missing
 from fedconformal._text import visible
 
 
@@ -28,7 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         from fedconformal.cli._app import command
     except ModuleNotFoundError as error:
-        return _fail(f"{error.name} is not installed: pip install 'fedconformal[cli]'")
+        return _fail(explain_missing(error.name or "a package", "cli"))
     with warnings.catch_warnings():
         warnings.showwarning = _one_line  # type: ignore[assignment]
         return _run(command, list(sys.argv[1:] if arguments is None else arguments))
