@@ -1,7 +1,7 @@
 """Check the docstrings of every public name: ``python tools/docstrings.py``, part of ``make lint``.
 
-Functions and classes that a package exports have numpydoc sections for all parameters and results; their public
-methods have a docstring, and whatever sections it has are right.
+Functions and classes that a package exports have numpydoc sections for all parameters and results; their
+public methods have a docstring, and whatever sections it has are right.
 """
 
 import inspect

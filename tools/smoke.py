@@ -40,10 +40,10 @@ def core() -> None:
     assert all(finding.holds is not False for finding in fc.audit.verify(calibration))
     assert calibration.predict_interval(np.zeros(3)).shape[0] == 3
     assert fc.Calibration.from_json(calibration.to_json()) == calibration
-    assert "pip install 'fedconformal[cli]'" in without_templates(calibration)
-    assert "pip install 'fedconformal[cli]'" in fedconformal("plan", code=2)
+    assert "pip install '.[cli]'" in without_templates(calibration)
+    assert "pip install '.[cli]'" in fedconformal("plan", code=2)
     for name in ("plots", "flower", "nvflare"):
-        assert f"fedconformal[{name}]" in missing(name)
+        assert f"pip install '.[{name}]'" in missing(name)
 
 
 def without_templates(calibration: fc.Calibration) -> str:
@@ -79,7 +79,7 @@ def cli() -> None:
     assert len(Path("intervals.csv").read_text().splitlines()) == 6
     assert "verified" in fedconformal("verify", "calibration.json")
     fedconformal("certificate", "calibration.json", "-o", "certificate.html")
-    assert "fedconformal[web]" in fedconformal("planner", "--no-browser", code=2)
+    assert "'.[web]'" in fedconformal("planner", "--no-browser", code=2)
 
 
 def excel() -> None:

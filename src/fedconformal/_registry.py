@@ -47,14 +47,14 @@ class Registry(Generic[T]):
         self._known.pop(name, None)
 
     def __getitem__(self, name: str) -> type[T]:
-        """The class of that name, or a ValueError that lists what there is."""
+        """Return the class of that name, or raise a ValueError that lists the names."""
         if not isinstance(name, str) or (name not in self._known and name not in self.names()):
             listed = ", ".join(map(repr, self.names()))
             raise ValueError(f"{self.what} must be one of {listed}, got {name!r}")
         return self._known[name]
 
     def __contains__(self, name: object) -> bool:
-        """Whether there is a class of that name."""
+        """Return whether there is a class of that name."""
         return name in self._known or name in self.names()
 
     def __iter__(self) -> Iterator[str]:

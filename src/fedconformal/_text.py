@@ -8,23 +8,23 @@ _SPACE = "\N{NO-BREAK SPACE}"
 
 
 def percent(value: float) -> str:
-    """A number that somebody chose, as they wrote it: 0.9 is "90 %"."""
+    """Write a chosen number as it was given: 0.9 is "90 %"."""
     text = f"{Decimal(str(value)) * 100:f}"
     return f"{text.rstrip('0').rstrip('.') if '.' in text else text}{_SPACE}%"
 
 
 def floor_percent(value: float, *, digits: int = 1) -> str:
-    """A lower bound, rounded down: 0.87269 is "87.2 %"."""
+    """Write a lower bound, rounded down: 0.87269 is "87.2 %"."""
     return _percent(value, digits, ROUND_FLOOR)
 
 
 def ceiling_percent(value: float, *, digits: int = 1) -> str:
-    """An upper bound, rounded up."""
+    """Write an upper bound, rounded up."""
     return _percent(value, digits, ROUND_CEILING)
 
 
 def nearest_percent(value: float, *, digits: int = 1) -> str:
-    """A figure that bounds nothing."""
+    """Write a figure that is not a bound, rounded."""
     return _percent(value, digits, ROUND_HALF_EVEN)
 
 
@@ -35,7 +35,7 @@ def _percent(value: float, digits: int, rounding: str) -> str:
 
 
 def plain_spaces(text: str) -> str:
-    """The same for a terminal, where a no-break space is only in the way of a search."""
+    """Write the same for a terminal, without no-break spaces, which hinder a search."""
     return text.replace(_SPACE, " ")
 
 
@@ -68,7 +68,7 @@ def one_line(text: str, longest: int) -> str:
 
 
 def threshold_text(value: float) -> str:
-    """A threshold with all its digits, so that nobody uses a rounded one."""
+    """Write a threshold with all its digits, so that nobody uses a rounded one."""
     return "infinite" if value == math.inf else repr(value)
 
 
@@ -78,11 +78,11 @@ def count(number: int, singular: str, plural: str | None = None) -> str:
 
 
 def listed(names: Sequence[str]) -> str:
-    """A, B and C."""
+    """Join words: A, B and C."""
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}" if names else ""
 
 
 def quoted(names: Sequence[str]) -> str:
-    """A few names for a message, each quoted, short and on one line: 'A', 'B', ..."""
+    """Write a few names for a message, each quoted, short and on one line: 'A', 'B', ..."""
     shown = [repr(name if len(name) <= 40 else name[:37] + "...") for name in names[:5]]
     return ", ".join(shown) + (", ..." if len(names) > 5 else "")

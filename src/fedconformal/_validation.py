@@ -15,7 +15,7 @@ _INT64 = 2**62
 
 
 def integer(name: str, value: Any, *, low: int, high: int | None = None) -> int:
-    """A whole number in a range; bool and float are not whole numbers."""
+    """Return a whole number in a range; bool and float are not whole numbers."""
     if isinstance(value, bool) or not isinstance(value, Integral):
         raise TypeError(f"{name} must be a whole number {_at_least(low, high)}, got {value!r}")
     number = int(value)
@@ -25,7 +25,7 @@ def integer(name: str, value: Any, *, low: int, high: int | None = None) -> int:
 
 
 def integers(name: str, value: Any, *, low: int, high: int | None = None) -> NDArray[np.int64]:
-    """A non-empty list of whole numbers in a range, as an array."""
+    """Return a non-empty list of whole numbers in a range, as an array."""
     if isinstance(value, (str, bytes)) or not isinstance(value, Iterable) or getattr(value, "ndim", 1) == 0:
         raise TypeError(f"{name} must be a whole number or a list of them, got {value!r}")
     items = value if isinstance(value, np.ndarray) else list(value)
@@ -47,7 +47,7 @@ def integers(name: str, value: Any, *, low: int, high: int | None = None) -> NDA
 
 
 def fraction(name: str, value: Any, *, low: float = 0.0, high: float = 1.0, closed: bool = False) -> Fraction:
-    """A probability, read as the decimal the user wrote: 0.9 is nine tenths.
+    """Return a probability, read as the decimal the user wrote: 0.9 is nine tenths.
 
     The range is open at ``low``, and open at ``high`` unless ``closed``.
     """
@@ -85,7 +85,7 @@ def _at_least(low: int, high: int | None) -> str:
 
 
 def plain_array(values: Any, *, dtype: Any = None) -> NDArray[Any]:
-    """The numpy array of whatever holds values: lists, columns of pandas and polars, tensors of any device.
+    """Return a numpy array of lists, columns of pandas and polars, or tensors of any device.
 
     Tensors may require a gradient; half-precision floats that numpy does not have become wider ones. Missing
     numbers are NaN.
@@ -116,7 +116,7 @@ _NOT_NUMPYS = ("bfloat16", "float8_e4m3fn", "float8_e5m2")
 
 
 def _is_tensor(values: Any) -> bool:
-    """Whether it is a tensor of PyTorch, which need not be installed."""
+    """Return whether it is a tensor of PyTorch, which need not be installed."""
     return all(hasattr(values, name) for name in ("detach", "cpu", "numpy"))
 
 
@@ -129,7 +129,7 @@ def _from_tensor(tensor: Any) -> NDArray[Any]:
 
 
 def _from_nullable(values: Any, array: NDArray[Any]) -> NDArray[Any]:
-    """A column of numbers some of which are missing, which numpy can only read as objects."""
+    """Read a column of numbers with missing ones, which numpy can only read as objects."""
     columns = getattr(values, "dtypes", [None]) if array.ndim == 2 else [getattr(values, "dtype", None)]
     if any(getattr(column, "kind", "O") not in "biuf" for column in columns):
         return array
@@ -137,7 +137,7 @@ def _from_nullable(values: Any, array: NDArray[Any]) -> NDArray[Any]:
 
 
 def number_array(name: str, values: Any) -> NDArray[Any]:
-    """An array of booleans, whole numbers or floats, as `plain_array` reads it."""
+    """Return an array of booleans, whole numbers or floats, as `plain_array` reads it."""
     try:
         array = plain_array(values)
     except (TypeError, ValueError, RuntimeError) as error:
@@ -148,7 +148,7 @@ def number_array(name: str, values: Any) -> NDArray[Any]:
 
 
 def float_array(name: str, values: Any, *, ndim: int) -> Floats:
-    """An array of float64 of so many dimensions; the same memory where it already is one."""
+    """Return an array of float64 with `ndim` dimensions; the same memory where it already is one."""
     array = number_array(name, values)
     if array.ndim != ndim:
         raise ValueError(f"{name} must have {ndim} dimension(s), got shape {array.shape}")
@@ -156,7 +156,7 @@ def float_array(name: str, values: Any, *, ndim: int) -> Floats:
 
 
 def is_missing(label: Any) -> bool:
-    """Whether a label is None or any library's not-a-number, not-a-time or not-available."""
+    """Return whether a label is None or any library's not-a-number, not-a-time or not-available."""
     return not isinstance(label, str) and str(label) in {"None", "nan", "NaT", "<NA>"}
 
 

@@ -1,4 +1,4 @@
-"""What a report of a problem should say of the machine."""
+"""Versions of the installed packages, for reports of problems."""
 
 import platform
 import sys
@@ -36,13 +36,13 @@ def _installed(name: str) -> str:
 
 
 def _used() -> list[str]:
-    """The packages that are needed, or that an extra brings, without those for work on the project."""
+    """List the packages that are needed or that an extra brings, without development tools."""
     lines = [line.replace('"', "'") for line in requires("fedconformal") or ()]
     names = {_name(line) for line in lines if not line.endswith(("extra == 'dev'", "extra == 'docs'"))}
     return sorted(names - {"fedconformal"})
 
 
 def _name(line: str) -> str:
-    """The name at the beginning of a requirement."""
+    """Return the name at the beginning of a requirement."""
     end = next((i for i, c in enumerate(line) if not (c.isalnum() or c in "-_.")), len(line))
     return line[:end]

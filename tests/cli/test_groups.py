@@ -44,7 +44,7 @@ def test_every_group_is_shown(group_reported, run):
         votes = [f"{alone.server_rank}", "of", f"{sum(alone.weights)}"]
         assert rows[label][:6] == ["0.8", f"{alone.threshold:.6g}", *votes, f"{alone.law.mean():.4f}"]
         assert rows[label][-3:] == [f"{alone.n_answers}", "of", f"{alone.n_answers + alone.n_missing}"]
-    assert "In each group by itself" in out
+    assert "In each group individually" in out
 
 
 def test_a_site_that_one_group_does_not_ask_answers_for_the_others(group_desk, run):

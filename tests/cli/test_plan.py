@@ -27,7 +27,7 @@ class TestWhatIsShown:
             "11 sites, 90 points each; criterion stable",
             "11 sites, 90 points each; criterion marginal",
             "11 sites, 90 points each; criterion conditional, delta 0.05, up to 1 faulty",
-            "11 sites, 90 points each; criterion marginal, for each site by itself",
+            "11 sites, 90 points each; criterion marginal, for each site individually",
         ]
 
     def test_one_site_is_one_site(self, run):

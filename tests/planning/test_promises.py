@@ -43,7 +43,7 @@ class TestRegistry:
 
     def test_only_what_is_not_usual_is_mentioned(self):
         assert Population().options() == ""
-        assert EachSite().options() == "for each site by itself"
+        assert EachSite().options() == "for each site individually"
 
 
 class TestPopulation:

@@ -178,7 +178,7 @@ class TestDraws:
     def test_without_opendp_the_extra_is_named(self, monkeypatch):
         _noisy_max.cache_clear()
         monkeypatch.setitem(sys.modules, "opendp.prelude", None)
-        with pytest.raises(MissingExtraError, match=r"fedconformal\[private\]"):
+        with pytest.raises(MissingExtraError, match=r"\.\[private\]"):
             drawn(NINE, 0.123).prepare([1, 2])
 
 

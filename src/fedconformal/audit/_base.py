@@ -94,7 +94,7 @@ class Work:
 
 @dataclass(frozen=True)
 class Claim:
-    """What is claimed at one level.
+    """Claim of a document at one level.
 
     Parameters
     ----------

@@ -141,7 +141,7 @@ def _count_points(design: Design) -> int:
 
 
 def _share_votes(message: Curve, kind: SiteKind, count: int) -> int:
-    """Return the votes of so many scores of a site: its share of the unit, rounded down."""
+    """Return the votes of `count` scores of a site: its share of the unit, rounded down."""
     return math.floor((message.unit or 0) * (kind.share or 0) * count / (kind.n + 1))
 
 

@@ -385,7 +385,7 @@ def _count_missed(case: _Case, level: Fraction, work: Work) -> Fraction:
 
 
 def _count_ways(case: _Case, width: int, ways: Callable[[Voters], list[int]], work: Work) -> int:
-    """Count the ways in which the votes are reached, of so many for each number of a site's scores below.
+    """Count the ways in which the votes are reached; `ways` gives those of one site by its scores below.
 
     Whole numbers have ``width`` bits for each score.
     """

@@ -38,6 +38,9 @@ def certificate(
     with working("verifying"):
         checks = [read(Check, path) for path in expand(check)] if check else []
         page = web.certificate(certified, checks=checks, facts=facts)
+    stated = (certified.plan.terms.facts or Facts()).with_more(facts).given
+    if absent := [name for name in Facts.model_fields if name not in stated and name != "unit"]:
+        say(f"Not stated: {', '.join(absent)} (add with --fact NAME=TEXT).")
     deliver_text(page, output, force=force)
 
 

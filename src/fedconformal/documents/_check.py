@@ -36,7 +36,7 @@ class CheckedGroup(Part):
 
 
 def group_name(by: Sequence[str], values: Sequence[str]) -> str:
-    """What the cases with these values in these columns are called: "truth=sick, sex=woman".
+    """Name the cases with these values in these columns: "truth=sick, sex=woman".
 
     Parameters
     ----------

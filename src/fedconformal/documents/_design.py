@@ -142,7 +142,7 @@ class Advice(Part):
 
 
 class Level(Part):
-    """How the server decides at one confidence level."""
+    """Decision rule of the server at one confidence level."""
 
     confidence_level: Share
     votes: int | None = Field(
@@ -155,7 +155,7 @@ class Level(Part):
 
 
 class Design(Part):
-    """Who is asked for one group of cases, what they send, and how the server decides.
+    """Sites that are asked for one group of cases, their message, and the server's decision rule.
 
     One message serves all levels. ``sites`` are runs of sites that are alike, in their order; an open design
     has none: sizes come with the reports.

@@ -40,11 +40,11 @@ class Variant(Part):
 
 
 class MessageData(Variant):
-    """What a design asks of its sites."""
+    """Message that a design asks of its sites."""
 
 
 class Payload(Variant):
-    """What a site sends for one group of cases."""
+    """Numbers that a site sends for one group of cases."""
 
     @property
     def n_numbers(self) -> int:

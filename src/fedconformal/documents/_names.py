@@ -26,7 +26,7 @@ _LOOKS = str.maketrans(
 
 
 def proper_form(name: str) -> str:
-    """A name in the one form that documents hold: composed (NFC), visible, without spaces around it.
+    """Return a name in the form that documents hold: composed (NFC), visible, without spaces around it.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ def proper_form(name: str) -> str:
 
 
 def look(name: str) -> str:
-    """What names have in common that a reader may take for each other.
+    """Return a form that is equal for names that a reader may take for each other.
 
     Case, width, spacing and the alphabet of letters that look Latin do not count.
 
@@ -94,7 +94,7 @@ def _one_line(label: str) -> str:
 
 
 Label = Annotated[str, StringConstraints(min_length=1, max_length=200), AfterValidator(_one_line)]
-"""What a group of points is called: printable, on one line, without spaces around it."""
+"""Name of a group of points: printable, on one line, without spaces around it."""
 
 
 def check_labels(labels: Sequence[str | None]) -> None:
@@ -110,7 +110,7 @@ class UnknownGroupWarning(UserWarning):
 
 
 def label_text(label: Any) -> str:
-    """A label as documents hold it; the class number 3 is the label "3".
+    """Return a label as documents hold it; the class number 3 is the label "3".
 
     Parameters
     ----------
@@ -136,7 +136,7 @@ def label_text(label: Any) -> str:
 
 
 def unique_labels(labels: ArrayLike) -> tuple[list[str], NDArray[np.intp]]:
-    """The different labels, and for each point which of them it has.
+    """Return the different labels, and for each point which of them it has.
 
     Parameters
     ----------
@@ -169,11 +169,11 @@ def unique_labels(labels: ArrayLike) -> tuple[list[str], NDArray[np.intp]]:
 
 def warn_of_unknown(names: Sequence[str], which: NDArray[np.intp], known: Collection[str]) -> None:
     """Warn of points whose label is not among those known."""
-    strange = [i for i, name in enumerate(names) if name not in known]
-    if strange:
-        count = int(np.isin(which, strange).sum())
+    unknown = [i for i, name in enumerate(names) if name not in known]
+    if unknown:
+        count = int(np.isin(which, unknown).sum())
         warn(
             f"{count} of {which.size} points are in groups that the plan does not have "
-            f"({quoted([names[i] for i in strange])}): their threshold is infinite",
+            f"({quoted([names[i] for i in unknown])}): their threshold is infinite",
             UnknownGroupWarning,
         )

@@ -104,7 +104,7 @@ class Selectable:
 
 
 class PlanAttributes(Selectable):
-    """What a plan asks and guarantees, for one group and level."""
+    """Attributes of a plan for one group and level."""
 
     kind: ClassVar[str] = "plan"
 
@@ -164,7 +164,7 @@ class PlanAttributes(Selectable):
 
     @property
     def message(self) -> MessageData:
-        """What sites send."""
+        """Message that sites send."""
         return self._only_design("message").message
 
     @property
@@ -223,7 +223,7 @@ class PlanView(PlanAttributes):
 
 
 class Plan(PlanAttributes, AuthoredDocument):
-    """What everybody agrees on before any score is looked at: a design for each group of cases.
+    """Agreement made before any score is looked at: a design for each group of cases.
 
     ``local_ranks``, ``server_rank``, ``law`` and so on are those of one group and level; of several,
     ``plan["child"]``, ``plan[0.9]`` and ``plan["child", 0.9]`` have the same attributes.
@@ -297,7 +297,7 @@ class Plan(PlanAttributes, AuthoredDocument):
 
     @cached_property
     def grouping(self) -> Grouping:
-        """How the label and the site of a case lead to its group."""
+        """Rule that assigns a case to its group by its label and site."""
         by = self.group_by or (("label",) if self.is_grouped else ())
         sites = {
             design.group or "": (design.site_names or ("",))[0] for design in self.designs if "site" in by
@@ -347,7 +347,7 @@ class Plan(PlanAttributes, AuthoredDocument):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a reader should know: problems, sites that are too small or not asked, missing sites."""
+        """Notes for a reader: problems, sites that are too small or not asked, missing sites."""
         found: tuple[str, ...] = _hooks.call("describe_notes", self)
         return found
 

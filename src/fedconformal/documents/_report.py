@@ -38,7 +38,7 @@ def signed_text(plan_digest: str, report_digest: str) -> str:
 
 
 class ReportPart(Part):
-    """What a site sends for all its cases, or for one group of them."""
+    """Answer of a site for all its cases, or for one group of them."""
 
     group: Label | None = Field(default=None, description="the group; left out where there are none")
     n: int = Field(ge=1, le=LARGEST_N, description="number of scores of the site here")
@@ -90,7 +90,7 @@ class Report(SignedDocument):
 
     @property
     def payload(self) -> Any:
-        """What was sent, where there are no groups."""
+        """Payload that was sent, where there are no groups."""
         if None in self.by_group:
             return self.parts[0].payload
         raise ValueError("this report has groups: see by_group")

@@ -47,18 +47,18 @@ class SignedDocument(Document):
     signature: Signature | None = Field(default=None, description="of the digest, which leaves it out")
 
     def canonical(self) -> bytes:
-        """The content in its one canonical form, without what was added by signing it."""
+        """Return the content in its canonical form, without what signing added."""
         signed = type(self)._outside & self.model_fields_set
         plain = self.model_copy(update=dict.fromkeys(signed)) if signed else self
         return super(SignedDocument, plain).canonical()
 
     @property
     def signed_text(self) -> str:
-        """What a signature is made of."""
+        """Text that is signed."""
         return self.digest
 
     def signing(self, public_key: str, signature: str) -> Mapping[str, str]:
-        """What changes in the document when it is signed."""
+        """Return the fields that signing sets."""
         return {"signature": signature}
 
 
@@ -70,7 +70,7 @@ class AuthoredDocument(SignedDocument):
     signer: PublicKey | None = Field(default=None, description="whose signature this is")
 
     def signing(self, public_key: str, signature: str) -> Mapping[str, str]:
-        """What changes in the document when it is signed."""
+        """Return the fields that signing sets."""
         return {"signature": signature, "signer": public_key}
 
     @property
@@ -119,7 +119,7 @@ class SigningKey:
         return cls(key)
 
     def to_pem(self) -> bytes:
-        """The private key, unencrypted, in PEM (PKCS 8) form."""
+        """Return the private key, unencrypted, in PEM (PKCS 8) form."""
         serialization = need("cryptography.hazmat.primitives.serialization", extra="cli")
         pem: bytes = self._key.private_bytes(
             serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
@@ -128,18 +128,18 @@ class SigningKey:
 
     @property
     def public_key(self) -> str:
-        """What others need to know to check signatures of this key."""
+        """Public key, with which others check signatures of this key."""
         raw: bytes = self._key.public_key().public_bytes_raw()
         return _PREFIX + raw.hex()
 
     def sign(self, document: Signable) -> Signable:
-        """The same plan, report or calibration, signed."""
+        """Return the same plan, report or calibration, signed."""
         signature = _PREFIX + self._key.sign(document.signed_text.encode()).hex()
         return document.model_copy(update=document.signing(self.public_key, signature))
 
 
 def is_signed_by(document: SignedDocument, public_key: str) -> bool:
-    """True if the document carries a valid signature of this key.
+    """Return whether the document carries a valid signature of this key.
 
     Parameters
     ----------
@@ -166,7 +166,7 @@ def is_signed_by(document: SignedDocument, public_key: str) -> bool:
 
 
 def is_signature(signature: str | None, text: str, public_key: str) -> bool:
-    """True if this is a signature of this text, made with this key.
+    """Return whether this is a signature of this text, made with this key.
 
     Parameters
     ----------

@@ -530,7 +530,7 @@ class FederatedConformal(BaseEstimator, Generic[S]):  # type: ignore[misc]
         return True
 
     def __sklearn_clone__(self) -> Self:
-        """An uncalibrated estimator with the same parameters; with prefit=True its model stays fitted."""
+        """Return an uncalibrated copy with the same parameters; with prefit=True its model stays fitted."""
         new: Self = super().__sklearn_clone__()
         if self.prefit:
             new.estimator = deepcopy(self.estimator)

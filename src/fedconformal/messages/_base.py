@@ -26,7 +26,7 @@ Ballots = Sequence[tuple[float, int]]
 
 @dataclass(frozen=True)
 class DesignRequest:
-    """What a coordinator wants of one group of cases.
+    """Request of a coordinator for one group of cases.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ class Choice:
 
 @dataclass(frozen=True)
 class Answer:
-    """What one site sent for one group of cases."""
+    """Answer of one site for one group of cases."""
 
     site: str
     n: int

@@ -168,7 +168,7 @@ def _votes(numbers: int, n: int) -> tuple[int, ...]:
 
 
 def _needed(goal: Goal, numbers: int, m: int) -> int:
-    """The level as a share of the cases of all sites and of one more, whose cases are +inf."""
+    """Return the level as a share of the cases of all sites and of one more, whose cases are +inf."""
     return math.ceil(numbers * goal.level * (m + 1))
 
 
@@ -183,7 +183,7 @@ def _solve(goal: Goal, numbers: int, m: int) -> tuple[int, Advice | None]:
 
 
 def _advice(goal: Goal) -> Advice:
-    """Number of sites at which one unseen site does not matter."""
+    """Return the number of sites at which one unseen site does not matter."""
     return Advice(n_sites=math.ceil(goal.level / (1 - goal.level)) + (goal.max_missing or 0))
 
 

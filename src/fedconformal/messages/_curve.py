@@ -288,7 +288,7 @@ def _rules(design: Design) -> "_Rules":
 
 @dataclass(frozen=True)
 class _Rules:
-    """How counts become thresholds, and what follows, under one promise."""
+    """Rule by which counts become thresholds under one promise."""
 
     sites: tuple[SiteKind, ...]
     message: Curve

@@ -208,13 +208,13 @@ class EachOther(Yardstick):
 
 
 def _spread(n: Ints, l: Ints) -> Floats:
-    """Standard deviation of the l-th smallest of n exponential variables."""
+    """Return the standard deviation of the l-th smallest of n exponential variables."""
     variance: Floats = special.polygamma(1, n - l + 1) - special.polygamma(1, n + 1)
     return np.sqrt(variance)
 
 
 def _count_draws(m: int) -> int:
-    """Number of simulated federations of m sites."""
+    """Return the number of simulated federations of m sites."""
     return int(np.clip(_DRAWS // max(m, 1), 999, 9999))
 
 

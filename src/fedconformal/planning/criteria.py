@@ -141,15 +141,15 @@ class Criterion(ABC):
     # -- words -----------------------------------------------------------------------------------------
 
     def options(self, delta: float | None) -> str:
-        """The criterion and its parameters, for a line on a terminal."""
+        """Return the criterion and its parameters, for a line on a terminal."""
         return self.name
 
     @abstractmethod
     def surety(self, delta: float | None) -> str:
-        """How sure the promise is, as the end of a headline: ``"on average"``."""
+        """Return the probability of the promise, as the end of a headline: ``"on average"``."""
 
     def promise(self, level: float, whose: str, delta: float | None) -> str:
-        """The promise as a sentence for somebody who has never heard of conformal prediction."""
+        """Return the promise as a sentence for a reader new to conformal prediction."""
         sure = self.surety(delta)
         return (
             f"{sure[:1].upper()}{sure[1:]}, the truth lies inside the prediction set for at least "
@@ -198,7 +198,7 @@ class Conditional(Criterion):
         return float(goal.level) + _NEAR * max(0.0, lowest - float(goal.level))
 
     def options(self, delta: float | None) -> str:
-        """The criterion and its delta."""
+        """Return the criterion and its delta."""
         return f"{self.name}, delta {delta:g}"
 
     def surety(self, delta: float | None) -> str:

@@ -180,7 +180,7 @@ class Bins:
         return cls(tuple(edges.tolist()), bounded=bound is not None)
 
     def place(self, scores: ArrayLike) -> Ints:
-        """How many scores fall into each bin, the scores read as float64.
+        """Count the scores in each bin, read as float64.
 
         Whatever the values are, nothing is dropped and nothing is raised: whether an error was raised would
         itself be a release. Only the type and the shape of the array are checked.
@@ -209,7 +209,7 @@ class Bins:
         return counts
 
     def value(self, bin_index: int) -> float:
-        """What a release of this bin means as a score.
+        """Return the score that a release of this bin stands for.
 
         Parameters
         ----------
@@ -239,7 +239,7 @@ class _Finder:
         self._table = np.searchsorted(inner, starts)
 
     def find(self, values: Floats) -> Ints:
-        """The bin of each value; NaN is above the last edge."""
+        """Return the bin of each value; NaN is above the last edge."""
         with np.errstate(over="ignore", invalid="ignore"):
             # These two put NaN into the first cell, so that every cell is one.
             cell = np.fmin(np.fmax((values - self._inner[0]) * self._per_cell, 0), self._cells - 1)

@@ -394,7 +394,7 @@ class Ledger:
         by_plan: bool = False,
         accept: str | None = None,
     ) -> Quote:
-        """What `answer` would charge now, with the same refusals; nothing is charged, drawn or written.
+        """Return what `answer` would charge now, with the same refusals, without charging anything.
 
         Parameters
         ----------

@@ -84,7 +84,7 @@ class CountNoise:
 
     @classmethod
     def of(cls, epsilon: float | Fraction) -> Self:
-        """The least noise that is private enough for a count.
+        """Return the least noise that is private enough for a count.
 
         Parameters
         ----------
@@ -104,7 +104,7 @@ class CountNoise:
         return cls(scale_of(1, epsilon))
 
     def pmf(self, z: ArrayLike) -> Floats:
-        """The probability of a value.
+        """Return the probability of a value.
 
         Parameters
         ----------
@@ -120,7 +120,7 @@ class CountNoise:
         return mass
 
     def cdf(self, z: ArrayLike) -> Floats:
-        """The probability of a value or a smaller one.
+        """Return the probability of a value or a smaller one.
 
         Parameters
         ----------

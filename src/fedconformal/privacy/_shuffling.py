@@ -20,7 +20,7 @@ _BLOCKS = 2000
 
 
 def amplified_epsilon(n_sites: int, n_points: int, epsilon: float, delta: float) -> float:
-    """The smallest epsilon' proved here, such that the shuffled reports are (epsilon', delta)-private.
+    """Return the smallest proved epsilon' such that the shuffled reports are (epsilon', delta)-private.
 
     Every site has one record and answers with an epsilon-private mechanism; all ``n_sites`` answer, and an
     attacker sees their reports in random order. Replacing one site's record is what is hidden. Never above
@@ -88,7 +88,7 @@ def amplified_epsilon(n_sites: int, n_points: int, epsilon: float, delta: float)
 
 
 def divergence(n_sites: int, local: float, epsilon: float, *, negligible: float) -> float:
-    """The hockey-stick divergence at ``epsilon`` of the two count laws above, rounded up.
+    """Return the hockey-stick divergence at ``epsilon`` of the two count laws above, rounded up.
 
     Exchanging Q and Q' exchanges the two laws, so both directions have the same divergence. Given C = c their
     likelihood ratio increases in the number of Q, so the divergence is a sum over an upper tail, the largest

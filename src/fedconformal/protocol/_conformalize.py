@@ -128,7 +128,7 @@ def conformalize(
 
 
 def _each(answer: Callable[[str, Scores, Any], Report], asked: list[tuple[str, Scores, Any]]) -> list[Report]:
-    """The report of each site; in threads where there is much to select, which numpy does side by side."""
+    """Return the report of each site; in threads where there is much for numpy to select."""
     if sum(values.size for _, values, _ in asked) < _MANY:
         return [answer(*each) for each in asked]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
@@ -137,7 +137,7 @@ def _each(answer: Callable[[str, Scores, Any], Report], asked: list[tuple[str, S
 
 @dataclass(frozen=True)
 class LocalScores:
-    """What somebody holds of all sites.
+    """Scores and labels of all sites, held in one place.
 
     Parameters
     ----------
@@ -180,7 +180,7 @@ class LocalScores:
         )
 
     def sizes(self) -> dict[str, Any]:
-        """What a plan is told of the sites."""
+        """Return the sizes that a plan takes."""
         if self.groups is None:
             return {"n_points": {site: values.size for site, values in self.scores.items()}}
         ends = np.cumsum([values.size for values in self.scores.values()]).tolist()
@@ -191,7 +191,7 @@ class LocalScores:
         return {"groups": group_sizes(np.concatenate(list(self.groups.values())), rows)}
 
     def asked(self, chosen: Plan) -> Iterator[tuple[str, Scores, Any]]:
-        """The sites that are asked, with the scores they answer for and the labels of these."""
+        """Yield the sites that are asked, with the scores they answer for and the labels of these."""
         for site, values in self.scores.items():
             if site not in (chosen.site_names or ()):  # too small for every group
                 continue
@@ -205,7 +205,7 @@ class LocalScores:
 
 
 def _by_site(name: str, given: Any) -> dict[str, Any]:
-    """A mapping, or a list, as a mapping from the sites' names."""
+    """Return a mapping or a list as a mapping from the sites' names."""
     if isinstance(given, Mapping):
         found = {str(site): values for site, values in given.items()}
         if len(found) < len(given):
@@ -237,7 +237,7 @@ def _of_site(site: str, values: Any) -> Scores:
 def _accounts(
     chosen: Plan, held: LocalScores, ledgers: Mapping[str, Ledger] | None, dataset: str
 ) -> Iterator[dict[str, dict[str, Any]]]:
-    """What each site charges its answer to: nothing, accounts that are given, or simulated ones."""
+    """Yield the account of each site's answer: none, the given one, or a simulated one."""
     epsilon = max((of(design.message).epsilon(design) or 0 for design in chosen.designs), default=0)
     if not epsilon:
         if ledgers is not None:

@@ -1,4 +1,4 @@
-"""Who is asked: names, sizes and number of sites, from what a coordinator says of them."""
+"""Names, sizes and number of the sites that are asked, from what a coordinator gives."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""Which reports count, and why the others do not."""
+"""Validation of reports: those that count, and why the others do not."""
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -9,7 +9,7 @@ from fedconformal.documents import Design, Plan, Refusal, Report, is_signed_by, 
 from fedconformal.messages import Answer, of
 
 Answers = dict[str, Answer]
-"""What each site sent for one group, by site."""
+"""Answer of each site for one group, by site."""
 
 _MOST_LISTED = 100
 

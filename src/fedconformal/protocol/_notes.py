@@ -1,4 +1,4 @@
-"""What a reader of a plan should know, in sentences."""
+"""Notes and assumptions of a plan, as sentences."""
 
 from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
@@ -17,7 +17,7 @@ from fedconformal.scores import SCORES, LabelScore, from_name
 
 
 def assumption_codes(plan: Plan, n_missing: int) -> tuple[str, ...]:
-    """The codes of what a calibration rests on.
+    """Return the codes of the assumptions of a calibration.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ def assumption_codes(plan: Plan, n_missing: int) -> tuple[str, ...]:
 
 
 class AssumptionKind(Enum):
-    """What a sentence has to do with a promise."""
+    """Relation of a sentence to a promise."""
 
     CONDITION = "the promise holds if this is true"
     CAVEAT = "true whatever happens, and good to know"
@@ -64,7 +64,7 @@ class AssumptionKind(Enum):
 
 
 def assumption_sentences(calibration: Calibration, kind: AssumptionKind | None = None) -> tuple[str, ...]:
-    """What a calibration rests on, in plain words.
+    """Return the assumptions of a calibration as sentences.
 
     Parameters
     ----------
@@ -157,8 +157,8 @@ _SENTENCES: dict[str, Callable[[Calibration], str]] = {
         "New points get their labels in the same way as calibration points, before their truth is known."
     ),
     "true-classes": _said(
-        "Each class is covered by itself: how common the classes are may differ between sites, and between "
-        "these and new points, in any way, but new points of a class are like its calibration points."
+        "Each class is covered individually: how common the classes are may differ between sites, and "
+        "between these and new points, in any way, but new points of a class are like its calibration points."
     ),
     "own-site": _said("A threshold is used for new points of its own site alone."),
     "ties": _said("With ties among scores the coverage can only be larger than stated."),
@@ -171,7 +171,7 @@ _SENTENCES: dict[str, Callable[[Calibration], str]] = {
         "The reports were not authenticated: whoever could deliver a file could pose as a site."
     ),
     "several-levels": _said(
-        "Each level's guarantee holds by itself; a level whose threshold was below that of a lower level "
+        "Each level's guarantee holds individually; a level whose threshold was below that of a lower level "
         "got the larger one, which can only add coverage."
     ),
 }

@@ -148,8 +148,8 @@ class SitePolicy:
         try:
             given = tomllib.loads(content.decode("utf-8"))
             known = [field.name for field in fields(cls)]
-            if strange := sorted(set(given) - set(known)):
-                raise ValueError(f"{quoted(strange[:1])} is none of {', '.join(known)}")
+            if unknown := sorted(set(given) - set(known)):
+                raise ValueError(f"{quoted(unknown[:1])} is none of {', '.join(known)}")
             return cls(**given)
         except (ValueError, TypeError) as error:  # UnicodeDecodeError and TOMLDecodeError are ValueErrors
             raise ValueError(f"{name}: not a policy: {str(error).splitlines()[0]}") from None

@@ -86,7 +86,7 @@ Sizes = Mapping[str | None, int]
 
 @dataclass(frozen=True)
 class Request:
-    """What a plan asks of one site.
+    """Request of a plan to one site.
 
     Attributes
     ----------
@@ -483,7 +483,7 @@ class Prepared:
 
     @cached_property
     def request(self) -> Request:
-        """What would leave, and what that would cost; refuses what the ledger does not allow."""
+        """Numbers that would leave, and their cost; refuses what the ledger does not allow."""
         if self._allowed.epsilon is None:
             return self._allowed
         ledger, dataset = self._account()

@@ -16,7 +16,7 @@ Scores = NDArray[np.floating[Any]]
 
 
 def rows_by_site(sites: Any, n: int) -> Rows:
-    """The rows of each site, sites by name; a site is known by its label as a string.
+    """Return the rows of each site by name; a site is known by its label as a string.
 
     Every row belongs to exactly one site, or none does: a missing label is refused.
 
@@ -50,7 +50,7 @@ def rows_by_site(sites: Any, n: int) -> Rows:
 
 
 def group_names(groups: Any, n: int) -> NDArray[np.object_]:
-    """The group of each row as documents name it.
+    """Return the group of each row as documents name it.
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ def group_names(groups: Any, n: int) -> NDArray[np.object_]:
 
 
 def group_sizes(groups: NDArray[np.object_], sites: Rows) -> dict[str, dict[str, int]]:
-    """How many rows of each group each site has, where it has any."""
+    """Count the rows of each group at each site that has any."""
     sizes: dict[str, dict[str, int]] = {}
     for site, rows in sites.items():
         found, counts = np.unique(groups[rows], return_counts=True)
@@ -85,7 +85,7 @@ def group_sizes(groups: NDArray[np.object_], sites: Rows) -> dict[str, dict[str,
 
 
 def is_asked(plan: Plan, site: str, labels: NDArray[np.object_] | None) -> NDArray[np.bool_]:
-    """Which rows of a site it answers for: a plan does not ask where no answer could change a threshold.
+    """Return the rows a site answers for: a plan does not ask where no answer could change a threshold.
 
     One entry for each row with labels, else one for all.
     """
@@ -123,7 +123,7 @@ def _site_name(label: Any) -> str:
 
 
 def flat_numbers(scores: ArrayLike) -> Scores:
-    """A flat array of at least one number, whatever the numbers are.
+    """Return a flat array of at least one number, whatever the numbers are.
 
     Parameters
     ----------
@@ -152,7 +152,7 @@ def flat_numbers(scores: ArrayLike) -> Scores:
 
 
 def private_numbers(scores: ArrayLike) -> Scores:
-    """A flat array of at least one number, NaN where there is none: whether one was refused would tell of it.
+    """Return a flat array, NaN where there is no number: a refusal would disclose that one is missing.
 
     Parameters
     ----------
@@ -177,7 +177,7 @@ def private_numbers(scores: ArrayLike) -> Scores:
 
 
 def _number(cell: Any) -> float:
-    """The number in a cell, NaN if there is none."""
+    """Return the number in a cell, NaN if there is none."""
     if isinstance(cell, (complex, np.complexfloating)):
         return float(cell.real) if cell.imag == 0 else math.nan
     try:
@@ -189,7 +189,7 @@ def _number(cell: Any) -> float:
 
 
 def flat_scores(scores: ArrayLike) -> Scores:
-    """A flat array of at least one score, NaN and -inf refused.
+    """Return a flat array of at least one score, NaN and -inf refused.
 
     Parameters
     ----------

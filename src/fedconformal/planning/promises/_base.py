@@ -117,25 +117,25 @@ class Promise(ABC):
     # -- words -----------------------------------------------------------------------------------------
 
     serves: ClassVar[str] = ""
-    """Whose new cases are covered, for a list of promises; empty: as ``whose`` says."""
+    """New cases that are covered, for a list of promises; empty: as ``whose`` says."""
     law_note: ClassVar[str] = ""
-    """What the law does not contain: a sentence."""
+    """Sentence about what the law does not contain."""
     condition: ClassVar[str] = ""
     """Condition on the sites, which ends the sentence of the promise; empty if sites may differ."""
     missing_remedy: ClassVar[str] = "max_missing=1 (--max-missing 1) plans for that"
-    """What can be done about a silent site, as the end of a sentence."""
+    """Remedy for a missing site, as the end of a sentence."""
 
     whose: ClassVar[str] = "new cases"
-    """Whose truth is covered, in a sentence."""
+    """Cases whose truth is covered, in a sentence."""
     among: ClassVar[str] = ""
-    """Where the share covered is meant, as in "the share covered at any one site"."""
+    """Place that the share covered refers to, as in "the share covered at any one site"."""
     bound_of: ClassVar[str] = ""
-    """What its law bounds, where it is a bound, for the heading of a table: "worst site"."""
+    """Quantity that its law bounds, where it is a bound, for the heading of a table: "worst site"."""
     pools: ClassVar[bool] = True
-    """Whether pooling all cases in one place would keep the same promise, and so can be compared with."""
+    """True if pooling all cases would satisfy the same promise, and so can be compared with."""
 
     def options(self) -> str:
-        """A few words for a line on a terminal; empty for the usual promise."""
+        """Return a few words for a line on a terminal; empty for the usual promise."""
         return f"promise {self.name}"
 
     def sentence(self, criterion: Criterion, level: float, delta: float | None, group: str = "") -> str:
@@ -145,15 +145,15 @@ class Promise(ABC):
 
     @abstractmethod
     def assumed(self) -> str:
-        """What the promise rests on, in plain words."""
+        """Return the assumptions of the promise, described."""
 
     def assumed_in_groups(self) -> str:
-        """The same for a threshold for each group of points."""
-        return f"In each group by itself: {self.assumed()}"
+        """Return the assumptions of a threshold for each group of points."""
+        return f"In each group individually: {self.assumed()}"
 
     @abstractmethod
     def shortfall(self, where: str) -> str:
-        """Why new cases may be covered too rarely: two causes, and the condition of the second.
+        """Explain why new cases may be covered too rarely: two causes, and the condition of the second.
 
         Parameters
         ----------

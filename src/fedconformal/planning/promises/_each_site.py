@@ -1,4 +1,4 @@
-"""A promise to every site by itself: no site need be like another.
+"""A promise to every site individually: no site need be like another.
 
 Site j sends the rank that split conformal prediction would use on its own scores, and the server keeps the
 largest report. The threshold is then at least site j's own for every j, so a point of site j is covered at
@@ -104,7 +104,7 @@ class EachSite(Promise):
 
     def options(self) -> str:
         """For each site."""
-        return "for each site by itself"
+        return "for each site individually"
 
     def assumed(self) -> str:
         """Each site's scores are like its own new points'."""
@@ -115,7 +115,7 @@ class EachSite(Promise):
         )
 
     def shortfall(self, where: str) -> str:
-        """The cases have changed, or the calibration came out low."""
+        """Name changed cases, or a calibration that came out low."""
         return (
             f"cases {where} have changed since the calibration, or it came out low for this site: if they "
             "have not changed,"

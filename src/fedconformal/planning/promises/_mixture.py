@@ -126,7 +126,7 @@ class Mixture(Promise):
         return "for a known mixture of the sites"
 
     def assumed(self) -> str:
-        """The shares are known, and each site's scores are exchangeable given the other sites."""
+        """Assume known shares, and scores of each site that are exchangeable given the other sites."""
         return (
             "A new point comes from each site with the share that the plan says. Given the model and the "
             "scores of the other sites, the calibration scores of a site and the score of a new point of "
@@ -136,7 +136,7 @@ class Mixture(Promise):
         )
 
     def shortfall(self, where: str) -> str:
-        """The cases have changed, the site is one that is covered less, or the calibration came out low."""
+        """Name changed cases, a site that is covered less, or a calibration that came out low."""
         return (
             f"cases {where} are harder than those of other sites, or have changed since the calibration: the "
             "promise is for the mixture of all sites, and for no single one of them"

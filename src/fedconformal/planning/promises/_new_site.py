@@ -139,7 +139,7 @@ class NewSite(Promise):
         return "for a new site"
 
     def sentence(self, criterion: Criterion, level: float, delta: float | None, group: str = "") -> str:
-        """Whose average it is, or at how many sites the level is reached."""
+        """Return the average over sites, or the share of sites at which the level is reached."""
         if criterion.takes_delta:
             return (
                 f"At {_most(delta)} of new sites or more, the truth lies inside the prediction set for at "

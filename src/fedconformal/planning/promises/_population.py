@@ -62,16 +62,16 @@ class Population(Promise):
         )
 
     def assumed_in_groups(self) -> str:
-        """The same in each group."""
+        """Assume the same in each group."""
         return (
-            "In each group by itself, given the model and all labels, the calibration scores of all sites "
+            "In each group individually, given the model and all labels, the calibration scores of all sites "
             "and the score of a new point are independent and identically distributed; groups may differ in "
             "any way, and sites in how many points of each they have. The model was not trained on the "
             "calibration data."
         )
 
     def shortfall(self, where: str) -> str:
-        """The site differs, or the calibration came out low."""
+        """Name a site that differs, or a calibration that came out low."""
         return (
             f"cases {where} differ from those of other sites, or this calibration came out low for "
             "everybody: if all sites are alike,"
