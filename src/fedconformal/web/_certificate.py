@@ -2,23 +2,26 @@
 
 import base64
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 from fedconformal import messages, scores
 from fedconformal._extras import MissingExtraError
-from fedconformal._text import nearest_percent, percent
+from fedconformal._text import count, listed, nearest_percent, percent
 from fedconformal._version import __version__
 from fedconformal.audit import Finding, verify
 from fedconformal.documents import Calibration, Check, Design, Document, Facts, Plan
-from fedconformal.monitoring import Assessment, assess
+from fedconformal.monitoring import Assessment, assess, cases_needed
 from fedconformal.planning import CRITERIA, PROMISES, Criterion, Promise
 from fedconformal.protocol import AssumptionKind, assumption_codes, assumption_sentences
 from fedconformal.web._claims import Budget, Claim, LevelClaim
 from fedconformal.web._render import in_cases, read_asset, render
 
 _MOST_SHARES = 20
+_MOST_NAMES = 12
+_DROPS = (0.05, 0.1)  # of the coverage, for which the certificate says how many cases detect them
 
 
 class NotVerifiedError(ValueError):
@@ -80,6 +83,24 @@ def certificate(
     )
     style = "\n".join(map(read_asset, ("common.css", "certificate.css")))
     return render("certificate.html", view=view, style=style, version=__version__)
+
+
+def _title(name: str) -> str:
+    return Facts.model_fields[name].title or name
+
+
+def _named_sizes(names: Iterable[str], sizes: Mapping[str, int]) -> str:
+    """Return "north (120 cases) and south (40 cases)"; empty for many names."""
+    shown = [f"{name} ({count(sizes[name], 'case')})" if name in sizes else name for name in sorted(names)]
+    return listed(shown) if len(shown) <= _MOST_NAMES else ""
+
+
+class CheckTotal(NamedTuple):
+    """Later cases of all sites at a level."""
+
+    level: float
+    n: int
+    covered: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,18 +196,40 @@ class CertificateView:
     @property
     def fact_rows(self) -> list[tuple[str, str, bool]]:
         """Title and text of each fact, and whether it was added to the page and is not in the plan."""
-        texts, planned = self.facts.given, (self.plan.terms.facts or Facts()).given
-        added = texts.keys() - planned.keys() - {"date"}
-        return [
-            (field.title or name, texts.get(name, "not given"), name in added)
-            for name, field in Facts.model_fields.items()
-            if name in texts or name != "unit"
-        ]
+        planned = (self.plan.terms.facts or Facts()).given.keys() | {"date"}
+        return [(_title(name), text, name not in planned) for name, text in self.facts.given.items()]
 
     @property
-    def served(self) -> list[str]:
-        """Descriptions of whom the promises are for."""
-        return list(dict.fromkeys(claim.promise.serves or claim.promise.whose for claim in self.claims))
+    def facts_not_stated(self) -> list[str]:
+        """Titles of the facts that are missing."""
+        names = Facts.model_fields.keys() - self.facts.given.keys() - {"unit"}
+        return [_title(name).lower() for name in Facts.model_fields if name in names]
+
+    @property
+    def answered(self) -> str:
+        """Names and sizes of the sites that answered."""
+        return _named_sizes({received.site for received in self.calibration.reports}, self._sizes)
+
+    @property
+    def missing(self) -> str:
+        """Names and sizes of the sites that were asked and did not answer."""
+        return _named_sizes(self.calibration.missing, self._sizes)
+
+    @property
+    def not_asked(self) -> str:
+        """Names and sizes of the sites that were not asked."""
+        return _named_sizes(self.calibration.not_asked, self._sizes)
+
+    @cached_property
+    def _sizes(self) -> dict[str, int]:
+        """Cases of each site in all groups: those that it answered with, or else those of the plan."""
+        sizes: dict[str, int] = {}
+        for claim in self.claims:
+            designs = claim.planned, claim.design
+            of_group = {name: kind.n for design in designs for kind in design.kinds for name in kind.names}
+            for name, n in of_group.items():
+                sizes[name] = sizes.get(name, 0) + n
+        return sizes
 
     @property
     def sent(self) -> list[str]:
@@ -221,6 +264,26 @@ class CertificateView:
             ]
             for row in (self.assessment.rows if self.assessment else ())
         ]
+
+    @property
+    def check_totals(self) -> list[CheckTotal]:
+        """Later cases of all sites and how many were covered, for each level."""
+        totals: dict[float, CheckTotal] = {}
+        rows = self.assessment.rows if self.assessment else ()
+        whole = {row.site for row in rows if row.group is None}
+        for row in rows:
+            if row.group is None or row.site not in whole:
+                level = row.check.confidence_level
+                _, n, covered = totals.get(level, (level, 0, 0))
+                totals[level] = CheckTotal(level, n + row.check.n, covered + row.check.covered)
+        return list(totals.values())
+
+    @property
+    def check_plan(self) -> list[tuple[float, float, int]]:
+        """Level, lower coverage, and the new cases with which a check detects it."""
+        levels = sorted({level.level for level in self.finite_levels if level.level > max(_DROPS)})[:4]
+        lower = [(level, round(level - drop, 9)) for level in levels for drop in _DROPS]
+        return [(level, coverage, cases_needed(level, coverage)) for level, coverage in lower]
 
     @property
     def has_votes(self) -> bool:

@@ -8,12 +8,12 @@ from functools import cached_property
 from time import thread_time
 
 from fedconformal import baselines, messages
-from fedconformal._text import floor_percent, listed, nearest_percent, percent, threshold_text
+from fedconformal._text import floor_percent, listed, nearest_percent, percent
 from fedconformal.documents import Calibration, CalibrationPart, Design, Gridded, Level
 from fedconformal.laws import Summary
 from fedconformal.planning import CRITERIA, PROMISES, Criterion, Promise
 from fedconformal.web._picture import law_picture
-from fedconformal.web._render import disclosure, equivalent_pool, expected_mean, has_law
+from fedconformal.web._render import disclosure, expected_mean, has_law
 
 MOST_NAMES = 200
 """Sites that are listed by name; of larger federations the rest stays in the calibration."""
@@ -295,13 +295,6 @@ class LevelClaim:
         return Summary(baselines.coverage_law(self.claim.n_points, self.level), self.level)
 
     @property
-    def equivalent_pool(self) -> int | None:
-        """Number of pooled cases that would vary as much, where pooling can be compared with."""
-        if self.law is None or self.pooled is None or not self.is_finite:
-            return None
-        return equivalent_pool(self.law)
-
-    @property
     def has_picture(self) -> bool:
         """True if there is a distribution to draw that is not certain."""
         return self.law is not None and not self.law.is_certain
@@ -329,7 +322,7 @@ class LevelClaim:
     def law_row(self) -> list[str]:
         """Place, votes needed and figures of the distribution, or of the guarantee where there is none."""
         level, claim = percent(self.level), self.claim
-        place = [claim.label, level] if claim.label else [level, threshold_text(self.threshold)]
+        place = [claim.label, level] if claim.label else [level]
         if not self.is_answered:
             return [*place, "too few answers", *["–"] * 4]
         return [*place, self._needed, *(self._guaranteed() if self.has_guarantee_alone else self._figures())]
@@ -349,7 +342,7 @@ class LevelClaim:
         if law is None:
             return ["–"] * 4
         mean, std = floor_percent(law.mean, digits=2), nearest_percent(law.std, digits=2)
-        return [mean, std, floor_percent(law.low, digits=2), floor_percent(law.reached)]
+        return [mean, std, floor_percent(law.low), floor_percent(law.reached)]
 
     def _guaranteed(self) -> list[str]:
         guarantee = messages.guarantee(self.claim.design, self.index)

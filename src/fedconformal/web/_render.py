@@ -131,6 +131,7 @@ def _environment() -> Any:
         "listed": lambda names: _text.listed(list(names)),
         "likelihood_ratio": likelihood_ratio,
         "nearest": lambda share, digits: _text.nearest_percent(share, digits=digits),
+        "of_100": lambda share: f"{math.floor(100 * share + 1e-9)} of 100",
         "page_words": in_page_words,
         "percent": _text.percent,
         "posterior": special.expit,  # of an event with an even chance, by Bayes' rule
