@@ -223,3 +223,19 @@ def test_coverage_by_site_refuses(covered, sites, confidence, message):
 def test_clopper_pearson_refuses_impossible_counts(k, n):
     with pytest.raises(ValueError, match="integers with 0 <= successes <= n and n >= 1"):
         clopper_pearson(k, n)
+
+
+def test_labels_are_those_of_the_columns():
+    sets, classes = [[True, False], [True, False]], ["sick", "well"]
+    assert metrics.covered_by_sets(["well", "sick"], sets, classes=classes).tolist() == [False, True]
+    assert metrics.classification_coverage_score(["well", "sick"], sets, classes=classes).tolist() == [0.5]
+    assert metrics.covered_by_sets([5, 3], sets, classes=[3, 5]).tolist() == [False, True]
+    for y, labels, message in [
+        (["well", "sick"], None, "for labels, give classes"),
+        (["well", "ill"], classes, r"y_true must hold labels of classes.*row 1: ill"),
+        (["well", "sick"], ["sick"], "classes must be the 2 different labels"),
+        (["well", "sick"], ["sick", "sick"], "classes must be the 2 different labels"),
+        (["well"], classes, r"y_true must have shape \(2,\)"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            metrics.covered_by_sets(y, sets, classes=labels)

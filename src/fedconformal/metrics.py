@@ -89,15 +89,17 @@ def covered_by_intervals(y_true: ArrayLike, y_intervals: ArrayLike) -> Bools:
     return covered[:, 0] if np.ndim(y_intervals) == 2 else covered
 
 
-def covered_by_sets(y_true: ArrayLike, y_pred_set: ArrayLike) -> Bools:
+def covered_by_sets(y_true: ArrayLike, y_pred_set: ArrayLike, *, classes: ArrayLike | None = None) -> Bools:
     """Return whether each label set holds its outcome.
 
     Parameters
     ----------
     y_true : array of shape (n,) or (n, n_levels)
-        The outcomes, as class indices.
+        The outcomes, as class indices; as labels where ``classes`` is given.
     y_pred_set : bool array of shape (n, n_classes) or (n, n_classes, n_levels)
         Which labels are in the set.
+    classes : array of shape (n_classes,), optional
+        The label of each column, such as a classifier's ``classes_``.
 
     Returns
     -------
@@ -108,10 +110,15 @@ def covered_by_sets(y_true: ArrayLike, y_pred_set: ArrayLike) -> Bools:
     >>> from fedconformal.metrics import covered_by_sets
     >>> covered_by_sets([0, 1], [[True, False], [True, False]])
     array([ True, False])
+    >>> covered_by_sets(["sick", "well"], [[True, False], [True, False]], classes=["sick", "well"])
+    array([ True, False])
     """
     sets = _as_sets(y_pred_set)
     n, n_classes, n_levels = sets.shape
-    labels = _as_outcomes(y_true, n=n, n_levels=n_levels)
+    if classes is None and plain_array(y_true).dtype.kind in "OUS":
+        raise ValueError("y_true must be class indices; for labels, give classes, the label of each column")
+    indices = y_true if classes is None else _as_indices(y_true, classes, n_classes)
+    labels = _as_outcomes(indices, n=n, n_levels=n_levels)
     allowed = (labels >= 0) & (labels < n_classes) & (labels == np.floor(labels))
     all_rows("y_true", labels, allowed, f"must be class indices from 0 to {n_classes - 1}")
     covered = np.take_along_axis(sets, labels[:, np.newaxis].astype(np.intp), axis=1)[:, 0]
@@ -185,15 +192,19 @@ def regression_median_width_score(y_intervals: ArrayLike) -> Floats:
     return np.asarray(np.median(_widths(y_intervals), axis=0), dtype=np.float64)
 
 
-def classification_coverage_score(y_true: ArrayLike, y_pred_set: ArrayLike) -> Floats:
+def classification_coverage_score(
+    y_true: ArrayLike, y_pred_set: ArrayLike, *, classes: ArrayLike | None = None
+) -> Floats:
     """Return the fraction of outcomes that their label sets hold.
 
     Parameters
     ----------
     y_true : array of shape (n,) or (n, n_levels)
-        The outcomes, as class indices.
+        The outcomes, as class indices; as labels where ``classes`` is given.
     y_pred_set : bool array of shape (n, n_classes) or (n, n_classes, n_levels)
         Which labels are in the set.
+    classes : array of shape (n_classes,), optional
+        The label of each column, such as a classifier's ``classes_``.
 
     Returns
     -------
@@ -205,7 +216,7 @@ def classification_coverage_score(y_true: ArrayLike, y_pred_set: ArrayLike) -> F
     >>> classification_coverage_score([0, 1], [[True, False], [True, False]])
     array([0.5])
     """
-    return _mean(_by_level(covered_by_sets(y_true, y_pred_set)))
+    return _mean(_by_level(covered_by_sets(y_true, y_pred_set, classes=classes)))
 
 
 def classification_mean_width_score(y_pred_set: ArrayLike) -> Floats:
@@ -332,6 +343,18 @@ def _with_levels(array: NDArray[Any], argument: str) -> NDArray[Any]:
     if len(array) == 0:
         raise ValueError(f"{argument} must have at least one row, got shape {array.shape}")
     return array[:, :, np.newaxis] if array.ndim == 2 else array
+
+
+def _as_indices(y_true: ArrayLike, classes: ArrayLike, n_classes: int) -> NDArray[np.intp]:
+    """Return the column of each label."""
+    names, labels = plain_array(classes).tolist(), plain_array(y_true)
+    if np.ndim(names) != 1 or len(names) != n_classes or len(set(names)) != n_classes:
+        raise ValueError(f"classes must be the {n_classes} different labels of the columns, got {names}")
+    place = {name: i for i, name in enumerate(names)}
+    flat = [place.get(label, -1) for label in labels.ravel().tolist()]
+    indices = np.array(flat, dtype=np.intp).reshape(labels.shape)
+    all_rows("y_true", labels, indices >= 0, f"must hold labels of classes, {names}")
+    return indices
 
 
 def _as_outcomes(y_true: ArrayLike, *, n: int, n_levels: int) -> Floats:
