@@ -16,8 +16,11 @@ def test_centralized_is_the_rank_of_split_conformal_prediction():
 
 
 def test_too_few_scores_give_the_whole_line():
-    assert baselines.centralized([1.0] * 8, 0.9) == math.inf
-    assert baselines.average([[1.0] * 8, [1.0] * 20], 0.9) == math.inf
+    message = "90 % coverage cannot be guaranteed with 8 scores.* at least 9"
+    with pytest.warns(fc.InfeasibleWarning, match=message):
+        assert baselines.centralized([1.0] * 8, 0.9) == math.inf
+    with pytest.warns(fc.InfeasibleWarning, match=message):
+        assert baselines.average([[1.0] * 8, [1.0] * 20], 0.9) == math.inf
 
 
 def test_average_of_the_sites_quantiles():

@@ -8,7 +8,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedconformal import _validation
+from fedconformal._text import count, percent, plain_spaces
+from fedconformal._warnings import warn
 from fedconformal.laws import CoverageLaw
+from fedconformal.protocol import InfeasibleWarning
 
 __all__ = ["average", "centralized", "coverage_law", "single_site", "upper_bound"]
 
@@ -29,7 +32,7 @@ def centralized(scores: ArrayLike | Iterable[ArrayLike], confidence_level: float
     Returns
     -------
     float
-        inf where there are too few scores for the level.
+        inf, with an InfeasibleWarning, where there are too few scores for the level.
 
     Raises
     ------
@@ -51,7 +54,16 @@ def centralized(scores: ArrayLike | Iterable[ArrayLike], confidence_level: float
     if values.size == 0 or np.isnan(values).any():
         raise ValueError("scores must hold at least one number and no NaN")
     rank = _rank(values.size, confidence_level)
-    return math.inf if rank > values.size else float(np.partition(values, rank - 1)[rank - 1])
+    if rank > values.size:
+        level = _validation.fraction("confidence_level", confidence_level)
+        warn(
+            f"{plain_spaces(percent(float(level)))} coverage cannot be guaranteed with "
+            f"{count(values.size, 'score')}, so the threshold is infinite. You need at least "
+            f"{math.ceil(level / (1 - level))}.",
+            InfeasibleWarning,
+        )
+        return math.inf
+    return float(np.partition(values, rank - 1)[rank - 1])
 
 
 def single_site(scores: ArrayLike, confidence_level: float) -> float:
@@ -67,7 +79,7 @@ def single_site(scores: ArrayLike, confidence_level: float) -> float:
     Returns
     -------
     float
-        inf where there are too few scores for the level.
+        inf, with an InfeasibleWarning, where there are too few scores for the level.
 
     Examples
     --------
@@ -92,7 +104,7 @@ def average(scores: Iterable[ArrayLike], confidence_level: float) -> float:
     Returns
     -------
     float
-        inf if one site has too few scores for the level.
+        inf, with an InfeasibleWarning, if one site has too few scores for the level.
 
     Raises
     ------
