@@ -9,7 +9,7 @@ from estimator_examples import Foreign, Pair, some_sites
 from sklearn.frozen import FrozenEstimator
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, WhiteKernel
-from sklearn.linear_model import BayesianRidge, LinearRegression, QuantileRegressor
+from sklearn.linear_model import BayesianRidge, LinearRegression, LogisticRegression, QuantileRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import get_tags
@@ -138,3 +138,60 @@ def test_a_score_says_how_many_models_it_takes(numbers):
     assert fc.metrics.regression_coverage_score(y, intervals)[0] >= 0.85
     with pytest.raises(ValueError, match=r"list \[low, middle, high\] or \[low, middle, high, points\]"):
         Regressor(models[:2], conformity_score=Quantiles()).conformalize(X, y, sites=["A"] * len(X))
+
+
+class TestTwoClasses:
+    """Truths, groups and sites of a classifier with text for classes."""
+
+    @pytest.fixture(scope="class")
+    @staticmethod
+    def rows():
+        rng = np.random.default_rng(0)
+        X = rng.normal(size=(600, 2))
+        return X, np.where(X[:, 0] + rng.normal(size=600) > 0, "sick", "well"), np.arange(600) % 4
+
+    @pytest.fixture(scope="class")
+    @staticmethod
+    def model(rows):
+        X, y, _ = rows
+        return LogisticRegression().fit(X[:200], y[:200])
+
+    @pytest.mark.parametrize("score", ["aps", "raps"])
+    def test_summed_scores_are_warned_of(self, rows, model, score):
+        X, y, sites = rows
+        with pytest.warns(UserWarning, match=f"Score {score} with two classes"):
+            Classifier(model, conformity_score=score).conformalize(X, y, sites=sites)
+        with pytest.warns(UserWarning, match=f"Score {score} with two classes"):
+            fc.plan(3, 50, score=score, terms={"classes": ["sick", "well"]})
+
+    def test_truths_must_be_classes(self, rows, model):
+        X, y, sites = rows
+        with pytest.raises(
+            ValueError, match=r"y must hold classes of the classifier, 'sick', 'well'; none of"
+        ):
+            Classifier(model).conformalize(X, (y == "sick").astype(int), sites=sites)
+
+    def test_groups_may_be_true_or_false(self, rows, model):
+        X, y, sites = rows
+        groups = X[:, 1] > 0
+        named, plain = (
+            Classifier(model).conformalize(X, y, sites=sites, groups=g) for g in (groups, groups.astype(str))
+        )
+        assert named.plan_.groups == ("False", "True")
+        for new in (groups, groups.tolist()):
+            sets = named.predict_set(X, groups=new)[1]
+            np.testing.assert_array_equal(sets, plain.predict_set(X, groups=groups.astype(str))[1])
+
+    def test_one_site_may_be_a_number(self, rows, model):
+        X, y, sites = rows
+        classifier = Classifier(model, group_by="site").conformalize(X, y, sites=sites)
+        for site in (2, np.int64(2), "2"):
+            sets = classifier.predict_set(X, sites=site)[1]
+            np.testing.assert_array_equal(sets, classifier.predict_set(X, sites=[2] * 600)[1])
+
+    def test_a_level_that_is_changed_needs_a_calibration(self, rows, model):
+        X, y, sites = rows
+        classifier = Classifier(model).conformalize(X, y, sites=sites).set_params(confidence_level=[0.8, 0.5])
+        with pytest.raises(ValueError, match=r"changed to \[0.8, 0.5\] after a calibration at 0.9"):
+            classifier.predict_set(X)
+        assert classifier.conformalize(X, y, sites=sites).predict_set(X)[1].shape == (600, 2, 2)

@@ -130,7 +130,6 @@ def plan(
     from fedconformal.cli import _parse
     from fedconformal.cli._files import check_output, save, signed
     from fedconformal.cli._show_plan import show_plan
-    from fedconformal.protocol import InfeasibleWarning
     from fedconformal.protocol import plan as make_plan
 
     check_output(output, force=force)
@@ -156,8 +155,8 @@ def plan(
         keys=_parse.keys(key or []),
         terms=_parse.terms("--term", term or []),
     )
-    # What was not given is left to the library; an infinite threshold is shown with the plan.
-    with working("planning"), warnings.catch_warnings(action="ignore", category=InfeasibleWarning):
+    # What was not given is left to the library; all warnings are among the notes of the plan.
+    with working("planning"), warnings.catch_warnings(action="ignore", category=UserWarning):
         made = make_plan(**{name: value for name, value in options.items() if value is not None})
     made = signed(made, sign)
     save(made, output, lambda: show_plan(made), force=force, as_json=json)

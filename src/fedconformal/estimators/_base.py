@@ -153,7 +153,8 @@ class FederatedConformal(BaseEstimator, Generic[S]):  # type: ignore[misc]
 
     ``estimator_`` and ``conformity_score_`` always belong to the calibration, if there is one: ``fit``
     drops the calibration of the model before, and parameters set later count from the next
-    ``conformalize`` or ``from_calibration`` on.
+    ``conformalize`` or ``from_calibration`` on. After another ``confidence_level`` was set, sets are refused
+    until then.
     """
 
     _score_class: type[S]
@@ -296,8 +297,8 @@ class FederatedConformal(BaseEstimator, Generic[S]):  # type: ignore[misc]
             The site of each row: labels of any kind, known by ``str(label)``. Sizes may differ. The same
             label for all rows is the usual split conformal prediction.
         groups : array-like of shape (n,), optional
-            For one threshold for each group of rows, the group of each: text or whole numbers. New rows are
-            then predicted with the label of theirs, which must be known before their outcome is.
+            For one threshold for each group of rows, the group of each: text, whole numbers or booleans. New
+            rows are then predicted with the label of theirs, which must be known before their outcome is.
         ledgers : mapping from site to Ledger, optional
             With ``privacy``, the account of each site that its answer is charged to, under the data set
             ``"calibration"``. Left out, accounts are simulated, each with just enough for this call.
@@ -318,7 +319,7 @@ class FederatedConformal(BaseEstimator, Generic[S]):  # type: ignore[misc]
         calibration = conformalize(
             self._row_scores(model, score, X, y),
             sites=sites,
-            groups=labels,
+            groups=None if labels is None else _name_booleans(labels),
             ledgers=ledgers,
             terms=terms,
             **self._options(score),
@@ -373,12 +374,12 @@ class FederatedConformal(BaseEstimator, Generic[S]):  # type: ignore[misc]
     def _set_calibration(self, model: Any, score: S, calibration: Calibration, places: list[int]) -> Self:
         self._adopt(model, score)
         self.calibration_ = calibration
-        self._level_places = places
+        self._level_places, self._calibrated_level = places, deepcopy(self.confidence_level)
         return self
 
     def _adopt(self, model: Any, score: S) -> Self:
         if hasattr(self, "calibration_"):
-            del self.calibration_, self._level_places
+            del self.calibration_, self._level_places, self._calibrated_level
         self.estimator_ = model
         self.conformity_score_ = score
         return self
@@ -401,10 +402,16 @@ class FederatedConformal(BaseEstimator, Generic[S]):  # type: ignore[misc]
 
     def _sets(self, prediction: Any, groups: Any, sites: Any, u: Any = None) -> Any:
         """Return the sets of new rows at the levels that are asked for, (n, ..., n_levels)."""
+        if not np.array_equal(self.confidence_level, self._calibrated_level):
+            raise ValueError(
+                f"confidence_level was changed to {self.confidence_level} after a calibration at "
+                f"{self._calibrated_level}: call conformalize or from_calibration again"
+            )
         n = len(prediction)
-        labels = None if groups is None else group_names(groups, n)
+        labels = None if groups is None else group_names(_name_booleans(groups), n)
         if self.plan_.grouping.by_site:
-            rows = rows_by_site(np.repeat(sites, n) if isinstance(sites, str) else sites, n)
+            is_one = sites is not None and np.ndim(sites) == 0
+            rows = rows_by_site(np.repeat(sites, n) if is_one else sites, n)
             parts = [self._sets_at(site, here, prediction, labels, u) for site, here in rows.items()]
             order = np.argsort(np.concatenate(list(rows.values())))
             return np.concatenate(parts)[order]
@@ -548,6 +555,12 @@ class FederatedConformal(BaseEstimator, Generic[S]):  # type: ignore[misc]
 def _first(models: Any) -> Any:
     """Return the first of several models, or the only one."""
     return models[0] if isinstance(models, (list, tuple)) and models else models
+
+
+def _name_booleans(groups: Any) -> Any:
+    """Return groups that are all True or False as text, and others as they are."""
+    values = _validation.plain_array(groups, dtype=object).tolist()
+    return [str(value) for value in values] if all(isinstance(value, bool) for value in values) else groups
 
 
 def _check_fitted(estimator: Any) -> None:

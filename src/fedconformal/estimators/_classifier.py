@@ -77,7 +77,7 @@ class FederatedConformalClassifier(ClassifierMixin, FederatedConformal[LabelScor
     Notes
     -----
     A calibration label that the model has never seen scores +inf, with a warning: no set of known labels
-    holds it. Coverage can then not exceed the share of known labels.
+    holds it. Coverage can then not exceed the share of known labels. If no label is known, that is an error.
 
     Examples
     --------
@@ -144,7 +144,7 @@ class FederatedConformalClassifier(ClassifierMixin, FederatedConformal[LabelScor
         groups : array-like of shape (n,), optional
             With groups, the group of each row; the set of one that was not calibrated holds all labels, with
             an UnknownGroupWarning.
-        sites : str, or array-like of shape (n,), optional
+        sites : str or int, or array-like of shape (n,), optional
             Where sites have thresholds of their own, the site of all rows, or of each.
         as_labels : bool
             Whether each set is a list of its labels.
@@ -170,6 +170,8 @@ class FederatedConformalClassifier(ClassifierMixin, FederatedConformal[LabelScor
     def _check_estimator(self, estimator: Any, score: LabelScore) -> None:
         if not hasattr(estimator, "predict_proba"):
             raise ValueError(f"estimator must have predict_proba, and {type(estimator).__name__} has not")
+        if caution := score.caution(len(getattr(estimator, "classes_", ()))):
+            warn(caution)
 
     def _row_scores(self, model: Any, score: LabelScore, X: Any, y: Any) -> Floats:
         probabilities = np.asarray(model.predict_proba(X))
@@ -216,6 +218,11 @@ def _class_indices(y: NDArray[Any], classes: Any) -> NDArray[np.intp]:
     unknown = [label for label, place in zip(labels, places, strict=True) if place < 0]
     if any(is_missing(label) for label in unknown):
         raise ValueError("y must not hold missing labels (None, NaN)")
+    if len(unknown) == len(labels):
+        raise ValueError(
+            f"y must hold classes of the classifier, {quoted(_class_names(classes))}; none of the "
+            f"{len(labels)} rows does (first: {unknown[0]!r})"
+        )
     if unknown:
         warn(
             f"{len(unknown)} of {len(labels)} calibration labels are not among the classifier's classes, the "

@@ -111,7 +111,7 @@ class FederatedConformalRegressor(RegressorMixin, FederatedConformal[IntervalSco
         groups : array-like of shape (n,), optional
             With groups, the group of each row; the interval of one that was not calibrated is infinite, with
             an UnknownGroupWarning.
-        sites : str, or array-like of shape (n,), optional
+        sites : str or int, or array-like of shape (n,), optional
             Where sites have thresholds of their own, the site of all rows, or of each.
 
         Returns

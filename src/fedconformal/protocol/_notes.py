@@ -191,7 +191,7 @@ def describe_notes(plan: Plan) -> tuple[str, ...]:
         *_absent(plan),
         *_in_groups(plan, _not_asked),
         *_in_groups(plan, _missing),
-        *_score(plan.score, plan.classes),
+        *score_cautions(plan.score, plan.classes),
     )
 
 
@@ -267,7 +267,8 @@ def _missing(design: Design) -> Iterator[str]:
             )
 
 
-def _score(score: ScoreRule | None, classes: Sequence[str] | None) -> Iterator[str]:
+def score_cautions(score: ScoreRule | None, classes: Sequence[str] | None) -> Iterator[str]:
+    """Yield a warning about a score that does not suit this many classes, if there is one."""
     if score is None or classes is None or score.name not in SCORES:
         return
     rule = from_name(score.name, **score.parameters)

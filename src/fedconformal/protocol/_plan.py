@@ -14,6 +14,7 @@ from fedconformal.messages import DesignRequest, choose_message
 from fedconformal.planning import CRITERIA, PROMISES, Goal, Promise
 from fedconformal.privacy import Bins, Privacy
 from fedconformal.protocol._federation import SiteSpec, Sizes, class_names, group_specs, naming, read_group_by
+from fedconformal.protocol._notes import score_cautions
 from fedconformal.protocol._policy import SitePolicy
 from fedconformal.protocol._report import check_plan
 from fedconformal.protocol._terms import (
@@ -284,6 +285,8 @@ def make_plan(
         check_plan(result)
     if not result.feasible:
         warn(" ".join(result.problems), InfeasibleWarning)
+    for caution in score_cautions(rule, named):
+        warn(caution)
     return result
 
 
