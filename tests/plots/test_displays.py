@@ -221,6 +221,9 @@ def test_from_an_estimator(rows):
     prediction, intervals = model.predict_interval(X[200:])
     assert np.array_equal(display.prediction, prediction)
     assert np.array_equal(display.intervals, intervals[:, :, 0])
+    model.set_params(confidence_level=[0.8, 0.5]).conformalize(X[50:200], y[50:200], sites=np.arange(150) % 3)
+    display = fc.plots.IntervalDisplay.from_estimator(model, X[200:], level=1)
+    assert display.ax_.get_legend_handles_labels()[1][0] == "interval, level 0.5"
 
 
 @pytest.mark.parametrize(

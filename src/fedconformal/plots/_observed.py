@@ -28,6 +28,8 @@ class IntervalDisplay:
         Lower and upper ends; infinite ends are drawn to the edge.
     y_true : array of shape (n,), optional
         The outcomes.
+    confidence_level : float, optional
+        Level of the intervals, for the legend.
 
     Attributes
     ----------
@@ -45,6 +47,7 @@ class IntervalDisplay:
     prediction: Floats
     intervals: Floats
     y_true: Floats | None = None
+    confidence_level: float | None = None
     ax_: Axes | None = field(default=None, init=False)
 
     @classmethod
@@ -82,7 +85,9 @@ class IntervalDisplay:
         """
         options = {} if groups is None else {"groups": groups}
         prediction, intervals = estimator.predict_interval(X, **options)
-        return cls.from_predictions(prediction, intervals[:, :, level], y_true, ax=ax)
+        levels = np.atleast_1d(getattr(estimator, "confidence_level", []))
+        drawn = float(levels[level]) if len(levels) == intervals.shape[2] else None
+        return cls.from_predictions(prediction, intervals[:, :, level], y_true, confidence_level=drawn, ax=ax)
 
     @classmethod
     def from_predictions(
@@ -91,6 +96,7 @@ class IntervalDisplay:
         intervals: ArrayLike,
         y_true: ArrayLike | None = None,
         *,
+        confidence_level: float | None = None,
         ax: Axes | None = None,
     ) -> Self:
         """Plot given predictions and intervals.
@@ -103,6 +109,8 @@ class IntervalDisplay:
             Lower and upper ends.
         y_true : array of shape (n,), optional
             The outcomes.
+        confidence_level : float, optional
+            Level of the intervals, for the legend.
         ax : Axes, optional
             Where to draw.
 
@@ -124,7 +132,7 @@ class IntervalDisplay:
         truth = None if y_true is None else plain_array(y_true, dtype=float)
         if truth is not None and truth.shape != centre.shape:
             raise ValueError(f"y_true must have shape {centre.shape}, got {truth.shape}")
-        return cls(centre, ends, truth).plot(ax=ax)
+        return cls(centre, ends, truth, confidence_level).plot(ax=ax)
 
     def plot(self, *, ax: Axes | None = None, **bars: Any) -> Self:
         """Draw.
@@ -146,7 +154,8 @@ class IntervalDisplay:
         place = np.arange(order.size)
         low, high = self._limits()
         ends = np.clip(self.intervals[order], low, high)
-        look = {"color": style.BLUE, "linewidth": 2.0, "alpha": 0.55, "label": "interval"}
+        label = "interval" if self.confidence_level is None else f"interval, level {self.confidence_level:g}"
+        look = {"color": style.BLUE, "linewidth": 2.0, "alpha": 0.55, "label": label}
         ax.vlines(place, ends[:, 0], ends[:, 1], **{**look, **bars})
         ax.plot(place, self.prediction[order], color=style.BLACK, linewidth=1.0, label="prediction")
         if self.y_true is not None:
