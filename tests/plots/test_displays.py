@@ -238,3 +238,9 @@ def test_wrong_shapes_are_named(intervals, truth, words):
 def test_without_truths(lines):
     ax = fc.plots.IntervalDisplay.from_predictions([1.0, 1.0], np.ones((2, 2, 1))).ax_
     assert set(lines(ax)) == {"prediction"}
+
+
+def test_empty_intervals_are_not_drawn():
+    display = fc.plots.IntervalDisplay.from_predictions([1.0, 2.0], [[0.0, 2.0], [np.inf, -np.inf]])
+    [bars] = display.ax_.collections
+    assert [np.isnan(bar.vertices[:, 1]).all() for bar in bars.get_paths()] == [False, True]

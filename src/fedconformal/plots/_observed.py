@@ -25,7 +25,7 @@ class IntervalDisplay:
     prediction : array of shape (n,)
         Point predictions.
     intervals : array of shape (n, 2)
-        Lower and upper ends; infinite ends are drawn to the edge.
+        Lower and upper ends; infinite ends are drawn to the edge, and empty intervals not at all.
     y_true : array of shape (n,), optional
         The outcomes.
     confidence_level : float, optional
@@ -153,13 +153,15 @@ class IntervalDisplay:
         order = np.argsort(self.prediction, kind="stable")
         place = np.arange(order.size)
         low, high = self._limits()
-        ends = np.clip(self.intervals[order], low, high)
+        intervals = self.intervals[order]
+        is_empty = intervals[:, :1] > intervals[:, 1:]
+        ends = np.where(is_empty, np.nan, np.clip(intervals, low, high))
         label = "interval" if self.confidence_level is None else f"interval, level {self.confidence_level:g}"
         look = {"color": style.BLUE, "linewidth": 2.0, "alpha": 0.55, "label": label}
         ax.vlines(place, ends[:, 0], ends[:, 1], **{**look, **bars})
         ax.plot(place, self.prediction[order], color=style.BLACK, linewidth=1.0, label="prediction")
         if self.y_true is not None:
-            self._draw_truths(ax, self.y_true[order], self.intervals[order])
+            self._draw_truths(ax, self.y_true[order], intervals)
         ax.set_ylim(low, high)
         style.tidy(ax, x="cases, in order of the prediction", y="outcome")
         style.legend_above(ax)
