@@ -165,9 +165,9 @@ def test_clopper_pearson_holds_the_probability_often_enough_whatever_it_is(n):
         (
             [np.nan, 1.0],
             [[0.0, 1.0]] * 2,
-            "y_true must not be nan; not so in 1 of 2 rows, the first is row 0",
+            r"y_true must not be nan; violated in 1 of 2 rows \(first: row 0",
         ),
-        ([1.0], [[0.0, np.nan]], "y_intervals must not hold nan; not so in 1 of 1 rows"),
+        ([1.0], [[0.0, np.nan]], "y_intervals must not hold nan; violated in 1 of 1 rows"),
         (
             [1.0],
             [[0.0, 1.0, 2.0]],
@@ -190,7 +190,7 @@ def test_interval_metrics_refuse(y_true, y_intervals, message):
         ([2], [[True, False]], "y_true must be class indices from 0 to 1; .* row 0"),
         ([-1], [[True, False]], "y_true must be class indices from 0 to 1"),
         ([0.5], [[True, False]], "y_true must be class indices from 0 to 1"),
-        ([0], [[0.3, 0.7]], r"y_pred_set must be True or False; .* row 0: \[0.3, 0.7\]"),
+        ([0], [[0.3, 0.7]], r"y_pred_set must be True or False; .* row 0, got \[0.3, 0.7\]"),
         ([0], [True, False], r"y_pred_set must have shape \(n, n_classes\) or .* got \(2,\)"),
         ([], np.empty((0, 2), dtype=bool), "y_pred_set must have at least one row"),
     ],
@@ -205,7 +205,7 @@ def test_set_metrics_refuse(y_true, y_pred_set, message):
     [
         ([True], ["A", "B"], 0.95, r"sites must have shape \(1,\) to match covered, got \(2,\)"),
         ([[True]], ["A"], 0.95, r"covered must have shape \(n,\), one level at a time, got \(1, 1\)"),
-        ([0.5], ["A"], 0.95, "covered must be True or False; .* row 0: 0.5"),
+        ([0.5], ["A"], 0.95, "covered must be True or False; .* row 0, got 0.5"),
         (5, "A", 0.95, r"covered must have shape \(n,\)"),
         ([True, True], [1.0, np.nan], 0.95, "sites must not be nan; .* row 1"),
         ([True, True], np.array(["A", None], dtype=object), 0.95, "sites must be labels of one kind"),
@@ -232,7 +232,7 @@ def test_labels_are_those_of_the_columns():
     assert metrics.covered_by_sets([5, 3], sets, classes=[3, 5]).tolist() == [False, True]
     for y, labels, message in [
         (["well", "sick"], None, "for labels, give classes"),
-        (["well", "ill"], classes, r"y_true must hold labels of classes.*row 1: ill"),
+        (["well", "ill"], classes, r"y_true must hold labels of classes.*row 1, got ill"),
         (["well", "sick"], ["sick"], "classes must be the 2 different labels"),
         (["well", "sick"], ["sick", "sick"], "classes must be the 2 different labels"),
         (["well"], classes, r"y_true must have shape \(2,\)"),

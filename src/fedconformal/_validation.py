@@ -179,8 +179,8 @@ def all_rows(name: str, values: NDArray[Any], good: Bools, rule: str) -> None:
     bad: Bools = np.any(~good.reshape(len(good), -1), axis=1)
     first = int(np.argmax(bad))
     raise BadRowsError(
-        f"{name} {rule}; not so in {np.count_nonzero(bad)} of {len(bad)} rows, "
-        f"the first is row {first}: {values[first].tolist()}",
+        f"{name} {rule}; violated in {np.count_nonzero(bad)} of {len(bad)} rows "
+        f"(first: row {first}, got {values[first].tolist()})",
         bad,
         problem=f"{name} {rule}",
         value=values[first].tolist(),

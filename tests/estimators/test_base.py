@@ -185,7 +185,7 @@ def test_a_calibration_that_fails_changes_nothing(numbers):
 
 def test_missing_outcomes_are_refused(numbers, classes):
     train, (X, y), _ = numbers
-    with pytest.raises(ValueError, match="y must not be nan; not so in 1 of 250 rows"):
+    with pytest.raises(ValueError, match="y must not be nan; violated in 1 of 250 rows"):
         Regressor(LinearRegression().fit(*train)).conformalize(X, [math.nan, *y[1:]], sites=["A"] * len(X))
     train, (X, y), _ = classes
     classifier = Classifier(LogisticRegression().fit(*train))

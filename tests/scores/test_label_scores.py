@@ -86,25 +86,29 @@ def test_infinite_thresholds_give_all_labels_and_none(score):
         (
             [0, 2, 3],
             [[0.5, 0.5]] * 3,
-            "y must be class indices from 0 to 1; not so in 2 of 3 rows, .* row 1: 2",
+            "y must be class indices from 0 to 1; violated in 2 of 3 rows .*row 1, got 2",
         ),
-        ([0.5], [[0.5, 0.5]], "y must be class indices from 0 to 1; .* row 0: 0.5"),
-        ([0, np.nan], [[0.5, 0.5]] * 2, "y must not be nan; not so in 1 of 2 rows, the first is row 1: nan"),
+        ([0.5], [[0.5, 0.5]], "y must be class indices from 0 to 1; .* row 0, got 0.5"),
+        (
+            [0, np.nan],
+            [[0.5, 0.5]] * 2,
+            r"y must not be nan; violated in 1 of 2 rows \(first: row 1, got nan\)",
+        ),
         ([0], [["a", "b"]], "prediction must be an array of numbers, got dtype <U1"),
         (
             [0] * 2,
             [[0.5, 0.5], [0.5, np.nan]],
-            r"prediction must be finite; .* 1 of 2 rows, .* row 1: \[0.5, nan\]",
+            r"prediction must be finite; .* 1 of 2 rows .*row 1, got \[0.5, nan\]",
         ),
         (
             [0] * 2,
             [[0.5, 0.5], [1.1, -0.1]],
-            r"prediction must hold probabilities, from 0 to 1; .* row 1: \[1.1, -0.1\]",
+            r"prediction must hold probabilities, from 0 to 1; .* row 1, got \[1.1, -0.1\]",
         ),
         (
             [0] * 3,
             [[0.5, 0.5], [0.5, 0.498], [1, 1]],
-            "sum to 1 within 0.001 .*; .* 2 of 3 rows, .* row 1: 0.998",
+            "sum to 1 within 0.001 .*; .* 2 of 3 rows .*row 1, got 0.998",
         ),
     ],
 )
@@ -119,7 +123,7 @@ def test_a_bad_row_is_found_by_its_number_in_whichever_block(monkeypatch):
     prediction = np.full((10, 2), 0.5)
     prediction[7] = 0.1, 0.1
     for score in DETERMINISTIC:
-        with pytest.raises(ValueError, match=r"1 of 10 rows, the first is row 7: 0\.2"):
+        with pytest.raises(ValueError, match=r"1 of 10 rows \(first: row 7, got 0\.2"):
             score.set(prediction, 0.5)
 
 
@@ -129,8 +133,8 @@ def test_a_bad_row_is_found_by_its_number_in_whichever_block(monkeypatch):
     [
         (None, "u is missing: with randomized=True give n numbers"),
         ([0.5], r"u must have shape \(2,\) to match prediction, got \(1,\)"),
-        ([0.5, 1.0], r"u must lie in \[0, 1\); not so in 1 of 2 rows, the first is row 1: 1.0"),
-        ([0.5, np.nan], r"u must lie in \[0, 1\); .* row 1: nan"),
+        ([0.5, 1.0], r"u must lie in \[0, 1\); violated in 1 of 2 rows \(first: row 1, got 1.0"),
+        ([0.5, np.nan], r"u must lie in \[0, 1\); .* row 1, got nan"),
     ],
 )
 def test_randomization_refuses(score, u, message):

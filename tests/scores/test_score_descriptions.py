@@ -68,7 +68,7 @@ def test_other_columns_are_refused_with_their_names(score, names, message):
 @pytest.mark.parametrize("value", [0.5, -1.0, np.nan])
 @pytest.mark.parametrize("score", [LAC()])
 def test_what_is_no_class_number_is_refused(score, value):
-    message = r"^y.csv: column 'y' must hold class numbers 0, 1, \.\.\.; not so in 1 of 2 rows, .* row 1"
+    message = r"^y.csv: column 'y' must hold class numbers 0, 1, \.\.\.; violated in 1 of 2 rows .*row 1"
     with pytest.raises(ValueError, match=message):
         score.truth_from([0.0, value], argument="y.csv: column 'y'")
 
