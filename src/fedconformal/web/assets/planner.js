@@ -160,6 +160,8 @@ const percent = (value) => Number((value / 100).toPrecision(12));
 
 const isPrivate = () => checked("promise").dataset.privacy === "yes" && $("private").checked;
 const sendsCounts = () => checked("promise").dataset.curve === "yes" && $("counts").checked && !isPrivate();
+const hasLabels = () => $("score").selectedOptions[0].dataset.labels === "yes";
+const FACTS = [...document.querySelectorAll("input[id^=fact-]")].map((input) => input.id);
 const sendsSeveral = () => checked("promise").dataset.numbers === "yes" && !isPrivate() && !sendsCounts();
 
 function grid() {
@@ -183,6 +185,11 @@ function question() {
   }
   const sites = list ? asked.points.length : asked.sites;
   if ($("score").value) asked.score = $("score").value;
+  const classes = $("classes").value.split(",").map((name) => name.trim()).filter(Boolean);
+  if (!complain($("classes"), hasLabels() && classes.length === 1 ? "Please name at least two classes." : "")) throw new Refused();
+  if (hasLabels() && classes.length) asked.classes = classes;
+  const facts = FACTS.map((id) => [id.slice(5), $(id).value.trim()]).filter(([, text]) => text);
+  if (facts.length) asked.facts = Object.fromEntries(facts);
   asked.confidence_level = percent(number("level", { low: 1, high: 99.99 }));
   if (certainty()) asked.delta = percent(100 - number(certainty().id, { low: 50, high: 99.99 }));
   $("missing-slider").max = sites - 1;
@@ -207,8 +214,9 @@ function question() {
 const CHOICES = ["spread", "promise", "criterion"];
 const BOXES = ["private", "counts", "paper"];
 const FIELDS = [
-  ...["sites", "points", "list", "score", "level", "missing", "bear", "faulty", "numbers", "epsilon", "bins", "low", "high", "coverage"],
+  ...["sites", "points", "list", "score", "classes", "level", "missing", "bear", "faulty", "numbers", "epsilon", "bins", "low", "high", "coverage"],
   ...[...document.querySelectorAll("input[id^=certainty-]")].map((input) => input.id),
+  ...FACTS,
 ];
 
 function remember() {
@@ -357,6 +365,7 @@ function showFields() {
   const list = chosen("spread") === "list";
   $("sites-field").hidden = $("points-field").hidden = list;
   $("list-field").hidden = !list;
+  $("classes-field").hidden = !hasLabels();
   $("release-fields").hidden = !$("private").checked;
   $("counts-choice").hidden = checked("promise").dataset.curve !== "yes" || isPrivate();
   $("numbers-field").hidden = !sendsSeveral();

@@ -176,8 +176,8 @@ class PlanView:
         return sum(map(len, numbers)), sum(map(sum, numbers))
 
     @property
-    def report_command(self) -> str | None:
-        """Command by which the first site that is asked answers; None while no score is chosen."""
+    def report_command(self) -> str:
+        """Command by which the first site that is asked answers."""
         first = next((_name(kind) for kind in self.solution.planned.kinds if kind.asked), "A")
         return self.question.report_command(first)
 

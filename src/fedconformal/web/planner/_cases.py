@@ -1,4 +1,4 @@
-"""The number of cases per site that suffices for a coverage in 19 of 20 calibrations."""
+"""The number of cases per site that suffices for a coverage in 95 of 100 calibrations."""
 
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
@@ -50,7 +50,7 @@ def answer_cases(
     question : PlanQuestion
         What is wanted of a federation of sites of equal size.
     coverage : float
-        Coverage that 19 of 20 calibrations are to reach.
+        Coverage that 95 of 100 calibrations are to reach.
     is_abandoned : callable
         True if nobody waits any more; asked before each step of the search.
 

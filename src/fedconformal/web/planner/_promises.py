@@ -9,10 +9,10 @@ from scipy.special import erf, erfinv
 from fedconformal import messages
 from fedconformal._text import percent
 from fedconformal._typing import Floats
-from fedconformal.documents import Plan, merge_kinds
+from fedconformal.documents import Facts, Plan, merge_kinds
 from fedconformal.monitoring import shifted_law
 from fedconformal.planning import CRITERIA, PROMISES, Criterion, Promise
-from fedconformal.scores import SCORES, from_name
+from fedconformal.scores import SCORES, LabelScore, from_name
 from fedconformal.web._render import has_law, render
 from fedconformal.web.planner._question import USUAL_PROMISE, Grid, PlanQuestion, PrivacyOptions
 from fedconformal.web.planner._solution import criteria_for, is_possible, make_plan
@@ -33,7 +33,8 @@ def page_choices() -> dict[str, Any]:
         "usual": PROMISES[USUAL_PROMISE](),
         "promises": [_promise(name) for name in sorted(PROMISES, key=lambda name: name != USUAL_PROMISE)],
         "criteria": [_criterion(name) for name in dict.fromkeys([*usual, *CRITERIA])],
-        "scores": [(name, words) for name in SCORES if (words := _score_words(name))],
+        "scores": [score for name in SCORES if (score := _score(name))],
+        "facts": Facts.model_fields,
     }
 
 
@@ -66,13 +67,13 @@ def _criterion(name: str) -> dict[str, Any]:
     return {"name": name, "words": before, "certainty": f"{100 * (1 - delta):g}", "after": after}
 
 
-def _score_words(name: str) -> str:
-    """Return the inputs of a score; empty where its parameters have no defaults."""
+def _score(name: str) -> dict[str, Any] | None:
+    """Return a score for the page; None where its parameters have no defaults."""
     try:
         score = from_name(name)
     except ValueError:
-        return ""
-    return score.column_help().partition(", in the order")[0]
+        return None
+    return {"name": name, "has_labels": isinstance(score, LabelScore)}
 
 
 # -- the promises side by side: what each says, what it assumes, what it costs for these sites -------------

@@ -8,7 +8,7 @@ from typing import Annotated, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
 
-from fedconformal.documents import MOST_NUMBERS, SiteName
+from fedconformal.documents import MOST_NUMBERS, Facts, Label, SiteName
 from fedconformal.planning import CRITERIA, PROMISES, Criterion, Promise
 from fedconformal.privacy import Bins, Privacy
 from fedconformal.scores import SCORES, LabelScore, from_name
@@ -17,6 +17,7 @@ from fedconformal.scores import SCORES, LabelScore, from_name
 MOST_SITES = 10_000
 MOST_POINTS = 1_000_000
 MOST_BINS = 1_000
+MOST_CLASSES = 1_000
 MOST_NUMBERS_BY_SIZES = 120  # where sizes differ
 MOST_SIZES, MOST_SITES_BY_SIZES = 40, 4_000
 MOST_FAULTY_SIZES, MOST_FAULTY_SITES_BY_SIZES = 5, 400
@@ -113,6 +114,8 @@ class PlanQuestion(StrictModel):
     points: OneOrList
     names: Annotated[tuple[SiteName, ...], Field(min_length=1, max_length=MOST_SITES)] | None = None
     score: Annotated[str, _name_in(SCORES)] | None = None
+    classes: Annotated[tuple[Label, ...], Field(min_length=2, max_length=MOST_CLASSES)] | None = None
+    facts: Facts | None = None
     confidence_level: float = Field(default=0.9, ge=0.01, le=0.9999)
     promise: Annotated[str, _name_in(PROMISES)] = USUAL_PROMISE
     criterion: Annotated[str, _name_in(CRITERIA)] | None = None
@@ -142,6 +145,10 @@ class PlanQuestion(StrictModel):
         self._check_sizes()
         if self.score is not None:
             from_name(self.score)  # refuses a score whose parameters have no defaults
+        if self.classes is not None and not self.has_label_score:
+            raise ValueError("classes were given, but the score is not one of labels")
+        if any("," in name for name in self.classes or ()):
+            raise ValueError("names of classes may not contain a comma here")
         return self
 
     def _check_names(self) -> None:
@@ -217,7 +224,10 @@ class PlanQuestion(StrictModel):
     def command(self) -> str:
         """The command that makes the same plan, without what it would take anyway."""
         criterion, promise = self.chosen_criterion, self.promised
-        usual = PROMISES[USUAL_PROMISE]()
+        usual, default = (
+            PROMISES[USUAL_PROMISE](),
+            self.model_copy(update={"criterion": None}).chosen_criterion,
+        )
         delta = f":{_written(self.delta)}" if criterion.takes_delta else ""
         options = {
             f"--sites {self.n_sites}": self.names is None and len(self.sizes) == 1,
@@ -225,23 +235,44 @@ class PlanQuestion(StrictModel):
             f"--score {self.score}": self.score is not None,
             f"--confidence-level {_written(self.confidence_level)}": True,
             f"--promise {promise.name}": promise != usual,
-            f"--criterion {criterion.name}{delta}": criterion != CRITERIA[promise.default_criterion](),
+            f"--criterion {criterion.name}{delta}": criterion != default,
             f"--max-faulty {self.max_faulty}": self.max_faulty > 0,
             f"--numbers {self.how_many}": self.how_many != promise.default_numbers,
             f"--max-missing {self.max_missing}": self.max_missing is not None,
             f"--curve {self.curve.grid_text if self.curve else ''}": self.curve is not None,
             self.privacy.options if self.privacy else "": self.privacy is not None,
+            f"--term {shlex.quote('classes=' + ','.join(self.classes or ()))}": self.classes is not None,
         }
+        facts = {} if self.facts is None else self.facts.given
+        options |= {f"--term {shlex.quote(f'{name}={text}')}": True for name, text in facts.items()}
         chosen = " ".join(option for option, is_told in options.items() if is_told)
         return f"fedconformal plan {chosen} -o plan.json"
 
-    def report_command(self, site: str) -> str | None:
-        """Return the command by which a site answers; None while no score is chosen."""
-        if self.score is None:
-            return None
-        columns = from_name(self.score).columns or ("p0", "p1")
-        options = [f"--site {shlex.quote(site)}", "--target y", *(f"--prediction {name}" for name in columns)]
-        return f"fedconformal report plan.json cases.csv {' '.join(options)} -o report.json"
+    def report_command(self, site: str) -> str:
+        """Return the command by which a site answers: from scores, or from cases where a score is chosen."""
+        options = [f"--site {shlex.quote(site)}"]
+        if self.score is not None:
+            columns = from_name(self.score).columns or self.classes or ("p0", "p1")
+            options += ["--target y", *(f"--prediction {shlex.quote(name)}" for name in columns)]
+        if self.privacy is not None:
+            options.append("--ledger ledger.db --dataset cases")
+        if self.curve is not None:
+            options.append("--policy policy.toml")
+        table = "scores.csv" if self.score is None else "cases.csv"
+        return f"fedconformal report plan.json {table} {' '.join(options)} -o report.json"
+
+    @property
+    def ledger_commands(self) -> list[str]:
+        """Commands by which a site sets up its privacy budget; empty without privacy."""
+        if self.privacy is None:
+            return []
+        budget = f"fedconformal ledger budget ledger.db cases {_written(self.privacy.epsilon)}"
+        return ["fedconformal ledger new ledger.db", budget]
+
+    @property
+    def without_terms(self) -> Self:
+        """The same question without what no solution depends on: facts and names of classes."""
+        return self.model_copy(update={"facts": None, "classes": None})
 
     def _listed_sizes(self) -> str:
         """The sizes on the command line; a table where a name holds what separates names there."""

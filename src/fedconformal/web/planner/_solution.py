@@ -1,7 +1,7 @@
 """From a question to a plan, its design and its distribution of the coverage; solutions are remembered."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
 from fedconformal import messages
@@ -103,15 +103,20 @@ def _plan(question: PlanQuestion) -> Plan:
         privacy=None if question.privacy is None else question.privacy.privacy,
     )
     design = options.make_design(SiteSpec.read(question.n_sites, points))
-    terms = Terms(round=round_id(None, False, [design]))
-    made = Plan(designs=(design,), score=read_score(question.score), terms=terms)
+    terms = Terms(round=round_id(None, False, [design]), facts=question.facts)
+    made = Plan(designs=(design,), score=read_score(question.score), classes=question.classes, terms=terms)
     check_plan(made)
     return made
 
 
-@lru_cache(maxsize=512)
 def solve(question: PlanQuestion) -> Solution:
     """Return the design that answers a question, and its distribution of the coverage."""
+    bare = question.without_terms
+    return _solve(question) if bare == question else replace(_solve(bare), question=question)
+
+
+@lru_cache(maxsize=512)
+def _solve(question: PlanQuestion) -> Solution:
     made = _remembered(question)
     planned = made.designs[0]
     places, sites = _without_largest(planned.kinds, question.missing)
