@@ -1,6 +1,7 @@
 """``fedconformal certificate`` and ``planner``: a page, or one line."""
 
 import json
+from datetime import UTC, datetime
 
 import pytest
 
@@ -16,13 +17,21 @@ def calibration(desk, reported, run):
 
 
 def test_it_writes_the_page(desk, run, calibration):
-    order = ["certificate", "calibration.json", "-o", "page.html"]
+    order = ["certificate", "calibration.json", "-o", "page.html", "--fact", "date=2026-11-18"]
+    page = certificate(calibration, facts={"date": "2026-11-18"})
     warning, written = run(*order).err.splitlines()
     assert warning.startswith("Not stated: name, version, purpose, ")
     assert written == "wrote page.html"
-    assert (desk / "page.html").read_text(encoding="utf-8") == certificate(calibration)
+    assert (desk / "page.html").read_text(encoding="utf-8") == page
     assert run(*order, code=2).err == "fedconformal: page.html: exists already; --force overwrites it\n"
-    assert (desk / "page.html").read_text(encoding="utf-8") == certificate(calibration)
+    assert (desk / "page.html").read_text(encoding="utf-8") == page
+
+
+def test_the_page_has_the_day_it_was_made(desk, run, calibration):
+    days = {datetime.now(UTC).date().isoformat()}
+    run("certificate", "calibration.json")
+    days.add(datetime.now(UTC).date().isoformat())
+    assert any(f"<td>{day}</td>" in (desk / "certificate.html").read_text(encoding="utf-8") for day in days)
 
 
 @pytest.mark.parametrize("content", ["", "{}", "[]", "not JSON"])

@@ -135,8 +135,7 @@ class TestFacts:
     def test_what_the_plan_tells_stands_on_top_and_what_is_missing_is_said(self, page):
         text = Reader(page).text
         top = text[: text.index("What was found since")]
-        assert "Model Sepsis <risk>" in top
-        assert "Version 2.1 Purpose" in top
+        assert "Purpose length of stay Model Sepsis <risk> Version 2.1 Unit" in top
         assert "Not stated: population, period of the calibration cases, coordinator, contact, to be" in top
         assert top.endswith("Missing sites 1 site: east (88 cases) ")
         assert "answered 3 sites: north (120 cases), south (40 cases) and west (377 cases)" in top
@@ -366,6 +365,10 @@ class TestDoubt:
         other = calibration(fc.plan(3, 50))
         with pytest.raises(ValueError, match="another calibration"):
             certificate(other, checks=[good])
+
+    def test_a_check_with_few_cases_tells_nothing(self, ordinary):
+        few = answer(ordinary, np.random.default_rng(5).gamma(2.0, size=30), site="north")
+        assert re.search(r"north 90 % \d+ of 30 .* too few cases to tell", text_of(ordinary, checks=[few]))
 
 
 # -- groups ------------------------------------------------------------------------------------------------

@@ -27,6 +27,8 @@ def certificate(
     force: opt.Force = False,
 ) -> None:
     """Turn a calibration into a page for people: the promise, its assumptions and its cost."""
+    from datetime import UTC, datetime
+
     from fedconformal import web
     from fedconformal.cli import _parse
     from fedconformal.cli._files import check_output, deliver_text, expand, read
@@ -35,11 +37,13 @@ def certificate(
     check_output(output, force=force)
     facts = _parse.terms("--fact", fact or [], tuple(Facts.model_fields))
     certified = read(Calibration, calibration)
+    stated = (certified.plan.terms.facts or Facts()).with_more(facts).given
+    if "date" not in stated:
+        facts["date"] = datetime.now(UTC).date().isoformat()
     with working("verifying"):
         checks = [read(Check, path) for path in expand(check)] if check else []
         page = web.certificate(certified, checks=checks, facts=facts)
-    stated = (certified.plan.terms.facts or Facts()).with_more(facts).given
-    if absent := [name for name in Facts.model_fields if name not in stated and name != "unit"]:
+    if absent := [name for name in Facts.model_fields if name not in {*stated, "unit", "date"}]:
         say(f"Not stated: {', '.join(absent)} (add with --fact NAME=TEXT).")
     deliver_text(page, output, force=force)
 

@@ -9,18 +9,18 @@ from typing import NamedTuple
 
 from fedconformal import messages, scores
 from fedconformal._extras import MissingExtraError
-from fedconformal._text import count, listed, nearest_percent, percent
+from fedconformal._text import count, nearest_percent, percent
 from fedconformal._version import __version__
 from fedconformal.audit import Finding, verify
 from fedconformal.documents import Calibration, Check, Design, Document, Facts, Plan
 from fedconformal.monitoring import Assessment, assess, cases_needed
 from fedconformal.planning import CRITERIA, PROMISES, Criterion, Promise
 from fedconformal.protocol import AssumptionKind, assumption_codes, assumption_sentences
-from fedconformal.web._claims import Budget, Claim, LevelClaim
+from fedconformal.web._claims import Budget, Claim, LevelClaim, first_names
 from fedconformal.web._render import in_cases, read_asset, render
 
 _MOST_SHARES = 20
-_MOST_NAMES = 12
+_MOST_ANSWERED = 12  # of which the first page has names; the table has more
 _DROPS = (0.05, 0.1)  # of the coverage, for which the certificate says how many cases detect them
 
 
@@ -90,9 +90,10 @@ def _title(name: str) -> str:
 
 
 def _named_sizes(names: Iterable[str], sizes: Mapping[str, int]) -> str:
-    """Return "north (120 cases) and south (40 cases)"; empty for many names."""
-    shown = [f"{name} ({count(sizes[name], 'case')})" if name in sizes else name for name in sorted(names)]
-    return listed(shown) if len(shown) <= _MOST_NAMES else ""
+    """Return "north (120 cases) and south (40 cases)"."""
+    return first_names(
+        [f"{name} ({count(sizes[name], 'case')})" if name in sizes else name for name in sorted(names)]
+    )
 
 
 class CheckTotal(NamedTuple):
@@ -197,7 +198,8 @@ class CertificateView:
     def fact_rows(self) -> list[tuple[str, str, bool]]:
         """Title and text of each fact, and whether it was added to the page and is not in the plan."""
         planned = (self.plan.terms.facts or Facts()).given.keys() | {"date"}
-        return [(_title(name), text, name not in planned) for name, text in self.facts.given.items()]
+        facts = sorted(self.facts.given.items(), key=lambda fact: fact[0] != "purpose")
+        return [(_title(name), text, name not in planned) for name, text in facts]
 
     @property
     def facts_not_stated(self) -> list[str]:
@@ -208,7 +210,8 @@ class CertificateView:
     @property
     def answered(self) -> str:
         """Names and sizes of the sites that answered."""
-        return _named_sizes({received.site for received in self.calibration.reports}, self._sizes)
+        sites = {received.site for received in self.calibration.reports}
+        return _named_sizes(sites, self._sizes) if len(sites) <= _MOST_ANSWERED else ""
 
     @property
     def missing(self) -> str:

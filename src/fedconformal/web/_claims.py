@@ -15,8 +15,7 @@ from fedconformal.planning import CRITERIA, PROMISES, Criterion, Promise
 from fedconformal.web._picture import law_picture
 from fedconformal.web._render import disclosure, expected_mean, has_law
 
-MOST_NAMES = 200
-"""Sites that are listed by name; of larger federations the rest stays in the calibration."""
+_MOST_NAMES = 200  # of larger federations the rest stays in the calibration
 
 _MOST_SECONDS = 2.0  # for all distributions of a page
 _MOST_NUMBERS = 2000  # of one distribution
@@ -131,7 +130,7 @@ class Claim:
     @property
     def missing_names(self) -> str:
         """Names of the sites that were asked and did not answer, as far as they are known."""
-        return _first_names(self.part.missing)
+        return first_names(self.part.missing)
 
     @property
     def n_not_asked(self) -> int:
@@ -141,7 +140,7 @@ class Claim:
     @property
     def names_not_asked(self) -> str:
         """Names of the sites that were not asked, as far as they are known."""
-        return _first_names([name for kind in self.planned.kinds if not kind.asked for name in kind.names])
+        return first_names([name for kind in self.planned.kinds if not kind.asked for name in kind.names])
 
     @cached_property
     def sent(self) -> dict[str, str]:
@@ -158,9 +157,10 @@ class Claim:
             yield [site, f"{self.design.kinds[place].n:,}", sent, *([cast] if votes else [])]
 
 
-def _first_names(names: Sequence[str]) -> str:
-    more = len(names) - MOST_NAMES
-    return f"{listed(list(names[:MOST_NAMES]))}{f' and {more:,} more' if more > 0 else ''}"
+def first_names(names: Sequence[str]) -> str:
+    """Return the first names, and how many more there are."""
+    more = len(names) - _MOST_NAMES
+    return f"{listed(list(names[:_MOST_NAMES]))}{f' and {more:,} more' if more > 0 else ''}"
 
 
 def _votes_text(votes: Sequence[int]) -> str:
