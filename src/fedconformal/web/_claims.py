@@ -342,7 +342,7 @@ class LevelClaim:
         if law is None:
             return ["–"] * 4
         mean, std = floor_percent(law.mean, digits=2), nearest_percent(law.std, digits=2)
-        return [mean, std, floor_percent(law.low), floor_percent(law.reached)]
+        return [mean, std, floor_percent(law.low), floor_percent(law.reached, digits=0)]
 
     def _guaranteed(self) -> list[str]:
         guarantee = messages.guarantee(self.claim.design, self.index)
