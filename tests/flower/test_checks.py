@@ -89,7 +89,7 @@ def test_sites_without_new_cases_or_with_trouble_send_a_code(caplog):
     found = check(whole, calibration(), timeout=60, wait=0)
     assert {row.site for row in found.rows} == {"A"}
     assert "node 101 sent no check: the site could not compute its scores" in caplog.text
-    assert "4711" not in repr(seen)
+    assert "patient 4711" not in repr(seen)
     with pytest.raises(ZeroDivisionError):  # no check_scores_fn: the message is left to the app
         check(LocalGrid(nodes[2:]), calibration(), timeout=60, wait=0)
 

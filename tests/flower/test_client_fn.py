@@ -112,4 +112,4 @@ def test_the_mod_goes_together_with_others_and_lets_no_exception_out(caplog):
     with pytest.raises(ValueError, match="0 sites answered"):
         calibrate(found, fc.plan(confidence_level=0.8), timeout=60, wait=0)
     assert {reply.error.code for reply in seen} == {Failure.SCORES}
-    assert "4711" not in repr(seen)
+    assert "patient 4711" not in repr(seen)
