@@ -122,4 +122,4 @@ schemas: $(STAMP)
 	$(BIN)/python -c 'import json, pathlib; from fedconformal.documents import kinds, schema; [pathlib.Path(f"docs/schemas/{kind}.schema.json").write_text(json.dumps(schema(kind), indent=2) + "\n") for kind in kinds()]'
 
 pictures: $(STAMP)
-	$(BIN)/python tests/web/make_pictures.py docs/figures
+	$(BIN)/python tests/pages/make_pictures.py docs/figures

@@ -17,9 +17,9 @@ from urllib.parse import urlsplit
 
 from benchmarks._rows import ONCE, Figure, Row, beside
 from benchmarks._timing import duration, seconds
+from fedconformal.pages import background
+from fedconformal.pages.planner import PlanQuestion, PrivacyOptions, answer_plan
 from fedconformal.planning import CRITERIA
-from fedconformal.web import background
-from fedconformal.web.planner import PlanQuestion, PrivacyOptions, answer_plan
 
 Question = Mapping[str, object]
 Fetch = Callable[..., tuple[int, bytes]]

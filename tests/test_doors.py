@@ -368,12 +368,12 @@ def through_verify(round_):
 def through_certificate(round_):
     from reading import Reader
 
-    page = Reader(fc.web.certificate(round_.expected)).text
+    page = Reader(fc.pages.certificate(round_.expected)).text
     assert all(repr(threshold) in page for each in thresholds(round_.expected) for threshold in each)
 
 
 def through_planner(round_):
-    from fedconformal.web.planner import PlanQuestion, make_plan, solve
+    from fedconformal.pages.planner import PlanQuestion, make_plan, solve
 
     sizes = list(round_.it.sizes.values())
     wishes = {k: v for k, v in round_.wishes.items() if k not in ("n_points", "privacy", "curve")}
@@ -423,7 +423,7 @@ def cannot_be_asked(capability, door):
         taken |= set(inspect.signature(fc.FederatedConformalRegressor.__init__).parameters)
         assert taken.isdisjoint({"keys", "key", "policy", "policies", "missing", "reports"})
         return
-    from fedconformal.web.planner import PlanQuestion
+    from fedconformal.pages.planner import PlanQuestion
 
     fields = {**capability.wishes, "keys": {}, "policy": {}, "reports": []}
     own = {k: v for k, v in fields.items() if k not in ("n_points", "score")}

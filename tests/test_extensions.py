@@ -18,9 +18,9 @@ import fedconformal as fc
 from fedconformal import rounds
 from fedconformal.audit import verify
 from fedconformal.cli import main
+from fedconformal.pages import planner
 from fedconformal.planning import CRITERIA, PROMISES, Criterion, Promise
 from fedconformal.scores import SCORES, IntervalScore
-from fedconformal.web import planner
 
 LOG = logging.getLogger("fedconformal.test")
 SIZES = {"A": 40, "B": 60, "C": 50, "D": 60}
@@ -169,7 +169,7 @@ class TestCriterion:
             findings = not_counted(verify(again, there))
             assert any("holds with criterion 'median'" in finding.claim for finding in findings)
             assert {finding.verdict for finding in findings} == {"not verified"}
-            page = Reader(fc.web.certificate(found)).text
+            page = Reader(fc.pages.certificate(found)).text
             assert "At least as often as not, the truth lies" in page
             assert "could not be verified" in page
 
@@ -221,7 +221,7 @@ class TestPromise:
             assert fc.Calibration.from_json(found.to_json()) == found
             claims = [finding.claim for finding in not_counted(verify(found, there))]
             assert any("promise 'spare' holds with criterion 'marginal'" in claim for claim in claims)
-            page = Reader(fc.web.certificate(found)).text
+            page = Reader(fc.pages.certificate(found)).text
             assert "new cases, with a vote to spare" in page
             assert "one report too few is no harm" in page
 
@@ -247,7 +247,7 @@ class TestScore:
         sets = score.set(np.array([1.0, 2.0]), found.threshold)
         np.testing.assert_allclose(sets.mean(axis=1), [1.0, 2.0])
         np.testing.assert_allclose(np.diff(sets)[:, 0], np.array([4.0, 8.0]) * found.threshold)
-        assert Relative().set_words() in fc.web.certificate(found)
+        assert Relative().set_words() in fc.pages.certificate(found)
 
     def test_a_plan_that_names_it_can_be_carried_without_it(self, plan):
         """A coordinator need not have what the sites have; only using it asks for it."""
@@ -255,7 +255,7 @@ class TestScore:
         SCORES.unregister("relative")
         assert fc.Plan.from_json(text) == plan
         found = fc.calibrate(plan, answered(plan))
-        assert "relative, is not one that is known here" in fc.web.certificate(found)
+        assert "relative, is not one that is known here" in fc.pages.certificate(found)
         with pytest.raises(ValueError, match="got 'relative'"):
             fc.scores.from_name("relative")
 

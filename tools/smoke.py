@@ -50,7 +50,7 @@ def without_templates(calibration: fc.Calibration) -> str:
     """What is said to somebody who asks for a certificate without an extra; notebooks show a line of text."""
     assert calibration._repr_html_() is None
     try:
-        return fc.web.certificate(calibration)
+        return fc.pages.certificate(calibration)
     except ImportError as error:
         return str(error)
 
@@ -195,7 +195,7 @@ def web() -> None:
     import json
     from urllib.request import Request, urlopen
 
-    with fc.web.background() as address:
+    with fc.pages.background() as address:
         assert b"<html" in urlopen(address, timeout=60).read()
         wish = json.dumps({"sites": 5, "points": 50}).encode()
         asked = Request(f"{address}api/plan", wish, {"Content-Type": "application/json"})

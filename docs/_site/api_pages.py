@@ -22,7 +22,7 @@ PACKAGES = {
     "fedconformal.plots": "Plots",
     "fedconformal.flower": "Flower",
     "fedconformal.nvflare": "NVIDIA FLARE",
-    "fedconformal.web": "Planner and certificate",
+    "fedconformal.pages": "Planner and certificate",
 }
 PLAIN = (bool, int, float, str)
 """Values that can be shown as they are."""

@@ -19,12 +19,12 @@ if TYPE_CHECKING:
         metrics,
         monitoring,
         nvflare,
+        pages,
         planning,
         plots,
         privacy,
         protocol,
         scores,
-        web,
     )
     from fedconformal._versions import show_versions
     from fedconformal.documents import (
@@ -77,13 +77,13 @@ __all__ = [
     "metrics",
     "monitoring",
     "nvflare",
+    "pages",
     "plan",
     "plots",
     "privacy",
     "report",
     "scores",
     "show_versions",
-    "web",
 ]
 
 

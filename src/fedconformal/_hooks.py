@@ -13,7 +13,7 @@ _PLACES = {
     "predict_interval": "protocol",
     "predict_set": "protocol",
     "simulate": "protocol",
-    "notebook_view": "web",
+    "notebook_view": "pages",
 }
 
 

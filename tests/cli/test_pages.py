@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 import pytest
 
 import fedconformal as fc
-from fedconformal import web
-from fedconformal.web import certificate
+from fedconformal import pages
+from fedconformal.pages import certificate
 
 
 @pytest.fixture
@@ -61,7 +61,7 @@ def asked(monkeypatch):
         asked.update(options)
         announce("http://localhost:1/")
 
-    monkeypatch.setattr(web, "serve", serve, raising=False)
+    monkeypatch.setattr(pages, "serve", serve, raising=False)
     return asked
 
 

@@ -20,10 +20,10 @@ from fedconformal.documents import (
 )
 from fedconformal.messages import MESSAGES, Choice, Message, of
 from fedconformal.messages._base import make_level
+from fedconformal.pages import certificate
 from fedconformal.planning import PROMISES, Goal, Guarantee
 from fedconformal.planning.promises import Population
 from fedconformal.rounds import ReportCollection, Site, answer, pack_plan, unpack_plan
-from fedconformal.web import certificate
 from messages.sent import calibrate
 
 SIZES = {"A": 40, "B": 60, "C": 50}

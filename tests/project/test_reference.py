@@ -31,7 +31,7 @@ def packages():
 
 
 def test_every_package_has_a_page():
-    assert set(packages()) - {"fedconformal.estimators", "fedconformal.web.planner"} == set(
+    assert set(packages()) - {"fedconformal.estimators", "fedconformal.pages.planner"} == set(
         api_pages.PACKAGES
     )
 

@@ -271,7 +271,7 @@ class TestWords:
         assert "\x1b" not in caplog.text
 
     def test_a_page_shows_no_control(self):
-        from fedconformal.web import _render
+        from fedconformal.pages import _render
 
         template = _render._environment().from_string('<p title="{{ hint }}">{{ text }}</p>')
         shown = template.render(text=f"{RED} \u202e <b>", hint="\u2066'")

@@ -29,7 +29,7 @@ def certificate(
     """Turn a calibration into a page for people: the promise, its assumptions and its cost."""
     from datetime import UTC, datetime
 
-    from fedconformal import web
+    from fedconformal import pages
     from fedconformal.cli import _parse
     from fedconformal.cli._files import check_output, deliver_text, expand, read
     from fedconformal.documents import Calibration, Check, Facts
@@ -42,7 +42,7 @@ def certificate(
         facts["date"] = datetime.now(UTC).date().isoformat()
     with working("verifying"):
         checks = [read(Check, path) for path in expand(check)] if check else []
-        page = web.certificate(certified, checks=checks, facts=facts)
+        page = pages.certificate(certified, checks=checks, facts=facts)
     if absent := [name for name in Facts.model_fields if name not in {*stated, "unit", "date"}]:
         say(f"Not stated: {', '.join(absent)} (add with --fact NAME=TEXT).")
     deliver_text(page, output, force=force)
@@ -59,11 +59,11 @@ def planner(
     browser: Annotated[bool, typer.Option(help="Open the page in a browser.")] = True,
 ) -> None:
     """Open a web page for planning with sliders."""
-    from fedconformal import web
+    from fedconformal import pages
 
     if host.lower() not in _THIS_MACHINE:
         say("Whoever can reach this machine can use the planner.")
-    web.serve(host=host, port=port, allow_hosts=allow_host or [], browse=browser, announce=_announce)
+    pages.serve(host=host, port=port, allow_hosts=allow_host or [], browse=browser, announce=_announce)
 
 
 def _announce(address: str) -> None:

@@ -14,14 +14,14 @@ CODE = """
 import json, sys
 sys.modules.update(dict.fromkeys({blocked}))
 import fedconformal as fc
-from fedconformal import web
+from fedconformal import pages
 
 plan = fc.plan(n_sites=3, n_points=19)
 calibration = fc.calibrate(plan, [fc.report(plan, range(19), site=name) for name in "ABC"])
 answers = {{"notebook": (plan._repr_html_(), calibration._repr_html_())}}
 for name, ask in [
-    ("certificate", lambda: web.certificate(calibration)[:15]),
-    *((name, lambda name=name: str(getattr(web, name))) for name in ("serve", "background", "create_app")),
+    ("certificate", lambda: pages.certificate(calibration)[:15]),
+    *((name, lambda name=name: str(getattr(pages, name))) for name in ("serve", "background", "create_app")),
 ]:
     try:
         answers[name] = ask()

@@ -15,8 +15,8 @@ from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import Select, WebDriverWait
 
 import fedconformal as fc
+from fedconformal.pages import background
 from fedconformal.planning import PROMISES
-from fedconformal.web import background
 
 nightly = pytest.mark.nightly
 

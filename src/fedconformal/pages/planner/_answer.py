@@ -8,12 +8,12 @@ from functools import cached_property
 from fedconformal import baselines, messages
 from fedconformal.documents import Design, SiteKind
 from fedconformal.laws import Summary
+from fedconformal.pages._picture import law_picture
+from fedconformal.pages._render import disclosure, equivalent_pool, expected_mean, render
+from fedconformal.pages.planner._promises import criterion_words
+from fedconformal.pages.planner._question import PlanQuestion
+from fedconformal.pages.planner._solution import Solution, criteria_for, other_numbers, solve
 from fedconformal.planning import Guarantee
-from fedconformal.web._picture import law_picture
-from fedconformal.web._render import disclosure, equivalent_pool, expected_mean, render
-from fedconformal.web.planner._promises import criterion_words
-from fedconformal.web.planner._question import PlanQuestion
-from fedconformal.web.planner._solution import Solution, criteria_for, other_numbers, solve
 
 
 def answer_plan(question: PlanQuestion, *, compare: bool = True, width: int = 720) -> str:

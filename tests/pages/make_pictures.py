@@ -1,4 +1,4 @@
-"""python tests/web/make_pictures.py DIRECTORY: the pictures of the README and the documentation."""
+"""python tests/pages/make_pictures.py DIRECTORY: the pictures of the README and the documentation."""
 
 import io
 import sys
@@ -15,7 +15,7 @@ from matplotlib import pyplot
 from PIL import Image
 
 import fedconformal as fc
-from fedconformal.web import background, certificate
+from fedconformal.pages import background, certificate
 
 WIDTH, HEIGHT = 1200, 860
 FACTS = {

@@ -12,10 +12,8 @@ from scipy.special import erf, erfinv
 
 import fedconformal as fc
 from fedconformal._text import ceiling_percent, floor_percent
-from fedconformal.planning import CRITERIA, PROMISES
-from fedconformal.planning.promises import EachSite
-from fedconformal.web._render import in_cases, render
-from fedconformal.web.planner import (
+from fedconformal.pages._render import in_cases, render
+from fedconformal.pages.planner import (
     AbandonedError,
     Grid,
     PlanQuestion,
@@ -28,7 +26,9 @@ from fedconformal.web.planner import (
     page_choices,
     solve,
 )
-from fedconformal.web.planner._cases import Effort, always_from
+from fedconformal.pages.planner._cases import Effort, always_from
+from fedconformal.planning import CRITERIA, PROMISES
+from fedconformal.planning.promises import EachSite
 
 SIZES = (120, 40, 377, 88)
 

@@ -24,8 +24,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from fedconformal._validation import integer
 from fedconformal.documents import first_problem
-from fedconformal.web._render import read_asset, render
-from fedconformal.web.planner import (
+from fedconformal.pages._render import read_asset, render
+from fedconformal.pages.planner import (
     AbandonedError,
     PlanQuestion,
     answer_cases,
@@ -84,7 +84,7 @@ def create_app(hosts: Iterable[str] = LOOPBACK) -> Starlette:
     Examples
     --------
     >>> import fedconformal as fc
-    >>> type(fc.web.create_app()).__name__
+    >>> type(fc.pages.create_app()).__name__
     'Starlette'
     """
     names = list(hosts)
@@ -253,7 +253,7 @@ def serve(
     --------
     It waits for questions until Ctrl-C; `background` does not wait. A port that cannot be had is refused:
 
-    >>> from fedconformal.web import serve
+    >>> from fedconformal.pages import serve
     >>> serve(port=84840)
     Traceback (most recent call last):
     ValueError: port must be between 0 and 65535, got 84840
@@ -283,7 +283,7 @@ def background() -> Iterator[str]:
     Examples
     --------
     >>> from urllib.request import urlopen
-    >>> from fedconformal.web import background
+    >>> from fedconformal.pages import background
     >>> with background() as address, urlopen(address) as page:
     ...     print(page.status)
     200

@@ -11,11 +11,11 @@ from fedconformal._text import percent
 from fedconformal._typing import Floats
 from fedconformal.documents import Facts, Plan, merge_kinds
 from fedconformal.monitoring import shifted_law
+from fedconformal.pages._render import has_law, render
+from fedconformal.pages.planner._question import USUAL_PROMISE, Grid, PlanQuestion, PrivacyOptions
+from fedconformal.pages.planner._solution import criteria_for, is_possible, make_plan
 from fedconformal.planning import CRITERIA, PROMISES, Criterion, Promise
 from fedconformal.scores import SCORES, LabelScore, from_name
-from fedconformal.web._render import has_law, render
-from fedconformal.web.planner._question import USUAL_PROMISE, Grid, PlanQuestion, PrivacyOptions
-from fedconformal.web.planner._solution import criteria_for, is_possible, make_plan
 
 # -- choices that the page offers: what is registered, and which of it goes together -----------------------
 

@@ -97,7 +97,7 @@ def times_as_wide(covered: float, level: float) -> str:
 @cache
 def read_asset(name: str) -> str:
     """Return the text of a style sheet, script or picture of the package."""
-    return (resources.files("fedconformal.web") / "assets" / name).read_text("utf-8")
+    return (resources.files("fedconformal.pages") / "assets" / name).read_text("utf-8")
 
 
 def render(template: str, **values: Any) -> str:
@@ -115,7 +115,7 @@ def render(template: str, **values: Any) -> str:
 def _environment() -> Any:
     jinja2 = need("jinja2", extra="cli")
     environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("fedconformal.web"),
+        loader=jinja2.PackageLoader("fedconformal.pages"),
         autoescape=True,
         finalize=_finalize,
         trim_blocks=True,

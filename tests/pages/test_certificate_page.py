@@ -10,7 +10,7 @@ from browsing import resize, serious_problems
 from pypdf import PdfReader
 
 import fedconformal as fc
-from fedconformal.web import certificate
+from fedconformal.pages import certificate
 
 pytestmark = pytest.mark.nightly
 

@@ -8,7 +8,7 @@ import numpy as np
 from fedconformal._text import floor_percent, percent
 from fedconformal._typing import Floats
 from fedconformal.laws import Summary, density
-from fedconformal.web._render import render
+from fedconformal.pages._render import render
 
 _STEPS = 180
 _ROW = 20  # height of a line of labels

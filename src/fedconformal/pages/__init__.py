@@ -7,10 +7,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from fedconformal._extras import need
-from fedconformal.web._certificate import NotVerifiedError, certificate, notebook_view
+from fedconformal.pages._certificate import NotVerifiedError, certificate, notebook_view
 
 if TYPE_CHECKING:
-    from fedconformal.web._server import background, create_app, serve
+    from fedconformal.pages._server import background, create_app, serve
 
 __all__ = ["NotVerifiedError", "background", "certificate", "create_app", "notebook_view", "serve"]
 

@@ -7,13 +7,13 @@ from functools import cached_property, lru_cache
 from fedconformal import messages
 from fedconformal.documents import Design, Plan, SiteKind, Terms, total_sites
 from fedconformal.laws import Summary
+from fedconformal.pages._render import has_law
+from fedconformal.pages.planner._question import PlanQuestion
 from fedconformal.planning import CRITERIA, Criterion
 from fedconformal.protocol import check_plan
 from fedconformal.protocol._federation import SiteSpec
 from fedconformal.protocol._plan import SEARCHED, PlanOptions
 from fedconformal.protocol._terms import read_score, round_id
-from fedconformal.web._render import has_law
-from fedconformal.web.planner._question import PlanQuestion
 
 _A_FEW = 3
 

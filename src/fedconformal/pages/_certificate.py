@@ -14,10 +14,10 @@ from fedconformal._version import __version__
 from fedconformal.audit import Finding, verify
 from fedconformal.documents import Calibration, Check, Design, Document, Facts, Plan
 from fedconformal.monitoring import Assessment, assess, cases_needed
+from fedconformal.pages._claims import Budget, Claim, LevelClaim, first_names
+from fedconformal.pages._render import in_cases, read_asset, render
 from fedconformal.planning import CRITERIA, PROMISES, Criterion, Promise
 from fedconformal.protocol import AssumptionKind, assumption_codes, assumption_sentences
-from fedconformal.web._claims import Budget, Claim, LevelClaim, first_names
-from fedconformal.web._render import in_cases, read_asset, render
 
 _MOST_SHARES = 20
 _MOST_ANSWERED = 12  # of which the first page has names; the table has more
@@ -68,7 +68,7 @@ def certificate(
     >>> import fedconformal as fc
     >>> chosen = fc.plan(n_sites=3, n_points=19)
     >>> reports = [fc.report(chosen, range(19), site=name) for name in "ABC"]
-    >>> fc.web.certificate(fc.calibrate(chosen, reports)).splitlines()[0]
+    >>> fc.pages.certificate(fc.calibrate(chosen, reports)).splitlines()[0]
     '<!doctype html>'
     """
     findings = verify(calibration)
@@ -351,7 +351,7 @@ def notebook_view(document: Document) -> str | None:
     Examples
     --------
     >>> import fedconformal as fc
-    >>> view = fc.web.notebook_view(fc.plan(n_sites=10, n_points=79))
+    >>> view = fc.pages.notebook_view(fc.plan(n_sites=10, n_points=79))
     >>> "at least 90\N{NO-BREAK SPACE}% of new cases" in view
     True
     """

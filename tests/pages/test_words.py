@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from fedconformal._text import ceiling_percent, floor_percent, percent
-from fedconformal.web._render import _environment, times_as_wide, width_ratio
+from fedconformal.pages._render import _environment, times_as_wide, width_ratio
 
 SPACE = "\N{NO-BREAK SPACE}"
 

@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from fedconformal._text import count, percent
-from fedconformal.web.planner._question import MOST_POINTS, PlanQuestion
-from fedconformal.web.planner._solution import solve
+from fedconformal.pages.planner._question import MOST_POINTS, PlanQuestion
+from fedconformal.pages.planner._solution import solve
 
 _MOST_NUMBERS = 5
 _MOST_PRIVATE_SITES, _MOST_PRIVATE_POINTS = 1_000, 10_000

@@ -15,9 +15,9 @@ from fedconformal import audit
 from fedconformal.audit import Finding
 from fedconformal.messages import of
 from fedconformal.monitoring import answer
+from fedconformal.pages import NotVerifiedError, _certificate, certificate
+from fedconformal.pages._render import in_cases
 from fedconformal.protocol import assumption_sentences, is_private
-from fedconformal.web import NotVerifiedError, _certificate, certificate
-from fedconformal.web._render import in_cases
 
 HOSTILE = ["<script>alert(1)</script>", "\"onload='x'", "&amp;</style>", "山田"]
 FACTS = {"name": "Sepsis <risk>", "version": "2.1", "purpose": "length of stay", "unit": "days"}

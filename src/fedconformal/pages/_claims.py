@@ -11,9 +11,9 @@ from fedconformal import baselines, messages
 from fedconformal._text import floor_percent, listed, nearest_percent, percent
 from fedconformal.documents import Calibration, CalibrationPart, Design, Gridded, Level
 from fedconformal.laws import Summary
+from fedconformal.pages._picture import law_picture
+from fedconformal.pages._render import disclosure, expected_mean, has_law
 from fedconformal.planning import CRITERIA, PROMISES, Criterion, Promise
-from fedconformal.web._picture import law_picture
-from fedconformal.web._render import disclosure, expected_mean, has_law
 
 _MOST_NAMES = 200  # of larger federations the rest stays in the calibration
 
