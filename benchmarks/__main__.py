@@ -5,9 +5,9 @@ python -m benchmarks page FILE PAGE: the page of the documentation from such a f
 
 A section is a module with `run(...) -> Iterable[Row]`, named in SECTIONS; the arguments of `run` are sizes,
 and their defaults those of a full run. A section may have SHORT, arguments for a run of a few minutes, and
-LEFT_OUT, what that leaves out in words. Its docstring says on the page what is compared with what, and the
-goal. The exit code is 1 if a required figure (accuracy) is not met or a section breaks down, else 0: a slow
-machine is not an error.
+LEFT_OUT, what that leaves out in words. Its docstring says what is compared with what, and the goal. The
+exit code is 1 if a required figure (accuracy) is not met or a section breaks down, else 0: a slow machine is
+not an error.
 """
 
 import argparse
@@ -141,7 +141,7 @@ def _page(given: Sequence[str]) -> int:
     parser.add_argument("page", type=Path)
     options = parser.parse_args(given)
     try:
-        options.page.write_text(page(read(options.file), SECTIONS))
+        options.page.write_text(page(read(options.file)))
     except ValueError as error:
         parser.error(str(error))
     return 0

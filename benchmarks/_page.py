@@ -1,94 +1,102 @@
-"""The page of the documentation, from a record and from what the sections say about themselves."""
+"""The page of the documentation: for each figure the setting that comes closest to its goal, or misses it."""
 
-import ast
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import groupby
 
-from benchmarks._record import ROOT, Record, Section
-from benchmarks._rows import HEADINGS
-from benchmarks._timing import duration
+from benchmarks._record import Record
+from benchmarks._rows import Row
 
 HEAD = """\
 # Benchmarks
 
-Every figure stands beside a yardstick: what you would use instead, or what you would wait for anyway. A ratio
-is ours over the yardstick's, so less is better, and machines matter less than in seconds. Both are timed by
-turns, and the ratio is the median over the pairs. What misses its goal says **no**.
-
-`make bench-page` made this page from `docs/benchmarks.json`. Figures of your own, and two commits side by
-side (`make` itself takes no `--json`, hence the variable):
+This page compares the package with what you would use instead, or would wait for anyway. A ratio is ours over
+that yardstick's, so less is better; times are taken in turns, and a ratio is the median over the pairs. Each
+line shows the setting that comes closest to its goal, after the name of its section; all of them are in
+`docs/benchmarks.json`.
 
     make bench JSON=new.json            # or: python -m benchmarks --json new.json [section ...]
     python -m benchmarks compare old.json new.json
+    make bench-page                     # this page, from docs/benchmarks.json
 
-The comparison shows the change of every ratio and marks what moved beyond noise. The range of a ratio holds
-those of all its repetitions and a twentieth more at both ends (half as much again for what was timed once, a
-thousandth where there is no clock); it moved if the two ranges do not touch.
+The comparison marks what moved beyond noise.
 """
-BUSY = """\
-Other work shared the {cores} cores: the load average, given for each section, is how many processes wanted a
-core on average in the minute before it began and in its last minute, itself included. Where it is above
-{cores}, times vary by tens of per cent, what runs in threads gains nothing from them, and a figure near its
-goal may fall on either side of it.
-"""
+QUESTIONS = {
+    "Accuracy of the distributions": ("accuracy",),
+    "Distance from pooling all scores": ("sharpness", "private"),
+    "Time to plan": ("table", "pair", "uneven", "votes", "planner"),
+    "Time at a site, for a prediction and for a round": (
+        "selection",
+        "sets",
+        "arrays",
+        "import",
+        "start",
+        "flower",
+        "nvflare",
+    ),
+}
+"""The sections that answer each question."""
+COLUMNS = ("figure and setting", "ours", "yardstick", "ratio", "goal")
 
 
-def page(record: Record, modules: Mapping[str, str]) -> str:
-    """Every section that there is, run or not."""
-    busy = f"Taken with {record.machine}. {BUSY.format(cores=record.machine.cpu_count)}"
-    sections = [_section(name, module, record.sections.get(name)) for name, module in modules.items()]
-    return "\n".join([HEAD, busy, _summary(record, modules), *sections])
-
-
-def _summary(record: Record, modules: Mapping[str, str]) -> str:
+def page(record: Record) -> str:
+    """Return the page: goals that were missed, then a table for each question."""
     rows = [(name, row) for name, section in record.sections.items() for row in section.rows]
-    asked = [(name, row) for name, row in rows if row.met is not None]
-    missed = [
-        f"- [{name}](#{_anchor(_title(name, modules[name]))}): {row.name}, {row.setting}"
-        for name, row in asked
-        if not row.met
+    missed = [(name, row, 1) for name, row in rows if row.met is False]
+    n_goals = sum(row.met is not None for _, row in rows)
+    parts = [HEAD, f"## Goals\n\n{n_goals - len(missed)} of {n_goals} goals are met."]
+    if missed:
+        parts[-1] += f" Missed:\n\n{_table(missed)}"
+    for question, sections in QUESTIONS.items():
+        lines = [line for name in sections if name in record.sections for line in _hardest(name, record)]
+        absent = [name for name in sections if name not in record.sections]
+        parts.append(f"\n## {question}\n\n{_table(lines)}")
+        if absent:
+            parts[-1] += f"\nNot run for this page: `python -m benchmarks {' '.join(absent)}`."
+    return "\n".join([*parts, f"\n## Conditions\n\n{_conditions(record)}", ""])
+
+
+def _hardest(name: str, record: Record) -> list[tuple[str, Row, int]]:
+    """Return for each figure of a section that met its goal the row closest to it, and of how many rows."""
+    with_goal = [row for row in record.sections[name].rows if row.met]
+    groups = groupby(sorted(with_goal, key=lambda row: row.name), key=lambda row: row.name)
+    found = (list(group) for _, group in groups)
+    return [(name, max(rows, key=_share_of_goal), len(rows)) for rows in found]
+
+
+def _share_of_goal(row: Row) -> float:
+    """Return how much of its goal a row uses up, roughly, for the choice of what is shown."""
+    numbers = re.findall(r"\d[\d.]*", row.goal.replace(",", ""))
+    value = row.ratio if row.goal.startswith("<=") else row.ours.value
+    if not numbers or not value or not float(numbers[-1]):
+        return 0.0
+    share = value / float(numbers[-1])
+    return 1 / share if row.goal.startswith(">") else share
+
+
+def _table(lines: Sequence[tuple[str, Row, int]]) -> str:
+    table = [" | ".join(COLUMNS), " | ".join(["---"] * len(COLUMNS))]
+    for section, row, count in lines:
+        name, setting, _, yardstick, ratio, goal, _ = row.cells
+        others = f" (worst of {count})" if count > 1 else ""
+        ours = str(replace(row.ours, words=""))
+        table.append(" | ".join([f"`{section}` {name}: {setting}{others}", ours, yardstick, ratio, goal]))
+    text = "".join(f"| {line} |\n" for line in table)
+    return text.replace("<=", "≤").replace(">=", "≥").replace("+-", "±")
+
+
+def _conditions(record: Record) -> str:
+    dates = sorted(section.date for section in record.sections.values())
+    short = [
+        f"`{name}` without {section.left_out}"
+        for name, section in record.sections.items()
+        if section.left_out
     ]
-    said = f"Goals met: {len(asked) - len(missed)} of {len(asked)}."
-    return "\n".join([f"{said} Missed:\n", *missed, ""] if missed else [said, ""])
-
-
-def _section(name: str, module: str, section: Section | None) -> str:
-    parts = [f"## {_title(name, module)}", docstring(module).partition("\n\n")[2]]
-    if section is None:
-        parts += [f"Not run for this page: `python -m benchmarks {name}` runs it."]
-    else:
-        parts += [_taken(section), "\n".join(_table(section))]
-    return "\n\n".join(parts) + "\n"
-
-
-def _title(name: str, module: str) -> str:
-    first = docstring(module).splitlines()[0]
-    return f"{first.removesuffix('.')} (`{name}`)"
-
-
-def _anchor(title: str) -> str:
-    """Of a heading, as GitHub and the site have it."""
-    return re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
-
-
-def docstring(module: str) -> str:
-    """Of a module that is not loaded: it may need what is not installed."""
-    file = ROOT.joinpath(*module.split(".")).with_suffix(".py")
-    return ast.get_docstring(ast.parse(file.read_text())) or ""
-
-
-def _taken(section: Section) -> str:
-    before, last = section.load
-    at = f"{section.date} (version {section.version}, commit `{section.commit}`)"
-    load = f"load average {before:g} before and {last:g} at the end"
-    said = f"Taken on {at} in {duration(section.seconds)}, {load}."
-    return f"{said} Not run: {section.left_out}." if section.left_out else said
-
-
-def _table(section: Section) -> Iterator[str]:
-    yield f"| {' | '.join(HEADINGS)} |"
-    yield "| --- " * len(HEADINGS) + "|"
-    for row in section.rows:
-        *cells, met = row.cells
-        line = f"| {' | '.join([*cells, '**no**' if row.met is False else met])} |"
-        yield line.replace("<=", "≤").replace(">=", "≥").replace("+-", "±")
+    load = max((max(section.load) for section in record.sections.values()), default=0.0)
+    span = f" between {dates[0]} and {dates[-1]}" if dates else ""
+    run = f" Run in part: {', '.join(short)}." if short else ""
+    return (
+        f"Taken{span} with {record.machine}; the load average was at most {load:g}. Where it exceeds the"
+        f" number of cores, times vary by tens of per cent.{run}"
+    )
