@@ -220,12 +220,16 @@ def tables(docs: Path) -> dict[str, dict[str, str]]:
     splits = pd.read_csv(docs / SPLITS)
     questions = pd.read_csv(docs / "results-open-questions.csv")
     return {
-        "results.md": {"overall": overall(splits), "private": private(splits)},
+        "research.md": {
+            "overall": overall(splits),
+            "private": private(splits),
+            "excess": excess_table(questions),
+            "rate": rate_table(questions),
+        },
         "cases.md": {
             "hospitals": hospital_table(pd.read_csv(docs / "results-hospitals.csv")),
             "schools": school_table(pd.read_csv(docs / "results-schools.csv")),
         },
-        "open-questions.md": {"excess": excess_table(questions), "rate": rate_table(questions)},
     }
 
 

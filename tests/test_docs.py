@@ -103,7 +103,7 @@ def split_command(step):
     return "".join(lines[:end]), "".join(lines[end:])
 
 
-NIGHTLY = {"open-questions.md", "reproduce.md"}
+NIGHTLY = {"research.md"}
 """Pages of long simulations."""
 
 

@@ -19,8 +19,8 @@ from reproduce.publish import estimate, keyed, length_ratio
 from reproduce.studies import STUDIES, fingerprint, plans
 
 DOCS = Path(__file__).parents[2] / "docs"
-AGAIN = "the plan has changed since docs/results* were made: run 'make results', see docs/reproduce.md"
-REDRAW = "does not belong to the rows in docs: run 'make pages', see docs/reproduce.md"
+AGAIN = "the plan has changed since docs/results* were made: run 'make results', see docs/research.md"
+REDRAW = "does not belong to the rows in docs: run 'make pages', see docs/research.md"
 
 
 @pytest.fixture(scope="module")
@@ -154,7 +154,7 @@ def test_a_run_is_published_and_pages_come_again(tmp_path, monkeypatch):
         (docs / name).write_bytes((DOCS / name).read_bytes())
     monkeypatch.setattr(publish, "NO_FITS", ("curves",))
     publish.main([str(docs), "--from", str(run)])
-    for name in ("results.md", "results.csv", "cases.md"):
+    for name in ("research.md", "results.csv", "cases.md"):
         assert (docs / name).read_text() == (DOCS / name).read_text()
     pd.testing.assert_frame_equal(pd.read_csv(docs / publish.SPLITS), pd.read_csv(DOCS / publish.SPLITS))
     assert {path.stem for path in (docs / "figures").iterdir()} == {*rows, "curves"}
