@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 DEMO := $(VENV)/.demo
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable
 
-.PHONY: demo test nightly test-oldest quick lint format types bench bench-page docs dist repo-review fuzz schemas pictures reproduce results pages clean
+.PHONY: demo test nightly test-oldest test-typer quick lint format types bench bench-page docs dist repo-review fuzz schemas pictures reproduce results pages clean
 
 $(BIN)/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "fedconformal needs Python 3.11 or newer; say make PYTHON=python3.11")'
@@ -40,8 +40,8 @@ types: $(STAMP)
 test quick nightly: export PYTHONDONTWRITEBYTECODE =
 
 # Tests run side by side: threads of linear algebra and of OpenMP would only wait for each other, and they wait busily.
-test quick nightly test-oldest: export OPENBLAS_NUM_THREADS = 1
-test quick nightly test-oldest: export OMP_NUM_THREADS = 1
+test quick nightly test-oldest test-typer: export OPENBLAS_NUM_THREADS = 1
+test quick nightly test-oldest test-typer: export OMP_NUM_THREADS = 1
 
 test: $(STAMP)
 	$(MAKE) --jobs=2 lint types
@@ -50,7 +50,7 @@ test: $(STAMP)
 # All tests, also those that are too long for every change, with more and ever new examples; docs/contributing.md lists
 # what is proved only here.
 nightly: export HYPOTHESIS_PROFILE = nightly
-nightly: $(STAMP)
+nightly: $(STAMP) test-typer
 	$(BIN)/pytest --numprocesses=auto --dist=worksteal -m ""
 
 # The fast tests with the oldest dependencies that are allowed, on the oldest Python that is; Flower and FLARE pin
@@ -60,6 +60,16 @@ test-oldest:
 	$(PYTHON) -m venv $(OLDEST)
 	$(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check --constraint tools/constraints-oldest.txt --editable '.[cli,excel,sklearn,private,plots,web,reproduce]' hypothesis import-linter mapie mpmath numpydoc openpyxl pytest pypdf pytest-xdist python-flint pyyaml selenium
 	$(OLDEST)/bin/pytest --numprocesses=auto --dist=worksteal --quiet -m "not slow and not nightly" --ignore=tests/flower --ignore=tests/nvflare --ignore=tests/benchmarks --ignore=tests/test_doors.py --ignore=tests/test_examples.py
+
+# The command line with the typer that users without Flower get, which pins an older one: half a minute on first use.
+TYPER := .venv-typer
+$(TYPER)/.installed: pyproject.toml
+	$(PYTHON) -m venv $(TYPER)
+	$(TYPER)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[cli,excel,sklearn,private,web]' 'typer>=0.29' hypothesis openpyxl pytest pytest-xdist
+	touch $@
+
+test-typer: $(TYPER)/.installed
+	$(TYPER)/bin/pytest --numprocesses=auto --dist=worksteal --quiet -m "not nightly" tests/cli
 
 # The documentation site, offline, in build/docs/html; warnings and links that lead nowhere are errors.
 DOCS := $(VENV)/.docs
@@ -116,7 +126,7 @@ fuzz: $(STAMP)
 	$(BIN)/python tests/documents/fuzz_documents.py 100000
 
 clean:
-	rm -rf $(VENV) $(OLDEST) .coverage* .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist docs/api docs/gallery docs/sg_execution_times.rst
+	rm -rf $(VENV) $(OLDEST) $(TYPER) .coverage* .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist docs/api docs/gallery docs/sg_execution_times.rst
 
 schemas: $(STAMP)
 	$(BIN)/python -c 'import json, pathlib; from fedconformal.documents import kinds, schema; [pathlib.Path(f"docs/schemas/{kind}.schema.json").write_text(json.dumps(schema(kind), indent=2) + "\n") for kind in kinds()]'

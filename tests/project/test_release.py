@@ -86,7 +86,14 @@ def test_workflows_run_what_is_there(path):
 
 def test_workflows_cover_what_a_release_needs():
     text = "".join(path.read_text() for path in WORKFLOWS)
-    for command in ("bash .ci/run", "make nightly", "make test-oldest", "make docs", "make dist"):
+    for command in (
+        "bash .ci/run",
+        "make nightly",
+        "make test-oldest",
+        "make test-typer",
+        "make docs",
+        "make dist",
+    ):
         assert f"run: {command}\n" in text
     release = yaml.safe_load((ROOT / ".github/workflows/release.yml").read_text())["jobs"]
     assert set(release["publish"]["needs"]) == {"build", "test"}
