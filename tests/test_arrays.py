@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 import fedconformal as fc
-from fedconformal._validation import number_array, plain_array
+from fedconformal._util import number_array, plain_array
 
 SCORES = np.random.default_rng(0).random(60).astype(np.float32)
 BINS = fc.Bins.uniform(0, 1, 10)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
         protocol,
         scores,
     )
-    from fedconformal._versions import show_versions
+    from fedconformal._extras import show_versions
     from fedconformal.documents import (
         Calibration,
         DocumentError,
@@ -103,7 +103,7 @@ _NAMES_OF = {
         "plan",
         "report",
     ),
-    "_versions": ("show_versions",),
+    "_extras": ("show_versions",),
 }
 _MODULE_OF = {name: module for module, names in _NAMES_OF.items() for name in names}
 _EXTENDED = ("documents", "messages", "planning", "protocol", "rounds")  # for extensions: not listed

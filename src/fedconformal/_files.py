@@ -6,8 +6,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from fedconformal._text import one_line
-from fedconformal._warnings import warn
+from fedconformal._text import one_line, warn
 
 # -- standard input, which can stand for one file ----------------------------------------------------------
 

@@ -1,9 +1,13 @@
-"""Numbers and lists in words, never stronger than they are: lower bounds are rounded down."""
+"""Numbers and lists in words, never stronger than they are: lower bounds are rounded down; and warnings."""
 
 import math
+import sys
+import warnings
 from collections.abc import Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
+from pathlib import Path
 
+_PACKAGE = str(Path(__file__).parent)
 _SPACE = "\N{NO-BREAK SPACE}"
 
 
@@ -86,3 +90,11 @@ def quoted(names: Sequence[str]) -> str:
     """Write a few names for a message, each quoted, short and on one line: 'A', 'B', ..."""
     shown = [repr(name if len(name) <= 40 else name[:37] + "...") for name in names[:5]]
     return ", ".join(shown) + (", ..." if len(names) > 5 else "")
+
+
+def warn(message: str, category: type[Warning] = UserWarning) -> None:
+    """Warn at the innermost line that is not of this package."""
+    frame, level = sys._getframe(1), 2
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, category, stacklevel=level)

@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedconformal import _validation
-from fedconformal._text import count, percent, plain_spaces
-from fedconformal._warnings import warn
+from fedconformal import _util
+from fedconformal._text import count, percent, plain_spaces, warn
 from fedconformal.laws import CoverageLaw
 from fedconformal.protocol import InfeasibleWarning
 
@@ -48,14 +47,14 @@ def centralized(scores: ArrayLike | Iterable[ArrayLike], confidence_level: float
     """
     if not hasattr(scores, "dtype"):
         scores = _list_sites(scores)
-        if scores and np.ndim(_validation.plain_array(scores[0])):
-            scores = np.concatenate([_validation.plain_array(site, dtype=float).ravel() for site in scores])
-    values = _validation.plain_array(scores, dtype=float).ravel()
+        if scores and np.ndim(_util.plain_array(scores[0])):
+            scores = np.concatenate([_util.plain_array(site, dtype=float).ravel() for site in scores])
+    values = _util.plain_array(scores, dtype=float).ravel()
     if values.size == 0 or np.isnan(values).any():
         raise ValueError("scores must hold at least one number and no NaN")
     rank = _rank(values.size, confidence_level)
     if rank > values.size:
-        level = _validation.fraction("confidence_level", confidence_level)
+        level = _util.fraction("confidence_level", confidence_level)
         warn(
             f"{plain_spaces(percent(float(level)))} coverage cannot be guaranteed with "
             f"{count(values.size, 'score')}, so the threshold is infinite. You need at least "
@@ -116,7 +115,7 @@ def average(scores: Iterable[ArrayLike], confidence_level: float) -> float:
     >>> average([range(1, 10), range(11, 20)], 0.9)
     14.0
     """
-    sites = [_validation.plain_array(site) for site in _list_sites(scores)]
+    sites = [_util.plain_array(site) for site in _list_sites(scores)]
     if any(site.ndim == 0 for site in sites):
         raise ValueError("scores must be one array for each site, got numbers that belong to no site")
     thresholds = [single_site(site, confidence_level) for site in sites]
@@ -144,8 +143,8 @@ def upper_bound(n_points: int, confidence_level: float) -> float:
     >>> upper_bound(99, 0.9)
     0.91
     """
-    n = _validation.integer("n_points", n_points, low=1)
-    return float(_validation.fraction("confidence_level", confidence_level)) + 1 / (n + 1)
+    n = _util.integer("n_points", n_points, low=1)
+    return float(_util.fraction("confidence_level", confidence_level)) + 1 / (n + 1)
 
 
 def coverage_law(n_points: int, confidence_level: float) -> CoverageLaw:
@@ -169,7 +168,7 @@ def coverage_law(n_points: int, confidence_level: float) -> CoverageLaw:
     >>> round(coverage_law(99, 0.9).std(), 4)
     0.0299
     """
-    n = _validation.integer("n_points", n_points, low=1)
+    n = _util.integer("n_points", n_points, low=1)
     rank = _rank(n, confidence_level)
     return CoverageLaw(n_sites=1, n_points=n, local_rank=rank, server_rank=1)
 
@@ -180,4 +179,4 @@ def _list_sites(scores: Any) -> list[Any]:
 
 
 def _rank(n: int, confidence_level: float) -> int:
-    return _validation.rank_of(_validation.fraction("confidence_level", confidence_level), n)
+    return _util.rank_of(_util.fraction("confidence_level", confidence_level), n)

@@ -13,8 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import betainccinv, betaincinv
 
-from fedconformal._typing import Bools, Floats
-from fedconformal._validation import all_rows, number_array, plain_array
+from fedconformal._util import Bools, Floats, all_rows, number_array, plain_array
 
 __all__ = [
     "SiteCoverage",

@@ -3,17 +3,7 @@
 import subprocess
 import sys
 
-ALLOWED = (
-    "audit",
-    "documents",
-    "_extras",
-    "_hooks",
-    "_text",
-    "_typing",
-    "_validation",
-    "_version",
-    "_warnings",
-)
+ALLOWED = ("audit", "documents", "_extras", "_text", "_util", "_version")
 PROGRAM = "import sys, fedconformal.audit; print(*(m for m in sys.modules if m.startswith('fedconformal.')))"
 
 

@@ -15,7 +15,7 @@ from fedconformal._files import STANDARD, standard_input
 from fedconformal._tables._csv import check_unnamed, column_names, csv_table
 from fedconformal._tables._table import Dialect, Table, check_type, only_column, refuse_rows, row_number
 from fedconformal._text import one_line
-from fedconformal._typing import Floats
+from fedconformal._util import Floats
 
 SUFFIXES = (".csv", ".tsv", ".txt", ".xlsx", ".parquet", ".npy")
 """Of files that can be read."""

@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 
 from fedconformal._extras import need
-from fedconformal._text import count, listed
-from fedconformal._typing import Bools, Floats
-from fedconformal._warnings import warn
+from fedconformal._text import count, listed, warn
+from fedconformal._util import Bools, Floats
 
 _WORDS = {"tab": "\t", "\\t": "\t", "space": " ", "comma": ",", "semicolon": ";", "point": "."}
 _SIGNED = "^\\s*[+\u2212-]?"  # some programs write the minus of typographers

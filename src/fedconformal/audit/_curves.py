@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from fedconformal._typing import Floats
+from fedconformal._util import Floats
 from fedconformal.audit._base import (
     CONDITIONAL,
     MEAN,

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import special
 
-from fedconformal._typing import Floats
+from fedconformal._util import Floats
 from fedconformal.audit._base import NotVerifiableError, Work
 
 MEAN_ERROR = 2e-13

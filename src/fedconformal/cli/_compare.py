@@ -11,7 +11,7 @@ from fedconformal.cli import _options as opt
 from fedconformal.cli._show import number, paragraph, print_json, say, table, working
 
 if TYPE_CHECKING:
-    from fedconformal._typing import Floats
+    from fedconformal._util import Floats
     from fedconformal.documents import Calibration, Plan
     from fedconformal.monitoring import Assessment, CoverageCheck
 

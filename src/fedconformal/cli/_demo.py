@@ -14,7 +14,7 @@ import typer
 from fedconformal.cli._show import table, width
 
 if TYPE_CHECKING:
-    from fedconformal._typing import Floats
+    from fedconformal._util import Floats
 
 _LEVEL = 0.9
 _MISSING = "site-07"

@@ -10,8 +10,7 @@ import numpy as np
 from fedconformal import scores
 from fedconformal._tables import Dialect, SeveralColumnsError, Table, read_column, read_table
 from fedconformal._text import count, quoted
-from fedconformal._typing import Floats
-from fedconformal._validation import BadRowsError
+from fedconformal._util import BadRowsError, Floats
 from fedconformal.documents import Calibration, CalibrationView, Plan, ScoreRule
 from fedconformal.protocol import class_places, score_of
 

@@ -28,7 +28,7 @@ from pydantic import (
     model_serializer,
 )
 
-from fedconformal import _hooks
+from fedconformal._extras import call_higher
 from fedconformal._text import one_line
 from fedconformal.documents._limits import LONGEST_REASON, MOST_FIELDS, SizeLimit
 from fedconformal.documents._names import proper_form
@@ -260,7 +260,7 @@ class Document(Part):
 
     def _repr_html_(self) -> str | None:
         """Return the HTML that notebooks show."""
-        found: str | None = _hooks.call("notebook_view", self)
+        found: str | None = call_higher("pages.notebook_view", self)
         return found
 
     def __dir__(self) -> Iterable[str]:

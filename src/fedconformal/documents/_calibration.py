@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from pydantic import Field, StringConstraints
 
-from fedconformal import _hooks
+from fedconformal._extras import call_higher
 from fedconformal._text import count
-from fedconformal._typing import Floats
+from fedconformal._util import Floats
 from fedconformal.documents._base import Digest, Extended, Many, Part, Sentence, SiteName
 from fedconformal.documents._consistency import check_calibration
 from fedconformal.documents._design import Design
@@ -305,8 +305,8 @@ class Calibration(CalibrationAttributes, AuthoredDocument):
         array of shape (n, 2), or (n, 2, n_levels) for several levels
             Lower and upper ends.
         """
-        found: Floats = _hooks.call(
-            "predict_interval", self, prediction, groups=groups, site=site, score=score
+        found: Floats = call_higher(
+            "protocol.predict_interval", self, prediction, groups=groups, site=site, score=score
         )
         return found
 
@@ -366,4 +366,4 @@ class Calibration(CalibrationAttributes, AuthoredDocument):
         [['well'], ['sick']]
         """
         options = {"classes": classes, "groups": groups, "site": site, "score": score, "u": u}
-        return _hooks.call("predict_set", self, probabilities, as_labels=as_labels, **options)
+        return call_higher("protocol.predict_set", self, probabilities, as_labels=as_labels, **options)

@@ -9,9 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from pydantic import AfterValidator, StringConstraints
 
-from fedconformal._text import quoted
-from fedconformal._validation import plain_array
-from fedconformal._warnings import warn
+from fedconformal._text import quoted, warn
+from fedconformal._util import plain_array
 
 _INVISIBLE = frozenset(
     map(chr, (0x034F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x2800, 0x3164, 0xFFA0, *range(0x180B, 0x1810)))

@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, Field, StringConstraints
 
-from fedconformal import _hooks
+from fedconformal._extras import call_higher
 from fedconformal._text import count, quoted
 from fedconformal.documents._base import Many, Part, SiteName, printable
 from fedconformal.documents._consistency import check_plan
@@ -127,7 +127,7 @@ class PlanAttributes(Selectable):
     def local_ranks(self) -> PerSite[Any] | None:
         """Rank that each site sends, or a tuple of several; None while open, or where no ranks are sent."""
         design, place = self._only("local_ranks")
-        ranks = _hooks.call("local_ranks", design, place)
+        ranks = call_higher("messages.local_ranks", design, place)
         several = ranks is not None and any(len(each) > 1 for each in ranks)
         values = [each[0] if len(each) == 1 and not several else each for each in ranks or ()]
         return None if ranks is None else _per_site(design, values)
@@ -136,7 +136,7 @@ class PlanAttributes(Selectable):
     def weights(self) -> PerSite[Any] | None:
         """Votes of each number of a site: one whole number, or a tuple where they differ; None while open."""
         design, place = self._only("weights")
-        votes = _hooks.call("votes", design, place)
+        votes = call_higher("messages.votes", design, place)
         values = [each if len(set(each)) > 1 else (*each, 0)[0] for each in votes or ()]
         return None if votes is None else _per_site(design, values)
 
@@ -148,12 +148,12 @@ class PlanAttributes(Selectable):
     @property
     def law(self) -> Any:
         """Distribution of the coverage if all sites answer; None while open, or where there is none."""
-        return _hooks.call("law", *self._only("law"))
+        return call_higher("messages.law", *self._only("law"))
 
     @property
     def guarantee(self) -> Any:
         """Guarantee for the coverage if all sites answer; None while the plan is open."""
-        return _hooks.call("guarantee", *self._only("guarantee"))
+        return call_higher("messages.guarantee", *self._only("guarantee"))
 
     @property
     def feasible(self) -> bool:
@@ -342,13 +342,13 @@ class Plan(PlanAttributes, AuthoredDocument):
     @property
     def problems(self) -> tuple[str, ...]:
         """A sentence for each level that cannot be reached, with what would suffice."""
-        found: tuple[str, ...] = _hooks.call("describe_problems", self)
+        found: tuple[str, ...] = call_higher("protocol.describe_problems", self)
         return found
 
     @property
     def notes(self) -> tuple[str, ...]:
         """Notes for a reader: problems, sites that are too small or not asked, missing sites."""
-        found: tuple[str, ...] = _hooks.call("describe_notes", self)
+        found: tuple[str, ...] = call_higher("protocol.describe_notes", self)
         return found
 
     def _line(self) -> str:

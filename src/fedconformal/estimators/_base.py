@@ -17,8 +17,8 @@ from sklearn.utils import _safe_indexing, column_or_1d, get_tags
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.validation import _check_method_params, _num_samples, check_is_fitted
 
-from fedconformal import _validation, messages
-from fedconformal._typing import Floats
+from fedconformal import _util, messages
+from fedconformal._util import Floats
 from fedconformal.documents import Calibration, CalibrationPart, Design, Plan, ScoreRule
 from fedconformal.laws import MEAN_ERROR
 from fedconformal.planning import CRITERIA, PROMISES
@@ -44,12 +44,12 @@ def make_generator(rng: Any, stream: int) -> np.random.Generator:
     """Return the source of random numbers; an int gives a fixed one for each stream."""
     if isinstance(rng, np.random.Generator):
         return rng
-    return np.random.default_rng(None if rng is None else [stream, _validation.integer("rng", rng, low=0)])
+    return np.random.default_rng(None if rng is None else [stream, _util.integer("rng", rng, low=0)])
 
 
 def split_rows(sites: Any, n: int, *, share: float, rng: Any) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return the rows for training and those for calibration: a share of each site's rows, one at least."""
-    part = float(_validation.fraction("calibration_size", share))
+    part = float(_util.fraction("calibration_size", share))
     source = make_generator(rng, _FITTING)
     kept = [
         source.permutation(rows)[: max(1, round(part * len(rows)))]
@@ -441,7 +441,7 @@ class FederatedConformal(BaseEstimator, Generic[S]):  # type: ignore[misc]
 
     def _make_design(self, score: S) -> Design:
         """Check the options of the plan, and return them as the design of the smallest federation."""
-        faulty = _validation.integer("max_faulty", self.max_faulty, low=0)
+        faulty = _util.integer("max_faulty", self.max_faulty, low=0)
         options = {**self._options(score), "mixture": None, "group_by": None}
         with warnings.catch_warnings(action="ignore", category=InfeasibleWarning):
             return plan(2 * faulty + 1, 1, **options).designs[0]
@@ -450,7 +450,7 @@ class FederatedConformal(BaseEstimator, Generic[S]):  # type: ignore[misc]
         score, names = self.conformity_score, list_scores(self._score_class)
         score = self._default_score if score is None else score
         if isinstance(score, str):
-            score = from_name(_validation.choice("conformity_score", score, names))
+            score = from_name(_util.choice("conformity_score", score, names))
         if not isinstance(score, self._score_class):
             raise ValueError(
                 f"conformity_score must be one of {', '.join(map(repr, names))} or an instance of "
@@ -559,7 +559,7 @@ def _first(models: Any) -> Any:
 
 def _name_booleans(groups: Any) -> Any:
     """Return groups that are all True or False as text, and others as they are."""
-    values = _validation.plain_array(groups, dtype=object).tolist()
+    values = _util.plain_array(groups, dtype=object).tolist()
     return [str(value) for value in values] if all(isinstance(value, bool) for value in values) else groups
 
 

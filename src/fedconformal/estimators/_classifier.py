@@ -9,10 +9,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.utils import column_or_1d
 from sklearn.utils.metaestimators import available_if
 
-from fedconformal._text import quoted
-from fedconformal._typing import Floats
-from fedconformal._validation import is_missing
-from fedconformal._warnings import warn
+from fedconformal._text import quoted, warn
+from fedconformal._util import Floats, is_missing
 from fedconformal.estimators._base import FederatedConformal, make_generator
 from fedconformal.protocol import class_places, labels_in
 from fedconformal.scores import LabelScore

@@ -10,7 +10,7 @@ from sklearn.linear_model import LinearRegression
 from sklearn.utils import column_or_1d
 
 from fedconformal._text import quoted
-from fedconformal._typing import Floats
+from fedconformal._util import Floats
 from fedconformal.estimators._base import FederatedConformal
 from fedconformal.scores import SCORES, IntervalScore, list_scores
 

@@ -17,7 +17,7 @@ from flwr.server import Server, ServerAppComponents, SimpleClientManager
 from flwr.server.strategy import FedAvg
 from flwr.serverapp import Grid, ServerApp
 
-from fedconformal import _validation
+from fedconformal import _util
 from fedconformal.documents import Calibration, CalibrationView, Plan
 from fedconformal.flower._messages import CALIBRATE, CHECK, Query, model_digest
 from fedconformal.rounds import (
@@ -173,7 +173,7 @@ def calibrate(
     """
     check_seconds("timeout", timeout, least=1e-3)
     check_seconds("wait", wait, least=0)
-    _validation.choice("on_refused", on_refused, ("raise", "skip"))
+    _util.choice("on_refused", on_refused, ("raise", "skip"))
     model = model_digest(arrays) if arrays else None
     folder = None if reports is None else Folder(reports, plan, model=model)
     connected = {}

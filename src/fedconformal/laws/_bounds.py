@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
 
-from fedconformal import _validation
-from fedconformal._typing import Floats
+from fedconformal import _util
+from fedconformal._util import Floats
 from fedconformal.laws._coverage import CoverageLaw
 from fedconformal.laws._federation import Federation
 from fedconformal.laws._integration import integrate
@@ -47,10 +47,10 @@ def conditional_coverage_bound(
     >>> round(conditional_coverage_bound(10, 100, 92, 10, delta=0.1), 3)
     0.886
     """
-    m, n = _validation.integer("n_sites", n_sites, low=1), _validation.integer("n_points", n_points, low=1)
-    l = _validation.integer("local_rank", local_rank, low=1, high=n)
-    k = _validation.integer("server_rank", server_rank, low=1, high=m)
-    share = float(_validation.fraction("delta", delta, high=0.5, closed=True))
+    m, n = _util.integer("n_sites", n_sites, low=1), _util.integer("n_points", n_points, low=1)
+    l = _util.integer("local_rank", local_rank, low=1, high=n)
+    k = _util.integer("server_rank", server_rank, low=1, high=m)
+    share = float(_util.fraction("delta", delta, high=0.5, closed=True))
     return l * k / (m * n) - math.sqrt(math.log(1 / share) / (2 * m * n))
 
 

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
 
-from fedconformal import _validation
-from fedconformal._typing import Floats, Ints
+from fedconformal import _util
+from fedconformal._util import Floats, Ints
 from fedconformal.laws._equal import equal_quantile, equal_sf
 from fedconformal.laws._federation import Federation
 from fedconformal.laws._sites import Distortions, OrderStatistics, SiteLaw, group_sites
@@ -89,8 +89,8 @@ class CoverageLaw:
     ) -> None:
         votes = 1 if weights is None else weights
         sites, counts, votes = group_sites(n_sites, n_points, local_rank, votes, distortion)
-        self.server_rank = _validation.integer("server_rank", server_rank, low=1)
-        faulty = _validation.integer("max_faulty", max_faulty, low=0, high=int(counts.sum()) - 1)
+        self.server_rank = _util.integer("server_rank", server_rank, low=1)
+        faulty = _util.integer("max_faulty", max_faulty, low=0, high=int(counts.sum()) - 1)
         self.federation = Federation(sites, counts, faulty, votes)
 
     @classmethod
@@ -285,7 +285,7 @@ class CoverageLaw:
         -------
         low, high : float
         """
-        tail = (1 - _validation.fraction("confidence", confidence)) / 2
+        tail = (1 - _util.fraction("confidence", confidence)) / 2
         return float(self.ppf(float(tail))), float(self.ppf(float(1 - tail)))
 
 

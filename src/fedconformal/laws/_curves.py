@@ -24,8 +24,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import fft, special
 
-from fedconformal._typing import Bools, Floats, Ints
-from fedconformal._validation import rank_of
+from fedconformal._util import Bools, Floats, Ints, rank_of
 from fedconformal.laws._tails import binomial_masses
 
 TAIL_ERROR = 1e-11

@@ -4,8 +4,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
 
-from fedconformal import _validation
-from fedconformal._typing import Bools, Floats
+from fedconformal import _util
+from fedconformal._util import Bools, Floats
 from fedconformal.laws._integration import legendre, window_moments
 
 MEAN_ERROR = 1e-12
@@ -161,8 +161,8 @@ def coverage_table(n_sites: int, n_points: int) -> Floats:
     >>> table.shape, round(float(table[9, 2]), 6)
     ((10, 5), 0.925626)
     """
-    m = _validation.integer("n_sites", n_sites, low=1)
-    n = _validation.integer("n_points", n_points, low=1)
+    m = _util.integer("n_sites", n_sites, low=1)
+    n = _util.integer("n_points", n_points, low=1)
     if m * n <= _EXACT_DEGREE:
         table = _polynomial_table(m, n)
     else:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
 
-from fedconformal._typing import Bools, Floats, Ints
+from fedconformal._util import Bools, Floats, Ints
 from fedconformal.laws._equal import OUTSIDE, equal_cdf, equal_moments
 from fedconformal.laws._integration import integrate, window_moments
 from fedconformal.laws._sites import OrderStatistics, SiteLaw

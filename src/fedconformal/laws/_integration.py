@@ -9,7 +9,7 @@ from functools import cache
 
 import numpy as np
 
-from fedconformal._typing import Bools, Floats
+from fedconformal._util import Bools, Floats
 
 _COARSE, _FINE = 48, 96  # degrees of the two rules; the nodes of the first are every other one of the second
 _ROUNDS = 48

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
 
-from fedconformal import _validation
-from fedconformal._typing import Bools, Floats, Ints
+from fedconformal import _util
+from fedconformal._util import Bools, Floats, Ints
 
 Distortion = Callable[[Floats], ArrayLike]
 """``h(c) = F_site(F^{-1}(c))``: the share of a site's scores below the c-quantile of the test point's."""
@@ -187,7 +187,7 @@ def group_sites(
     }
     lengths = {name: len(column) for name, column in columns.items() if len(column) > 1}
     if n_sites is not None:
-        lengths["n_sites"] = _validation.integer("n_sites", n_sites, low=1)
+        lengths["n_sites"] = _util.integer("n_sites", n_sites, low=1)
     _check_lengths(lengths, local_rank, flat=ranks.shape[1] == 1)
     _check_nesting(sizes.size, n_points, local_rank)
     falling = (np.diff(ranks, axis=1) <= 0) & (ranks[:, 1:] != _NONE)
@@ -212,8 +212,8 @@ def group_sites(
 def _read_flat(name: str, value: Any, *, low: int) -> Ints:
     """Read one whole number, or one for each site."""
     if _is_list(value):
-        return _validation.integers(name, value, low=low)
-    return np.array([_validation.integer(name, value, low=low)])
+        return _util.integers(name, value, low=low)
+    return np.array([_util.integer(name, value, low=low)])
 
 
 def _read_nested(name: str, value: Any, *, low: int) -> Ints:

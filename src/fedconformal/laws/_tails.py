@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 from scipy import special
 
-from fedconformal._typing import Floats, Ints
+from fedconformal._util import Floats, Ints
 from fedconformal.laws._votes import Votes, masses, spectral_tails, spectrum
 
 # -- how many of equal sites lie below: binomial counts, and which sites are left out as faulty ------------

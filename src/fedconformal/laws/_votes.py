@@ -7,7 +7,7 @@ from functools import cached_property, reduce
 import numpy as np
 from numpy.typing import NDArray
 
-from fedconformal._typing import Floats, Ints
+from fedconformal._util import Floats, Ints
 
 Places = NDArray[np.intp]
 

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from fedconformal._registry import Registry
+from fedconformal._util import Registry
 from fedconformal.documents import Advice, Design, Level, MessageData, Payload, SiteKind
 from fedconformal.laws import CoverageLaw
 from fedconformal.planning import Goal, Guarantee, Promise

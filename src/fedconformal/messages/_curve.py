@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from fedconformal._text import count
-from fedconformal._typing import Floats
+from fedconformal._util import Floats
 from fedconformal.documents import (
     LARGEST_N,
     MOST_SITES,

@@ -14,8 +14,7 @@ from numpy.typing import ArrayLike
 from pydantic import ValidationError
 
 from fedconformal._text import count, quoted
-from fedconformal._typing import Floats, Ints
-from fedconformal._validation import fraction
+from fedconformal._util import Floats, Ints, fraction
 from fedconformal.documents import LARGEST_EPSILON, Check, CheckedGroup, first_problem
 from fedconformal.monitoring._coverage import (
     Cases,

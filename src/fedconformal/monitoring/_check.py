@@ -10,7 +10,7 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from fedconformal._text import ceiling_percent, count, floor_percent, nearest_percent, percent, plain_spaces
-from fedconformal._validation import fraction
+from fedconformal._util import fraction
 from fedconformal.documents import Check, group_name
 from fedconformal.messages import law
 from fedconformal.monitoring._answer import epsilon_per_count

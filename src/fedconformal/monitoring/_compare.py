@@ -18,9 +18,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special, stats
 
-from fedconformal import _validation, messages
+from fedconformal import _util, messages
 from fedconformal._text import count, quoted
-from fedconformal._typing import Floats, Ints
+from fedconformal._util import Floats, Ints
 from fedconformal.documents import (
     Calibration,
     CalibrationView,
@@ -95,7 +95,7 @@ class ReferenceScores(Yardstick):
     position_heading: ClassVar[str] = "share of the reference below"
 
     def __init__(self, scores: ArrayLike) -> None:
-        values = _validation.plain_array(scores, dtype=float)
+        values = _util.plain_array(scores, dtype=float)
         if values.ndim != 1 or values.size == 0 or np.isnan(values).any():
             raise ValueError("reference scores must be a flat array of numbers, at least one")
         self._ordered = np.sort(values)
@@ -424,7 +424,7 @@ def compare(
     >>> [site.site for site in fc.monitoring.compare(plan, reports, reference=own).odd]
     []
     """
-    alarm = float(_validation.fraction("false_alarm", false_alarm))
+    alarm = float(_util.fraction("false_alarm", false_alarm))
     if is_private(plan):
         raise ValueError("private reports cannot be compared: their noise hides what would be looked for")
     chosen, level = _read_group(plan, group), level_index(plan, confidence_level)
@@ -463,7 +463,7 @@ def _read_group(plan: Plan, group: Any) -> str | None:
         return None
     if not plan.is_grouped:
         raise ValueError(f"group must be left out: the plan has no groups, got {group!r}")
-    return _validation.choice("group", label_text(group), plan.groups)
+    return _util.choice("group", label_text(group), plan.groups)
 
 
 def _middle_score(payload: Payload, n: int, level: int) -> tuple[float, int, int] | None:

@@ -27,8 +27,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import optimize, special
 
 from fedconformal._text import quoted
-from fedconformal._typing import Bools, Floats, Ints
-from fedconformal._validation import fraction
+from fedconformal._util import Bools, Floats, Ints, fraction
 from fedconformal.documents import (
     MOST_CHECKED,
     MOST_COLUMNS,

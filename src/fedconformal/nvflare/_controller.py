@@ -18,7 +18,7 @@ from nvflare.app_common.app_constant import AppConstants
 from nvflare.job_config.api import FedJob
 from nvflare.recipe.spec import Recipe
 
-from fedconformal import _validation, rounds
+from fedconformal import _util, rounds
 from fedconformal._files import write_text
 from fedconformal.documents import Calibration, CalibrationView, Plan
 from fedconformal.nvflare import _messages
@@ -381,7 +381,7 @@ def _ask(
 
 def _check_options(timeout: float, on_refused: str) -> None:
     rounds.check_seconds("timeout", timeout, least=1e-3)
-    _validation.choice("on_refused", on_refused, ("raise", "skip"))
+    _util.choice("on_refused", on_refused, ("raise", "skip"))
 
 
 # -- recipes: a round after the training, or a job of the round alone --------------------------------------

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fedconformal._text import floor_percent, percent
-from fedconformal._typing import Floats
+from fedconformal._util import Floats
 from fedconformal.laws import Summary, density
 from fedconformal.pages._render import render
 

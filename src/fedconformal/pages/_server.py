@@ -22,7 +22,7 @@ from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, R
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from fedconformal._validation import integer
+from fedconformal._util import integer
 from fedconformal.documents import first_problem
 from fedconformal.pages._render import read_asset, render
 from fedconformal.pages.planner import (

@@ -10,8 +10,7 @@ from functools import cached_property
 
 import numpy as np
 
-from fedconformal._typing import Floats, Ints
-from fedconformal._validation import rank_of
+from fedconformal._util import Floats, Ints, rank_of
 from fedconformal.documents import Advice, RankRule, SiteKind, total_sites
 from fedconformal.laws import CoverageLaw, OrderStatistics
 from fedconformal.planning.criteria import Goal

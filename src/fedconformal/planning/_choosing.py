@@ -13,7 +13,7 @@ from operator import or_
 import numpy as np
 from scipy import special
 
-from fedconformal._typing import Bools, Floats, Ints
+from fedconformal._util import Bools, Floats, Ints
 from fedconformal.documents import LARGEST_N, MOST_SITES, Advice, RankRule, SiteKind, total_sites
 from fedconformal.laws import honest_counts, integrate
 from fedconformal.planning._ballot import (

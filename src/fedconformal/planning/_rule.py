@@ -10,8 +10,7 @@ from math import isqrt
 import numpy as np
 from scipy import special
 
-from fedconformal._typing import Floats, Ints
-from fedconformal._validation import rank_of
+from fedconformal._util import Floats, Ints, rank_of
 from fedconformal.documents import LARGEST_N, MOST_SITES, RankRule
 from fedconformal.planning._choosing import smallest
 from fedconformal.planning.criteria import Goal

@@ -18,7 +18,7 @@ from itertools import chain, islice
 import numpy as np
 from scipy import special
 
-from fedconformal._typing import Bools, Floats, Ints
+from fedconformal._util import Bools, Floats, Ints
 from fedconformal.laws import (
     Federation,
     OrderStatistics,

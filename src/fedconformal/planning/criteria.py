@@ -13,9 +13,7 @@ import numpy as np
 from scipy import special
 
 from fedconformal import _text
-from fedconformal._registry import Registry
-from fedconformal._typing import Floats
-from fedconformal._validation import rank_of
+from fedconformal._util import Floats, Registry, rank_of
 from fedconformal.documents import Design
 from fedconformal.laws import MEAN_ERROR, CoverageLaw
 

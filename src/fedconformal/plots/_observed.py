@@ -8,8 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from numpy.typing import ArrayLike
 
-from fedconformal._typing import Floats
-from fedconformal._validation import plain_array
+from fedconformal._util import Floats, plain_array
 from fedconformal.metrics import SiteCoverage, coverage_by_site, covered_by_intervals
 from fedconformal.plots import style
 

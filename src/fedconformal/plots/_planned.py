@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from fedconformal import baselines, messages
-from fedconformal._typing import Floats
+from fedconformal._util import Floats
 from fedconformal.documents import Calibration, CalibrationView, Plan, PlanView
 from fedconformal.laws import CoverageLaw, Summary, coverage_table, density
 from fedconformal.planning import PROMISES

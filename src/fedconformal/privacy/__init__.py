@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from fedconformal import _hooks
+from fedconformal._extras import call_higher
 from fedconformal.privacy._bins import Bins
 from fedconformal.privacy._ledger import BudgetExceededError, Ledger, Quote, exact_text, fingerprint
 from fedconformal.privacy._ledger_file import Entry, LedgerAccessWarning, LedgerError
@@ -48,4 +48,4 @@ def simulate(plan: Any, scores: Mapping[str, Any], rng: Any) -> Any:
     >>> 0.8 < calibration.threshold <= 1
     True
     """
-    return _hooks.call("simulate", plan, scores, rng)
+    return call_higher("protocol.simulate", plan, scores, rng)

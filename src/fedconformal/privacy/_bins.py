@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedconformal._typing import Floats, Ints
-from fedconformal._validation import integer, plain_array
+from fedconformal._util import Floats, Ints, integer, plain_array
 
 _BLOCK = 65_536
 """Scores placed at a time: small enough to stay in the processor's cache."""

@@ -35,7 +35,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedconformal._text import count
-from fedconformal._validation import fraction, integer, plain_array
+from fedconformal._util import fraction, integer, plain_array
 from fedconformal.privacy._ledger_file import Entry, LedgerError, LedgerFile, warn_of_access
 
 

@@ -26,7 +26,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from fedconformal._warnings import warn
+from fedconformal._text import warn
 
 _APPLICATION = 0x66634C67  # "fcLg"
 _VERSION = 2

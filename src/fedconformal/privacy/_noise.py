@@ -19,8 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedconformal._extras import need
-from fedconformal._typing import Floats, Ints
-from fedconformal._validation import fraction, integer, integers
+from fedconformal._util import Floats, Ints, fraction, integer, integers
 from fedconformal.documents import LARGEST_EPSILON
 from fedconformal.laws._curves import CurveNoise
 

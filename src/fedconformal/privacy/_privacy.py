@@ -3,7 +3,7 @@
 from dataclasses import KW_ONLY, dataclass, field
 from fractions import Fraction
 
-from fedconformal._validation import choice, fraction
+from fedconformal._util import choice, fraction
 from fedconformal.documents import LARGEST_EPSILON, SMALLEST_EPSILON
 from fedconformal.privacy._bins import Bins
 

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedconformal._extras import need
-from fedconformal._typing import Floats, Ints
+from fedconformal._util import Floats, Ints
 from fedconformal.privacy._noise import confirm_loss, scale_of
 
 _LARGEST = int(np.iinfo(np.int64).max)

@@ -9,7 +9,7 @@ import math
 
 import numpy as np
 
-from fedconformal._validation import fraction, integer
+from fedconformal._util import fraction, integer
 from fedconformal.privacy._noise import check_epsilon
 
 _ROUNDING = 1e-9

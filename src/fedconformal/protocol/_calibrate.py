@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable
 from typing import Literal
 
-from fedconformal import _validation
+from fedconformal import _util
 from fedconformal._text import count
 from fedconformal.documents import (
     Calibration,
@@ -70,7 +70,7 @@ def calibrate(
     >>> round(fc.calibrate(plan, reports).threshold, 2)
     0.92
     """
-    _validation.choice("on_refused", on_refused, ("raise", "skip"))
+    _util.choice("on_refused", on_refused, ("raise", "skip"))
     check_current(plan, "calibrated")
     intake = validate_reports(plan, reports, unreadable=unreadable)
     if on_refused == "raise" and intake.all_refused:

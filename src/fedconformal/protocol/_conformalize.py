@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedconformal import _validation
-from fedconformal._validation import plain_array
+from fedconformal import _util
+from fedconformal._util import plain_array
 from fedconformal.documents import (
     Calibration,
     Plan,
@@ -105,7 +105,7 @@ def conformalize(
     held = LocalScores.of(scores, sites, groups)
     bound = signature(plan).bind(**held.sizes(), **options)
     bound.apply_defaults()
-    fewest = _validation.integer("min_group", min_group, low=1)
+    fewest = _util.integer("min_group", min_group, low=1)
     chosen = make_plan(min_group=fewest, **bound.arguments)
     own = SitePolicy.unlimited()  # all scores are the caller's own
     with _accounts(chosen, held, ledgers, dataset) as accounts:

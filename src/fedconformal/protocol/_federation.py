@@ -11,9 +11,9 @@ from typing import Any, Self, get_args
 import numpy as np
 from pydantic import ValidationError
 
-from fedconformal import _validation
+from fedconformal import _util
 from fedconformal._text import quoted
-from fedconformal._typing import Ints
+from fedconformal._util import Ints
 from fedconformal.documents import (
     GROUPED_BY,
     LARGEST_N,
@@ -56,18 +56,18 @@ class SiteSpec:
                 raise ValueError("n_sites and n_points must name the same sites")
             names = names or _names(n_points)
             n_points = [n_points[name] for name in names]
-        m = None if n_sites is None else _validation.integer("n_sites", n_sites, low=1, high=MOST_SITES)
+        m = None if n_sites is None else _util.integer("n_sites", n_sites, low=1, high=MOST_SITES)
         if m is not None and names is not None and m != len(names):
             raise ValueError(f"n_sites must be the number of site names, {len(names)}, got {m}")
         m = m if names is None else len(names)
         if n_points is None:
             return cls(names, None, m)
         if not isinstance(n_points, Iterable) or isinstance(n_points, (str, bytes)):
-            size = _validation.integer("n_points", n_points, low=1, high=LARGEST_N)
+            size = _util.integer("n_points", n_points, low=1, high=LARGEST_N)
             if m is None:
                 raise TypeError("n_sites is needed when n_points is one number")
             return cls(names, np.array([size]), m)
-        sizes = _validation.integers("n_points", n_points, low=1, high=LARGEST_N)
+        sizes = _util.integers("n_points", n_points, low=1, high=LARGEST_N)
         if m is not None and m != sizes.size:
             raise ValueError(f"n_sites must be the length of n_points, {sizes.size}, got {m}")
         return cls(names, sizes, sizes.size)
@@ -220,7 +220,7 @@ def read_group_by(group_by: Any) -> tuple[GroupBy, ...] | None:
         return None
     given = [group_by] if isinstance(group_by, str) else list(group_by)
     for each in given:
-        _validation.choice("group_by", each, get_args(GroupBy))
+        _util.choice("group_by", each, get_args(GroupBy))
     ordered = tuple(each for each in get_args(GroupBy) if each in given)
     if len(ordered) == len(given) and ordered in (*GROUPED_BY, ("label",)):
         return None if ordered == ("label",) else ordered

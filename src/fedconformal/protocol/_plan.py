@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
-from fedconformal import _validation, scores
-from fedconformal._warnings import warn
+from fedconformal import _util, scores
+from fedconformal._text import warn
 from fedconformal.documents import MOST_LEVELS, MOST_NUMBERS, Design, Plan, ScoreRule, Terms
 from fedconformal.laws import suggest_cells
 from fedconformal.messages import DesignRequest, choose_message
@@ -181,7 +181,7 @@ class PlanOptions:
     ) -> "PlanOptions":
         """Check the arguments of `plan`; what is left out is as the promise, or the privacy, has it."""
         levels, kept = _levels(confidence_level), PROMISES[promise]()
-        _validation.choice("local_ranks", local_ranks, (SEARCHED, _PAPER))
+        _util.choice("local_ranks", local_ranks, (SEARCHED, _PAPER))
         if privacy is not None and not isinstance(privacy, Privacy):
             raise TypeError(f"privacy must be a Privacy, got {privacy!r}")
         if curve is not None and not isinstance(curve, Bins):
@@ -190,11 +190,11 @@ class PlanOptions:
             kept.default_criterion if privacy is None else privacy.default_criterion or kept.default_criterion
         )
         chosen = CRITERIA[usual if criterion is None else criterion]()
-        faulty = _validation.integer("max_faulty", max_faulty, low=0)
-        missing = None if max_missing is None else _validation.integer("max_missing", max_missing, low=0)
+        faulty = _util.integer("max_faulty", max_faulty, low=0)
+        missing = None if max_missing is None else _util.integer("max_missing", max_missing, low=0)
         allowed = _delta(delta, faulty, is_private=privacy is not None)
         if numbers is not None:
-            numbers = _validation.integer("numbers", numbers, low=1, high=MOST_NUMBERS)
+            numbers = _util.integer("numbers", numbers, low=1, high=MOST_NUMBERS)
             if numbers > 1 and local_ranks != SEARCHED:
                 raise ValueError(
                     f"numbers must be 1 with local_ranks, which fixes one rank for each site, got {numbers}"
@@ -308,16 +308,16 @@ def _levels(confidence_level: Any) -> tuple[Fraction, ...]:
         given = list(confidence_level)
         if len(given) > MOST_LEVELS:
             raise ValueError(f"confidence_level must hold at most {MOST_LEVELS} levels, got {len(given)}")
-        levels = tuple(_validation.fraction("confidence_level", level) for level in given)
+        levels = tuple(_util.fraction("confidence_level", level) for level in given)
         if not levels or len(set(levels)) < len(levels):
             raise ValueError(f"confidence_level must hold different levels, got {given!r}")
         return levels
-    return (_validation.fraction("confidence_level", confidence_level),)
+    return (_util.fraction("confidence_level", confidence_level),)
 
 
 def _delta(delta: Any, max_faulty: int, *, is_private: bool) -> Fraction:
     """Read a probability that is computed precisely: faulty sites and noise leave fewer digits."""
-    value = _validation.fraction("delta", delta, high=0.5, closed=True)
+    value = _util.fraction("delta", delta, high=0.5, closed=True)
     least = _SMALLEST_DELTA_IF_PRIVATE if is_private else _SMALLEST_DELTA
     least, where = (_SMALLEST_DELTA_IF_FAULTY, " with max_faulty") if max_faulty else (least, "")
     if value < least:

@@ -7,7 +7,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-from fedconformal import _validation
+from fedconformal import _util
 from fedconformal._text import quoted
 from fedconformal.documents import Plan, check_public_key, is_signed_by
 from fedconformal.messages import of
@@ -73,15 +73,15 @@ class SitePolicy:
 
     def __post_init__(self) -> None:
         if self.max_numbers is not None:
-            _validation.integer("max_numbers", self.max_numbers, low=0)
-        _validation.integer("max_answers", self.max_answers, low=0)
-        _validation.integer("min_group", self.min_group, low=1)
-        _validation.choice("curves", self.curves, ("private", "plain"))
-        _validation.integer("round_down_to", self.round_down_to, low=0)
+            _util.integer("max_numbers", self.max_numbers, low=0)
+        _util.integer("max_answers", self.max_answers, low=0)
+        _util.integer("min_group", self.min_group, low=1)
+        _util.choice("curves", self.curves, ("private", "plain"))
+        _util.integer("round_down_to", self.round_down_to, low=0)
         if not (self.private_only is None or isinstance(self.private_only, bool)):
             raise TypeError(f"private_only must be true, false or left out, got {self.private_only!r}")
         if self.max_epsilon is not None:
-            _validation.fraction("max_epsilon", self.max_epsilon, high=1e6, closed=True)
+            _util.fraction("max_epsilon", self.max_epsilon, high=1e6, closed=True)
         for name in ("scores", "promises"):
             object.__setattr__(self, name, _names(name, getattr(self, name)))
         if self.coordinator is not None:

@@ -7,8 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedconformal._text import quoted
-from fedconformal._typing import Bools, Floats, Ints
-from fedconformal._validation import plain_array
+from fedconformal._util import Bools, Floats, Ints, plain_array
 from fedconformal.documents import MOST_CLASSES, Calibration, ScoreRule, label_text
 from fedconformal.scores import SCORES, IntervalScore, LabelScore, Score, from_name
 

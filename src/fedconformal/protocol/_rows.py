@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedconformal._validation import is_missing, plain_array
+from fedconformal._util import is_missing, plain_array
 from fedconformal.documents import Plan, check_site_name, unique_labels
 
 Rows = dict[str, NDArray[np.intp]]

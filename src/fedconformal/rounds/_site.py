@@ -11,7 +11,7 @@ import numpy as np
 
 from fedconformal import protocol
 from fedconformal._files import warn_if_shared
-from fedconformal._validation import plain_array
+from fedconformal._util import plain_array
 from fedconformal.documents import Plan, SigningKey, unique_labels
 from fedconformal.privacy import Ledger, LedgerError
 from fedconformal.protocol import SitePolicy

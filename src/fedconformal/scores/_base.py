@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedconformal._typing import Bools, Floats
-from fedconformal._validation import BadRowsError, all_rows, float_array, number_array, plain_array
+from fedconformal._util import BadRowsError, Bools, Floats, all_rows, float_array, number_array, plain_array
 
 # -- array arguments that all scores take: outcomes, thresholds and uniform draws, checked -----------------
 

@@ -16,9 +16,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedconformal._typing import Bools, Floats
-from fedconformal._validation import all_rows, float_array, plain_array
-from fedconformal._warnings import warn
+from fedconformal._text import warn
+from fedconformal._util import Bools, Floats, all_rows, float_array, plain_array
 from fedconformal.scores._base import Draws, Score, as_thresholds, wrong_columns
 
 _EPSILON = float(np.finfo(np.float64).eps)

@@ -14,8 +14,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedconformal._typing import Bools, Floats, Ints
-from fedconformal._validation import all_rows, float_array, number_array
+from fedconformal._util import Bools, Floats, Ints, all_rows, float_array, number_array
 from fedconformal.scores._base import (
     Draws,
     Score,

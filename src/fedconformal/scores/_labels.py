@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedconformal._text import ceiling_percent, percent
-from fedconformal._typing import Bools, Floats
+from fedconformal._util import Bools, Floats
 from fedconformal.scores._base import Draws
 from fedconformal.scores._label import MAX_SUM_ERROR, LabelScore
 

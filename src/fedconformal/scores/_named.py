@@ -3,7 +3,7 @@
 from dataclasses import MISSING, fields
 from typing import Any
 
-from fedconformal._registry import Registry
+from fedconformal._util import Registry
 from fedconformal.scores._base import Score
 
 SCORES: Registry[Score] = Registry("score", "fedconformal.scores")

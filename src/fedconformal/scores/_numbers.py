@@ -8,9 +8,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedconformal._typing import Floats
-from fedconformal._validation import all_rows, plain_array
-from fedconformal._warnings import warn
+from fedconformal._text import warn
+from fedconformal._util import Floats, all_rows, plain_array
 from fedconformal.scores._base import as_outcomes
 from fedconformal.scores._interval import IntervalScore, distance, outward, unsigned
 

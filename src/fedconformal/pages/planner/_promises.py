@@ -8,7 +8,7 @@ from scipy.special import erf, erfinv
 
 from fedconformal import messages
 from fedconformal._text import percent
-from fedconformal._typing import Floats
+from fedconformal._util import Floats
 from fedconformal.documents import Facts, Plan, merge_kinds
 from fedconformal.monitoring import shifted_law
 from fedconformal.pages._render import has_law, render

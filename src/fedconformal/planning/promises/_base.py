@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from fractions import Fraction
 from typing import ClassVar
 
-from fedconformal._registry import Registry
+from fedconformal._util import Registry
 from fedconformal.documents import RankRule, SiteKind
 from fedconformal.laws import CoverageLaw
 from fedconformal.planning._ballot import Ballot, Guarantee, Solution

@@ -1,15 +1,24 @@
-"""Arguments, checked: every refusal names the argument, its value and what is allowed."""
+"""Array aliases, validated arguments and registries."""
 
 import math
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Iterator
 from fractions import Fraction
+from importlib.metadata import entry_points
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedconformal._typing import Bools, Floats
+from fedconformal._text import warn
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+
+# -- arguments, checked: every refusal names the argument, its value and what is allowed -----------------
 
 _INT64 = 2**62
 
@@ -54,17 +63,13 @@ def fraction(name: str, value: Any, *, low: float = 0.0, high: float = 1.0, clos
     allowed = f"a number in ({low:g}, {high:g}{']' if closed else ')'}"
     if isinstance(value, bool) or not isinstance(value, Real):
         raise TypeError(f"{name} must be {allowed}, got {value!r}")
-    number = _float(value)
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
     if not math.isfinite(number) or not (low < number < high or (closed and number == high)):
         raise ValueError(f"{name} must be {allowed}, got {value}")
     return value if isinstance(value, Fraction) else Fraction(str(value))
-
-
-def _float(value: Any) -> float:
-    try:
-        return float(value)
-    except OverflowError:
-        return math.inf
 
 
 def choice(name: str, value: Any, allowed: Iterable[str]) -> str:
@@ -106,9 +111,19 @@ def plain_array(values: Any, *, dtype: Any = None) -> NDArray[Any]:
         return np.asarray(values, dtype=dtype)
     if isinstance(values, (list, tuple)) and values and _is_tensor(values[0]):
         values = [plain_array(value) for value in values]
-    array = np.asarray(_from_tensor(values) if _is_tensor(values) else values, dtype=dtype)
+    if _is_tensor(values):
+        values = values.detach().cpu()
+        try:
+            values = values.numpy()
+        except TypeError:  # numpy has no such floats
+            values = values.float().numpy()
+    array = np.asarray(values, dtype=dtype)
     if array.dtype.kind == "O" and dtype is None:
-        return _from_nullable(values, array)
+        # A column of numbers with missing ones, which numpy can only read as objects.
+        columns = getattr(values, "dtypes", [None]) if array.ndim == 2 else [getattr(values, "dtype", None)]
+        if any(getattr(column, "kind", "O") not in "biuf" for column in columns):
+            return array
+        return np.asarray(values.to_numpy(dtype=np.float64, na_value=np.nan))
     return array.astype(np.float32) if array.dtype.name in _NOT_NUMPYS else array
 
 
@@ -118,22 +133,6 @@ _NOT_NUMPYS = ("bfloat16", "float8_e4m3fn", "float8_e5m2")
 def _is_tensor(values: Any) -> bool:
     """Return whether it is a tensor of PyTorch, which need not be installed."""
     return all(hasattr(values, name) for name in ("detach", "cpu", "numpy"))
-
-
-def _from_tensor(tensor: Any) -> NDArray[Any]:
-    there = tensor.detach().cpu()
-    try:
-        return np.asarray(there.numpy())
-    except TypeError:  # numpy has no such floats
-        return np.asarray(there.float().numpy())
-
-
-def _from_nullable(values: Any, array: NDArray[Any]) -> NDArray[Any]:
-    """Read a column of numbers with missing ones, which numpy can only read as objects."""
-    columns = getattr(values, "dtypes", [None]) if array.ndim == 2 else [getattr(values, "dtype", None)]
-    if any(getattr(column, "kind", "O") not in "biuf" for column in columns):
-        return array
-    return np.asarray(values.to_numpy(dtype=np.float64, na_value=np.nan))
 
 
 def number_array(name: str, values: Any) -> NDArray[Any]:
@@ -185,3 +184,68 @@ def all_rows(name: str, values: NDArray[Any], good: Bools, rule: str) -> None:
         problem=f"{name} {rule}",
         value=values[first].tolist(),
     )
+
+
+# -- registries ------------------------------------------------------------------------------------------
+
+T = TypeVar("T")
+
+_NAME = re.compile(r"[a-z][a-z0-9-]{0,59}")
+
+
+class Registry(Generic[T]):
+    """Classes of one kind by name, such as all criteria.
+
+    Parameters
+    ----------
+    what : str
+        What is chosen, as an argument is called: ``"criterion"``.
+    group : str
+        The entry point group of packages that bring their own, ``"fedconformal.criteria"``.
+    """
+
+    def __init__(self, what: str, group: str) -> None:
+        self.what, self.group = what, group
+        self._known: dict[str, type[T]] = {}
+        self._looked = False
+
+    def register(self, kind: type[T]) -> type[T]:
+        """Add a class under its ``name``; a decorator. A name that is taken is refused."""
+        name = getattr(kind, "name", None)
+        if not isinstance(name, str) or not _NAME.fullmatch(name):
+            allowed = "small letters, digits and hyphens"
+            raise TypeError(f"a {self.what} needs a class attribute name of {allowed}, got {name!r}")
+        if self._known.setdefault(name, kind) is not kind:
+            raise ValueError(f"there is a {self.what} called {name!r} already")
+        return kind
+
+    def unregister(self, name: str) -> None:
+        """Remove a class, for tests that bring their own."""
+        self._known.pop(name, None)
+
+    def __getitem__(self, name: str) -> type[T]:
+        """Return the class of that name, or raise a ValueError that lists the names."""
+        if not isinstance(name, str) or (name not in self._known and name not in self.names()):
+            listed = ", ".join(map(repr, self.names()))
+            raise ValueError(f"{self.what} must be one of {listed}, got {name!r}")
+        return self._known[name]
+
+    def __contains__(self, name: object) -> bool:
+        """Return whether there is a class of that name."""
+        return name in self._known or name in self.names()
+
+    def __iter__(self) -> Iterator[str]:
+        """All names."""
+        return iter(self.names())
+
+    def names(self) -> tuple[str, ...]:
+        """All names, ours first, in the order they were registered."""
+        if not self._looked:
+            self._looked = True
+            for point in entry_points(group=self.group):
+                try:
+                    self.register(point.load())
+                except Exception as error:
+                    broken = f"the {self.what} {point.name!r} of the package {point.value!r}"
+                    warn(f"{broken} cannot be used: {error}")
+        return tuple(self._known)
