@@ -8,8 +8,11 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from fedconformal.plots.style import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, VERMILION
 from reproduce import methods
+
+# The colours of Okabe and Ito, which the colour-blind can tell apart.
+BLUE, ORANGE, GREEN, VERMILION = "#0072B2", "#E69F00", "#009E73", "#D55E00"
+PURPLE, SKY, GREY, BLACK = "#CC79A7", "#56B4E9", "#595959", "#000000"
 
 COLOURS = {
     methods.QQ: BLUE,

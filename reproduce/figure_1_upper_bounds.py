@@ -4,8 +4,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 import fedconformal as fc
-from fedconformal.plots.style import BLUE, GREEN, ORANGE, SKY, VERMILION
-from reproduce.drawing import legend_below, panels, target
+from reproduce.drawing import BLUE, GREEN, ORANGE, SKY, VERMILION, legend_below, panels, target
 from reproduce.methods import CENTRALISED, QQ, SINGLE, STABLE, THREE
 from reproduce.protocol import Settings
 
@@ -30,8 +29,8 @@ def compute(settings: Settings, sites=(5, 20), points=None) -> pd.DataFrame:
                 QQ: fc.plan(m, n, confidence_level=level, criterion="marginal").law.mean(),
                 STABLE: fc.plan(m, n, confidence_level=level, criterion="stable").law.mean(),
                 THREE: fc.plan(m, n, confidence_level=level, criterion="stable", numbers=3).law.mean(),
-                POOLED_BOUND: fc.baselines.upper_bound(m * n, level),
-                SINGLE_BOUND: fc.baselines.upper_bound(n, level),
+                POOLED_BOUND: level + 1 / (m * n + 1),
+                SINGLE_BOUND: level + 1 / (n + 1),
             }
             rows += [(m, n, level, curve, value) for curve, value in values.items()]
     return pd.DataFrame(rows, columns=["n_sites", "n_points", "confidence_level", "curve", "coverage"])

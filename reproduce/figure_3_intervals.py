@@ -7,9 +7,8 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from fedconformal.plots.style import GREY
 from reproduce import data, methods
-from reproduce.drawing import colour, panels
+from reproduce.drawing import GREY, colour, panels
 from reproduce.methods import METHODS, UNBALANCED, Method
 from reproduce.models import SYNTHETIC
 from reproduce.protocol import Settings, quality

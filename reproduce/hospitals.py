@@ -16,9 +16,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import fedconformal as fc
-from fedconformal.plots.style import BLUE, GREY, VERMILION
 from reproduce import data
-from reproduce.drawing import panels
+from reproduce.drawing import BLUE, GREY, VERMILION, panels
 from reproduce.methods import average, centralised, new_round, plan_text
 from reproduce.protocol import Settings
 

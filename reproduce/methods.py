@@ -148,7 +148,7 @@ def average_of_next(sites: Sites, level: float, rng: np.random.Generator) -> flo
 
 def single(sites: Sites, level: float, rng: np.random.Generator) -> float:
     """Return the threshold of the first site alone."""
-    return fc.baselines.single_site(sites[0], level)
+    return fc.baselines.centralized(sites[0], level)
 
 
 # -- what is compared --

@@ -10,8 +10,7 @@ from matplotlib.figure import Figure
 from scipy import optimize, special
 
 import fedconformal as fc
-from fedconformal.plots.style import BLACK, BLUE, GREEN, ORANGE, PURPLE, VERMILION
-from reproduce.drawing import panels
+from reproduce.drawing import BLACK, BLUE, GREEN, ORANGE, PURPLE, VERMILION, panels
 from reproduce.protocol import Settings
 
 NUMBERS = (1, 2, 3, 5, 9)

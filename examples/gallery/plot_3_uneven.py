@@ -22,8 +22,8 @@ def distance(law, level=0.9):
     return np.hypot(law.std(), law.mean() - level)
 
 
-pooled = fc.baselines.coverage_law(sum(sizes.values()), 0.9)
-alone = fc.baselines.coverage_law(max(sizes.values()), 0.9)
+pooled = fc.plan(n_sites=1, n_points=sum(sizes.values())).law
+alone = fc.plan(n_sites=1, n_points=max(sizes.values())).law
 one_vote = fc.plan(n_points=sizes, local_ranks="paper").law
 laws = {r: fc.plan(n_points=sizes, numbers=r).law for r in (1, 2, 3, 5, 9)}
 ratios = [distance(law) / distance(pooled) for law in laws.values()]

@@ -1,4 +1,4 @@
-"""Alternatives: pool the scores, use one site alone, or average the sites' quantiles (paper, 3.3)."""
+"""Alternatives: pool the scores, or average the sites' quantiles (paper, section 3.3)."""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -12,14 +12,14 @@ from fedconformal._text import count, percent, plain_spaces, warn
 from fedconformal.laws import CoverageLaw
 from fedconformal.protocol import InfeasibleWarning
 
-__all__ = ["average", "centralized", "coverage_law", "single_site", "upper_bound"]
+__all__ = ["average", "centralized"]
 
 
 def centralized(scores: ArrayLike | Iterable[ArrayLike], confidence_level: float) -> float:
     """Return the split conformal threshold of pooled scores: the ceil((N + 1) level)-th smallest.
 
-    Marginal coverage is at least the level, and at most ``upper_bound(N, level)`` without ties. It needs all
-    scores in one place.
+    Marginal coverage is at least the level, and without ties at most level + 1 / (N + 1). It needs all
+    scores in one place, or those of one site that stays alone.
 
     Parameters
     ----------
@@ -52,9 +52,9 @@ def centralized(scores: ArrayLike | Iterable[ArrayLike], confidence_level: float
     values = _util.plain_array(scores, dtype=float).ravel()
     if values.size == 0 or np.isnan(values).any():
         raise ValueError("scores must hold at least one number and no NaN")
-    rank = _rank(values.size, confidence_level)
+    level = _util.fraction("confidence_level", confidence_level)
+    rank = _util.rank_of(level, values.size)
     if rank > values.size:
-        level = _util.fraction("confidence_level", confidence_level)
         warn(
             f"{plain_spaces(percent(float(level)))} coverage cannot be guaranteed with "
             f"{count(values.size, 'score')}, so the threshold is infinite. You need at least "
@@ -63,29 +63,6 @@ def centralized(scores: ArrayLike | Iterable[ArrayLike], confidence_level: float
         )
         return math.inf
     return float(np.partition(values, rank - 1)[rank - 1])
-
-
-def single_site(scores: ArrayLike, confidence_level: float) -> float:
-    """Return the threshold of one site that stays alone: split conformal prediction on its own scores.
-
-    Parameters
-    ----------
-    scores : array of numbers
-        The scores of the site.
-    confidence_level : float
-        Coverage wanted, strictly between 0 and 1.
-
-    Returns
-    -------
-    float
-        inf, with an InfeasibleWarning, where there are too few scores for the level.
-
-    Examples
-    --------
-    >>> single_site(range(1, 20), 0.9)
-    18.0
-    """
-    return centralized(scores, confidence_level)
 
 
 def average(scores: Iterable[ArrayLike], confidence_level: float) -> float:
@@ -118,33 +95,9 @@ def average(scores: Iterable[ArrayLike], confidence_level: float) -> float:
     sites = [_util.plain_array(site) for site in _list_sites(scores)]
     if any(site.ndim == 0 for site in sites):
         raise ValueError("scores must be one array for each site, got numbers that belong to no site")
-    thresholds = [single_site(site, confidence_level) for site in sites]
-    if not thresholds:
+    if not sites:
         raise ValueError("scores must hold the scores of at least one site")
-    return float(np.mean(thresholds))
-
-
-def upper_bound(n_points: int, confidence_level: float) -> float:
-    """Return the largest marginal coverage of split conformal prediction without ties, level + 1/(n + 1).
-
-    Parameters
-    ----------
-    n_points : int
-        The number n of scores: for the centralised baseline of pooled ones, for a single site of its own.
-    confidence_level : float
-        Coverage wanted, strictly between 0 and 1.
-
-    Returns
-    -------
-    float
-
-    Examples
-    --------
-    >>> upper_bound(99, 0.9)
-    0.91
-    """
-    n = _util.integer("n_points", n_points, low=1)
-    return float(_util.fraction("confidence_level", confidence_level)) + 1 / (n + 1)
+    return float(np.mean([centralized(site, confidence_level) for site in sites]))
 
 
 def coverage_law(n_points: int, confidence_level: float) -> CoverageLaw:
@@ -168,15 +121,10 @@ def coverage_law(n_points: int, confidence_level: float) -> CoverageLaw:
     >>> round(coverage_law(99, 0.9).std(), 4)
     0.0299
     """
-    n = _util.integer("n_points", n_points, low=1)
-    rank = _rank(n, confidence_level)
-    return CoverageLaw(n_sites=1, n_points=n, local_rank=rank, server_rank=1)
+    rank = _util.rank_of(_util.fraction("confidence_level", confidence_level), n_points)
+    return CoverageLaw(n_sites=1, n_points=n_points, local_rank=rank, server_rank=1)
 
 
 def _list_sites(scores: Any) -> list[Any]:
     """List the scores of each site, also of sites by name."""
     return list(scores.values() if isinstance(scores, Mapping) else scores)
-
-
-def _rank(n: int, confidence_level: float) -> int:
-    return _util.rank_of(_util.fraction("confidence_level", confidence_level), n)

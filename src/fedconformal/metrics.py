@@ -16,16 +16,13 @@ from scipy.special import betainccinv, betaincinv
 from fedconformal._util import Bools, Floats, all_rows, number_array, plain_array
 
 __all__ = [
-    "SiteCoverage",
     "classification_coverage_score",
     "classification_mean_width_score",
-    "clopper_pearson",
     "coverage_by_site",
     "covered_by_intervals",
     "covered_by_sets",
     "regression_coverage_score",
     "regression_mean_width_score",
-    "regression_median_width_score",
 ]
 
 
@@ -144,7 +141,8 @@ def regression_coverage_score(y_true: ArrayLike, y_intervals: ArrayLike) -> Floa
     >>> regression_coverage_score([1.0, 5.0], [[0.0, 2.0], [1.0, 3.0]])
     array([0.5])
     """
-    return _mean(_by_level(covered_by_intervals(y_true, y_intervals)))
+    covered = covered_by_intervals(y_true, y_intervals)
+    return np.asarray(covered.reshape(len(covered), -1).mean(axis=0))
 
 
 def regression_mean_width_score(y_intervals: ArrayLike) -> Floats:
@@ -166,29 +164,12 @@ def regression_mean_width_score(y_intervals: ArrayLike) -> Floats:
     >>> regression_mean_width_score([[0.0, 2.0], [1.0, 2.0]])
     array([1.5])
     """
-    return _mean(_widths(y_intervals))
-
-
-def regression_median_width_score(y_intervals: ArrayLike) -> Floats:
-    """Return the median width of the intervals, finite when fewer than half are infinite.
-
-    Parameters
-    ----------
-    y_intervals : array of shape (n, 2) or (n, 2, n_levels)
-        Lower and upper ends, which may be infinite.
-
-    Returns
-    -------
-    array of shape (n_levels,)
-        With an even number of intervals the mean of the two in the middle.
-
-    Examples
-    --------
-    >>> from fedconformal.metrics import regression_median_width_score
-    >>> regression_median_width_score([[0.0, 2.0], [1.0, 2.0], [0.0, float("inf")]])
-    array([2.])
-    """
-    return np.asarray(np.median(_widths(y_intervals), axis=0), dtype=np.float64)
+    intervals = _as_intervals(y_intervals)
+    low, high = intervals[:, 0], intervals[:, 1]
+    with np.errstate(over="ignore"):
+        # Subtract only where there is something between: inf - inf is nan.
+        widths = np.subtract(high, low, out=np.zeros(low.shape), where=high > low)
+        return np.asarray(widths.mean(axis=0))
 
 
 def classification_coverage_score(
@@ -215,7 +196,8 @@ def classification_coverage_score(
     >>> classification_coverage_score([0, 1], [[True, False], [True, False]])
     array([0.5])
     """
-    return _mean(_by_level(covered_by_sets(y_true, y_pred_set, classes=classes)))
+    covered = covered_by_sets(y_true, y_pred_set, classes=classes)
+    return np.asarray(covered.reshape(len(covered), -1).mean(axis=0))
 
 
 def classification_mean_width_score(y_pred_set: ArrayLike) -> Floats:
@@ -236,7 +218,7 @@ def classification_mean_width_score(y_pred_set: ArrayLike) -> Floats:
     >>> classification_mean_width_score([[True, False], [True, True]])
     array([1.5])
     """
-    return _mean(np.count_nonzero(_as_sets(y_pred_set), axis=1))
+    return np.asarray(_as_sets(y_pred_set).sum(axis=1).mean(axis=0))
 
 
 def coverage_by_site(covered: ArrayLike, sites: ArrayLike, *, confidence: float = 0.95) -> list[SiteCoverage]:
@@ -255,7 +237,7 @@ def coverage_by_site(covered: ArrayLike, sites: ArrayLike, *, confidence: float 
     Returns
     -------
     list of SiteCoverage
-        One per site, sorted by site.
+        One per site, sorted by site, with ``site``, ``n``, ``covered``, ``coverage``, ``low`` and ``high``.
 
     Examples
     --------
@@ -264,7 +246,15 @@ def coverage_by_site(covered: ArrayLike, sites: ArrayLike, *, confidence: float 
     (1.0, 0.1581, 1.0)
     """
     hits = _as_booleans(covered, "covered", shapes={1: "(n,), one level at a time"})
-    labels, index = _as_sites(sites, n=len(hits))
+    labels = plain_array(sites)
+    if labels.shape != hits.shape:
+        raise ValueError(f"sites must have shape {hits.shape} to match covered, got {labels.shape}")
+    if labels.dtype.kind == "f":
+        all_rows("sites", labels, ~np.isnan(labels), "must not be nan")
+    try:
+        labels, index = np.unique(labels, return_inverse=True)
+    except TypeError as error:
+        raise ValueError(f"sites must be labels of one kind, such as strings: {error}") from None
     n = np.bincount(index, minlength=len(labels))
     k = np.bincount(index[hits], minlength=len(labels))
     low, high = clopper_pearson(k, n, confidence=confidence)
@@ -321,12 +311,12 @@ def _as_intervals(y_intervals: ArrayLike) -> Floats:
     if intervals.ndim not in {2, 3} or intervals.shape[1] != 2:
         raise ValueError(f"y_intervals must have shape (n, 2) or (n, 2, n_levels), got {intervals.shape}")
     all_rows("y_intervals", intervals, ~np.isnan(intervals), "must not hold nan")
-    return _with_levels(intervals, "y_intervals")
+    return _add_level(intervals, "y_intervals")
 
 
 def _as_sets(y_pred_set: ArrayLike) -> Bools:
     shapes = {2: "(n, n_classes)", 3: "(n, n_classes, n_levels)"}
-    return _with_levels(_as_booleans(y_pred_set, "y_pred_set", shapes=shapes), "y_pred_set")
+    return _add_level(_as_booleans(y_pred_set, "y_pred_set", shapes=shapes), "y_pred_set")
 
 
 def _as_booleans(values: ArrayLike, argument: str, *, shapes: dict[int, str]) -> Bools:
@@ -338,7 +328,7 @@ def _as_booleans(values: ArrayLike, argument: str, *, shapes: dict[int, str]) ->
     return array.astype(np.bool_, copy=False)
 
 
-def _with_levels(array: NDArray[Any], argument: str) -> NDArray[Any]:
+def _add_level(array: NDArray[Any], argument: str) -> NDArray[Any]:
     if len(array) == 0:
         raise ValueError(f"{argument} must have at least one row, got shape {array.shape}")
     return array[:, :, np.newaxis] if array.ndim == 2 else array
@@ -362,34 +352,3 @@ def _as_outcomes(y_true: ArrayLike, *, n: int, n_levels: int) -> Floats:
         raise ValueError(f"y_true must have shape ({n},) or ({n}, {n_levels}), got {outcomes.shape}")
     all_rows("y_true", outcomes, ~np.isnan(outcomes), "must not be nan")
     return outcomes.reshape(n, -1)
-
-
-def _as_sites(sites: ArrayLike, *, n: int) -> tuple[NDArray[Any], NDArray[np.intp]]:
-    labels = plain_array(sites)
-    if labels.shape != (n,):
-        raise ValueError(f"sites must have shape ({n},) to match covered, got {labels.shape}")
-    if labels.dtype.kind == "f":
-        all_rows("sites", labels, ~np.isnan(labels), "must not be nan")
-    try:
-        unique, index = np.unique(labels, return_inverse=True)
-    except TypeError as error:
-        raise ValueError(f"sites must be labels of one kind, such as strings: {error}") from None
-    return unique, index
-
-
-def _widths(y_intervals: ArrayLike) -> Floats:
-    intervals = _as_intervals(y_intervals)
-    low, high = intervals[:, 0], intervals[:, 1]
-    # Subtract only where there is something between: inf - inf is nan.
-    widths = np.zeros(low.shape)
-    with np.errstate(over="ignore"):
-        return np.subtract(high, low, out=widths, where=high > low)
-
-
-def _by_level(covered: Bools) -> Bools:
-    return covered.reshape(len(covered), -1)
-
-
-def _mean(values: NDArray[Any]) -> Floats:
-    with np.errstate(over="ignore"):
-        return np.asarray(values.mean(axis=0), dtype=np.float64)

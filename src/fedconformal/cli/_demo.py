@@ -127,7 +127,7 @@ def _compare(hospitals: _Hospitals) -> None:
         ("FedCP-QQ, stable, three numbers", three.threshold, f"{three.law.mean():.3f}"),
         ("FedCP-QQ, marginal (the paper's)", marginal.threshold, f"{marginal.law.mean():.3f}"),
         ("centralised: all scores pooled", baselines.centralized(pooled, _LEVEL), wanted),
-        (f"largest site alone (n = {largest.size})", baselines.single_site(largest, _LEVEL), wanted),
+        (f"largest site alone (n = {largest.size})", baselines.centralized(largest, _LEVEL), wanted),
         ("FedCP-Avg: mean of the quantiles", baselines.average(scores, _LEVEL), "none"),
     ]
     errors = hospitals.errors

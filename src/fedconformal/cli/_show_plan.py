@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 
-from fedconformal import baselines, messages
+from fedconformal import messages
 from fedconformal._text import count, nearest_percent
 from fedconformal.cli._options import in_options
 from fedconformal.cli._show import paragraph, table
@@ -140,7 +140,7 @@ def _pooled(design: Design, place: int) -> str | None:
     if not PROMISES[design.promise].pools:
         return None
     n_points = sum(kind.count * kind.n for kind in design.kinds)
-    bound = baselines.upper_bound(n_points, design.confidence_levels[place])
+    bound = float(design.confidence_levels[place]) + 1 / (n_points + 1)  # paper, section 3.3
     return f"{bound:.4f}" if bound < 1 else "-"
 
 

@@ -1,0 +1,596 @@
+"""Pictures in scikit-learn's habit: ``Display.from_...(ax=...)``; they need the extra ``plots``.
+
+Colours are those of Okabe and Ito, which the colour-blind can tell apart. A line style, a marker or a hatch
+repeats what a colour says.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fedconformal import baselines, messages
+from fedconformal._extras import need
+from fedconformal._util import Floats, plain_array
+from fedconformal.documents import Calibration, CalibrationView, Plan, PlanView
+from fedconformal.laws import CoverageLaw, Summary, coverage_table, density
+from fedconformal.metrics import SiteCoverage, coverage_by_site, covered_by_intervals
+from fedconformal.planning import PROMISES
+
+need("matplotlib", extra="plots")
+
+from matplotlib import pyplot  # noqa: E402
+from matplotlib.axes import Axes  # noqa: E402
+from matplotlib.ticker import PercentFormatter  # noqa: E402
+
+__all__ = ["CoverageLawDisplay", "CoverageTableDisplay", "IntervalDisplay", "SiteCoverageDisplay"]
+
+BLUE, VERMILION, GREY, BLACK = "#0072B2", "#D55E00", "#595959", "#000000"
+
+_STEPS = 240  # of a density
+_LARGEST_TABLE = 4_000_000
+
+
+def _new_axes() -> Axes:
+    return pyplot.subplots(constrained_layout=True)[1]
+
+
+def _finish(ax: Axes, x: str, y: str, *, percent: Any = None) -> None:
+    """Label the axes, show one of them in percent, and put the legend above, where it covers nothing."""
+    ax.set(xlabel=x, ylabel=y)
+    ax.spines[["top", "right"]].set_visible(False)
+    if percent is not None:
+        percent.set_major_formatter(PercentFormatter(xmax=1.0))
+    ax.legend(loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=2, frameon=False)
+
+
+def _draw_level(ax: Axes, level: float) -> None:
+    """Mark the coverage that was asked for."""
+    ax.axvline(level, label=f"level {level:g}", color=BLACK, linestyle=":", linewidth=1.5)
+
+
+# -- what plans and calibrations promise -------------------------------------------------------------------
+
+
+@dataclass
+class CoverageLawDisplay:
+    """Density of the coverage with the level, the mean and the 5 % quantile, and another beside it.
+
+    Parameters
+    ----------
+    law : CoverageLaw
+        Distribution of the coverage.
+    confidence_level : float
+        Coverage that was asked for.
+    beside : CoverageLaw, optional
+        Another distribution, drawn dashed; ``from_plan`` and ``from_calibration`` take that of pooling all
+        scores, where this would satisfy the same promise.
+
+    Attributes
+    ----------
+    ax_ : Axes
+        The axes that were drawn on last.
+
+    Examples
+    --------
+    >>> import fedconformal as fc
+    >>> display = CoverageLawDisplay.from_plan(fc.plan(n_sites=10, n_points=79))
+    >>> display.ax_.get_xlabel()
+    'coverage given the calibration data'
+    """
+
+    law: CoverageLaw
+    confidence_level: float
+    beside: CoverageLaw | None = None
+    ax_: Axes | None = field(default=None, init=False)
+
+    @classmethod
+    def from_law(
+        cls,
+        law: CoverageLaw,
+        confidence_level: float,
+        *,
+        beside: CoverageLaw | None = None,
+        ax: Axes | None = None,
+        label: str = "this plan",
+    ) -> Self:
+        """Plot a distribution.
+
+        Parameters
+        ----------
+        law : CoverageLaw
+            Distribution of the coverage.
+        confidence_level : float
+            Coverage that was asked for.
+        beside : CoverageLaw, optional
+            Another distribution, drawn dashed.
+        ax : Axes, optional
+            Where to draw.
+        label : str
+            Name of the distribution in the legend.
+
+        Returns
+        -------
+        CoverageLawDisplay
+            Drawn.
+        """
+        return cls(law, confidence_level, beside).plot(ax=ax, label=label)
+
+    @classmethod
+    def from_plan(cls, plan: Plan | PlanView, *, level: int = 0, ax: Axes | None = None) -> Self:
+        """Plot the distribution of a plan if all sites answer, beside that of pooling all scores.
+
+        Parameters
+        ----------
+        plan : Plan or PlanView
+            With known sizes; of a plan with groups or levels, one of them: ``plan["child"]``, ``plan[0.9]``.
+        level : int
+            Place of the level, 0 the first.
+        ax : Axes, optional
+            Where to draw.
+
+        Returns
+        -------
+        CoverageLawDisplay
+            Drawn.
+
+        Raises
+        ------
+        ValueError
+            If the plan is open or has groups, or there is a guarantee and no distribution.
+        """
+        return cls._from_document(plan, level, ax)
+
+    @classmethod
+    def from_calibration(
+        cls, calibration: Calibration | CalibrationView, *, level: int = 0, ax: Axes | None = None
+    ) -> Self:
+        """Plot the distribution of a calibration, beside that of pooling the scores of its sites.
+
+        Parameters
+        ----------
+        calibration : Calibration or CalibrationView
+            Of one with groups or levels, one of them: ``calibration["child"]``, ``calibration[0.9]``.
+        level : int
+            Place of the level, 0 the first.
+        ax : Axes, optional
+            Where to draw.
+
+        Returns
+        -------
+        CoverageLawDisplay
+            Drawn.
+
+        Raises
+        ------
+        ValueError
+            If the calibration has groups, too few sites answered, or there is no distribution.
+        """
+        return cls._from_document(calibration, level, ax)
+
+    @classmethod
+    def _from_document(cls, document: Any, level: int, ax: Axes | None) -> Self:
+        design, place = document._only_design("law"), document.selected_levels[level]
+        if design.levels[place].votes is None:
+            raise ValueError(
+                "an open plan has no distribution yet: sizes come with the reports"
+                if isinstance(document, Plan | PlanView)
+                else "too few sites answered for any threshold"
+            )
+        law, wanted = messages.law(design, place), float(design.levels[place].confidence_level)
+        if law is None:
+            raise ValueError(f"promise {design.promise!r} has a guarantee here, and no distribution to plot")
+        n_points = sum(kind.count * kind.n for kind in design.kinds)
+        pooled = baselines.coverage_law(n_points, wanted) if PROMISES[design.promise].pools else None
+        bound = " (lower bound)" if messages.of(design.message).is_bound(design) else ""
+        return cls.from_law(law, wanted, beside=pooled, ax=ax, label=f"this plan{bound}")
+
+    def plot(self, *, ax: Axes | None = None, label: str = "this plan", **line: Any) -> Self:
+        """Draw.
+
+        Parameters
+        ----------
+        ax : Axes, optional
+            Where to draw; new axes if left out.
+        label : str
+            Name of the distribution in the legend.
+        **line : dict
+            Options of the curve, as ``Axes.plot`` takes them.
+
+        Returns
+        -------
+        CoverageLawDisplay
+            Itself.
+        """
+        self.ax_ = ax = ax or _new_axes()
+        ours = Summary(self.law, self.confidence_level)
+        beside = None if self.beside is None else Summary(self.beside, self.confidence_level)
+        windows = [law.window for law in (ours, beside) if law is not None and not law.is_certain]
+        low = min([self.confidence_level, *(window[0] for window in windows)])
+        high = max([self.confidence_level, *(window[1] for window in windows)])
+        edges = np.linspace(low, high, _STEPS + 1)
+        middles = (edges[1:] + edges[:-1]) / 2
+        _draw_level(ax, self.confidence_level)
+        if beside is not None and not beside.is_certain:
+            pooled: dict[str, Any] = {"color": GREY, "linestyle": "--", "linewidth": 1.5}
+            ax.plot(middles, density(beside.law, edges), label="all scores in one place", **pooled)
+        look = {"color": BLUE, "linestyle": "-", "linewidth": 2.0, **line}
+        if ours.is_certain:
+            ax.axvline(ours.mean, label=f"{label}: coverage {ours.mean:g} for sure", **look)
+        else:
+            curve = density(ours.law, edges)
+            ax.plot(middles, curve, label=label, **look)
+            ax.axvline(ours.mean, label=f"mean {ours.mean:.4f}", color=BLUE, linestyle="-", linewidth=1.0)
+            quantile: dict[str, Any] = {"color": VERMILION, "linestyle": "-.", "linewidth": 1.5}
+            ax.axvline(ours.low, label=f"5 % quantile {ours.low:.4f}", **quantile)
+            hatch: dict[str, Any] = {"facecolor": "none", "edgecolor": VERMILION, "hatch": "////"}
+            ax.fill_between(middles, curve, where=(middles <= ours.low).tolist(), linewidth=0.0, **hatch)
+        if windows:
+            ax.set_xlim(low, high)
+        ax.set_ylim(bottom=0)
+        _finish(ax, "coverage given the calibration data", "density", percent=ax.xaxis)
+        return self
+
+
+@dataclass
+class CoverageTableDisplay:
+    """The paper's array M, local rank down and server rank across, with the border of the valid pairs.
+
+    Parameters
+    ----------
+    table : array of shape (n_points, n_sites)
+        ``coverage_table(n_sites, n_points)``.
+    confidence_level : float
+        Where the border between valid and invalid pairs is drawn.
+    chosen : tuple of two ints, optional
+        (local rank, server rank) to mark.
+
+    Attributes
+    ----------
+    ax_ : Axes
+        The axes that were drawn on last.
+
+    Examples
+    --------
+    >>> import fedconformal as fc
+    >>> plan = fc.plan(n_sites=5, n_points=10, criterion="marginal")
+    >>> display = fc.plots.CoverageTableDisplay.from_plan(plan)
+    >>> display.table.shape
+    (10, 5)
+    """
+
+    table: Floats
+    confidence_level: float
+    chosen: tuple[int, int] | None = None
+    ax_: Axes | None = field(default=None, init=False)
+
+    @classmethod
+    def from_plan(cls, plan: Plan | PlanView, *, level: int = 0, ax: Axes | None = None) -> Self:
+        """Plot the table of a plan whose sites are alike, and the pair it chose.
+
+        Parameters
+        ----------
+        plan : Plan or PlanView
+            With sites of one size that send one score of the same rank; of a plan with groups or levels, one
+            of them: ``plan["child"]``, ``plan[0.9]``.
+        level : int
+            Place of the level, 0 the first.
+        ax : Axes, optional
+            Where to draw.
+
+        Returns
+        -------
+        CoverageTableDisplay
+            Drawn.
+
+        Raises
+        ------
+        ValueError
+            If there is no such table, or it is too large to look at.
+        """
+        design, place = plan._only_design("table"), plan.selected_levels[level]
+        message, chosen = messages.of(design.message), design.levels[place]
+        sizes, ranks = [kind.n for kind in design.kinds], message.local_ranks(design, place) or ()
+        rows = set(zip(sizes, ranks, strict=False))
+        if len(rows) != 1 or len(next(iter(rows))[1]) != 1 or message.is_bound(design):
+            raise ValueError("the table is for sites of one size that send one exact number each")
+        (n, (rank,)), m = rows.pop(), design.n_sites or 0
+        if m * n > _LARGEST_TABLE:
+            raise ValueError(f"n_sites * n_points must be at most {_LARGEST_TABLE:,}, got {m * n:,}")
+        pair = (rank, chosen.votes or 1) if chosen.advice is None else None
+        return cls(coverage_table(m, n), float(chosen.confidence_level), pair).plot(ax=ax)
+
+    def plot(self, *, ax: Axes | None = None, **image: Any) -> Self:
+        """Draw.
+
+        Parameters
+        ----------
+        ax : Axes, optional
+            Where to draw; new axes if left out.
+        **image : dict
+            Options of the table, as ``Axes.imshow`` takes them.
+
+        Returns
+        -------
+        CoverageTableDisplay
+            Itself.
+        """
+        self.ax_ = ax = ax or _new_axes()
+        n, m = self.table.shape
+        extent = (0.5, m + 0.5, n + 0.5, 0.5)
+        options = {"cmap": "cividis", "vmin": 0.0, "vmax": 1.0, "aspect": "auto", "interpolation": "nearest"}
+        shown = ax.imshow(self.table, extent=extent, **{**options, **image})
+        ax.figure.colorbar(shown, ax=ax, label="marginal coverage", format=PercentFormatter(xmax=1.0))
+        # Border and ring have a white rim, which shows on any colour.
+        too_low = (self.table < self.confidence_level).sum(axis=0)  # local ranks, for each server rank
+        border: dict[str, Any] = {"edges": np.arange(m + 1) + 0.5, "baseline": None}
+        label = f"below: at least {self.confidence_level:g}"
+        ax.stairs(too_low + 0.5, **border, color="white", linewidth=3.5)
+        ax.stairs(too_low + 0.5, **border, color="black", linewidth=1.5, label=label)
+        ax.set_ylim(n + 0.5, 0.5)
+        if self.chosen is not None:
+            l, k = self.chosen
+            label = f"chosen: l = {l}, k = {k}, M = {self.table[l - 1, k - 1]:.4f}"
+            ring: dict[str, Any] = {"marker": "o", "markersize": 11, "markerfacecolor": "none"}
+            ax.plot([k], [l], linestyle="none", **ring, markeredgecolor="white", markeredgewidth=4)
+            edge: dict[str, Any] = {"markeredgecolor": VERMILION, "markeredgewidth": 2, "label": label}
+            ax.plot([k], [l], linestyle="none", **ring, **edge)
+        _finish(ax, "server rank k", "local rank l")
+        return self
+
+
+# -- what was observed on cases ----------------------------------------------------------------------------
+
+
+@dataclass
+class IntervalDisplay:
+    """Prediction intervals in increasing order of the prediction, with the truths that they hold or miss.
+
+    Parameters
+    ----------
+    prediction : array of shape (n,)
+        Point predictions.
+    intervals : array of shape (n, 2)
+        Lower and upper ends; infinite ends are drawn to the edge, and empty intervals not at all.
+    y_true : array of shape (n,), optional
+        The outcomes.
+    confidence_level : float, optional
+        Level of the intervals, for the legend.
+
+    Attributes
+    ----------
+    ax_ : Axes
+        The axes that were drawn on last.
+
+    Examples
+    --------
+    >>> import fedconformal as fc
+    >>> display = fc.plots.IntervalDisplay.from_predictions([1.0, 2.0], [[0.0, 2.0], [1.0, 3.0]])
+    >>> display.intervals.shape
+    (2, 2)
+    """
+
+    prediction: Floats
+    intervals: Floats
+    y_true: Floats | None = None
+    confidence_level: float | None = None
+    ax_: Axes | None = field(default=None, init=False)
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        X: Any,
+        y_true: ArrayLike | None = None,
+        *,
+        groups: Any = None,
+        level: int = 0,
+        ax: Axes | None = None,
+    ) -> Self:
+        """Plot what a conformalised regressor predicts for X.
+
+        Parameters
+        ----------
+        estimator : regressor
+            With ``predict_interval``; ours or MAPIE's.
+        X : array-like of shape (n, n_features)
+            New rows.
+        y_true : array of shape (n,), optional
+            Their outcomes.
+        groups : array-like of shape (n,), optional
+            For a calibration with groups, the group of each row.
+        level : int
+            Place of the level, 0 the first.
+        ax : Axes, optional
+            Where to draw.
+
+        Returns
+        -------
+        IntervalDisplay
+            Drawn.
+        """
+        options = {} if groups is None else {"groups": groups}
+        prediction, intervals = estimator.predict_interval(X, **options)
+        levels = np.atleast_1d(getattr(estimator, "confidence_level", []))
+        drawn = float(levels[level]) if len(levels) == intervals.shape[2] else None
+        return cls.from_predictions(prediction, intervals[:, :, level], y_true, confidence_level=drawn, ax=ax)
+
+    @classmethod
+    def from_predictions(
+        cls,
+        prediction: ArrayLike,
+        intervals: ArrayLike,
+        y_true: ArrayLike | None = None,
+        *,
+        confidence_level: float | None = None,
+        ax: Axes | None = None,
+    ) -> Self:
+        """Plot given predictions and intervals.
+
+        Parameters
+        ----------
+        prediction : array of shape (n,)
+            Point predictions.
+        intervals : array of shape (n, 2) or (n, 2, 1)
+            Lower and upper ends.
+        y_true : array of shape (n,), optional
+            The outcomes.
+        confidence_level : float, optional
+            Level of the intervals, for the legend.
+        ax : Axes, optional
+            Where to draw.
+
+        Returns
+        -------
+        IntervalDisplay
+            Drawn.
+
+        Raises
+        ------
+        ValueError
+            If a shape does not fit.
+        """
+        centre, ends = plain_array(prediction, dtype=float), plain_array(intervals, dtype=float)
+        if ends.ndim == 3 and ends.shape[2] == 1:
+            ends = ends[:, :, 0]
+        if centre.ndim != 1 or ends.shape != (centre.size, 2):
+            raise ValueError(f"intervals must have shape ({centre.size}, 2), got {ends.shape}")
+        truth = None if y_true is None else plain_array(y_true, dtype=float)
+        if truth is not None and truth.shape != centre.shape:
+            raise ValueError(f"y_true must have shape {centre.shape}, got {truth.shape}")
+        return cls(centre, ends, truth, confidence_level).plot(ax=ax)
+
+    def plot(self, *, ax: Axes | None = None, **bars: Any) -> Self:
+        """Draw.
+
+        Parameters
+        ----------
+        ax : Axes, optional
+            Where to draw; new axes if left out.
+        **bars : dict
+            Options of the intervals, as ``Axes.vlines`` takes them.
+
+        Returns
+        -------
+        IntervalDisplay
+            Itself.
+        """
+        self.ax_ = ax = ax or _new_axes()
+        order = np.argsort(self.prediction, kind="stable")
+        place = np.arange(order.size)
+        prediction, intervals = self.prediction[order], self.intervals[order]
+        truth = np.empty(0) if self.y_true is None else self.y_true[order]
+        drawn = np.concatenate([prediction, truth, intervals[np.isfinite(intervals)]])
+        margin = 0.05 * (float(np.ptp(drawn)) or 1.0)
+        limits = float(drawn.min()) - margin, float(drawn.max()) + margin
+        is_empty = intervals[:, :1] > intervals[:, 1:]
+        ends = np.where(is_empty, np.nan, np.clip(intervals, *limits))
+        label = "interval" if self.confidence_level is None else f"interval, level {self.confidence_level:g}"
+        look = {"color": BLUE, "linewidth": 2.0, "alpha": 0.55, "label": label}
+        ax.vlines(place, ends[:, 0], ends[:, 1], **{**look, **bars})
+        ax.plot(place, prediction, color=BLACK, linewidth=1.0, label="prediction")
+        if truth.size:
+            inside = covered_by_intervals(truth, intervals)
+            dot: dict[str, Any] = {"marker": "o", "markersize": 4, "color": GREY}
+            dot["label"] = f"truth inside ({inside.sum()} of {inside.size})"
+            cross: dict[str, Any] = {"marker": "X", "markersize": 7, "color": VERMILION}
+            cross |= {"markeredgecolor": "white", "markeredgewidth": 0.5}
+            cross["label"] = f"truth outside ({(~inside).sum()})"
+            ax.plot(place[inside], truth[inside], linestyle="none", **dot)
+            ax.plot(place[~inside], truth[~inside], linestyle="none", **cross)
+        ax.set_ylim(limits)
+        _finish(ax, "cases, in order of the prediction", "outcome")
+        return self
+
+
+@dataclass
+class SiteCoverageDisplay:
+    """Observed coverage of each site with exact binomial confidence intervals.
+
+    Parameters
+    ----------
+    sites : sequence of SiteCoverage
+        What ``metrics.coverage_by_site`` returns.
+    confidence_level : float, optional
+        Coverage that was asked for.
+
+    Attributes
+    ----------
+    ax_ : Axes
+        The axes that were drawn on last.
+
+    Examples
+    --------
+    >>> import fedconformal as fc
+    >>> display = fc.plots.SiteCoverageDisplay.from_covered([True, True, False], ["A", "A", "B"])
+    >>> [site.site for site in display.sites]
+    ['A', 'B']
+    """
+
+    sites: Sequence[SiteCoverage]
+    confidence_level: float | None = None
+    ax_: Axes | None = field(default=None, init=False)
+
+    @classmethod
+    def from_covered(
+        cls,
+        covered: ArrayLike,
+        sites: ArrayLike,
+        *,
+        confidence_level: float | None = None,
+        confidence: float = 0.95,
+        ax: Axes | None = None,
+    ) -> Self:
+        """Plot from which rows were covered and which site each row belongs to.
+
+        Parameters
+        ----------
+        covered : bool array of shape (n,)
+            True where the set of the row held the outcome.
+        sites : array of shape (n,)
+            The site of each row.
+        confidence_level : float, optional
+            Coverage that was asked for.
+        confidence : float
+            Of each interval.
+        ax : Axes, optional
+            Where to draw.
+
+        Returns
+        -------
+        SiteCoverageDisplay
+            Drawn.
+        """
+        coverages = coverage_by_site(covered, sites, confidence=confidence)
+        return cls(coverages, confidence_level).plot(ax=ax)
+
+    def plot(self, *, ax: Axes | None = None, **bars: Any) -> Self:
+        """Draw.
+
+        Parameters
+        ----------
+        ax : Axes, optional
+            Where to draw; new axes if left out.
+        **bars : dict
+            Options of the intervals, as ``Axes.errorbar`` takes them.
+
+        Returns
+        -------
+        SiteCoverageDisplay
+            Itself.
+        """
+        self.ax_ = ax = ax or _new_axes()
+        place = np.arange(len(self.sites))
+        centre = np.array([site.coverage for site in self.sites])
+        errors = np.abs(np.array([[site.low, site.high] for site in self.sites]).T - centre)
+        label = "coverage, with its confidence interval"
+        look = {"fmt": "o", "color": BLUE, "capsize": 4, "label": label}
+        ax.errorbar(centre, place, xerr=errors, **{**look, **bars})
+        if self.confidence_level is not None:
+            _draw_level(ax, self.confidence_level)
+        ax.set_yticks(place, [f"{site.site} (n = {site.n})" for site in self.sites])
+        ax.set_ylim(len(self.sites) - 0.5, -0.5)
+        _finish(ax, "share of cases covered", "site", percent=ax.xaxis)
+        return self
