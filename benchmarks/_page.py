@@ -3,7 +3,6 @@
 import re
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import groupby
 
 from benchmarks._record import Record
 from benchmarks._rows import Row
@@ -13,8 +12,7 @@ HEAD = """\
 
 This page compares the package with what you would use instead, or would wait for anyway. A ratio is ours over
 that yardstick's, so less is better; times are taken in turns, and a ratio is the median over the pairs. Each
-line shows the setting that comes closest to its goal, after the name of its section; all of them are in
-`docs/benchmarks.json`.
+line shows the figure of a section that comes closest to its goal; all others are in `docs/benchmarks.json`.
 
     make bench JSON=new.json            # or: python -m benchmarks --json new.json [section ...]
     python -m benchmarks compare old.json new.json
@@ -58,21 +56,21 @@ def page(record: Record) -> str:
 
 
 def _hardest(name: str, record: Record) -> list[tuple[str, Row, int]]:
-    """Return for each figure of a section that met its goal the row closest to it, and of how many rows."""
-    with_goal = [row for row in record.sections[name].rows if row.met]
-    groups = groupby(sorted(with_goal, key=lambda row: row.name), key=lambda row: row.name)
-    found = (list(group) for _, group in groups)
-    return [(name, max(rows, key=_share_of_goal), len(rows)) for rows in found]
+    """Return for each unit of a section the met goal that is closest, and of how many rows."""
+    by_unit: dict[str, list[Row]] = {}
+    for row in record.sections[name].rows:
+        if row.met:
+            by_unit.setdefault(row.ours.unit, []).append(row)
+    return [(name, max(rows, key=_share_of_goal), len(rows)) for rows in by_unit.values()]
 
 
 def _share_of_goal(row: Row) -> float:
     """Return how much of its goal a row uses up, roughly, for the choice of what is shown."""
-    numbers = re.findall(r"\d[\d.]*", row.goal.replace(",", ""))
+    numbers = [float(text) for text in re.findall(r"\d[\d.]*", row.goal.replace(",", ""))]
     value = row.ratio if row.goal.startswith("<=") else row.ours.value
-    if not numbers or not value or not float(numbers[-1]):
+    if not numbers or not value or not numbers[-1]:
         return 0.0
-    share = value / float(numbers[-1])
-    return 1 / share if row.goal.startswith(">") else share
+    return numbers[0] / value if row.goal.startswith(">") else value / numbers[-1]
 
 
 def _table(lines: Sequence[tuple[str, Row, int]]) -> str:

@@ -37,7 +37,7 @@ def test_misses_come_first_and_what_was_not_run_is_said():
         Row("plan", "of 2", Figure(1.8, "s"), Figure(2.0, "s"), 0.9, 0.8, 1.0, "<= 1", met=True),
         Row("plan", "of 3", Figure(3.0, "s"), Figure(2.0, "s"), 1.5, 1.4, 1.6, "<= 1", met=False),
         Row("answer", "of 3", Figure(1.0, "s"), Figure(2.0, "s"), 0.5, 0.4, 0.6, "<= 1", met=True),
-        Row("answer", "of 4", Figure(1.2, "s"), Figure(2.0, "s"), 0.6, 0.5, 0.7, "<= 1", met=True),
+        Row("memory", "of 4", Figure(1.0, "MB"), Figure(2.0, "MB"), 0.5, 0.4, 0.6, "<= 1", met=True),
     )
     section = section_of(rows, seconds=2, load=(0.4, 1.2), left_out="many sites")
     text = page(Record(this_machine(), {"votes": section}))
@@ -45,8 +45,8 @@ def test_misses_come_first_and_what_was_not_run_is_said():
     assert "3 of 4 goals are met. Missed:\n\n| figure" in text
     assert missed in text.partition("\n## Time to plan")[0]
     planning = text.partition("\n## Time to plan")[2]
-    assert "| `votes` plan: of 2 | 1.8 s | 2 s | 0.9 | ≤ 1 |\n" in planning
-    assert "| `votes` answer: of 4 (worst of 2) | 1.2 s | 2 s | 0.6 | ≤ 1 |\n" in planning
+    assert "| `votes` plan: of 2 (worst of 2) | 1.8 s | 2 s | 0.9 | ≤ 1 |\n" in planning
+    assert "| `votes` memory: of 4 | 1 MB | 2 MB | 0.5 | ≤ 1 |\n" in planning
     assert missed not in planning
     assert "the load average was at most 1.2" in text
     assert "Run in part: `votes` without many sites." in text
