@@ -80,7 +80,7 @@ def test_an_infinite_threshold_is_one_sentence(desk, run):
     (desk / "two.csv").write_text("1\n2\n")
     run("plan", "--sites", 3, "--points", 2, "-o", "tiny.json")
     run("report", "tiny.json", "two.csv", "--site", "X", "-o", "X.json")
-    sentence = "90 % coverage (stable) cannot be guaranteed with 1 site of 2 cases, so the threshold is"
+    sentence = "90 % coverage on average cannot be guaranteed with 1 site of 2 cases, so the threshold is"
     assert run("calibrate", "tiny.json", "X.json").out.count(sentence) == 1
     np.savetxt("inf.csv", [np.inf] * 40, header="score", comments="")
     run("plan", "--points", "A=40", "-o", "one.json")

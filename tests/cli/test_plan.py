@@ -97,7 +97,7 @@ class TestWhatIsShown:
         out = run("plan", "--sites", 2, "--points", 3, *levels).out
         assert "Promised: On average, the truth lies inside the prediction set for at least 50 %" in out
         assert "at least 90 %" not in out
-        assert out.count("90 % coverage (stable) cannot be guaranteed with 2 sites of 3 cases") == 1
+        assert out.count("90 % coverage on average cannot be guaranteed with 2 sites of 3 cases") == 1
         assert "Promised" not in run("plan", "--sites", 2, "--points", 3).out
 
 
@@ -143,7 +143,7 @@ class TestGroups:
 
     def test_a_group_without_a_finite_threshold_says_what_would_do(self, run):
         out = run("plan", "--group", "adult:160,120,30", "--group", "infant:5,0,0").out
-        assert "Group 'infant': 90 % coverage (stable) cannot be guaranteed with 1 site of 5 cases" in out
+        assert "Group 'infant': 90 % coverage on average cannot be guaranteed with 1 site of 5 cases" in out
 
     @pytest.mark.parametrize(
         ("arguments", "words"),

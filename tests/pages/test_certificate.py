@@ -16,7 +16,6 @@ from fedconformal.audit import Finding
 from fedconformal.messages import of
 from fedconformal.monitoring import answer
 from fedconformal.pages import NotVerifiedError, _certificate, certificate
-from fedconformal.pages._render import in_cases
 from fedconformal.protocol import assumption_sentences, is_private
 
 HOSTILE = ["<script>alert(1)</script>", "\"onload='x'", "&amp;</style>", "山田"]
@@ -85,7 +84,7 @@ class TestOrdinary:
         assert f"{promised}, if the model errs equally at every site." in text
         assert "The reports were not signed." in text
         assert "A check needs 78 new cases to detect, 4 times in 5, that the coverage has dropped" in text
-        assert all(in_cases(words) in text for words in assumption_sentences(ordinary))
+        assert all(words in text for words in assumption_sentences(ordinary))
         assert ordinary.refused[0].reason in text
         assert ordinary.digest in text
         assert ordinary.plan.digest in text
@@ -436,7 +435,7 @@ class TestGroups:
         assert "child 3 150 0 none none" in text
         for received in grouped.reports:
             assert f"{received.site} {received.report.removeprefix('sha256:')[:12]}" in text
-        assert all(in_cases(sentence) in text for sentence in assumption_sentences(grouped))
+        assert all(sentence in text for sentence in assumption_sentences(grouped))
         assert all(f"{found.claim} {found.detail} yes" in text for found in audit.verify(grouped))
 
     def test_a_group_with_too_few_answers_promises_nothing(self):

@@ -12,7 +12,7 @@ from scipy.special import erf, erfinv
 
 import fedconformal as fc
 from fedconformal._text import ceiling_percent, floor_percent
-from fedconformal.pages._render import in_cases, render
+from fedconformal.pages._render import render
 from fedconformal.pages.planner import (
     AbandonedError,
     Grid,
@@ -155,7 +155,7 @@ class TestAnswers:
     def test_a_promise_to_each_site_is_said_as_one(self):
         answer = shown(points=(120, 40, 377), promise="each-site", missing=1)
         assert answer.headline == plain(EachSite().sentence(CRITERIA["marginal"](), 0.9, None))
-        assert any(in_cases(EachSite().assumed()) in sentence for sentence in answer.promise)
+        assert any(EachSite().assumed() in sentence for sentence in answer.promise)
         assert "at any one site" in answer.promise[0]
         assert next(iter(answer.rows)) == "This plan, at least, 1 missing"
         assert "one place" not in answer.answer

@@ -120,8 +120,8 @@ def test_nobody_else_may_be_missing_than_was_asked_for():
     assert not tolerates(plan)
     (note,) = plan.notes
     assert note == (
-        "At the level 0.9, one missing site could make the threshold infinite; max_missing=1 "
-        "(--max-missing 1) plans for that."
+        "At 90 %, one missing site could make the threshold infinite; to tolerate one, plan with "
+        "max_missing=1 (--max-missing 1)."
     )
     bearing = fc.plan(n_sites=10, n_points=200, criterion="marginal", max_missing=1)
     assert bearing.notes == ()
@@ -172,7 +172,7 @@ def test_each_group_and_level_has_its_own_note():
     sizes = {"young": [200] * 10, "old": [9] * 3}
     plan = quiet(groups=sizes, confidence_level=[0.8, 0.9], criterion="marginal")
     expected = [
-        f"Group {group!r}: At the level {level}, one missing site"
+        f"Group {group!r}: At {level:.0%}, one missing site".replace("%", " %")
         for group in ("old", "young")
         for level in (0.8, 0.9)
         if plan[group, level].feasible

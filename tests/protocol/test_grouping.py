@@ -128,7 +128,7 @@ class TestRare:
         with pytest.warns(InfeasibleWarning, match=r"with 1 site of 6 cases") as caught:
             alone = fc.plan(n_points={"A": 6, "B": 60}, group_by="site")
         assert alone.problems == (str(caught[0].message),)
-        assert alone.problems[0].startswith("Group 'A': 90 % coverage (stable) cannot be guaranteed with")
+        assert alone.problems[0].startswith("Group 'A': 90 % coverage on average cannot be guaranteed with")
         assert alone.problems[0].endswith("You need 9 cases per site.")
         kept = {**sizes, "sick": {"A": 60, "C": 80}}
         assert fc.plan(groups=kept, group_by="class", promise="each-site").feasible

@@ -107,7 +107,7 @@ class TestCoverage:
 
 class TestRefused:
     def test_infeasible_groups_have_an_infinite_threshold_and_advice(self):
-        with pytest.warns(fc.InfeasibleWarning, match="Group 'few': 99 % coverage .stable. cannot be"):
+        with pytest.warns(fc.InfeasibleWarning, match="Group 'few': 99 % coverage on average cannot be"):
             plan = fc.plan(groups={"few": [6, 6], "many": [600, 600]}, confidence_level=0.99)
         assert (plan.feasible, plan["few"].feasible, plan["many"].feasible) == (False, False, True)
         rng, labels = np.random.default_rng(0), ["few"] * 6 + ["many"] * 600

@@ -97,8 +97,7 @@ class TestReports:
         plan = fc.plan(n_points={"A": 2, "B": 60, "C": 60}, confidence_level=0.8, numbers=5)
         assert fc.report(plan, [3.0, 1.0], site="A").payload.levels[0].values == (1.0, 3.0)
         assert plan.notes == (
-            "At the level 0.8, 1 site has no more cases than numbers are asked for, up to 5, and sends all "
-            "scores: A.",
+            "At 80 %, 1 site has no more cases than numbers are asked for, up to 5, and sends all scores: A.",
         )
 
 

@@ -15,7 +15,7 @@ from fedconformal.audit import Finding, verify
 from fedconformal.documents import Calibration, Check, Design, Document, Facts, Plan
 from fedconformal.monitoring import Assessment, assess, cases_needed
 from fedconformal.pages._claims import Budget, Claim, LevelClaim, first_names
-from fedconformal.pages._render import in_cases, read_asset, render
+from fedconformal.pages._render import read_asset, render
 from fedconformal.planning import CRITERIA, PROMISES, Criterion, Promise
 from fedconformal.protocol import AssumptionKind, assumption_codes, assumption_sentences
 
@@ -249,7 +249,7 @@ class CertificateView:
         """Return the sentences that follow from the plan and from who answered, whatever the file says."""
         codes = {"assumptions": assumption_codes(self.plan, self.calibration.n_missing)}
         recomputed = self.calibration.model_copy(update=codes)
-        return [in_cases(sentence) for sentence in assumption_sentences(recomputed, AssumptionKind[kind])]
+        return list(assumption_sentences(recomputed, AssumptionKind[kind]))
 
     # -- tables --------------------------------------------------------------------------------------------
 
@@ -381,7 +381,7 @@ def _plan_view(plan: Plan, style: str) -> str:
         headers=["group"] * plan.is_grouped + ["level", "sites", "votes needed", "mean coverage"],
         rows=[[design.group] * plan.is_grouped + row for design in designs for row in _rows(design)],
         most_groups=_MOST_GROUPS,
-        notes=list(map(in_cases, plan.notes)),
+        notes=plan.notes,
     )
 
 

@@ -11,7 +11,6 @@ from scipy import special
 
 from fedconformal import _text
 from fedconformal._extras import need
-from fedconformal._text import percent
 from fedconformal.documents import Design
 from fedconformal.laws import Summary
 from fedconformal.messages import CurveMessage, of
@@ -21,29 +20,6 @@ from fedconformal.planning import Promise
 
 
 _MOST_TIMES = 100
-_LEVEL = re.compile(r"the level (0?\.\d+)")
-_CRITERION = re.compile(r"(?<= coverage) \([\w-]+\)")
-_FIELDS = {"max_missing": "Missing sites to tolerate"}
-_OPTION = re.compile(rf"({'|'.join(_FIELDS)})=(\d+) \(--[\w-]+ \d+\)")
-
-
-def in_cases(text: str) -> str:
-    """Return a sentence of the library with "case" for "point"."""
-    return re.sub(r"\bpoint(s?)\b", r"case\1", text)
-
-
-def in_page_words(text: str) -> str:
-    r"""Return a sentence of the library with cases, levels in percent, and the planner's labels of fields.
-
-    Examples
-    --------
-    >>> in_page_words("At the level 0.9, one missing site; max_missing=1 (--max-missing 1) plans for that.")
-    'At 90\xa0%, one missing site; 1 in the field “Missing sites to tolerate” plans for that.'
-    >>> in_page_words("95 % coverage (stable) cannot be guaranteed with 3 sites of 2 points.")
-    '95 % coverage cannot be guaranteed with 3 sites of 2 cases.'
-    """
-    levels = _LEVEL.sub(lambda match: percent(float(match[1])), _CRITERION.sub("", in_cases(text)))
-    return _OPTION.sub(lambda match: f"{match[2]} in the field “{_FIELDS[match[1]]}”", levels)
 
 
 def disclosure(design: Design, n: int, site: str) -> str:
@@ -132,7 +108,6 @@ def _environment() -> Any:
         "likelihood_ratio": likelihood_ratio,
         "nearest": lambda share, digits: _text.nearest_percent(share, digits=digits),
         "of_100": lambda share: f"{math.floor(100 * share + 1e-9)} of 100",
-        "page_words": in_page_words,
         "percent": _text.percent,
         "posterior": special.expit,  # of an event with an even chance, by Bayes' rule
         "sentence_case": lambda text: text[:1].upper() + text[1:],

@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
 
 from fedconformal._text import count, percent, plain_spaces
-from fedconformal.documents import Advice, Calibration, Design, Gridded, Plan, ScoreRule, SiteKind
+from fedconformal.documents import Advice, Calibration, Design, Gridded, Level, Plan, ScoreRule, SiteKind
 from fedconformal.messages import of
-from fedconformal.planning import PROMISES
+from fedconformal.planning import CRITERIA, PROMISES
 from fedconformal.privacy import exact_text
 from fedconformal.protocol._report import is_private
 from fedconformal.scores import SCORES, LabelScore, from_name
@@ -154,13 +154,13 @@ def _said(text: str) -> Callable[[Calibration], str]:
 
 _SENTENCES: dict[str, Callable[[Calibration], str]] = {
     "labels-first": _said(
-        "New points get their labels in the same way as calibration points, before their truth is known."
+        "New cases get their labels in the same way as calibration cases, before their truth is known."
     ),
     "true-classes": _said(
         "Each class is covered individually: how common the classes are may differ between sites, and "
-        "between these and new points, in any way, but new points of a class are like its calibration points."
+        "between these and new cases, in any way, but new cases of a class are like its calibration cases."
     ),
-    "own-site": _said("A threshold is used for new points of its own site alone."),
+    "own-site": _said("A threshold is used for new cases of its own site alone."),
     "ties": _said("With ties among scores the coverage can only be larger than stated."),
     "silence": _silence,
     "faulty": _faulty,
@@ -203,6 +203,9 @@ def _in_groups(plan: Plan, describe: Callable[[Design], Iterator[str]]) -> Itera
 
 def _problems(design: Design, *, one_site: bool) -> Iterator[str]:
     sizes = [kind.n for kind in design.kinds]
+    sure = plain_spaces(
+        CRITERIA[design.criterion]().surety(None if design.delta is None else float(design.delta))
+    )
     for level in design.levels:
         if level.advice is None or not sizes:
             continue
@@ -215,8 +218,8 @@ def _problems(design: Design, *, one_site: bool) -> Iterator[str]:
         if not ways and isinstance(design.message, Gridded):
             remedy += " A grid with more cells, or one that reaches further, may."
         yield (
-            f"{plain_spaces(percent(float(level.confidence_level)))} coverage ({design.criterion}) cannot be "
-            f"guaranteed with {count(design.n_sites or 0, 'site')} of {cases}{_tolerated(design)}{private}, "
+            f"{_level(level)} coverage {sure} cannot be guaranteed with "
+            f"{count(design.n_sites or 0, 'site')} of {cases}{_tolerated(design)}{private}, "
             f"so the threshold is infinite. {remedy}"
         )
 
@@ -229,7 +232,7 @@ def _too_small(design: Design) -> Iterator[str]:
             number, listed = _listed(small)
             few = "has too few cases" if number == 1 else "have too few cases"
             yield (
-                f"At the level {float(level.confidence_level)}, {count(number, 'site')} {few} for the rank "
+                f"At {_level(level)}, {count(number, 'site')} {few} for the rank "
                 f"asked for, which counts as infinite: {listed}."
             )
 
@@ -243,7 +246,7 @@ def _send_all(design: Design) -> Iterator[str]:
             number, listed = _listed(whole)
             has, sends = ("has", "sends") if number == 1 else ("have", "send")
             yield (
-                f"At the level {float(level.confidence_level)}, {count(number, 'site')} {has} no more "
+                f"At {_level(level)}, {count(number, 'site')} {has} no more "
                 f"cases than numbers are asked for, up to {most}, and {sends} all scores: {listed}."
             )
 
@@ -262,7 +265,7 @@ def _missing(design: Design) -> Iterator[str]:
         is_open = design.is_open or level.advice is not None or (design.n_sites or 0) < 2
         if not is_open and not message.tolerates(design, place, 1):
             yield (
-                f"At the level {float(level.confidence_level)}, one missing site could make the threshold "
+                f"At {_level(level)}, one missing site could make the threshold "
                 f"infinite; {PROMISES[design.promise].missing_remedy}."
             )
 
@@ -293,6 +296,10 @@ def _listed(kinds: Sequence[SiteKind]) -> tuple[int, str]:
     names = [name for kind in kinds for name in kind.names]
     shown = names or [f"n = {n}" for n in sorted({kind.n for kind in kinds})]
     return sum(kind.count for kind in kinds), ", ".join(shown[:10]) + ", ..." * (len(shown) > 10)
+
+
+def _level(level: Level) -> str:
+    return plain_spaces(percent(float(level.confidence_level)))
 
 
 def _tolerated(design: Design) -> str:

@@ -122,7 +122,7 @@ class Promise(ABC):
     """Sentence about what the law does not contain."""
     condition: ClassVar[str] = ""
     """Condition on the sites, which ends the sentence of the promise; empty if sites may differ."""
-    missing_remedy: ClassVar[str] = "max_missing=1 (--max-missing 1) plans for that"
+    missing_remedy: ClassVar[str] = "to tolerate one, plan with max_missing=1 (--max-missing 1)"
     """Remedy for a missing site, as the end of a sentence."""
 
     whose: ClassVar[str] = "new cases"

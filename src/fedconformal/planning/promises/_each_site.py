@@ -109,9 +109,9 @@ class EachSite(Promise):
     def assumed(self) -> str:
         """Each site's scores are like its own new points'."""
         return (
-            "Given the model, the calibration scores of a site and the score of a new point of that site are "
+            "Given the model, the calibration scores of a site and the score of a new case of that site are "
             "independent and identically distributed, and the model was not trained on the calibration data; "
-            "sites may differ in any way. The promise is for points of the sites that answered."
+            "sites may differ in any way. The promise is for cases of the sites that answered."
         )
 
     def shortfall(self, where: str) -> str:

@@ -128,11 +128,11 @@ class Mixture(Promise):
     def assumed(self) -> str:
         """Assume known shares, and scores of each site that are exchangeable given the other sites."""
         return (
-            "A new point comes from each site with the share that the plan says. Given the model and the "
-            "scores of the other sites, the calibration scores of a site and the score of a new point of "
+            "A new case comes from each site with the share that the plan says. Given the model and the "
+            "scores of the other sites, the calibration scores of a site and the score of a new case of "
             "that site are exchangeable, as they are if sites are independent of each other, and the model "
             "was not trained on the calibration data; the distributions of the sites may differ in any way. "
-            "A site that did not answer counts as if none of its points were covered."
+            "A site that did not answer counts as if none of its cases were covered."
         )
 
     def shortfall(self, where: str) -> str:

@@ -42,7 +42,7 @@ class NewSite(Promise):
     among: ClassVar[str] = " at a new site"
     pools: ClassVar[bool] = False
     missing_remedy: ClassVar[str] = (
-        "max_missing=1 (--max-missing 1) plans for that, if there are sites enough"
+        "to tolerate one, plan with max_missing=1 (--max-missing 1), if there are sites enough"
     )
 
     def message(self, goal: Goal) -> str:

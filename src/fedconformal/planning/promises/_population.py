@@ -57,7 +57,7 @@ class Population(Promise):
     def assumed(self) -> str:
         """Scores are independent and identically distributed."""
         return (
-            "Given the model, the calibration scores of all sites and the score of a new point are "
+            "Given the model, the calibration scores of all sites and the score of a new case are "
             "independent and identically distributed, and the model was not trained on the calibration data."
         )
 
@@ -65,8 +65,8 @@ class Population(Promise):
         """Assume the same in each group."""
         return (
             "In each group individually, given the model and all labels, the calibration scores of all sites "
-            "and the score of a new point are independent and identically distributed; groups may differ in "
-            "any way, and sites in how many points of each they have. The model was not trained on the "
+            "and the score of a new case are independent and identically distributed; groups may differ in "
+            "any way, and sites in how many cases of each they have. The model was not trained on the "
             "calibration data."
         )
 
