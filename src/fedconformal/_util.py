@@ -9,13 +9,14 @@ from numbers import Integral, Real
 from typing import Any, Generic, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from fedconformal._text import warn
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
+Scores = NDArray[np.floating[Any]]
 
 
 # -- arguments, checked: every refusal names the argument, its value and what is allowed -----------------
@@ -184,6 +185,57 @@ def all_rows(name: str, values: NDArray[Any], good: Bools, rule: str) -> None:
         problem=f"{name} {rule}",
         value=values[first].tolist(),
     )
+
+
+# -- scores -------------------------------------------------------------------------------------------------
+
+
+def flat_numbers(scores: ArrayLike) -> Scores:
+    """Return a flat array of at least one number, NaN and infinity included; floats as they are."""
+    values = plain_array(scores)
+    if values.dtype.kind in "iub":
+        values = values.astype(np.float64)
+    if values.dtype.kind != "f":
+        raise TypeError(f"scores must be numbers, got an array of {values.dtype}")
+    if values.ndim != 1 or values.size == 0:
+        raise ValueError(f"scores must be a flat array with at least one score, got shape {values.shape}")
+    return values
+
+
+def private_numbers(scores: ArrayLike) -> Scores:
+    """Return a flat array, NaN where a cell holds no number: a refusal would disclose that one is missing."""
+    values = np.asarray(scores)
+    if values.dtype.kind in "OUSc":
+        values = np.array([_number(cell) for cell in values.flat], dtype=np.float64).reshape(values.shape)
+    return flat_numbers(values)
+
+
+def _number(cell: Any) -> float:
+    """Return the number in a cell, NaN if there is none."""
+    if isinstance(cell, (complex, np.complexfloating)):
+        return float(cell.real) if cell.imag == 0 else math.nan
+    try:
+        return float(cell)
+    except OverflowError:
+        return math.inf if cell > 0 else -math.inf
+    except (TypeError, ValueError):
+        return math.nan
+
+
+def flat_scores(scores: ArrayLike) -> Scores:
+    """Return a flat array of at least one score that can be ranked: NaN and -inf are refused."""
+    values = flat_numbers(scores)
+    # A sum is NaN or -inf if anything in it is; looking closer is only needed then.
+    with np.errstate(all="ignore"):
+        total = values.sum()
+    if not total > -math.inf:
+        for wrong, name in ((np.isnan(values), "NaN"), (values == -math.inf, "-inf")):
+            if wrong.any():
+                first = int(np.argmax(wrong))
+                raise ValueError(
+                    f"scores must not be {name}, got {int(wrong.sum())}, the first in row {first}"
+                )
+    return values
 
 
 # -- registries ------------------------------------------------------------------------------------------

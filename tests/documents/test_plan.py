@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import fedconformal as fc
 from documents.samples import edited, forged, plan
 from fedconformal.documents import RankLevel, ScoreRule
-from fedconformal.protocol import check_plan
+from fedconformal.messages import check_plan
 
 GRID = fc.Bins.uniform(0, 1, 30)
 NAMED = {"A": 60, "B": 40, "C": 90}

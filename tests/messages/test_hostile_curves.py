@@ -115,7 +115,7 @@ def test_own_counts_and_units_belong_to_their_promises():
     alike = fc.plan(n_points=[200] * 2, curve=GRID)
     for plan in (edited(each, own=()), edited(alike, unit=100), edited(alike, own=((90, 90),))):
         with pytest.raises(ValueError, match="own counts"):
-            fc.protocol.check_plan(plan)
+            fc.messages.check_plan(plan)
 
 
 def test_an_unknown_promise_is_a_value_error():

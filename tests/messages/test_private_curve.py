@@ -85,7 +85,7 @@ class TestPrivacy:
         plan = fc.plan(groups=sizes, confidence_level=[0.5, 0.8, 0.9], privacy=privacy)
         scores, labels = np.linspace(0, 1, 1300), ["x"] * 600 + ["y"] * 700
         prepared = fc.protocol.prepare(plan, scores, site="A", groups=labels, ledger=book, dataset="D")
-        assert (prepared.request.epsilon, prepared.request.numbers) == (Fraction(5, 4), 100)
+        assert (prepared.epsilon, prepared.numbers) == (Fraction(5, 4), {"x": 50, "y": 50})
         report = prepared.report()
         assert book.remaining("D") == Fraction(7, 4)
         assert [len(report.by_group[group].payload.counts) for group in "xy"] == [50, 50]

@@ -128,10 +128,8 @@ def test_plan(plan):
 
 def test_report(plan, scores):
     prepared = fc.protocol.prepare(plan, scores["A"], site="A")
-    assert (
-        prepared.request.sentence == "This plan asks for the largest of your 40 scores, and for their number."
-    )
-    assert prepared.request.numbers == 1
+    assert prepared.sentence == "This plan asks for the largest of your 40 scores, and for their number."
+    assert prepared.numbers == {None: 1}
     report = prepared.report()
     assert report.payload == MaximaPayload(largest=scores["A"].max())
     assert report.n == 40
@@ -165,7 +163,7 @@ def test_files(plan, scores, found, tmp_path):
         file.write_text(document.to_json())
         assert type(document).read(file) == document
     assert '"kind": "maxima"' in plan.to_json()
-    fc.protocol.check_plan(fc.Plan.read(tmp_path / "plan.json"))
+    fc.messages.check_plan(fc.Plan.read(tmp_path / "plan.json"))
     unregister_message("maxima")
     with pytest.raises(DocumentError, match=r"kind must be one of .*, got 'maxima'"):
         fc.Plan.read(tmp_path / "plan.json")

@@ -235,7 +235,7 @@ class TestDrawnCases:
         report = fc.report(plan, scores, site="A")
         drawn = tuple(float(rank - 1) for rank in draw_ranks(plan.terms.round, "A", 50, 3))
         assert report.payload.values == drawn
-        assert fc.protocol.prepare(plan, scores, site="A").request.sentence == (
+        assert fc.protocol.prepare(plan, scores, site="A").sentence == (
             "This plan asks for 3 of your 50 scores, drawn at random, and for their number."
         )
 

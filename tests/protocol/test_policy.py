@@ -1,7 +1,5 @@
 """Limits on what a site discloses, regardless of the plan."""
 
-from fractions import Fraction
-
 import numpy as np
 import pytest
 
@@ -52,9 +50,9 @@ class TestGroups:
         asked = fc.plan(groups=groups, confidence_level=0.6)
         sent = fc.report(asked, range(64), site="A", groups=LABELS)
         assert [part.group for part in sent.parts] == ["many"]
-        request = prepare(asked, range(64), site="A", groups=LABELS).request
-        assert request.held_back == ("few",)
-        assert "Nothing is sent for 'few'" in request.sentence
+        prepared = prepare(asked, range(64), site="A", groups=LABELS)
+        assert prepared.held_back == ("few",)
+        assert "Nothing is sent for 'few'" in prepared.sentence
 
     def test_unless_their_policy_says_so(self):
         asked = fc.plan(groups=dict.fromkeys(SIZES), confidence_level=0.6)
@@ -155,16 +153,15 @@ class TestPrivacy:
     def test_what_it_costs_is_said_before_it_is_charged(self, book, private):
         scores, account = np.linspace(0, 1, 2000), {"ledger": book, "dataset": "D"}
         prepared = prepare(private, scores, site="A", **account)
-        assert prepared.request.sentence == (
+        assert prepared.sentence == (
             "This plan asks for 50 counts of your 2,000 scores, with noise of epsilon 2, and for their "
             "number. It costs "
             "epsilon 2 of the 3 that are left."
         )
-        assert (prepared.request.left, book.spent("D")) == (Fraction(3), 0)
+        assert book.spent("D") == 0
         first = prepared.report()
         again = prepare(private, scores, site="A", **account)
-        assert again.request.is_repeated
-        assert "costs nothing" in again.request.sentence
+        assert "costs nothing" in again.sentence
         assert again.report() == first
         assert book.spent("D") == 2
 

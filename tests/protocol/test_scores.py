@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedconformal.protocol import flat_numbers, flat_scores, private_numbers
+from fedconformal._util import flat_numbers, flat_scores, private_numbers
 
 
 @pytest.mark.parametrize(

@@ -62,14 +62,16 @@ def report(
             values,
             site=site,
             groups=labels,
+            key=key,
             policy=limits,
             model=_files.model_of(model),
+            in_place=True,
             ledger=account,
             dataset=dataset,
         )
-        say(prepared.request.sentence)
+        say(prepared.sentence)
     if account is not None and not yes:  # before anything is charged or recorded
         _files.confirm(output)
     with working("preparing the answer"):
-        answer = prepared.report(key=key, in_place=True).to_json()
+        answer = prepared.report().to_json()
     _files.send_out(answer, ask=not yes and account is None, output=output, force=force, as_json=json)

@@ -6,12 +6,14 @@ the server, which distribution or guarantee follows, and what it discloses.
 
 from typing import Any
 
-from fedconformal.documents import Design, MessageData
+from fedconformal.documents import Design, MessageData, Plan
+from fedconformal.laws import MOST_WORK
 from fedconformal.messages._base import MESSAGES, Answer, Choice, DesignRequest, Message
 from fedconformal.messages._bin import BinMessage, mechanisms
 from fedconformal.messages._cases import CasesMessage, draw_ranks
 from fedconformal.messages._curve import CurveMessage
 from fedconformal.messages._ranks import RanksMessage
+from fedconformal.planning import CRITERIA, PROMISES
 
 __all__ = ["MESSAGES", "Message"]
 
@@ -22,6 +24,12 @@ PROMISED: dict[str, tuple[str, ...]] = {
     "bin": ("population",),
 }
 """Promises that each message can keep; a message that is not listed decides for itself."""
+
+
+def _is_promised(message: str, promise: str) -> bool:
+    """Return whether a message can keep a promise; one of an extension decides for itself."""
+    ours = {each for row in PROMISED.values() for each in row}
+    return promise not in ours or promise in PROMISED.get(message, (promise,))
 
 
 def of(data: MessageData) -> Message:
@@ -80,14 +88,57 @@ def choose_message(request: DesignRequest) -> Message:
     else:
         name = request.promise.message(request.goals[0])
     promise = request.promise.name
-    if promise not in PROMISED.get(name, (promise,)) and promise in {
-        each for row in PROMISED.values() for each in row
-    }:
+    if not _is_promised(name, promise):
         without = ("mixture",) if request.privacy is not None else ()
         able = " or ".join(repr(each) for each in PROMISED[name] if each not in without)
         what = "privacy" if request.privacy is not None else "curve" if request.curve is not None else name
         raise ValueError(f"promise must be {able} with {what}, got {promise!r}")
     return MESSAGES[name]()
+
+
+# -- whether a plan makes sense: its structure, and whether its message can keep its promise ---------------
+
+
+_CHECKED = "_is_checked"
+
+
+def check_plan(plan: Plan) -> None:
+    """Refuse a plan that nobody should answer or calibrate, whoever wrote it.
+
+    Parameters
+    ----------
+    plan : Plan
+        The plan.
+
+    Raises
+    ------
+    ValueError
+        With the reason in one line.
+
+    Examples
+    --------
+    >>> import fedconformal as fc
+    >>> fc.messages.check_plan(fc.plan(n_sites=3, n_points=40))
+    """
+    if plan.__dict__.get(_CHECKED):  # plans are immutable
+        return
+    plan.check()
+    work = {(design.n_sites, of(design.message).work(design)) for design in plan.designs}
+    if sum(points for _, points in work) > MOST_WORK:
+        raise ValueError("the noise of this plan takes too long to check: use fewer cells or groups")
+    for design in plan.designs:
+        promise, criterion = PROMISES[design.promise], CRITERIA[design.criterion]
+        if (design.delta is not None) != criterion.takes_delta:
+            raise ValueError(f"delta does not fit the criterion {design.criterion!r}")
+        if plan.is_grouped and not promise.allows_groups:
+            raise ValueError(f"promise {design.promise!r} does not go with groups: it is a plan of its own")
+        if not promise.takes_mixture and any(kind.share is not None for kind in design.kinds):
+            raise ValueError("a share of new cases goes with a promise to a mixture")
+        kind = design.message.kind
+        if not _is_promised(kind, design.promise):
+            raise ValueError(f"promise {design.promise!r} does not go with the message {kind!r}")
+        of(design.message).check(design)
+    plan.__dict__[_CHECKED] = True
 
 
 # -- attributes of plans and calibrations --------------------------------------------------------------

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from pydantic import ValidationError
 
 from fedconformal._text import count, quoted
-from fedconformal._util import Floats, Ints, fraction
+from fedconformal._util import Floats, Ints, flat_scores, fraction, private_numbers
 from fedconformal.documents import LARGEST_EPSILON, Check, CheckedGroup, first_problem
 from fedconformal.monitoring._coverage import (
     Cases,
@@ -25,7 +25,7 @@ from fedconformal.monitoring._coverage import (
     refuse_levels,
 )
 from fedconformal.privacy import Ledger, exact_text, fingerprint, prepare_count
-from fedconformal.protocol import PolicyError, SitePolicy, flat_scores, private_numbers
+from fedconformal.protocol import PolicyError, SitePolicy
 
 
 def answer(

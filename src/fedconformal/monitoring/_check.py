@@ -10,7 +10,7 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from fedconformal._text import ceiling_percent, count, floor_percent, nearest_percent, percent, plain_spaces
-from fedconformal._util import fraction
+from fedconformal._util import flat_scores, fraction
 from fedconformal.documents import Check, group_name
 from fedconformal.messages import law
 from fedconformal.monitoring._answer import epsilon_per_count
@@ -27,7 +27,6 @@ from fedconformal.monitoring._coverage import (
 )
 from fedconformal.planning import PROMISES, Promise
 from fedconformal.privacy import CountNoise
-from fedconformal.protocol import flat_scores
 
 
 @dataclass(frozen=True)

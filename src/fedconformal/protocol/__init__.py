@@ -1,9 +1,8 @@
 """The verbs: ``plan`` at the coordinator, ``report`` at each site, ``calibrate`` at the server."""
 
-from fedconformal.protocol._calibrate import calibrate
-from fedconformal.protocol._conformalize import conformalize, simulate
+from fedconformal.protocol._calibrate import RefusedReportsError, calibrate, validate_reports
+from fedconformal.protocol._conformalize import conformalize, group_names, rows_by_site, simulate
 from fedconformal.protocol._federation import read_group_by
-from fedconformal.protocol._intake import Intake, RefusedReportsError, signature_problem, validate_reports
 from fedconformal.protocol._notes import (
     AssumptionKind,
     assumption_codes,
@@ -11,7 +10,7 @@ from fedconformal.protocol._notes import (
     describe_notes,
     describe_problems,
 )
-from fedconformal.protocol._plan import InfeasibleWarning, plan
+from fedconformal.protocol._plan import InfeasibleWarning, model_digest, plan
 from fedconformal.protocol._policy import PolicyError, SitePolicy
 from fedconformal.protocol._predict import (
     class_places,
@@ -22,6 +21,4 @@ from fedconformal.protocol._predict import (
     prediction_sets,
     score_of,
 )
-from fedconformal.protocol._report import Prepared, Request, admit, check_plan, is_private, prepare, report
-from fedconformal.protocol._rows import flat_numbers, flat_scores, group_names, private_numbers, rows_by_site
-from fedconformal.protocol._terms import model_digest
+from fedconformal.protocol._report import admit, is_private, prepare, report

@@ -1,11 +1,13 @@
-"""The server's whole job: reports in, thresholds out."""
+"""Server side: reports are validated, and combined into thresholds."""
 
 import math
-from collections.abc import Iterable
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 from fedconformal import _util
-from fedconformal._text import count
+from fedconformal._text import count, quoted
 from fedconformal.documents import (
     Calibration,
     CalibrationPart,
@@ -16,11 +18,44 @@ from fedconformal.documents import (
     Refusal,
     Report,
     SiteKind,
+    is_signed_by,
+    message_kinds,
 )
-from fedconformal.messages import of
-from fedconformal.protocol._intake import Answers, Intake, RefusedReportsError, validate_reports
+from fedconformal.messages import Answer, of
 from fedconformal.protocol._notes import assumption_codes
 from fedconformal.protocol._report import check_current
+
+Answers = dict[str, Answer]
+"""Answer of each site for one group, by site."""
+
+_MOST_LISTED = 100
+
+
+class RefusedReportsError(ValueError):
+    """Reports that do not answer the plan.
+
+    Attributes
+    ----------
+    refused : tuple of Refusal
+        All of them, with their reasons.
+
+    Examples
+    --------
+    >>> import fedconformal as fc
+    >>> plan = fc.plan(n_points={"A": 40, "B": 50})
+    >>> other = fc.report(fc.plan(n_points={"A": 40}), range(40), site="A")
+    >>> try:
+    ...     fc.calibrate(plan, [other])
+    ... except fc.RefusedReportsError as error:
+    ...     print(len(error.refused))
+    1
+    """
+
+    def __init__(self, refused: Sequence[Refusal]) -> None:
+        self.refused = tuple(refused)
+        listed = "; ".join(f"{refusal.source}: {refusal.reason}" for refusal in refused[:_MOST_LISTED])
+        more = f"; and {len(refused) - _MOST_LISTED:,} more" if len(refused) > _MOST_LISTED else ""
+        super().__init__(f"nothing was calibrated, {len(refused)} refused: {listed}{more}")
 
 
 def calibrate(
@@ -75,44 +110,55 @@ def calibrate(
     intake = validate_reports(plan, reports, unreadable=unreadable)
     if on_refused == "raise" and intake.all_refused:
         raise RefusedReportsError(intake.all_refused)
-    _check_enough(plan, intake)
+    needed = 1 if plan.is_grouped else plan.designs[0].fewest_answers  # with groups, for any of them
+    if len(intake.reports) < needed:
+        verb = "is" if needed == 1 else "are"
+        faulty = "" if plan.is_grouped or not plan.max_faulty else f" with max_faulty = {plan.max_faulty}"
+        raise ValueError(
+            f"{count(len(intake.reports), 'site')} answered: at least {needed} {verb} needed{faulty}"
+        )
     parts = tuple(
-        _part(plan.by_group[group], answers, intake.refused_in[group])
+        _solve(plan.by_group[group], answers, intake.refused_in[group])
         for group, answers in intake.answers.items()
     )
-    received = tuple(
-        Received(
-            site=report.site,
-            report=report.digest,
-            signature=None if plan.keys is None else report.signature,
-        )
+    received = [
+        Received(site=report.site, report=report.digest, signature=report.signature if plan.keys else None)
         for report in intake.reports
-    )
+    ]
     return Calibration(
         plan=plan,
         parts=parts,
-        reports=received,
+        reports=tuple(received),
         refused=intake.refused,
         assumptions=assumption_codes(plan, max(part.n_missing for part in parts)),
     )
 
 
-def _check_enough(plan: Plan, intake: Intake) -> None:
-    """Refuse to calibrate on too few answers; with groups, one answer for any of them suffices."""
-    needed = 1 if plan.is_grouped else plan.designs[0].fewest_answers
-    if len(intake.reports) >= needed:
-        return
-    faulty = "" if plan.is_grouped or not plan.max_faulty else f" with max_faulty = {plan.max_faulty}"
-    verb = "is" if needed == 1 else "are"
-    raise ValueError(
-        f"{count(len(intake.reports), 'site')} answered: at least {needed} {verb} needed{faulty}"
+def _solve(design: Design, answers: Answers, refused: tuple[Refusal, ...]) -> CalibrationPart:
+    """Solve the votes of one design for the sites that answered, and find the thresholds."""
+    names: dict[tuple[int, int], list[str]] = defaultdict(list)
+    for site in sorted(answers):
+        place = design.find_kind(answers[site].n, site=site)
+        names[-1 if place is None else place, answers[site].n].append(site)
+    order = sorted(names)  # by the plan's order of its kinds
+    places = tuple(None if place < 0 else place for place, _ in order)
+    sites = tuple(
+        SiteKind(
+            count=len(names[place, n]),
+            n=n,
+            names=tuple(names[place, n]),
+            share=None if place < 0 else design.kinds[place].share,
+        )
+        for place, n in order
     )
-
-
-def _part(design: Design, answers: Answers, refused: tuple[Refusal, ...]) -> CalibrationPart:
-    """Return the thresholds of one design, and who answered."""
+    message = of(design.message)
+    solved = message.solve(design, sites, places) if sites else design
+    if len(answers) < design.fewest_answers:
+        levels = tuple(Level(confidence_level=level.confidence_level) for level in design.levels)
+        solved, thresholds = solved.answered_by(sites, levels=levels), (math.inf,) * len(levels)
+    else:
+        thresholds = message.combine(solved, answers)
     missing = tuple(sorted(set(design.asked_names or ()) - answers.keys()))
-    solved, thresholds = _solve(design, answers)
     unnamed = max(0, (design.n_asked or 0) - len(answers))
     return CalibrationPart(
         design=solved,
@@ -123,32 +169,135 @@ def _part(design: Design, answers: Answers, refused: tuple[Refusal, ...]) -> Cal
     )
 
 
-def _solve(design: Design, answers: Answers) -> tuple[Design, tuple[float, ...]]:
-    """Solve the votes for the sites that answered, and find the thresholds."""
-    sites, places = _answered_sites(design, answers)
-    if len(answers) < design.fewest_answers:
-        levels = tuple(Level(confidence_level=level.confidence_level) for level in design.levels)
-        solved = of(design.message).solve(design, sites, places) if sites else design
-        return solved.answered_by(sites, levels=levels), (math.inf,) * len(levels)
-    message = of(design.message)
-    solved = message.solve(design, sites, places)
-    return solved, message.combine(solved, answers)
+# -- validation of reports: those that count, and why the others do not ------------------------------------
 
 
-def _answered_sites(design: Design, answers: Answers) -> tuple[tuple[SiteKind, ...], tuple[int | None, ...]]:
-    """Return the sites that answered, by kind in the plan's order, and the place of each kind in the plan."""
-    names: dict[tuple[int, int | None], list[str]] = {}
-    for site in sorted(answers):
-        n = answers[site].n
-        names.setdefault((n, design.find_kind(n, site=site)), []).append(site)
-    order = sorted(names, key=lambda key: (-1 if key[1] is None else key[1], key[0]))
-    kinds = tuple(
-        SiteKind(
-            count=len(names[n, place]),
-            n=n,
-            names=tuple(names[n, place]),
-            share=None if place is None else design.kinds[place].share,
-        )
-        for n, place in order
-    )
-    return kinds, tuple(place for _, place in order)
+@dataclass(frozen=True)
+class Intake:
+    """Reports that count as a whole, by site, and refusals; for each group, under None where there are none,
+    what each site sent that counts, and payloads that do not count although their report does.
+    """
+
+    reports: tuple[Report, ...]
+    refused: tuple[Refusal, ...]
+    answers: Mapping[str | None, Answers]
+    refused_in: Mapping[str | None, tuple[Refusal, ...]]
+
+    @property
+    def all_refused(self) -> tuple[Refusal, ...]:
+        """Every refusal, with the group in its source."""
+        inside = [
+            Refusal(source=f"{refusal.source}, group {quoted([group or ''])}", reason=refusal.reason)
+            for group, refusals in self.refused_in.items()
+            for refusal in refusals
+        ]
+        return (*self.refused, *inside)
+
+
+def validate_reports(plan: Plan, reports: Iterable[Report], *, unreadable: Iterable[Refusal] = ()) -> Intake:
+    """Check every report against the plan; ``unreadable`` are refusals from before.
+
+    Of several reports from one site, equal ones count once, and contradictory ones do not count.
+    """
+    keys = {key.site: key.public_key for key in plan.keys or ()}
+    refused = list(unreadable)
+    by_site: dict[str, list[Report]] = defaultdict(list)
+    for report in reports:
+        if (reason := _problem(plan, keys, report)) is None:
+            by_site[report.site].append(report)
+        else:
+            refused.append(Refusal(source=report.site, reason=reason))
+    accepted = []
+    for site in sorted(by_site):
+        first, *others = by_site[site]
+        if all(other == first for other in others):
+            accepted.append(first)
+            refused += [Refusal(source=site, reason="the same report a second time") for _ in others]
+        else:
+            reason = f"{len(others) + 1} different reports from this site: none of them counts"
+            refused.append(Refusal(source=site, reason=reason))
+    answers: dict[str | None, Answers] = {}
+    refused_in: dict[str | None, tuple[Refusal, ...]] = {}
+    for design in plan.designs:
+        answers[design.group], refused_in[design.group] = _read_group(design, accepted)
+    if not plan.is_grouped:  # a report counts as a whole or not at all
+        accepted = [report for report in accepted if report.site in answers[None]]
+        refused += refused_in[None]
+        refused_in = {None: ()}
+    return Intake(tuple(accepted), tuple(refused), answers, refused_in)
+
+
+def _problem(plan: Plan, keys: Mapping[str, str], report: Report) -> str | None:
+    """Return the reason why a report does not count as a whole, if it does not."""
+    if report.plan != plan.digest:
+        return f"answers another plan ({report.plan[:19]}..., not {plan.digest[:19]}...)"
+    try:
+        report.check()
+    except ValueError as error:
+        return str(error)
+    if plan.is_grouped == (None in report.by_group):
+        return "has no groups, as the plan has" if plan.is_grouped else "has groups, and the plan has none"
+    if plan.is_grouped:
+        if unknown := [group for group in report.by_group if group and group not in plan.by_group]:
+            return f"a payload for {quoted(unknown)}, which is not a group of the plan"
+        if plan.site_names is not None and report.site not in plan.site_names:
+            return f"site must be one of the plan's, {quoted(plan.site_names)}, got {report.site!r}"
+    elif (reason := _payload_problem(plan.designs[0], _answer(report, None))) is not None:
+        return reason
+    if keys and report.signature is None:
+        return "not signed, but the plan asks for signatures"
+    if keys and not is_signed_by(report, keys[report.site]):
+        return "the signature is not that of the site's key"
+    return None
+
+
+def _answer(report: Report, group: str | None) -> Answer:
+    part = report.by_group[group]
+    return Answer(report.site, part.n, part.payload)
+
+
+def _payload_problem(design: Design, answer: Answer) -> str | None:
+    """Return the reason why a payload does not count, if it does not."""
+    try:
+        place = design.find_kind(answer.n, site=answer.site)
+    except ValueError as error:
+        return str(error)
+    if place is not None and not design.kinds[place].asked:
+        return "the plan does not ask this site"
+    if not isinstance(answer.payload, message_kinds()[design.message.kind][1]):
+        return f"a payload of kind {answer.payload.kind!r} instead of {design.message.kind!r}"
+    return of(design.message).problem(design, answer)
+
+
+def _read_group(design: Design, reports: list[Report]) -> tuple[Answers, tuple[Refusal, ...]]:
+    """Return the answers that count for one group, of reports that count as a whole, and why others do not.
+
+    Of unnamed sites no more may answer than planned, of each size if it is known: nobody can tell which of
+    too many are honest, so none of that size counts.
+    """
+    answers: Answers = {}
+    reasons: dict[str, str] = {}
+    for report in reports:
+        if design.group in report.by_group:
+            answer = _answer(report, design.group)
+            # without groups this was part of validating the report
+            reason = None if design.group is None else _payload_problem(design, answer)
+            if reason is None:
+                answers[report.site] = answer
+            else:
+                reasons[report.site] = reason
+    if design.site_names is None and design.n_sites is not None:
+        room: Counter[int | None] = Counter({None: design.n_sites} if design.is_open else {})
+        for kind in design.kinds:
+            room[kind.n] += kind.count
+        sizes = {site: None if design.is_open else answer.n for site, answer in answers.items()}
+        came = Counter(sizes.values())
+        for site, size in sizes.items():
+            if came[size] > room[size]:
+                of_size = "" if size is None else f" with {count(size, 'score')}"
+                reasons[site] = (
+                    f"{count(came[size], 'report')} from sites{of_size}, and the plan expects {room[size]}: "
+                    "nobody knows which are honest, so none counts"
+                )
+                del answers[site]
+    return answers, tuple(Refusal(source=site, reason=reason) for site, reason in reasons.items())

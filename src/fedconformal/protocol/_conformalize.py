@@ -1,41 +1,25 @@
 """The whole round in one call, for somebody who holds the scores of all sites."""
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
-from inspect import signature
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from fedconformal import _util
-from fedconformal._util import plain_array
-from fedconformal.documents import (
-    Calibration,
-    Plan,
-    Report,
-    ReportPart,
-)
+from fedconformal._util import Scores, flat_numbers, is_missing, plain_array, private_numbers
+from fedconformal.documents import Calibration, Plan, Report, ReportPart, check_site_name, unique_labels
 from fedconformal.messages import of
 from fedconformal.privacy import Ledger
 from fedconformal.protocol._calibrate import calibrate
-from fedconformal.protocol._plan import make_plan, plan
+from fedconformal.protocol._plan import make_plan, warn_about
 from fedconformal.protocol._policy import SitePolicy
 from fedconformal.protocol._report import is_private, report
-from fedconformal.protocol._rows import (
-    Scores,
-    flat_numbers,
-    group_names,
-    group_sizes,
-    is_asked,
-    private_numbers,
-    rows_by_site,
-)
 
 _MANY = 1_000_000  # scores from which on threads are worth starting
 
@@ -102,160 +86,213 @@ def conformalize(
     >>> calibration.predict_interval([3.0]).round(2)
     array([[2.09, 3.91]])
     """
-    held = LocalScores.of(scores, sites, groups)
-    bound = signature(plan).bind(**held.sizes(), **options)
-    bound.apply_defaults()
+    values, labels = _read_sites(scores, sites, groups)
+    sizes: dict[str, dict[str, int]] = {}
+    for site, own in (labels or {}).items():
+        names, counts = np.unique(own, return_counts=True)
+        for group, count in zip(names.tolist(), counts.tolist(), strict=True):
+            sizes.setdefault(group, {})[site] = count
+    given = (
+        {"n_points": {site: own.size for site, own in values.items()}}
+        if labels is None
+        else {"groups": sizes}
+    )
     fewest = _util.integer("min_group", min_group, low=1)
-    chosen = make_plan(min_group=fewest, **bound.arguments)
-    own = SitePolicy.unlimited()  # all scores are the caller's own
-    with _accounts(chosen, held, ledgers, dataset) as accounts:
+    chosen = make_plan(min_group=fewest, **given, **options)
+    warn_about(chosen)
+    asked = list(_select_asked(chosen, values, labels))
+    with _accounts(chosen, list(values), ledgers, dataset) as accounts:
 
-        def answer(site: str, values: Scores, labels: Any) -> Report:
+        def answer(site: str, own: Scores, groups: Any) -> Report:
             # A copy to select in: what is read for it is still at hand when it is looked through.
             return report(
                 chosen,
-                values.copy(),
+                own.copy(),
                 site=site,
-                groups=labels,
-                policy=own,
+                groups=groups,
+                policy=SitePolicy.unlimited(),  # all scores are the caller's own
                 model=chosen.terms.model,
                 in_place=True,
                 **accounts[site],
             )
 
-        answers = _each(answer, list(held.asked(chosen)))
-    return calibrate(chosen, answers)
+        if sum(own.size for _, own, _ in asked) < _MANY:
+            return calibrate(chosen, [answer(*each) for each in asked])
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            return calibrate(chosen, list(pool.map(answer, *zip(*asked, strict=True))))
 
 
-def _each(answer: Callable[[str, Scores, Any], Report], asked: list[tuple[str, Scores, Any]]) -> list[Report]:
-    """Return the report of each site; in threads where there is much for numpy to select."""
-    if sum(values.size for _, values, _ in asked) < _MANY:
-        return [answer(*each) for each in asked]
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        return list(pool.map(lambda each: answer(*each), asked))
+def _select_asked(
+    plan: Plan, values: Mapping[str, Scores], labels: Mapping[str, Any] | None
+) -> Iterator[tuple[str, Scores, Any]]:
+    """Yield the sites that are asked, with the scores they answer for and the labels of these.
 
-
-@dataclass(frozen=True)
-class LocalScores:
-    """Scores and labels of all sites, held in one place.
-
-    Parameters
-    ----------
-    scores : mapping from str to array
-        The scores of each site.
-    groups : mapping from str to array, optional
-        The label of each of them.
+    A plan does not ask where no answer could change a threshold, or where a site has too few cases.
     """
+    asked = {design.group: design.asked_names or () for design in plan.designs}
+    for site, own in values.items():
+        if labels is None:
+            if site in asked[site if plan.grouping.by_site else None]:
+                yield site, own, None
+        elif site in (plan.site_names or ()):
+            names, which = unique_labels(labels[site])
+            groups = plan.grouping.groups_of(names, site)
+            wanted = np.array([site in asked.get(group, ()) for group in groups], dtype=np.bool_)[which]
+            if wanted.any():
+                yield site, own[wanted], labels[site][wanted]
 
-    scores: Mapping[str, Scores]
-    groups: Mapping[str, Any] | None
 
-    @classmethod
-    def of(cls, scores: Any, sites: Any, groups: Any) -> "LocalScores":
-        """Read the arguments of `conformalize`."""
-        if sites is not None:
-            return cls._flat(scores, sites, groups)
-        by_site = _by_site("scores", scores)
-        values = {site: _of_site(site, each) for site, each in by_site.items()}
-        if groups is None:
-            return cls(values, None)
-        labels = _by_site("groups", groups)
-        if labels.keys() != values.keys():
-            raise ValueError(
-                f"groups must have the sites of scores, {', '.join(map(repr, values))}, got "
-                f"{', '.join(map(repr, labels))}"
-            )
-        return cls(values, {site: group_names(each, values[site].size) for site, each in labels.items()})
-
-    @classmethod
-    def _flat(cls, scores: Any, sites: Any, groups: Any) -> "LocalScores":
+def _read_sites(
+    scores: Any, sites: Any, groups: Any
+) -> tuple[dict[str, Scores], dict[str, NDArray[np.object_]] | None]:
+    """Return the scores of each site, and the label of each of them."""
+    if sites is not None:
         if isinstance(scores, Mapping):
             raise ValueError("sites goes with one flat array of scores, got scores by site")
-        values = flat_numbers(scores)
-        rows = rows_by_site(sites, values.size)
-        labels = None if groups is None else group_names(groups, values.size)
-        return cls(
-            {site: values[here] for site, here in rows.items()},
-            None if labels is None else {site: labels[here] for site, here in rows.items()},
+        flat = flat_numbers(scores)
+        rows = rows_by_site(sites, flat.size)
+        names = None if groups is None else group_names(groups, flat.size)
+        return (
+            {site: flat[own] for site, own in rows.items()},
+            None if names is None else {site: names[own] for site, own in rows.items()},
         )
-
-    def sizes(self) -> dict[str, Any]:
-        """Return the sizes that a plan takes."""
-        if self.groups is None:
-            return {"n_points": {site: values.size for site, values in self.scores.items()}}
-        ends = np.cumsum([values.size for values in self.scores.values()]).tolist()
-        rows = {
-            site: np.arange(end - self.scores[site].size, end)
-            for site, end in zip(self.scores, ends, strict=True)
-        }
-        return {"groups": group_sizes(np.concatenate(list(self.groups.values())), rows)}
-
-    def asked(self, chosen: Plan) -> Iterator[tuple[str, Scores, Any]]:
-        """Yield the sites that are asked, with the scores they answer for and the labels of these."""
-        for site, values in self.scores.items():
-            if site not in (chosen.site_names or ()):  # too small for every group
-                continue
-            labels = None if self.groups is None else self.groups[site]
-            wanted = is_asked(chosen, site, labels)
-            if labels is None:
-                if wanted.all():
-                    yield site, values, None
-            elif wanted.any():
-                yield site, values[wanted], labels[wanted]
+    values = {}
+    for site, own in _by_site("scores", scores).items():
+        try:
+            values[site] = flat_numbers(own)
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"site {site!r}: {error}") from None
+    if groups is None:
+        return values, None
+    labels = _by_site("groups", groups)
+    if labels.keys() != values.keys():
+        raise ValueError(
+            f"groups must have the sites of scores, {', '.join(map(repr, values))}, got "
+            f"{', '.join(map(repr, labels))}"
+        )
+    return values, {site: group_names(own, values[site].size) for site, own in labels.items()}
 
 
 def _by_site(name: str, given: Any) -> dict[str, Any]:
     """Return a mapping or a list as a mapping from the sites' names."""
     if isinstance(given, Mapping):
-        found = {str(site): values for site, values in given.items()}
-        if len(found) < len(given):
+        by_name = {str(site): values for site, values in given.items()}
+        if len(by_name) < len(given):
             raise ValueError(f"{name} must name each site once, got a number and its digits as text")
-    elif isinstance(given, (list, tuple)) and given and np.ndim(_first(given)) == 1:
-        found = {str(place): values for place, values in enumerate(given, 1)}
+    elif isinstance(given, (list, tuple)) and given and _is_flat(given[0]):
+        by_name = {str(place): values for place, values in enumerate(given, 1)}
     else:
         raise ValueError(
             f"{name} must map sites to arrays, or be a list of one array for each; for one flat array, "
             "sites must give the site of each score"
         )
-    if not found:
+    if not by_name:
         raise ValueError(f"{name} must hold the scores of at least one site, got none")
-    return found
+    return by_name
 
 
-def _first(given: Sequence[Any]) -> Any:
-    return plain_array(given[0], dtype=object if isinstance(given[0], (list, tuple)) else None)
-
-
-def _of_site(site: str, values: Any) -> Scores:
-    try:
-        return flat_numbers(values)
-    except (TypeError, ValueError) as error:
-        raise type(error)(f"site {site!r}: {error}") from None
+def _is_flat(values: Any) -> bool:
+    return plain_array(values, dtype=object if isinstance(values, (list, tuple)) else None).ndim == 1
 
 
 @contextmanager
 def _accounts(
-    chosen: Plan, held: LocalScores, ledgers: Mapping[str, Ledger] | None, dataset: str
+    plan: Plan, sites: Sequence[str], ledgers: Mapping[str, Ledger] | None, dataset: str
 ) -> Iterator[dict[str, dict[str, Any]]]:
     """Yield the account of each site's answer: none, the given one, or a simulated one."""
-    epsilon = max((of(design.message).epsilon(design) or 0 for design in chosen.designs), default=0)
+    epsilon = max(of(design.message).epsilon(design) or 0 for design in plan.designs)
+    if ledgers is not None and not epsilon:
+        raise ValueError("ledgers were given, but the plan is not private")
+    if ledgers is not None and (lost := [site for site in sites if site not in ledgers]):
+        raise ValueError(f"ledgers must have a Ledger for each site, and there is none for {lost[0]!r}")
     if not epsilon:
-        if ledgers is not None:
-            raise ValueError("ledgers were given, but the plan is not private")
-        yield {site: {} for site in held.scores}
-        return
-    if ledgers is not None:
-        if lost := [site for site in held.scores if site not in ledgers]:
-            raise ValueError(f"ledgers must have a Ledger for each site, and there is none for {lost[0]!r}")
-        yield {site: {"ledger": ledgers[site], "dataset": dataset} for site in held.scores}
-        return
-    with TemporaryDirectory(prefix="fedconformal-") as folder:
-        accounts = {}
-        for place, site in enumerate(held.scores):
-            ledger = Ledger.create(Path(folder) / f"{place}.db")
-            ledger.set_budget(dataset, epsilon)
-            accounts[site] = {"ledger": ledger, "dataset": dataset}
-        yield accounts
+        yield {site: {} for site in sites}
+    elif ledgers is not None:
+        yield {site: {"ledger": ledgers[site], "dataset": dataset} for site in sites}
+    else:
+        with TemporaryDirectory(prefix="fedconformal-") as folder:
+            accounts = {}
+            for place, site in enumerate(sites):
+                ledger = Ledger.create(Path(folder) / f"{place}.db")
+                ledger.set_budget(dataset, epsilon)
+                accounts[site] = {"ledger": ledger, "dataset": dataset}
+            yield accounts
+
+
+# -- labels of rows: their sites and groups -----------------------------------------------------------------
+
+
+def rows_by_site(sites: Any, n: int) -> dict[str, NDArray[np.intp]]:
+    """Return the rows of each site by name; a site is known by its label as a string.
+
+    Every row belongs to exactly one site, or none does: a missing label is refused.
+
+    Parameters
+    ----------
+    sites : array-like of shape (n,)
+        The site of each row.
+    n : int
+        How many rows there are.
+
+    Returns
+    -------
+    dict
+        The places of the rows of each site, sites in alphabetical order.
+
+    Examples
+    --------
+    >>> {site: rows.tolist() for site, rows in rows_by_site(["B", "A", "B"], 3).items()}
+    {'A': [1], 'B': [0, 2]}
+    """
+    if sites is None:
+        raise ValueError(
+            "sites must give the site of each row, got None; if all rows are from one site, pass the same "
+            "label for each"
+        )
+    labels = plain_array(sites)
+    _check_length("sites", labels.shape, n)
+    for label in dict.fromkeys(labels.tolist()):
+        try:
+            if is_missing(label):
+                raise ValueError
+            check_site_name(str(label))
+        except ValueError:
+            raise ValueError(
+                f"sites must hold labels of 1 to 200 printable characters, none missing, got {label!r}"
+            ) from None
+    names, which = np.unique(np.array([str(label) for label in labels.tolist()]), return_inverse=True)
+    parts = np.split(np.argsort(which, kind="stable"), np.cumsum(np.bincount(which))[:-1])
+    return dict(zip(names.tolist(), parts, strict=True))
+
+
+def group_names(groups: Any, n: int) -> NDArray[np.object_]:
+    """Return the group of each row as documents name it.
+
+    Parameters
+    ----------
+    groups : array-like of shape (n,)
+        The group of each row, text or whole numbers.
+    n : int
+        How many rows there are.
+
+    Returns
+    -------
+    array of str
+        Of shape (n,).
+
+    Examples
+    --------
+    >>> group_names([1, 0, 1], 3).tolist()
+    ['1', '0', '1']
+    """
+    _check_length("groups", np.shape(plain_array(groups)), n)
+    names, which = unique_labels(groups)
+    return np.array(names, dtype=object)[which]
+
+
+def _check_length(argument: str, shape: tuple[int, ...], n: int) -> None:
+    if shape != (n,):
+        raise ValueError(f"{argument} must hold one label for each of the {n} rows, got shape {shape}")
 
 
 # -- simulated rounds of private plans: seeded noise that protects nobody ------------------------------------

@@ -83,11 +83,6 @@ class SiteSpec:
             return 0
         return int(self.sizes.sum()) if self.sizes.size > 1 else int(self.sizes[0]) * (self.n_sites or 1)
 
-    @property
-    def is_open(self) -> bool:
-        """True if sizes come with the reports."""
-        return self.sizes is None
-
     def kinds(self, *, has_shares: bool) -> tuple[SiteKind, ...] | None:
         """Return runs of equal sites in their order, by size where there would be too many; None if open."""
         if self.sizes is None or self.n_sites is None:
@@ -270,14 +265,15 @@ def _classes(
 
 
 @contextmanager
-def naming(group: str) -> Iterator[None]:
-    """Name the group in errors."""
+def naming_errors(argument: str, group: str | None = None) -> Iterator[None]:
+    """Name the group in errors, and turn a validation error into one line that names the argument."""
+    where = "" if group is None else f"group {quoted([group])}: "
     try:
         yield
     except ValidationError as error:
-        raise ValueError(f"groups: {first_problem(error)}, got {quoted([group])}") from None
+        raise ValueError(f"{where}{argument}: {first_problem(error).removeprefix('content: ')}") from None
     except (ValueError, TypeError) as error:
-        raise type(error)(f"group {quoted([group])}: {error}") from None
+        raise type(error)(f"{where}{error}") from None
 
 
 def _by_label(
@@ -286,7 +282,7 @@ def _by_label(
     """Sites of each label; or each of them individually, where groups are made of sites and labels."""
     specs: dict[str, SiteSpec] = {}
     for label, sizes in by_label.items():
-        with naming(label):
+        with naming_errors("groups", label):
             spec = _group_sites(sizes, n_sites, names, fewest)
             if not crossed:
                 specs[label] = spec

@@ -4,12 +4,12 @@ from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
 
 from fedconformal._text import count, percent, plain_spaces
-from fedconformal.documents import Advice, Calibration, Design, Gridded, Level, Plan, ScoreRule, SiteKind
+from fedconformal.documents import Advice, Calibration, Design, Gridded, Level, Plan, SiteKind
 from fedconformal.messages import of
 from fedconformal.planning import CRITERIA, PROMISES
 from fedconformal.privacy import exact_text
+from fedconformal.protocol._plan import score_cautions
 from fedconformal.protocol._report import is_private
-from fedconformal.scores import SCORES, LabelScore, from_name
 
 # -- what a guarantee rests on: codes in the document, sentences for people --------------------------------
 
@@ -191,7 +191,7 @@ def describe_notes(plan: Plan) -> tuple[str, ...]:
         *_absent(plan),
         *_in_groups(plan, _not_asked),
         *_in_groups(plan, _missing),
-        *score_cautions(plan.score, plan.classes),
+        *score_cautions(plan),
     )
 
 
@@ -268,15 +268,6 @@ def _missing(design: Design) -> Iterator[str]:
                 f"At {_level(level)}, one missing site could make the threshold "
                 f"infinite; {PROMISES[design.promise].missing_remedy}."
             )
-
-
-def score_cautions(score: ScoreRule | None, classes: Sequence[str] | None) -> Iterator[str]:
-    """Yield a warning about a score that does not suit this many classes, if there is one."""
-    if score is None or classes is None or score.name not in SCORES:
-        return
-    rule = from_name(score.name, **score.parameters)
-    if isinstance(rule, LabelScore) and (caution := rule.caution(len(classes))):
-        yield caution
 
 
 def _absent(plan: Plan) -> Iterator[str]:

@@ -1,33 +1,46 @@
 """From options to a Plan."""
 
+import hashlib
+import os
+import re
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from datetime import datetime
 from fractions import Fraction
+from inspect import signature
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from fedconformal import _util, scores
 from fedconformal._text import warn
-from fedconformal.documents import MOST_LEVELS, MOST_NUMBERS, Design, Plan, ScoreRule, Terms
-from fedconformal.laws import suggest_cells
-from fedconformal.messages import DesignRequest, choose_message
-from fedconformal.planning import CRITERIA, PROMISES, Goal, Promise
-from fedconformal.privacy import Bins, Privacy
-from fedconformal.protocol._federation import SiteSpec, Sizes, class_names, group_specs, naming, read_group_by
-from fedconformal.protocol._notes import score_cautions
-from fedconformal.protocol._policy import SitePolicy
-from fedconformal.protocol._report import check_plan
-from fedconformal.protocol._terms import (
-    bounded_bins,
-    check_classes,
-    read_score,
-    read_terms,
-    round_id,
-    site_keys,
-    validation_errors,
+from fedconformal.documents import (
+    MOST_LEVELS,
+    MOST_NUMBERS,
+    Cases,
+    Design,
+    Facts,
+    Plan,
+    ScoreRule,
+    SiteKey,
+    Terms,
+    expiry_text,
+    random_round,
 )
+from fedconformal.laws import suggest_cells
+from fedconformal.messages import DesignRequest, check_plan, choose_message
+from fedconformal.planning import CRITERIA, PROMISES, Goal
+from fedconformal.privacy import Bins, Privacy
+from fedconformal.protocol._federation import (
+    SiteSpec,
+    Sizes,
+    class_names,
+    group_specs,
+    naming_errors,
+    read_group_by,
+)
+from fedconformal.protocol._policy import SitePolicy
 
-SEARCHED, _PAPER = "common", "paper"
 _SMALLEST_DELTA, _SMALLEST_DELTA_IF_FAULTY = Fraction("1e-300"), Fraction("1e-6")
 _SMALLEST_DELTA_IF_PRIVATE = Fraction("1e-9")
 
@@ -48,7 +61,7 @@ def plan(
     promise: str = "population",
     mixture: Mapping[str, float] | None = None,
     numbers: int | None = None,
-    local_ranks: str = SEARCHED,
+    local_ranks: str = "common",
     groups: Mapping[Any, Any] | None = None,
     group_by: str | Iterable[str] | None = None,
     score: str | Mapping[str, Any] | scores.Score | None = None,
@@ -150,176 +163,258 @@ def plan(
     >>> round(plan["old"].law.mean(), 4), round(plan["young"].law.mean(), 4)
     (0.9005, 0.9083)
     """
-    return make_plan(min_group=SitePolicy.min_group, **locals())
-
-
-@dataclass(frozen=True)
-class PlanOptions:
-    """Options that all groups of cases share."""
-
-    promise: Promise
-    goals: tuple[Goal, ...]
-    numbers: int | None
-    uses_paper_ranks: bool
-    curve: Bins | None
-    privacy: Privacy | None
-
-    @classmethod
-    def read(
-        cls,
-        *,
-        confidence_level: Any,
-        criterion: str | None,
-        delta: Any,
-        max_faulty: Any,
-        max_missing: Any,
-        promise: str,
-        numbers: Any,
-        local_ranks: Any,
-        curve: Any,
-        privacy: Any,
-    ) -> "PlanOptions":
-        """Check the arguments of `plan`; what is left out is as the promise, or the privacy, has it."""
-        levels, kept = _levels(confidence_level), PROMISES[promise]()
-        _util.choice("local_ranks", local_ranks, (SEARCHED, _PAPER))
-        if privacy is not None and not isinstance(privacy, Privacy):
-            raise TypeError(f"privacy must be a Privacy, got {privacy!r}")
-        if curve is not None and not isinstance(curve, Bins):
-            raise TypeError(f"curve must be Bins, for example Bins.uniform(0, 1, 200), got {curve!r}")
-        usual = (
-            kept.default_criterion if privacy is None else privacy.default_criterion or kept.default_criterion
-        )
-        chosen = CRITERIA[usual if criterion is None else criterion]()
-        faulty = _util.integer("max_faulty", max_faulty, low=0)
-        missing = None if max_missing is None else _util.integer("max_missing", max_missing, low=0)
-        allowed = _delta(delta, faulty, is_private=privacy is not None)
-        if numbers is not None:
-            numbers = _util.integer("numbers", numbers, low=1, high=MOST_NUMBERS)
-            if numbers > 1 and local_ranks != SEARCHED:
-                raise ValueError(
-                    f"numbers must be 1 with local_ranks, which fixes one rank for each site, got {numbers}"
-                )
-        goals = tuple(Goal(level, chosen, allowed, faulty, missing) for level in levels)
-        return cls(kept, goals, numbers, local_ranks == _PAPER, curve, privacy)
-
-    def make_design(self, spec: SiteSpec, group: str | None = None) -> Design:
-        """Choose the design of all cases, or of one group."""
-        goal, m = self.goals[0], spec.n_sites
-        if m is not None and 2 * goal.max_faulty >= m and goal.max_faulty:
-            raise ValueError(
-                f"max_faulty must be below half the number of sites, {m} / 2, got {goal.max_faulty}"
-            )
-        if m is None and goal.max_faulty:
-            raise ValueError(
-                f"max_faulty must be 0 while anybody may answer, got {goal.max_faulty}: give n_sites"
-            )
-        request = DesignRequest(
-            self.promise,
-            self.goals,
-            spec.kinds(has_shares=self.promise.takes_mixture),
-            m,
-            1 if self.uses_paper_ranks else self.numbers,
-            self.uses_paper_ranks,
-            self.curve,
-            self.privacy,
-        )
-        choice = choose_message(request).choose(request)
-        return Design(
-            group=group,
-            promise=self.promise.name,
-            criterion=goal.criterion.name,
-            delta=goal.delta if goal.criterion.takes_delta else None,
-            max_faulty=goal.max_faulty,
-            max_missing=goal.max_missing,
-            sites=choice.sites,
-            names=spec.names if spec.is_open else None,
-            expected=m if spec.is_open and spec.names is None else None,
-            message=choice.message,
-            levels=choice.levels,
-        )
-
-
-def make_plan(
-    *,
-    n_sites: Any,
-    n_points: Any,
-    mixture: Any,
-    groups: Any,
-    group_by: Any,
-    score: Any,
-    keys: Any,
-    terms: Any,
-    min_group: int,
-    **shared: Any,
-) -> Plan:
-    """Make a plan from all arguments of `plan`; sites are left out of groups below ``min_group`` cases."""
-    options = PlanOptions.read(**shared)
-    rule, by = read_score(score), read_group_by(group_by)
-    facts, classes = read_terms(terms)
-    check_classes(by, classes, rule)
-    is_grouped = groups is not None or by is not None
-    if mixture is not None and (is_grouped or not options.promise.takes_mixture):
-        raise ValueError(
-            f"mixture must be left out except with promise 'mixture' without groups, got {mixture!r}"
-        )
-    if is_grouped and not options.promise.allows_groups:
-        raise ValueError(f"groups must be left out with promise {options.promise.name!r}")
-    if is_grouped:
-        specs, named = group_specs(groups, n_sites, n_points, by, classes, min_group)
-    else:
-        specs, named = {None: SiteSpec.read(n_sites, n_points).mixed(mixture)}, class_names(classes)
-    options = replace(options, privacy=_with_bins(options, rule, named, list(specs.values())))
-    designs = []
-    for group, spec in specs.items():
-        with nullcontext() if group is None else naming(group), validation_errors("plan"):
-            designs.append(options.make_design(spec, group))
-    with validation_errors("plan"):
-        result = Plan(
-            designs=tuple(designs),
-            score=rule,
-            group_by=by,
-            classes=named,
-            keys=site_keys(keys, designs),
-            terms=Terms(**{**facts, "round": round_id(facts.get("round"), keys is not None, designs)}),
-        )
-        check_plan(result)
-    if not result.feasible:
-        warn(" ".join(result.problems), InfeasibleWarning)
-    for caution in score_cautions(rule, named):
-        warn(caution)
+    result = make_plan(**locals())
+    warn_about(result)
     return result
 
 
-def _with_bins(
-    options: PlanOptions, rule: ScoreRule | None, classes: Sequence[str] | None, specs: Sequence[SiteSpec]
-) -> Privacy | None:
-    """Give privacy without bins those of a bounded score, as many as suit the smallest group."""
-    privacy = options.privacy
-    if privacy is None or privacy.bins is not None:
-        return privacy
-    sizes = [(spec.n_points, spec.n_sites or 1) for spec in specs]
-    level = max(goal.level for goal in options.goals)
-    cells = min(suggest_cells(max(n, 1), m, privacy.exact_epsilon, level) for n, m in sizes)
-    return replace(privacy, bins=bounded_bins(privacy, rule, classes, cells))
+def warn_about(plan: Plan) -> None:
+    """Warn if a level cannot be reached, or the score does not suit the number of classes."""
+    if not plan.feasible:
+        warn(" ".join(plan.problems), InfeasibleWarning)
+    for caution in score_cautions(plan):
+        warn(caution)
 
 
-def _levels(confidence_level: Any) -> tuple[Fraction, ...]:
-    if isinstance(confidence_level, Iterable) and not isinstance(confidence_level, (str, bytes)):
-        given = list(confidence_level)
-        if len(given) > MOST_LEVELS:
-            raise ValueError(f"confidence_level must hold at most {MOST_LEVELS} levels, got {len(given)}")
-        levels = tuple(_util.fraction("confidence_level", level) for level in given)
-        if not levels or len(set(levels)) < len(levels):
-            raise ValueError(f"confidence_level must hold different levels, got {given!r}")
-        return levels
-    return (_util.fraction("confidence_level", confidence_level),)
+def score_cautions(plan: Plan) -> list[str]:
+    """Return a warning about a score that does not suit this many classes, if there is one."""
+    rule, classes = plan.score, plan.classes
+    if rule is None or classes is None or rule.name not in scores.SCORES:
+        return []
+    score = scores.from_name(rule.name, **rule.parameters)
+    caution = score.caution(len(classes)) if isinstance(score, scores.LabelScore) else None
+    return [caution] if caution else []
 
 
-def _delta(delta: Any, max_faulty: int, *, is_private: bool) -> Fraction:
-    """Read a probability that is computed precisely: faulty sites and noise leave fewer digits."""
-    value = _util.fraction("delta", delta, high=0.5, closed=True)
-    least = _SMALLEST_DELTA_IF_PRIVATE if is_private else _SMALLEST_DELTA
-    least, where = (_SMALLEST_DELTA_IF_FAULTY, " with max_faulty") if max_faulty else (least, "")
-    if value < least:
-        raise ValueError(f"delta must be between {float(least):g} and 0.5{where}, got {delta}")
-    return value
+def make_plan(*, min_group: int = SitePolicy.min_group, **options: Any) -> Plan:
+    """Make a plan without warnings from arguments of `plan`.
+
+    A site is left out of a group of which it has fewer than ``min_group`` cases.
+    """
+    bound = signature(plan).bind(**options)
+    bound.apply_defaults()
+    given = SimpleNamespace(**bound.arguments)
+    request, score, by = _read_request(given), _read_score(given.score), read_group_by(given.group_by)
+    terms, classes = _read_terms(given.terms)
+    has_classes = classes is not None or "class" in (by or ())
+    if has_classes and score is not None and not isinstance(score, scores.LabelScore):
+        able = ", ".join(scores.list_scores(scores.LabelScore))
+        raise ValueError(f"score must be one of classes ({able}) where there are classes, got {score.name!r}")
+    is_grouped = given.groups is not None or by is not None
+    if given.mixture is not None and (is_grouped or not request.promise.takes_mixture):
+        raise ValueError(
+            f"mixture must be left out except with promise 'mixture' without groups, got {given.mixture!r}"
+        )
+    if is_grouped and not request.promise.allows_groups:
+        raise ValueError(f"groups must be left out with promise {request.promise.name!r}")
+    specs: Mapping[str | None, SiteSpec]
+    if is_grouped:
+        specs, named = group_specs(given.groups, given.n_sites, given.n_points, by, classes, min_group)
+    else:
+        specs = {None: SiteSpec.read(given.n_sites, given.n_points).mixed(given.mixture)}
+        named = class_names(classes)
+    if request.privacy is not None and request.privacy.bins is None:
+        bins = _bounded_bins(request, score, named, specs.values())
+        request = replace(request, privacy=replace(request.privacy, bins=bins))
+    designs = []
+    for group, spec in specs.items():
+        with naming_errors("plan", group):
+            designs.append(_make_design(request, spec, group))
+    drawn = any(isinstance(design.message, Cases) for design in designs)
+    if drawn and "round" in terms:  # it decides which cases are drawn
+        raise ValueError(
+            f"round must be left out where sites draw cases: it is drawn at random, got {terms['round']!r}"
+        )
+    if drawn or given.keys is not None:
+        terms.setdefault("round", random_round())
+    with naming_errors("score"):
+        rule = None if score is None else ScoreRule(name=score.name, parameters=score.parameters())
+    with naming_errors("plan"):
+        result = Plan(designs=tuple(designs), score=rule, group_by=by, classes=named, terms=Terms(**terms))
+    if given.keys is not None:
+        result = result.model_copy(update={"keys": _read_keys(given.keys, result.site_names or ())})
+    check_plan(result)
+    return result
+
+
+def _read_request(given: SimpleNamespace) -> DesignRequest:
+    """Check the options that all groups share; what is left out is as the promise, or the privacy, has it."""
+    several = isinstance(given.confidence_level, Iterable) and not isinstance(
+        given.confidence_level, (str, bytes)
+    )
+    listed = list(given.confidence_level) if several else [given.confidence_level]
+    if len(listed) > MOST_LEVELS:
+        raise ValueError(f"confidence_level must hold at most {MOST_LEVELS} levels, got {len(listed)}")
+    levels = [_util.fraction("confidence_level", level) for level in listed]
+    if not levels or len(set(levels)) < len(levels):
+        raise ValueError(f"confidence_level must hold different levels, got {listed!r}")
+    promise, privacy, numbers = PROMISES[given.promise](), given.privacy, given.numbers
+    _util.choice("local_ranks", given.local_ranks, ("common", "paper"))
+    if privacy is not None and not isinstance(privacy, Privacy):
+        raise TypeError(f"privacy must be a Privacy, got {privacy!r}")
+    if given.curve is not None and not isinstance(given.curve, Bins):
+        raise TypeError(f"curve must be Bins, for example Bins.uniform(0, 1, 200), got {given.curve!r}")
+    usual = (None if privacy is None else privacy.default_criterion) or promise.default_criterion
+    criterion = CRITERIA[usual if given.criterion is None else given.criterion]()
+    faulty = _util.integer("max_faulty", given.max_faulty, low=0)
+    missing = given.max_missing
+    if missing is not None:
+        missing = _util.integer("max_missing", missing, low=0)
+    delta = _util.fraction("delta", given.delta, high=0.5, closed=True)
+    least, where = _SMALLEST_DELTA if privacy is None else _SMALLEST_DELTA_IF_PRIVATE, ""
+    if faulty:
+        least, where = _SMALLEST_DELTA_IF_FAULTY, " with max_faulty"
+    if delta < least:  # faulty sites and noise leave fewer precise digits
+        raise ValueError(f"delta must be between {float(least):g} and 0.5{where}, got {given.delta}")
+    is_paper = given.local_ranks == "paper"
+    if numbers is not None:
+        numbers = _util.integer("numbers", numbers, low=1, high=MOST_NUMBERS)
+        if numbers > 1 and is_paper:
+            raise ValueError(
+                f"numbers must be 1 with local_ranks, which fixes one rank for each site, got {numbers}"
+            )
+    goals = tuple(Goal(level, criterion, delta, faulty, missing) for level in levels)
+    return DesignRequest(
+        promise, goals, None, None, 1 if is_paper else numbers, is_paper, given.curve, privacy
+    )
+
+
+def _make_design(request: DesignRequest, spec: SiteSpec, group: str | None) -> Design:
+    """Choose the design of all cases, or of one group."""
+    goal, m = request.goals[0], spec.n_sites
+    if m is not None and 2 * goal.max_faulty >= m and goal.max_faulty:
+        raise ValueError(f"max_faulty must be below half the number of sites, {m} / 2, got {goal.max_faulty}")
+    if m is None and goal.max_faulty:
+        raise ValueError(
+            f"max_faulty must be 0 while anybody may answer, got {goal.max_faulty}: give n_sites"
+        )
+    sites = spec.kinds(has_shares=request.promise.takes_mixture)
+    request = replace(request, sites=sites, n_sites=m)
+    choice = choose_message(request).choose(request)
+    return Design(
+        group=group,
+        promise=request.promise.name,
+        criterion=goal.criterion.name,
+        delta=goal.delta if goal.criterion.takes_delta else None,
+        max_faulty=goal.max_faulty,
+        max_missing=goal.max_missing,
+        sites=choice.sites,
+        names=spec.names if spec.sizes is None else None,
+        expected=m if spec.sizes is None and spec.names is None else None,
+        message=choice.message,
+        levels=choice.levels,
+    )
+
+
+def _read_score(score: Any) -> scores.Score | None:
+    """Return the score with all its parameters, so that no site depends on its own version's defaults."""
+    if score is None or isinstance(score, scores.Score):
+        return score
+    if isinstance(score, (str, Mapping)):
+        fields = {"name": score} if isinstance(score, str) else dict(score)
+        return scores.from_name(fields.pop("name", None), **fields)
+    raise TypeError(
+        f"score must be a name, a mapping with a name, or a Score, got {score!r}"
+        f"{scores.explain_no_score(score)}"
+    )
+
+
+def _bounded_bins(
+    request: DesignRequest, score: scores.Score | None, classes: Any, specs: Iterable[SiteSpec]
+) -> Bins:
+    """Return bins over the range of a bounded score, as many as suit the smallest group."""
+    privacy = request.privacy
+    assert privacy is not None
+    largest = None if score is None else score.largest
+    if isinstance(score, scores.LabelScore) and classes is not None:
+        largest = score.largest_among(len(classes))
+    if largest is None:
+        what = "the plan names no bounded score" if score is None else f"score {score.name!r} is unbounded"
+        hint = ", unless the plan names the classes" if isinstance(score, scores.LabelScore) else ""
+        raise ValueError(
+            f"privacy needs bins, as {what}{hint}: use Privacy({privacy.epsilon:g}, "
+            f"Bins.from_reference(public_scores)) or Privacy({privacy.epsilon:g}, Bins.uniform(0, 5, 100)); "
+            "on the command line --bins from:FILE or --bins uniform:0:5:100"
+        )
+    level = max(goal.level for goal in request.goals)
+    cells = min(
+        suggest_cells(max(spec.n_points, 1), spec.n_sites or 1, privacy.exact_epsilon, level)
+        for spec in specs
+    )
+    return Bins.uniform(0, largest, cells, bounded=True)
+
+
+def _read_keys(keys: Any, names: Sequence[str]) -> tuple[SiteKey, ...]:
+    """Return the public key of each named site."""
+    if not names or set(keys) != set(names):
+        raise ValueError("keys must hold one public key for each named site, and no other")
+    with naming_errors("keys"):
+        return tuple(SiteKey(site=name, public_key=keys[name]) for name in names)
+
+
+def _read_terms(terms: Any) -> tuple[dict[str, Any], Any]:
+    """Return the fields of a plan's terms that are given, and the names of the classes."""
+    if terms is None:
+        return {}, None
+    if not isinstance(terms, Mapping):
+        raise TypeError(f"terms must be a mapping, got {terms!r}")
+    given = {name: value for name, value in terms.items() if value is not None}
+    classes = given.pop("classes", None)
+    fields = {name: given.pop(name) for name in ("round", "model", "expires") if name in given}
+    if "model" in fields:
+        fields["model"] = model_digest(fields["model"])
+    if "expires" in fields:
+        expires = fields["expires"]
+        if isinstance(expires, datetime) and expires.tzinfo is None:
+            raise ValueError(f"expires must have a time zone, got {expires!r}")
+        fields["expires"] = expiry_text(expires) if isinstance(expires, datetime) else str(expires)
+    if given:
+        with naming_errors("terms"):
+            fields["facts"] = Facts().with_more(given)
+    return fields, classes
+
+
+# -- the model ---------------------------------------------------------------------------------------------
+
+Model = str | os.PathLike[str]
+"""The digest of a model, ``sha256:...``, or the path of its file."""
+
+_DIGEST = re.compile("sha256:[0-9a-f]{64}")
+
+
+def model_digest(model: Model) -> str:
+    """Return the digest by which plans name a model.
+
+    Parameters
+    ----------
+    model : str or path-like
+        The path of the model's file; or a digest, which is taken as it is.
+
+    Returns
+    -------
+    str
+        SHA-256 of the file's bytes.
+
+    Raises
+    ------
+    ValueError
+        If the file cannot be read.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> from fedconformal.protocol import model_digest
+    >>> with TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "model.bin"
+    ...     _ = path.write_bytes(b"weights")
+    ...     print(model_digest(path)[:14])
+    sha256:9a12903
+    """
+    if isinstance(model, str) and _DIGEST.fullmatch(model):
+        return model
+    try:
+        with Path(model).open("rb") as file:
+            return f"sha256:{hashlib.file_digest(file, 'sha256').hexdigest()}"
+    except OSError as error:
+        raise ValueError(f"{model}: {error.strerror or error}") from None

@@ -149,14 +149,15 @@ def answer(
             values,
             groups=groups,
             site=who.name,
+            key=who.key,
             policy=who.limits,
             ledger=who.ledger,
             dataset=who.dataset,
             model=model if named else None,
             accept=None if named or model is None else f"scores under the model {model}",
         )
-        log.log(log_level, "%s", prepared.request.sentence)
-        return pack_report(prepared.report(key=who.key))
+        log.log(log_level, "%s", prepared.sentence)
+        return pack_report(prepared.report())
 
     return _run_guarded(make, Failure.PLAN, log, log_level)
 

@@ -5,15 +5,12 @@ from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
 from fedconformal import messages
-from fedconformal.documents import Design, Plan, SiteKind, Terms, total_sites
+from fedconformal.documents import Design, Plan, SiteKind, total_sites
 from fedconformal.laws import Summary
 from fedconformal.pages._render import has_law
 from fedconformal.pages.planner._question import PlanQuestion
 from fedconformal.planning import CRITERIA, Criterion
-from fedconformal.protocol import check_plan
-from fedconformal.protocol._federation import SiteSpec
-from fedconformal.protocol._plan import SEARCHED, PlanOptions
-from fedconformal.protocol._terms import read_score, round_id
+from fedconformal.protocol._plan import make_plan as make_quietly
 
 _A_FEW = 3
 
@@ -90,7 +87,10 @@ def _plan(question: PlanQuestion) -> Plan:
     """Make a plan as `fedconformal.plan` does, without a warning: the page shows what cannot be reached."""
     names = question.names
     points = question.points if names is None else dict(zip(names, question.sizes, strict=True))
-    options = PlanOptions.read(
+    facts = {} if question.facts is None else question.facts.given
+    return make_quietly(
+        n_sites=question.n_sites,
+        n_points=points,
         confidence_level=question.confidence_level,
         criterion=question.criterion,
         delta=question.delta,
@@ -98,15 +98,11 @@ def _plan(question: PlanQuestion) -> Plan:
         max_missing=question.max_missing,
         promise=question.promise,
         numbers=question.numbers,
-        local_ranks=SEARCHED,
+        score=question.score,
         curve=None if question.curve is None else question.curve.grid,
         privacy=None if question.privacy is None else question.privacy.privacy,
+        terms={"classes": question.classes, **facts},
     )
-    design = options.make_design(SiteSpec.read(question.n_sites, points))
-    terms = Terms(round=round_id(None, False, [design]), facts=question.facts)
-    made = Plan(designs=(design,), score=read_score(question.score), classes=question.classes, terms=terms)
-    check_plan(made)
-    return made
 
 
 def solve(question: PlanQuestion) -> Solution:
