@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
-import typer
 
-from fedconformal.cli._app import app, score_columns
+from fedconformal.cli._app import command as fedconformal
+from fedconformal.cli._report import score_columns
 from fedconformal.documents import Facts
 from fedconformal.planning import CRITERIA, PROMISES
 from fedconformal.scores import SCORES
@@ -21,8 +21,7 @@ ROOT = Path(__file__).parent.parent.parent
 
 def commands():
     """Every command, by the words that are typed."""
-    group = typer.main.get_command(app)
-    for name, command in group.commands.items():
+    for name, command in fedconformal.commands.items():
         if hasattr(command, "commands"):
             yield from ((f"{name} {inner}", each) for inner, each in command.commands.items())
         else:
@@ -55,11 +54,11 @@ def test_every_command_explains_itself(run, name):
     printed = unbroken(helped(run, name))
     assert run(*name.split(), "-h").out.split() == helped(run, name).split()
     assert unbroken(f"Example: fedconformal {name}") in printed
-    assert "\\[" not in printed
+    for mark in (" <", "{", "}", "\\[", "Positional"):  # of some versions of typer or click
+        assert mark not in helped(run, name)
     for param in COMMANDS[name].params:
-        text = COMMANDS[name].texts.get(param.name) or param.help
-        assert text, f"{name}: {param.name} has no text"
-        assert unbroken(text) in printed, f"{name}: {param.name}"
+        assert param.help, f"{name}: {param.name} has no text"
+        assert unbroken(param.help) in printed, f"{name}: {param.name}"
         default = param.default
         if isinstance(default, (int, float, str, Path)) and not isinstance(default, bool):
             assert unbroken(f"default: {default}") in printed, f"{name}: {param.name}"

@@ -35,12 +35,12 @@ def test_without_the_extra_one_line_says_what_to_install(monkeypatch, capsys):
 
 
 def test_interruptions(monkeypatch, capsys):
-    from fedconformal.cli import _show_plan
+    from fedconformal.cli import _plan
 
     def interrupted(_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(_show_plan, "show_plan", interrupted)
+    monkeypatch.setattr(_plan, "show_plan", interrupted)
     assert main(["plan", "--sites", "3", "--points", "30"]) == 130
     assert capsys.readouterr().err == "fedconformal: stopped\n"
 

@@ -1,111 +1,80 @@
-"""All commands under one name: help with an example, errors that name options as they are typed."""
+"""All commands under one name: help from commands.toml, options from the signatures of functions."""
 
-from contextlib import suppress
-from inspect import signature
-from typing import Annotated, Any, ClassVar
+import tomllib
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from importlib.resources import files
+from inspect import Parameter, signature
+from pathlib import Path
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
 from fedconformal._version import __version__
-from fedconformal.cli import _site
-from fedconformal.cli._calibrate import calibrate, verify
-from fedconformal.cli._check import check
-from fedconformal.cli._compare import compare
-from fedconformal.cli._demo import demo
-from fedconformal.cli._options import in_options, options_by_argument
-from fedconformal.cli._pages import certificate, planner
-from fedconformal.cli._plan import plan
-from fedconformal.cli._predict import predict
-from fedconformal.cli._report import report
-from fedconformal.cli._show import silence_output
+from fedconformal.cli._show import in_options
 
-_COMMANDS: tuple[tuple[Any, str], ...] = (
-    (plan, "plan --points north=120,south=40,west=377 --score absolute -o plan.json"),
-    (report, "report plan.json cases.csv --site north --target truth --prediction guess -o north.json"),
-    (calibrate, "calibrate plan.json north.json south.json west.json -o calibration.json"),
-    (predict, "predict calibration.json new.csv --column guess -o intervals.csv"),
-    (verify, "verify calibration.json --reports north.json --reports south.json --reports west.json"),
-    (certificate, "certificate calibration.json -o certificate.html"),
-    (check, "check calibration.json later.csv --site north --target truth --prediction guess -o later.json"),
-    (compare, "compare plan.json north.json south.json west.json --reference public.csv"),
-    (planner, "planner --port 8484"),
-    (demo, "demo --directory demo"),
-    (_site.new_key, "keys new north"),
-    (_site.show_key, "keys show north.key"),
-    (_site.new_ledger, "ledger new site.db"),
-    (_site.set_budget, "ledger budget site.db trial 4"),
-    (_site.accept_scores, 'ledger accept site.db trial scores.csv --reason "a new model"'),
-    (_site.check_ledger, "ledger check site.db"),
-    (_site.show_ledger, "ledger show site.db"),
-    (_site.new_policy, "policy new site.toml"),
-    (_site.show_policy, "policy show site.toml"),
-)
-_GROUPS = {
-    "keys": "Ed25519 keys of a site.",
-    "ledger": "A site's account of its privacy budget.",
-    "policy": "Limits on what a site discloses, regardless of the plan.",
+_TABLES = tomllib.loads(files("fedconformal.cli").joinpath("commands.toml").read_text(encoding="utf-8"))
+_METAVARS = {str: "TEXT", Path: "PATH", int: "NUMBER", float: "NUMBER"}
+# What the library calls its arguments where an option has another name.
+_ARGUMENTS = {
+    "n_sites": "sites",
+    "n_points": "points",
+    "keys": "key",
+    "groups": "group",
+    "local_ranks": "paper",
 }
 
 
 class Command(TyperCommand):
     """Command whose errors name the option that was typed, not the library's argument."""
 
-    texts: ClassVar[dict[str, str]] = {}
-    """Help of its arguments, which some versions of typer leave out."""
+    # Help that is the same with every version of typer and of click.
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """Return the arguments, without braces."""
+        return [piece.replace("}...", "").strip("{}") for piece in super().collect_usage_pieces(ctx)]
+
+    def format_arguments(self, ctx: Any, formatter: Any) -> None:
+        """Leave the arguments to `format_options`."""
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write arguments and options with their texts and defaults."""
         for heading, kind in (("Arguments", "argument"), ("Options", "option")):
-            params = [param for param in self.get_params(ctx) if param.param_type_name == kind]
-            records = [record for param in params if (record := self._record(param, ctx)) is not None]
+            params: list[Any] = [param for param in self.get_params(ctx) if param.param_type_name == kind]
+            records = []
+            for param in params:
+                name, text = param.get_help_record(ctx)
+                records.append((param.metavar if kind == "argument" else name, text.replace("\\[", "[")))
             if records:
                 with formatter.section(heading):
                     formatter.write_dl(records)
 
-    def _record(self, param: Any, ctx: Any) -> tuple[str, str] | None:
-        record = param.get_help_record(ctx)
-        if record is None:
-            return None
-        name, text = record[0], record[1].replace("\\[", "[")  # escaped for another kind of help
-        meaning = self.texts.get(param.name, "")
-        return name, text if meaning in text else f"{meaning}  {text}"
+    def format_epilog(self, ctx: Any, formatter: Any) -> None:
+        """Write the example, and the columns that every score needs where predictions are read."""
+        super().format_epilog(ctx, formatter)
+        if any(param.name == "prediction" for param in self.params):
+            from fedconformal.cli._report import score_columns
+
+            formatter.write("\nColumns of a prediction, in this order (--prediction a,b or one by one):\n")
+            formatter.write_dl(score_columns())
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command."""
         try:
             return super().invoke(ctx)
-        except BrokenPipeError:  # the library of the command line would call it a failure
-            silence_output()
-            return None
         except (ValueError, TypeError) as error:
-            raise ValueError(in_options(str(error), options_by_argument(self.params))) from error
-
-
-class ReportCommand(Command):
-    """Command whose help lists the columns that every score needs."""
-
-    def format_epilog(self, ctx: Any, formatter: Any) -> None:
-        """Write the example, and a table of all registered scores."""
-        super().format_epilog(ctx, formatter)
-        formatter.write("\nColumns of a prediction, in this order (--prediction a,b or one by one):\n")
-        formatter.write_dl(score_columns())
-
-
-def score_columns() -> list[tuple[str, str]]:
-    """Return all scores by name, with the columns of a prediction that each needs."""
-    from fedconformal.scores import SCORES, from_name
-
-    columns = []
-    for name in SCORES:
-        with suppress(ValueError, TypeError):  # a score with required parameters
-            columns.append((name, from_name(name).column_help()))
-    return columns
+            named = {str(param.name): max(param.opts, key=len) for param in self.params}
+            options = {name: option for name, option in named.items() if option.startswith("-")}
+            options |= {name: options[own] for name, own in _ARGUMENTS.items() if own in options}
+            raise ValueError(in_options(str(error), options)) from error
 
 
 class Group(TyperGroup):
     """Commands under one name; their list has whole sentences, and is shown where no command is given."""
+
+    commands: Any
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Show the help if there is nothing else to do."""
@@ -114,27 +83,82 @@ class Group(TyperGroup):
             ctx.exit()
         return super().parse_args(ctx, args)
 
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return the names of the commands."""
+        return list(self.commands)
+
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write the commands with their summaries."""
         with formatter.section("Commands"):
-            formatter.write_dl(
-                [(name, command.get_short_help_str(limit=500)) for name, command in self.commands.items()]
-            )
+            formatter.write_dl([(name, table["help"]) for name, table in self.commands.tables.items()])
 
 
-def _new_app(**options: Any) -> typer.Typer:
+class Commands(Mapping[str, Any]):
+    """Commands by name, each loaded when it is asked for: loading all takes longer than most commands."""
+
+    def __init__(self, tables: dict[str, dict[str, Any]]) -> None:
+        self.tables = tables
+        self._loaded: dict[str, Any] = {}
+
+    def __getitem__(self, name: str) -> Any:
+        """Return a command, or a group of commands."""
+        if name not in self._loaded:
+            load = _load_group if "commands" in self.tables[name] else _load_command
+            self._loaded[name] = load(self.tables[name])
+        return self._loaded[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.tables)
+
+    def __len__(self) -> int:
+        return len(self.tables)
+
+
+def _load_command(table: dict[str, Any]) -> Any:
+    """Import the function of a command, and declare its parameters: those by keyword alone are options."""
+    module, _, attribute = table["run"].rpartition(".")
+    function = getattr(import_module(f"fedconformal.cli.{module}"), attribute)
+    texts, hints = _TABLES["options"] | table["options"], get_type_hints(function)
+    helps: dict[str, str] = {}
+    for name, parameter in signature(function).parameters.items():
+        text, kind = texts[name], _kind(hints[name])
+        settings = {"help": text} if isinstance(text, str) else dict(text)
+        names, helps[name] = settings.pop("names", []), settings["help"]
+        if parameter.kind is not Parameter.KEYWORD_ONLY:
+            several = "..." * (get_origin(hints[name]) is list)
+            declared = typer.Argument(**{"metavar": name.upper() + several} | settings)
+        elif kind is not bool:
+            declared = typer.Option(*names, **{"metavar": _METAVARS[kind]} | settings)
+        else:
+            if not names and not parameter.default:  # else typer adds the opposite
+                names = [f"--{name.replace('_', '-')}"]
+            declared = typer.Option(*names, **settings)
+        hints[name] = Annotated[hints[name], declared]
+    function.__annotations__ = hints
+    app = typer.Typer(add_completion=False, rich_markup_mode=None)
+    epilog = f"\b\nExample:\n  fedconformal {table['example']}"
+    app.command(cls=Command, help=table["help"], epilog=epilog)(function)
+    command: Any = get_command(app)
+    for param in command.params:  # some versions of click lose the help of arguments
+        param.help = helps[param.name]
+    return command
+
+
+def _kind(hint: Any) -> Any:
+    """Return the type of one value: str of `list[str] | None`."""
+    inner = [kind for kind in get_args(hint) if kind is not type(None)]
+    return _kind(inner[0]) if inner else hint
+
+
+def _load_group(table: dict[str, Any], callback: Any = None, **options: Any) -> Any:
     """Return a group of commands with plain help, which is quick to show and is never cut."""
-    settings = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
-    return typer.Typer(cls=Group, rich_markup_mode=None, context_settings=settings, **options)
-
-
-def _add(group: typer.Typer, name: str, function: Any, example: str) -> None:
-    """Add a command, with an example at the end of its help."""
-    base = ReportCommand if function is report else Command
-    declared = signature(function).parameters.values()
-    texts = {param.name: param.annotation.__metadata__[0].help for param in declared}
-    kind = type(base.__name__, (base,), {"texts": texts})
-    group.command(name, cls=kind, epilog=f"\b\nExample:\n  fedconformal {example}")(function)
+    app = typer.Typer(
+        cls=Group, rich_markup_mode=None, help=table["help"], add_completion=callback is not None, **options
+    )
+    app.callback()(callback or (lambda: None))
+    group: Any = get_command(app)
+    group.commands = Commands(table["commands"])
+    return group
 
 
 def _print_version(value: bool) -> None:
@@ -143,15 +167,6 @@ def _print_version(value: bool) -> None:
         raise typer.Exit
 
 
-app = _new_app(
-    pretty_exceptions_enable=False,
-    help="Prediction sets with a coverage guarantee, calibrated on data that never leaves its site.",
-    epilog="Exit codes: 0 success, 1 not verified, 2 usage or data error, 3 infinite threshold (plan "
-    "--exit-code), 130 interrupted. A file named - is standard input, or standard output.",
-)
-
-
-@app.callback()
 def _common(
     version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version.")
@@ -160,15 +175,10 @@ def _common(
     pass
 
 
-_groups = {name: _new_app(help=text) for name, text in _GROUPS.items()}
-for _function, _example in _COMMANDS:
-    _first, _second, *_ = _example.split()
-    if _first in _groups:
-        _add(_groups[_first], _second, _function, _example)
-    else:
-        _add(app, _first, _function, _example)
-for _first, _group in _groups.items():
-    app.add_typer(_group, name=_first)
-
-command = get_command(app)
-"""The command, made once: making it takes longer than most commands."""
+command = _load_group(
+    _TABLES,
+    _common,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog=_TABLES["epilog"],
+)
+"""The command, whose commands are loaded when they are used."""

@@ -3,34 +3,32 @@
 from collections.abc import Iterable, Iterator, Sequence
 from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Any
 
 import typer
 
+from fedconformal import audit, protocol
 from fedconformal._text import count
-from fedconformal.cli import _options as opt
+from fedconformal.cli import _files
+from fedconformal.cli._plan import coverage_columns, votes_needed
 from fedconformal.cli._show import number, paragraph, print_json, table, working
-
-if TYPE_CHECKING:
-    from fedconformal.documents import Calibration, CalibrationPart, Refusal
+from fedconformal.documents import Calibration, CalibrationPart, Plan, Refusal
+from fedconformal.protocol import AssumptionKind, assumption_sentences, everything_sentences
 
 _MOST_NAMES = 20
 
 
 def calibrate(
-    plan: Annotated[Path, typer.Argument(help="The plan that was answered.")],
-    reports: Annotated[list[Path], typer.Argument(help="Report files, or directories of them.")],
-    skip_refused: Annotated[bool, typer.Option(help="Count refused reports as missing.")] = False,
-    sign: opt.Sign = None,
-    output: opt.Output = None,
-    force: opt.Force = False,
-    json: opt.Json = False,
+    plan: Path,
+    reports: list[Path],
+    *,
+    skip_refused: bool = False,
+    sign: Path | None = None,
+    output: Path | None = None,
+    force: bool = False,
+    json: bool = False,
 ) -> None:
     """Turn reports into a threshold with its guarantee."""
-    from fedconformal import protocol
-    from fedconformal.cli import _files
-    from fedconformal.documents import Plan
-
     _files.check_output(output, force=force)
     with working("calibrating"):
         answered, paths = _files.read(Plan, plan), _files.report_files(reports, plan)
@@ -41,10 +39,8 @@ def calibrate(
     _files.save(calibration, output, lambda: _show(calibration), force=force, as_json=json)
 
 
-def _show(calibration: "Calibration") -> None:
+def _show(calibration: Calibration) -> None:
     """Show thresholds, what is guaranteed, who is missing, and what it rests on."""
-    from fedconformal.protocol import AssumptionKind, assumption_sentences, everything_sentences
-
     if rows := [part for part in calibration.parts if part.design.levels[0].votes is not None]:
         _show_thresholds(rows)
     _show_sites(calibration)
@@ -65,10 +61,8 @@ def _show(calibration: "Calibration") -> None:
             paragraph(sentence, mark="  - ")
 
 
-def _show_thresholds(parts: "Sequence[CalibrationPart]") -> None:
+def _show_thresholds(parts: Sequence[CalibrationPart]) -> None:
     """Show level, threshold, votes and coverage of each group, or of all cases."""
-    from fedconformal.cli._show_plan import coverage_columns, votes_needed
-
     table(
         [
             {
@@ -85,11 +79,11 @@ def _show_thresholds(parts: "Sequence[CalibrationPart]") -> None:
     )
 
 
-def _answered(part: "CalibrationPart") -> str:
+def _answered(part: CalibrationPart) -> str:
     return f"{part.design.n_sites} of {(part.design.n_sites or 0) + part.n_missing}"
 
 
-def _show_sites(calibration: "Calibration") -> None:
+def _show_sites(calibration: Calibration) -> None:
     """Show how many sites answered, and the names of those that did not or were not asked."""
     answered = f"{count(calibration.n_answers, 'site')} answered"
     if not calibration.plan.is_grouped:
@@ -107,7 +101,7 @@ def _show_sites(calibration: "Calibration") -> None:
         paragraph(f"{sites} not asked: {_names(calibration.not_asked)}")
 
 
-def _infinite_sentences(calibration: "Calibration") -> Iterator[str]:
+def _infinite_sentences(calibration: Calibration) -> Iterator[str]:
     """Describe infinite thresholds: levels that cannot be reached, and too many infinite values."""
     solved = tuple(part.design for part in calibration.parts)
     yield from calibration.plan.model_copy(update={"designs": solved}).problems
@@ -122,7 +116,7 @@ def _infinite_sentences(calibration: "Calibration") -> Iterator[str]:
                 )
 
 
-def _show_refused(refused: "Iterable[Refusal]", where: str = "") -> None:
+def _show_refused(refused: Iterable[Refusal], where: str = "") -> None:
     for refusal in refused:
         paragraph(f"refused: {refusal.source}{where}: {refusal.reason}")
 
@@ -135,24 +129,15 @@ def _names(names: Sequence[str]) -> str:
 
 
 def verify(
-    calibration: opt.CalibrationFile,
-    reports: Annotated[
-        list[Path] | None, typer.Option(help="Report files or directories: verifies the thresholds too.")
-    ] = None,
-    signer: Annotated[
-        list[str] | None,
-        typer.Option(help="Public key that must have signed the calibration; of several, one of them."),
-    ] = None,
-    json: opt.Json = False,
+    calibration: Path,
+    *,
+    reports: list[Path] | None = None,
+    signer: list[str] | None = None,
+    json: bool = False,
 ) -> None:
     """Verify the claims of a calibration by independent computation."""
-    from fedconformal import audit
-    from fedconformal.cli._files import read, read_reports, report_files
-    from fedconformal.documents import Calibration
-    from fedconformal.protocol import everything_sentences
-
-    claimed = read(Calibration, calibration)
-    sent, unreadable = read_reports(report_files(reports)) if reports else (None, [])
+    claimed = _files.read(Calibration, calibration)
+    sent, unreadable = _files.read_reports(_files.report_files(reports)) if reports else (None, [])
     if unreadable:
         raise ValueError("; ".join(f"{refusal.source}: {refusal.reason}" for refusal in unreadable))
     with working("verifying"):

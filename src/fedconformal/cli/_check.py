@@ -1,69 +1,54 @@
-"""``fedconformal check``."""
+"""``fedconformal check`` and ``compare``: a calibration on new cases of one site, and sites side by side."""
 
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext, redirect_stdout
+from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Any
 
-import typer
+import numpy as np
 
-from fedconformal.cli import _options as opt
+from fedconformal import monitoring
+from fedconformal._files import STANDARD
+from fedconformal._tables import Dialect, read_column
+from fedconformal._text import count
+from fedconformal.cli import _files
+from fedconformal.cli._report import check_label, check_site, column_of_labels, read_cases, select_group
 from fedconformal.cli._show import number, paragraph, print_json, say, silence_output, table, working
-
-if TYPE_CHECKING:
-    from fedconformal.documents import Calibration
-    from fedconformal.monitoring import LocalCheck
-
+from fedconformal.documents import Calibration, Check, DocumentError, Plan, ReportPart
+from fedconformal.monitoring import Assessment, Comparison, CoverageCheck, LocalCheck
+from fedconformal.planning import PROMISES
 
 _NEW = "This holds for new cases only: none of them may have been used to train or to calibrate."
+_MOST_ROWS = 20
 
 
 def check(
-    calibration: opt.CalibrationFile,
-    scores: Annotated[Path, typer.Argument(help="Scores of new cases: CSV, Excel, Parquet or .npy.")],
-    site: Annotated[str | None, typer.Option(help="This site's name; needed for an answer.")] = None,
-    group: opt.GroupColumn = None,
-    label: opt.OneLabel = None,
-    column: opt.Column = None,
-    target: opt.Target = None,
-    prediction: opt.Prediction = None,
-    separator: opt.Separator = None,
-    decimal: opt.Decimal = None,
-    encoding: opt.Encoding = None,
-    by: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="COLUMN",
-            help="Show cases separately by their values in this column, even the truth; may be repeated, for "
-            "every combination of values.",
-        ),
-    ] = None,
-    confidence_level: opt.OneLevel = None,
-    private: Annotated[
-        float | None, typer.Option(metavar="EPSILON", help="Make the answer differentially private.")
-    ] = None,
-    ledger: opt.LedgerFile = None,
-    dataset: opt.DataSet = None,
-    policy: opt.Policy = None,
-    yes: opt.Yes = False,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Where to write an answer for the coordinator.")
-    ] = None,
-    force: opt.Force = False,
-    json: opt.Json = False,
+    calibration: Path,
+    scores: Path,
+    *,
+    site: str | None = None,
+    group: str | None = None,
+    label: str | None = None,
+    column: str | None = None,
+    target: str | None = None,
+    prediction: list[str] | None = None,
+    separator: str | None = None,
+    decimal: str | None = None,
+    encoding: str | None = None,
+    by: list[str] | None = None,
+    confidence_level: float | None = None,
+    private: float | None = None,
+    ledger: Path | None = None,
+    dataset: str | None = None,
+    policy: Path | None = None,
+    yes: bool = False,
+    output: Path | None = None,
+    force: bool = False,
+    json: bool = False,
 ) -> None:
-    """Check a calibration on new cases of this site; nothing leaves unless an answer is asked for."""
-    import numpy as np
-
-    from fedconformal import monitoring
-    from fedconformal._files import STANDARD
-    from fedconformal._tables import Dialect
-    from fedconformal.cli import _files
-    from fedconformal.cli._compare import show_assessment
-    from fedconformal.cli._scores import check_site, column_of_labels, read_cases, select_group
-    from fedconformal.documents import Calibration
-
+    """Check a calibration on new cases of this site."""
     _files.check_output(output, force=force)
     _check_options(site, confidence_level, private, ledger, dataset, output)
     published = _files.read(Calibration, calibration)
@@ -155,7 +140,7 @@ def _shown_beside(answer_on_stdout: bool) -> Iterator[None]:
 
 
 def _rows_by_group(
-    calibration: "Calibration", labels: Sequence[str] | None, site: str | None, label: str | None
+    calibration: Calibration, labels: Sequence[str] | None, site: str | None, label: str | None
 ) -> dict[str | None, Any]:
     """Return the rows of each group, or of the one that is named; of all cases under None without groups."""
     grouping = calibration.plan.grouping
@@ -176,9 +161,7 @@ def _rows_by_group(
     return {group: rows[group] for group in sorted(rows, key=str)}
 
 
-def _show(checks: "dict[str | None, LocalCheck]", *, as_json: bool) -> None:
-    from fedconformal.cli._compare import coverage_columns, coverage_fields
-
+def _show(checks: dict[str | None, LocalCheck], *, as_json: bool) -> None:
     grouped = None not in checks
     if as_json:
         fields = {
@@ -207,3 +190,202 @@ def _show(checks: "dict[str | None, LocalCheck]", *, as_json: bool) -> None:
     )
     for label, result in checks.items():
         paragraph(f"Group {label!r}: {result.sentence()}" if grouped else result.sentence())
+
+
+# -- compare -----------------------------------------------------------------------------------------------
+
+
+def compare(
+    document: Path,
+    answers: list[Path],
+    *,
+    label: str | None = None,
+    reference: Path | None = None,
+    column: str | None = None,
+    separator: str | None = None,
+    decimal: str | None = None,
+    encoding: str | None = None,
+    confidence_level: float | None = None,
+    false_alarm: float | None = None,
+    json: bool = False,
+) -> None:
+    """Compare sites by their reports, or by their checks on new cases."""
+    if reference is None and column is not None:
+        raise ValueError("--column goes with --reference")
+    dialect = Dialect(separator, decimal, encoding)
+    read = _files.read_plan_or_calibration(document)
+    if isinstance(read, Calibration):
+        if reference is not None or confidence_level is not None or false_alarm is not None:
+            raise ValueError(
+                "--reference, --confidence-level and --false-alarm go with a plan and its reports, and "
+                f"{document} is a calibration"
+            )
+        _compare_checks(read, document, answers, label, as_json=json)
+        return
+    check_label(read, label, document)
+    scores = None if reference is None else read_column(reference, column, dialect=dialect)
+    reports, unreadable = _files.read_reports(_files.report_files(answers, document))
+    options = {"confidence_level": confidence_level, "false_alarm": false_alarm}
+    given: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
+    with working("comparing"):
+        result = monitoring.compare(read, reports, group=label, reference=scores, **given)
+    refused = (*unreadable, *result.refused)
+    for refusal in refused:
+        say(f"left out: {refusal.source}: {refusal.reason}")
+    if not json:
+        _show_comparison(
+            result, read, [report.by_group[label] for report in reports if label in report.by_group]
+        )
+        return
+    print_json(
+        {
+            "assumption": result.yardstick.assumption,
+            "p_value": result.p_value,
+            "sites": [vars(site) for site in result.sites],
+            "power": result.power,
+            "suspicion": result.suspicion,
+            "left_out": list(result.left_out),
+            "refused": [refusal.model_dump() for refusal in refused],
+        }
+    )
+
+
+def _show_comparison(result: Comparison, plan: Plan, answers: Sequence[ReportPart]) -> None:
+    """Show which sites stand out."""
+    yardstick, shown = result.yardstick, result.ordered[:_MOST_ROWS]
+    table(
+        [
+            {
+                "site": site.site,
+                "points": site.n,
+                "report": number(site.value),
+                yardstick.position_heading: yardstick.position_text(site.position),
+                "adjusted p": f"{site.p_value:.4f}" if site.p_value >= 0.0001 else "< 0.0001",
+            }
+            for site in shown
+        ]
+    )
+    if len(result.sites) > len(shown):
+        paragraph(f"... and {count(len(result.sites) - len(shown), 'more site')} (--json shows all).")
+    for name in result.left_out:
+        paragraph(f"{name} sent Infinity and was left out.")
+    if any(answer.payload.n_numbers > len(plan.confidence_levels) for answer in answers):
+        paragraph("A site that sent several numbers is compared by the middle one.")
+    paragraph(result.sentence())
+    paragraph(result.power_sentence())
+    if result.suspicion is not None:
+        paragraph(result.suspicion)
+    if result.odd:
+        paragraph(_advise_on_sites(plan))
+
+
+def _advise_on_sites(plan: Plan) -> str:
+    """Describe which promises hold for sites that differ."""
+    own = PROMISES[plan.designs[0].promise]()
+    if own.bears_differing_sites:
+        return f"The promise of this plan, {own.name}, holds even if sites differ, for {own.serves}."
+    others = [PROMISES[name]() for name in PROMISES]
+    names = ", ".join(f"{other.name} (for {other.serves})" for other in others if other.bears_differing_sites)
+    return (
+        f"The promise of this plan, {own.name}, holds only {own.condition or 'as it says'}. These hold even "
+        f"if sites differ: {names}; and thresholds of each site's own (--group-by site). To use one, make a "
+        "new plan and collect new reports."
+    )
+
+
+# -- checks ------------------------------------------------------------------------------------------------
+
+
+def _compare_checks(
+    calibration: Calibration, path: Path, files: list[Path], label: str | None, *, as_json: bool
+) -> None:
+    """Show which sites and groups of cases fall short."""
+    checks, problems = [], []
+    for file in _files.expand(files):
+        try:
+            checks.append(_files.read(Check, file))
+        except DocumentError as error:
+            problems.append(str(error))
+    by_label = calibration.plan.grouping.has_labels
+    one_group = label is not None or (by_label and not any(check.groups for check in checks))
+    checked = select_group(calibration, label, path) if one_group else calibration
+    if problems:
+        raise ValueError(f"nothing was assessed, {len(problems)} refused: {'; '.join(problems)}")
+    with working("comparing"):
+        result = monitoring.assess(checked, checks)
+    show_assessment(result, calibration.plan, as_json=as_json)
+
+
+def show_assessment(result: Assessment, plan: Plan, *, as_json: bool) -> None:
+    """Show coverage by site and group, shortfalls, and which promises hold in spite of them."""
+    if as_json:
+        rows = [
+            {
+                "site": row.site,
+                **({} if row.group is None else {"group": row.group}),
+                "epsilon": row.epsilon,
+                **coverage_fields(row.check),
+                "adjusted_p_value": row.adjusted_p_value,
+                "falls_short": row.falls_short,
+            }
+            for row in result.rows
+        ]
+        print_json({"sites": rows, "sentence": result.sentence()})
+        return
+    _show_table(result)
+    paragraph(result.sentence())
+    if any(row.group is None for row in result.short) and not plan.is_grouped:
+        paragraph(_advise_on_sites(plan))
+    if any(row.group is not None for row in result.short):
+        paragraph(
+            f"A promise about sites, like this plan's ({plan.designs[0].promise}), is an average over their "
+            "cases. For a promise to each kind of case plan thresholds of its own: --group-by class if the "
+            "kinds are the true classes, --group if they are known beforehand; --group-by site,class or site "
+            "for every site individually."
+        )
+
+
+def _show_table(result: Assessment) -> None:
+    """Show a row for each site and group; the level and epsilon only where there are several."""
+    grouped = result.by_group
+    levels = {row.check.confidence_level for row in result.rows}
+    epsilons = {row.epsilon for row in result.rows}
+    table(
+        [
+            {
+                "site": row.site,
+                "group": (row.group or "all") if grouped else None,
+                "epsilon": (row.epsilon or "exact") if len(epsilons) > 1 else None,
+                "level": repr(row.check.confidence_level) if len(levels) > 1 else None,
+                **coverage_columns(row.check, at_once=grouped),
+                "p-value": None if grouped else f"{row.check.p_value:.3g}",
+                "adjusted p": f"{row.adjusted_p_value:.3g}",
+                "short": "YES" if row.falls_short else "",
+            }
+            for row in result.rows
+        ]
+    )
+
+
+def coverage_columns(check: CoverageCheck, *, at_once: bool = False) -> dict[str, str]:
+    """Format how many cases are covered, the share, and the interval around it; shorter for many rows."""
+    digits, (low, high) = 3 if at_once else 4, check.interval
+    return {
+        "covered": f"{check.covered} of {check.n}",
+        "coverage": f"{check.coverage:.{digits}f}",
+        "95 % at once" if at_once else "95 % interval": f"{low:.{digits}f} to {high:.{digits}f}",
+    }
+
+
+def coverage_fields(check: CoverageCheck) -> dict[str, Any]:
+    """Return everything by name, as JSON can hold it."""
+    return {
+        "confidence_level": check.confidence_level,
+        "threshold": "Infinity" if check.threshold == inf else check.threshold,
+        "n": check.n,
+        "covered": check.covered,
+        "coverage": check.coverage,
+        "interval": list(check.interval),
+        "confidence": check.confidence,
+        "p_value": check.p_value,
+    }

@@ -7,14 +7,15 @@ import tempfile
 from contextlib import chdir, redirect_stderr, redirect_stdout
 from io import StringIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import NamedTuple
 
-import typer
+import numpy as np
 
+from fedconformal import baselines, protocol
+from fedconformal._extras import need
+from fedconformal._util import Floats
 from fedconformal.cli._show import table, width
-
-if TYPE_CHECKING:
-    from fedconformal._util import Floats
+from fedconformal.documents import Calibration
 
 _LEVEL = 0.9
 _MISSING = "site-07"
@@ -31,16 +32,12 @@ What to open next:
 class _Hospitals(NamedTuple):
     """Scores by site, and the errors of the predictions for test patients."""
 
-    scores: "dict[str, Floats]"
-    errors: "Floats"
+    scores: dict[str, Floats]
+    errors: Floats
 
 
-def demo(
-    directory: Annotated[
-        Path | None, typer.Option(help="Where to put the files.", show_default="a new temporary folder")
-    ] = None,
-) -> None:
-    """Run every step on embedded data: twelve sites, one of them missing."""
+def demo(*, directory: Path | None = None) -> None:
+    """Run every step on embedded data."""
     folder = (directory or Path(tempfile.mkdtemp(prefix="fedconformal-demo-"))).resolve()
     (folder / "reports").mkdir(parents=True, exist_ok=True)
     if sys.stdout.isatty():
@@ -69,10 +66,6 @@ def demo(
 
 def _prepare(directory: Path) -> _Hospitals:
     """Write the scores of twelve sites, and predictions for test patients."""
-    import numpy as np
-
-    from fedconformal._extras import need
-
     data = need("sklearn.datasets", extra="sklearn").load_diabetes()
     model_type = need("sklearn.linear_model", extra="sklearn").RidgeCV
     rng = np.random.default_rng(2023)
@@ -111,11 +104,6 @@ def _run(command: str, *, show: bool = True) -> None:
 
 def _compare(hospitals: _Hospitals) -> None:
     """Compare the threshold with those of other methods."""
-    import numpy as np
-
-    from fedconformal import baselines, protocol
-    from fedconformal.documents import Calibration
-
     answered = {name: scores for name, scores in hospitals.scores.items() if name != _MISSING}
     stable = Calibration.read("calibration.json")
     three = protocol.conformalize(answered, confidence_level=_LEVEL, numbers=3)

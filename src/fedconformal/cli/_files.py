@@ -4,15 +4,16 @@ import hashlib
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
+import typer
+
+from fedconformal import rounds
 from fedconformal._files import STANDARD, check_free, standard_input, warn_if_shared, write_text
 from fedconformal.cli._show import say
 from fedconformal.documents import Calibration, Document, DocumentError, Plan, Refusal, Report, SigningKey
-
-if TYPE_CHECKING:
-    from fedconformal.privacy import Ledger
-    from fedconformal.protocol import SitePolicy
+from fedconformal.privacy import Ledger
+from fedconformal.protocol import SitePolicy
 
 
 def check_output(output: Path | None, *, force: bool) -> None:
@@ -79,10 +80,8 @@ def signed(document: Authored, key: Path | None) -> Authored:
     return document if key is None else read_key(key).sign(document)
 
 
-def read_policy(path: Path | None) -> "SitePolicy":
+def read_policy(path: Path | None) -> SitePolicy:
     """Read a site's policy from its file, or from standard input; the default one without."""
-    from fedconformal.protocol import SitePolicy
-
     if path is None:
         return SitePolicy()
     if path != STANDARD:
@@ -95,10 +94,8 @@ def model_of(path: Path | None) -> Path | str | None:
     return path if path != STANDARD else f"sha256:{hashlib.sha256(standard_input()).hexdigest()}"
 
 
-def open_ledger(path: Path) -> "Ledger":
+def open_ledger(path: Path) -> Ledger:
     """Open a site's ledger."""
-    from fedconformal.privacy import Ledger
-
     if path == STANDARD:
         raise ValueError("a ledger must be a file: it cannot be standard input")
     return Ledger(path)
@@ -127,18 +124,15 @@ def expand(files: Iterable[Path]) -> list[Path]:
 
 def report_files(files: Sequence[Path], plan_file: Path | None = None) -> list[Path]:
     """Return the files, without the plan that is in the same directory."""
-    from fedconformal.rounds import PLAN_FILE
 
     def is_plan(path: Path) -> bool:
-        return path.name == PLAN_FILE if plan_file is None else path.resolve() == plan_file.resolve()
+        return path.name == rounds.PLAN_FILE if plan_file is None else path.resolve() == plan_file.resolve()
 
     return [path for path in expand(files) if path in files or not is_plan(path)]
 
 
 def read_reports(paths: Sequence[Path]) -> tuple[list[Report], list[Refusal]]:
     """Read reports, with a refusal for every file that is none; one may be standard input."""
-    from fedconformal import rounds
-
     reports, unreadable = rounds.read_reports([path for path in paths if path != STANDARD])
     for _ in range(paths.count(STANDARD)):
         try:
@@ -177,7 +171,5 @@ def send_out(content: str, *, ask: bool, output: Path | None, force: bool, as_js
 def confirm(output: Path | None) -> None:
     """Ask a person who is there, and stop if the answer is no."""
     if sys.stdin.isatty():
-        import typer
-
         question = "Send it?" if output in (None, STANDARD) else f"Write {output}?"
         typer.confirm(question, abort=True, err=True)

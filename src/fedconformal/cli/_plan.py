@@ -1,137 +1,52 @@
-"""``fedconformal plan``."""
+"""``fedconformal plan``: options become arguments of the library, and the plan is shown in tables."""
 
-from typing import Annotated
+import math
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
 
 import typer
 
-from fedconformal.cli import _options as opt
-from fedconformal.cli._show import working
+from fedconformal import messages, protocol
+from fedconformal._text import count, nearest_percent
+from fedconformal.cli import _parse
+from fedconformal.cli._files import check_output, save, signed
+from fedconformal.cli._show import in_options, paragraph, table, working
+from fedconformal.documents import Design, Plan
+from fedconformal.planning import CRITERIA, PROMISES
+from fedconformal.privacy import exact_text
 
 _DEFAULT_LEVEL = 0.9
 _INFEASIBLE = 3
+_MOST_SITES, _MOST_RANKS = 12, 6
 
 
 def plan(
-    sites: Annotated[str | None, typer.Option(help="Number of sites, or their names: A,B,C.")] = None,
-    points: Annotated[
-        str | None,
-        typer.Option(
-            help="Scores per site: 79, or 120,40,377, or A=120,B=40, or a table with columns site,n; with "
-            "columns group,site,n for groups."
-        ),
-    ] = None,
-    group: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="LABEL[:SIZES]",
-            help="A group of cases with a threshold of its own, as in young:A=120,B=40; without sizes they "
-            "come with the reports. Repeatable.",
-        ),
-    ] = None,
-    group_by: Annotated[
-        str | None,
-        typer.Option(
-            help="class: the groups are the true classes. site: a threshold for each site, or for each group "
-            "at each site. site,class: both."
-        ),
-    ] = None,
-    confidence_level: Annotated[
-        list[float] | None,
-        typer.Option(help="Target coverage. Repeatable.", show_default=str(_DEFAULT_LEVEL)),
-    ] = None,
-    criterion: Annotated[
-        str | None,
-        typer.Option(
-            help="stable, marginal (the paper's) or conditional; conditional:0.05 for 95 % certainty instead "
-            "of 90 %.",
-            show_default="stable for the population, else marginal",
-        ),
-    ] = None,
-    promise: Annotated[
-        str | None,
-        typer.Option(
-            help="population (sites are alike); if they may differ: mixture (of the sites by size, or as in "
-            "mixture:north=0.5,south=0.5), each-site, or new-site (one that took no part).",
-            show_default="population",
-        ),
-    ] = None,
-    numbers: Annotated[
-        int | None,
-        typer.Option(
-            help="Largest number of scores that a site sends for each level and group, 1 to 20.",
-            show_default="1, or 5 for a mixture",
-        ),
-    ] = None,
-    max_faulty: Annotated[int, typer.Option(help="Number of sites that may send arbitrary values.")] = 0,
-    max_missing: Annotated[
-        int | None,
-        typer.Option(
-            help="Number of sites that may be missing, in any combination, without making the threshold "
-            "infinite."
-        ),
-    ] = None,
-    score: Annotated[
-        str | None,
-        typer.Option(
-            help="Score that all sites use: absolute, normalized, cqr, lac, aps, raps, or your own; with "
-            "parameters as in raps:penalty=0.01,k_reg=3."
-        ),
-    ] = None,
-    curve: Annotated[
-        str | None,
-        typer.Option(
-            metavar="BINS",
-            help="Sites send exact counts of their scores in these bins instead of ranks; given like --bins.",
-        ),
-    ] = None,
-    epsilon: Annotated[
-        float | None,
-        typer.Option(help="Make every answer differentially private with this privacy loss: noisy counts."),
-    ] = None,
-    bins: Annotated[
-        str | None,
-        typer.Option(
-            help="With --epsilon: uniform:LOW:HIGH:COUNT, log:LOW:HIGH:COUNT, edges:FILE, edges:0.1,0.2,0.5, "
-            "or from:FILE for 100 bins with equal shares of public scores (never a site's own). "
-            "Append :bounded if no valid score can be above the last edge.",
-            show_default="200 bins for a bounded score",
-        ),
-    ] = None,
-    paper: Annotated[
-        bool,
-        typer.Option(
-            "--paper",
-            help="As in the paper: the ranks of its appendix A.1 or, with --epsilon, its Algorithms 2 and 3.",
-        ),
-    ] = False,
-    key: Annotated[
-        list[str] | None, typer.Option(help="SITE=ed25519:...; then only signed reports count. Repeatable.")
-    ] = None,
-    term: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME=VALUE",
-            help="A term that all sites see. classes=NAME,...: the order of the columns of probabilities. "
-            "model=FILE: sites compare its digest. expires=2030-01-31T12:00:00Z: refused after that time. "
-            f"round=ID: another round. For the certificate: {opt.FACTS}. Repeatable.",
-        ),
-    ] = None,
-    sign: opt.Sign = None,
-    exit_code: Annotated[
-        bool, typer.Option("--exit-code", help="Exit with code 3 if a threshold is infinite.")
-    ] = False,
-    output: opt.Output = None,
-    force: opt.Force = False,
-    json: opt.Json = False,
+    *,
+    sites: str | None = None,
+    points: str | None = None,
+    group: list[str] | None = None,
+    group_by: str | None = None,
+    confidence_level: list[float] | None = None,
+    criterion: str | None = None,
+    promise: str | None = None,
+    numbers: int | None = None,
+    max_faulty: int = 0,
+    max_missing: int | None = None,
+    score: str | None = None,
+    curve: str | None = None,
+    epsilon: float | None = None,
+    bins: str | None = None,
+    paper: bool = False,
+    key: list[str] | None = None,
+    term: list[str] | None = None,
+    sign: Path | None = None,
+    exit_code: bool = False,
+    output: Path | None = None,
+    force: bool = False,
+    json: bool = False,
 ) -> None:
-    """Make a plan: what each site sends, and what is promised in return."""
-    import warnings
-
-    from fedconformal.cli import _parse
-    from fedconformal.cli._files import check_output, save, signed
-    from fedconformal.cli._show_plan import show_plan
-    from fedconformal.protocol import plan as make_plan
-
+    """Make a plan."""
     check_output(output, force=force)
     levels = confidence_level or [_DEFAULT_LEVEL]
     goal, delta = _parse.criterion(criterion)
@@ -157,8 +72,247 @@ def plan(
     )
     # What was not given is left to the library; all warnings are among the notes of the plan.
     with working("planning"), warnings.catch_warnings(action="ignore", category=UserWarning):
-        made = make_plan(**{name: value for name, value in options.items() if value is not None})
+        made = protocol.plan(**{name: value for name, value in options.items() if value is not None})
     made = signed(made, sign)
     save(made, output, lambda: show_plan(made), force=force, as_json=json)
     if exit_code and not made.feasible:
         raise typer.Exit(_INFEASIBLE)
+
+
+# -- output ------------------------------------------------------------------------------------------------
+
+
+def show_plan(plan: Plan) -> None:
+    """Show who is asked for what, the coverage that follows, the promise, and what prevents it."""
+    if plan.is_grouped:
+        _show_groups(plan)
+    else:
+        _show_design(plan, plan.designs[0])
+    group = f" of every {plan.grouping.counted(1).removeprefix('1 ')}" if plan.is_grouped else ""
+    promised, notes = [], []
+    for design in plan.designs:
+        reached = [level.confidence_level for level in design.levels if level.advice is None]
+        promised += [f"Promised: {_promised(design, float(level), group)}" for level in reached]
+        if reached and messages.law(design, 0) is not None and (design.n_sites or 0) > 1:
+            notes.append(PROMISES[design.promise].law_note)
+    for sentence in dict.fromkeys([*promised, *filter(None, notes)]):
+        paragraph(sentence)
+    if plan.classes is not None:
+        paragraph(f"Classes, in the order of columns: {', '.join(plan.classes)}.")
+    for note in plan.notes:
+        paragraph(in_options(note, {}))
+
+
+def _promised(design: Design, level: float, group: str) -> str:
+    promise, delta = PROMISES[design.promise](), None if design.delta is None else float(design.delta)
+    return promise.sentence(CRITERIA[design.criterion](), level, delta, group)
+
+
+def _goal(design: Design) -> str:
+    delta = None if design.delta is None else float(design.delta)
+    words = [
+        f"criterion {CRITERIA[design.criterion]().options(delta)}",
+        PROMISES[design.promise]().options(),
+        f"up to {design.max_faulty} faulty" if design.max_faulty else "",
+        f"tolerates {count(design.max_missing, 'missing site')}" if design.max_missing else "",
+    ]
+    return ", ".join(word for word in words if word)
+
+
+def _sizes(design: Design) -> str | None:
+    """Describe the sizes of the sites, where they are known."""
+    if design.is_open:
+        return None
+    low, high = min(kind.n for kind in design.kinds), max(kind.n for kind in design.kinds)
+    return f"{count(low, 'point')} each" if low == high else f"{low:,} to {high:,} points"
+
+
+# -- coverage ----------------------------------------------------------------------------------------------
+
+
+def coverage_columns(design: Design, place: int) -> dict[str, str]:
+    """Return mean, standard deviation and 5 % quantile of the coverage by name, or else the guarantee.
+
+    An infinite threshold has dashes: a coverage of 1 would look like success.
+    """
+    names = _coverage_headers(design)
+    law, guarantee = messages.law(design, place), messages.guarantee(design, place)
+    if design.levels[place].advice is not None:
+        cells = ["-"] * len(names)
+    elif law is not None:
+        cells = [f"{guarantee.mean:.4f}", f"{law.std():.4f}", f"{law.ppf(0.05):.4f}"]
+    elif guarantee.mean is not None:
+        cells = [_floor(guarantee.mean)]
+    elif guarantee.coverage is None or guarantee.probability is None:
+        cells = ["not known"]
+    else:
+        cells = [f"{_floor(guarantee.coverage)}, at {_floor(guarantee.probability)} of new sites"]
+    return dict(zip(names, cells, strict=True))
+
+
+def _coverage_headers(design: Design) -> tuple[str, ...]:
+    """Return the names of the columns, with "exact" or "at least"."""
+    message, promise = messages.of(design.message), PROMISES[design.promise]
+    is_private = message.epsilon(design) is not None
+    if messages.law(design, 0) is None:
+        known = "with noise" if is_private else promise.among.strip()
+        return (f"coverage at least\n({known})" if known else "coverage at least",)
+    if is_private:
+        known = "at least,\nwith noise"
+    elif design.max_faulty:
+        known = "at least, with\nfaulty sites"
+    elif promise.is_bound:
+        known = f"at least,\n{promise.bound_of or promise.among.strip()}"
+    else:
+        known = "at least" if message.is_bound(design) else "exact"
+    return (f"coverage\n({known})", "std", "5 %\nquantile")
+
+
+def _floor(value: float) -> str:
+    return f"{math.floor(value * 10**4 + 1e-9) / 10**4:.4f}"
+
+
+# -- without groups ----------------------------------------------------------------------------------------
+
+
+def _show_design(plan: Plan, design: Design) -> None:
+    sites = "any number of sites" if design.n_sites is None else count(design.n_sites, "site")
+    paragraph(f"{sites}, {_sizes(design) or 'sizes come with the reports'}; {_goal(design)}")
+    levels = list(enumerate(design.confidence_levels))
+    sent = [messages.of(design.message).summarize(design, i) for i, _ in levels]
+    if design.is_open:
+        table([{"level": f"{level:g}", "each site sends": sent[i]} for i, level in levels])
+        return
+    table(
+        [
+            {
+                "level": f"{level:g}",
+                "each site\nsends": sent[i],
+                "votes\nneeded": votes_needed(design, i),
+                **coverage_columns(design, i),
+                "pooled\nat most": _pooled(design, i),
+            }
+            for i, level in levels
+        ]
+    )
+    if isinstance(plan.mixture, dict) and len(plan.mixture) <= _MOST_SITES:
+        shares = [f"{site} {nearest_percent(float(x))}" for site, x in plan.mixture.items()]
+        paragraph(f"New cases come from {', '.join(shares)}; a missing site counts zero.")
+    if len({kind.n for kind in design.kinds}) > 1 and design.is_feasible:
+        _show_sites(design)
+    _show_privacy(plan)
+
+
+def _pooled(design: Design, place: int) -> str | None:
+    """Format an upper bound of the coverage with all scores in one place, where that can be compared."""
+    if not PROMISES[design.promise].pools:
+        return None
+    n_points = sum(kind.count * kind.n for kind in design.kinds)
+    bound = float(design.confidence_levels[place]) + 1 / (n_points + 1)  # paper, section 3.3
+    return f"{bound:.4f}" if bound < 1 else "-"
+
+
+def _show_sites(design: Design) -> None:
+    """Show the ranks and votes of each site where ranks are sent; for many sites, the range of the votes."""
+    message, several = messages.of(design.message), len(design.levels) > 1
+    ranks = [message.local_ranks(design, i) for i in range(len(design.levels))]
+    votes = [message.votes(design, i) or () for i in range(len(design.levels))]
+    if ranks[0] is None:
+        return
+    named = design.site_names is not None and len(design.site_names) <= _MOST_SITES
+    if not named and len(design.kinds) > _MOST_SITES:
+        totals = sorted({sum(own) for level in votes for own in level if own})
+        if totals[0] < totals[-1]:
+            paragraph(f"A site has {totals[0]:,} to {totals[-1]:,} votes, larger ones more.")
+        return
+    table(
+        [
+            {
+                "level": f"{level:g}" if several else None,
+                "site" if named else "sites": name,
+                "points": f"{kind.n:,}",
+                "ranks\nsent": _ranks_text((ranks[i] or ())[j]),
+                "votes": _votes_text(votes[i][j]),
+                "share\nof votes": nearest_percent(sum(votes[i][j]) / _total_votes(design, i)),
+            }
+            for i, level in enumerate(design.confidence_levels)
+            for j, kind in enumerate(design.kinds)
+            for name in (
+                kind.names if named else ["1 site" if kind.count == 1 else f"each of {kind.count:,} sites"]
+            )
+        ]
+    )
+
+
+def _show_privacy(plan: Plan) -> None:
+    """Show the privacy loss, and the coverage to expect in spite of the noise."""
+    design = plan.designs[0]
+    message = messages.of(design.message)
+    epsilon = message.epsilon(design)
+    if epsilon is None:
+        return
+    groups = " for each group" if plan.is_grouped else ""
+    paragraph(f"Private: each site's answer has epsilon {exact_text(epsilon)}{groups}.")
+    for place, level in enumerate(() if plan.is_grouped else design.confidence_levels):
+        expected = None if design.levels[place].advice is not None else message.expected(design, place)
+        if expected is not None:
+            paragraph(
+                f"At the level {level:g}, expect a coverage of {expected[0]:.4f} (standard deviation "
+                f"{expected[1]:.4f}) if scores are spread evenly over the bins."
+            )
+
+
+# -- with groups -------------------------------------------------------------------------------------------
+
+
+def _show_groups(plan: Plan) -> None:
+    goals = dict.fromkeys(_goal(design) for design in plan.designs)
+    paragraph(f"{plan.grouping.counted(len(plan.groups))}; {'; '.join(goals)}")
+    table(
+        [
+            {
+                "group": design.group,
+                "sites": "any" if design.n_sites is None else f"{design.n_sites:,}",
+                "points": (_sizes(design) or "open").partition(" point")[0].replace(" to ", "-"),
+                "level": f"{level:g}",
+                "each site\nsends": messages.of(design.message).summarize(design, i),
+                **({} if design.is_open else coverage_columns(design, i)),
+            }
+            for design in plan.designs
+            for i, level in enumerate(design.confidence_levels)
+        ]
+    )
+    _show_privacy(plan)
+
+
+# -- ranks and votes ---------------------------------------------------------------------------------------
+
+
+def _ranks_text(ranks: Sequence[int]) -> str:
+    """Format the ranks of one site: 106, 109, 112; of many the first and the last."""
+    if not ranks:
+        return "not asked"
+    if len(ranks) <= _MOST_RANKS:
+        return ", ".join(map(str, ranks))
+    return f"{ranks[0]}, {ranks[1]}, ..., {ranks[-1]} ({len(ranks)} numbers)"
+
+
+def _votes_text(votes: Sequence[int]) -> str:
+    """Format the votes of one site, and of each number where it sends several."""
+    if len(votes) < 2:
+        return str(sum(votes))
+    parts = f"{votes[0]} each" if len(set(votes)) == 1 else " + ".join(map(str, votes))
+    return f"{sum(votes)} ({parts})"
+
+
+def _total_votes(design: Design, place: int) -> int:
+    votes = messages.of(design.message).votes(design, place) or ()
+    return sum(kind.count * sum(own) for kind, own in zip(design.kinds, votes, strict=True))
+
+
+def votes_needed(design: Design, place: int) -> str | None:
+    """Format the votes that the threshold needs, of all there are; None where counts are added up."""
+    if messages.of(design.message).adds_up:
+        return None
+    level = design.levels[place]
+    return f"{level.votes} of {_total_votes(design, place)}" if level.advice is None else "infinite"

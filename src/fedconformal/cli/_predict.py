@@ -3,68 +3,53 @@
 from collections.abc import Sequence
 from math import inf, isfinite
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Any
 
-import typer
-
+from fedconformal._extras import need
+from fedconformal._files import STANDARD, write_atomically
+from fedconformal._tables import Dialect, Table, read_table
 from fedconformal._text import count
-from fedconformal.cli import _options as opt
+from fedconformal.cli import _parse, _report
+from fedconformal.cli._files import check_output, read
 from fedconformal.cli._show import print_json, say
-
-if TYPE_CHECKING:
-    from fedconformal._tables import Table
-    from fedconformal.documents import Plan
-    from fedconformal.scores import Score
+from fedconformal.documents import Calibration, Plan
+from fedconformal.protocol import prediction_sets, score_of
+from fedconformal.scores import Absolute, Score
 
 _TABLES = (".csv", ".parquet")
 
 
 def predict(
-    calibration: opt.CalibrationFile,
-    predictions: Annotated[Path, typer.Argument(help="Predictions: CSV, Excel, Parquet or .npy.")],
-    group: opt.GroupColumn = None,
-    site: Annotated[
-        str | None, typer.Option(help="The cases' site, where each site has thresholds of its own.")
-    ] = None,
-    column: Annotated[
-        list[str] | None,
-        typer.Option("--column", "--prediction", help="Columns of the prediction; may be repeated."),
-    ] = None,
-    score: Annotated[
-        str | None,
-        typer.Option(help="The score, where the plan does not fix it; with parameters as in raps:k_reg=3."),
-    ] = None,
-    separator: opt.Separator = None,
-    decimal: opt.Decimal = None,
-    encoding: opt.Encoding = None,
-    only: Annotated[bool, typer.Option(help="Leave out the other columns.")] = False,
-    output: opt.Output = None,
-    force: opt.Force = False,
-    json: opt.Json = False,
+    calibration: Path,
+    predictions: Path,
+    *,
+    group: str | None = None,
+    site: str | None = None,
+    column: list[str] | None = None,
+    score: str | None = None,
+    separator: str | None = None,
+    decimal: str | None = None,
+    encoding: str | None = None,
+    only: bool = False,
+    output: Path | None = None,
+    force: bool = False,
+    json: bool = False,
 ) -> None:
     """Turn predictions into intervals or label sets."""
-    from fedconformal._extras import need
-    from fedconformal._files import STANDARD
-    from fedconformal._tables import Dialect, read_table
-    from fedconformal.cli import _scores
-    from fedconformal.cli._files import check_output, read
-    from fedconformal.documents import Calibration
-    from fedconformal.protocol import prediction_sets
-
     check_output(output, force=force)
     if output not in (None, STANDARD) and output.suffix.lower() not in _TABLES:
         raise ValueError(f"{output}: the name must end with {' or '.join(_TABLES)}")
     published = read(Calibration, calibration)
     plan = published.plan
-    _scores.check_column(plan, group, calibration)
-    _scores.check_site(plan, site, calibration)
+    _report.check_column(plan, group, calibration)
+    _report.check_site(plan, site, calibration)
     table = read_table(predictions, dialect=Dialect(separator, decimal, encoding))
     labels = None if group is None else table.labels(group)
-    used = _scores.chosen_columns(column, table.columns) if column else _columns(plan, table, leave_out=group)
-    used = _scores.in_class_order(plan, used, table.name)
+    used = _report.chosen_columns(column, table.columns) if column else _columns(plan, table, leave_out=group)
+    used = _report.in_class_order(plan, used, table.name)
     rule = _score(plan, score, used)
-    predicted = _scores.prediction_of(rule, table, used, option="--column")
-    with _scores.by_line(table, used):
+    predicted = _report.prediction_of(rule, table, used, option="--column")
+    with _report.by_line(table, used):
         sets = prediction_sets(published, rule, predicted, groups=labels, site=site)
     if plan.score is None and score is None:
         say("The plan fixes no score: absolute residuals are assumed, prediction -/+ threshold.")
@@ -87,19 +72,15 @@ def predict(
     _deliver(result, None if output == STANDARD else output, force=force, as_json=json)
 
 
-def _columns(plan: "Plan", table: "Table", *, leave_out: str | None) -> list[str]:
+def _columns(plan: Plan, table: Table, *, leave_out: str | None) -> list[str]:
     """Return the columns named after the plan's classes, or else all that hold numbers."""
     if plan.classes is not None and set(plan.classes) <= set(table.columns):
         return list(plan.classes)
     return [name for name in table.numeric() if name != leave_out]
 
 
-def _score(plan: "Plan", name: str | None, columns: Sequence[str]) -> "Score":
+def _score(plan: Plan, name: str | None, columns: Sequence[str]) -> Score:
     """Return the score that the plan fixes, or else the one given."""
-    from fedconformal.cli import _parse
-    from fedconformal.protocol import score_of
-    from fedconformal.scores import Absolute
-
     if plan.score is not None:
         if name not in (None, plan.score.name):
             raise ValueError(f"the plan fixes the score, {plan.score.name}: leave out --score, got {name!r}")
@@ -111,8 +92,6 @@ def _score(plan: "Plan", name: str | None, columns: Sequence[str]) -> "Score":
 
 
 def _deliver(result: Any, output: Path | None, *, force: bool, as_json: bool) -> None:
-    from fedconformal._files import write_atomically
-
     if output is not None:
         is_parquet = output.suffix.lower() == ".parquet"
         write_atomically(output, result.write_parquet if is_parquet else result.write_csv, force=force)

@@ -1,42 +1,46 @@
-"""``fedconformal report``."""
+"""``fedconformal report``, and cases from a file: scores, or truth and predictions, and groups."""
 
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Annotated
+from typing import Any
 
-import typer
+import numpy as np
 
-from fedconformal.cli import _options as opt
+from fedconformal import protocol
+from fedconformal._tables import Dialect, SeveralColumnsError, Table, read_column, read_table
+from fedconformal._text import count, quoted
+from fedconformal._util import BadRowsError, Floats
+from fedconformal.cli import _files
 from fedconformal.cli._show import say, working
+from fedconformal.documents import Calibration, CalibrationView, Plan, ScoreRule
+from fedconformal.protocol import class_places, score_of
+from fedconformal.scores import SCORES, Score, from_name
 
 
 def report(
-    plan: Annotated[Path, typer.Argument(help="The plan to answer.")],
-    scores: Annotated[Path, typer.Argument(help="Scores, or cases: CSV, Excel, Parquet or .npy.")],
-    site: Annotated[str, typer.Option(help="This site's name.")],
-    group: opt.GroupColumn = None,
-    column: opt.Column = None,
-    target: opt.Target = None,
-    prediction: opt.Prediction = None,
-    separator: opt.Separator = None,
-    decimal: opt.Decimal = None,
-    encoding: opt.Encoding = None,
-    sign_with: Annotated[Path | None, typer.Option(help="Private key of this site.")] = None,
-    ledger: opt.LedgerFile = None,
-    dataset: opt.DataSet = None,
-    policy: opt.Policy = None,
-    model: opt.Model = None,
-    yes: opt.Yes = False,
-    output: opt.Output = None,
-    force: opt.Force = False,
-    json: opt.Json = False,
+    plan: Path,
+    scores: Path,
+    *,
+    site: str,
+    group: str | None = None,
+    column: str | None = None,
+    target: str | None = None,
+    prediction: list[str] | None = None,
+    separator: str | None = None,
+    decimal: str | None = None,
+    encoding: str | None = None,
+    sign_with: Path | None = None,
+    ledger: Path | None = None,
+    dataset: str | None = None,
+    policy: Path | None = None,
+    model: Path | None = None,
+    yes: bool = False,
+    output: Path | None = None,
+    force: bool = False,
+    json: bool = False,
 ) -> None:
-    """Answer a plan with this site's scores; show what it asks for and exactly what leaves."""
-    from fedconformal import protocol
-    from fedconformal._tables import Dialect
-    from fedconformal.cli import _files
-    from fedconformal.cli._scores import column_of_labels, read_cases
-    from fedconformal.documents import Plan
-
+    """Answer a plan with this site's scores."""
     _files.check_output(output, force=force)
     dialect = Dialect(separator, decimal, encoding)
     question = _files.read(Plan, plan)
@@ -75,3 +79,267 @@ def report(
     with working("preparing the answer"):
         answer = prepared.report().to_json()
     _files.send_out(answer, ask=not yes and account is None, output=output, force=force, as_json=json)
+
+
+def score_columns() -> list[tuple[str, str]]:
+    """Return all scores by name, with the columns of a prediction that each needs."""
+    columns = []
+    for name in SCORES:
+        with suppress(ValueError, TypeError):  # a score with required parameters
+            columns.append((name, from_name(name).column_help()))
+    return columns
+
+
+# -- columns -----------------------------------------------------------------------------------------------
+
+
+def chosen_columns(typed: Sequence[str], columns: Sequence[str]) -> list[str]:
+    """Return columns as they were typed: one after the other, or several with commas between them."""
+    names: list[str] = []
+    for text in typed:
+        names += [text] if text in columns else [name.strip() for name in text.split(",")]
+    if twice := [name for i, name in enumerate(names) if name in names[:i]]:
+        raise ValueError(
+            f"the column {twice[0]!r} is named twice; each belongs to one part of the prediction"
+        )
+    return names
+
+
+def in_class_order(plan: Plan, columns: Sequence[str], path: Path | str) -> list[str]:
+    """Return the columns of a prediction in the order of the plan's classes, where it names them."""
+    names = list(columns)
+    unnamed = [f"column_{i + 1}" for i in range(len(plan.classes or ()))]
+    if plan.classes is None or names == unnamed:  # a file without names has the plan's order
+        return names
+    try:
+        return [names[place] for place in class_places(names, plan.classes)]
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
+
+
+def read_cases(
+    plan: Plan,
+    path: Path,
+    *,
+    group: str | None,
+    column: str | None,
+    target: str | None,
+    prediction: list[str] | None,
+    private: bool,
+    rng: np.random.Generator | None = None,
+    dialect: Dialect | None = None,
+    by: Sequence[str] = (),
+) -> tuple[list[str] | None, Floats, dict[str, list[str]]]:
+    """Return the group of each case where there are groups, the scores, and other columns by name.
+
+    For a private answer no score is refused, whatever it is.
+    """
+    _check_options(plan, path, column, target, prediction)
+    if target is None and group is None and not by:
+        with _asking_for_cases(plan):
+            return None, read_column(path, column, nan=private, dialect=dialect), {}
+    table = read_table(path, dialect=dialect, private=private)
+    labels = None if group is None else table.labels(group)
+    columns_by_name = {name: table.labels(name) for name in by}
+    if target is None or plan.score is None or prediction is None:
+        others = [name for name in table.columns if name not in (group, *by)]
+        with _asking_for_cases(plan):
+            used = others[0] if column is None and len(others) == 1 else table.only(column)
+        values = table.numbers([used], nan=private)[:, 0]
+        if not private:
+            table.refuse_rows(values == -np.inf, used, "-Infinity")
+        return labels, values, columns_by_name
+    columns = in_class_order(plan, chosen_columns(prediction, table.columns), path)
+    if target in columns:
+        raise ValueError(f"--target and --prediction both name {target!r}: the truth is no prediction")
+    score = score_of(plan.score)
+    truth = _truth(plan, score, table, target, columns, private=private)
+    drawn = score.draws(rng)
+    if private:
+        # A case without a score gets NaN, and no error reveals it.
+        predicted = table.numbers(columns, nan=True)
+        return labels, score.scores_or_nan(truth, predicted, columns, **drawn), columns_by_name
+    predicted = prediction_of(score, table, columns)
+    with by_line(table, columns):
+        truth = score.truth_from(truth, argument=f"column {target!r}")
+        return labels, score.score(truth, predicted, **drawn), columns_by_name
+
+
+def _check_options(
+    plan: Plan, path: Path, column: str | None, target: str | None, prediction: list[str] | None
+) -> None:
+    """Refuse options that do not go together."""
+    if target is None:
+        if prediction:
+            raise ValueError("--prediction goes with --target, the column with the truth")
+        return
+    if column is not None:
+        raise ValueError("--column is for scores and --target for cases: give one of them")
+    if plan.score is None:
+        raise ValueError("--target needs a plan that fixes the score (plan --score); this one does not")
+    if not prediction:
+        raise ValueError(
+            f"--target needs --prediction: {_needs(plan.score)}; the first line of {path} names them"
+        )
+
+
+def _needs(rule: ScoreRule) -> str:
+    return f"score {rule.name!r} needs {score_of(rule).column_help()}"
+
+
+@contextmanager
+def _asking_for_cases(plan: Plan) -> Iterator[None]:
+    """Ask for the columns of cases by name where a file has several columns and the plan has a score."""
+    try:
+        yield
+    except SeveralColumnsError as error:
+        if plan.score is None:
+            raise
+        raise ValueError(
+            f"{error.place}: name the column of the truth with --target, and of the prediction with "
+            f"--prediction ({_needs(plan.score)}); for a column of scores give --column"
+        ) from None
+
+
+# -- truth -------------------------------------------------------------------------------------------------
+
+
+def _truth(
+    plan: Plan, score: Score, table: Table, target: str, columns: Sequence[str], *, private: bool
+) -> Floats:
+    """Return the truth as numbers; names of classes become their numbers."""
+    table.check([target, *columns])
+    if score.columns is not None:
+        return table.numbers([target], nan=private)[:, 0]
+    if private:
+        return _private_truth(table, target, plan.classes, columns)
+    numeric = plan.classes is None and not _are_numbers(columns) and target in table.numeric()
+    if numeric and set(table.labels_or_none(target)).isdisjoint(columns):
+        return table.numbers([target])[:, 0]
+    names = columns if plan.classes is None else plan.classes
+    known = {name: float(i) for i, name in enumerate(names)}
+    labels = table.labels(target)
+    unknown = sorted({label for label in labels if label not in known})
+    of = "classes of the plan" if plan.classes is not None else "names of the columns of probabilities"
+    if plan.classes is None and not _are_numbers(columns) and len(unknown) == len(set(labels)):
+        of = f"class numbers from 0 to {len(columns) - 1} or {of}"
+    table.refuse_rows(
+        np.array([label not in known for label in labels]),
+        target,
+        f"must hold {of}, {quoted(names)}, got {quoted(unknown)}",
+        ": correct these, or leave them out",
+    )
+    return np.array([known[label] for label in labels])
+
+
+def _private_truth(
+    table: Table, target: str, classes: Sequence[str] | None, columns: Sequence[str]
+) -> Floats:
+    """Read each case individually: the name of a class, or without names its number; else NaN."""
+    known = {name: float(i) for i, name in enumerate(columns if classes is None else classes)}
+    by_number = classes is None and not _are_numbers(columns)
+    values = table.numbers([target], nan=True)[:, 0]
+    labels = table.labels_or_none(target)
+    others = values if by_number else np.full(len(labels), np.nan)
+    return np.array([known.get(label or "", other) for label, other in zip(labels, others, strict=True)])
+
+
+def _are_numbers(columns: Sequence[str]) -> bool:
+    """Return whether columns are called by numbers, as 1, 2 and 3: then these are names of the classes."""
+    return all(name.isdecimal() for name in columns)
+
+
+# -- scores ------------------------------------------------------------------------------------------------
+
+
+def prediction_of(score: Score, table: Table, columns: Sequence[str], *, option: str = "--prediction") -> Any:
+    """Return a prediction as the score takes it; a wrong number of columns is an error that lists all."""
+    values = table.numbers(columns)
+    try:
+        return score.prediction_from(values, columns)
+    except ValueError as error:
+        there = ", ".join(table.columns)
+        raise ValueError(f"{table.name}: {error}: choose them with {option}; there are {there}") from None
+
+
+@contextmanager
+def by_line(table: Table, columns: Sequence[str]) -> Iterator[None]:
+    """Name refused rows by their lines in the file."""
+    try:
+        yield
+    except BadRowsError as error:
+        problem = error.problem
+        if problem.startswith("prediction "):
+            what = "column" if len(columns) == 1 else "columns"
+            problem = f"{what} {quoted(columns)} {problem.removeprefix('prediction ')}"
+        first = int(np.argmax(error.bad))
+        rows = f"{np.count_nonzero(error.bad)} of {count(len(error.bad), 'row')}"
+        raise ValueError(
+            f"{table.name}: {problem}; {rows} are not, first in {table.place(first)}: {error.value}"
+        ) from None
+
+
+# -- groups ------------------------------------------------------------------------------------------------
+
+
+def column_of_labels(plan: Plan, group: str | None, target: str | None, path: Path) -> str | None:
+    """Return the column with the label of each case that is scored: its group, or its true class."""
+    grouping = plan.grouping
+    if grouping.by_class and target is not None:
+        if group not in (None, target):
+            raise ValueError(f"{path}: is by class: --group must be left out, or the truth, got {group!r}")
+        return target
+    if grouping.by_class and group is None:
+        raise ValueError(f"{path}: is by class: name the column of the true class with --group")
+    if group is not None and group == target and grouping.by_label:
+        raise ValueError(
+            f"--group {group} is the truth, which nobody knows of new cases: predictions could not use these "
+            "groups. plan --group-by class makes thresholds by true class that can be used"
+        )
+    return group if grouping.by_class else _checked_column(plan, group, path)
+
+
+def check_column(plan: Plan, group: str | None, path: Path) -> None:
+    """Refuse new cases without their groups where these are needed, and groups where they are not."""
+    if plan.grouping.by_class and group is not None:
+        raise ValueError(f"{path}: is by class, which nobody knows of new cases: leave out --group {group}")
+    if not plan.grouping.by_class:
+        _checked_column(plan, group, path)
+
+
+def check_site(plan: Plan, site: str | None, path: Path) -> None:
+    """Refuse cases of no site where sites have thresholds of their own."""
+    if plan.grouping.by_site and site is None:
+        raise ValueError(f"{path}: has a threshold for each site: name the site with --site")
+
+
+def _checked_column(plan: Plan, group: str | None, path: Path) -> str | None:
+    if plan.grouping.by_label and group is None:
+        raise ValueError(
+            f"{path}: has groups ({quoted(plan.grouping.labels)}): name the column of the groups with --group"
+        )
+    if not plan.grouping.by_label and group is not None:
+        raise ValueError(f"{path}: has no groups: --group {group} does not go with it")
+    return group
+
+
+def check_label(plan: Plan, label: str | None, path: Path) -> None:
+    """Refuse a document with groups unless one of them is named, and a name where there are none."""
+    if not plan.is_grouped:
+        if label is not None:
+            raise ValueError(f"{path}: has no groups: --label {label} does not go with it")
+        return
+    if label is None:
+        raise ValueError(f"{path}: has groups ({quoted(plan.groups)}): choose one with --label")
+    if label not in plan.groups:
+        raise ValueError(f"--label must be a group of {path} ({quoted(plan.groups)}), got {label!r}")
+
+
+def select_group(calibration: Calibration, label: str | None, path: Path) -> Calibration | CalibrationView:
+    """Return one group of a calibration, or the calibration itself if it has no groups."""
+    check_label(calibration.plan, label, path)
+    if label is None:
+        return calibration
+    if not calibration[label].is_calibrated:
+        raise ValueError(f"{path}: too few sites answered for group {label!r}: its threshold is infinite")
+    return calibration[label]

@@ -1,7 +1,8 @@
-"""Output on a terminal: lines, tables, JSON, a progress bar."""
+"""Output on a terminal: lines, tables, JSON, progress, and messages in the words of the command line."""
 
 import json
 import os
+import re
 import shutil
 import sys
 import textwrap
@@ -142,3 +143,40 @@ def _record_lines(headers: Sequence[str], rows: Sequence[Sequence[str]], most: i
 def number(value: float) -> str:
     """Format a float with the digits a reader needs."""
     return "infinite" if value == float("inf") else f"{value:.6g}"
+
+
+# -- messages of the library -------------------------------------------------------------------------------
+
+_ANYWHERE = r"(?<![\w'\"./-])", r"(?![\w'\"=./-])"
+_AS_SUBJECT = r"\A", r"(?=(?:\[\d+\])? (?:must|does|goes|is|are|was|needs|and|cannot) )"
+_BOTH_WAYS = re.compile(r"\w+=\w+ \((--[^)]+)\)")
+
+
+def in_options(message: str, options: dict[str, str]) -> str:
+    """Translate a message of the library into the words of the command line.
+
+    Names with an underscore are replaced wherever they stand, others only as the subject of a sentence.
+
+    Parameters
+    ----------
+    message : str
+        As the library wrote it.
+    options : dict
+        Options by the name of the argument.
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> in_options("n_sites must be >= 1, got 0", {"n_sites": "--sites"})
+    '--sites must be >= 1, got 0'
+    >>> in_options("max_missing=1 (--max-missing 1) plans for that", {})
+    '--max-missing 1 plans for that'
+    """
+    text = _BOTH_WAYS.sub(r"\1", message)
+    for name, option in options.items():
+        where, follows = _ANYWHERE if "_" in name else _AS_SUBJECT
+        text = re.sub(f"{where}{re.escape(name)}{follows}", option, text)
+    return text
