@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 import fedconformal as fc
 from fedconformal.laws import exact_mean
 from fedconformal.laws._federation import Choices, Everyone, OneVoteEach, choose_tally, n_choices
-from fedconformal.laws._tails import vote_tails
-from fedconformal.laws._votes import Votes
+from fedconformal.laws._votes import Votes, vote_tails
 from support import kolmogorov_distance, kolmogorov_limit, simulated_coverage
 from vote_laws import GRID, federations, random_votes, totals, worst_cdf
 

@@ -5,7 +5,7 @@ import pytest
 
 import fedconformal as fc
 from fedconformal.laws import OrderStatistics, Shifted
-from fedconformal.laws._sites import group_sites
+from fedconformal.laws._coverage import group_sites
 
 
 def square(c):

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedconformal.laws._tails import added_tails
-from fedconformal.laws._votes import Votes, make_frame, spectral_tails, spectrum
+from fedconformal.laws._votes import Votes, added_tails, make_frame, spectral_tails, spectrum
 from vote_laws import cases
 
 

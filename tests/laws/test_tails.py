@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from scipy import special
 
 from fedconformal.laws import binomial_masses, honest_counts
-from fedconformal.laws._tails import added_tails, tilted_tails, vote_tails
-from fedconformal.laws._votes import Votes
+from fedconformal.laws._votes import Votes, added_tails, tilted_tails, vote_tails
 from vote_laws import cases
 
 

@@ -1,16 +1,11 @@
 """Distribution of the coverage for any federation (paper: Theorem 3.2, appendix A.1, section 3.5)."""
 
-from fedconformal.laws._bounds import (
-    conditional_coverage_bound,
-    ehm_bound,
-    heterogeneity_loss,
-    heterogeneous_coverage_bound,
-)
-from fedconformal.laws._coverage import CoverageLaw, EachSiteLaw, Summary, density
+from fedconformal.laws._coverage import CoverageLaw, EachSiteLaw
 from fedconformal.laws._curves import (
     MOST_WORK,
     CurveNoise,
     NoisyCurve,
+    binomial_masses,
     choose_curve,
     compute_references,
     last_passage,
@@ -19,12 +14,30 @@ from fedconformal.laws._curves import (
     suggest_cells,
     total_reach,
 )
-from fedconformal.laws._equal import MEAN_ERROR, coverage_table, equal_cdf, equal_moments
-from fedconformal.laws._exact import exact_cdf, exact_mean
 from fedconformal.laws._federation import Federation
-from fedconformal.laws._integration import integrate, legendre
-from fedconformal.laws._sites import Distortion, OrderStatistics, Shifted, SiteLaw
-from fedconformal.laws._tails import binomial_masses, honest_counts
+from fedconformal.laws._reference import (
+    Summary,
+    conditional_coverage_bound,
+    density,
+    ehm_bound,
+    exact_cdf,
+    exact_mean,
+    heterogeneity_loss,
+    heterogeneous_coverage_bound,
+)
+from fedconformal.laws._sites import (
+    MEAN_ERROR,
+    Distortion,
+    OrderStatistics,
+    Shifted,
+    SiteLaw,
+    coverage_table,
+    equal_cdf,
+    equal_moments,
+    integrate,
+    legendre,
+)
+from fedconformal.laws._votes import honest_counts
 
 __all__ = [
     "CoverageLaw",

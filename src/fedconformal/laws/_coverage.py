@@ -1,8 +1,9 @@
 """Distribution of the coverage that a quantile-of-quantiles threshold gives."""
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence, Sized
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, Self
 
 import numpy as np
@@ -11,9 +12,10 @@ from scipy import special
 
 from fedconformal import _util
 from fedconformal._util import Floats, Ints
-from fedconformal.laws._equal import equal_quantile, equal_sf
 from fedconformal.laws._federation import Federation
-from fedconformal.laws._sites import Distortions, OrderStatistics, SiteLaw, group_sites
+from fedconformal.laws._sites import Distortion, OrderStatistics, Shifted, SiteLaw, equal_cdf, equal_quantile
+
+Distortions = Distortion | Sequence[Distortion | None] | None
 
 _SMALL = 1e-5  # probabilities below it need the digits of the cdf
 _TOLERANCE = 2e-13  # of a quantile's log-odds
@@ -207,7 +209,7 @@ class CoverageLaw:
         equal = self.federation.equal
         if equal is None or self._certain is not None:
             return 1.0 - self.cdf(c)
-        return self._evaluate(c, lambda x: equal_sf(*equal, self._rank, x), ends=(1.0, 0.0))
+        return self._evaluate(c, lambda x: equal_cdf(*equal, self._rank, x, upper=True), ends=(1.0, 0.0))
 
     def _evaluate(
         self, c: ArrayLike, inside: Callable[[Floats], Floats], *, ends: tuple[float, float] = (0.0, 1.0)
@@ -348,85 +350,99 @@ class EachSiteLaw(CoverageLaw):
         return np.min([law.ppf(q) for law in self._laws], axis=0)[()]
 
 
-@dataclass(frozen=True, eq=False)
-class Summary:
-    """Main numbers of a distribution of the coverage, beside the level that was asked for.
+# -- arguments of a coverage law, read site by site and put into blocks of equal sites ---------------------
 
-    Parameters
-    ----------
-    law : CoverageLaw
-        Distribution of the coverage.
-    confidence_level : float
-        The coverage that was asked for.
 
-    Examples
-    --------
-    >>> import fedconformal as fc
-    >>> from fedconformal.laws import Summary
-    >>> summary = Summary(fc.CoverageLaw(10, 100, 92, 4), 0.9)
-    >>> round(summary.mean, 4), round(summary.low, 4)
-    (0.9023, 0.8817)
+_MOST_VOTES = 2**53
+
+
+def group_sites(
+    n_sites: Any, n_points: Any, local_rank: Any, weights: Any, distortion: Distortions
+) -> tuple[SiteLaw, Ints, Ints]:
+    """Return equal sites as blocks: their distribution, the number of sites, the votes of their numbers.
+
+    The arguments are those of ``CoverageLaw``. A number that a site does not send is +inf with weight 0.
     """
-
-    law: CoverageLaw
-    confidence_level: float
-
-    @cached_property
-    def mean(self) -> float:
-        """Mean coverage."""
-        return self.law.mean()
-
-    @cached_property
-    def std(self) -> float:
-        """Standard deviation of the coverage."""
-        return self.law.std()
-
-    @property
-    def is_certain(self) -> bool:
-        """True if the coverage is not random: the threshold is infinite."""
-        return self.std == 0
-
-    @cached_property
-    def reached(self) -> float:
-        """Probability that the coverage is at least the level."""
-        return self.mean if self.is_certain else float(self.law.sf(self.confidence_level))
-
-    @cached_property
-    def _quantiles(self) -> Floats:
-        return np.asarray(self.law.ppf([_OUTSIDE, 0.05, 1 - _OUTSIDE]))
-
-    @property
-    def low(self) -> float:
-        """Coverage that is missed in one of 20 calibrations: the 5 % quantile."""
-        return float(self._quantiles[1])
-
-    @property
-    def window(self) -> tuple[float, float]:
-        """Two coverages between which all but one in 500 calibrations lie."""
-        return float(self._quantiles[0]), float(self._quantiles[2])
+    sizes = _read_flat("n_points", n_points, low=1)
+    ranks, votes = _read_nested("local_rank", local_rank, low=0), _read_nested("weights", weights, low=1)
+    shifts = [distortion] if distortion is None or callable(distortion) else list(distortion)
+    names = "n_points", "local_rank", "weights", "distortion"
+    columns: tuple[Sized, ...] = sizes, ranks, votes, shifts
+    lengths = {name: len(entries) for name, entries in zip(names, columns, strict=True) if len(entries) > 1}
+    if n_sites is not None:
+        lengths["n_sites"] = _util.integer("n_sites", n_sites, low=1)
+    _check_lengths(lengths, local_rank, flat=all(len(own) == 1 for own in ranks))
+    _check_nesting(len(sizes), n_points, local_rank)
+    for j, own in enumerate(ranks):
+        if any(low >= high for low, high in pairwise(own)):
+            raise ValueError(f"local_rank[{j}] must be strictly increasing, got {own}")
+    kinds: Counter[tuple[int, ...]] = Counter()
+    width, rows = max(map(len, ranks)), max(map(len, columns))
+    spread = (list(c) * rows if len(c) == 1 else c for c in (sizes, ranks, votes, range(len(shifts))))
+    for j, (n, own, cast, shift) in enumerate(zip(*spread, strict=True)):
+        if len(cast) not in (1, len(own)):
+            raise ValueError(
+                f"weights[{j}] must be one number or one for each of the site's {len(own)} ranks, got {cast}"
+            )
+        absent, each = width - len(own), cast * len(own) if len(cast) == 1 else cast
+        sent = [min(rank, n + 1) for rank in own] + [n + 1] * absent
+        kinds[n, *sent, *each, *[0] * absent, shift] += 1
+    blocks = sorted(kinds)
+    counts = [kinds[block] for block in blocks] if rows > 1 else [max(lengths.values(), default=1)]
+    total = sum(count * sum(block[width + 1 : -1]) for count, block in zip(counts, blocks, strict=True))
+    if total > _MOST_VOTES:
+        raise ValueError(f"weights must add up to at most {_MOST_VOTES}, got {total}")
+    table, places = np.array(blocks), slice(1, width + 1) if width > 1 else 1
+    weights = table[:, width + 1 : -1] if width > 1 else table[:, 2]
+    sites = OrderStatistics(table[:, 0], table[:, places])
+    if all(shift is None for shift in shifts):
+        return sites, np.array(counts), weights
+    return Shifted(sites, [shifts[block[-1]] or np.asarray for block in blocks]), np.array(counts), weights
 
 
-def density(law: CoverageLaw, edges: Floats) -> Floats:
-    """Return the mean density of the coverage between neighbouring edges: exact probability over width.
+def _read_flat(name: str, value: Any, *, low: int) -> list[int]:
+    """Read one whole number, or one for each site."""
+    if _is_list(value):
+        return list(_util.integers(name, value, low=low).tolist())
+    return [_util.integer(name, value, low=low)]
 
-    Parameters
-    ----------
-    law : CoverageLaw
-        Distribution of the coverage.
-    edges : array
-        Increasing coverages.
 
-    Returns
-    -------
-    array of shape (len(edges) - 1,)
+def _read_nested(name: str, value: Any, *, low: int) -> list[tuple[int, ...]]:
+    """Read the same, or several for each site: a tuple for each."""
+    items = list(value) if _is_list(value) else [value]
+    if not any(_is_list(item) for item in items):
+        return [(entry,) for entry in _read_flat(name, value, low=low)]
+    return [tuple(_read_flat(f"{name}[{j}]", item, low=low)) for j, item in enumerate(items)]
 
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import fedconformal as fc
-    >>> from fedconformal.laws import density
-    >>> density(fc.CoverageLaw(10, 100, 92, 4), np.array([0.85, 0.9, 0.95])).round(1)
-    array([ 8.1, 11.9])
-    """
-    steps: Floats = np.diff(np.asarray(law.cdf(edges), dtype=float)) / np.diff(edges)
-    return np.maximum(steps, 0.0)
+
+def _is_list(value: Any) -> bool:
+    return (
+        isinstance(value, Iterable) and not isinstance(value, (str, bytes)) and getattr(value, "ndim", 1) > 0
+    )
+
+
+def _check_lengths(lengths: dict[str, int], local_rank: Any, *, flat: bool) -> None:
+    """Refuse lists that do not agree on the number of sites."""
+    if len(set(lengths.values())) <= 1:
+        return
+    others = {length for name, length in lengths.items() if name != "local_rank"}
+    if flat and "local_rank" in lengths and len(others) == 1:
+        m, ranks = others.pop(), ", ".join(map(str, list(local_rank)[:3])) + ", ..." * (len(local_rank) > 3)
+        raise ValueError(
+            f"local_rank must agree with the number of sites, {m}, got {len(local_rank)} ranks "
+            f"(several ranks at each site are nested: [({ranks})] * {m})"
+        )
+    listed = ", ".join(f"{name} {length}" for name, length in lengths.items())
+    raise ValueError(
+        f"n_sites, n_points, local_rank, weights and distortion must agree on the sites, got {listed}"
+    )
+
+
+def _check_nesting(m: int, n_points: Any, local_rank: Any) -> None:
+    """Refuse a bare tuple beside a list of sizes: it may mean several ranks of each site, or one of each."""
+    bare = isinstance(local_rank, tuple) and len(local_rank) > 1 and not any(map(_is_list, local_rank))
+    if bare and _is_list(n_points) and not isinstance(n_points, tuple):
+        raise ValueError(
+            "local_rank must be a list beside a list of sizes: one rank for each site, or nested, "
+            f"[{local_rank}] * {m}; got the tuple {local_rank}"
+        )

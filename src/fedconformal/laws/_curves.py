@@ -25,7 +25,6 @@ import numpy as np
 from scipy import fft, special
 
 from fedconformal._util import Bools, Floats, Ints, rank_of
-from fedconformal.laws._tails import binomial_masses
 
 TAIL_ERROR = 1e-11
 """Added to every tail probability of the noise: more than all rounding and truncation errors together."""
@@ -36,6 +35,7 @@ _MOST_EXACT = 20_000  # scores up to which such a tie is decided in whole number
 _LONGEST = 2**23  # points of one Fourier transform
 MOST_WORK = 2**27
 """Points of all Fourier transforms of a convolution, which take about two seconds."""
+_TAIL = 45.0  # counts whose Bernstein bound is below exp(-45) are left out
 _FACTORS = tuple(product((0.0, 0.5, 1.0, 1.5, 2.0), (0.0, 1.0, 2.0)))  # for noisier and quieter edges
 
 
@@ -221,6 +221,46 @@ def _worst_tail(noise: CurveNoise, offsets: tuple[int, ...]) -> tuple[int, Float
     bound = np.minimum(np.maximum.accumulate(worst[::-1])[::-1] + TAIL_ERROR, 1.0)
     bound.setflags(write=False)
     return first - least, bound
+
+
+def binomial_masses(p: Floats, m: int) -> tuple[int, Floats]:
+    """Return Binomial(m, p) probabilities of the counts that matter for any of several p.
+
+    Ratios of neighbours are added in logarithms and the sum is normalised: for large m this keeps three
+    more digits than factorials do.
+
+    Parameters
+    ----------
+    p : array of shape (rows,)
+        Probabilities of success.
+    m : int
+        Number of trials.
+
+    Returns
+    -------
+    first : int
+        The smallest count that matters.
+    masses : array of shape (rows, counts)
+        Probabilities of the counts from ``first`` on.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fedconformal.laws import binomial_masses
+    >>> first, masses = binomial_masses(np.array([0.5]), 2)
+    >>> first, masses.round(3)
+    (0, array([[0.25, 0.5 , 0.25]]))
+    """
+    mean, variance = m * p, m * p * (1 - p)
+    reach = _TAIL / 3 + np.sqrt((_TAIL / 3) ** 2 + 2 * _TAIL * variance)
+    first = max(0, math.floor(float(np.min(mean - reach))))
+    last = min(m, math.ceil(float(np.max(mean + reach))))
+    inside = np.clip(p, 1e-300, 1 - 2**-53)[:, None]
+    count = np.arange(first, last)
+    steps = np.log((m - count) / (count + 1)) + (np.log(inside) - np.log1p(-inside))
+    logs = np.concatenate([np.zeros((len(p), 1)), np.cumsum(steps, axis=1)], axis=1)
+    masses = np.exp(logs - logs.max(axis=1, keepdims=True))
+    return first, masses / masses.sum(axis=1, keepdims=True)
 
 
 @dataclass(frozen=True, eq=False)

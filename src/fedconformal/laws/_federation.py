@@ -10,11 +10,27 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from fedconformal._util import Bools, Floats, Ints
-from fedconformal.laws._equal import OUTSIDE, equal_cdf, equal_moments
-from fedconformal.laws._integration import integrate, window_moments
-from fedconformal.laws._sites import OrderStatistics, SiteLaw
-from fedconformal.laws._tails import honest_counts, vote_tails, worth_adding
-from fedconformal.laws._votes import Complex, Frame, Places, Votes, departures, make_frame, power
+from fedconformal.laws._sites import (
+    OUTSIDE,
+    OrderStatistics,
+    SiteLaw,
+    equal_cdf,
+    equal_moments,
+    integrate,
+    window_moments,
+)
+from fedconformal.laws._votes import (
+    Complex,
+    Frame,
+    Places,
+    Votes,
+    departures,
+    honest_counts,
+    make_frame,
+    power,
+    vote_tails,
+    worth_adding,
+)
 
 # -- votes when some of the sites may send anything: the most likely way to reach the votes needed ---------
 

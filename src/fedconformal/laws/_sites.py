@@ -1,13 +1,14 @@
 """Distributions of what sites send: how likely each number lies below the c-quantile of the scores.
 
 Sites with one distribution form a block; a site law describes all blocks of a federation at once, so that a
-thousand sites of different sizes cost one vectorised call.
+thousand sites of different sizes cost one vectorised call. Equal sites that send one number have everything
+in closed form, by incomplete beta functions.
 """
 
-from collections.abc import Callable, Iterable, Sequence, Sized
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, Protocol
+from functools import cache, cached_property
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -16,10 +17,15 @@ from scipy import special
 from fedconformal import _util
 from fedconformal._util import Bools, Floats, Ints
 
-Distortion = Callable[[Floats], ArrayLike]
-"""``h(c) = F_site(F^{-1}(c))``: the share of a site's scores below the c-quantile of the test point's."""
+MEAN_ERROR = 1e-12
+"""Means are exact to this much, absolutely (``make bench``, section accuracy)."""
+OUTSIDE = 1e-18
+"""Mass left outside the window of integration."""
 
 _OUTSIDE = 1e-17  # of a step: what is left below its first and above its last point
+
+Distortion = Callable[[Floats], ArrayLike]
+"""``h(c) = F_site(F^{-1}(c))``: the share of a site's scores below the c-quantile of the test point's."""
 
 
 class SiteLaw(Protocol):
@@ -160,130 +166,261 @@ class Shifted:
         return 0.0, 1.0
 
 
-# -- arguments of a coverage law, read site by site and put into blocks of equal sites ---------------------
+# -- integrals over the coverage, by Clenshaw-Curtis quadrature on panels that are halved where needed ------
+
+# The nodes of a panel include its two ends. P(C <= c) rises monotonically, so a step of it cannot hide
+# between them, however narrow it is.
 
 
-Distortions = Distortion | Sequence[Distortion | None] | None
+_COARSE, _FINE = 48, 96  # degrees of the two rules; the nodes of the first are every other one of the second
+_ROUNDS = 48
+_LAST = 8  # the error is judged by the last eighth of the coefficients
 
-_MOST_VOTES = 2**53
-_NONE = -1  # in place of a number that a site does not send
 
+@cache
+def legendre(nodes: int) -> tuple[Floats, Floats]:
+    """Return Gauss-Legendre nodes and weights on [0, 1].
 
-def group_sites(
-    n_sites: Any, n_points: Any, local_rank: Any, weights: Any, distortion: Distortions
-) -> tuple[SiteLaw, Ints, Ints]:
-    """Return equal sites as blocks: their distribution, the number of sites, the votes of their numbers.
+    Parameters
+    ----------
+    nodes : int
+        Number of nodes.
 
-    The arguments are those of ``CoverageLaw``.
+    Returns
+    -------
+    nodes, weights : arrays
+
+    Examples
+    --------
+    >>> x, w = legendre(3)
+    >>> round(float(w @ x**4), 12)
+    0.2
     """
-    sizes = _read_flat("n_points", n_points, low=1)
-    ranks, votes = _read_nested("local_rank", local_rank, low=0), _read_nested("weights", weights, low=1)
-    shifts = [distortion] if distortion is None or callable(distortion) else list(distortion)
-    columns: dict[str, Sized] = {
-        "n_points": sizes,
-        "local_rank": ranks,
-        "weights": votes,
-        "distortion": shifts,
-    }
-    lengths = {name: len(column) for name, column in columns.items() if len(column) > 1}
-    if n_sites is not None:
-        lengths["n_sites"] = _util.integer("n_sites", n_sites, low=1)
-    _check_lengths(lengths, local_rank, flat=ranks.shape[1] == 1)
-    _check_nesting(sizes.size, n_points, local_rank)
-    falling = (np.diff(ranks, axis=1) <= 0) & (ranks[:, 1:] != _NONE)
-    if falling.any():
-        j = int(np.argmax(falling.any(axis=1)))
-        raise ValueError(f"local_rank[{j}] must be strictly increasing, got {_entries(ranks[j])}")
-    m, rows = max(lengths.values(), default=1), max(len(column) for column in columns.values())
-    table = _tabulate(rows, sizes, ranks, votes, np.arange(len(shifts)))
-    kinds, counts = np.unique(table, axis=0, return_counts=True) if rows > 1 else (table, np.array([m]))
-    ranks, weights = np.split(kinds[:, 1:-1], 2, axis=1)
-    total = sum(int(count) * sum(row) for count, row in zip(counts, weights.tolist(), strict=True))
-    if total > _MOST_VOTES:
-        raise ValueError(f"weights must add up to at most {_MOST_VOTES}, got {total}")
-    if ranks.shape[1] == 1:
-        ranks, weights = ranks[:, 0], weights[:, 0]
-    sites = OrderStatistics(kinds[:, 0], ranks)
-    if all(shift is None for shift in shifts):
-        return sites, counts, weights
-    return Shifted(sites, [shifts[i] or np.asarray for i in kinds[:, -1]]), counts, weights
+    x, w = np.polynomial.legendre.leggauss(nodes)
+    return (x + 1) / 2, w / 2
 
 
-def _read_flat(name: str, value: Any, *, low: int) -> Ints:
-    """Read one whole number, or one for each site."""
-    if _is_list(value):
-        return _util.integers(name, value, low=low)
-    return np.array([_util.integer(name, value, low=low)])
+@cache
+def _rule(degree: int) -> tuple[Floats, Floats, Floats]:
+    """Return nodes on [0, 1], weights, and the matrix from values to the last Chebyshev coefficients."""
+    j = np.arange(degree + 1)
+    ends = np.where((j == 0) | (j == degree), 0.5, 1.0)
+    coefficients = 2 / degree * ends[:, None] * ends * np.cos(np.pi / degree * np.outer(j, j))
+    even = j[::2]
+    weights = (coefficients[::2] / (1.0 - even**2)[:, None]).sum(axis=0)
+    return (1 - np.cos(np.pi * j / degree)) / 2, weights, coefficients[-degree // _LAST :]
 
 
-def _read_nested(name: str, value: Any, *, low: int) -> Ints:
-    """Read the same, or several for each site: a row per site, filled up where it has fewer."""
-    items = list(value) if _is_list(value) else [value]
-    if not any(_is_list(item) for item in items):
-        return _read_flat(name, value, low=low)[:, None]
-    rows = [_read_flat(f"{name}[{j}]", item, low=low) for j, item in enumerate(items)]
-    table = np.full((len(rows), max(row.size for row in rows)), _NONE)
-    for line, row in zip(table, rows, strict=True):
-        line[: row.size] = row
-    return table
+def integrate(f: Callable[[Floats], Floats], edges: Floats, *, tolerance: float) -> Floats:
+    """Integrate a vector of functions, halving the panels between edges until the error of each is small.
+
+    Parameters
+    ----------
+    f : callable
+        Maps nodes of shape (n,) to values of shape (n, outputs).
+    edges : array
+        Ends of the first panels, increasing.
+    tolerance : float
+        Absolute error that is allowed in each panel.
+
+    Returns
+    -------
+    array of shape (outputs,)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fedconformal.laws import integrate
+    >>> integrate(lambda c: np.stack([c, c**2], axis=-1), np.array([0.0, 1.0]), tolerance=1e-12).round(6)
+    array([0.5     , 0.333333])
+    """
+    total: Floats | float = 0.0
+    lows, highs = edges[:-1], edges[1:]
+    for left in range(_ROUNDS, -1, -1):
+        values = _values(f, lows, highs, _rule(_COARSE)[0])
+        done, areas = _areas(values, highs - lows, tolerance)
+        total = total + areas[done].sum(axis=0)
+        if done.all():
+            break
+        lows, highs, values = lows[~done], highs[~done], values[~done]
+        between = _values(f, lows, highs, _rule(_FINE)[0][1::2])
+        both = np.empty((len(values), _FINE + 1, values.shape[2]))
+        both[:, ::2], both[:, 1::2] = values, between
+        done, areas = _areas(both, highs - lows, tolerance)
+        total = total + areas[done | (left == 0)].sum(axis=0)
+        if done.all():
+            break
+        middles = (lows + highs)[~done] / 2
+        lows, highs = np.r_[lows[~done], middles], np.r_[middles, highs[~done]]
+    return np.asarray(total)
 
 
-def _is_list(value: Any) -> bool:
-    return (
-        isinstance(value, Iterable) and not isinstance(value, (str, bytes)) and getattr(value, "ndim", 1) > 0
-    )
+def _values(f: Callable[[Floats], Floats], lows: Floats, highs: Floats, nodes: Floats) -> Floats:
+    """Evaluate f at the nodes of every panel: shape (panels, nodes, outputs)."""
+    x = lows[:, None] + (highs - lows)[:, None] * nodes
+    return np.asarray(f(x.ravel())).reshape(*x.shape, -1)
 
 
-def _check_lengths(lengths: dict[str, int], local_rank: Any, *, flat: bool) -> None:
-    """Refuse lists that do not agree on the number of sites."""
-    if len(set(lengths.values())) <= 1:
-        return
-    others = {length for name, length in lengths.items() if name != "local_rank"}
-    if flat and "local_rank" in lengths and len(others) == 1:
-        m, ranks = others.pop(), ", ".join(map(str, list(local_rank)[:3])) + ", ..." * (len(local_rank) > 3)
-        raise ValueError(
-            f"local_rank must agree with the number of sites, {m}, got {len(local_rank)} ranks "
-            f"(several ranks at each site are nested: [({ranks})] * {m})"
-        )
-    listed = ", ".join(f"{name} {length}" for name, length in lengths.items())
-    raise ValueError(
-        f"n_sites, n_points, local_rank, weights and distortion must agree on the sites, got {listed}"
-    )
+def _areas(values: Floats, width: Floats, tolerance: float) -> tuple[Bools, Floats]:
+    """Return the panels whose error is small enough, and the integral over each."""
+    _, weights, last = _rule(values.shape[1] - 1)
+    error = np.abs(last @ values).max(axis=(1, 2), initial=0.0)
+    return width * error <= tolerance, width[:, None] * (weights @ values)
 
 
-def _check_nesting(m: int, n_points: Any, local_rank: Any) -> None:
-    """Refuse a bare tuple beside a list of sizes: it may mean several ranks of each site, or one of each."""
-    bare = isinstance(local_rank, tuple) and len(local_rank) > 1 and not any(map(_is_list, local_rank))
-    if bare and _is_list(n_points) and not isinstance(n_points, tuple):
-        raise ValueError(
-            "local_rank must be a list beside a list of sizes: one rank for each site, or nested, "
-            f"[{local_rank}] * {m}; got the tuple {local_rank}"
-        )
+def window_moments(low: Floats, high: Floats, area: Floats, lever: Floats) -> Floats:
+    """Return mean and variance from the integrals of cdf and u * cdf over a window, u in [0, 1]."""
+    width = high - low
+    return np.stack([high - width * area, width**2 * np.maximum(1 - 2 * lever - (1 - area) ** 2, 0.0)])
 
 
-def _tabulate(rows: int, sizes: Ints, ranks: Ints, votes: Ints, which: Ints) -> Ints:
-    """Return size, ranks, weights and distortion of each site; a number not sent is +inf with weight 0."""
-    size, ranks = np.broadcast_to(sizes[:, None], (rows, 1)), np.broadcast_to(ranks, (rows, ranks.shape[1]))
-    absent = ranks == _NONE
-    weights = np.where(absent, 0, _spread_votes(np.broadcast_to(votes, (rows, votes.shape[1])), absent))
-    ranks = np.where(absent, size + 1, np.minimum(ranks, size + 1))
-    return np.concatenate([size, ranks, weights, np.broadcast_to(which[:, None], (rows, 1))], axis=1)
+# -- equal sites that send one number each -----------------------------------------------------------------
 
 
-def _spread_votes(votes: Ints, absent: Bools) -> Ints:
-    """Return votes for each number; a single entry of a site counts for all of its numbers."""
-    entries, sent = (votes != _NONE).sum(axis=1), (~absent).sum(axis=1)
-    wrong = (entries > 1) & (entries != sent)
-    if wrong.any():
-        j = int(np.argmax(wrong))
-        raise ValueError(
-            f"weights[{j}] must be one number or one for each of the site's {sent[j]} ranks, "
-            f"got {_entries(votes[j])}"
-        )
-    several = np.full(absent.shape, _NONE)
-    several[:, : votes.shape[1]] = votes
-    return np.where(entries[:, None] == 1, votes[:, :1], several)
+_NODES = 64
+_SMALL = 0.1  # probabilities below it lose digits in 1 - x
+_PAIRS = 2**14  # pairs of ranks integrated at once
+_EXACT_DEGREE = 1000  # up to this many points Gauss-Legendre integrates P(C <= c), a polynomial, exactly
 
 
-def _entries(row: Ints) -> tuple[int, ...]:
-    return tuple(row[row != _NONE].tolist())
+def equal_cdf(
+    m: int, n: int, l: ArrayLike, k: ArrayLike, c: ArrayLike, *, upper: bool = False, digits: bool = True
+) -> Floats:
+    """Return P(C <= c) of m sites of n points: ``I_p(k, m - k + 1)`` with ``p = I_c(l, n - l + 1)``.
+
+    It follows from the smaller of p and 1 - p, which has the digits: P(C <= c) from p, P(C > c) from 1 - p.
+    What is left of 1 loses digits where it is small; if they are needed, a slower function keeps them.
+
+    Parameters
+    ----------
+    m, n : int
+        Number of sites, and of points at each.
+    l, k : array_like
+        Local and server rank; broadcast together with ``c``.
+    c : array_like
+        Coverages in [0, 1].
+    upper : bool
+        Whether to return P(C > c) instead.
+    digits : bool
+        Whether small probabilities need a small relative error.
+
+    Returns
+    -------
+    array
+
+    Examples
+    --------
+    >>> from fedconformal.laws import equal_cdf
+    >>> equal_cdf(10, 100, [92, 95], [4, 1], 0.9).round(3)
+    array([0.407, 0.447])
+    """
+    l, k, c = np.broadcast_arrays(np.asarray(l, float), np.asarray(k, float), np.asarray(c, float))
+    lower = c * (n + 1 / 3) <= l - 1 / 3  # c is below about the median of what a site sends
+    a, b = np.where(lower, l, n - l + 1), np.where(lower, n - l + 1, l)
+    p = np.asarray(special.betainc(a, b, np.where(lower, c, 1.0 - c)))
+    half = ~lower & (c < 0.5) & digits  # 1 - c is exact for c >= 1/2 only
+    p[half] = special.betaincc(b[half], a[half], c[half])
+    a, b = np.where(lower, k, m - k + 1), np.where(lower, m - k + 1, k)
+    tail, direct = special.betainc(a, b, p), lower != upper
+    tail = np.asarray(np.where(direct, tail, 1.0 - tail))
+    small = ~direct & (tail < _SMALL) & digits
+    tail[small] = special.betaincc(a[small], b[small], p[small])
+    return tail
+
+
+def equal_quantile(
+    m: int,
+    n: int,
+    l: ArrayLike,
+    k: ArrayLike,
+    *,
+    lower: ArrayLike | None = None,
+    upper: ArrayLike | None = None,
+) -> Floats:
+    """Return the coverage with this mass below it (``lower``) or above it (``upper``)."""
+    l, k = np.asarray(l, float), np.asarray(k, float)
+    if upper is None:
+        return np.asarray(special.betaincinv(l, n - l + 1, special.betaincinv(k, m - k + 1, lower)))
+    return np.asarray(1.0 - special.betaincinv(n - l + 1, l, special.betaincinv(m - k + 1, k, upper)))
+
+
+def equal_moments(m: int, n: int, l: ArrayLike, k: ArrayLike) -> tuple[Floats, Floats]:
+    """Return mean and variance of the coverage of m sites of n points, for many pairs of ranks at once.
+
+    The mean is M_{l,k} of Theorem 3.2, as one integral in place of its m + 1 sums.
+
+    Parameters
+    ----------
+    m, n : int
+        Number of sites, and of points at each.
+    l, k : array_like
+        Local and server ranks, broadcast together.
+
+    Returns
+    -------
+    mean, variance : arrays
+
+    Examples
+    --------
+    >>> from fedconformal.laws import equal_moments
+    >>> mean, variance = equal_moments(10, 100, 92, 4)
+    >>> round(float(mean), 4), round(float(variance) ** 0.5, 4)
+    (0.9023, 0.012)
+    """
+    l, k = np.broadcast_arrays(np.asarray(l, float), np.asarray(k, float))
+    shape, l, k = l.shape, l.ravel(), k.ravel()
+    parts = [_equal_moments(m, n, l[i : i + _PAIRS], k[i : i + _PAIRS]) for i in range(0, l.size, _PAIRS)]
+    mean, variance = np.concatenate(parts, axis=1) if parts else np.empty((2, 0))
+    return mean.reshape(shape), variance.reshape(shape)
+
+
+def _equal_moments(m: int, n: int, l: Floats, k: Floats) -> Floats:
+    u, w = legendre(_NODES)
+    low = equal_quantile(m, n, l, k, lower=OUTSIDE)
+    high = equal_quantile(m, n, l, k, upper=OUTSIDE)
+    c = low[:, None] + (high - low)[:, None] * u
+    cdf = equal_cdf(m, n, l[:, None], k[:, None], c, digits=False)
+    return window_moments(low, high, cdf @ w, cdf @ (w * u))
+
+
+def coverage_table(n_sites: int, n_points: int) -> Floats:
+    """Return the marginal coverage of every pair: ``table[l - 1, k - 1]`` is M_{l,k} of Theorem 3.2.
+
+    Exact to 1e-12, and non-decreasing along both axes as the theorem's M is.
+
+    Parameters
+    ----------
+    n_sites : int
+        Number of sites m.
+    n_points : int
+        Scores at each site, n.
+
+    Returns
+    -------
+    array of shape (n, m)
+
+    Examples
+    --------
+    >>> table = coverage_table(n_sites=5, n_points=10)
+    >>> table.shape, round(float(table[9, 2]), 6)
+    ((10, 5), 0.925626)
+    """
+    m = _util.integer("n_sites", n_sites, low=1)
+    n = _util.integer("n_points", n_points, low=1)
+    if m * n <= _EXACT_DEGREE:
+        table = _polynomial_table(m, n)
+    else:
+        table = equal_moments(m, n, np.arange(1, n + 1)[:, None], np.arange(1, m + 1)[None, :])[0]
+    # Neighbours may differ by less than rounding; the truth is monotone, so this only removes error.
+    return np.maximum.accumulate(np.maximum.accumulate(table, axis=0), axis=1)
+
+
+def _polynomial_table(m: int, n: int) -> Floats:
+    """Integrate P(C <= c), of degree m n in c, over m n / 2 nodes: all entries at once without error."""
+    nodes, weights = legendre(m * n // 2 + 1)
+    l, j = np.arange(1, n + 1)[:, None], np.arange(1, m + 1)
+    p = special.betainc(l, n - l + 1, nodes)[..., None]
+    q = special.betainc(n - l + 1, l, 1 - nodes)[..., None]
+    exactly = special.binom(m, j) * p**j * q ** (m - j)  # P(count = j), j = 1..m
+    share = np.einsum("lcj,c->lj", exactly, weights)
+    return 1.0 - np.cumsum(share[:, ::-1], axis=1)[:, ::-1]
