@@ -3,51 +3,20 @@
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedconformal._util import BadRowsError, Bools, Floats, all_rows, float_array, number_array, plain_array
 
-# -- array arguments that all scores take: outcomes, thresholds and uniform draws, checked -----------------
-
-
 Draws = ArrayLike | np.random.Generator
-
-# Above it floats skip whole numbers.
-_LARGEST_WHOLE = 2**53
 
 
 def refuse_other_length(name: str, values: NDArray[Any], *, n: int) -> None:
     """Refuse values unless there is one for each row of the prediction."""
     if values.shape != (n,):
         raise ValueError(f"{name} must have shape ({n},) to match prediction, got {values.shape}")
-
-
-def as_outcomes(y: ArrayLike, *, n: int) -> Floats:
-    """Return real outcomes, one per prediction; infinite ones are allowed and score infinity."""
-    outcomes = float_array("y", y, ndim=1)
-    refuse_other_length("y", outcomes, n=n)
-    all_rows("y", outcomes, ~np.isnan(outcomes), "must not be nan")
-    return outcomes
-
-
-def as_labels(y: ArrayLike, *, n: int, n_classes: int) -> NDArray[np.intp]:
-    """Return class indices, one per prediction."""
-    labels = number_array("y", y)
-    refuse_other_length("y", labels, n=n)
-    if labels.dtype.kind == "f":
-        all_rows("y", labels, ~np.isnan(labels), "must not be nan")
-    allowed = (labels >= 0) & (labels < n_classes) & (labels == np.floor(labels))
-    all_rows("y", labels, allowed, f"must be class indices from 0 to {n_classes - 1}")
-    return labels.astype(np.intp)
-
-
-def are_class_numbers(values: Floats) -> Bools:
-    """Return which of the numbers are 0, 1, 2, ..."""
-    whole: Bools = (values >= 0) & (values <= _LARGEST_WHOLE) & (values == np.floor(values))
-    return whole
 
 
 def as_thresholds(threshold: ArrayLike) -> tuple[Floats, bool]:
@@ -124,24 +93,13 @@ class Score(ABC):
     def name(self) -> str:
         """Name of the score, for `from_name` and plans."""
 
-    @property
-    @abstractmethod
-    def columns(self) -> tuple[str, ...] | None:
-        """Prediction columns that it needs, in this order; None if it needs one for each class."""
-
-    @property
-    def largest(self) -> float | None:
-        """No score can be above it, whatever the data; None if there is no such number."""
-        return None
+    columns: ClassVar[tuple[str, ...] | None]
+    largest: ClassVar[float | None] = None
+    has_unit: ClassVar[bool] = False
 
     @property
     def needs_draws(self) -> bool:
         """True if ``score`` and ``set`` ask for uniform random numbers."""
-        return False
-
-    @property
-    def has_unit(self) -> bool:
-        """True if scores, and so the threshold, have the unit of what is predicted."""
         return False
 
     # -- what a score computes -----------------------------------------------------------------------------
@@ -202,19 +160,22 @@ class Score(ABC):
         array([[ True, False],
                [ True,  True]])
         """
-        inputs = plain_array(prediction)
+        inputs, levels = plain_array(prediction), number_array("thresholds", thresholds)
         n = len(inputs)
-        different, which = _distinct_rows(thresholds, n=n)
         draws = as_draws(u, n=n, needed=self.needs_draws)
-        order = [np.flatnonzero(which == i) for i in range(len(different))]
+        if levels.ndim != 1 and (levels.ndim != 2 or len(levels) != n):
+            raise ValueError(f"thresholds must have shape (n_levels,) or ({n}, n_levels), got {levels.shape}")
+        if levels.ndim == 1 or n == 0:
+            threshold = levels if levels.ndim == 1 else np.zeros(levels.shape[1])
+            return self.set(inputs, threshold, **self._draws_of(draws))
+        different, which = np.unique(levels, axis=0, return_inverse=True)
+        order = [np.flatnonzero(which.reshape(-1) == i) for i in range(len(different))]
         parts = [
-            self.set(inputs[rows], levels, **self._draws_of(draws, rows))
-            for rows, levels in zip(order, different, strict=True)
+            self.set(inputs[rows], threshold, **self._draws_of(draws, rows))
+            for rows, threshold in zip(order, different, strict=True)
         ]
         together: NDArray[Any] = np.concatenate(parts)
-        sets = np.empty_like(together)
-        sets[np.concatenate(order)] = together
-        return sets
+        return together[np.argsort(np.concatenate(order))]
 
     def scores_or_nan(
         self, y: ArrayLike, table: ArrayLike, names: Sequence[str] | None = None, *, u: Draws | None = None
@@ -264,7 +225,10 @@ class Score(ABC):
                     y = self.truth_from(truth[rows])
                     out[rows] = self.score(y, prediction[rows], **self._draws_of(draws, rows))
             except Exception as error:
-                pending += _rows_to_try(rows, error)
+                if isinstance(error, BadRowsError) and len(error.bad) == len(rows) > 1:
+                    pending.append(rows[~error.bad])
+                elif len(rows) > 1:
+                    pending += np.array_split(rows, 2)
         return out
 
     # -- what goes in and out ------------------------------------------------------------------------------
@@ -401,7 +365,7 @@ class Score(ABC):
     def _can_be_truth(self, values: Floats) -> Bools:
         """Return which numbers are outcomes; never raise."""
 
-    def _draws_of(self, draws: Floats | None, rows: NDArray[Any]) -> dict[str, Any]:
+    def _draws_of(self, draws: Floats | None, rows: Any = slice(None)) -> dict[str, Any]:
         return {} if draws is None else self.draws(draws[rows])
 
 
@@ -411,25 +375,3 @@ def wrong_columns(score: Score, table: NDArray[Any], names: Sequence[str] | None
     n_columns = table.shape[1]
     columns = "1 column" if n_columns == 1 else f"{n_columns} columns"
     return ValueError(f"score {score.name!r} needs {score.column_help()}; got {columns}{listed}")
-
-
-def _rows_to_try(rows: NDArray[np.intp], error: Exception) -> list[NDArray[np.intp]]:
-    """Split rows that were refused together: those not named in the error, or either half."""
-    if len(rows) <= 1:
-        return []
-    if isinstance(error, BadRowsError) and len(error.bad) == len(rows):
-        return [rows[~error.bad]]
-    return np.array_split(rows, 2)
-
-
-def _distinct_rows(thresholds: ArrayLike, *, n: int) -> tuple[NDArray[Any], NDArray[np.intp]]:
-    """Return the different rows of thresholds, at least one, and which of them each row has."""
-    array = number_array("thresholds", thresholds)
-    if array.ndim == 1:
-        return array[np.newaxis], np.zeros(n, dtype=np.intp)
-    if array.ndim != 2 or len(array) != n:
-        raise ValueError(f"thresholds must have shape (n_levels,) or ({n}, n_levels), got {array.shape}")
-    if n == 0:
-        return np.zeros((1, array.shape[1])), np.zeros(0, dtype=np.intp)
-    different, which = np.unique(array, axis=0, return_inverse=True)
-    return different, which.reshape(-1)

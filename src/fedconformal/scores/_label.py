@@ -1,4 +1,4 @@
-"""Scores of classes: what they have in common.
+"""Scores of labels: from the probability of the label, or summed from the most probable label down.
 
 Labels are class indices, 0 to n_classes - 1, and predictions are probabilities, (n, n_classes). The scores
 here compute the score of every label by the same operations in the same order, for ``score`` and for ``set``,
@@ -6,27 +6,26 @@ and read off the labels they need, so a label is in the set if and only if its s
 bit for bit. No label is ever added to an empty set.
 """
 
+import numbers
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from math import inf
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from fedconformal._text import ceiling_percent, percent
 from fedconformal._util import Bools, Floats, Ints, all_rows, float_array, number_array
 from fedconformal.scores._base import (
     Draws,
     Score,
-    are_class_numbers,
     as_draws,
-    as_labels,
     as_thresholds,
+    refuse_other_length,
     wrong_columns,
 )
-
-LabelScores = Callable[[Floats, Floats | None], Floats]
-"""Scores of all labels of some rows, from their probabilities and uniform draws."""
 
 MAX_EXCESS = 1e-6
 """Largest excess of a single probability over 1."""
@@ -34,58 +33,48 @@ MAX_SUM_ERROR = 1e-3
 """Largest distance of the sum of a row from 1."""
 # Numbers handled at a time: their temporaries stay in the processor's cache.
 BLOCK = 2**17
+# Above it floats skip whole numbers.
+_LARGEST_WHOLE = 2**53
+# Of an example.
+_PROBABILITIES = (0.6, 0.25, 0.1, 0.05)
+_FIRST = ("no label", "the first of them", "the first two", "the first three", "all of them")
 
 
 def as_probabilities(prediction: ArrayLike) -> Floats:
-    """Return floats of shape (n, n_classes); `score_blocks` checks that they are probabilities."""
+    """Return floats of shape (n, n_classes); `are_probabilities` looks at their values."""
     matrix = float_array("prediction", prediction, ndim=2)
     if matrix.shape[1] == 0:
         raise ValueError(f"prediction must have shape (n, n_classes), got {matrix.shape}: no class")
     return matrix
 
 
-def score_blocks(
-    label_scores: LabelScores, probabilities: Floats, draws: Floats | None
-) -> Iterator[tuple[slice, Floats]]:
-    """Yield blocks of rows with the scores of all their labels, the probabilities checked."""
-    n, n_classes = probabilities.shape
-    step = max(1, BLOCK // n_classes)
-    for start in range(0, n, step):
-        rows = slice(start, start + step)
-        block = probabilities[rows]
-        if not _are_probabilities(block):
-            _refuse(probabilities)
-        yield rows, label_scores(block, None if draws is None else draws[rows])
-
-
-def _are_probabilities(block: Floats) -> bool:
+def are_probabilities(block: Floats) -> bool:
+    """Return whether all rows hold probabilities that sum to 1."""
     # Each comparison is false for nan. The product gives the row sums four times as fast as sum(axis=1).
     if not block.min() >= 0:
         return False
     sums = block @ np.ones(block.shape[1])
-    low, high = sums.min(), sums.max()
-    if not (low >= 1 - MAX_SUM_ERROR and high <= 1 + MAX_SUM_ERROR):
-        return False
+    high = sums.max()
+    is_sum = sums.min() >= 1 - MAX_SUM_ERROR and high <= 1 + MAX_SUM_ERROR
     # No probability exceeds its row's sum, so most often there is no need to look for the largest.
-    return bool(high <= 1 + MAX_EXCESS or block.max() <= 1 + MAX_EXCESS)
+    return bool(is_sum and (high <= 1 + MAX_EXCESS or block.max() <= 1 + MAX_EXCESS))
 
 
-def _refuse(probabilities: Floats) -> None:
-    name = "prediction"
-    all_rows(name, probabilities, np.isfinite(probabilities), "must be finite")
-    inside = (probabilities >= 0) & (probabilities <= 1 + MAX_EXCESS)
-    all_rows(name, probabilities, inside, "must hold probabilities, from 0 to 1")
-    sums = probabilities @ np.ones(probabilities.shape[1])
+def refuse_probabilities(prediction: Floats) -> None:
+    """Refuse predictions that are no probabilities, naming the rows."""
+    all_rows("prediction", prediction, np.isfinite(prediction), "must be finite")
+    inside = (prediction >= 0) & (prediction <= 1 + MAX_EXCESS)
+    all_rows("prediction", prediction, inside, "must hold probabilities, from 0 to 1")
+    sums = prediction @ np.ones(prediction.shape[1])
     rule = f"must hold probabilities that sum to 1 within {MAX_SUM_ERROR} in each row"
     # The same comparisons as above, lest a row be good alone and bad beside a bad one.
-    all_rows(name, sums, (sums >= 1 - MAX_SUM_ERROR) & (sums <= 1 + MAX_SUM_ERROR), rule)
+    all_rows("prediction", sums, (sums >= 1 - MAX_SUM_ERROR) & (sums <= 1 + MAX_SUM_ERROR), rule)
 
 
 class LabelScore(Score):
     """A score of outcomes that are classes; its sets are sets of labels.
 
-    A subclass is a frozen dataclass with a ``name``, ``score`` and ``set``. `scores_of` and `labels_of` do
-    what such scores have in common; using them is optional.
+    A subclass is a frozen dataclass with a ``name``, ``score`` and ``set``.
 
     Examples
     --------
@@ -97,10 +86,12 @@ class LabelScore(Score):
     ...     name = "odds"
     ...
     ...     def score(self, y, prediction):
-    ...         return self.scores_of(lambda p, _: (1 - p) / p, y, prediction)
+    ...         p = np.asarray(prediction)[np.arange(len(y)), y]
+    ...         return (1 - p) / p
     ...
     ...     def set(self, prediction, threshold):
-    ...         return self.labels_of(lambda p, _: (1 - p) / p, prediction, threshold)
+    ...         odds = (1 - np.asarray(prediction)) / prediction
+    ...         return odds <= threshold if np.ndim(threshold) == 0 else odds[:, :, np.newaxis] <= threshold
     >>> Odds().score([0, 1], [[0.5, 0.5], [0.75, 0.25]])
     array([1., 3.])
     >>> Odds().set([[0.5, 0.5], [0.75, 0.25]], 1.0)
@@ -126,10 +117,6 @@ class LabelScore(Score):
         bool array of shape (n, n_classes), or (n, n_classes, n_levels) for an array of thresholds
             A row without a true entry is an empty set.
         """
-
-    def sets(self, prediction: ArrayLike, thresholds: ArrayLike, *, u: Draws | None = None) -> Bools:
-        """Return the label sets of rows that may have different thresholds; see `Score.sets`."""
-        return np.asarray(super().sets(prediction, thresholds, u=u), dtype=np.bool_)
 
     def sets_by_class(self, prediction: ArrayLike, thresholds: ArrayLike, *, u: Draws | None = None) -> Bools:
         """Return the label sets where each class has its own threshold: {y : score(y) <= threshold of y}.
@@ -159,8 +146,7 @@ class LabelScore(Score):
         n, n_classes = probabilities.shape
         if levels.ndim != 2 or len(levels) != n_classes:
             raise ValueError(f"thresholds must have shape ({n_classes}, n_levels), got {levels.shape}")
-        draws = as_draws(u, n=n, needed=self.needs_draws)
-        random = {} if draws is None else self.draws(draws)
+        random = self._draws_of(as_draws(u, n=n, needed=self.needs_draws))
         different, which = np.unique(levels, axis=0, return_inverse=True)
         sets = np.empty((n, n_classes, levels.shape[1]), dtype=np.bool_)
         for i, threshold in enumerate(different):
@@ -182,7 +168,7 @@ class LabelScore(Score):
     def truth_from(self, values: ArrayLike, *, argument: str = "y") -> Ints:
         """Return a column of numbers as class numbers, others refused; see `Score.truth_from`."""
         labels = float_array(argument, values, ndim=1)
-        all_rows(argument, labels, are_class_numbers(labels), "must hold class numbers 0, 1, ...")
+        all_rows(argument, labels, self._can_be_truth(labels), "must hold class numbers 0, 1, ...")
         return labels.astype(np.int64)
 
     def set_columns(self, names: Sequence[str]) -> tuple[str, ...]:
@@ -238,19 +224,23 @@ class LabelScore(Score):
         """
         return ""
 
-    # -- what label scores have in common ------------------------------------------------------------------
+    def _can_be_truth(self, values: Floats) -> Bools:
+        whole: Bools = (values >= 0) & (values <= _LARGEST_WHOLE) & (values == np.floor(values))
+        return whole
 
-    def scores_of(
-        self, label_scores: LabelScores, y: ArrayLike, prediction: ArrayLike, *, u: Draws | None = None
-    ) -> Floats:
-        """Return what ``score`` returns, from a function that scores all labels.
+
+class ProbabilityScore(LabelScore):
+    """A score that is computed for all labels of a row at once, from their probabilities."""
+
+    @abstractmethod
+    def label_scores(self, probabilities: Floats, u: Floats | None) -> Floats:
+        """Return the scores of all labels of some rows, from their probabilities and uniform draws."""
+
+    def score(self, y: ArrayLike, prediction: ArrayLike, *, u: Draws | None = None) -> Floats:
+        """Return the score of the label of each row.
 
         Parameters
         ----------
-        label_scores : callable
-            Takes probabilities, (rows, n_classes), and uniform numbers, (rows,) or None where the score is
-            not randomized, and returns the score of every label, (rows, n_classes). It is called for some
-            rows at a time.
         y : array of shape (n,)
             Class indices.
         prediction : array of shape (n, n_classes)
@@ -262,48 +252,227 @@ class LabelScore(Score):
         -------
         array of shape (n,)
         """
-        probabilities = as_probabilities(prediction)
+        probabilities, labels = as_probabilities(prediction), number_array("y", y)
         n, n_classes = probabilities.shape
-        labels = as_labels(y, n=n, n_classes=n_classes)
-        draws = as_draws(u, n=n, needed=self.needs_draws)
-        out = np.empty(n)
-        for rows, scores in score_blocks(label_scores, probabilities, draws):
-            out[rows] = np.take_along_axis(scores, labels[rows, np.newaxis], axis=1)[:, 0]
+        refuse_other_length("y", labels, n=n)
+        if labels.dtype.kind == "f":
+            all_rows("y", labels, ~np.isnan(labels), "must not be nan")
+        allowed = (labels >= 0) & (labels < n_classes) & (labels == np.floor(labels))
+        all_rows("y", labels, allowed, f"must be class indices from 0 to {n_classes - 1}")
+        columns, out = labels.astype(np.intp)[:, np.newaxis], np.empty(n)
+        for rows, scores in self._score_blocks(probabilities, u):
+            out[rows] = np.take_along_axis(scores, columns[rows], axis=1)[:, 0]
         return out
 
-    def labels_of(
-        self,
-        label_scores: LabelScores,
-        prediction: ArrayLike,
-        threshold: ArrayLike,
-        *,
-        u: Draws | None = None,
-    ) -> Bools:
-        """Return what ``set`` returns, from a function that scores all labels.
+    def set(self, prediction: ArrayLike, threshold: ArrayLike, *, u: Draws | None = None) -> Bools:
+        """Return which labels score at most the threshold.
 
         Parameters
         ----------
-        label_scores : callable
-            As for `scores_of`.
         prediction : array of shape (n, n_classes)
             Class probabilities.
         threshold : number or array of shape (n_levels,)
-            The thresholds.
+            inf gives all labels, -inf none.
         u : array of shape (n,) with values in [0, 1), or numpy Generator
             To be given if and only if the score is randomized; the same for all thresholds.
 
         Returns
         -------
         bool array of shape (n, n_classes), or (n, n_classes, n_levels) for an array of thresholds
+            A row without a true entry is an empty set.
         """
         probabilities = as_probabilities(prediction)
         levels, single = as_thresholds(threshold)
-        draws = as_draws(u, n=len(probabilities), needed=self.needs_draws)
         out = np.empty((*probabilities.shape, len(levels)), dtype=np.bool_)
-        for rows, scores in score_blocks(label_scores, probabilities, draws):
+        for rows, scores in self._score_blocks(probabilities, u):
             for j, level in enumerate(levels):
                 np.less_equal(scores, level, out=out[rows, :, j])
         return out[:, :, 0] if single else out
 
-    def _can_be_truth(self, values: Floats) -> Bools:
-        return are_class_numbers(values)
+    def _score_blocks(self, probabilities: Floats, u: Draws | None) -> Iterator[tuple[slice, Floats]]:
+        """Yield blocks of rows with the scores of all their labels, the probabilities checked."""
+        n, n_classes = probabilities.shape
+        draws = as_draws(u, n=n, needed=self.needs_draws)
+        step = max(1, BLOCK // n_classes)
+        for start in range(0, n, step):
+            rows = slice(start, start + step)
+            if not are_probabilities(probabilities[rows]):
+                refuse_probabilities(probabilities)
+            yield rows, self.label_scores(probabilities[rows], None if draws is None else draws[rows])
+
+
+@dataclass(frozen=True)
+class LAC(ProbabilityScore):
+    """One minus the probability of the label (least ambiguous set-valued classifier).
+
+    Examples
+    --------
+    >>> LAC().score([0, 1], [[0.75, 0.25], [0.5, 0.5]])
+    array([0.25, 0.5 ])
+    >>> LAC().set([[0.75, 0.25], [0.5, 0.5]], 0.5)
+    array([[ True, False],
+           [ True,  True]])
+    """
+
+    name: ClassVar[str] = "lac"
+    largest: ClassVar[float] = 1.0
+
+    def label_scores(self, probabilities: Floats, u: Floats | None) -> Floats:
+        """Return 1 - p; see `ProbabilityScore.label_scores`."""
+        return 1.0 - probabilities
+
+    def set_words(self) -> str:
+        """Return how a prediction and the threshold q make a set, as a sentence for everybody."""
+        return "The set holds every label whose predicted probability is at least 1 − q."
+
+    def example(self, threshold: float, unit: str = "") -> str:
+        """Return which labels stay; see `Score.example`."""
+        if not 0 <= threshold < 1:
+            return f"With this threshold every set holds {'no label' if threshold < 0 else 'all labels'}."
+        least = ceiling_percent(1 - threshold)
+        return f"For example, a label with a predicted probability of {least} or more is in the set."
+
+
+class SummedScore(ProbabilityScore):
+    """Probabilities summed from the most probable label down, and a cost for each rank."""
+
+    randomized: bool
+
+    def __post_init__(self) -> None:
+        """Refuse a ``randomized`` that is no boolean."""
+        if not isinstance(self.randomized, bool):
+            raise ValueError(f"randomized must be True or False, got {self.randomized!r}")
+
+    @property
+    def needs_draws(self) -> bool:
+        """True if the score is randomized."""
+        return self.randomized
+
+    def costs(self, n_classes: int) -> Floats:
+        """Return the cost of each rank, the most probable label first; none by default."""
+        return np.zeros(n_classes)
+
+    def label_scores(self, probabilities: Floats, u: Floats | None) -> Floats:
+        """Return the sums, less u times the label's own probability, plus the costs."""
+        # A stable sort, so that equal probabilities rank by class index at every site.
+        order = np.argsort(-probabilities, axis=1, kind="stable")
+        ranked = np.take_along_axis(probabilities, order, axis=1)
+        totals = np.cumsum(ranked, axis=1)
+        if u is not None:
+            totals -= u[:, np.newaxis] * ranked
+        totals += self.costs(probabilities.shape[1])
+        scores = np.empty_like(totals)
+        np.put_along_axis(scores, order, totals, axis=1)
+        return scores
+
+    def admits_all(self, threshold: float, n_classes: int) -> bool:
+        """Return whether every set holds every label: from the largest possible sum on."""
+        return bool(threshold >= 1 - MAX_SUM_ERROR + self.costs(n_classes)[-1])
+
+    def largest_among(self, n_classes: int) -> float:
+        """Return the largest possible sum, with the cost of the last rank."""
+        return float(1 + 2 * MAX_SUM_ERROR + self.costs(n_classes)[-1])
+
+    def caution(self, n_classes: int) -> str:
+        """Return a warning where there are two classes; see `LabelScore.caution`."""
+        if n_classes != 2 or self.randomized:
+            return ""
+        return (
+            f"Score {self.name} with two classes: the less probable label always has the largest score, so a "
+            "threshold admits both labels for every case or never more than one. Use lac, or randomized=true "
+            "(on the command line aps:randomized=true)."
+        )
+
+    def example(self, threshold: float, unit: str = "") -> str:
+        """Return which of four labels a set holds, unless it is drawn at random; see `Score.example`."""
+        if self.randomized:
+            return ""
+        scores = self.label_scores(np.array([_PROBABILITIES]), None)
+        held = _FIRST[int(np.sum(scores <= threshold))]
+        listed = f"{', '.join(percent(p) for p in _PROBABILITIES[:-1])} and {percent(_PROBABILITIES[-1])}"
+        return f"For example, of four labels with predicted probabilities of {listed} the set holds {held}."
+
+
+@dataclass(frozen=True)
+class APS(SummedScore):
+    """The total probability of the labels at least as probable as y (adaptive prediction sets).
+
+    Labels are ranked by decreasing probability, among equals by increasing index, and the score is the sum of
+    the probabilities up to and including y.
+
+    Parameters
+    ----------
+    randomized : bool
+        Subtract u * p_y, with u uniform on [0, 1), one number per row. Then ``score`` and ``set`` both ask
+        for u. The coverage is then not conservative, and sets may be empty.
+
+    Examples
+    --------
+    >>> APS().score([2], [[0.5, 0.25, 0.25]])
+    array([1.])
+    >>> APS().set([[0.5, 0.25, 0.25]], 0.75)
+    array([[ True,  True, False]])
+    """
+
+    name: ClassVar[str] = "aps"
+    # Rows are accepted whose sum is MAX_SUM_ERROR above 1; as much again is more than sums can be rounded.
+    largest: ClassVar[float] = 1 + 2 * MAX_SUM_ERROR
+
+    randomized: bool = False
+
+    def set_words(self) -> str:
+        """Return how a prediction and the threshold q make a set, as a sentence for everybody."""
+        return "The set holds the labels, from the most probable down, whose summed probability is at most q."
+
+
+@dataclass(frozen=True)
+class RAPS(SummedScore):
+    """The APS score plus a penalty on low ranks (regularized adaptive prediction sets).
+
+    A label of rank r, the most probable having rank 1, scores penalty * max(0, r - k_reg) more than under
+    `APS`.
+
+    Parameters
+    ----------
+    penalty : float
+        Cost of each rank beyond k_reg (lambda in the literature), at least 0.
+    k_reg : int
+        Number of ranks that cost nothing, at least 0.
+    randomized : bool
+        As in `APS`.
+
+    Examples
+    --------
+    >>> RAPS(penalty=0.5, k_reg=1).score([2], [[0.5, 0.25, 0.25]])
+    array([2.])
+    """
+
+    name: ClassVar[str] = "raps"
+
+    penalty: float = 0.01
+    k_reg: int = 5
+    randomized: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse parameters out of range; hold them as Python numbers, as documents do."""
+        super().__post_init__()
+        kinds: list[tuple[str, Any, Any, str]] = [
+            ("penalty", numbers.Real, float, "a finite number >= 0"),
+            ("k_reg", numbers.Integral, int, "an integer >= 0"),
+        ]
+        for name, kind, plain, allowed in kinds:
+            value = getattr(self, name)
+            if not isinstance(value, kind) or isinstance(value, bool) or not 0 <= value < inf:
+                raise ValueError(f"{name} must be {allowed}, got {value!r}")
+            object.__setattr__(self, name, plain(value))
+
+    def costs(self, n_classes: int) -> Floats:
+        """Return the penalties; see `SummedScore.costs`."""
+        return self.penalty * np.maximum(0, np.arange(1, n_classes + 1) - self.k_reg)
+
+    def set_words(self) -> str:
+        """Return how a prediction and the threshold q make a set, as a sentence for everybody."""
+        return (
+            "The set holds the labels, from the most probable down, whose summed probability, with a penalty "
+            "for long sets, is at most q."
+        )
