@@ -3,8 +3,12 @@
 Without any assumption odd sites cannot be distinguished from a heavy tail: the reports of sites with equal
 sizes are independent draws from one distribution, which may be any continuous one. A test whose false-alarm
 rate is a for every distribution of scores finds one odd site with probability at most e * a, however odd it
-is (docs/heterogeneity.md has the proof). So something must be fixed: reference scores, or the shape of the
-tail.
+is. So something must be fixed: reference scores, or the shape of the tail.
+
+*Proof.* Let m sites follow P, and one of them, equally likely any, P' instead. If all sites follow
+(1 - 1/m) P + P'/m, then with probability (1 - 1/m)^(m - 1) >= 1/e exactly one of the m draws comes from the
+part P', and given that, the reports are distributed as with one odd site at a random place. So the alarm
+rate, at most a, is at least the power divided by e.
 """
 
 from abc import ABC, abstractmethod
