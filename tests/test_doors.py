@@ -299,8 +299,6 @@ def through_flower(round_, tmp_path):
     from flwr.app import ConfigRecord, Message, RecordDict
     from flwr.clientapp import ClientApp
 
-    from fedconformal.rounds import pack_report
-
     nodes = []
     for site in SITES:
         if site == round_.it.silent:
@@ -321,7 +319,7 @@ def through_flower(round_, tmp_path):
             return replies
         kept = [reply for reply in replies if reply.metadata.src_node_id != 102]
         forged = RecordDict(
-            {"conformal": ConfigRecord({"report": pack_report(round_.report("C", round_.other))})}
+            {"conformal": ConfigRecord({"report": round_.report("C", round_.other).to_json(indent=None)})}
         )
         (question,) = [m for m in grid.sent if m.metadata.dst_node_id == 102]
         return [*kept, Message(forged, reply_to=question)]
@@ -335,11 +333,10 @@ def through_flare(round_, tmp_path):
     from flare_engine import LocalFlare, Scores
 
     from fedconformal.nvflare import ConformalController, calibrate
-    from fedconformal.rounds import pack_report
 
     def tamper(name, result):
         if name == round_.it.forged:
-            result.update(report=pack_report(round_.report(name, round_.other)))
+            result.update(report=round_.report(name, round_.other).to_json(indent=None))
         return None if name == round_.it.silent else result
 
     federation = LocalFlare(

@@ -297,7 +297,7 @@ class TestOtherDoors:
         scores = {site: np.random.default_rng(ord(site)).random(n) for site, n in sizes.items()}
         found = rounds.ReportCollection(plan, {site: site for site in sizes}, engine="Toy", log=LOG)
         for site in sizes:
-            sent = rounds.answer(
+            sent = rounds.CALIBRATE.answer(
                 rounds.pack_plan(plan),
                 lambda _, site=site: scores[site],
                 lambda _, site=site: rounds.Site(site),

@@ -151,7 +151,7 @@ def reply_of(node, content):
         (raising(ValueError(SECRET)), Failure.SCORES),
         (site([1.0, math.nan], name="A"), Failure.REPORT),
         (site([1.0], name="A\n"), Failure.REPORT),
-        (site([1.0], name="A", key=lambda context: 1 / 0), Failure.REPORT),
+        (site([1.0], settings=lambda context: 1 / 0), Failure.REPORT),
     ],
 )
 def test_every_failure_is_one_fixed_code(node, failure):
@@ -241,6 +241,13 @@ def test_the_name_of_a_site(config, name):
     assert found.answered == (name,)
 
 
+def test_settings_come_from_a_function_of_the_context(tmp_path):
+    node, _ = site(draws(1), settings=lambda context: {"site": f"place-{context.node_id}"})
+    strict, _ = site(draws(1), settings=lambda context: {"policy": str(tmp_path / "none.toml")})
+    found = calibrate(LocalGrid([(node, {"site": "A"}), (strict, {})]), fc.plan(confidence_level=0.5))
+    assert found.answered == ("place-100",)  # and a site whose policy cannot be read answers nothing
+
+
 # -- what the server makes of it ---------------------------------------------------------------------------
 
 
@@ -299,7 +306,7 @@ def clock(monkeypatch):
         time.sleep(0.005)
 
     virtual = SimpleNamespace(monotonic=lambda: now[0], sleep=sleep)
-    monkeypatch.setattr("fedconformal.flower._server.time", virtual)
+    monkeypatch.setattr("fedconformal.flower._apps.time", virtual)
     return virtual
 
 
@@ -403,7 +410,7 @@ def test_a_site_whose_clock_is_wrong_by_ten_minutes_is_heard():
 
 
 def test_no_large_reply_is_waited_for_beyond_the_timeout_or_holds_up_others(clock, monkeypatch):
-    monkeypatch.setattr("fedconformal.flower._server._PATIENCE", 0.2)
+    monkeypatch.setattr("fedconformal.flower._apps._PATIENCE", 0.2)
     over = threading.Event()
     grid = named_grid(names={100: "A", 101: "B", 102: "C"}, before={100: over.wait})
     plan = fc.plan(n_points=dict.fromkeys(DATA, 50), confidence_level=0.8)
@@ -414,7 +421,7 @@ def test_no_large_reply_is_waited_for_beyond_the_timeout_or_holds_up_others(cloc
 
 def test_a_large_reply_that_comes_in_time_counts(monkeypatch):
     """Its fetching ends only after that of another has begun."""
-    monkeypatch.setattr("fedconformal.flower._server._PATIENCE", 0.2)
+    monkeypatch.setattr("fedconformal.flower._apps._PATIENCE", 0.2)
     other = threading.Event()
     grid = named_grid(before={100: other.wait, 102: other.set})
     assert calibrate(grid, fc.plan(n_sites=3, confidence_level=0.8), timeout=300).n_answers == 3

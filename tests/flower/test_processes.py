@@ -27,7 +27,7 @@ pytest.importorskip("flwr", reason="the extra [flower] is not installed")
 from flwr.app import ArrayRecord
 from flwr.cli.build import build_fab_from_disk
 
-from fedconformal.flower import model_digest
+from fedconformal.protocol import model_digest
 
 ROOT = Path(__file__).parents[2]
 APP = Path(__file__).parent / "app"

@@ -23,7 +23,7 @@ from fedconformal.messages._base import make_level
 from fedconformal.pages import certificate
 from fedconformal.planning import PROMISES, Goal, Guarantee
 from fedconformal.planning.promises import Population
-from fedconformal.rounds import ReportCollection, Site, answer, pack_plan, unpack_plan
+from fedconformal.rounds import CALIBRATE, ReportCollection, Site, pack_plan, unpack_plan
 from messages.sent import calibrate
 
 SIZES = {"A": 40, "B": 60, "C": 50}
@@ -182,7 +182,7 @@ def test_a_round(plan, scores, found):
     assert unpack_plan(packed) == plan
     collection = ReportCollection(plan, {name: name for name in SIZES}, engine="toy", log=log)
     for name, own in scores.items():
-        sent = answer(packed, lambda _, own=own: own, lambda _, name=name: Site(name), log=log)
+        sent = CALIBRATE.answer(packed, lambda _, own=own: own, lambda _, name=name: Site(name), log=log)
         collection.receive(name, sent)
     assert collection.calibrate(timeout=1.0, on_refused="raise") == found
 

@@ -36,9 +36,9 @@ def hangs(plan, model, fl_ctx):
 
 def poses_as_north(plan, model, fl_ctx):
     """A site can run what it likes: this one answers in another's name."""
-    from fedconformal.nvflare import _messages
+    from fedconformal.nvflare import _executor
 
     report = fc.report(plan, answers(plan, model, fl_ctx), site="north").to_json(indent=None)
-    honest = _messages.Question.reply
-    _messages.Question.reply = lambda question, answer: honest(question, report)
+    honest = _executor.make_answer
+    _executor.make_answer = lambda question, sent: honest(question, report)
     return answers(plan, model, fl_ctx)

@@ -91,7 +91,7 @@ def test_sites_without_new_cases_send_a_code_and_the_calibration_stays(federatio
     assert (results / "check.txt").read_text().startswith("not checked: 0 sites sent a check that counts")
     assert (results / "calibration.json").exists()
     assert f"A sent no check: {Failure.SCORES.meaning}" in caplog.text
-    assert "no check_scores: subclass" in (federation.home / "A" / "fedconformal-log").read_text()
+    assert "check_scores must be" in (federation.home / "A" / "fedconformal-log").read_text()
 
 
 def test_a_function_of_the_site_s_own(federation, monkeypatch, tmp_path):

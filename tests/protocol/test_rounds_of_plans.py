@@ -93,3 +93,22 @@ class TestExpiry:
     def test_anything_else_is_refused(self, wrong):
         with pytest.raises(ValueError, match="expires"):
             plan_for(expires=wrong)
+
+
+def test_the_digest_depends_on_every_name_type_shape_and_value():
+    a = np.arange(6.0)
+    different = [
+        {"a": a},
+        {"b": a},
+        {"a": a.reshape(2, 3)},
+        {"a": a.astype("f4")},
+        {"a": a + 1e-12},
+        {"a": [a]},
+        {"a": a.tobytes()},
+        {"a": {"a": a}},
+        {},
+    ]
+    assert len({model_digest(model) for model in different}) == len(different)
+    assert model_digest({"a": a, "b": 1}) == model_digest({"b": 1, "a": a[::1].copy()})
+    with pytest.raises(ValueError, match="model must hold arrays, numbers and texts, got object"):
+        model_digest({"a": object()})

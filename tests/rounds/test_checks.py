@@ -17,7 +17,7 @@ NEW = [float(i) for i in range(5, 35)]
 
 def answer(packed=None, scores=NEW, site="A", **options):
     packed = rounds.pack_calibration(PUBLISHED) if packed is None else packed
-    return rounds.answer_check(packed, lambda plan: scores, lambda plan: Site(site), log=LOG, **options)
+    return rounds.CHECK.answer(packed, lambda plan: scores, lambda plan: Site(site), log=LOG, **options)
 
 
 def test_the_check_is_that_of_files_and_the_log_shows_all_of_it(caplog):
@@ -59,11 +59,11 @@ def test_groups_that_are_sites_need_no_labels():
         zlib.compress(b'"child"\n' + PUBLISHED.to_json().encode()),
         zlib.compress(b"[]\n" + PUBLISHED.to_json().encode()),
         zlib.compress(b" " * (fc.Calibration.limit.largest + 1)),
-        rounds.Unexpected("not alone"),
+        fc.DocumentError("not alone"),
     ],
 )
 def test_what_is_no_calibration_is_answered_with_a_code(packed):
-    made = rounds.answer_check(packed, lambda plan: NEW, lambda plan: Site("A"), log=LOG)
+    made = rounds.CHECK.answer(packed, lambda plan: NEW, lambda plan: Site("A"), log=LOG)
     assert made is Failure.CALIBRATION
 
 
@@ -72,7 +72,7 @@ def test_the_policy_and_the_ledger_hold_for_checks(tmp_path):
     packed = rounds.pack_calibration(PUBLISHED)
 
     def ask(epsilon, **who):
-        return rounds.answer_check(
+        return rounds.CHECK.answer(
             packed, lambda plan: NEW, lambda plan: Site("A", check_epsilon=epsilon, **who), log=LOG
         )
 

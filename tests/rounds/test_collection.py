@@ -7,7 +7,7 @@ import pytest
 from every_plan import PLANS, SITES, Round, scores_and_labels
 
 import fedconformal as fc
-from fedconformal.rounds import Failure, ReportCollection, Site, answer, pack_plan, pack_report
+from fedconformal.rounds import CALIBRATE, Failure, ReportCollection, Site, pack_plan
 
 LOG = logging.getLogger("fedconformal.test")
 PLAN = fc.plan(n_points={"A": 20, "B": 20, "C": 20}, confidence_level=0.8)
@@ -24,7 +24,7 @@ def finish(found):
 
 def test_who_fails_or_does_not_answer_is_missing_and_named_in_the_log(caplog):
     found = collection(x="A", y="B", z="C")
-    found.receive("x", pack_report(REPORTS["A"]))
+    found.receive("x", REPORTS["A"].to_json(indent=None))
     found.fail("y", Failure.SCORES)
     assert finish(found).missing == ("B", "C")
     assert f"B sent no report: {Failure.SCORES.meaning}" in caplog.text
@@ -43,7 +43,7 @@ def test_foreign_codes_are_named_after_the_engine(caplog):
 def test_a_question_is_answered_once():
     found = collection()
     for node in ("1", "1", None, "9"):
-        found.receive(node, pack_report(REPORTS["A"]))
+        found.receive(node, REPORTS["A"].to_json(indent=None))
     found.fail("1", 100)
     made = finish(found)
     assert made.n_answers == 1
@@ -57,7 +57,7 @@ def test_every_plan_gives_the_same_bytes_as_through_files(name, tmp_path):
     for site in SITES:
         scores = partial(lambda site, plan: scores_and_labels(site), site)
         who = partial(lambda site, plan: Site(site, **given.options[site]), site)
-        found.receive(site, answer(pack_plan(given.plan), scores, who, log=LOG))
+        found.receive(site, CALIBRATE.answer(pack_plan(given.plan), scores, who, log=LOG))
     reports, expected = given.expected()
-    assert [report.to_json() for report in found._reports] == [report.to_json() for report in reports]
+    assert [report.to_json() for report in found.answers] == [report.to_json() for report in reports]
     assert found.calibrate(timeout=5, on_refused="raise").to_json() == expected.to_json()

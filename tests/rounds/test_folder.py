@@ -5,7 +5,7 @@ import logging
 import pytest
 
 import fedconformal as fc
-from fedconformal.rounds import Failure, Folder, ReportCollection, pack_report
+from fedconformal.rounds import Failure, Folder, ReportCollection
 
 LOG = logging.getLogger("fedconformal.test")
 PLAN = fc.plan(n_points={"A": 20, "B": 20, "C": 20}, confidence_level=0.8)
@@ -20,7 +20,7 @@ def begin(path, nodes=NAMED, plan=PLAN):
 
 def send(found, nodes=NAMED, reports=REPORTS):
     for node in found.to_ask:
-        found.receive(node, pack_report(reports[nodes[node]]))
+        found.receive(node, reports[nodes[node]].to_json(indent=None))
 
 
 def finish(found, on_refused="skip"):
@@ -29,7 +29,7 @@ def finish(found, on_refused="skip"):
 
 def test_a_coordinator_that_dies_in_the_middle_asks_only_who_has_not_answered(tmp_path):
     first = begin(tmp_path / "round")
-    first.receive(1, pack_report(REPORTS["A"]))
+    first.receive(1, REPORTS["A"].to_json(indent=None))
     first.fail(2, Failure.SCORES)
     again = begin(tmp_path / "round")
     assert again.to_ask == (2, 3)
@@ -39,8 +39,8 @@ def test_a_coordinator_that_dies_in_the_middle_asks_only_who_has_not_answered(tm
 
 def test_a_complete_round_asks_nobody_and_gives_the_same_bytes(tmp_path):
     first = begin(tmp_path)
-    first.receive(1, pack_report(REPORTS["A"]))
-    first.receive(2, pack_report(REPORTS["C"]))  # registered as another
+    first.receive(1, REPORTS["A"].to_json(indent=None))
+    first.receive(2, REPORTS["C"].to_json(indent=None))  # registered as another
     first.receive(None, "stray")
     made = finish(first)
     assert made.missing == ("B", "C")
@@ -57,15 +57,15 @@ def test_sites_are_known_by_name_under_new_numbers(tmp_path):
     assert again.to_ask == ()
     twins = begin(tmp_path, {7: "A", 8: "A", 9: "C"})
     assert twins.to_ask == (7, 8)  # two of one name: each is asked, so that a contradiction shows
-    twins.receive(7, pack_report(REPORTS["A"]))
-    twins.receive(8, pack_report(fc.report(PLAN, range(20, 40), site="A")))
+    twins.receive(7, REPORTS["A"].to_json(indent=None))
+    twins.receive(8, fc.report(PLAN, range(20, 40), site="A").to_json(indent=None))
     assert finish(twins).missing == ("A",)
 
 
 def test_nodes_without_names_that_come_back_say_the_same_again(tmp_path):
     nodes = {1: "", 2: "", 3: ""}
     first = begin(tmp_path, nodes)
-    first.receive(1, pack_report(REPORTS["A"]))
+    first.receive(1, REPORTS["A"].to_json(indent=None))
     assert begin(tmp_path, nodes).to_ask == (2, 3)
     again = begin(tmp_path, {11: "", 12: "", 13: ""})
     assert again.to_ask == (11, 12, 13)
@@ -128,7 +128,7 @@ def test_a_report_of_the_longest_curve_is_read_again(tmp_path):
     plan = fc.plan(n_sites=3, n_points=20, curve=fc.Bins.uniform(0, 20, 10_000))
     found = begin(tmp_path, {1: ""}, plan)
     report = fc.report(plan, range(20), site="A", policy=fc.SitePolicy(curves="plain"))
-    found.receive(1, pack_report(report))
+    found.receive(1, report.to_json(indent=None))
     assert Folder(tmp_path, plan).read() == ([report], [])
 
 
@@ -139,7 +139,7 @@ def test_refused_reports_stop_the_calibration_and_nobody_is_asked_again(tmp_path
         file.write('{"node": "2", "sou')  # a line that was cut short is left out
     found = begin(tmp_path)
     assert found.to_ask == (2, 3)
-    found.receive(2, pack_report(REPORTS["B"]))
+    found.receive(2, REPORTS["B"].to_json(indent=None))
     with pytest.raises(fc.RefusedReportsError):
         finish(found, on_refused="raise")
     again = begin(tmp_path)

@@ -18,7 +18,7 @@ BINS = fc.Bins.uniform(0, 20, 20)
 
 
 def answer(packed=PACKED, scores=lambda plan: SCORES, site=lambda plan: Site("A"), **options):
-    return rounds.answer(packed, scores, site, log=LOG, **options)
+    return rounds.CALIBRATE.answer(packed, scores, site, log=LOG, **options)
 
 
 def test_the_report_is_that_of_files_and_the_log_shows_all_of_it(caplog):

@@ -211,7 +211,7 @@ class TestBeforeAnythingIsComputed:
     def test_no_score_is_computed(self, plan, policy):
         computed = []
         site = Site("A", policy=policy)
-        made = rounds.answer(rounds.pack_plan(plan), computed.append, lambda plan: site, log=LOG)
+        made = rounds.CALIBRATE.answer(rounds.pack_plan(plan), computed.append, lambda plan: site, log=LOG)
         assert isinstance(made, Failure)
         assert computed == []
 
@@ -226,7 +226,7 @@ class TestBeforeAnythingIsComputed:
         plan = fc.plan(n_sites=3, n_points=100)
         calibration = fc.calibrate(plan, [fc.report(plan, SCORES[:100], site=site) for site in "ABC"])
         computed = []
-        made = rounds.answer_check(
+        made = rounds.CHECK.answer(
             rounds.pack_calibration(calibration),
             computed.append,
             lambda plan: Site("A", policy=policy),
@@ -345,7 +345,7 @@ class TestSameQuestionSameAnswer:
         costly = fc.plan(**{**options, "privacy": fc.Privacy(epsilon=4.0, bins=BINS)})
         before = book.entries()
         for i in range(5):
-            made = rounds.answer(
+            made = rounds.CALIBRATE.answer(
                 rounds.pack_plan(costly),
                 lambda plan, i=i: SCORES * (1 + i),
                 lambda plan: Site("A", None, book, "D"),

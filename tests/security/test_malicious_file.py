@@ -264,7 +264,7 @@ class TestWords:
         log = logging.getLogger("fedconformal.tests")
         collection = rounds.ReportCollection(PLAN, {1: RED, 2: "B"}, engine="Flower", log=log)
         collection.receive(1, "{}")
-        collection.receive(2, rounds.pack_report(fc.report(PLAN, range(30), site="B")))
+        collection.receive(2, fc.report(PLAN, range(30), site="B").to_json(indent=None))
         with caplog.at_level(logging.WARNING, log.name):
             collection.calibrate(timeout=1, on_refused="skip")
         assert "\\x1b[31mred" in caplog.text
@@ -306,40 +306,40 @@ class TestFlower:
     def test_a_reply(self):
         from flwr.app import ConfigRecord, RecordDict
 
-        from fedconformal.flower import _messages
+        from fedconformal.flower import _apps
 
-        packed = rounds.pack_report(fc.report(PLAN, range(30), site="A"))
+        packed = fc.report(PLAN, range(30), site="A").to_json(indent=None)
 
         class Reply:
             content = RecordDict({"conformal": ConfigRecord({"report": packed})})
 
-        assert _messages.CALIBRATE.read_answer(Reply) == packed
+        assert _apps.read_field(Reply, "report") == packed
         for name, record in self.extras().items():
             Reply.content = RecordDict({"conformal": ConfigRecord({"report": packed}), name: record})
             with pytest.raises(fc.DocumentError, match=f"carries '{name}' beside the report"):
-                rounds.unpack_report(_messages.CALIBRATE.read_answer(Reply))
+                rounds.unpack_report(_apps.read_field(Reply, "report"))
         Reply.content = RecordDict({"conformal": ConfigRecord({"report": packed, "model": b"x"})})
         with pytest.raises(fc.DocumentError, match="carries 'model' beside the report"):
-            rounds.unpack_report(_messages.CALIBRATE.read_answer(Reply))
+            rounds.unpack_report(_apps.read_field(Reply, "report"))
 
     def test_a_question(self):
         from flwr.app import ArrayRecord
 
-        from fedconformal.flower import _messages
+        from fedconformal.flower import _apps
 
         class Question:
-            content = _messages.CALIBRATE.content(rounds.pack_plan(PLAN), ArrayRecord([np.zeros(3)]))
+            content = _apps.make_content(_apps.CALIBRATE, rounds.pack_plan(PLAN), ArrayRecord([np.zeros(3)]))
 
-        assert rounds.unpack_plan(_messages.CALIBRATE.read_question(Question)) == PLAN
+        assert rounds.unpack_plan(_apps.read_field(Question, "plan", beside="arrays")) == PLAN
         for name, record in self.extras().items():
-            Question.content = _messages.CALIBRATE.content(rounds.pack_plan(PLAN), None)
+            Question.content = _apps.make_content(_apps.CALIBRATE, rounds.pack_plan(PLAN), None)
             Question.content[name] = record
             with pytest.raises(fc.DocumentError, match=f"carries '{name}' beside the plan"):
-                rounds.unpack_plan(_messages.CALIBRATE.read_question(Question))
+                rounds.unpack_plan(_apps.read_field(Question, "plan", beside="arrays"))
 
     def test_a_site_answers_it_with_a_code(self, caplog):
-        failure = rounds.answer(
-            rounds.Unexpected("the message carries 'junk' beside the plan"),
+        failure = rounds.CALIBRATE.answer(
+            fc.DocumentError("the message carries 'junk' beside the plan"),
             lambda plan: range(30),
             lambda plan: rounds.Site("A"),
             log=logging.getLogger("fedconformal.tests"),

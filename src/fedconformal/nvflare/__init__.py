@@ -10,7 +10,7 @@ from fedconformal._extras import need
 
 need("nvflare", extra="nvflare")
 
-from fedconformal.nvflare._controller import (  # noqa: E402  # noqa: E402
+from fedconformal.nvflare._controller import (  # noqa: E402
     ConformalController,
     ConformalRecipe,
     add_conformal,
@@ -19,19 +19,13 @@ from fedconformal.nvflare._controller import (  # noqa: E402  # noqa: E402
     read_calibration,
 )
 from fedconformal.nvflare._executor import ConformalExecutor  # noqa: E402
-from fedconformal.nvflare._messages import CHECK_TASK, TASK, model_digest  # noqa: E402
 from fedconformal.rounds import Failure  # noqa: E402
 
 __all__ = [
-    "CHECK_TASK",
-    "TASK",
     "ConformalController",
     "ConformalExecutor",
     "ConformalRecipe",
-    "Failure",
     "add_conformal",
     "calibrate",
     "check",
-    "model_digest",
-    "read_calibration",
 ]

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from nvflare.apis.controller_spec import ClientTask, Task
+from nvflare.apis.fl_constant import ReturnCode
 from nvflare.apis.fl_context import FLContext
 from nvflare.apis.impl.controller import Controller
 from nvflare.apis.shareable import Shareable
@@ -18,21 +19,12 @@ from nvflare.app_common.app_constant import AppConstants
 from nvflare.job_config.api import FedJob
 from nvflare.recipe.spec import Recipe
 
-from fedconformal import _util, rounds
 from fedconformal._files import write_text
 from fedconformal.documents import Calibration, CalibrationView, Plan
-from fedconformal.nvflare import _messages
-from fedconformal.nvflare._executor import ConformalExecutor, leave_out_of_jobs
-from fedconformal.nvflare._messages import (
-    CALIBRATE,
-    CHECK,
-    TASK,
-    Model,
-    Question,
-    read_plan,
-    write_plan,
-)
-from fedconformal.rounds import Folder
+from fedconformal.nvflare._executor import FAILURE, MODEL, ConformalExecutor, leave_out_of_jobs, read_field
+from fedconformal.protocol import model_digest
+from fedconformal.rounds._collection import CheckCollection, Folder, ReportCollection, check_options
+from fedconformal.rounds._site import CALIBRATE, CHECK, Question, pack_calibration, pack_plan
 
 if TYPE_CHECKING:
     from fedconformal.monitoring import Assessment
@@ -41,7 +33,12 @@ log = logging.getLogger("fedconformal.nvflare")
 
 CALIBRATION, REPORTS, CHECKED = "calibration.json", "reports", "check.txt"
 
-Answers = rounds.ReportCollection[str] | rounds.CheckCollection[str]
+Model = Mapping[str, Any]
+"""Parameters of a model by their names, as in FLARE's ``FLModel.params``."""
+
+_CODES = frozenset(value for name, value in vars(ReturnCode).items() if name.isupper())
+# FLARE takes text in braces for a variable. Control characters, which JSON escapes, stand for them in a job.
+_TO_JOB, _FROM_JOB = str.maketrans("{}", "\x02\x03"), str.maketrans("\x02\x03", "{}")
 
 
 class RoundAbortedError(RuntimeError):
@@ -109,13 +106,12 @@ def calibrate(
     >>> calibration.n_answers, calibration.missing
     (3, ())
     """
-    _check_options(timeout, on_refused)
-    digest = _messages.model_digest(model) if model else None
+    check_options(timeout, on_refused=on_refused)
+    digest = model_digest(model) if model else None
     folder = None if reports is None else Folder(reports, plan, model=digest)
     nodes = _select_sites(fl_ctx, sites)
-    collection = rounds.ReportCollection(plan, nodes, engine="FLARE", log=log, folder=folder)
-    data = CALIBRATE.data(rounds.pack_plan(plan), model)
-    _ask(controller, CALIBRATE, data, collection, fl_ctx, timeout, abort_signal)
+    collection = ReportCollection(plan, nodes, engine="FLARE", log=log, folder=folder)
+    _ask(controller, CALIBRATE, pack_plan(plan), model, collection, fl_ctx, timeout, abort_signal)
     return collection.calibrate(timeout=timeout, on_refused=on_refused)
 
 
@@ -165,10 +161,10 @@ def check(
     >>> [(row.site, row.check.n) for row in assessment.rows]
     [('north', 200), ('south', 200), ('west', 200)]
     """
-    _check_options(timeout, "skip")
-    packed = rounds.pack_calibration(calibration)
-    collection = rounds.CheckCollection(calibration, _select_sites(fl_ctx, sites), engine="FLARE", log=log)
-    _ask(controller, CHECK, CHECK.data(packed, model), collection, fl_ctx, timeout, abort_signal)
+    check_options(timeout)
+    packed = pack_calibration(calibration)
+    collection = CheckCollection(calibration, _select_sites(fl_ctx, sites), engine="FLARE", log=log)
+    _ask(controller, CHECK, packed, model, collection, fl_ctx, timeout, abort_signal)
     return collection.assess(timeout=timeout)
 
 
@@ -223,9 +219,10 @@ class ConformalController(Controller):
         super().__init__()
         if not isinstance(plan, Plan | str):
             raise TypeError(f"plan must be a Plan, or the text of one in a job's configuration, got {plan!r}")
-        _check_options(timeout, on_refused)
+        check_options(timeout, on_refused=on_refused)
         # FLARE writes a job's configuration from attributes that are named as the parameters are.
-        self.plan = write_plan(plan if isinstance(plan, Plan) else read_plan(plan))
+        read = plan if isinstance(plan, Plan) else Plan.from_json(plan.translate(_FROM_JOB))
+        self.plan = read.to_json(indent=None).translate(_TO_JOB)
         self.timeout = timeout
         self.persistor_id = persistor_id
         self.on_refused: Literal["raise", "skip"] = on_refused
@@ -283,7 +280,7 @@ class ConformalController(Controller):
         try:
             calibration = calibrate(
                 self,
-                read_plan(self.plan),
+                Plan.from_json(self.plan.translate(_FROM_JOB)),
                 fl_ctx,
                 on_refused=self.on_refused,
                 reports=self.reports or results / REPORTS,
@@ -349,8 +346,9 @@ def _select_sites(fl_ctx: FLContext, sites: Collection[str] | None) -> dict[str,
 def _ask(
     controller: Controller,
     question: Question,
-    data: Shareable,
-    answers: Answers,
+    packed: bytes,
+    model: Model | None,
+    collection: ReportCollection[str] | CheckCollection[str],
     fl_ctx: FLContext,
     timeout: float,
     abort_signal: Signal | None,
@@ -359,29 +357,26 @@ def _ask(
 
     def receive(client_task: ClientTask, fl_ctx: FLContext) -> None:
         site, result = client_task.client.name, client_task.result
-        code = _messages.read_failure(result)
-        if code is not None:
-            log.info("%s: FLARE's return code is %s", site, _messages.read_return_code(result))
-            answers.fail(site, code)
+        failure, code = result.get(FAILURE), result.get_return_code()
+        if isinstance(failure, int):
+            collection.fail(site, int(failure))
+        elif code != ReturnCode.OK:  # only a code that FLARE knows is repeated in the log
+            collection.fail(site, code if isinstance(code, str) and code in _CODES else "unknown")
         else:
-            answers.receive(site, question.read_answer(result))
+            collection.receive(site, read_field(result, question.answered))
         client_task.result = None
 
-    if answers.to_ask:
+    data = Shareable({question.asked: packed, **({} if model is None else {MODEL: dict(model)})})
+    if collection.to_ask:
         controller.broadcast_and_wait(
-            task=Task(question.task, data, timeout=math.ceil(timeout), result_received_cb=receive),
+            task=Task(question.name, data, timeout=math.ceil(timeout), result_received_cb=receive),
             fl_ctx=fl_ctx,
-            targets=list(answers.to_ask),
+            targets=list(collection.to_ask),
             min_responses=0,  # all of them
             abort_signal=abort_signal,
         )
     if abort_signal is not None and abort_signal.triggered:
         raise RoundAbortedError("the job was aborted before every site had answered")
-
-
-def _check_options(timeout: float, on_refused: str) -> None:
-    rounds.check_seconds("timeout", timeout, least=1e-3)
-    _util.choice("on_refused", on_refused, ("raise", "skip"))
 
 
 # -- recipes: a round after the training, or a job of the round alone --------------------------------------
@@ -414,7 +409,7 @@ def add_conformal(
     >>> recipe = Recipe(FedJob(name="training", min_clients=2))
     >>> add_conformal(recipe, fc.plan(n_sites=3, n_points=80), timeout=60)
     """
-    recipe._job.to_server(ConformalController(plan, **options), id=TASK)
+    recipe._job.to_server(ConformalController(plan, **options), id=CALIBRATE.name)
     recipe._add_to_client_apps(executor or ConformalExecutor())
 
 

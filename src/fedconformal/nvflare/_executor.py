@@ -1,85 +1,80 @@
 """Site side: an executor that answers a plan, and discloses nothing else."""
 
 import logging
+import pkgutil
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, fields
-from importlib import import_module
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from nvflare.apis.executor import Executor
+from nvflare.apis.fl_constant import ReturnCode
 from nvflare.apis.fl_context import FLContext
-from nvflare.apis.shareable import Shareable
+from nvflare.apis.shareable import ReservedHeaderKey, Shareable, make_reply
 from nvflare.apis.signal import Signal
 
-from fedconformal._text import listed, quoted
 from fedconformal.documents import Plan
-from fedconformal.nvflare import _messages
-from fedconformal.nvflare._messages import CALIBRATE, CHECK, Question, model_digest
-from fedconformal.privacy import Ledger
-from fedconformal.protocol import SitePolicy
-from fedconformal.rounds import Failure, Site, answer, answer_check, log_and_mask, read_key
+from fedconformal.protocol import model_digest
+from fedconformal.protocol._federation import naming_errors
+from fedconformal.rounds._site import (
+    CALIBRATE,
+    CHECK,
+    Failure,
+    Question,
+    Settings,
+    Site,
+    log_and_mask,
+    only_field,
+)
 
 FILE, LOG = "fedconformal.toml", "fedconformal-log"
-_NUMBER = "check_epsilon"
+MODEL, FAILURE = "model", "failure"
+"""Fields of a message: the model beside a question, and the code that is sent instead of an answer."""
 _PACKAGE = __name__.partition(".")[0]
 
 
-@dataclass(frozen=True)
-class Settings:
+class FlareSettings(Settings):
     """Content of ``local/fedconformal.toml`` in a site's workspace; everything in it may be left out."""
 
-    folder: Path
     scores: str | None = None
     check_scores: str | None = None
-    policy: str | None = None
-    ledger: str | None = None
-    dataset: str | None = None
-    check_dataset: str | None = None
-    check_epsilon: float | None = None
-    signing_key: str | None = None
 
-    @classmethod
-    def read(cls, fl_ctx: FLContext) -> Self:
-        """Read the settings of the site that a context belongs to."""
-        folder = Path(fl_ctx.get_workspace().get_site_config_dir())
-        file = folder / FILE
-        settings = tomllib.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
-        known = [field.name for field in fields(cls) if field.name != "folder"]
-        if unknown := set(settings) - set(known):
-            raise ValueError(f"{file} may hold {listed(known)}, got {quoted(sorted(unknown))}")
-        for name, value in settings.items():
-            kind = int | float if name == _NUMBER else str
-            if not isinstance(value, kind) or isinstance(value, bool):
-                raise ValueError(f"{file}: {name} must be a {'number' if name == _NUMBER else 'text'}")
-        return cls(folder, **settings)
 
-    def site(self, name: str, *, of_checks: bool = False) -> Site:
-        """Return the site that answers, under the name that it was provisioned under."""
-        return Site(
-            name,
-            None if self.signing_key is None else read_key(self.folder / self.signing_key),
-            None if self.ledger is None else Ledger(self.folder / self.ledger),
-            self.check_dataset if of_checks else self.dataset,
-            None if self.policy is None else SitePolicy.read(self.folder / self.policy),
-            self.check_epsilon,
+def _read_settings(fl_ctx: FLContext) -> tuple[Path, FlareSettings]:
+    """Return the folder ``local`` of the site that a context belongs to, and the settings in it."""
+    folder = Path(fl_ctx.get_workspace().get_site_config_dir())
+    file = folder / FILE
+    text = file.read_text(encoding="utf-8") if file.exists() else ""
+    with naming_errors(str(file)):
+        return folder, FlareSettings(**tomllib.loads(text))
+
+
+def _own_function(fl_ctx: FLContext, key: str) -> Callable[..., Any]:
+    """Return the function that the site itself names, as ``package.module:function``."""
+    folder, settings = _read_settings(fl_ctx)
+    path = getattr(settings, key)
+    if path is None or ":" not in path:
+        raise ValueError(
+            f'{key} must be "package.module:function" in {folder / FILE}, or a method of a subclass of '
+            f"ConformalExecutor, got {path!r}"
         )
+    function: Callable[..., Any] = pkgutil.resolve_name(path)
+    return function
 
-    def function(self, key: str) -> Callable[..., Any]:
-        """Return the function that the site itself names, as ``package.module:function``."""
-        path = getattr(self, key)
-        if path is None:
-            raise ValueError(
-                f"no {key}: subclass ConformalExecutor, or name a function in {self.folder / FILE}, "
-                f'{key} = "package.module:function"'
-            )
-        module, separator, name = path.partition(":")
-        if not separator:
-            raise ValueError(f'{key} must be "package.module:function", got {path!r}')
-        function: Callable[..., Any] = getattr(import_module(module), name)
-        return function
+
+def read_field(content: Shareable, name: str, *, beside: str | None = None) -> object:
+    """Return the only field of a message, of any type; one other may come beside it."""
+    allowed = (ReservedHeaderKey.HEADERS, beside)
+    return only_field({key: value for key, value in content.items() if key not in allowed}, name)
+
+
+def make_answer(question: Question, sent: str | Failure) -> Shareable:
+    """Return a site's reply: its answer, or a code."""
+    failed = isinstance(sent, Failure)
+    reply = make_reply(ReturnCode.EXECUTION_EXCEPTION if failed else ReturnCode.OK)
+    reply[FAILURE if failed else question.answered] = int(sent) if failed else sent
+    return reply
 
 
 def open_log(fl_ctx: FLContext) -> logging.Logger:
@@ -153,7 +148,7 @@ class ConformalExecutor(Executor):
             The scores. Unless a subclass overrides this, those of the function that the site's own
             configuration names, called with the same three arguments.
         """
-        return Settings.read(fl_ctx).function("scores")(plan, model, fl_ctx)
+        return _own_function(fl_ctx, "scores")(plan, model, fl_ctx)
 
     def check_scores(self, plan: Plan, model: dict[str, Any], fl_ctx: FLContext) -> Any:
         """Compute the scores of new cases, on which the site checks a calibration: a count of them leaves.
@@ -168,7 +163,7 @@ class ConformalExecutor(Executor):
         array_like
             As for ``scores``, by the function ``check_scores`` of the site's own configuration.
         """
-        return Settings.read(fl_ctx).function("check_scores")(plan, model, fl_ctx)
+        return _own_function(fl_ctx, "check_scores")(plan, model, fl_ctx)
 
     def execute(
         self, task_name: str, shareable: Shareable, fl_ctx: FLContext, abort_signal: Signal
@@ -191,18 +186,32 @@ class ConformalExecutor(Executor):
         Shareable
             The answer, or a code.
         """
-        question = CHECK if task_name == CHECK.task else CALIBRATE
+        question = CHECK if task_name == CHECK.name else CALIBRATE
         log = logging.Logger("nowhere")  # no handler: what cannot be written to the site's own log is lost
+
+        def find_site(plan: Plan) -> Site:
+            folder, settings = _read_settings(fl_ctx)
+            return settings.make_site(fl_ctx.get_identity_name(), folder, of_checks=question is CHECK)
+
         try:
             log = open_log(fl_ctx)
-            sent = self._answer(question, shareable, fl_ctx, log)
+            given = shareable.get(MODEL)
+            model = dict(given) if isinstance(given, Mapping) else {}
+            compute = self.check_scores if question is CHECK else self.scores
+            sent = question.answer(
+                read_field(shareable, question.asked, beside=MODEL),
+                lambda plan: compute(plan, model, fl_ctx),
+                find_site,
+                model=model_digest(model) if model else None,
+                log=log,
+            )
         except BaseException:
             sent = log_and_mask(Failure.SITE, log)
         content = f"only: {sent.meaning}" if isinstance(sent, Failure) else f"one {question.answered}"
         self.log_info(
             fl_ctx, f"the server receives {content} ({LOG} in the site's workspace has more)", False
         )
-        return question.reply(sent)
+        return make_answer(question, sent)
 
     def add_to_fed_job(self, job: Any, ctx: Any, **kwargs: Any) -> None:
         """Let FLARE's job API add this executor, by default for the tasks of both rounds.
@@ -215,18 +224,4 @@ class ConformalExecutor(Executor):
             ``tasks``, a list of names of tasks.
         """
         leave_out_of_jobs(job)
-        super().add_to_fed_job(job, ctx, **{"tasks": [CALIBRATE.task, CHECK.task], **kwargs})
-
-    def _answer(
-        self, question: Question, shareable: Shareable, fl_ctx: FLContext, log: logging.Logger
-    ) -> str | Failure:
-        packed, model = question.read_question(shareable), _messages.read_model(shareable)
-        name, is_check = fl_ctx.get_identity_name(), question is CHECK
-        compute = self.check_scores if is_check else self.scores
-        return (answer_check if is_check else answer)(
-            packed,
-            lambda plan: compute(plan, model, fl_ctx),
-            lambda plan: Settings.read(fl_ctx).site(name, of_checks=is_check),
-            model=model_digest(model) if model else None,
-            log=log,
-        )
+        super().add_to_fed_job(job, ctx, **{"tasks": [CALIBRATE.name, CHECK.name], **kwargs})

@@ -3,7 +3,7 @@
 import hashlib
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from fractions import Fraction
@@ -11,6 +11,8 @@ from inspect import signature
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+
+import numpy as np
 
 from fedconformal import _util, scores
 from fedconformal._text import warn
@@ -131,12 +133,13 @@ def plan(
     keys : mapping from str to str, optional
         Public key of each named site; then only signed reports count.
     terms : mapping, optional
-        ``model``: file of the model whose scores are meant, or its digest. ``round``: an id that
-        distinguishes this round from others with the same options; random if left out and keys are given, and
-        always where cases are drawn at random. ``expires``: time (UTC) after which sites and the server
-        refuse the plan. ``classes``: names of the classes in the order of the columns of probabilities. Any
-        other key is a fact for readers: ``name`` of the model, ``version``, ``purpose``, ``population``,
-        ``period``, ``unit``, ``coordinator``, ``contact``, ``check_again``.
+        ``model``: file of the model whose scores are meant, its parameters by their names (also Flower's
+        ArrayRecord), or its digest. ``round``: an id that distinguishes this round from others with the same
+        options; random if left out and keys are given, and always where cases are drawn at random.
+        ``expires``: time (UTC) after which sites and the server refuse the plan. ``classes``: names of the
+        classes in the order of the columns of probabilities. Any other key is a fact for readers: ``name`` of
+        the model, ``version``, ``purpose``, ``population``, ``period``, ``unit``, ``coordinator``,
+        ``contact``, ``check_again``.
 
     Returns
     -------
@@ -376,8 +379,8 @@ def _read_terms(terms: Any) -> tuple[dict[str, Any], Any]:
 
 # -- the model ---------------------------------------------------------------------------------------------
 
-Model = str | os.PathLike[str]
-"""The digest of a model, ``sha256:...``, or the path of its file."""
+Model = str | os.PathLike[str] | Mapping[str, Any]
+"""The digest of a model, ``sha256:...``, the path of its file, or its parameters by their names."""
 
 _DIGEST = re.compile("sha256:[0-9a-f]{64}")
 
@@ -387,30 +390,42 @@ def model_digest(model: Model) -> str:
 
     Parameters
     ----------
-    model : str or path-like
-        The path of the model's file; or a digest, which is taken as it is.
+    model : str, path-like or mapping
+        The path of the model's file; its parameters by their names, as arrays, numbers, texts, and lists or
+        mappings of these; Flower's ArrayRecord; or a digest, which is taken as it is.
 
     Returns
     -------
     str
-        SHA-256 of the file's bytes.
+        SHA-256 of the file's bytes, or of names, types, shapes and values; of an ArrayRecord Flower's own.
 
     Raises
     ------
     ValueError
-        If the file cannot be read.
+        If the file cannot be read, or a parameter is an object of another kind.
 
     Examples
     --------
     >>> from pathlib import Path
     >>> from tempfile import TemporaryDirectory
+    >>> import numpy as np
     >>> from fedconformal.protocol import model_digest
     >>> with TemporaryDirectory() as folder:
     ...     path = Path(folder) / "model.bin"
     ...     _ = path.write_bytes(b"weights")
     ...     print(model_digest(path)[:14])
     sha256:9a12903
+    >>> model_digest({"w": np.zeros(3), "b": 0.5}) == model_digest({"b": 0.5, "w": np.zeros(3)})
+    True
     """
+    if hasattr(model, "object_id"):  # of Flower, which need not be installed
+        return f"sha256:{model.object_id}"
+    if isinstance(model, Mapping):
+        digest = hashlib.sha256()
+        for part in _list_parts(model):
+            digest.update(len(part).to_bytes(8, "big"))
+            digest.update(part)
+        return f"sha256:{digest.hexdigest()}"
     if isinstance(model, str) and _DIGEST.fullmatch(model):
         return model
     try:
@@ -418,3 +433,25 @@ def model_digest(model: Model) -> str:
             return f"sha256:{hashlib.file_digest(file, 'sha256').hexdigest()}"
     except OSError as error:
         raise ValueError(f"{model}: {error.strerror or error}") from None
+
+
+def _list_parts(value: object) -> Iterator[bytes]:
+    """Yield a value as byte strings, the same for equal values regardless of the order of names."""
+    if isinstance(value, Mapping):
+        yield f"mapping of {len(value)}".encode()
+        for name in sorted(value, key=str):
+            yield str(name).encode()
+            yield from _list_parts(value[name])
+    elif isinstance(value, list | tuple):
+        yield f"list of {len(value)}".encode()
+        for item in value:
+            yield from _list_parts(item)
+    elif isinstance(value, bytes):
+        yield b"bytes"
+        yield value
+    else:
+        array = np.asarray(value)
+        if array.dtype.hasobject:
+            raise ValueError(f"model must hold arrays, numbers and texts, got {type(value).__name__}")
+        yield f"{array.dtype.str}{array.shape}".encode()
+        yield array.tobytes()

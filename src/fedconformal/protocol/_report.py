@@ -66,8 +66,8 @@ def report(
         Signs the report, where the plan asks for it.
     policy : SitePolicy, optional
         Limits on what this site discloses, regardless of the plan; safe defaults if left out.
-    model : str or path-like, optional
-        The file of the model that made the scores, or its digest: compared with that of the plan.
+    model : str, path-like or mapping, optional
+        The model that made the scores, as its file, parameters or digest: compared with that of the plan.
     in_place : bool
         Select inside ``scores`` itself, leaving it shuffled; saves a copy of a very large array.
     ledger, dataset : Ledger and str, optional

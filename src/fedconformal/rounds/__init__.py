@@ -1,22 +1,21 @@
 """One round over any engine: a question to every site, one answer from each, and the names of missing sites.
 
-An engine's adapter calls `pack_plan` at the server and `answer` at the sites, and hands the replies to a
-`ReportCollection`, which keeps them in a `Folder` if it is given one; `pack_calibration`, `answer_check` and
-`CheckCollection` do the same for checks. Nothing here depends on the message of a plan or on the engine.
+An engine's adapter calls `pack_plan` at the server and `CALIBRATE.answer` at the sites, and hands the replies
+to a `ReportCollection`, which keeps them in a `Folder` if it is given one; `pack_calibration`, `CHECK.answer`
+and `CheckCollection` do the same for checks. Nothing here depends on the message of a plan or on the engine.
 """
 
 from fedconformal.rounds._collection import PLAN_FILE, CheckCollection, Folder, ReportCollection, read_reports
-from fedconformal.rounds._packing import (
+from fedconformal.rounds._site import (
+    CALIBRATE,
+    CHECK,
     Failure,
-    Unexpected,
-    check_seconds,
+    Site,
     longest_report,
     pack_calibration,
     pack_plan,
-    pack_report,
     unpack_calibration,
     unpack_check,
     unpack_plan,
     unpack_report,
 )
-from fedconformal.rounds._site import Site, answer, answer_check, log_and_mask, read_key

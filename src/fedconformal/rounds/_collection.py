@@ -8,17 +8,18 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+import math
 import os
 import re
-from abc import ABC, abstractmethod
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeGuard, TypeVar
 
 from fedconformal import protocol
 from fedconformal._files import write_text
 from fedconformal._text import one_line
+from fedconformal._util import choice
 from fedconformal.documents import (
     Calibration,
     CalibrationView,
@@ -28,10 +29,21 @@ from fedconformal.documents import (
     Refusal,
     Report,
 )
-from fedconformal.rounds._packing import Failure, longest_report, unpack_check, unpack_report
+from fedconformal.rounds._site import Failure, longest_report, unpack_check, unpack_report
 
 if TYPE_CHECKING:
     from fedconformal.monitoring import Assessment
+
+
+def check_options(timeout: float, *, wait: float = 0.0, on_refused: str = "skip") -> None:
+    """Refuse options of a round before anybody is asked: there is always a finite timeout."""
+    for name, seconds, least in (("timeout", timeout, 1e-3), ("wait", wait, 0.0)):
+        if not (isinstance(seconds, int | float) and least <= seconds < math.inf):
+            raise ValueError(
+                f"{name} must be a finite number of seconds, at least {least:g}, got {seconds!r}"
+            )
+    choice("on_refused", on_refused, ("raise", "skip"))
+
 
 # -- answers kept as they arrive, so that a coordinator that dies loses nothing ----------------------------
 
@@ -75,7 +87,7 @@ class Folder:
 
     def __init__(self, path: str | Path, plan: Plan, *, model: str | None = None) -> None:
         self.path = Path(path)
-        kept = self.path / PLAN_FILE
+        kept, model_file, model = self.path / PLAN_FILE, self.path / _MODEL, model or "none"
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             if not kept.exists() and any(self.path.iterdir()):
@@ -90,16 +102,12 @@ class Folder:
             raise ValueError(
                 f"reports must be the folder of this plan: {path} holds the answers to another one, {kept}"
             )
-        self._check_model(model or "none")
-
-    def _check_model(self, model: str) -> None:
-        file = self.path / _MODEL
-        if not file.exists():
-            write_text(file, f"{model}\n", force=False)
-        elif (kept := file.read_text(encoding="utf-8").strip()) != model:
+        if not model_file.exists():
+            write_text(model_file, f"{model}\n", force=False)
+        elif (before := model_file.read_text(encoding="utf-8").strip()) != model:
             raise ValueError(
-                f"reports must be the folder of this model: {self.path} holds answers under another one "
-                f"({kept}, not {model})"
+                f"reports must be the folder of this model: {path} holds answers under another one "
+                f"({before}, not {model})"
             )
 
     @property
@@ -112,27 +120,11 @@ class Folder:
         (self.path / _COMPLETE).touch()
 
     def keep(self, node: str, name: str, report: Report) -> None:
-        """Write a report, before anything else is done with it.
-
-        Parameters
-        ----------
-        node, name : str
-            The engine's number of the node that sent it, and its registered name, if any.
-        report : Report
-            The report.
-        """
+        """Write the report of a node, by its number and registered name, before anything is done with it."""
         write_text(self._file(node, name), report.to_json() + "\n", force=True)
 
     def keep_refusal(self, node: str | None, refusal: Refusal) -> None:
-        """Write a refusal on arrival.
-
-        Parameters
-        ----------
-        node : str or None
-            As for ``keep``; None if the sender is unknown.
-        refusal : Refusal
-            The source of the answer, and the reason.
-        """
+        """Write a refusal on arrival; the node is None if the sender is unknown."""
         line = {"node": node, "source": refusal.source, "reason": refusal.reason}
         with (self.path / _REFUSED).open("a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
@@ -140,28 +132,11 @@ class Folder:
             os.fsync(file.fileno())
 
     def has(self, node: str, name: str) -> bool:
-        """Return whether the answer of a node is here.
-
-        Parameters
-        ----------
-        node, name : str
-            As for ``keep``.
-
-        Returns
-        -------
-        bool
-            True if its report is here, or was refused.
-        """
+        """Return whether the report of a node is here, or was refused."""
         return self._file(node, name).exists() or any(line["node"] == node for line in self._refusals())
 
     def read(self) -> tuple[list[Report], list[Refusal]]:
-        """Read the answers that have arrived so far.
-
-        Returns
-        -------
-        reports, refused : list of Report and list of Refusal
-            For `fedconformal.calibrate`.
-        """
+        """Read the answers that have arrived so far, for `fedconformal.calibrate`."""
         files = [path for path in sorted(self.path.glob("*.json")) if path.name != PLAN_FILE]
         reports, unreadable = read_reports(files)
         refused = [Refusal(source=line["source"], reason=line["reason"]) for line in self._refusals()]
@@ -219,7 +194,7 @@ Node = TypeVar("Node", bound=Hashable)
 Answer = TypeVar("Answer", Report, Check)
 
 
-class Answers(ABC, Generic[Node, Answer]):
+class Answers(Generic[Node, Answer]):
     """Answers of one round, as they arrive.
 
     Parameters
@@ -237,6 +212,8 @@ class Answers(ABC, Generic[Node, Answer]):
 
     def __init__(self, nodes: Mapping[Node, str], *, engine: str, log: logging.Logger) -> None:
         self.nodes, self.engine, self._log = nodes, engine, log
+        self.answers: list[Answer] = []
+        self.refused: list[Refusal] = []
         self._open = dict.fromkeys(nodes)
 
     @property
@@ -256,7 +233,6 @@ class Answers(ABC, Generic[Node, Answer]):
         """
         if not self._close(node):
             return
-        assert node is not None
         try:
             answer = self._read(packed)
             self._check_sender(node, answer)
@@ -276,39 +252,27 @@ class Answers(ABC, Generic[Node, Answer]):
             A `Failure`, or a code of the engine's own.
         """
         if self._close(node):
-            assert node is not None
             known: dict[int | str, str] = {failure.value: failure.meaning for failure in Failure}
             meaning = known.get(code, f"{self.engine}'s error code {code}")
             self._log.warning("%s sent no %s: %s", self.who(node), self.what, meaning)
 
     def who(self, node: Node) -> str:
-        """Return the name of a node in messages.
-
-        Parameters
-        ----------
-        node : hashable
-            A node that was asked.
-
-        Returns
-        -------
-        str
-            Its registered name, else its number.
-        """
+        """Return the name of a node in messages: its registered name, else its number."""
         return one_line(self.nodes[node] or f"node {node}", 200)
 
-    @abstractmethod
     def _read(self, packed: object) -> Answer:
         """Return the answer in a reply."""
+        raise NotImplementedError
 
-    @abstractmethod
     def _accept(self, node: Node, answer: Answer) -> None:
         """Keep an answer whose sender may answer for its site."""
+        self.answers.append(answer)
 
-    @abstractmethod
     def _refuse(self, node: Node | None, refusal: Refusal) -> None:
         """Note the reason why an answer does not count."""
+        self.refused.append(refusal)
 
-    def _close(self, node: Node | None) -> bool:
+    def _close(self, node: Node | None) -> TypeGuard[Node]:
         """Close the question to a node, and return whether it was open."""
         if node is None or node not in self._open:
             stray = Refusal(source="unknown node", reason="answers no open question of this round")
@@ -378,10 +342,15 @@ class ReportCollection(Answers[Node, Report]):
     ) -> None:
         super().__init__(nodes, engine=engine, log=log)
         self.plan, self._folder = plan, folder
-        self._reports, self._refused = ([], []) if folder is None else folder.read()
-        self._before = tuple(self._reports)
-        for node in self._find_answered():
-            del self._open[node]
+        if folder is not None:
+            self.answers, self.refused = folder.read()
+        self._before = tuple(self.answers)
+        # Answers in the folder are known by the number of a node, or by a name that only one node has.
+        sites, names = {report.site for report in self._before}, Counter(nodes.values())
+        for node, name in nodes.items():
+            known = name in sites and names[name] == 1
+            if folder is not None and (known or folder.is_complete or folder.has(str(node), name)):
+                del self._open[node]
         if self._before:
             log.info("reports kept from before: %d; sites to ask: %d", len(self._before), len(self._open))
 
@@ -403,7 +372,7 @@ class ReportCollection(Answers[Node, Report]):
         self._log_missing(timeout)
         try:
             calibration = protocol.calibrate(
-                self.plan, self._reports, on_refused=on_refused, unreadable=self._refused
+                self.plan, self.answers, on_refused=on_refused, unreadable=self.refused
             )
         except protocol.RefusedReportsError:
             if self._folder is not None:
@@ -422,26 +391,12 @@ class ReportCollection(Answers[Node, Report]):
             return
         if self._folder is not None:
             self._folder.keep(str(node), self.nodes[node], answer)
-        self._reports.append(answer)
+        super()._accept(node, answer)
 
     def _refuse(self, node: Node | None, refusal: Refusal) -> None:
-        self._refused.append(refusal)
+        super()._refuse(node, refusal)
         if self._folder is not None:
             self._folder.keep_refusal(None if node is None else str(node), refusal)
-
-    def _find_answered(self) -> set[Node]:
-        """Return the nodes whose answers are in the folder, by number or by a name that only one node has."""
-        folder = self._folder
-        if folder is None:
-            return set()
-        if folder.is_complete:
-            return set(self.nodes)
-        sites, names = {report.site for report in self._before}, Counter(self.nodes.values())
-        return {
-            node
-            for node, name in self.nodes.items()
-            if folder.has(str(node), name) or (name in sites and names[name] == 1)
-        }
 
 
 class CheckCollection(Answers[Node, Check]):
@@ -451,7 +406,9 @@ class CheckCollection(Answers[Node, Check]):
     ----------
     calibration : Calibration or CalibrationView
         The calibration that sites check; of one with groups, one group: ``calibration["child"]``.
-    nodes, engine, log : mapping, str and logging.Logger
+    nodes : mapping
+        As for `ReportCollection`.
+    **options : engine, log
         As for `ReportCollection`.
 
     Examples
@@ -468,17 +425,10 @@ class CheckCollection(Answers[Node, Check]):
     what = "check"
 
     def __init__(
-        self,
-        calibration: Calibration | CalibrationView,
-        nodes: Mapping[Node, str],
-        *,
-        engine: str,
-        log: logging.Logger,
+        self, calibration: Calibration | CalibrationView, nodes: Mapping[Node, str], **options: Any
     ) -> None:
-        super().__init__(nodes, engine=engine, log=log)
+        super().__init__(nodes, **options)
         self.calibration = calibration
-        self._checks: dict[str, list[Check]] = defaultdict(list)
-        self._refused: list[Refusal] = []
 
     def assess(self, *, timeout: float) -> Assessment:
         """Assess the coverage at each site; checks that do not fit, or contradict each other, are left out.
@@ -500,15 +450,18 @@ class CheckCollection(Answers[Node, Check]):
         """
         from fedconformal import monitoring
 
+        by_site: dict[str, list[Check]] = defaultdict(list)
+        for check in self.answers:
+            by_site[check.site].append(check)
         counting = []
-        for site, checks in sorted(self._checks.items()):
+        for site, checks in sorted(by_site.items()):
             if all(check == checks[0] for check in checks):
                 counting.append(checks[0])
             else:
                 reason = f"{len(checks)} different checks from this site: none of them counts"
                 self._refuse(None, Refusal(source=site, reason=reason))
         self._log_missing(timeout)
-        self._log_refused(self._refused)
+        self._log_refused(self.refused)
         if not counting:
             raise ValueError("0 sites sent a check that counts: the log says why")
         return monitoring.assess(self.calibration, counting)
@@ -519,9 +472,3 @@ class CheckCollection(Answers[Node, Check]):
         check = unpack_check(packed)
         monitoring.assess(self.calibration, [check])  # refuses what does not fit
         return check
-
-    def _accept(self, node: Node, answer: Check) -> None:
-        self._checks[answer.site].append(answer)
-
-    def _refuse(self, node: Node | None, refusal: Refusal) -> None:
-        self._refused.append(refusal)

@@ -1,21 +1,197 @@
-"""Site side of a round: a plan in, a report or a fixed code out, and nothing else."""
+"""Site side of a round: the wire format, and the answer to a question: a report, a check or a fixed code."""
 
 import contextlib
+import enum
+import json
 import logging
-from collections.abc import Callable
-from dataclasses import dataclass
+import zlib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Self, TypeVar
 
 import numpy as np
+from pydantic import BaseModel, ConfigDict
 
 from fedconformal import protocol
 from fedconformal._files import warn_if_shared
+from fedconformal._text import quoted
 from fedconformal._util import plain_array
-from fedconformal.documents import Plan, SigningKey, unique_labels
+from fedconformal.documents import (
+    Calibration,
+    CalibrationView,
+    Check,
+    DocumentError,
+    Plan,
+    Report,
+    SigningKey,
+    unique_labels,
+)
 from fedconformal.privacy import Ledger, LedgerError
 from fedconformal.protocol import SitePolicy
-from fedconformal.rounds._packing import Failure, pack_report, unpack_calibration, unpack_plan
+
+T = TypeVar("T")
+
+_LENGTH_OF_A_LEVEL, _LENGTH_OF_A_COUNT = 2**10, 2**5
+"""Characters that a report may take for each level of a group, and for each count of a curve."""
+
+
+class Failure(enum.IntEnum):
+    """Reasons for sending no answer. Only the number travels; the detail stays in the site's own log."""
+
+    SITE = 100, " failed"
+    PLAN = 101, " could not read the plan"
+    SCORES = 102, " could not compute its scores"
+    REPORT = 103, " could not answer this plan"
+    BUDGET = 104, "'s privacy ledger refused an answer"
+    POLICY = 105, "'s policy does not allow this answer"
+    CALIBRATION = 106, " could not read the calibration"
+
+    meaning: str
+    """Description of the code, the same for every site and every error."""
+
+    def __new__(cls, code: int, problem: str) -> Self:
+        """Make a number with a description."""
+        failure = int.__new__(cls, code)
+        failure._value_ = code
+        failure.meaning = f"the site{problem}; its own log says why"
+        return failure
+
+
+# -- the wire format: every message is checked when it is read ---------------------------------------------
+
+
+def only_field(content: Mapping[str, Any], name: str, others: Iterable[object] = ()) -> object:
+    """Return a field of a message, of any type; an error in its place if the message carries anything else.
+
+    Parameters
+    ----------
+    content : mapping
+        The part of the message that holds the field.
+    name : str
+        Name of the field.
+    others : iterable
+        Names of the message's other parts.
+
+    Returns
+    -------
+    object
+        For the functions that read the content of a message; None if there is no such field.
+    """
+    unexpected = [str(key) for key in (*content, *others) if key != name]
+    if unexpected:
+        return DocumentError(f"the message carries {quoted(unexpected)} beside the {name}")
+    return content.get(name)
+
+
+def _check_type(packed: object, kind: type[T], otherwise: str) -> T:
+    """Return the content of a message, or refuse it with a reason if it has another type."""
+    if isinstance(packed, DocumentError):
+        raise packed
+    if not isinstance(packed, kind):
+        raise DocumentError(otherwise)
+    return packed
+
+
+def pack_plan(plan: Plan) -> bytes:
+    """Turn a plan into bytes for the wire."""
+    return zlib.compress(plan.to_json(indent=None).encode(), 9)
+
+
+@lru_cache(maxsize=4)  # simulated sites share a process, and get the same plan
+def unpack_plan(packed: object) -> Plan:
+    """Read the plan that a site is asked to answer, or raise a DocumentError."""
+    compressed = _check_type(packed, bytes, "the message carries no plan")
+    return Plan.from_json(_decompress(compressed, "plan", Plan.limit.largest))
+
+
+def _decompress(packed: bytes, kind: str, largest: int) -> bytes:
+    """Return the text of a document, refusing what is too large or something else."""
+    unpacking = zlib.decompressobj()
+    try:
+        text = unpacking.decompress(packed, largest)
+    except zlib.error:
+        raise DocumentError(f"the {kind} in the message is not compressed as {kind}s are") from None
+    if not unpacking.eof or unpacking.unused_data:
+        raise DocumentError(f"the {kind} in the message is cut short, too large, or not alone")
+    return text
+
+
+def pack_calibration(calibration: Calibration | CalibrationView) -> bytes:
+    """Turn a calibration, or one group of it with all levels, into bytes for the wire, for sites to check."""
+    whole, group = calibration.whole, calibration.group
+    if calibration != (whole if group is None else whole[group]) or (group is None and whole.plan.is_grouped):
+        example = f", as in calibration[{whole.plan.groups[0]!r}]" if whole.plan.is_grouped else ""
+        raise ValueError(
+            f"calibration must be one without groups, or one group of it{example}, with all its levels"
+        )
+    text = f"{json.dumps(group)}\n{whole.to_json(indent=None)}"
+    return zlib.compress(text.encode(), 9)
+
+
+def unpack_calibration(packed: object) -> Calibration | CalibrationView:
+    """Read the calibration, or the group of one, that a site is asked to check, or raise a DocumentError."""
+    compressed = _check_type(packed, bytes, "the message carries no calibration")
+    first, _, text = _decompress(compressed, "calibration", Calibration.limit.largest).partition(b"\n")
+    whole = Calibration.from_json(text)
+    try:
+        group = json.loads(first)
+    except (ValueError, RecursionError):
+        group = ""
+    if group not in whole.plan.groups and (group is not None or whole.plan.is_grouped):
+        raise DocumentError("the message asks about no group of the calibration")
+    return whole if group is None else whole[group]
+
+
+def unpack_check(packed: object) -> Check:
+    """Read the check that a reply carries, not yet compared with any calibration."""
+    return Check.from_json(_check_type(packed, str, "the reply carries no check"))
+
+
+def unpack_report(packed: object, *, longest: int = Report.limit.size) -> Report:
+    """Read the report that a reply carries, not yet compared with any plan.
+
+    Parameters
+    ----------
+    packed : object
+        Content of the reply.
+    longest : int
+        Largest number of characters.
+
+    Returns
+    -------
+    Report
+        The report.
+
+    Raises
+    ------
+    DocumentError
+        If there is none in the reply, or it is too long.
+
+    Examples
+    --------
+    >>> import fedconformal as fc
+    >>> report = fc.report(fc.plan(n_sites=3, n_points=40), range(40), site="A")
+    >>> fc.rounds.unpack_report(report.to_json(indent=None)) == report
+    True
+    """
+    text = _check_type(packed, str, "the reply carries no report")
+    if len(text) > longest:
+        raise DocumentError(f"a report of {len(text)} characters, more than {longest}")
+    return Report.from_json(text)
+
+
+def longest_report(plan: Plan) -> int:
+    """Return the length up to which a report on a plan is read; a longer one is refused unread."""
+    needed = sum(
+        _LENGTH_OF_A_LEVEL * len(design.levels) + _LENGTH_OF_A_COUNT * getattr(design.message, "n_cells", 0)
+        for design in plan.designs
+    )
+    return min(max(Report.limit.size, needed), Report.limit.largest)
+
+
+# -- the site that answers ---------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -46,13 +222,8 @@ class Site:
     key: SigningKey | None = None
     ledger: Ledger | None = None
     dataset: str | None = None
-    policy: SitePolicy | None = None
+    policy: SitePolicy = field(default_factory=SitePolicy)
     check_epsilon: float | None = None
-
-    @property
-    def limits(self) -> SitePolicy:
-        """The site's policy, or the default one."""
-        return SitePolicy() if self.policy is None else self.policy
 
     @property
     def has_ledger(self) -> bool:
@@ -60,68 +231,53 @@ class Site:
         return self.ledger is not None or self.dataset is not None
 
 
-def read_key(path: Path) -> SigningKey:
-    """Read a site's signing key, with a warning if other accounts can read the file.
+class Settings(BaseModel):
+    """A site's own settings, which no server can change; everything may be left out."""
 
-    Parameters
-    ----------
-    path : Path
-        A PEM file.
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
-    Returns
-    -------
-    SigningKey
-        The key.
+    signing_key: str | None = None
+    ledger: str | None = None
+    dataset: str | None = None
+    check_dataset: str | None = None
+    check_epsilon: float | None = None
+    policy: str | None = None
 
-    Examples
-    --------
-    >>> from pathlib import Path
-    >>> from tempfile import TemporaryDirectory
-    >>> import fedconformal as fc
-    >>> key = fc.SigningKey.new()
-    >>> with TemporaryDirectory() as folder:
-    ...     path = Path(folder, "site.pem")
-    ...     path.touch(mode=0o600)
-    ...     _ = path.write_bytes(key.to_pem())
-    ...     fc.rounds.read_key(path).public_key == key.public_key
-    True
-    """
+    def make_site(self, name: str, folder: Path, *, of_checks: bool) -> Site:
+        """Return the site that answers, with its files, whose paths are relative to a folder."""
+
+        def read(path: str | None, reader: Callable[[Path], T]) -> T | None:
+            return None if path is None else reader(folder / path)
+
+        return Site(
+            name,
+            read(self.signing_key, _read_key),
+            read(self.ledger, Ledger),
+            self.check_dataset if of_checks else self.dataset,
+            read(self.policy, SitePolicy.read) or SitePolicy(),
+            self.check_epsilon,
+        )
+
+
+def _read_key(path: Path) -> SigningKey:
     warn_if_shared(path)
     return SigningKey.from_pem(path.read_bytes())
 
 
-def answer(
-    packed: object,
-    scores: Callable[[Plan], Any],
-    site: Callable[[Plan], Site],
-    *,
-    model: str | None = None,
-    log: logging.Logger,
-    log_level: int = logging.INFO,
-) -> str | Failure:
-    """Answer a plan that came over the wire; an exception becomes a fixed code.
+@dataclass(frozen=True)
+class Question:
+    """Kind of question to a site.
 
     Parameters
     ----------
-    packed : object
-        The plan, as `pack_plan` made it.
-    scores : callable
-        Computes the site's scores for a plan, or a pair of scores and labels: the group, or the true class,
-        of each. Labels are needed, and used, only for a plan with groups by label.
-    site : callable
-        Returns the `Site` that answers a plan.
-    model : str, optional
-        Digest of the model that came with the plan. It must be the one that the plan names, if it names one.
-        Otherwise scores under a new model are new data to the ledger, charged to the same budget.
-    log : logging.Logger
-        The site's own log: it shows what leaves, and keeps the text of exceptions.
-    log_level : int
-        Level at which it shows what leaves.
-
-    Returns
-    -------
-    str or Failure
-        The report for `unpack_report`, or the fixed code that is sent instead if anything failed.
+    name : str
+        By which the engine routes it.
+    asked, answered : str
+        The fields of the question and of its answer.
+    unreadable : Failure
+        Code for a question that cannot be read.
+    read : callable
+        Reads the question.
 
     Examples
     --------
@@ -129,157 +285,161 @@ def answer(
     >>> import fedconformal as fc
     >>> packed = fc.rounds.pack_plan(fc.plan(n_sites=3, n_points=40))
     >>> site, log = fc.rounds.Site("north"), logging.getLogger("north")
-    >>> text = fc.rounds.answer(packed, lambda plan: range(40), lambda plan: site, log=log)
+    >>> text = fc.rounds.CALIBRATE.answer(packed, lambda plan: range(40), lambda plan: site, log=log)
     >>> fc.rounds.unpack_report(text).site
     'north'
     """
 
-    def make(enter: Callable[[Failure], None]) -> str:
-        plan = unpack_plan(packed)
-        enter(Failure.REPORT)
-        who = site(plan)
-        protocol.admit(plan, policy=who.limits, has_ledger=who.has_ledger)
-        enter(Failure.SCORES)
-        values, groups = _split_labels(plan, scores(plan))
-        enter(Failure.REPORT)
+    name: str
+    asked: str
+    answered: str
+    unreadable: Failure
+    read: Callable[[object], "AskedReport | AskedCheck"]
+
+    def answer(
+        self,
+        packed: object,
+        scores: Callable[[Plan], Any],
+        site: Callable[[Plan], Site],
+        *,
+        model: str | None = None,
+        log: logging.Logger,
+        log_level: int = logging.INFO,
+    ) -> str | Failure:
+        """Answer a question that came over the wire; an exception becomes a fixed code.
+
+        Parameters
+        ----------
+        packed : object
+            The question, as `pack_plan` or `pack_calibration` made it.
+        scores : callable
+            Computes the scores of the site's cases for a plan, or a pair of scores and labels: the group, or
+            the true class, of each. Labels are needed, and used, only for a plan with groups by label.
+        site : callable
+            Returns the `Site` that answers a plan; for a check its data set is that of the new cases.
+        model : str, optional
+            Digest of the model that came with the question. It must be the one that the plan names, if it
+            names one. Otherwise scores under a new model are new data to the ledger, charged to the same
+            budget.
+        log : logging.Logger
+            The site's own log: it shows what leaves, and keeps the text of exceptions.
+        log_level : int
+            Level at which it shows what leaves.
+
+        Returns
+        -------
+        str or Failure
+            For `unpack_report` or `unpack_check`, or the fixed code that is sent instead if anything failed.
+        """
+        stage, show = self.unreadable, partial(log.log, log_level)
+        try:
+            asked = self.read(packed)
+            stage = Failure.REPORT
+            who = site(asked.plan)
+            asked.admit(who, model)
+            stage = Failure.SCORES
+            values, labels = _split_labels(asked.plan, scores(asked.plan))
+            stage = Failure.REPORT
+            sentence, make = asked.prepare(who, model, values, labels)
+            show("%s", sentence)
+            text = make().to_json(indent=None)
+            show("this is everything that leaves the site: %s", text)
+            return text
+        except protocol.PolicyError:
+            return log_and_mask(Failure.POLICY, log)
+        except LedgerError:
+            return log_and_mask(Failure.BUDGET, log)
+        except BaseException:
+            return log_and_mask(stage, log)
+
+
+Prepared = tuple[str, Callable[[], Report | Check]]
+"""A sentence that says what the answer discloses, and a function that makes it."""
+
+
+class AskedReport:
+    """A plan, which is answered with a report."""
+
+    def __init__(self, packed: object) -> None:
+        self.plan = unpack_plan(packed)
+
+    def admit(self, who: Site, model: str | None) -> None:
+        """Refuse what the site does not answer, before any score is computed."""
+        protocol.admit(self.plan, policy=who.policy, has_ledger=who.has_ledger)
+
+    def prepare(self, who: Site, model: str | None, values: Any, labels: Any) -> Prepared:
+        """Prepare the answer: nothing is drawn, charged or written yet."""
         # Scores under a model that the plan does not name may differ from those that the ledger has seen.
-        named = plan.terms.model is not None
+        named = self.plan.terms.model is not None
         prepared = protocol.prepare(
-            plan,
+            self.plan,
             values,
-            groups=groups,
+            groups=labels,
             site=who.name,
             key=who.key,
-            policy=who.limits,
+            policy=who.policy,
             ledger=who.ledger,
             dataset=who.dataset,
             model=model if named else None,
             accept=None if named or model is None else f"scores under the model {model}",
         )
-        log.log(log_level, "%s", prepared.sentence)
-        return pack_report(prepared.report())
-
-    return _run_guarded(make, Failure.PLAN, log, log_level)
+        return prepared.sentence, prepared.report
 
 
-def answer_check(
-    packed: object,
-    scores: Callable[[Plan], Any],
-    site: Callable[[Plan], Site],
-    *,
-    model: str | None = None,
-    log: logging.Logger,
-    log_level: int = logging.INFO,
-) -> str | Failure:
-    """Count the new cases that a calibration covers at this site; an exception becomes a fixed code.
+class AskedCheck:
+    """A calibration, which is answered with the number of new cases that it covers.
 
-    The calibration is verified first, as far as that is possible without the reports. Its author may still
-    have chosen the thresholds: the site's policy and its ledger, if it has one, limit what can be learned
-    from the counts.
-
-    Parameters
-    ----------
-    packed : object
-        The calibration, as `pack_calibration` made it.
-    scores : callable
-        Computes the scores of the site's new cases, or a pair of scores and labels, as for `answer`.
-    site : callable
-        Returns the `Site` that answers; its data set is that of the new cases.
-    model, log, log_level : str, logging.Logger and int
-        As for `answer`.
-
-    Returns
-    -------
-    str or Failure
-        The check for `unpack_check`, or the fixed code that is sent instead.
-
-    Examples
-    --------
-    >>> import logging
-    >>> import fedconformal as fc
-    >>> calibration = fc.conformalize({"A": range(40), "B": range(60)})
-    >>> packed = fc.rounds.pack_calibration(calibration)
-    >>> site, log = fc.rounds.Site("A"), logging.getLogger("A")
-    >>> text = fc.rounds.answer_check(packed, lambda plan: range(40), lambda plan: site, log=log)
-    >>> fc.rounds.unpack_check(text).site
-    'A'
+    It is verified first, as far as that is possible without the reports. Its author may still have chosen the
+    thresholds: the site's policy and its ledger, if it has one, limit what can be learned from the counts.
     """
 
-    def make(enter: Callable[[Failure], None]) -> str:
-        from fedconformal import monitoring  # most messages ask for no check: each may be a new process
+    def __init__(self, packed: object) -> None:
+        self.calibration = unpack_calibration(packed)
+        self.plan = self.calibration.whole.plan
 
-        calibration = unpack_calibration(packed)
-        whole, group = calibration.whole, calibration.group
-        enter(Failure.REPORT)
-        who = site(whole.plan)
-        named = whole.plan.terms.model
+    def admit(self, who: Site, model: str | None) -> None:
+        """Refuse what the site does not answer, before any score is computed."""
+        named = self.plan.terms.model
         if named is not None and model not in (None, named):
             raise ValueError(f"the calibration is for the model {named}, and {model} came with it")
-        who.limits.check_author("calibration", whole)
-        who.limits.check_exact(is_exact=who.check_epsilon is None, has_ledger=who.has_ledger)
-        who.limits.check_names(whole.plan)
-        enter(Failure.SCORES)
-        values = _select_cases(whole.plan, group, scores(whole.plan), who.name)
-        enter(Failure.REPORT)
+        who.policy.check_author("calibration", self.calibration.whole)
+        who.policy.check_exact(is_exact=who.check_epsilon is None, has_ledger=who.has_ledger)
+        who.policy.check_names(self.plan)
+
+    def prepare(self, who: Site, model: str | None, values: Any, labels: Any) -> Prepared:
+        """Prepare the answer: nothing is drawn, charged or written yet."""
+        from fedconformal import monitoring  # most messages ask for no check: each may be a new process
+
         prepared = monitoring.prepare_answer(
-            calibration,
-            values,
+            self.calibration,
+            self._select_cases(values, labels, who.name),
             site=who.name,
             epsilon=who.check_epsilon,
-            policy=who.limits,
+            policy=who.policy,
             ledger=who.ledger,
             dataset=who.dataset,
         )
-        log.log(log_level, "%s", prepared.sentence)
-        return prepared.make().to_json(indent=None)
+        return prepared.sentence, prepared.make
 
-    return _run_guarded(make, Failure.CALIBRATION, log, log_level)
+    def _select_cases(self, scores: Any, labels: Any, site: str) -> Any:
+        """Return the scores of the new cases that are asked about: all, or those of one group."""
+        group, grouping = self.calibration.group, self.plan.grouping
+        if group is None:
+            return scores
+        values = plain_array(scores)
+        if labels is None:
+            return values if grouping.group_of_site(site) == group else values[:0]
+        names, which = unique_labels(labels)
+        groups = grouping.groups_of(names, site)
+        return values[np.isin(which, [i for i, label in enumerate(groups) if label == group])]
 
 
-def _run_guarded(
-    make: Callable[[Callable[[Failure], None]], str], first: Failure, log: logging.Logger, log_level: int
-) -> str | Failure:
-    """Return the answer, logged before it leaves, or the code of the stage that failed."""
-    stages = [first]
-    try:
-        text = make(stages.append)
-        log.log(log_level, "this is everything that leaves the site: %s", text)
-        return text
-    except protocol.PolicyError:
-        return log_and_mask(Failure.POLICY, log)
-    except LedgerError:
-        return log_and_mask(Failure.BUDGET, log)
-    except BaseException:
-        return log_and_mask(stages[-1], log)
+CALIBRATE = Question("conformal", "plan", "report", Failure.PLAN, AskedReport)
+CHECK = Question("conformal_check", "calibration", "check", Failure.CALIBRATION, AskedCheck)
 
 
 def log_and_mask(failure: Failure, log: logging.Logger) -> Failure:
-    """Write the current exception to the site's own log, and return the code that is sent in its place.
-
-    Parameters
-    ----------
-    failure : Failure
-        The code.
-    log : logging.Logger
-        The site's own log.
-
-    Returns
-    -------
-    Failure
-        The same code.
-
-    Examples
-    --------
-    >>> import logging
-    >>> log = logging.getLogger("site")
-    >>> log.addHandler(logging.NullHandler())
-    >>> log.propagate = False
-    >>> try:
-    ...     raise KeyError("patient 4711")
-    ... except KeyError:
-    ...     log_and_mask(Failure.SITE, log)
-    <Failure.SITE: 100>
-    """
+    """Write the current exception to the site's own log, and return the code that is sent in its place."""
     with contextlib.suppress(BaseException):  # an exception of a log handler must not travel either
         log.exception("the server receives only: %s", failure.meaning)
     return failure
@@ -294,16 +454,3 @@ def _split_labels(plan: Plan, computed: Any) -> tuple[Any, Any]:
     if labels is None:
         raise TypeError("for a plan with groups the scores must come as a pair (scores, labels)")
     return scores, labels
-
-
-def _select_cases(plan: Plan, group: str | None, computed: Any, site: str) -> Any:
-    """Return the scores of the new cases that are asked about: all, or those of one group."""
-    scores, labels = _split_labels(plan, computed)
-    if group is None:
-        return scores
-    values = plain_array(scores)
-    if not plan.grouping.has_labels:
-        return values if plan.grouping.group_of_site(site) == group else values[:0]
-    names, which = unique_labels(labels)
-    groups = plan.grouping.groups_of(names, site)
-    return values[np.isin(which, [i for i, label in enumerate(groups) if label == group])]

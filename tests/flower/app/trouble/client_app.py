@@ -12,11 +12,11 @@ from fedconformal.flower import add_conformal
 app = ClientApp()
 
 
-def name(context: Context) -> str:
+def settings(context: Context) -> dict:
     given = context.node_config
     if "num-partitions" in given:  # a simulation, in which the last two sites have one name
-        return f"site-{min(given['partition-id'], given['num-partitions'] - 2)}"
-    return str(given.get("poses-as", given["site"]))
+        return {"site": f"site-{min(given['partition-id'], given['num-partitions'] - 2)}"}
+    return {"site": given.get("poses-as", given["site"])}
 
 
 def scores(context: Context):
@@ -35,4 +35,4 @@ def new_scores(context: Context):
     return np.random.default_rng(100 + context.node_config["partition-id"]).random(30)
 
 
-add_conformal(app, scores, check_scores_fn=new_scores, site=name)
+add_conformal(app, scores, check_scores_fn=new_scores, settings=settings)
