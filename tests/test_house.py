@@ -14,8 +14,6 @@ CHOICES = {name for registry in (CRITERIA, PROMISES, MESSAGES, SCORES) for name 
 OWN_FILES = (
     "documents/_messages.py",
     "messages/",
-    "planning/criteria/",
-    "planning/promises/",
     "scores/",
 )
 """Folders in which each choice has its class, and may know its own name."""

@@ -11,8 +11,7 @@ from scipy import special, stats
 import fedconformal as fc
 from fedconformal.messages._base import smallest_with_votes
 from fedconformal.planning import CRITERIA, PROMISES, Goal
-from fedconformal.planning._rule import ranks_by_size
-from fedconformal.planning.promises import Mixture, with_shares
+from fedconformal.planning._mixture import Mixture, ranks_by_size, with_shares
 from planning.plans import kinds, tolerates
 from planning.unlike_sites import FEDERATIONS, thresholds
 from support import bernstein_limit
@@ -183,7 +182,7 @@ class TestSearch:
 
     def test_more_numbers_show_more(self):
         """The yardstick of the search: what the best ranks show of a federation that differs."""
-        from fedconformal.planning._rule import _Stairs
+        from fedconformal.planning._mixture import _Stairs
 
         shown = [_Stairs(100, numbers).best(2.0)[0] for numbers in (1, 2, 3, 5, 10, 100)]
         assert shown == sorted(shown)
@@ -193,7 +192,7 @@ class TestSearch:
         """Dynamic programming against every choice of ranks."""
         from itertools import combinations
 
-        from fedconformal.planning._rule import _Stairs, reported_below
+        from fedconformal.planning._mixture import _Stairs, reported_below
 
         below = reported_below(np.arange(1, 9), 8, 1.7)
         best = max(

@@ -13,8 +13,8 @@ import fedconformal as fc
 from fedconformal.messages import CasesMessage, DesignRequest, draw_ranks, of
 from fedconformal.messages._cases import _votes
 from fedconformal.planning import CRITERIA, PROMISES, Goal, rank_above
-from fedconformal.planning._rule import NewSiteGoal, chance_above, votes_needed
-from fedconformal.planning.promises import NewSite
+from fedconformal.planning._new_site import NewSite, NewSiteGoal, votes_needed
+from fedconformal.planning.promises import chance_above
 from planning.plans import kinds
 from planning.unlike_sites import FEDERATIONS, half_normal, thresholds
 from support import bernstein_limit

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from fedconformal.documents import MOST_NUMBERS, RankRule
 from fedconformal.planning import ranks_of_rule, usual_spacing
-from fedconformal.planning._rule import _step
+from fedconformal.planning.promises import _step
 
 NINE = Fraction(9, 10)
 fractions = st.fractions(min_value=Fraction(1, 1000), max_value=Fraction(999, 1000), max_denominator=1000)

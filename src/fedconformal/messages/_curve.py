@@ -50,12 +50,8 @@ from fedconformal.messages._base import (
     two_digits,
 )
 from fedconformal.planning import PROMISES, Goal, Guarantee, smallest
-from fedconformal.planning.promises import (
-    check_shares,
-    common_denominator,
-    floor_votes,
-    own_goal,
-)
+from fedconformal.planning._mixture import check_shares, common_denominator, floor_votes
+from fedconformal.planning.promises import own_goal
 from fedconformal.privacy import Bins, exact_text, prepare_noisy_counts, scale_noise, simulate_noisy_counts
 
 _LARGEST_UNIT = 10**18  # votes of a whole mixture, beyond which they are rounded

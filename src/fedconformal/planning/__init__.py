@@ -2,8 +2,17 @@
 
 from fedconformal.planning._ballot import Ballot, Guarantee, Solution
 from fedconformal.planning._choosing import smallest
-from fedconformal.planning._rule import rank_above, ranks_of_rule, usual_spacing
+from fedconformal.planning._mixture import Mixture
+from fedconformal.planning._new_site import NewSite
 from fedconformal.planning.criteria import CRITERIA, Criterion, Goal
-from fedconformal.planning.promises import PROMISES, Promise
+from fedconformal.planning.promises import (
+    PROMISES,
+    EachSite,
+    Population,
+    Promise,
+    rank_above,
+    ranks_of_rule,
+    usual_spacing,
+)
 
 __all__ = ["CRITERIA", "PROMISES", "Criterion", "Goal", "Guarantee", "Promise"]

@@ -66,6 +66,7 @@ class _Alone:
         return np.array([special.betainc(self.l, self.n - self.l + 1, c)])
 
 
+@dataclass(frozen=True)
 class Criterion(ABC):
     """A rule that says which ranks keep a promise, and which of these are best.
 
@@ -89,14 +90,6 @@ class Criterion(ABC):
     """True if a server rank above the smallest valid one can be better."""
     heeds_spread: ClassVar[bool] = True
     """True if less spread is better: else sites are not left out for the sake of the cost alone."""
-
-    def __eq__(self, other: object) -> bool:
-        """Two criteria of one class are the same."""
-        return type(self) is type(other)
-
-    def __hash__(self) -> int:
-        """By class."""
-        return hash(type(self))
 
     # -- which choices are valid, and which is best ----------------------------------------------------
 

@@ -25,7 +25,7 @@ from fedconformal.documents import (
     label_text,
     pair_label,
 )
-from fedconformal.planning.promises import with_shares
+from fedconformal.planning._mixture import with_shares
 
 _MOST_RUNS = 10_000  # beyond that, sites without names are kept by size, not in order
 _LARGEST_SHARE = 10**9

@@ -7,17 +7,26 @@ level, its own number would exceed the threshold with that chance; so E[chance] 
 below the level at no more than (1 - k / (m + 1)) / eta of new sites.
 """
 
-from dataclasses import replace
+import math
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
 from typing import ClassVar
 
+import numpy as np
+from scipy import special
+
 from fedconformal._text import percent
-from fedconformal.documents import Advice, RankRule, SiteKind, total_sites
+from fedconformal.documents import LARGEST_N, MOST_SITES, Advice, RankRule, SiteKind, total_sites
 from fedconformal.planning._ballot import Ballot, Guarantee, Solution
-from fedconformal.planning._rule import NewSiteGoal, chance_above, rank_above, votes_needed
-from fedconformal.planning.criteria import CRITERIA, Criterion, Goal
-from fedconformal.planning.promises._base import PROMISES, Promise
+from fedconformal.planning._choosing import smallest
+from fedconformal.planning._mixture import reported_below, smallest_threshold
+from fedconformal.planning.criteria import Criterion, Goal
+from fedconformal.planning.promises import MARGIN, PROMISES, Promise, chance_above, rank_above
+
+_CANDIDATES = 32  # numbers of votes that are compared
+_NEAR = 1.02  # a threshold up to this multiple of the lowest is accepted to tolerate a missing site
+_DIGITS = 10**6  # chances are rounded down to multiples of its inverse
 
 
 @PROMISES.register
@@ -45,25 +54,20 @@ class NewSite(Promise):
         "to tolerate one, plan with max_missing=1 (--max-missing 1), if there are sites enough"
     )
 
+    fixes_ranks: ClassVar[bool] = True
+    no_faulty: ClassVar[str] = "the sites are a sample, and a wrong report is not one of them"
+
+    def accepts(self, criterion: Criterion) -> bool:
+        """Accept a mean over new sites, or a share of them."""
+        return criterion.is_mean or criterion.takes_delta
+
     def message(self, goal: Goal) -> str:
         """Return ranks for new sites one by one, and random cases for the mean over new sites."""
         return "ranks" if goal.criterion.takes_delta else "cases"
 
     def check_goal(self, goal: Goal, *, is_open: bool, is_searched: bool = True, numbers: int = 1) -> None:
         """Refuse what does not serve a new site."""
-        if not (goal.criterion.is_mean or goal.criterion.takes_delta):
-            allowed = [name for name in CRITERIA if CRITERIA[name].is_mean or CRITERIA[name].takes_delta]
-            raise ValueError(
-                f"criterion must be {' or '.join(allowed)} with promise 'new-site', got "
-                f"{goal.criterion.name!r}"
-            )
-        if goal.max_faulty:
-            raise ValueError(
-                f"max_faulty must be 0 with promise 'new-site', got {goal.max_faulty}: the sites are a "
-                "sample, and a wrong report is not one of them"
-            )
-        if not is_searched:
-            raise ValueError("local_ranks must be left out with promise 'new-site', which fixes the ranks")
+        super().check_goal(goal, is_open=is_open, is_searched=is_searched, numbers=numbers)
         if goal.criterion.takes_delta and numbers > 1:
             raise ValueError(
                 f"numbers must be 1 with promise 'new-site' and the {goal.criterion.name} criterion, got "
@@ -141,9 +145,10 @@ class NewSite(Promise):
     def sentence(self, criterion: Criterion, level: float, delta: float | None, group: str = "") -> str:
         """Return the average over sites, or the share of sites at which the level is reached."""
         if criterion.takes_delta:
+            share = percent(float(1 - Decimal(str(delta))))
             return (
-                f"At {_most(delta)} of new sites or more, the truth lies inside the prediction set for at "
-                f"least {percent(level)} of the site's cases{group}."
+                f"At {share} of new sites or more, the truth lies inside the prediction set for at least "
+                f"{percent(level)} of the site's cases{group}."
             )
         return (
             "On average over new sites, the truth lies inside the prediction set for at least "
@@ -185,5 +190,110 @@ def _advice(solution: Solution, goal: Goal) -> Advice:
     )
 
 
-def _most(delta: float | None) -> str:
-    return percent(float(1 - Decimal(str(delta))))
+# -- the chance that all sites keep ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class NewSiteGoal:
+    """Coverage of at least the level at a share 1 - delta of new sites, by the reports of m sites.
+
+    Parameters
+    ----------
+    m : int
+        Number of sites.
+    goal : Goal
+        Level, delta and missing sites.
+    """
+
+    m: int
+    goal: Goal
+
+    def choose_eta(self, size: int | None = None) -> Fraction | None:
+        """Return the chance that all sites keep, for a declared size; None if no chance below 1 suffices.
+
+        It does not depend on the scores of the sites.
+
+        Parameters
+        ----------
+        size : int, optional
+            Size of every site, where they are alike.
+
+        Returns
+        -------
+        Fraction or None
+            The best by the yardstick of sites that differ.
+        """
+        missing = self.goal.max_missing or 0
+        if self.least_eta(missing) is None:
+            return None
+        cost, chosen = self._best(missing, size)
+        if self.goal.max_missing is None and self.least_eta(1) is not None:
+            other, tolerant = self._best(1, size)
+            return tolerant if other <= _NEAR * cost else chosen
+        return chosen
+
+    def least_eta(self, n_missing: int) -> Fraction | None:
+        """Return the smallest chance that suffices if this many sites are missing; None if none below 1."""
+        if self.m - n_missing < 1:
+            return None
+        least = 1 / ((self.m - n_missing + 1) * self.goal.delta)
+        return least if least < 1 else None
+
+    def _best(self, n_missing: int, size: int | None) -> tuple[float, Fraction]:
+        """Return the lowest threshold of several numbers of votes, and its chance."""
+        level, delta, least = self.goal.level, self.goal.delta, self.least_eta(n_missing)
+        assert least is not None
+        n, first = size or math.ceil(10 / (1 - level)), math.ceil((self.m + 1) * (1 - delta))
+        choices = [(math.inf, least)]
+        for k in np.unique(np.linspace(first, self.m, _CANDIDATES).astype(int)) if first <= self.m else ():
+            eta = max((1 - Fraction(int(k), self.m + 1)) / delta, least)
+            if eta >= 1 or (rank := rank_above(n, level, eta)) > n:
+                continue
+            if size is not None:  # the chance of the rank as a short fraction below it
+                chance = chance_above(n, rank, level) - 2 * MARGIN
+                eta = max(Fraction(math.floor(chance * _DIGITS), _DIGITS), eta)
+            choices.append((_usual_threshold(n, rank, self.m, votes_needed(self.m, delta, eta)), eta))
+        return min(choices)
+
+    def smallest_n_sites(self, n: int) -> int | None:
+        """Return the number of sites of this size that would suffice."""
+        finite = Fraction(chance_above(n, n, self.goal.level) - 2 * MARGIN)
+        if finite * self.goal.delta * MOST_SITES < 1:
+            return None
+        return math.floor(1 / (self.goal.delta * finite)) + (self.goal.max_missing or 0)
+
+    def smallest_n_points(self, eta: Fraction) -> int | None:
+        """Return the size at which this many sites would suffice with this chance; None if none would."""
+        least = self.least_eta(self.goal.max_missing or 0)
+        if least is None:
+            return None
+        chance = max(least, eta)
+        return smallest(lambda n: rank_above(n, self.goal.level, chance) <= n, start=1, stop=LARGEST_N)
+
+
+def _usual_threshold(n: int, rank: int, m: int, k: int) -> float:
+    """Return the median of the k-th smallest of the reports of m sites of n scores, by the yardstick."""
+
+    def is_reached(t: float) -> bool:
+        below = reported_below(np.array([rank]), n, t)[0]
+        return bool(special.betainc(k, m - k + 1, below) >= 0.5)
+
+    return smallest_threshold(is_reached, halvings=24)
+
+
+def votes_needed(m: int, delta: Fraction, eta: Fraction) -> int:
+    """Return the votes with which at most a share delta of new sites falls below the level.
+
+    Parameters
+    ----------
+    m : int
+        Number of sites that answered.
+    delta, eta : Fraction
+        Share of new sites that may miss the level, and the chance that every site keeps.
+
+    Returns
+    -------
+    int
+        ``ceil((m + 1) (1 - delta eta))``, which may be above m.
+    """
+    return math.ceil((m + 1) * (1 - delta * eta))

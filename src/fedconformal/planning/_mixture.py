@@ -5,21 +5,30 @@ probability w_j. Number i has votes in proportion to w_j (l_ji - l_j,i-1) / (n_j
 numbers up to t are in proportion to a count that never exceeds what the sites' scores, and one unseen point
 of each, would give. A threshold at which they reach the level covers the mixture with that mean probability
 if each site's scores, with that of the unseen point, are exchangeable given the scores of the other sites.
+
+What a site's numbers say of its share of scores below t is a staircase under the true one. With l_0 = 0, a
+site of n scores that sends the ranks l_1 < ... < l_r shows on average sum_i (l_i - l_{i-1}) P(v_i <= t) of
+them. For one t the best ranks follow from dynamic programming, for each size alone; the smallest t at which
+all sites together show the level follows by bisection. P is that of a federation whose sites differ: the
+yardstick that compares plans, all of them valid. No guarantee rests on it.
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from itertools import accumulate, pairwise
 from typing import ClassVar
 
 import numpy as np
+from scipy import special
 
+from fedconformal._util import Floats, Ints, rank_of
 from fedconformal.documents import MOST_VOTES, Advice, SiteKind
 from fedconformal.planning._ballot import Ballot, Guarantee, Solution
-from fedconformal.planning._rule import ranks_by_size
-from fedconformal.planning.criteria import CRITERIA, Goal
-from fedconformal.planning.promises._base import PROMISES, Promise
+from fedconformal.planning.criteria import Criterion, Goal
+from fedconformal.planning.promises import PROMISES, Promise
 
 _LARGEST_DENOMINATOR = 10**40
 
@@ -48,23 +57,17 @@ class Mixture(Promise):
     bears_differing_sites: ClassVar[bool] = True
     among: ClassVar[str] = " in the mixture"
     pools: ClassVar[bool] = False
+    fixes_ranks: ClassVar[bool] = True
+    no_faulty: ClassVar[str] = "a wrong report breaks the promise to its own site's share"
     missing_remedy: ClassVar[str] = "it counts zero here, whatever its cases are like"
+
+    def accepts(self, criterion: Criterion) -> bool:
+        """Accept the mean coverage, and nothing beyond it."""
+        return criterion.is_mean and not criterion.trades_up
 
     def check_goal(self, goal: Goal, *, is_open: bool, is_searched: bool = True, numbers: int = 1) -> None:
         """Refuse what the counting of a mixture cannot serve."""
-        if not goal.criterion.is_mean or goal.criterion.trades_up:
-            allowed = [name for name in CRITERIA if CRITERIA[name].is_mean and not CRITERIA[name].trades_up]
-            raise ValueError(
-                f"criterion must be {' or '.join(allowed)} with promise 'mixture', got "
-                f"{goal.criterion.name!r}"
-            )
-        if goal.max_faulty:
-            raise ValueError(
-                f"max_faulty must be 0 with promise 'mixture', got {goal.max_faulty}: a wrong report breaks "
-                "the promise to its own site's share"
-            )
-        if not is_searched:
-            raise ValueError("local_ranks must be left out with promise 'mixture', whose ranks are searched")
+        super().check_goal(goal, is_open=is_open, is_searched=is_searched, numbers=numbers)
         if is_open:
             raise ValueError(
                 "promise 'mixture' needs n_points: the votes of a site depend on its number of scores"
@@ -230,3 +233,132 @@ def _advice(sites: Iterable[SiteKind], goal: Goal, n_missing: int) -> Advice:
         left += max(kind.count - out, 0) * (kind.share or 0)
         out = max(out - kind.count, 0)
     return Advice(n_points=math.ceil(level / (left - level)) if left > level else None)
+
+
+# -- the yardstick: scores are half-normal, and the scales of the sites are log-normal ---------------------
+
+
+_SPREAD = 1 / 3  # standard deviation of the logarithm of a site's scale
+_NODES, _MASSES = np.polynomial.hermite_e.hermegauss(41)
+_SCALES, _WEIGHTS = np.exp(_SPREAD * _NODES), _MASSES / _MASSES.sum()
+_RANKS = 140  # tried for a size, closer to each other where scores are large
+_SIZES = 8  # that are searched; others get the ranks of the next one, in proportion
+
+
+def reported_below(ranks: Ints, n: int, t: float) -> Floats:
+    """Return for each rank the probability that a site's score of this rank is at most t.
+
+    Parameters
+    ----------
+    ranks : array of int
+        From 1 to n.
+    n : int
+        Number of scores of the site.
+    t : float
+        A threshold.
+
+    Returns
+    -------
+    array of float
+        One for each rank.
+    """
+    below = special.erf(t / (_SCALES * np.sqrt(2)))
+    table = special.betainc(ranks[:, None], n - ranks[:, None] + 1, below[None, :])
+    return np.asarray(np.minimum(table @ _WEIGHTS, 1.0))
+
+
+def smallest_threshold(reaches: Callable[[float], bool], *, halvings: int) -> float:
+    """Return the smallest threshold of the yardstick that suffices, up to rounding; the highest if none does.
+
+    Parameters
+    ----------
+    reaches : callable
+        Returns whether a threshold suffices, as all larger ones then do.
+    halvings : int
+        Number of steps of the bisection between 0.001 and 1000.
+
+    Returns
+    -------
+    float
+    """
+    low, high = 1e-3, 1e3
+    for _ in range(halvings):
+        middle = float(np.sqrt(low * high))
+        low, high = (low, middle) if reaches(middle) else (middle, high)
+    return high
+
+
+def ranks_by_size(
+    n_points: Ints, shares: Floats, level: Fraction, numbers: int
+) -> dict[int, tuple[int, ...]]:
+    """Return the ranks that sites of each size send.
+
+    Parameters
+    ----------
+    n_points : array of int
+        Different sizes.
+    shares : array of float
+        Share of new points that come from all sites of each size together.
+    level : Fraction
+        Coverage that was asked for.
+    numbers : int
+        Most numbers that a site sends.
+
+    Returns
+    -------
+    dict
+        Ranks of each size, in increasing order.
+    """
+    if n_points.size == 1 and numbers == 1:
+        return {int(n_points[0]): (min(rank_of(level, int(n_points[0])), int(n_points[0])),)}
+    looked_at = np.unique(np.quantile(n_points, np.linspace(0, 1, _SIZES), method="nearest"))
+    which = np.abs(np.log(n_points[:, None] / looked_at)).argmin(axis=1)
+    stairs = [_Stairs(int(n), numbers) for n in looked_at]
+    weights: Floats = np.array([float(shares[which == i].sum()) for i in range(looked_at.size)])
+
+    def shows_level(t: float) -> bool:
+        shown = sum(w * stair.best(t)[0] for stair, w in zip(stairs, weights, strict=True))
+        return bool(shown >= float(level))
+
+    t = smallest_threshold(shows_level, halvings=20)
+    chosen = [stair.best(t)[1] for stair in stairs]
+    return {
+        int(n): _stretch(chosen[i], int(looked_at[i]), int(n))
+        for n, i in zip(n_points.tolist(), which.tolist(), strict=True)
+    }
+
+
+@dataclass(frozen=True, eq=False)
+class _Stairs:
+    """The ranks among which those of one size are chosen."""
+
+    n: int
+    numbers: int
+
+    @cached_property
+    def ranks(self) -> Ints:
+        if self.n <= _RANKS:
+            return np.arange(1, self.n + 1)
+        heights = 1 - (1 - np.linspace(0, 1, _RANKS + 1)[1:]) ** 2
+        return np.unique(np.ceil(heights * self.n).astype(np.int64))
+
+    def best(self, t: float) -> tuple[float, Ints]:
+        """Return the largest share that can be shown to lie below t on average, and its ranks."""
+        ranks, below = self.ranks, reported_below(self.ranks, self.n, t)
+        rises = ranks[None, :] - ranks[:, None]
+        gains = np.where(rises > 0, rises * below, -np.inf)
+        shown, came_from = ranks * below, []
+        for _ in range(min(self.numbers, ranks.size) - 1):
+            sums = shown[:, None] + gains
+            came_from.append(sums.argmax(axis=0))
+            shown = sums.max(axis=0)
+        path = [int(shown.argmax())]
+        for back in reversed(came_from):
+            path.append(int(back[path[-1]]))
+        return float(shown.max()) / (self.n + 1), ranks[path[::-1]]
+
+
+def _stretch(ranks: Ints, n: int, to: int) -> tuple[int, ...]:
+    """Return the same shares of another number of scores."""
+    places = -(-ranks * (to + 1) // (n + 1)) if n != to else ranks
+    return tuple(sorted({min(max(int(place), 1), to) for place in places.tolist()}))
