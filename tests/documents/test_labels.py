@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import fedconformal as fc
 from fedconformal.documents import label_text, unique_labels
-from fedconformal.documents._names import check_looks, look, proper_form
+from fedconformal.documents._fields import check_looks, look, proper_form
 
 
 @pytest.mark.parametrize(

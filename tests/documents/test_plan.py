@@ -118,7 +118,7 @@ def test_is_read_as_it_was_written(name):
         ("drawn", {"M.numbers": 21}, "numbers"),
         ("drawn", {"terms": None}, "random round of 32 hexadecimal digits"),
         ("drawn", {"terms.round": "spring"}, "random round of 32 hexadecimal digits"),
-        ("curve", {"M.edges.3": 0.0}, "edges must increase strictly"),
+        ("curve", {"M.edges.3": 0.0}, "edges: must be different, in increasing order"),
         ("curve", {"M.edges.3": "Infinity"}, "valid number"),
         ("curve", {"M.own": [[180, 180, 180]]}, "own counts must be given for each level and each kind"),
         ("curve", {"M.epsilon": "1"}, "offsets must be given with noise, and only with it"),

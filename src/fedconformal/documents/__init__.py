@@ -2,18 +2,7 @@
 
 from typing import Any
 
-from fedconformal.documents._base import (
-    Document,
-    DocumentError,
-    Many,
-    Part,
-    Ratio,
-    Share,
-    SiteName,
-    check_site_name,
-    first_problem,
-    ratio_text,
-)
+from fedconformal.documents._base import Document, DocumentError, Part, SizeLimit, first_problem
 from fedconformal.documents._calibration import (
     Calibration,
     CalibrationPart,
@@ -21,11 +10,8 @@ from fedconformal.documents._calibration import (
     Received,
     Refusal,
 )
-from fedconformal.documents._check import Check, CheckedGroup, group_name
 from fedconformal.documents._design import Advice, Design, Level, PerSite, SiteKind, merge_kinds, total_sites
-from fedconformal.documents._grouping import KINDS as GROUPED_BY
-from fedconformal.documents._grouping import GroupBy, Grouping, pair_label
-from fedconformal.documents._limits import (
+from fedconformal.documents._fields import (
     LARGEST_EPSILON,
     LARGEST_N,
     MOST_CHECKED,
@@ -36,7 +22,13 @@ from fedconformal.documents._limits import (
     MOST_SITES,
     MOST_VOTES,
     SMALLEST_EPSILON,
-    SizeLimit,
+    Label,
+    SiteName,
+    UnknownGroupWarning,
+    check_site_name,
+    label_text,
+    ratio_text,
+    unique_labels,
 )
 from fedconformal.documents._messages import (
     Bin,
@@ -58,17 +50,21 @@ from fedconformal.documents._messages import (
     register_message,
     unregister_message,
 )
-from fedconformal.documents._names import Label, UnknownGroupWarning, label_text, unique_labels
-from fedconformal.documents._plan import Plan, PlanView, ScoreRule, SiteKey
-from fedconformal.documents._report import Report, ReportPart, signed_text
-from fedconformal.documents._signing import (
-    PublicKey,
-    SigningKey,
-    check_public_key,
-    is_signature,
-    is_signed_by,
+from fedconformal.documents._plan import (
+    GROUPED_BY,
+    Facts,
+    GroupBy,
+    Plan,
+    ScoreRule,
+    SiteKey,
+    Terms,
+    expiry_text,
+    pair_label,
+    random_round,
 )
-from fedconformal.documents._terms import Facts, Terms, expiry_text, random_round
+from fedconformal.documents._report import Check, CheckedGroup, Report, ReportPart, group_name, signed_text
+from fedconformal.documents._signing import SigningKey, check_public_key, is_signature, is_signed_by
+from fedconformal.documents._views import PlanView
 
 _KINDS: dict[str, type[Document]] = {kind.kind: kind for kind in (Plan, Report, Calibration, Check)}
 
@@ -112,22 +108,19 @@ def schema(kind: str) -> dict[str, Any]:
     if kind not in _KINDS:
         raise ValueError(f"kind must be one of {', '.join(map(repr, _KINDS))}, got {kind!r}")
     content = _KINDS[kind].model_json_schema(mode="validation")
+    definitions = content.get("$defs", {})
     for place, (part, field) in enumerate((("Design", "message"), ("ReportPart", "payload"))):
-        if part in content.get("$defs", {}):
-            variants = [_variant_schema(name, pair[place]) for name, pair in message_kinds().items()]
-            content["$defs"].update({name: each for variant in variants for name, each in variant.items()})
-            choices = [{"$ref": f"#/$defs/{pair[place].__name__}"} for pair in message_kinds().values()]
-            content["$defs"][part]["properties"][field] = {"oneOf": choices}
+        if part in definitions:
+            variants = {name: pair[place] for name, pair in message_kinds().items()}
+            choices = [{"$ref": f"#/$defs/{variant.__name__}"} for variant in variants.values()]
+            definitions[part]["properties"][field] = {"oneOf": choices}
+            for name, variant in variants.items():
+                own = variant.model_json_schema(mode="validation")
+                definitions.update(own.pop("$defs", {}))
+                own["properties"] = {"kind": {"const": name}, **own["properties"]}
+                own["required"] = ["kind", *own.get("required", [])]
+                definitions[variant.__name__] = own
     content["$schema"] = "https://json-schema.org/draft/2020-12/schema"
     content["properties"]["digest"] = {"type": "string", "pattern": "^sha256:[0-9a-f]{64}$"}
     content["required"] = sorted({*content.get("required", []), "format", "version", "digest"})
     return content
-
-
-def _variant_schema(kind: str, variant: type[Part]) -> dict[str, Any]:
-    """Return the schemas of one kind of message or payload and of its parts, by name."""
-    content = variant.model_json_schema(mode="validation")
-    parts: dict[str, Any] = content.pop("$defs", {})
-    content["properties"] = {"kind": {"const": kind}, **content["properties"]}
-    content["required"] = ["kind", *content.get("required", [])]
-    return {**parts, variant.__name__: content}

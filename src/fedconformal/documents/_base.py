@@ -1,37 +1,24 @@
-"""Base of all documents: strict content, one canonical form, a digest, a reader that trusts nothing."""
+"""Base of all documents: strict content, one canonical form, a digest, a reader that trusts nothing.
+
+A reader looks at the bytes first: their number, and the items they can hold. So reading any file costs about
+a second and some hundred megabytes at most.
+"""
 
 import hashlib
 import json
 import math
 import re
 from collections.abc import Iterable, Mapping
-from fractions import Fraction
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, NoReturn, Self, TypeVar
+from typing import Any, ClassVar, NoReturn, Self
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    FailFast,
-    Field,
-    PlainSerializer,
-    PlainValidator,
-    SerializerFunctionWrapHandler,
-    StringConstraints,
-    TypeAdapter,
-    ValidationError,
-    ValidationInfo,
-    WithJsonSchema,
-    model_serializer,
-)
+from pydantic import BaseModel, ConfigDict, SerializerFunctionWrapHandler, ValidationError, model_serializer
 
 from fedconformal._extras import call_higher
 from fedconformal._text import one_line
-from fedconformal.documents._limits import LONGEST_REASON, MOST_FIELDS, SizeLimit
-from fedconformal.documents._names import proper_form
+from fedconformal.documents._fields import MOST_FIELDS
 
 _NOT_OURS = frozenset(name for name in dir(BaseModel) if not name.startswith("_"))
 _DOCUMENT = re.compile(r"fedconformal/(plan|report|calibration|check)")
@@ -42,173 +29,66 @@ class DocumentError(ValueError):
     """A document that cannot be accepted, and why, in one line."""
 
 
-def _read_extended(value: Any) -> Any:
-    if value == "Infinity" and isinstance(value, str):
-        return math.inf
-    if isinstance(value, float) and value == math.inf:
-        return value
-    number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    if not number or (isinstance(value, float) and not math.isfinite(value)):
-        raise ValueError('must be a finite number or the word "Infinity"')
-    try:
-        return float(value) + 0.0  # there is one zero
-    except OverflowError:
-        raise ValueError("must be a number that fits into a float64") from None
-
-
-Extended = Annotated[
-    float,
-    Field(allow_inf_nan=True),
-    BeforeValidator(_read_extended),
-    PlainSerializer(lambda value: "Infinity" if value == math.inf else value, when_used="json"),
-    WithJsonSchema({"anyOf": [{"type": "number"}, {"const": "Infinity"}]}),
-]
-"""A float64 that may be +inf, which JSON spells as the word "Infinity"; never NaN, never -inf."""
-
-
-_RATIO = r"^(0|[1-9][0-9]{0,39})(\.[0-9]{1,320}|/[1-9][0-9]{0,39})?$"
-
-
-def ratio_text(value: Fraction) -> str:
-    """Write an exact number: as a decimal where it has one, else as numerator and denominator.
+@dataclass(frozen=True)
+class SizeLimit:
+    """Largest size of one kind of document.
 
     Parameters
     ----------
-    value : Fraction
-        A number of at least 0.
-
-    Returns
-    -------
-    str
-        The one way in which documents write it.
-
-    Examples
-    --------
-    >>> from fractions import Fraction
-    >>> from fedconformal.documents import ratio_text
-    >>> ratio_text(Fraction(9, 10)), ratio_text(Fraction(1, 3))
-    ('0.9', '1/3')
-    """
-    rest, twos, fives = value.denominator, 0, 0
-    while rest % 2 == 0:
-        rest, twos = rest // 2, twos + 1
-    while rest % 5 == 0:
-        rest, fives = rest // 5, fives + 1
-    digits = max(twos, fives)
-    if rest > 1 or digits > 320:
-        return f"{value.numerator}/{value.denominator}"
-    whole, part = divmod(value.numerator * 10**digits // value.denominator, 10**digits)
-    return f"{whole}.{part:0{digits}}" if digits else str(whole)
-
-
-def _read_ratio(value: Any) -> Fraction:
-    if isinstance(value, Fraction):
-        exact = value
-    elif isinstance(value, str) and re.fullmatch(_RATIO, value):
-        exact = Fraction(value)
-    else:
-        raise ValueError('must be an exact number such as "0.9" or "1/3"')
-    text = ratio_text(abs(exact))
-    if exact < 0 or (isinstance(value, str) and text != value):
-        raise ValueError(f"must be at least 0, written as {text!r}")
-    if not re.fullmatch(_RATIO, text):
-        raise ValueError("must have at most 40 digits above and below the line, or 320 decimals")
-    return exact
-
-
-Ratio = Annotated[
-    Fraction,
-    PlainValidator(_read_ratio),
-    PlainSerializer(ratio_text, return_type=str, when_used="json"),
-    WithJsonSchema({"type": "string", "pattern": _RATIO}),
-]
-"""An exact number, which JSON writes as a decimal or a fraction in text."""
-
-
-def _share(value: Fraction) -> Fraction:
-    if not 0 < value < 1:
-        raise ValueError("must lie between 0 and 1")
-    return value
-
-
-Share = Annotated[Ratio, AfterValidator(_share)]
-"""An exact number strictly between 0 and 1."""
-
-
-class _FirstWrong(FailFast):
-    __hash__ = object.__hash__  # so that it may stand in a union
-
-
-T = TypeVar("T")
-Many = Annotated[tuple[T, ...], _FirstWrong()]
-"""A list that is refused at its first wrong entry."""
-
-
-def _proper(name: str) -> str:
-    form = proper_form(name)
-    if name != form:
-        would = f": use {form!r}" if form else ""
-        raise ValueError(
-            f"a site's name must be visible, in one line, composed (NFC), no spaces around{would}"
-        )
-    return name
-
-
-SiteName = Annotated[str, StringConstraints(min_length=1, max_length=200), AfterValidator(_proper)]
-"""Name of a site: visible, on one line, in Unicode's composed form, without spaces around it."""
-
-_SITE_NAME: TypeAdapter[str] = TypeAdapter(SiteName)
-
-
-def check_site_name(name: Any) -> None:
-    """Refuse an invalid name of a site.
-
-    Parameters
-    ----------
-    name : object
-        The candidate.
-
-    Raises
-    ------
-    ValueError
-        In one line.
+    size : int
+        Bytes of an ordinary document.
+    items : int
+        Values, lists, objects and fields.
+    listing : tuple of str
+        Fields that only larger documents have, because they list sites, groups or counts.
+    listing_size : int
+        Bytes of a document with one of these fields.
 
     Examples
     --------
-    >>> from fedconformal.documents import check_site_name
-    >>> check_site_name("St. Mary's")
+    >>> from fedconformal.documents import SizeLimit
+    >>> SizeLimit(size=1024, items=3).problem("[1, 2, 3, 4, 5]")
+    'more than 3 items in it'
     """
-    try:
-        _SITE_NAME.validate_python(name, strict=True)
-    except ValidationError:
-        form = proper_form(name)[:200] if isinstance(name, str) else ""
-        raise ValueError(
-            f"site must be a name of 1 to 200 visible characters on one line, composed (NFC), got "
-            f"{_short(repr(name))}" + (f": use {form!r}" if form else "")
-        ) from None
 
+    size: int
+    items: int
+    listing: tuple[str, ...] = ()
+    listing_size: int = 0
 
-def _clean_sentence(value: Any, info: ValidationInfo) -> Any:
-    """Make a sentence printable and short where it is written; where it is read it must be so."""
-    return one_line(value, LONGEST_REASON) if info.mode == "python" and isinstance(value, str) else value
+    @property
+    def largest(self) -> int:
+        """Bytes that any document of this kind may have."""
+        return max(self.size, self.listing_size)
 
+    def problem(self, text: str | bytes) -> str | None:
+        """Return the reason why a text is too large to be parsed, if it is.
 
-def printable(text: str) -> str:
-    """Refuse what cannot be shown on one line."""
-    if not text.isprintable():
-        raise ValueError("must be printable, on one line")
-    return text
+        Parameters
+        ----------
+        text : str or bytes
+            The text of a document.
 
+        Returns
+        -------
+        str or None
+            The reason.
+        """
+        if len(text) > self.largest:
+            return f"larger than {self._text(self.largest)}"
+        raw = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
+        listing = any(f'"{field}"'.encode() in raw for field in self.listing)
+        size = self.largest if listing else self.size
+        if len(raw) > size:
+            without = "" if listing or not self.listing else " or ".join(map(repr, self.listing))
+            return f"larger than {self._text(size)}" + (f", without {without} in it" if without else "")
+        if sum(raw.count(mark) for mark in (b",", b":", b"[", b"{")) > self.items:
+            return f"more than {self.items:,} items in it"
+        return None
 
-Sentence = Annotated[
-    str,
-    StringConstraints(max_length=LONGEST_REASON),
-    BeforeValidator(_clean_sentence),
-    AfterValidator(printable),
-]
-"""A sentence about what somebody else sent: printable, on one line, and not long."""
-
-Digest = Annotated[str, StringConstraints(pattern=r"^sha256:[0-9a-f]{64}$")]
+    @staticmethod
+    def _text(size: int) -> str:
+        return f"{size // 2**20} MB" if size >= 2**20 else f"{size // 2**10} KB"
 
 
 class Part(BaseModel):
@@ -254,9 +134,7 @@ class Document(Part):
         """Return a short line; ``to_json`` has everything."""
         return f"<{type(self).__name__}: {self._line()}>"
 
-    def __str__(self) -> str:
-        """Return the same line."""
-        return repr(self)
+    __str__ = __repr__
 
     def _repr_html_(self) -> str | None:
         """Return the HTML that notebooks show."""
@@ -319,11 +197,12 @@ class Document(Part):
         fields = _load(cls.kind, text, cls.limit)
         digest = fields.pop("digest", None)
         cls.check_format(fields)
-        text = _rewritten(cls.kind, fields)
         try:
-            document = cls.model_validate_json(text)
+            document = cls.model_validate_json(_canonical(fields))
         except ValidationError as error:
             raise DocumentError(f"not a {cls.kind}: {first_problem(error)}") from None
+        except (ValueError, RecursionError) as error:  # of fields that nobody has checked yet
+            raise DocumentError(f"not a {cls.kind}: {_problem(error)}") from None
         if digest != document.digest:
             stated = "has no digest" if digest is None else "does not match its digest"
             raise DocumentError(f"this {cls.kind} {stated}: it was changed after it was made, or cut short")
@@ -404,13 +283,14 @@ def _canonical(content: Any) -> bytes:
 
 def _load(kind: str, text: str | bytes, limit: SizeLimit) -> dict[str, Any]:
     """Parse strict JSON: not too large, no NaN, no overflowing numbers, no field twice."""
-    too_large = limit.problem(text)
-    if too_large is not None:
+    if (too_large := limit.problem(text)) is not None:
         raise DocumentError(f"not a {kind}: {too_large}")
     try:
-        decoded = text.decode("utf-8") if isinstance(text, bytes) else text
         content = json.loads(
-            decoded, parse_constant=_no_constant, parse_float=_finite, object_pairs_hook=_no_duplicates
+            text.decode("utf-8") if isinstance(text, bytes) else text,
+            parse_constant=_no_constant,
+            parse_float=_finite,
+            object_pairs_hook=_no_duplicates,
         )
     except (ValueError, RecursionError) as error:
         if _looks_like_a_table(text):
@@ -431,14 +311,6 @@ def _looks_like_a_table(text: str | bytes) -> bool:
         return False
     widths = {max(line.count(separator) for separator in ",;\t") for line in lines[:-1]}
     return len(widths) == 1 and any(char.isdigit() for char in lines[1])
-
-
-def _rewritten(kind: str, fields: dict[str, Any]) -> bytes:
-    """Return the canonical form of fields that nobody has checked yet."""
-    try:
-        return _canonical(fields)
-    except (ValueError, RecursionError) as error:
-        raise DocumentError(f"not a {kind}: {_problem(error)}") from None
 
 
 def _problem(error: Exception) -> str:

@@ -1,28 +1,39 @@
 """The Calibration: thresholds, who answered, and everything needed to verify the claim."""
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
-from pydantic import Field, StringConstraints
+from pydantic import Field
 
 from fedconformal._extras import call_higher
 from fedconformal._text import count
 from fedconformal._util import Floats
-from fedconformal.documents._base import Digest, Extended, Many, Part, Sentence, SiteName
-from fedconformal.documents._consistency import check_calibration
+from fedconformal.documents import _fields as limits
+from fedconformal.documents._base import Part, SizeLimit
 from fedconformal.documents._design import Design
-from fedconformal.documents._limits import CALIBRATION, MOST_GROUPS, MOST_LEVELS, MOST_SITES, SizeLimit
-from fedconformal.documents._names import unique_labels, warn_of_unknown
-from fedconformal.documents._plan import Plan, PlanAttributes
+from fedconformal.documents._fields import (
+    Digest,
+    Extended,
+    Many,
+    Name,
+    Sentence,
+    SiteCount,
+    SiteName,
+    unique_labels,
+    warn_of_unknown,
+)
+from fedconformal.documents._plan import Plan
 from fedconformal.documents._report import signed_text
 from fedconformal.documents._signing import AuthoredDocument, Signature, is_signature
+from fedconformal.documents._views import PlanAttributes
 
-Code = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9-]{0,59}$")]
+_KEPT = ("promise", "criterion", "delta", "max_faulty", "max_missing")
 
 
 class Refusal(Part):
@@ -37,25 +48,66 @@ class Received(Part):
 
     site: SiteName
     report: Digest
-    signature: Signature | None = Field(
-        default=None, description="the site's, of the digest; where the plan lists keys"
-    )
+    signature: Signature | None = Field(default=None, description="the site's, where the plan lists keys")
 
 
 class CalibrationPart(Part):
     """Thresholds for all cases together, or for one group of them."""
 
     design: Design = Field(description="the plan's design for the sites that answered, votes solved again")
-    thresholds: Many[Extended] = Field(min_length=1, max_length=MOST_LEVELS, description="one for each level")
-    missing: Many[SiteName] = Field(
-        default=(), description="names of sites that were asked and did not answer"
+    thresholds: Many[Extended] = Field(
+        min_length=1, max_length=limits.MOST_LEVELS, description="one for each level"
     )
-    n_missing: int = Field(
-        default=0, ge=0, le=MOST_SITES, description="number of missing sites, named or not"
-    )
-    refused: Many[Refusal] = Field(
-        default=(), description="payloads for this group that did not count although their report did"
-    )
+    missing: Many[SiteName] = Field(default=(), description="sites that were asked and did not answer")
+    n_missing: SiteCount = Field(default=0, description="number of missing sites, named or not")
+    refused: Many[Refusal] = Field(default=(), description="payloads for this group that did not count")
+
+    def check(self, planned: Design) -> None:
+        """Refuse a part that cannot be the answer to a design of the plan."""
+        design = self.design
+        if any(getattr(design, name) != getattr(planned, name) for name in _KEPT):
+            raise ValueError(f"{', '.join(_KEPT)} must be those of the plan")
+        levels, goals = ([each.confidence_level for each in own.levels] for own in (design, planned))
+        if levels != goals:
+            raise ValueError("the levels must be those of the plan")
+        if len(self.thresholds) != len(levels):
+            raise ValueError("there must be a threshold for each level")
+        same = design.message == planned.message
+        if design.message.kind != planned.message.kind or not (design.sites or same):
+            raise ValueError("the message must be that of the plan")
+        if len(self.missing) > self.n_missing:
+            raise ValueError("n_missing must count the missing sites, named or not")
+        self._check_sites(planned)
+        too_few = (design.n_sites or 0) < design.fewest_answers
+        for level, threshold in zip(design.levels, self.thresholds, strict=True):
+            if (level.votes is None) != too_few:
+                raise ValueError("votes must be left out if too few sites answered, and only then")
+            if (level.votes is None or level.advice is not None) and threshold != math.inf:
+                raise ValueError("the threshold must be Infinity where the level is not reached")
+        if design.sites:
+            design.message.check(design)
+
+    def _check_sites(self, planned: Design) -> None:
+        """Refuse sites that answered without a name, twice, or although the plan does not ask them."""
+        design = self.design
+        if design.sites is None or (not design.sites and design.group is None):
+            raise ValueError("at least one site must have answered")
+        if any(not kind.names or len(kind.names) != kind.count or not kind.asked for kind in design.sites):
+            raise ValueError("the sites that answered must have names")
+        names = [name for kind in design.sites for name in kind.names]
+        if len(set(names)) < len(names):
+            raise ValueError("a site answered twice")
+        if planned.site_names is not None and not set(names) <= set(planned.asked_names or ()):
+            raise ValueError("a site answered that the plan does not ask")
+        room = Counter[int]()
+        for kind in planned.kinds:
+            room[kind.n] += kind.count * kind.asked
+        for kind in design.sites:
+            room[kind.n] -= kind.count
+            for name in kind.names if planned.site_names is not None else (None,):
+                planned.find_kind(kind.n, site=name)
+        if not planned.is_open and min(room.values()) < 0:
+            raise ValueError("more sites of a size answered than the plan has")
 
 
 class CalibrationAttributes(PlanAttributes):
@@ -117,6 +169,11 @@ class CalibrationAttributes(PlanAttributes):
         """Number of sites whose answers counted."""
         return len(self.answered)
 
+    def __getitem__(self, key: Any) -> "CalibrationView":
+        """Select a group by its label, a level by its number, or both."""
+        places, levels = self._select(key)
+        return CalibrationView(self.whole, tuple(self.selected_parts[i] for i in places), levels)
+
     @property
     def is_calibrated(self) -> bool:
         """True if enough sites answered, in any group."""
@@ -128,18 +185,18 @@ class CalibrationView(CalibrationAttributes):
     """One group, one level, or both, of a calibration."""
 
     calibration: "Calibration"
-    _part_places: tuple[int, ...]
-    _level_places: tuple[int, ...]
+    _parts: tuple[CalibrationPart, ...]
+    _levels: tuple[int, ...]
 
     @property
     def selected_parts(self) -> Sequence[CalibrationPart]:
         """Parts of the selected groups."""
-        return [self.calibration.parts[i] for i in self._part_places]
+        return self._parts
 
     @property
     def selected_levels(self) -> Sequence[int]:
         """Places of the selected levels among those of the calibration."""
-        return self._level_places
+        return self._levels
 
     @property
     def whole(self) -> "Calibration":
@@ -149,12 +206,7 @@ class CalibrationView(CalibrationAttributes):
     @property
     def group(self) -> str | None:
         """Label of the selected group; None for several."""
-        return self.selected_designs[0].group if len(self._part_places) == 1 else None
-
-    def __getitem__(self, key: Any) -> "CalibrationView":
-        """Select a group by its label, or a level by its number."""
-        designs, levels = self._select(key)
-        return CalibrationView(self.calibration, tuple(self._part_places[i] for i in designs), levels)
+        return self._parts[0].design.group if len(self._parts) == 1 else None
 
 
 class Calibration(CalibrationAttributes, AuthoredDocument):
@@ -175,21 +227,30 @@ class Calibration(CalibrationAttributes, AuthoredDocument):
     True
     """
 
-    limit: ClassVar[SizeLimit] = CALIBRATION
+    limit: ClassVar[SizeLimit] = SizeLimit(4 * 2**20, 500_000, ("site",), 32 * 2**20)
 
     format: Literal["fedconformal/calibration"] = "fedconformal/calibration"
     version: Literal[1] = 1
     plan: Plan
     parts: Many[CalibrationPart] = Field(
-        min_length=1, max_length=MOST_GROUPS, description="in the order of the plan's designs"
+        min_length=1, max_length=limits.MOST_GROUPS, description="in the order of the plan's designs"
     )
     reports: Many[Received] = Field(default=(), description="reports that counted, by site")
     refused: Many[Refusal] = Field(default=(), description="reports that did not count")
-    assumptions: Many[Code] = Field(max_length=20, description="codes of the assumptions of the guarantee")
+    assumptions: Many[Name] = Field(max_length=20, description="codes of the assumptions of the guarantee")
 
     def check(self) -> None:
         """Refuse content that does not fit together, whoever wrote it."""
-        check_calibration(self)
+        self.plan.check()
+        if [part.design.group for part in self.parts] != [design.group for design in self.plan.designs]:
+            raise ValueError("the parts must be those of the plan")
+        sites = [received.site for received in self.reports]
+        if sites != sorted(set(sites)):
+            raise ValueError("the sites that answered must be different, in alphabetical order")
+        if not set(self.answered) <= set(sites):
+            raise ValueError("a site answered without a report")
+        for part, planned in zip(self.parts, self.plan.designs, strict=True):
+            part.check(planned)
 
     @classmethod
     def check_format(cls, fields: dict[str, Any]) -> None:
@@ -218,10 +279,6 @@ class Calibration(CalibrationAttributes, AuthoredDocument):
     def whole(self) -> "Calibration":
         """The calibration itself."""
         return self
-
-    def __getitem__(self, key: Any) -> CalibrationView:
-        """Select a group by its label, a level by its number, or both."""
-        return CalibrationView(self, *self._select(key))
 
     @cached_property
     def by_group(self) -> dict[str | None, CalibrationPart]:

@@ -4,25 +4,18 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
 from functools import cached_property
-from itertools import accumulate
+from itertools import accumulate, chain, repeat
 from typing import Annotated, Any, Generic, Self, TypeVar, overload
 
 import numpy as np
-from pydantic import Field, StringConstraints
+from pydantic import Field
 
 from fedconformal._text import count as counted
 from fedconformal._text import quoted
-from fedconformal.documents._base import Many, Part, Ratio, Share, SiteName
-from fedconformal.documents._limits import (
-    LARGEST_ADVICE,
-    LARGEST_N,
-    LARGEST_UNIT,
-    MOST_LEVELS,
-    MOST_NAMED,
-    MOST_SITES,
-)
+from fedconformal.documents import _fields as limits
+from fedconformal.documents._base import Part
+from fedconformal.documents._fields import Label, Many, Name, Ratio, Share, SiteCount, SiteName, Size
 from fedconformal.documents._messages import AnyMessage
-from fedconformal.documents._names import Label
 
 # -- values by site, kept as runs of equal values ----------------------------------------------------------
 
@@ -49,8 +42,8 @@ class PerSite(Sequence[T], Generic[T]):
     """
 
     def __init__(self, counts: Sequence[int], values: Sequence[T]) -> None:
+        self._counts, self._values = list(counts), list(values)
         self._ends = list(accumulate(counts))
-        self._values = list(values)
 
     def __len__(self) -> int:
         """Return the number of sites."""
@@ -71,33 +64,22 @@ class PerSite(Sequence[T], Generic[T]):
 
     def __iter__(self) -> Iterator[T]:
         """Iterate over all sites."""
-        for start, end, value in self._runs():
-            yield from (value for _ in range(end - start))
+        return chain.from_iterable(map(repeat, self._values, self._counts))
 
     def __eq__(self, other: object) -> bool:
         """Return whether another sequence has the same values."""
-        if not isinstance(other, Sequence) or len(self) != len(other):
-            return NotImplemented if not isinstance(other, Sequence) else False
-        return all(a == b for a, b in zip(self, other, strict=True))
+        return list(self) == list(other) if isinstance(other, Sequence) else NotImplemented
 
     __hash__ = None  # type: ignore[assignment]
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         """Return the values as a numpy array."""
-        return np.repeat(np.asarray(self._values), np.diff([0, *self._ends]), axis=0).astype(
-            dtype or np.int64
-        )
+        return np.repeat(np.asarray(self._values), self._counts, axis=0).astype(dtype or np.int64)
 
     def __repr__(self) -> str:
         """Show the runs, as in ``PerSite(10 x 89)``."""
-        runs = [f"{end - start} x {value}" for start, end, value in self._runs()]
+        runs = [f"{number} x {value}" for number, value in zip(self._counts, self._values, strict=True)]
         return f"PerSite({', '.join(runs[:6])}{', ...' if len(runs) > 6 else ''})"
-
-    def _runs(self) -> Iterator[tuple[int, int, T]]:
-        return zip([0, *self._ends[:-1]], self._ends, self._values, strict=True)
-
-
-Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9-]{0,59}$")]
 
 
 class SiteKind(Part):
@@ -110,33 +92,21 @@ class SiteKind(Part):
     10
     """
 
-    count: int = Field(ge=1, le=MOST_SITES)
-    n: int = Field(ge=1, le=LARGEST_N, description="calibration scores at each site")
-    names: Many[SiteName] = Field(default=(), max_length=MOST_NAMED, description="of all of them, or of none")
-    share: Ratio | None = Field(
-        default=None, description="share of new cases that come from each of these sites, for a mixture"
-    )
+    count: int = Field(ge=1, le=limits.MOST_SITES)
+    n: Size = Field(description="calibration scores at each site")
+    names: Many[SiteName] = Field(default=(), max_length=limits.MOST_NAMED, description="of all, or of none")
+    share: Ratio | None = Field(default=None, description="of new cases that come from each of these sites")
     asked: bool = Field(default=True, description="false for sites that could never change a threshold")
-
-    def without_names(self) -> Self:
-        """Return the same sites without their names."""
-        return self.model_copy(update={"names": ()}) if self.names else self
 
 
 class Advice(Part):
     """Smallest numbers that would suffice for a level that cannot be reached, each individually."""
 
-    n_points: int | None = Field(
-        default=None,
-        ge=1,
-        le=LARGEST_ADVICE,
-        description="smallest size that would suffice if every site had it",
+    n_points: Annotated[int, Field(ge=1, le=limits.LARGEST_ADVICE)] | None = Field(
+        default=None, description="smallest size that would suffice if every site had it"
     )
-    n_sites: int | None = Field(
-        default=None,
-        ge=1,
-        le=LARGEST_ADVICE,
-        description="smallest number of sites of the present (smallest) size that would suffice",
+    n_sites: Annotated[int, Field(ge=1, le=limits.LARGEST_ADVICE)] | None = Field(
+        default=None, description="smallest number of sites of the smallest size that would suffice"
     )
     epsilon: Ratio | None = Field(default=None, description="smallest privacy loss that would suffice")
 
@@ -145,11 +115,8 @@ class Level(Part):
     """Decision rule of the server at one confidence level."""
 
     confidence_level: Share
-    votes: int | None = Field(
-        default=None,
-        ge=1,
-        le=LARGEST_UNIT + 1,
-        description="votes that the threshold needs; more than there are for +inf; left out while open",
+    votes: Annotated[int, Field(ge=1, le=limits.LARGEST_UNIT + 1)] | None = Field(
+        default=None, description="votes that the threshold needs; more than there are for +inf"
     )
     advice: Advice | None = Field(default=None, description="present if the level cannot be reached")
 
@@ -165,27 +132,22 @@ class Design(Part):
     promise: Name = Field(description="whose new cases are covered")
     criterion: Name
     delta: Share | None = Field(default=None, description="for criteria that take it")
-    max_faulty: int = Field(
-        default=0, ge=0, le=MOST_SITES, description="number of reports that may be arbitrary"
-    )
-    max_missing: int | None = Field(
-        default=None,
-        ge=0,
-        le=MOST_SITES,
-        description="number of sites that may be missing without making the threshold infinite",
+    max_faulty: SiteCount = Field(default=0, description="number of reports that may be arbitrary")
+    max_missing: SiteCount | None = Field(
+        default=None, description="sites that may be missing without making the threshold infinite"
     )
     sites: Many[SiteKind] | None = Field(default=None, description="left out while sizes are unknown")
     names: Many[SiteName] | None = Field(
-        default=None, max_length=MOST_NAMED, description="the only sites that an open design expects"
+        default=None, max_length=limits.MOST_NAMED, description="the only sites that an open design expects"
     )
     expected: int | None = Field(
         default=None,
         ge=1,
-        le=MOST_SITES,
-        description="number of sites that an open design without names expects",
+        le=limits.MOST_SITES,
+        description="sites that an open design without names expects",
     )
     message: AnyMessage
-    levels: Many[Level] = Field(min_length=1, max_length=MOST_LEVELS)
+    levels: Many[Level] = Field(min_length=1, max_length=limits.MOST_LEVELS)
 
     @property
     def is_open(self) -> bool:
@@ -293,6 +255,42 @@ class Design(Part):
         listed = ", ".join(map(str, sizes[:8])) + (", ..." if len(sizes) > 8 else "")
         raise ValueError(f"the plan expects sites with {listed} scores, got {n}")
 
+    def check(self) -> None:
+        """Refuse a design of a plan whose parts do not fit together."""
+        levels, names = [level.confidence_level for level in self.levels], self.site_names
+        if len(set(levels)) < len(levels):
+            raise ValueError("a confidence level occurs twice")
+        if self.delta is not None and 2 * self.delta > 1:
+            raise ValueError("delta must be at most 0.5")
+        if names is not None and len(set(names)) < len(names):
+            raise ValueError("a site occurs twice")
+        if (self.n_sites or 0) > limits.MOST_SITES:
+            raise ValueError(f"a plan has at most {limits.MOST_SITES:,} sites")
+        if self.max_faulty and (self.n_sites is None or 2 * self.max_faulty >= self.n_sites):
+            raise ValueError("max_faulty must be below half the number of sites, which must be known")
+        if self.is_open:
+            if any(level.votes is not None or level.advice is not None for level in self.levels):
+                raise ValueError("an open plan has neither votes nor advice: both depend on who answers")
+            if self.names is not None and self.expected is not None:
+                raise ValueError("an open plan has names or an expected number of sites, not both")
+        else:
+            self._check_sites()
+        self.message.check(self)
+
+    def _check_sites(self) -> None:
+        """Refuse known sites that are not listed in one way, or cannot be distinguished."""
+        if not self.kinds or self.names is not None or self.expected is not None:
+            raise ValueError("a plan of known sizes lists its sites, with their names")
+        if len({bool(kind.names) for kind in self.kinds}) > 1:
+            raise ValueError("either all sites have names or none")
+        if any(kind.names and len(kind.names) != kind.count for kind in self.kinds):
+            raise ValueError("count and the number of names differ")
+        shares = {(kind.n, kind.share) for kind in self.kinds}
+        if self.site_names is None and len({kind.n for kind in self.kinds}) < len(shares):
+            raise ValueError("sites without names must have the same share if they have the same size")
+        if any(level.votes is None for level in self.levels):
+            raise ValueError("every level needs a number of votes where sizes are known")
+
 
 def merge_kinds(sites: Iterable[SiteKind]) -> tuple[SiteKind, ...]:
     """Put sites of one size and share together, in the order in which they first occur, without names.
@@ -317,7 +315,7 @@ def merge_kinds(sites: Iterable[SiteKind]) -> tuple[SiteKind, ...]:
     for kind in listed:
         counts[kind.n, kind.share] = counts.get((kind.n, kind.share), 0) + kind.count
     if len(counts) == len(listed):
-        return tuple(kind.without_names() for kind in listed)
+        return tuple(kind.model_copy(update={"names": ()}) for kind in listed)
     return tuple(SiteKind(count=count, n=n, share=share) for (n, share), count in counts.items())
 
 

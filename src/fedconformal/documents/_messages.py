@@ -4,8 +4,9 @@ A kind of message is a pair of classes, registered under one name; `fedconformal
 """
 
 import json
+import math
 from itertools import pairwise
-from typing import Annotated, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 from pydantic import (
     AfterValidator,
@@ -18,15 +19,12 @@ from pydantic import (
     model_serializer,
 )
 
-from fedconformal.documents._base import Extended, Many, Part, Ratio, Share, first_problem
-from fedconformal.documents._limits import (
-    LARGEST_N,
-    LARGEST_UNIT,
-    MOST_EDGES,
-    MOST_LEVELS,
-    MOST_NUMBERS,
-    MOST_VOTES,
-)
+from fedconformal.documents import _fields as limits
+from fedconformal.documents._base import Part, first_problem
+from fedconformal.documents._fields import Extended, Many, Rank, Ratio, Share, check_epsilon
+
+if TYPE_CHECKING:
+    from fedconformal.documents._design import Design, SiteKind
 
 
 class Variant(Part):
@@ -42,6 +40,14 @@ class Variant(Part):
 class MessageData(Variant):
     """Message that a design asks of its sites."""
 
+    def check(self, design: "Design") -> None:
+        """Refuse data that do not fit the sites and levels of their design."""
+        check_epsilon(getattr(self, "epsilon", None))
+
+    def count_cells(self, n_levels: int) -> int:
+        """Return the number of cells that a site works through for all levels."""
+        return 0
+
 
 class Payload(Variant):
     """Numbers that a site sends for one group of cases."""
@@ -51,12 +57,13 @@ class Payload(Variant):
         """Number of numbers that leave."""
         return _count_numbers(self.model_dump())
 
+    def check(self, n: int) -> None:
+        """Refuse data that a site of n scores cannot have."""
+
 
 def _count_numbers(value: Any) -> int:
-    if isinstance(value, dict):
-        return sum(map(_count_numbers, value.values()))
-    if isinstance(value, (list, tuple)):
-        return sum(map(_count_numbers, value))
+    if isinstance(value, (dict, list, tuple)):
+        return sum(map(_count_numbers, value.values() if isinstance(value, dict) else value))
     return int(isinstance(value, (int, float)))
 
 
@@ -120,19 +127,17 @@ AnyPayload = Annotated[SerializeAsAny[Payload], _reader(Payload, 1)]
 # -- ranks ---------------------------------------------------------------------------------------------
 
 
-def _increasing(ranks: tuple[int, ...]) -> tuple[int, ...]:
-    if any(left >= right for left, right in pairwise(ranks)):
-        raise ValueError("ranks must be different, in increasing order")
-    return ranks
+def _increasing(values: tuple[float, ...]) -> tuple[float, ...]:
+    if any(left >= right for left, right in pairwise(values)):
+        raise ValueError("must be different, in increasing order")
+    return values
 
 
-RankList = Annotated[
-    Many[Annotated[int, Field(ge=1, le=LARGEST_N + 1)]],
-    Field(max_length=MOST_NUMBERS),
-    AfterValidator(_increasing),
-]
+RankList = Annotated[Many[Rank], Field(max_length=limits.MOST_NUMBERS), AfterValidator(_increasing)]
 """Ranks of one site at one level, in increasing order."""
-VoteList = Annotated[Many[Annotated[int, Field(ge=1, le=MOST_VOTES)]], Field(max_length=MOST_NUMBERS)]
+VoteList = Annotated[
+    Many[Annotated[int, Field(ge=1, le=limits.MOST_VOTES)]], Field(max_length=limits.MOST_NUMBERS)
+]
 """Votes of the numbers of one site: one entry for all of them, or one for each."""
 
 
@@ -140,15 +145,20 @@ class RankRule(Part):
     """Rule by which sites of unknown size find their ranks, and which fixed ranks follow."""
 
     share: Share | None = Field(default=None, description="the middle rank is ceil(share * (n + 1))")
-    numbers: int = Field(default=1, ge=1, le=MOST_NUMBERS, description="how many numbers a site sends")
+    numbers: int = Field(default=1, ge=1, le=limits.MOST_NUMBERS, description="numbers that a site sends")
     spacing: Ratio | None = Field(
         default=None, description="distance of neighbouring ranks in standard deviations of a site's count"
     )
     eta: Share | None = Field(
-        default=None,
-        description="the rank is the smallest whose score lies above the level-quantile of the site's own "
-        "scores with at least this probability",
+        default=None, description="the rank is the smallest that is above the quantile with this probability"
     )
+
+    def check(self) -> None:
+        """Refuse a rule that leaves the ranks open, or fixes them twice."""
+        if (self.share is None) == (self.eta is None):
+            raise ValueError("a rule has a share or an eta")
+        if (self.spacing is None) != (self.numbers == 1):
+            raise ValueError("spacing must be given with several numbers, and only with them")
 
 
 class RankLevel(Part):
@@ -157,9 +167,7 @@ class RankLevel(Part):
     ranks: Many[RankList] = Field(
         default=(), description="for each kind of sites; n + 1 means +inf, none where sites are not asked"
     )
-    votes: Many[VoteList] = Field(
-        default=(), description="for each kind of sites; left out for one vote each"
-    )
+    votes: Many[VoteList] = Field(default=(), description="for each kind of sites; left out for 1 each")
     rule: RankRule | None = Field(default=None, description="for open plans, and ranks that follow a share")
 
     @classmethod
@@ -182,31 +190,80 @@ class RankLevel(Part):
         pairs = zip(self.votes, self.ranks, strict=True)
         return tuple(votes if len(votes) == len(ranks) else votes * len(ranks) for votes, ranks in pairs)
 
+    def check(self, kinds: "tuple[SiteKind, ...]") -> None:
+        """Refuse ranks that sites do not have, and votes that are not those of the ranks."""
+        if len(self.ranks) != len(kinds) or len(self.votes) not in (0, len(kinds)):
+            raise ValueError("ranks and votes must be given for each kind of sites")
+        for kind, ranks in zip(kinds, self.ranks, strict=True):
+            if ranks and (ranks[-1] > kind.n + 1 or not kind.asked):
+                raise ValueError("a rank must lie between 1 and n + 1, and a site that is not asked has none")
+        pairs = zip(self.votes, self.ranks, strict=bool(self.votes))
+        if any(len(votes) not in ({1, len(ranks)} if ranks else {0}) for votes, ranks in pairs):
+            raise ValueError("votes must be one for all numbers of a site, or one for each")
+        if self != RankLevel.of(self.ranks, self.all_votes(), self.rule):
+            raise ValueError("votes must be written in their shortest form")
+
 
 class Ranks(MessageData):
     """Scores of fixed ranks: one or a few of each site's scores, for each level."""
 
     kind: ClassVar[str] = "ranks"
-    levels: Many[RankLevel] = Field(min_length=1, max_length=MOST_LEVELS)
+    levels: Many[RankLevel] = Field(min_length=1, max_length=limits.MOST_LEVELS)
+
+    def check(self, design: "Design") -> None:
+        """Refuse ranks that sites do not have, or by which nobody could tell sites apart."""
+        if len(self.levels) != len(design.levels):
+            raise ValueError("ranks must be given for each level")
+        if design.is_open:
+            if any(level.rule is None or level.ranks or level.votes for level in self.levels):
+                raise ValueError("an open plan has a rule for every level, and no ranks")
+            rules = [level.rule for level in self.levels if level.rule is not None]
+            for rule in rules:
+                rule.check()
+            most = sum(rule.numbers for rule in rules)
+        else:
+            for level in self.levels:
+                level.check(design.kinds)
+            columns = zip(*(level.ranks for level in self.levels), strict=True)
+            most = max(sum(map(len, ranks)) for ranks in columns)
+        if most > limits.MOST_SENT:
+            raise ValueError(f"a site sends at most {limits.MOST_SENT} numbers over all levels, got {most:,}")
+        if design.site_names is None and not design.is_open:
+            rows = (zip(level.ranks, level.all_votes(), strict=True) for level in self.levels)
+            pairs = zip(design.kinds, zip(*rows, strict=True), strict=True)
+            different = {(kind.n, column) for kind, column in pairs}
+            if len({kind.n for kind in design.kinds}) < len(different):
+                raise ValueError("sites without names must have the same ranks if they have the same size")
 
 
 class Sent(Part):
     """Scores that a site sends for one confidence level."""
 
     ranks: RankList = Field(description="ranks that were sent; none where none was asked for")
-    values: Many[Extended] = Field(max_length=MOST_NUMBERS, description="the scores of these ranks")
+    values: Many[Extended] = Field(max_length=limits.MOST_NUMBERS, description="the scores of these ranks")
 
 
 class RanksPayload(Payload):
     """Scores of some ranks, for each level."""
 
     kind: ClassVar[str] = "ranks"
-    levels: Many[Sent] = Field(min_length=1, max_length=MOST_LEVELS)
+    levels: Many[Sent] = Field(min_length=1, max_length=limits.MOST_LEVELS)
 
     @property
     def n_numbers(self) -> int:
         """Number of scores that leave."""
         return sum(len(sent.values) for sent in self.levels)
+
+    def check(self, n: int) -> None:
+        """Refuse ranks that a site of n scores does not have."""
+        for sent in self.levels:
+            if len(sent.values) != len(sent.ranks):
+                raise ValueError("ranks and values must have the same length")
+            for rank, value in zip(sent.ranks, sent.values, strict=True):
+                if rank > n + 1:
+                    raise ValueError(f"a rank must lie between 1 and n + 1 = {n + 1}")
+                if rank > n and value != math.inf:
+                    raise ValueError("a rank above n has the value Infinity")
 
 
 # -- random cases --------------------------------------------------------------------------------------
@@ -216,37 +273,30 @@ class Cases(MessageData):
     """Scores of cases drawn at random, the same for all levels."""
 
     kind: ClassVar[str] = "cases"
-    numbers: int = Field(ge=1, le=MOST_NUMBERS, description="how many of its cases a site draws")
+    numbers: int = Field(ge=1, le=limits.MOST_NUMBERS, description="how many of its cases a site draws")
 
 
 class CasesPayload(Payload):
     """Scores of the cases that were drawn."""
 
     kind: ClassVar[str] = "cases"
-    values: Many[Extended] = Field(min_length=1, max_length=MOST_NUMBERS, description="in increasing order")
+    values: Many[Extended] = Field(
+        min_length=1, max_length=limits.MOST_NUMBERS, description="in increasing order"
+    )
 
 
 # -- grids ---------------------------------------------------------------------------------------------
 
 
-def _is_grid(edges: tuple[float, ...]) -> tuple[float, ...]:
-    if any(left >= right for left, right in pairwise(edges)):
-        raise ValueError("edges must increase strictly")
-    return edges
-
-
-Edges = Annotated[Many[float], Field(min_length=2, max_length=MOST_EDGES), AfterValidator(_is_grid)]
-"""Right edges of the cells of a grid."""
-
-
 class Gridded(MessageData):
     """Message that places scores on a public grid; the last cell means +inf."""
 
-    edges: Edges = Field(description="right edges of the cells")
+    edges: Annotated[Many[float], AfterValidator(_increasing)] = Field(
+        min_length=2, max_length=limits.MOST_EDGES, description="right edges of the cells"
+    )
     bounded: bool = Field(
         default=False,
-        description="scores up to the last edge have a cell of their own, and one more cell means Infinity; "
-        "else the last cell means Infinity",
+        description="true if one more cell after the last edge means Infinity; else the last",
     )
 
     @property
@@ -256,32 +306,43 @@ class Gridded(MessageData):
 
     def edge(self, cell: int) -> float:
         """Return the right edge of a cell as a threshold."""
-        return self.edges[cell] if cell < self.n_cells - 1 else float("inf")
+        return self.edges[cell] if cell < self.n_cells - 1 else math.inf
+
+    def count_cells(self, n_levels: int) -> int:
+        """Return the number of cells of all levels."""
+        return self.n_cells * n_levels
 
 
 class Curve(Gridded):
     """Counts of scores in the cells of a grid, one release for all levels; noisy where epsilon is given."""
 
     kind: ClassVar[str] = "curve"
-    epsilon: Ratio | None = Field(
-        default=None, description="privacy loss of a site's counts; exact if left out"
-    )
-    offsets: Many[Many[Annotated[int, Field(ge=0, le=LARGEST_N)]]] = Field(
-        default=(),
-        max_length=MOST_LEVELS,
-        description="for each level, what is added to the votes needed at each edge but the last",
-    )
+    epsilon: Ratio | None = Field(default=None, description="privacy loss of a site; exact if left out")
+    offsets: Annotated[
+        Many[Many[Annotated[int, Field(ge=0, le=limits.LARGEST_N)]]], Field(max_length=limits.MOST_LEVELS)
+    ] = Field(default=(), description="by level, what is added to the votes needed at each edge but the last")
     unit: int | None = Field(
-        default=None,
-        ge=1,
-        le=LARGEST_UNIT,
-        description="votes of a whole mixture, which sites share by their shares",
+        default=None, ge=1, le=limits.LARGEST_UNIT, description="votes of a whole mixture, shared by shares"
     )
-    own: Many[Many[Annotated[int, Field(ge=1, le=LARGEST_N + 1)]]] = Field(
-        default=(),
-        max_length=MOST_LEVELS,
-        description="for each level and kind of sites, the count that a site needs at its own threshold",
+    own: Annotated[Many[Many[Rank]], Field(max_length=limits.MOST_LEVELS)] = Field(
+        default=(), description="by level and kind of sites, the count needed at a site's own threshold"
     )
+
+    def count_cells(self, n_levels: int) -> int:
+        """Return the number of cells, which serve all levels unless these differ."""
+        return self.n_cells * (n_levels if self.offsets else 1)
+
+    def check(self, design: "Design") -> None:
+        """Refuse offsets and own counts that are not those of the levels, edges and sites."""
+        super().check(design)
+        offsets, own, n_levels = self.offsets, self.own, len(design.levels)
+        if bool(offsets) != (self.epsilon is not None and not design.is_open):
+            raise ValueError("offsets must be given with noise, and only with it")
+        lengths = {len(each) for each in offsets}
+        if offsets and (len(offsets) != n_levels or not lengths <= {0, self.n_cells - 1}):
+            raise ValueError("offsets must be given for each level and each edge but the last")
+        if own and (len(own) != n_levels or {len(each) for each in own} != {len(design.kinds)}):
+            raise ValueError("own counts must be given for each level and each kind of sites")
 
 
 class CurvePayload(Payload):
@@ -289,7 +350,7 @@ class CurvePayload(Payload):
 
     kind: ClassVar[str] = "curve"
     counts: Many[Annotated[int, Field(ge=-(2**62), le=2**62)]] = Field(
-        min_length=2, max_length=MOST_EDGES + 1
+        min_length=2, max_length=limits.MOST_EDGES + 1
     )
 
 
@@ -297,8 +358,8 @@ class BinLevel(Part):
     """Ranks of the paper's private algorithm at one level."""
 
     gamma: Share = Field(description="share of the error probability that is spent on the noise")
-    local_rank: int = Field(ge=1, le=LARGEST_N + 1, description="rank without noise, l_gamma")
-    correction: int = Field(ge=0, le=LARGEST_N, description="what the noise adds to it, l_cor")
+    local_rank: Rank = Field(description="rank without noise, l_gamma")
+    correction: int = Field(ge=0, le=limits.LARGEST_N, description="what the noise adds to it, l_cor")
 
 
 class Bin(Gridded):
@@ -306,20 +367,25 @@ class Bin(Gridded):
 
     kind: ClassVar[str] = "bin"
     epsilon: Ratio = Field(description="privacy loss of a site's whole answer, shared evenly by the levels")
-    levels: Many[BinLevel] = Field(min_length=1, max_length=MOST_LEVELS)
+    levels: Many[BinLevel] = Field(min_length=1, max_length=limits.MOST_LEVELS)
+
+    def check(self, design: "Design") -> None:
+        """Refuse another number of levels."""
+        super().check(design)
+        if len(self.levels) != len(design.levels):
+            raise ValueError("a bin has ranks for each level")
 
 
 class BinPayload(Payload):
     """The cell that was drawn for each level."""
 
     kind: ClassVar[str] = "bin"
-    cells: Many[Annotated[int, Field(ge=0, le=MOST_EDGES)]] = Field(min_length=1, max_length=MOST_LEVELS)
+    cells: Many[Annotated[int, Field(ge=0, le=limits.MOST_EDGES)]] = Field(
+        min_length=1, max_length=limits.MOST_LEVELS
+    )
 
 
-for _data, _payload in (
-    (Ranks, RanksPayload),
-    (Cases, CasesPayload),
-    (Curve, CurvePayload),
-    (Bin, BinPayload),
-):
-    register_message(_data, _payload)
+register_message(Ranks, RanksPayload)
+register_message(Cases, CasesPayload)
+register_message(Curve, CurvePayload)
+register_message(Bin, BinPayload)

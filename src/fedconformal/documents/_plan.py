@@ -1,25 +1,355 @@
-"""The Plan: everything that is agreed before any score is looked at."""
+"""The Plan: everything that is agreed before any score is looked at, with its terms and groups."""
 
-from collections.abc import Sequence
+import re
+import secrets
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
+from datetime import UTC, datetime
 from functools import cached_property
-from numbers import Real
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import AfterValidator, Field, StringConstraints
+from pydantic import AfterValidator, Field, StringConstraints, WithJsonSchema
 
 from fedconformal._extras import call_higher
-from fedconformal._text import count, quoted
-from fedconformal.documents._base import Many, Part, SiteName, printable
-from fedconformal.documents._consistency import check_plan
-from fedconformal.documents._design import Design, Level, Name, PerSite
-from fedconformal.documents._grouping import GroupBy, Grouping
-from fedconformal.documents._limits import MOST_CLASSES, MOST_FIELDS, MOST_GROUPS, PLAN, SizeLimit
-from fedconformal.documents._messages import MessageData
-from fedconformal.documents._names import Label
+from fedconformal._text import count, listed, quoted
+from fedconformal.documents import _fields as limits
+from fedconformal.documents._base import Part, SizeLimit
+from fedconformal.documents._design import Design
+from fedconformal.documents._fields import (
+    Digest,
+    Label,
+    Many,
+    Name,
+    SiteName,
+    check_labels,
+    check_looks,
+    printable,
+)
+from fedconformal.documents._messages import Cases
 from fedconformal.documents._signing import AuthoredDocument, PublicKey
-from fedconformal.documents._terms import Terms
+from fedconformal.documents._views import PlanAttributes, PlanView
+
+# -- terms: model, round, expiry, and facts for readers -----------------------------------------------------
+
+_ROUND = r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,63}$"
+
+
+def _id(text: str) -> str:
+    if re.fullmatch(_ROUND, text, re.ASCII) is None or text.endswith("\n"):
+        raise ValueError(
+            "must be 1 to 64 letters, digits, dots, colons, dashes and underscores, a letter or digit first"
+        )
+    return text
+
+
+RoundId = Annotated[str, AfterValidator(_id), WithJsonSchema({"type": "string", "pattern": _ROUND})]
+"""Up to 64 letters, digits, dots, colons, dashes and underscores."""
+
+
+def random_round() -> str:
+    """Draw a fresh id that nobody has chosen.
+
+    Returns
+    -------
+    str
+        128 random bits as hexadecimal digits.
+
+    Examples
+    --------
+    >>> from fedconformal.documents import random_round
+    >>> len(random_round())
+    32
+    """
+    return secrets.token_hex(16)
+
+
+def expiry_text(when: datetime) -> str:
+    """Write a time as plans hold it, in UTC and whole seconds.
+
+    Parameters
+    ----------
+    when : datetime
+        With its time zone.
+
+    Returns
+    -------
+    str
+        Such as ``2030-01-31T12:00:00Z``.
+
+    Examples
+    --------
+    >>> from datetime import UTC, datetime
+    >>> from fedconformal.documents import expiry_text
+    >>> expiry_text(datetime(2030, 1, 31, 12, tzinfo=UTC))
+    '2030-01-31T12:00:00Z'
+    """
+    return when.astimezone(UTC).strftime(_FORMAT)
+
+
+_FORMAT = "%Y-%m-%dT%H:%M:%SZ"
+
+
+def _read_expiry(text: str) -> datetime:
+    return datetime.strptime(text, _FORMAT).replace(tzinfo=UTC)
+
+
+def _check_expiry(text: str) -> str:
+    try:
+        _read_expiry(text)
+    except ValueError:
+        raise ValueError("must be a time in UTC such as 2030-01-31T12:00:00Z") from None
+    return text
+
+
+_TIME = StringConstraints(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:]{8}Z$")
+Expiry = Annotated[str, _TIME, AfterValidator(_check_expiry)]
+"""A time in UTC, such as ``2030-01-31T12:00:00Z``."""
+
+Fact = Annotated[
+    str, StringConstraints(min_length=1, max_length=500, strip_whitespace=True), AfterValidator(printable)
+]
+"""A line of text."""
+
+
+def _fact(title: str, description: str) -> Any:
+    return Field(default=None, title=title, description=description)
+
+
+class Facts(Part):
+    """Facts that an ethics board asks for first; all sites see them in the plan."""
+
+    name: Fact | None = _fact("Model", "name of the model")
+    version: Fact | None = _fact("Version", "version of the model")
+    purpose: Fact | None = _fact("Purpose", "what it is used for")
+    population: Fact | None = _fact("Population", "whose cases these are")
+    period: Fact | None = _fact(
+        "Period of the calibration cases", "when the calibration cases were collected"
+    )
+    unit: Fact | None = _fact("Unit of what is predicted", "unit of what is predicted, as in mmHg")
+    coordinator: Fact | None = _fact("Coordinator", "who answers for the calibration")
+    contact: Fact | None = _fact("Contact", "where questions go")
+    check_again: Fact | None = _fact("To be checked again", "until when it is to be relied on")
+    date: Fact | None = _fact("Date of this document", "of the document")
+
+    @property
+    def given(self) -> dict[str, str]:
+        """The facts that are there, by name."""
+        return {name: text for name in type(self).model_fields if (text := getattr(self, name)) is not None}
+
+    def with_more(self, others: Mapping[str, str]) -> "Facts":
+        """Return these facts and others, which must not contradict them.
+
+        Parameters
+        ----------
+        others : mapping from str to str
+            By name.
+
+        Returns
+        -------
+        Facts
+
+        Raises
+        ------
+        ValueError
+            If a name is unknown, or a fact is given twice in different words.
+        """
+        for name in others:
+            if name not in Facts.model_fields:
+                raise ValueError(f"fact must be one of {listed(list(Facts.model_fields))}, got {name!r}")
+        more = Facts(**others)
+        for name, text in more.given.items():
+            if self.given.get(name, text) != text:
+                raise ValueError(f"fact {name!r}: the plan says {self.given[name]!r}, not {text!r}")
+        return Facts(**{**self.given, **more.given})
+
+
+class Terms(Part):
+    """Model, round, expiry and facts of a plan."""
+
+    model: Digest | None = Field(default=None, description="of the file of the model whose scores are meant")
+    round: RoundId | None = Field(default=None, description="distinguishes rounds with the same options")
+    expires: Expiry | None = Field(default=None, description="time (UTC) after which the plan is refused")
+    facts: Facts | None = Field(default=None, description="which model, for what, who is responsible")
+
+    def has_expired(self, now: datetime | None = None) -> bool:
+        """Return whether the expiry has passed.
+
+        Parameters
+        ----------
+        now : datetime, optional
+            A time with its time zone; the present one if left out.
+
+        Returns
+        -------
+        bool
+            False without an expiry.
+        """
+        return self.expires is not None and (now or datetime.now(UTC)) >= _read_expiry(self.expires)
+
+
+# -- groups of cases: by a label that each case has, its true class, its site --------------------------------
+
+GroupBy = Literal["site", "class", "label"]
+"""Property by which cases are grouped."""
+
+GROUPED_BY: tuple[tuple[GroupBy, ...], ...] = (("class",), ("site",), ("site", "class"), ("site", "label"))
+"""Properties by which cases are grouped, other than the label alone."""
+
+
+def pair_label(site: str, label: str) -> str:
+    """Return the group of the cases of one label at one site.
+
+    Parameters
+    ----------
+    site, label : str
+        The two.
+
+    Returns
+    -------
+    str
+        Both of them, the site first.
+
+    Examples
+    --------
+    >>> from fedconformal.documents import pair_label
+    >>> pair_label("north", "child")
+    'north: child'
+    """
+    return f"{site}: {label}"
+
+
+@dataclass(frozen=True)
+class Grouping:
+    """Map from the label and the site of a case to its group.
+
+    Parameters
+    ----------
+    by : tuple of str
+        What groups are made of.
+    sites : mapping
+        The only site of each group; empty where groups are not made of sites.
+    groups : tuple of str
+        The groups of the plan.
+
+    Examples
+    --------
+    >>> import fedconformal as fc
+    >>> plan = fc.plan(groups={"child": {"A": 40}, "adult": {"A": 90, "B": 60}}, group_by=("site", "label"))
+    >>> plan.grouping.groups_of(["child", "adult"], "A")
+    ['A: child', 'A: adult']
+    """
+
+    by: tuple[GroupBy, ...]
+    sites: Mapping[str, str]
+    groups: tuple[str, ...]
+
+    @property
+    def by_site(self) -> bool:
+        """True if every group has one site, whose own threshold it is."""
+        return "site" in self.by
+
+    @property
+    def by_class(self) -> bool:
+        """True if the label of a point is its true class."""
+        return "class" in self.by
+
+    @property
+    def by_label(self) -> bool:
+        """True if points have a label that is known before the truth is."""
+        return "label" in self.by
+
+    @property
+    def has_labels(self) -> bool:
+        """True if a point's group depends on more than its site."""
+        return self.by_class or self.by_label
+
+    def counted(self, number: int) -> str:
+        """Write a number of these groups with the word for them, as in "2 classes".
+
+        Parameters
+        ----------
+        number : int
+            The number.
+
+        Returns
+        -------
+        str
+        """
+        if self.by_site:
+            return count(number, "group" if self.has_labels else "site")
+        return count(number, "class", "classes") if self.by_class else count(number, "group")
+
+    @cached_property
+    def labels(self) -> tuple[str, ...]:
+        """The labels that points may have, in alphabetical order."""
+        if not self.has_labels:
+            return ()
+        return tuple(sorted({self._without_site(group) for group in self.groups}))
+
+    @property
+    def absent(self) -> tuple[tuple[str, str], ...]:
+        """Sites and labels that have no group together though both have others."""
+        if not (self.by_site and self.has_labels):
+            return ()
+        there = {(self.sites[group], self._without_site(group)) for group in self.groups}
+        sites, labels = ({pair[i] for pair in there} for i in (0, 1))
+        return tuple(sorted({(site, label) for site in sites for label in labels} - there))
+
+    def parts_of(self, group: str) -> tuple[str | None, str | None]:
+        """Return the site and the label of a group; None where it has none.
+
+        Parameters
+        ----------
+        group : str
+            A group of the plan.
+
+        Returns
+        -------
+        site : str or None
+        label : str or None
+        """
+        return self.sites.get(group), self._without_site(group) if self.has_labels else None
+
+    def _without_site(self, group: str) -> str:
+        return group.removeprefix(pair_label(self.sites[group], "")) if self.by_site else group
+
+    def groups_of(self, labels: Sequence[str], site: str | None) -> list[str | None]:
+        """Return the group of the cases of each label, all of one site.
+
+        Parameters
+        ----------
+        labels : sequence of str
+            The labels.
+        site : str or None
+            The site, where groups are made of sites.
+
+        Returns
+        -------
+        list of str or None
+            None where the plan has no such group.
+        """
+        if self.by_site:
+            own = self.group_of_site(site)
+            # "A: B" may be site A and label "B", or a site of that name: the plan says whose it is.
+            known, names = (
+                {g for g in self.groups if self.sites[g] == own},
+                [pair_label(own, l) for l in labels],
+            )
+        else:
+            known, names = set(self.groups), list(labels)
+        return [name if name in known else None for name in names]
+
+    def group_of_site(self, site: str | None) -> str:
+        """Return the group of a site, where groups are sites; refuse a site that has none."""
+        known = sorted(set(self.sites.values()))
+        if site is None:
+            raise ValueError(f"site must be given: every site has its own threshold, here {quoted(known)}")
+        if site not in known:
+            raise ValueError(f"site must be one of the plan's, {quoted(known)}, got {site!r}")
+        return site
+
+
+# -- the plan ----------------------------------------------------------------------------------------------
 
 Word = Annotated[str, StringConstraints(max_length=200), AfterValidator(printable)]
 
@@ -30,7 +360,7 @@ class ScoreRule(Part):
     name: Name
     parameters: Annotated[
         dict[Word, bool | int | float | Word], AfterValidator(lambda given: dict(sorted(given.items())))
-    ] = Field(default={}, max_length=MOST_FIELDS)
+    ] = Field(default={}, max_length=limits.MOST_FIELDS)
 
 
 class SiteKey(Part):
@@ -38,188 +368,6 @@ class SiteKey(Part):
 
     site: SiteName
     public_key: PublicKey
-
-
-class Selectable:
-    """Attributes of one group and level; of several, ``[...]`` selects a group, a level, or both."""
-
-    kind: ClassVar[str]
-
-    @property
-    def selected_designs(self) -> Sequence[Design]:
-        """Designs of the selected groups."""
-        raise NotImplementedError
-
-    @property
-    def selected_levels(self) -> Sequence[int]:
-        """Places of the selected levels among those of the document."""
-        raise NotImplementedError
-
-    @property
-    def group(self) -> str | None:
-        """Label of the selected group; None for a whole document, or several groups."""
-        return None
-
-    def _only_design(self, name: str) -> Design:
-        if len(self.selected_designs) == 1:
-            return self.selected_designs[0]
-        label = self.selected_designs[0].group
-        raise ValueError(f"{name} differs between groups: ask for one, as in {self.kind}[{label!r}].{name}")
-
-    def _only(self, name: str) -> tuple[Design, int]:
-        """Return the only design and the place of its only level, or name how to select them."""
-        design, place = self.selected_designs[0], self.selected_levels[0]
-        sizes = {"group": len(self.selected_designs), "level": len(self.selected_levels)}
-        differing = [what for what, size in sizes.items() if size > 1]
-        if not differing:
-            return design, place
-        keys = [] if design.group is None else [repr(design.group)]
-        if len(design.levels) > 1:
-            keys.append(f"{float(design.levels[place].confidence_level):g}")
-        raise ValueError(
-            f"{name} differs by {' and '.join(differing)}: ask for one, as in "
-            f"{self.kind}[{', '.join(keys)}].{name}"
-        )
-
-    def _select(self, key: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Return the places of the designs and levels that a key selects."""
-        designs, levels = tuple(range(len(self.selected_designs))), tuple(self.selected_levels)
-        for part in key if isinstance(key, tuple) else (key,):
-            if isinstance(part, str):
-                designs = tuple(i for i in designs if self.selected_designs[i].group == part)
-                if not designs:
-                    groups = [design.group or "" for design in self.selected_designs]
-                    known = f"there are {quoted(groups)}" if groups != [""] else "there are no groups"
-                    raise KeyError(f"no group {part!r}: {known}")
-            elif isinstance(part, Real):
-                wanted = part if isinstance(part, Fraction) else Fraction(str(part))
-                known_levels = self.selected_designs[0].levels
-                levels = tuple(i for i in levels if known_levels[i].confidence_level == wanted)
-                if not levels:
-                    listed = ", ".join(f"{float(level.confidence_level):g}" for level in known_levels)
-                    raise KeyError(f"no level {part}: there are {listed}")
-            else:
-                raise TypeError(f"a group's label or a level selects, got {part!r}")
-        return designs, levels
-
-
-class PlanAttributes(Selectable):
-    """Attributes of a plan for one group and level."""
-
-    kind: ClassVar[str] = "plan"
-
-    @property
-    def confidence_level(self) -> float:
-        """The confidence level."""
-        return float(self._level("confidence_level").confidence_level)
-
-    def _level(self, name: str) -> Level:
-        design, place = self._only(name)
-        return design.levels[place]
-
-    @property
-    def n_points(self) -> PerSite[int] | None:
-        """Size of each site, in order; None while the plan is open."""
-        design = self._only_design("n_points")
-        return _per_site(design, [kind.n for kind in design.kinds])
-
-    @property
-    def local_ranks(self) -> PerSite[Any] | None:
-        """Rank that each site sends, or a tuple of several; None while open, or where no ranks are sent."""
-        design, place = self._only("local_ranks")
-        ranks = call_higher("messages.local_ranks", design, place)
-        several = ranks is not None and any(len(each) > 1 for each in ranks)
-        values = [each[0] if len(each) == 1 and not several else each for each in ranks or ()]
-        return None if ranks is None else _per_site(design, values)
-
-    @property
-    def weights(self) -> PerSite[Any] | None:
-        """Votes of each number of a site: one whole number, or a tuple where they differ; None while open."""
-        design, place = self._only("weights")
-        votes = call_higher("messages.votes", design, place)
-        values = [each if len(set(each)) > 1 else (*each, 0)[0] for each in votes or ()]
-        return None if votes is None else _per_site(design, values)
-
-    @property
-    def server_rank(self) -> int | None:
-        """Votes that the threshold needs; None while the plan is open."""
-        return self._level("server_rank").votes
-
-    @property
-    def law(self) -> Any:
-        """Distribution of the coverage if all sites answer; None while open, or where there is none."""
-        return call_higher("messages.law", *self._only("law"))
-
-    @property
-    def guarantee(self) -> Any:
-        """Guarantee for the coverage if all sites answer; None while the plan is open."""
-        return call_higher("messages.guarantee", *self._only("guarantee"))
-
-    @property
-    def feasible(self) -> bool:
-        """True if every selected level can be reached, in every selected group."""
-        return all(
-            design.levels[i].advice is None for design in self.selected_designs for i in self.selected_levels
-        )
-
-    @property
-    def message(self) -> MessageData:
-        """Message that sites send."""
-        return self._only_design("message").message
-
-    @property
-    def criterion(self) -> str:
-        """Name of the criterion."""
-        return self._only_design("criterion").criterion
-
-    @property
-    def promise(self) -> str:
-        """Name of the promise."""
-        return self._only_design("promise").promise
-
-    @property
-    def mixture(self) -> dict[str, Fraction] | PerSite[Fraction] | None:
-        """Share of new cases that come from each site, by name or in order; None if there are no shares."""
-        design = self._only_design("mixture")
-        if any(kind.share is None for kind in design.kinds) or not design.kinds:
-            return None
-        ordered = PerSite(
-            [kind.count for kind in design.kinds], [kind.share or Fraction(0) for kind in design.kinds]
-        )
-        return ordered if design.site_names is None else dict(zip(design.site_names, ordered, strict=True))
-
-
-def _per_site(design: Design, values: list[Any]) -> PerSite[Any] | None:
-    return None if design.is_open else PerSite([kind.count for kind in design.kinds], values)
-
-
-@dataclass(frozen=True)
-class PlanView(PlanAttributes):
-    """One group, one level, or both, of a plan."""
-
-    plan: "Plan"
-    _design_places: tuple[int, ...]
-    _level_places: tuple[int, ...]
-
-    @property
-    def selected_designs(self) -> Sequence[Design]:
-        """Designs of the selected groups."""
-        return [self.plan.designs[i] for i in self._design_places]
-
-    @property
-    def selected_levels(self) -> Sequence[int]:
-        """Places of the selected levels among those of the plan."""
-        return self._level_places
-
-    @property
-    def group(self) -> str | None:
-        """Label of the selected group; None for several."""
-        return self.selected_designs[0].group if len(self._design_places) == 1 else None
-
-    def __getitem__(self, key: Any) -> "PlanView":
-        """Select a group by its label, or a level by its number."""
-        designs, levels = self._select(key)
-        return PlanView(self.plan, tuple(self._design_places[i] for i in designs), levels)
 
 
 class Plan(PlanAttributes, AuthoredDocument):
@@ -240,31 +388,76 @@ class Plan(PlanAttributes, AuthoredDocument):
     True
     """
 
-    limit: ClassVar[SizeLimit] = PLAN
+    limit: ClassVar[SizeLimit] = SizeLimit(2 * 2**20, 250_000, ("names", "edges"), 16 * 2**20)
 
     format: Literal["fedconformal/plan"] = "fedconformal/plan"
     version: Literal[1] = 1
-    designs: Many[Design] = Field(min_length=1, max_length=MOST_GROUPS, description="one for each group")
+    designs: Many[Design] = Field(
+        min_length=1, max_length=limits.MOST_GROUPS, description="one for each group"
+    )
     group_by: Many[GroupBy] | None = Field(
         default=None, description="what groups are made of; left out where that is a label of each case"
     )
-    classes: Many[Label] | None = Field(
-        default=None,
-        min_length=2,
-        max_length=MOST_CLASSES,
-        description="names of the classes, in the order of the columns of probabilities",
+    classes: Annotated[Many[Label], Field(min_length=2, max_length=limits.MOST_CLASSES)] | None = Field(
+        default=None, description="names of the classes, in the order of the columns of probabilities"
     )
-    score: ScoreRule | None = Field(
-        default=None, description="how all sites compute their scores, where the plan fixes it"
-    )
+    score: ScoreRule | None = Field(default=None, description="of all sites, where the plan fixes it")
     keys: Many[SiteKey] | None = Field(
         default=None, min_length=1, description="then only reports signed with these keys count"
     )
     terms: Terms = Field(default=Terms(), description="model, round, expiry and facts")
 
     def check(self) -> None:
-        """Refuse content that does not fit together, whoever wrote it."""
-        check_plan(self)
+        """Refuse content that does not fit together, whoever wrote it.
+
+        Whether a design keeps its promise is checked by its message when it is answered, and by the audit.
+        """
+        check_labels([design.group for design in self.designs])
+        check_looks({name for design in self.designs for name in design.site_names or ()})
+        levels = sum(len(design.levels) for design in self.designs)
+        if levels > limits.MOST_LEVELS_OF_GROUPS:
+            most = f"{limits.MOST_LEVELS_OF_GROUPS:,}"
+            raise ValueError(f"levels times groups must be at most {most}, got {levels:,}")
+        cells = sum(design.message.count_cells(len(design.levels)) for design in self.designs)
+        if cells > limits.MOST_CELLS:
+            most = f"{limits.MOST_CELLS:,}"
+            raise ValueError(f"cells of all groups and levels must be at most {most}, got {cells:,}")
+        if self.classes is not None and len(set(self.classes)) < len(self.classes):
+            raise ValueError("classes must be different")
+        if self.is_grouped:
+            self._check_groups()
+        elif self.group_by is not None:
+            raise ValueError("group_by was given, but there are no groups")
+        if self.keys is not None and sorted(key.site for key in self.keys) != sorted(self.site_names or ()):
+            raise ValueError("keys must name exactly the sites that the plan names")
+        for design in self.designs:
+            design.check()
+            if isinstance(design.message, Cases) and not re.fullmatch(
+                r"[0-9a-f]{32}", self.terms.round or ""
+            ):
+                raise ValueError("a plan for random cases needs a random round of 32 hexadecimal digits")
+
+    def _check_groups(self) -> None:
+        """Refuse groups that are not made of what they say, or that differ in more than their sites."""
+        grouping, messages = self.grouping, [design.message for design in self.designs]
+        if self.group_by is not None and self.group_by not in GROUPED_BY:
+            known = " or ".join(" and ".join(kind) for kind in GROUPED_BY)
+            raise ValueError(f"groups must be made of a label, or of {known}")
+        if grouping.by_site and any(len(design.site_names or ()) != 1 for design in self.designs):
+            raise ValueError("where groups are made of sites, each has one site, with a name")
+        for group, site in grouping.sites.items():
+            label = group.removeprefix(pair_label(site, ""))
+            if (label == group if grouping.has_labels else group != site) or not label:
+                raise ValueError(f"group {group!r} must be named after its site, {site!r}")
+        if grouping.by_class and (self.classes is None or set(grouping.labels) != set(self.classes)):
+            raise ValueError("groups by class are those of the classes, each in one of them")
+        if len({design.confidence_levels for design in self.designs}) > 1:
+            raise ValueError("all groups must have the same confidence levels")
+        if len({message.kind for message in messages}) > 1:
+            raise ValueError("all groups must ask for the same kind of message")
+        shared = ("edges", "bounded", "epsilon")
+        if len({tuple(getattr(message, name, None) for name in shared) for message in messages}) > 1:
+            raise ValueError("all groups must have the same grid and epsilon")
 
     @property
     def selected_designs(self) -> Sequence[Design]:
@@ -278,7 +471,8 @@ class Plan(PlanAttributes, AuthoredDocument):
 
     def __getitem__(self, key: Any) -> PlanView:
         """Select a group by its label, a level by its number, or both."""
-        return PlanView(self, *self._select(key))
+        places, levels = self._select(key)
+        return PlanView(self, tuple(self.designs[i] for i in places), levels)
 
     @property
     def is_grouped(self) -> bool:
@@ -299,10 +493,8 @@ class Plan(PlanAttributes, AuthoredDocument):
     def grouping(self) -> Grouping:
         """Rule that assigns a case to its group by its label and site."""
         by = self.group_by or (("label",) if self.is_grouped else ())
-        sites = {
-            design.group or "": (design.site_names or ("",))[0] for design in self.designs if "site" in by
-        }
-        return Grouping(by, sites, self.groups)
+        sites = {design.group or "": (design.site_names or ("",))[0] for design in self.designs}
+        return Grouping(by, sites if "site" in by else {}, self.groups)
 
     @property
     def is_open(self) -> bool:

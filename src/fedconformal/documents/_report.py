@@ -1,17 +1,25 @@
-"""The Report: everything that leaves a site."""
+"""Documents that leave a site: the Report, which answers a plan, and the Check of new cases."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
 from fedconformal._text import count
-from fedconformal.documents._base import Digest, Many, Part, SiteName
-from fedconformal.documents._consistency import check_report
-from fedconformal.documents._limits import LARGEST_N, MOST_GROUPS, REPORT, SizeLimit
+from fedconformal.documents import _fields as limits
+from fedconformal.documents._base import Document, Part, SizeLimit
+from fedconformal.documents._fields import (
+    Digest,
+    Label,
+    Many,
+    Ratio,
+    SiteName,
+    Size,
+    check_epsilon,
+    check_labels,
+)
 from fedconformal.documents._messages import AnyPayload
-from fedconformal.documents._names import Label
 from fedconformal.documents._signing import SignedDocument
 
 
@@ -41,7 +49,7 @@ class ReportPart(Part):
     """Answer of a site for all its cases, or for one group of them."""
 
     group: Label | None = Field(default=None, description="the group; left out where there are none")
-    n: int = Field(ge=1, le=LARGEST_N, description="number of scores of the site here")
+    n: Size = Field(description="number of scores of the site here")
     payload: AnyPayload
 
 
@@ -59,19 +67,19 @@ class Report(SignedDocument):
     """
 
     kind: ClassVar[str] = "report"
-    limit: ClassVar[SizeLimit] = REPORT
+    limit: ClassVar[SizeLimit] = SizeLimit(64 * 2**10, 200_000, ("group", "counts"), 4 * 2**20)
 
     format: Literal["fedconformal/report"] = "fedconformal/report"
     version: Literal[1] = 1
     plan: Digest = Field(description="digest of the plan that this answers")
     site: SiteName
-    parts: Many[ReportPart] = Field(
-        min_length=1, max_length=MOST_GROUPS, description="one, or one for each group"
-    )
+    parts: Many[ReportPart] = Field(min_length=1, max_length=limits.MOST_GROUPS, description="one per group")
 
     def check(self) -> None:
         """Refuse content that does not fit together, whoever wrote it."""
-        check_report(self)
+        check_labels([part.group for part in self.parts])
+        for part in self.parts:
+            part.payload.check(part.n)
 
     @property
     def signed_text(self) -> str:
@@ -99,3 +107,104 @@ class Report(SignedDocument):
         numbers = sum(part.payload.n_numbers for part in self.parts)
         groups = "" if None in self.by_group else f", from {count(len(self.parts), 'group')}"
         return f"{count(numbers, 'number')} for {count(self.n, 'score')}{groups}, site {self.site!r}"
+
+
+Checked = Annotated[int, Field(ge=1, le=10**7)]
+Covered = Annotated[Many[int], Field(min_length=1, max_length=limits.MOST_LEVELS)]
+
+
+class CheckedGroup(Part):
+    """The new cases that have the same values in some columns: how many, and how many are covered."""
+
+    values: Many[Label] = Field(
+        min_length=1, max_length=limits.MOST_COLUMNS, description="one for each column of `by`"
+    )
+    n: Checked = Field(description="how many new cases have these values")
+    covered: Covered = Field(description="covered cases for each level; with noise if epsilon is not null")
+
+
+def group_name(by: Sequence[str], values: Sequence[str]) -> str:
+    """Name the cases with these values in these columns: "truth=sick, sex=woman".
+
+    Parameters
+    ----------
+    by, values : sequence of str
+        The columns, and the value in each.
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> from fedconformal.documents import group_name
+    >>> group_name(["truth", "sex"], ["sick", "woman"])
+    'truth=sick, sex=woman'
+    """
+    return ", ".join(f"{column}={value}" for column, value in zip(by, values, strict=True))
+
+
+class Check(Document):
+    """One site's answer to a calibration: of n new cases, how many are covered at each level.
+
+    With ``by`` it says the same of the cases with each combination of values in some columns. Combinations
+    with too few cases are left out altogether, so n is the cases of the groups that are there.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fedconformal as fc
+    >>> scores = np.random.default_rng(0).random((2, 200))
+    >>> calibration = fc.conformalize({"A": scores[0]})
+    >>> fc.monitoring.answer(calibration, scores[1], site="A")
+    <Check: 188 of 200 new cases covered, site 'A'>
+    """
+
+    kind: ClassVar[str] = "check"
+    limit: ClassVar[SizeLimit] = SizeLimit(64 * 2**10, 20_000, ("groups",), 2**20)
+
+    format: Literal["fedconformal/check"] = "fedconformal/check"
+    version: Literal[1] = 1
+    calibration: Digest = Field(description="digest of the calibration that was checked")
+    group: Label | None = Field(default=None, description="the group that was checked, where there are some")
+    site: SiteName
+    n: Checked = Field(description="how many new cases the site has")
+    epsilon: Ratio | None = Field(description="privacy loss of all finite levels together; null if exact")
+    covered: Covered = Field(description="covered cases for each level; with noise if epsilon is not null")
+    by: Annotated[Many[Label], Field(min_length=1, max_length=limits.MOST_COLUMNS)] | None = Field(
+        default=None, description="columns whose values make the groups"
+    )
+    groups: Annotated[Many[CheckedGroup], Field(min_length=1, max_length=limits.MOST_CHECKED)] | None = Field(
+        default=None, description="the cases by their values in these columns, in alphabetical order"
+    )
+
+    def _line(self) -> str:
+        covered = " and ".join(f"{each:,}" for each in self.covered)
+        noise = "" if self.epsilon is None else f", with noise of epsilon {float(self.epsilon):g}"
+        return f"{covered} of {self.n:,} new cases covered{noise}, site {self.site!r}"
+
+    def check(self) -> None:
+        """Refuse content that does not fit together, whoever wrote it."""
+        parts: tuple[Check | CheckedGroup, ...] = (self, *(self.groups or ()))
+        for part in parts:
+            if any(not 0 <= covered <= part.n for covered in part.covered):
+                raise ValueError(f"a number of covered cases must lie between 0 and n = {part.n}")
+        check_epsilon(self.epsilon)
+        if (self.by is None) != (self.groups is None):
+            raise ValueError("groups must be given with the columns that make them, by")
+        if self.by is not None and self.groups is not None:
+            self._check_groups(self.by, self.groups)
+
+    def _check_groups(self, by: Sequence[str], groups: Sequence[CheckedGroup]) -> None:
+        values = [group.values for group in groups]
+        if len(set(by)) < len(by) or any(len(each) != len(by) for each in values):
+            raise ValueError("groups have one value for each column of by, which are different")
+        if values != sorted(set(values)):
+            raise ValueError("groups must be different, in alphabetical order")
+        if any(len(group.covered) != len(self.covered) for group in groups):
+            raise ValueError("every group must have a count for each level")
+        if sum(group.n for group in groups) != self.n:
+            raise ValueError("n must be the cases of all groups")
+        sums = tuple(map(sum, zip(*(group.covered for group in groups), strict=True)))
+        if self.covered != sums:
+            raise ValueError("covered must be the sum over the groups")
