@@ -45,7 +45,7 @@ def test_the_same_assessment_as_from_files():
     published = calibration()
     found = check(grid(), published, timeout=60)
     answers = [monitoring.answer(published, NEW[name], site=name) for name in SITES]
-    assert found == monitoring.assess(published, answers)
+    assert found == monitoring.compare(published, answers)
     assert [(row.site, row.check.n) for row in found.rows] == [(name, 40) for name in SITES for _ in range(2)]
 
 

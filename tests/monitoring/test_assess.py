@@ -9,8 +9,8 @@ from checked_calibrations import calibrated
 
 import fedconformal as fc
 from fedconformal.documents import Check
-from fedconformal.monitoring import answer, assess, check
-from fedconformal.monitoring._coverage import interval, p_value
+from fedconformal.monitoring import answer, check, compare
+from fedconformal.monitoring._coverage import count_cdf, interval
 from fedconformal.privacy import CountNoise
 from support import FALSE_ALARM
 
@@ -27,31 +27,31 @@ def answered(calibration, counts, n=212, epsilon=None):
 def test_who_falls_short():
     """182 of 212 have p-value 0.033: short for a site alone, not for one of several."""
     calibration = calibrated(1.0)
-    result = assess(calibration, answered(calibration, {"A": (195,), "B": (160,), "C": (182,)}))
+    result = compare(calibration, answered(calibration, {"A": (195,), "B": (160,), "C": (182,)}))
     assert [row.site for row in result.short] == ["B"]
     assert "falls short at: B (level 90 %) (family-wise error 5 %)." in result.sentence()
-    pair = assess(calibration, answered(calibration, {"A": (195,), "C": (182,)}))
+    pair = compare(calibration, answered(calibration, {"A": (195,), "C": (182,)}))
     assert "No significant shortfall at any site (family-wise error 5 %)." in pair.sentence()
     assert [row.verdict for row in pair.rows] == ["too few cases to tell"] * 2
     assert [row.verdict for row in result.rows] == ["too few cases to tell", "yes", "too few cases to tell"]
     assert pair.rows[1].check.falls_short
-    alone = assess(calibration, answered(calibration, {"C": (182,)}))
+    alone = compare(calibration, answered(calibration, {"C": (182,)}))
     assert [row.site for row in alone.short] == ["C"]
 
 
 def test_an_exact_answer_says_what_the_site_saw():
     calibration, scores = calibrated(1.5, 0.5), np.arange(200) / 100
     seen = check(calibration, scores)
-    rows = assess(calibration, [answer(calibration, scores, site="A")]).rows
+    rows = compare(calibration, [answer(calibration, scores, site="A")]).rows
     assert tuple(row.check for row in rows) == seen.levels
 
 
 def test_noise_is_shared_by_finite_levels():
     calibration = calibrated(1.0, math.inf, 0.5)
-    rows = assess(calibration, answered(calibration, {"A": (190, 212, 100)}, epsilon=Fraction("0.4"))).rows
+    rows = compare(calibration, answered(calibration, {"A": (190, 212, 100)}, epsilon=Fraction("0.4"))).rows
     noise = CountNoise.of(Fraction("0.2"))
     assert rows[0].check.interval == interval(212, 190, SURE, noise)
-    assert rows[2].check.p_value == p_value(212, 100, Fraction("0.8"), noise)
+    assert rows[2].check.p_value == count_cdf(212, 100, float(1 - Fraction("0.8")), noise)
     assert rows[1].check.interval == (1.0, 1.0)
 
 
@@ -65,9 +65,9 @@ def test_answers_that_do_not_fit_are_all_named():
     with pytest.raises(
         ValueError, match=r"4 refused: A: checks another.*B: has 3 counts.*C: reports.*D: answered 2"
     ):
-        assess(calibration, wrong)
+        compare(calibration, wrong)
     with pytest.raises(ValueError, match="at least one"):
-        assess(calibration, [])
+        compare(calibration, [])
 
 
 def test_a_private_answer_still_finds_a_site_that_differs(tmp_path):
@@ -78,4 +78,4 @@ def test_a_private_answer_still_finds_a_site_that_differs(tmp_path):
     made = answer(calibration, scores, site="odd", epsilon=1.0, ledger=ledger, dataset="new")
     unnoticed = CountNoise.of(1.0).cdf(20 - 100)  # so much noise that half of the cases seem covered
     assert unnoticed < FALSE_ALARM
-    assert [row.site for row in assess(calibration, [made]).short] == ["odd"]
+    assert [row.site for row in compare(calibration, [made]).short] == ["odd"]

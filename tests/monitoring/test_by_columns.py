@@ -12,8 +12,9 @@ from scipy import stats
 
 import fedconformal as fc
 from fedconformal.documents import Check, CheckedGroup, UnknownGroupWarning
-from fedconformal.monitoring import answer, assess, check_by
-from fedconformal.monitoring._coverage import interval, p_value
+from fedconformal.monitoring import answer, check, compare
+from fedconformal.monitoring._answer import prepare_answer
+from fedconformal.monitoring._coverage import count_cdf, interval
 from fedconformal.privacy import CountNoise
 
 SCORES = np.arange(200) / 100
@@ -33,7 +34,7 @@ def classes():
 
 
 def test_counts_of_every_combination():
-    found = check_by(calibrated(1.3), SCORES, by={"truth": TRUTH, "sex": SEX}, site="A")
+    found = check(calibrated(1.3), SCORES, by={"truth": TRUTH, "sex": SEX}, site="A")
     expected = {None: (200, 131)}
     for truth, sex in itertools.product(("sick", "well"), ("man", "woman")):
         mine = (truth == TRUTH) & (sex == SEX)
@@ -42,13 +43,15 @@ def test_counts_of_every_combination():
 
 
 def test_all_intervals_hold_at_once_and_p_values_are_adjusted():
-    found = check_by(calibrated(1.3, 0.5), SCORES, by={"truth": TRUTH}).rows
+    found = check(calibrated(1.3, 0.5), SCORES, by={"truth": TRUTH}).rows
     assert len(found) == 6
     for row in found:
-        check = row.check
+        seen = row.check
         each = 1 - Fraction("0.05") / 6
-        assert check.interval == interval(check.n, check.covered, each)
-        assert check.p_value == p_value(check.n, check.covered, Fraction(str(check.confidence_level)))
+        assert seen.interval == interval(seen.n, seen.covered, each)
+        assert seen.p_value == count_cdf(
+            seen.n, seen.covered, float(1 - Fraction(str(seen.confidence_level)))
+        )
     smallest = min(row.check.p_value for row in found)
     assert min(row.adjusted_p_value for row in found) == pytest.approx(6 * smallest)
 
@@ -60,7 +63,7 @@ def test_nobody_is_named_wrongly_more_often_than_stated():
     for first, second in itertools.product(range(13), range(10)):
         chance = stats.binom.pmf(first, 12, level) * stats.binom.pmf(second, 9, level)
         scores = [0.0] * first + [2.0] * (12 - first) + [0.0] * second + [2.0] * (9 - second)
-        found = check_by(calibration, scores, by={"x": ["a"] * 12 + ["b"] * 9})
+        found = check(calibration, scores, by={"x": ["a"] * 12 + ["b"] * 9})
         wrong += chance * bool(found.short)
         missed += chance * any(
             not low <= level <= high for low, high in (r.check.interval for r in found.rows)
@@ -72,7 +75,7 @@ def test_nobody_is_named_wrongly_more_often_than_stated():
 def test_a_group_that_all_cases_together_hide():
     scores = np.concatenate([np.full(95, 0.5), np.full(5, 2.0), np.full(8, 0.5), np.full(12, 2.0)])
     kind = ["many"] * 100 + ["few"] * 20
-    found = check_by(calibrated(1.0, levels=[0.85]), scores, by={"kind": kind}, site="va")
+    found = check(calibrated(1.0, levels=[0.85]), scores, by={"kind": kind}, site="va")
     assert [row.name for row in found.short] == ["va, kind=few"]
     assert "falls short at: va, kind=few (level 85 %)" in found.sentence()
 
@@ -85,7 +88,7 @@ def test_an_answer_tells_what_the_site_saw():
         CheckedGroup(values=("well",), n=80, covered=(11, 0)),
     )
     assert Check.from_json(made.to_json()) == made
-    assert assess(calibration, [made]).rows == check_by(calibration, SCORES, by=by, site="A").rows
+    assert compare(calibration, [made]).rows == check(calibration, SCORES, by=by, site="A").rows
 
 
 def test_small_groups_are_left_out_with_their_cases():
@@ -94,7 +97,7 @@ def test_small_groups_are_left_out_with_their_cases():
     assert [group.values for group in made.groups] == [("sick",), ("well",)]
     assert made.n == 196
     assert made.covered == (127,)
-    prepared = fc.monitoring.prepare_answer(calibrated(1.3), SCORES, site="A", by={"truth": rare})
+    prepared = prepare_answer(calibrated(1.3), SCORES, site="A", by={"truth": rare})
     assert prepared.left_out == ("truth=rare",)
     assert "min_group = 5): 'truth=rare'" in prepared.sentence
     with pytest.raises(fc.PolicyError, match="min_group = 20 would allow one"):
@@ -120,7 +123,7 @@ class TestPrivate:
         calibration = calibrated(1.3, math.inf, levels=[0.5, 0.9])
         made = answer(calibration, SCORES, by={"truth": TRUTH}, **terms)
         assert [group.covered[1] for group in made.groups] == [120, 80]
-        rows = assess(calibration, [made]).rows
+        rows = compare(calibration, [made]).rows
         assert [row.group for row in rows] == ["truth=sick", "truth=sick", "truth=well", "truth=well"]
         noise, each = CountNoise.of(Fraction("0.5")), 1 - Fraction("0.05") / 4
         first = rows[0].check
@@ -143,7 +146,7 @@ class TestCalibrationsWithGroups:
         sick, well = classes["A: sick"].threshold, classes["A: well"].threshold
         assert sick != well
         scores, truth = np.linspace(0, 1, 100), np.array(["sick", "well"] * 50)
-        found = check_by(classes, scores, by={"sex": SEX[:100]}, groups=truth, site="A")
+        found = check(classes, scores, by={"sex": SEX[:100]}, groups=truth, site="A")
         inside = scores <= np.where(truth == "sick", sick, well)
         assert [row.check.covered for row in found.rows] == [
             inside.sum(),
@@ -156,26 +159,26 @@ class TestCalibrationsWithGroups:
         scores, truth = np.linspace(0, 1, 100), np.array(["sick", "well"] * 50)
         made = answer(classes, scores, groups=truth, site="A")
         assert (made.by, made.group) == (("group",), None)
-        (sick, well) = assess(classes, [made]).rows[1:]
+        (sick, well) = compare(classes, [made]).rows[1:]
         assert sick.check.covered == (scores[::2] <= classes["A: sick"].threshold).sum()
         assert well.check.covered == (scores[1::2] <= classes["A: well"].threshold).sum()
 
     def test_a_class_that_the_site_does_not_have_is_covered_by_everything(self, classes):
-        found = check_by(classes, [0.4, 5.0], by={"t": ["s", "w"]}, groups=["sick", "well"], site="B")
+        found = check(classes, [0.4, 5.0], by={"t": ["s", "w"]}, groups=["sick", "well"], site="B")
         assert [row.check.covered for row in found.rows] == [2, 1, 1]
         with pytest.warns(UnknownGroupWarning, match="'ill'"):
-            check_by(classes, [5.0], by={"t": ["s"]}, groups=["ill"], site="B")
+            check(classes, [5.0], by={"t": ["s"]}, groups=["ill"], site="B")
 
     def test_sites_alone(self):
         plan = fc.plan(n_points={"A": 30, "B": 30}, group_by="site")
         reports = [fc.report(plan, i + np.arange(30), site=site) for i, site in enumerate("AB")]
         found = fc.calibrate(plan, reports)
         made = [answer(found, np.arange(40), site=site) for site in "AB"]
-        assert [row.check.covered for row in assess(found, made).rows] == [
+        assert [row.check.covered for row in compare(found, made).rows] == [
             int(found[site].threshold) + 1 for site in "AB"
         ]
         with pytest.raises(ValueError, match="C: has no thresholds of its own"):
-            assess(found, [made[0].model_copy(update={"site": "C"})])
+            compare(found, [made[0].model_copy(update={"site": "C"})])
 
 
 @pytest.mark.parametrize(
@@ -189,7 +192,7 @@ class TestCalibrationsWithGroups:
 )
 def test_columns_that_do_not_fit(by, words):
     with pytest.raises((ValueError, TypeError), match=words):
-        check_by(calibrated(1.0), SCORES, by=by)
+        check(calibrated(1.0), SCORES, by=by)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from scipy import stats
 
 import fedconformal as fc
 from fedconformal.documents import Check
-from fedconformal.monitoring import answer, assess, cases_needed, check
+from fedconformal.monitoring import answer, cases_needed, check, compare
 
 
 class TestCounting:
@@ -168,7 +168,7 @@ def test_a_document_with_groups_is_refused_in_one_line_that_names_them(grouped):
     for call in (
         lambda: check(grouped, [0.5]),
         lambda: answer(grouped, [0.5], site="A"),
-        lambda: assess(grouped, [found]),
+        lambda: compare(grouped, [found]),
     ):
         with pytest.raises(
             ValueError, match=r"has groups, 'adult', 'child': .*calibration\['adult'\]"
@@ -183,9 +183,9 @@ def test_one_group_is_checked_answered_and_assessed_like_any_calibration(grouped
     assert found.covered == int((scores <= grouped["child"].threshold).sum())
     made = answer(child, scores, site="A")
     assert (made.covered, made.group, made.calibration) == ((found.covered,), "child", grouped.digest)
-    assert [row.site for row in assess(child, [made]).short] == ["A"]
+    assert [row.site for row in compare(child, [made]).short] == ["A"]
     with pytest.raises(ValueError, match="A: checks group 'child', and this is group 'adult'"):
-        assess(grouped["adult"], [made])
+        compare(grouped["adult"], [made])
 
 
 # -- how many cases ----------------------------------------------------------------------------------------

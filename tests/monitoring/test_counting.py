@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from fedconformal.monitoring._coverage import count_cdf, detectable_coverage, holm, interval, p_value
+from fedconformal.monitoring._coverage import count_cdf, detectable_coverage, holm, interval
 from fedconformal.privacy import CountNoise
 
 LEVEL = Fraction("0.9")
@@ -25,12 +25,12 @@ class TestExactCounts:
         exact, total = Fraction(level), Fraction(0)
         for k in range(n + 1):
             total += math.comb(n, k) * exact**k * (1 - exact) ** (n - k)
-            assert p_value(n, k, exact) == pytest.approx(float(total), rel=1e-13)
+            assert count_cdf(n, k, float(1 - exact)) == pytest.approx(float(total), rel=1e-13)
 
     def test_the_level_is_the_decimal_that_was_written(self):
         """All of 1000 cases missed at the level 1 - 1e-12 has probability 1e-12000, none of one 1e-12."""
         level = Fraction("0.999999999999")
-        assert p_value(1, 0, level) == pytest.approx(1e-12, rel=1e-13)
+        assert count_cdf(1, 0, float(1 - level)) == pytest.approx(1e-12, rel=1e-13)
 
     @pytest.mark.parametrize("n", [1, 5, 30])
     def test_the_interval_holds_any_coverage_often_enough(self, n):
@@ -87,7 +87,7 @@ class TestNoisyCounts:
 
     @pytest.mark.parametrize(("n", "epsilon"), NOISY)
     def test_no_coverage_at_the_level_is_called_short_too_often(self, n, epsilon):
-        p = np.array([p_value(n, y, LEVEL, CountNoise.of(epsilon)) for y in range(n + 1)])
+        p = np.array([count_cdf(n, y, float(1 - LEVEL), CountNoise.of(epsilon)) for y in range(n + 1)])
         for c in (0.9, 0.93, 0.99, 1.0):
             law = noisy_law(n, c, epsilon)
             for alarm in p:

@@ -80,7 +80,7 @@ def check(
         with _shown_beside(output == STANDARD):
             as_json = json and output != STANDARD
             if columns:
-                result = monitoring.check_by(checked, values, by=columns, groups=labels, **options)
+                result = monitoring.check(checked, values, by=columns, groups=labels, **options)
                 show_assessment(result, published.plan, as_json=as_json)
             else:
                 checks = {
@@ -259,7 +259,7 @@ def _show_comparison(result: Comparison, plan: Plan, answers: Sequence[ReportPar
                 "site": site.site,
                 "points": site.n,
                 "report": number(site.value),
-                yardstick.position_heading: yardstick.position_text(site.position),
+                yardstick.position_heading: f"{site.position:{yardstick.position_format}}",
                 "adjusted p": f"{site.p_value:.4f}" if site.p_value >= 0.0001 else "< 0.0001",
             }
             for site in shown
@@ -312,7 +312,7 @@ def _compare_checks(
     if problems:
         raise ValueError(f"nothing was assessed, {len(problems)} refused: {'; '.join(problems)}")
     with working("comparing"):
-        result = monitoring.assess(checked, checks)
+        result = monitoring.compare(checked, checks)
     show_assessment(result, calibration.plan, as_json=as_json)
 
 

@@ -93,17 +93,7 @@ def answer(
     >>> fc.monitoring.answer(calibration, scores[1], site="A")
     <Check: 188 of 200 new cases covered, site 'A'>
     """
-    return prepare_answer(
-        calibration,
-        scores,
-        site=site,
-        epsilon=epsilon,
-        by=by,
-        groups=groups,
-        policy=policy,
-        ledger=ledger,
-        dataset=dataset,
-    ).make()
+    return prepare_answer(**locals()).make()
 
 
 def prepare_answer(
@@ -120,29 +110,8 @@ def prepare_answer(
 ) -> "PreparedAnswer":
     """Prepare an answer: nothing is drawn, charged or written yet.
 
-    Parameters
-    ----------
-    calibration, scores, site, epsilon, by, groups, policy, ledger, dataset : as for `answer`
-        Arguments of `answer`.
-
-    Returns
-    -------
-    PreparedAnswer
-        Its ``sentence`` describes what would leave and what that costs; its ``make`` makes the Check.
-
-    Raises
-    ------
-    ValueError
-        Where `answer` would refuse.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import fedconformal as fc
-    >>> scores = np.random.default_rng(0).random((2, 200))
-    >>> calibration = fc.conformalize({"A": scores[0]})
-    >>> type(fc.monitoring.prepare_answer(calibration, scores[1], site="A")).__name__
-    'PreparedAnswer'
+    Takes the arguments of `answer`. The ``sentence`` of what is prepared describes what would leave and what
+    that would cost; its ``make`` makes the Check.
     """
     from fedconformal.audit import verify  # which only answers need
 

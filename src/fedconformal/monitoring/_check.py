@@ -21,7 +21,7 @@ from fedconformal.monitoring._coverage import (
     count_cases,
     holm,
     infer_coverage,
-    level_index,
+    level_places,
     refuse_groups,
     refuse_levels,
 )
@@ -49,15 +49,6 @@ class LocalCheck:
         For each level the probability, or an upper bound of it, that a calibration gives no more than the
         upper end of the interval (in whole tenths of a percent, rounded up) although the promise's
         assumption holds; None where the distribution of the coverage is not known.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import fedconformal as fc
-    >>> calibration = fc.conformalize({"A": np.arange(200), "B": np.arange(200)})
-    >>> result = fc.monitoring.check(calibration, np.arange(0, 200, 2), site="A")
-    >>> result.n, result.covered, result.promise.name
-    (100, 90, 'population')
     """
 
     site: str | None
@@ -108,10 +99,12 @@ def check(
     scores: ArrayLike,
     *,
     site: str | None = None,
+    by: Mapping[str, ArrayLike] | None = None,
+    groups: ArrayLike | None = None,
     confidence_level: float | None = None,
     confidence: float = 0.95,
-) -> LocalCheck:
-    """Count the new cases that the published sets cover here, and infer the coverage here.
+) -> Any:
+    """Count the new cases that the published sets cover here, and infer the coverage here; nothing leaves.
 
     The scores must be new: independent cases of this site that were used neither to train the model nor to
     calibrate. Scores that went into the calibration cover themselves too well or too badly, and neither the
@@ -123,27 +116,35 @@ def check(
     Parameters
     ----------
     calibration : Calibration
-        The published calibration; of one with groups, one group: ``calibration["child"]``. Of one level:
-        ``calibration[0.9]``.
+        The published calibration; of one with groups, one group: ``calibration["child"]``, or the whole with
+        ``groups``. Of one level: ``calibration[0.9]``.
     scores : array-like
         Of new cases with known truth. At most the threshold is covered; +inf is covered by an infinite
         threshold only; NaN is refused.
     site : str, optional
-        Name of the site in the sentence.
+        Name of the site; needed where each site has thresholds of its own.
+    by : mapping from str to array-like, optional
+        Columns and the value of every case in them, as in ``{"truth": y, "sex": sex}``: the coverage is then
+        that of all cases and of every combination of values that occurs.
+    groups : array-like, optional
+        For a calibration with groups, the group of every case (its true class, where groups are classes).
+        The coverage is by these unless ``by`` is given.
     confidence_level : float, optional
         One of the calibration's levels; all of them by default.
     confidence : float
-        Of each interval.
+        Of each interval; with ``by`` of all intervals at once, and that no group is named wrongly.
 
     Returns
     -------
-    LocalCheck
-        Counts, intervals and p-values.
+    LocalCheck or Assessment
+        ``n``, ``covered``, ``coverage``, ``interval`` and ``p_value``, each one value or a tuple of one for
+        each level, ``low_by_luck`` and a ``sentence()``. With ``by`` or ``groups`` an Assessment as of
+        `compare`: adjusted p-values (Holm) and intervals (Bonferroni) are for all its ``rows`` together.
 
     Raises
     ------
     ValueError
-        If there are no scores, some are NaN, or the calibration has groups.
+        If there are no scores, some are NaN, the columns do not fit, or the calibration has groups.
 
     Examples
     --------
@@ -154,30 +155,39 @@ def check(
     >>> result = check(calibration, np.arange(0, 60, 2), site="A")
     >>> result.n, result.covered, round(result.p_value, 2)
     (30, 27, 0.59)
+    >>> sex = np.repeat(["man", "woman"], 30)
+    >>> assessment = check(calibration, np.arange(60) + 20, by={"sex": sex}, site="A")
+    >>> [(row.group, row.check.covered) for row in assessment.rows]
+    [(None, 34), ('sex=man', 30), ('sex=woman', 4)]
+    >>> [row.name for row in assessment.short]
+    ['A', 'A, sex=woman']
     """
-    refuse_groups(calibration)
-    values = flat_scores(scores)
-    certain = fraction("confidence", confidence)
-    (counts,) = count_cases(calibration, values).counts.tolist()
-    levels: list[CoverageCheck] = []
+    certain, values = fraction("confidence", confidence), flat_scores(scores)
+    places = level_places(calibration, confidence_level)
+    if by is None and groups is not None:
+        by = {"group": groups}
+    if by is None:
+        refuse_groups(calibration)
+    cases = count_cases(calibration, values, by=by, groups=groups, site=site)
+    total = tuple(cases.counts.sum(axis=0).tolist())
+    if by is not None:
+        name = "here" if site is None else site
+        rows = [
+            _Count(name, None, group, n, tuple(covered), None)
+            for group, n, covered in zip(cases.names, cases.sizes, cases.counts.tolist(), strict=True)
+        ]
+        if len(rows) > 1:
+            rows.insert(0, _Count(name, None, None, values.size, total, None))
+        return _assess_counts(calibration, rows, certain, places)
+    levels = [infer_coverage(calibration, i, values.size, total[i], certain) for i in places]
     luck: list[float | None] = []
-    for i in _choose_levels(calibration, confidence_level):
-        level = infer_coverage(calibration, i, values.size, counts[i], certain)
+    for i, level in zip(places, levels, strict=True):
         known = law(calibration.selected_designs[0], i)
-        levels.append(level)
-        if level.threshold == math.inf:
-            luck.append(1.0)
-        else:  # the end of the interval is rounded as the sentence shows it
-            end = math.ceil(1000 * level.interval[1]) / 1000
-            luck.append(None if known is None else float(known.cdf(end)))
+        end = math.ceil(1000 * level.interval[1]) / 1000  # rounded as the sentence shows it
+        by_law = None if known is None else float(known.cdf(end))
+        luck.append(1.0 if level.threshold == math.inf else by_law)
     promise = PROMISES[calibration.selected_designs[0].promise]()
     return LocalCheck(site, values.size, tuple(levels), promise, tuple(luck))
-
-
-def _choose_levels(calibration: Checked, confidence_level: float | None) -> Sequence[int]:
-    if confidence_level is None:
-        return calibration.selected_levels
-    return [level_index(calibration, confidence_level)]
 
 
 def _sentence(check: CoverageCheck, low_by_luck: float | None, promise: Promise, where: str) -> str:
@@ -256,16 +266,6 @@ class SiteCheck:
         Name of the group of cases, by their values in some columns; None for all.
     alarm : float
         Probability with which any site or group may be named wrongly.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import fedconformal as fc
-    >>> calibration = fc.conformalize({"A": np.arange(200), "B": np.arange(200)})
-    >>> answer = fc.monitoring.answer(calibration, np.arange(150, 250), site="B")
-    >>> (row,) = fc.monitoring.assess(calibration, [answer]).rows
-    >>> row.site, row.check.covered, row.falls_short
-    ('B', 29, True)
     """
 
     site: str
@@ -303,16 +303,6 @@ class Assessment:
         For each answer a row for each level, and the same for each group in it.
     confidence : float
         Of each interval, or with groups of all intervals at once; and that nobody is named wrongly.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import fedconformal as fc
-    >>> calibration = fc.conformalize({"A": np.arange(200), "B": np.arange(200)})
-    >>> new = {"A": np.arange(100), "B": np.arange(150, 250)}
-    >>> answers = [fc.monitoring.answer(calibration, new[site], site=site) for site in "AB"]
-    >>> [row.site for row in fc.monitoring.assess(calibration, answers).short]
-    ['B']
     """
 
     rows: tuple[SiteCheck, ...]
@@ -346,116 +336,20 @@ class Assessment:
         return plain_spaces(f"Coverage falls short at: {names} ({error}).")
 
 
-def assess(calibration: Checked, answers: Sequence[Check], *, confidence: float = 0.95) -> Assessment:
+def assess(
+    calibration: Checked, answers: Sequence[Check], confidence: Fraction = Fraction("0.95")
+) -> Assessment:
     """Assess the coverage at each site, and in each group of cases that the answers distinguish.
 
     The adjusted p-values (Holm) are for all sites, groups and levels together. Each interval holds its site's
     coverage with probability at least ``confidence``: of many some miss. With groups, all intervals hold at
     once with that probability (Bonferroni). Both take the noise of private answers into account exactly. They
-    rely on the counts that the sites report, and are worthless if an answer was forged.
-
-    Parameters
-    ----------
-    calibration : Calibration
-        The calibration that the sites checked: the whole, or one group of it if that is what they checked.
-    answers : sequence of Check
-        One for each site.
-    confidence : float
-        Of the intervals, and that nobody is named wrongly.
-
-    Returns
-    -------
-    Assessment
-        A row for each site, group and level. There is none for all cases of a site with one group, or whose
-        answer is private and has groups.
-
-    Raises
-    ------
-    ValueError
-        If there are no answers, or some do not fit; all of these are named.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import fedconformal as fc
-    >>> scores = np.random.default_rng(0).random((2, 200))
-    >>> calibration = fc.conformalize({"A": scores[0], "B": scores[1]})
-    >>> new = {"A": scores[1], "B": scores[0]}
-    >>> answers = [fc.monitoring.answer(calibration, new[site], site=site) for site in "AB"]
-    >>> [row.site for row in fc.monitoring.assess(calibration, answers).rows]
-    ['A', 'B']
+    rely on the counts that the sites report, and are worthless if an answer was forged. There is no row for
+    all cases of a site with one group, or whose answer is private and has groups.
     """
-    certain = fraction("confidence", confidence)
     _refuse_misfits(calibration, answers)
     counts = [row for answer in answers for row in _list_counts(calibration, answer)]
-    return _assess_counts(calibration, counts, certain, calibration.selected_levels)
-
-
-def check_by(
-    calibration: Checked,
-    scores: ArrayLike,
-    *,
-    by: Mapping[str, ArrayLike],
-    groups: ArrayLike | None = None,
-    site: str | None = None,
-    confidence_level: float | None = None,
-    confidence: float = 0.95,
-) -> Assessment:
-    """Check a site's own coverage by the values of some columns; nothing leaves.
-
-    Parameters
-    ----------
-    calibration : Calibration
-        The published calibration, whole or one group of it.
-    scores : array-like
-        As for `check`: of new cases.
-    by : mapping from str to array-like
-        Columns and the value of every case in them, as in ``{"truth": y, "sex": sex}``; every combination
-        that occurs is a group.
-    groups : array-like, optional
-        For a calibration with groups, the group of every case (its true class, where groups are classes).
-    site : str, optional
-        Name of the site; needed where each site has thresholds of its own.
-    confidence_level : float, optional
-        One of the calibration's levels; all of them by default.
-    confidence : float
-        Of all intervals at once, and that no group is named wrongly.
-
-    Returns
-    -------
-    Assessment
-        A row for all cases and for each group, at each level. Adjusted p-values (Holm) and intervals
-        (Bonferroni) are for all rows together.
-
-    Raises
-    ------
-    ValueError
-        If there are no scores, some are NaN, or the columns do not fit.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import fedconformal as fc
-    >>> plan = fc.plan(n_points={"A": 60, "B": 60}, criterion="marginal")
-    >>> calibration = fc.calibrate(plan, [fc.report(plan, np.arange(60), site=site) for site in "AB"])
-    >>> sex = np.repeat(["man", "woman"], 30)
-    >>> assessment = check_by(calibration, np.arange(60) + 20, by={"sex": sex}, site="A")
-    >>> [(row.group, row.check.covered) for row in assessment.rows]
-    [(None, 34), ('sex=man', 30), ('sex=woman', 4)]
-    >>> [row.name for row in assessment.short]
-    ['A', 'A, sex=woman']
-    """
-    cases = count_cases(calibration, flat_scores(scores), by=by, groups=groups, site=site)
-    name = "here" if site is None else site
-    rows = [
-        _Count(name, None, group, n, tuple(covered), None)
-        for group, n, covered in zip(cases.names, cases.sizes, cases.counts.tolist(), strict=True)
-    ]
-    if len(rows) > 1:
-        covered = tuple(cases.counts.sum(axis=0).tolist())
-        rows.insert(0, _Count(name, None, None, sum(cases.sizes), covered, None))
-    levels = _choose_levels(calibration, confidence_level)
-    return _assess_counts(calibration, rows, fraction("confidence", confidence), levels)
+    return _assess_counts(calibration, counts, confidence, calibration.selected_levels)
 
 
 @dataclass(frozen=True)

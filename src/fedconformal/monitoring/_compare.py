@@ -11,7 +11,6 @@ part P', and given that, the reports are distributed as with one odd site at a r
 rate, at most a, is at least the power divided by e.
 """
 
-from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -26,8 +25,6 @@ from fedconformal import _util, messages
 from fedconformal._text import count, quoted
 from fedconformal._util import Floats, Ints
 from fedconformal.documents import (
-    Calibration,
-    CalibrationView,
     Cases,
     CasesPayload,
     Design,
@@ -42,7 +39,8 @@ from fedconformal.documents import (
     label_text,
 )
 from fedconformal.laws import CoverageLaw, Distortion, OrderStatistics, Shifted
-from fedconformal.monitoring._coverage import holm, level_index, refuse_groups
+from fedconformal.monitoring._check import assess
+from fedconformal.monitoring._coverage import Checked, holm, level_places, refuse_groups
 from fedconformal.planning import Ballot
 from fedconformal.protocol import is_private, validate_reports
 
@@ -54,39 +52,7 @@ _SUSPICIOUS = 3.0
 _NORMAL_QUARTILE = 0.6744897501960817  # a robust standard deviation is a median distance over this
 
 
-class Yardstick(ABC):
-    """Baseline that reports are compared with, and the assumption that this takes."""
-
-    assumption: ClassVar[str]
-    assumed: ClassVar[str]
-    """The assumption as the end of a sentence."""
-    position_heading: ClassVar[str]
-
-    def least_false_alarm(self, n_sites: int) -> float:
-        """Return the smallest false-alarm rate at which a site can be named."""
-        return 0.0
-
-    @abstractmethod
-    def compare(self, values: Floats, n: Ints, l: Ints) -> tuple[Floats, Floats]:
-        """Return the position of each report and its adjusted p-value, from values, sizes and ranks."""
-
-    @abstractmethod
-    def power(self, n: Ints, l: Ints, false_alarm: float, factor: float = 2.0) -> float:
-        """Estimate how probably a site is named whose scores are multiplied, if the others are alike.
-
-        Any of the sites may be the odd one, with equal probability.
-        """
-
-    def suspicion(self, values: Floats, n: Ints, l: Ints) -> str | None:
-        """Return evidence against the reference itself, as a sentence, or None."""
-        return None
-
-    def position_text(self, position: float) -> str:
-        """Format a position for a table."""
-        return f"{position:.6g}"
-
-
-class ReferenceScores(Yardstick):
+class ReferenceScores:
     """Scores of a typical site: the rank of each report among them has a known distribution.
 
     At most k of N reference scores lie below the l-th smallest of n others if and only if among the k + l
@@ -97,6 +63,7 @@ class ReferenceScores(Yardstick):
     assumption: ClassVar[str] = "reference scores"
     assumed: ClassVar[str] = "the reference scores are distributed as a typical site's"
     position_heading: ClassVar[str] = "share of the reference below"
+    position_format: ClassVar[str] = ".6g"
 
     def __init__(self, scores: ArrayLike) -> None:
         values = _util.plain_array(scores, dtype=float)
@@ -119,7 +86,7 @@ class ReferenceScores(Yardstick):
         return at_most / self._ordered.size, np.minimum(1.0, 2 * np.minimum(low, high))
 
     def power(self, n: Ints, l: Ints, false_alarm: float, factor: float = 2.0) -> float:
-        """Estimate the power if the odd site's scores are distributed as the reference, times the factor.
+        """Estimate the power to name a site whose scores are those of the reference, times the factor.
 
         Noisy in two ways: the quantiles of a typical site are those of the reference sample, and an odd site
         counts as named only if Holm's first step names it.
@@ -155,7 +122,7 @@ class ReferenceScores(Yardstick):
         )
 
 
-class EachOther(Yardstick):
+class EachOther:
     """The other sites: distances from their median, compared with simulated federations.
 
     With an exponential tail F^{-1}(u) = a - b log(1 - u) a report is a + b E, and E, the l-th smallest of n
@@ -167,13 +134,10 @@ class EachOther(Yardstick):
     assumption: ClassVar[str] = "exponential tail"
     assumed: ClassVar[str] = "around the threshold the scores have an exponential tail"
     position_heading: ClassVar[str] = "robust sd from the middle"
+    position_format: ClassVar[str] = "+.1f"
 
     def __init__(self, rng: int | np.random.Generator | None = 0) -> None:
         self._seed = rng if isinstance(rng, int) else int(np.random.default_rng(rng).integers(2**63))
-
-    def least_false_alarm(self, n_sites: int) -> float:
-        """Return twice the smallest p-value that the simulation can give."""
-        return 2 / (1 + _count_draws(n_sites))
 
     def compare(self, values: Floats, n: Ints, l: Ints) -> tuple[Floats, Floats]:
         """Compare by the distance of each report from the median of all."""
@@ -186,35 +150,29 @@ class EachOther(Yardstick):
             raise ValueError(
                 "reports that are equal, or infinite, have no exponential tail: give reference scores"
             )
+        distances = _distances(values, n, l)
+        return distances, self._p_values(distances, n, l)
+
+    def _p_values(self, distances: Floats, n: Ints, l: Ints) -> Floats:
         largest = _simulate_largest(tuple(n.tolist()), tuple(l.tolist()), self._seed)
-        distances = _distances(values, _spread(n, l))
         larger = largest.size - np.searchsorted(largest, np.abs(distances), side="left")
-        return distances, (1 + larger) / (1 + largest.size)
+        return np.asarray((1 + larger) / (1 + largest.size))
 
     def power(self, n: Ints, l: Ints, false_alarm: float, factor: float = 2.0) -> float:
-        """Estimate the power by simulation with exponential scores: up to 2,000 federations."""
+        """Estimate the power to name a site with larger scores: up to 2,000 simulated federations."""
         m = n.size
         if m < _FEWEST:
             return 0.0
-        largest = _simulate_largest(tuple(n.tolist()), tuple(l.tolist()), self._seed)
         rng = np.random.default_rng([self._seed, 1])
-        draws = int(np.clip(2_000_000 // m, 99, 2_000))
-        values = -np.log1p(-rng.beta(l, n - l + 1, size=(draws, m)))
-        odd = rng.integers(m, size=draws)
-        values[np.arange(draws), odd] *= factor
-        distances = np.abs(_distances(values, _spread(n, l))[np.arange(draws), odd])
-        larger = largest.size - np.searchsorted(largest, distances, side="left")
-        return float(np.mean((1 + larger) / (1 + largest.size) <= false_alarm))
-
-    def position_text(self, position: float) -> str:
-        """Format a position with its sign."""
-        return f"{position:+.1f}"
+        draws = np.arange(np.clip(2_000_000 // m, 99, 2_000))
+        values = -np.log1p(-rng.beta(l, n - l + 1, size=(draws.size, m)))
+        odd = rng.integers(m, size=draws.size)
+        values[draws, odd] *= factor
+        return float(np.mean(self._p_values(_distances(values, n, l)[draws, odd], n, l) <= false_alarm))
 
 
-def _spread(n: Ints, l: Ints) -> Floats:
-    """Return the standard deviation of the l-th smallest of n exponential variables."""
-    variance: Floats = special.polygamma(1, n - l + 1) - special.polygamma(1, n + 1)
-    return np.sqrt(variance)
+Yardstick = ReferenceScores | EachOther
+"""Baseline that reports are compared with, and the assumption that this takes."""
 
 
 def _count_draws(m: int) -> int:
@@ -233,15 +191,19 @@ def _simulate_largest(sizes: tuple[int, ...], ranks: tuple[int, ...], seed: int)
     for start in range(0, draws, step):
         size = min(step, draws - start)
         exponential = -np.log1p(-rng.beta(l, n - l + 1, size=(size, n.size)))
-        largest[start : start + size] = np.abs(_distances(exponential, _spread(n, l))).max(axis=1)
+        largest[start : start + size] = np.abs(_distances(exponential, n, l)).max(axis=1)
     return np.sort(largest)
 
 
-def _distances(values: Floats, spread: Floats) -> Floats:
-    """(value - median) / (its spread x the median of such ratios): the same for a + b * values."""
+def _distances(values: Floats, n: Ints, l: Ints) -> Floats:
+    """(value - median) / (its spread x the median of such ratios): the same for a + b * values.
+
+    The spread is the standard deviation of the l-th smallest of n exponential variables.
+    """
+    spread = np.sqrt(special.polygamma(1, n - l + 1) - special.polygamma(1, n + 1))
     away = (values - np.median(values, axis=-1, keepdims=True)) / spread
     unit = np.median(np.abs(away), axis=-1, keepdims=True)
-    return away / unit * _NORMAL_QUARTILE
+    return np.asarray(away / unit * _NORMAL_QUARTILE)
 
 
 @dataclass(frozen=True)
@@ -263,18 +225,6 @@ class SiteComparison:
         Adjusted for looking at all sites.
     stands_out : bool
         True if that is at most the false-alarm rate.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import fedconformal as fc
-    >>> plan = fc.plan(n_points={"A": 100, "B": 100, "C": 100})
-    >>> rng = np.random.default_rng(0)
-    >>> spread = {"A": 1.0, "B": 1.0, "C": 3.0}
-    >>> reports = [fc.report(plan, rng.exponential(spread[site], 100), site=site) for site in "ABC"]
-    >>> comparison = fc.monitoring.compare(plan, reports, reference=rng.exponential(size=1000))
-    >>> [(site.site, site.stands_out) for site in comparison.sites]
-    [('A', False), ('B', False), ('C', True)]
     """
 
     site: str
@@ -307,18 +257,6 @@ class Comparison:
         Estimated probability that one site with doubled scores would be named, if the others were alike.
     suspicion : str or None
         Evidence against the reference itself.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import fedconformal as fc
-    >>> plan = fc.plan(n_points={"A": 100, "B": 100, "C": 100})
-    >>> rng = np.random.default_rng(0)
-    >>> spread = {"A": 1.0, "B": 1.0, "C": 3.0}
-    >>> reports = [fc.report(plan, rng.exponential(spread[site], 100), site=site) for site in "ABC"]
-    >>> comparison = fc.monitoring.compare(plan, reports, reference=rng.exponential(size=1000))
-    >>> [site.site for site in comparison.odd], comparison.false_alarm
-    (['C'], 0.05)
     """
 
     yardstick: Yardstick
@@ -374,48 +312,57 @@ class Comparison:
 
 
 def compare(
-    plan: Plan,
-    reports: Iterable[Report],
+    document: Plan | Checked,
+    answers: Iterable[Any],
     *,
     group: Any = None,
     reference: ArrayLike | None = None,
     confidence_level: float | None = None,
     false_alarm: float = 0.05,
     rng: int | np.random.Generator | None = 0,
-) -> Comparison:
-    """Find sites whose report does not fit the others.
+) -> Any:
+    """Find sites that stand out by their reports, or that fall short by their checks of a calibration.
 
-    Of several numbers per site the middle one is looked at. Sites that the plan does not ask do not occur.
+    Of a plan and its reports, sites are found whose report does not fit the others; of several numbers per
+    site the middle one is looked at, and sites that the plan does not ask do not occur. Of a calibration and
+    checks of it, sites and groups of cases are found whose coverage is below the level.
 
     Parameters
     ----------
-    plan : Plan
-        The plan that was answered.
-    reports : iterable of Report
-        As for `calibrate`; reports that do not answer the plan are left out.
+    document : Plan or Calibration
+        The plan that was answered; or the calibration that was checked, or one group of it if that is what
+        the sites checked: ``calibration["child"]``.
+    answers : iterable of Report or of Check
+        Reports as for `calibrate`, of which those that do not answer the plan are left out; or checks, one
+        for each site.
     group : str or int, optional
         For a plan with groups, the one whose numbers are compared.
     reference : array-like, optional
-        Scores of a typical site, such as the coordinator's own: the test is then exact whatever their
-        distribution. Without it the sites are compared with each other, on the assumption that above some
-        point the scores have an exponential tail, of any position and scale.
+        With reports, scores of a typical site, such as the coordinator's own: the test is then exact whatever
+        their distribution. Without it the sites are compared with each other, on the assumption that above
+        some point the scores have an exponential tail, of any position and scale.
     confidence_level : float, optional
-        Level of the plan, if it has several; the first by default.
+        Level of the plan, if it has several; the first by default. Checks are compared at all levels.
     false_alarm : float
-        The probability with which any site may be named if all are alike.
+        The probability with which any site may be named if all are alike, or if none falls short.
     rng : None, int or numpy Generator
-        Random numbers of the simulation behind the comparison without a reference.
+        Random numbers of the simulation behind the comparison of reports without a reference.
 
     Returns
     -------
-    Comparison
-        Every site's position and p-value, and the sites that stand out.
+    Comparison or Assessment
+        Of reports: ``sites`` with position and p-value of each, those that stand out (``odd``), ``power``,
+        and a ``sentence()``. Of checks: ``rows`` with ``site``, ``group``, ``check`` (n, covered, interval
+        and p-value of one level) and ``adjusted_p_value`` (Holm), those that fall ``short``, and a
+        ``sentence()``. Each interval holds with probability 1 - ``false_alarm``; with groups, all of them at
+        once (Bonferroni).
+        Checks are as true as the counts that the sites report.
 
     Raises
     ------
     ValueError
-        If the plan is private or asks for curves, has groups and none was chosen, or there is too little to
-        compare.
+        If the plan is private or asks for curves, has groups and none was chosen, there is too little to
+        compare, or checks do not fit the calibration.
 
     Examples
     --------
@@ -427,19 +374,47 @@ def compare(
     >>> own = rng.exponential(size=1000)
     >>> [site.site for site in fc.monitoring.compare(plan, reports, reference=own).odd]
     []
+    >>> calibration = fc.calibrate(plan, reports)
+    >>> new = {"A": rng.exponential(size=100), "B": 2 * rng.exponential(size=100)}
+    >>> checks = [fc.monitoring.answer(calibration, new[site], site=site) for site in new]
+    >>> [row.site for row in fc.monitoring.compare(calibration, checks).short]
+    ['B']
     """
-    alarm = float(_util.fraction("false_alarm", false_alarm))
+    alarm = _util.fraction("false_alarm", false_alarm)
+    if isinstance(document, Plan):
+        stick = EachOther(rng) if reference is None else ReferenceScores(reference)
+        return _compare_reports(document, answers, group, stick, confidence_level, float(alarm))
+    if group is not None or reference is not None or confidence_level is not None:
+        raise ValueError(
+            "group, reference and confidence_level go with a plan and its reports, got a calibration"
+        )
+    return assess(document, list(answers), 1 - alarm)
+
+
+def _compare_reports(
+    plan: Plan,
+    reports: Iterable[Report],
+    group: Any,
+    stick: Yardstick,
+    confidence_level: float | None,
+    alarm: float,
+) -> Comparison:
+    """Compare the middle score that each site sent with the others, or with a reference."""
     if is_private(plan):
         raise ValueError("private reports cannot be compared: their noise hides what would be looked for")
-    chosen, level = _read_group(plan, group), level_index(plan, confidence_level)
+    if group is None:
+        refuse_groups(plan)
+    elif not plan.is_grouped:
+        raise ValueError(f"group must be left out: the plan has no groups, got {group!r}")
+    chosen = None if group is None else _util.choice("group", label_text(group), plan.groups)
+    level = level_places(plan, confidence_level)[0]
     intake = validate_reports(plan, reports)
     answers = intake.answers[chosen]
     sent = {site: _middle_score(answer.payload, answer.n, level) for site, answer in answers.items()}
     numbers = {site: number for site, number in sent.items() if number is not None}
     able = {site: (value, n, rank) for site, (value, n, rank) in numbers.items() if rank <= n}
-    stick: Yardstick = EachOther(rng) if reference is None else ReferenceScores(reference)
-    least = stick.least_false_alarm(len(able))
-    if alarm < least:
+    least = 2 / (1 + _count_draws(len(able)))  # twice the smallest p-value that a simulation can give
+    if isinstance(stick, EachOther) and alarm < least:
         raise ValueError(
             f"false_alarm must be at least {least:g} without a reference, the simulation resolves no less; "
             f"got {alarm:g}"
@@ -456,18 +431,8 @@ def compare(
         tuple(site for site in numbers if site not in able),
         (*intake.refused, *intake.refused_in[chosen]),
         stick.power(sizes, ranks, alarm),
-        stick.suspicion(values, sizes, ranks),
+        stick.suspicion(values, sizes, ranks) if isinstance(stick, ReferenceScores) else None,
     )
-
-
-def _read_group(plan: Plan, group: Any) -> str | None:
-    """Return the group as documents hold it; None for a plan without groups."""
-    if group is None:
-        refuse_groups(plan)
-        return None
-    if not plan.is_grouped:
-        raise ValueError(f"group must be left out: the plan has no groups, got {group!r}")
-    return _util.choice("group", label_text(group), plan.groups)
 
 
 def _middle_score(payload: Payload, n: int, level: int) -> tuple[float, int, int] | None:
@@ -489,7 +454,7 @@ def _middle_score(payload: Payload, n: int, level: int) -> tuple[float, int, int
 
 
 def shifted_law(
-    document: Plan | PlanView | Calibration | CalibrationView,
+    document: Plan | PlanView | Checked,
     distortion: Mapping[str, Distortion],
     *,
     confidence_level: float | None = None,
@@ -531,7 +496,7 @@ def shifted_law(
     (0.902, 0.916)
     """
     refuse_groups(document)
-    level, design = level_index(document, confidence_level), document.selected_designs[0]
+    level, design = level_places(document, confidence_level)[0], document.selected_designs[0]
     if messages.of(design.message).epsilon(design) is not None:
         raise ValueError("private plans are not supported: their distribution bounds that of any scores")
     needed = design.levels[level].votes

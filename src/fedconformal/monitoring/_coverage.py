@@ -17,7 +17,7 @@ By symmetry (n - X ~ Binomial(n, 1 - c), Z and -Z alike) the lower end is that o
 
 import math
 from bisect import bisect_right
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -183,16 +183,15 @@ def refuse_levels(checked: Checked) -> None:
         )
 
 
-def level_index(document: Plan | PlanView | Checked, confidence_level: float | None) -> int:
-    """Return the place of a confidence level in a document; the first by default."""
-    places, levels = document.selected_levels, document.selected_designs[0].levels
+def level_places(document: Plan | PlanView | Checked, confidence_level: float | None) -> Sequence[int]:
+    """Return the place of a confidence level in a document; those of all its levels by default."""
     if confidence_level is None:
-        return places[0]
+        return document.selected_levels
+    levels = [(i, document.selected_designs[0].levels[i].confidence_level) for i in document.selected_levels]
     wanted = fraction("confidence_level", confidence_level)
-    for i in places:
-        if levels[i].confidence_level == wanted:
-            return i
-    known = ", ".join(str(float(levels[i].confidence_level)) for i in places)
+    if places := [i for i, level in levels if level == wanted]:
+        return places
+    known = ", ".join(str(float(level)) for _, level in levels)
     raise ValueError(
         f"confidence_level must be one of the {document.kind}'s, {known}, got {confidence_level}"
     )
@@ -218,11 +217,6 @@ def count_cdf(n: int, y: int, miss: float, noise: CountNoise | None = None) -> f
     k = np.arange(low, high)
     inside = float(noise.pmf(y - k) @ special.betainc(n - k, k + 1, miss))
     return min(1.0, inside + float(noise.cdf(y - high)))
-
-
-def p_value(n: int, y: int, level: Fraction, noise: CountNoise | None = None) -> float:
-    """Return the p-value of the hypothesis that the coverage is at least the level."""
-    return count_cdf(n, y, float(1 - level), noise)
 
 
 def interval(n: int, y: int, confidence: Fraction, noise: CountNoise | None = None) -> tuple[float, float]:
@@ -281,15 +275,6 @@ class CoverageCheck:
         If the coverage is at least the level, this few covered cases or fewer have at most this probability.
     confidence : float
         Of the interval; a p-value of at most 1 - confidence is evidence of a shortfall.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import fedconformal as fc
-    >>> calibration = fc.conformalize({"A": np.arange(200), "B": np.arange(200)})
-    >>> (level,) = fc.monitoring.check(calibration, np.arange(0, 200, 2), site="A").levels
-    >>> level.confidence_level, level.covered, [round(end, 3) for end in level.interval]
-    (0.9, 90, [0.824, 0.951])
     """
 
     confidence_level: float
@@ -344,7 +329,7 @@ def infer_coverage(
         n,
         covered,
         (1.0, 1.0) if everything else interval(n, covered, confidence, noise),
-        1.0 if everything else p_value(n, covered, wanted, noise),
+        1.0 if everything else count_cdf(n, covered, float(1 - wanted), noise),
         float(confidence),
     )
 

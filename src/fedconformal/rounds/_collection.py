@@ -441,7 +441,7 @@ class CheckCollection(Answers[Node, Check]):
         Returns
         -------
         Assessment
-            Result of `fedconformal.monitoring.assess` for the checks that count.
+            Result of `fedconformal.monitoring.compare` for the checks that count.
 
         Raises
         ------
