@@ -82,7 +82,7 @@ def test_a_round_that_nobody_answered_is_not_over(tmp_path):
 
 def test_a_folder_holds_the_answers_to_one_plan(tmp_path):
     send(begin(tmp_path))
-    with pytest.raises(ValueError, match=r"holds the answers to another one, .*plan\.json"):
+    with pytest.raises(ValueError, match=r"must be of this plan, but .* answers another one, .*plan\.json"):
         Folder(tmp_path, fc.plan(n_sites=3))
     other = tmp_path / "other"
     other.mkdir()

@@ -328,11 +328,11 @@ class TestFlower:
         from fedconformal.flower import _apps
 
         class Question:
-            content = _apps.make_content(_apps.CALIBRATE, rounds.pack_plan(PLAN), ArrayRecord([np.zeros(3)]))
+            content = _apps.make_content(rounds.CALIBRATE, rounds.pack_plan(PLAN), ArrayRecord([np.zeros(3)]))
 
         assert rounds.unpack_plan(_apps.read_field(Question, "plan", beside="arrays")) == PLAN
         for name, record in self.extras().items():
-            Question.content = _apps.make_content(_apps.CALIBRATE, rounds.pack_plan(PLAN), None)
+            Question.content = _apps.make_content(rounds.CALIBRATE, rounds.pack_plan(PLAN), None)
             Question.content[name] = record
             with pytest.raises(fc.DocumentError, match=f"carries '{name}' beside the plan"):
                 rounds.unpack_plan(_apps.read_field(Question, "plan", beside="arrays"))

@@ -20,22 +20,10 @@ from flwr.server import Server, ServerAppComponents, SimpleClientManager
 from flwr.server.strategy import FedAvg
 from flwr.serverapp import Grid, ServerApp
 
+from fedconformal import rounds
 from fedconformal._text import one_line
 from fedconformal.documents import Calibration, CalibrationView, Plan
 from fedconformal.protocol import model_digest
-from fedconformal.rounds._collection import CheckCollection, Folder, ReportCollection, check_options
-from fedconformal.rounds._site import (
-    CALIBRATE,
-    CHECK,
-    Failure,
-    Question,
-    Settings,
-    Site,
-    log_and_mask,
-    only_field,
-    pack_calibration,
-    pack_plan,
-)
 
 if TYPE_CHECKING:
     from fedconformal.monitoring import Assessment
@@ -63,7 +51,7 @@ _SHORTEST, _LONGEST, _SHARE = 0.1, 3.0, 0.03
 def read_field(message: Message, name: str, *, beside: str | None = None) -> object:
     """Return the only field of our record, of any type; one record may come beside it."""
     record: Mapping[str, Any] = message.content.config_records.get(RECORD) or {}
-    return only_field(record, name, (key for key in message.content if key not in (RECORD, beside)))
+    return rounds.only_field(record, name, (key for key in message.content if key not in (RECORD, beside)))
 
 
 def _read_arrays(message: Message) -> ArrayRecord:
@@ -71,7 +59,7 @@ def _read_arrays(message: Message) -> ArrayRecord:
     return message.content.array_records.get(ARRAYS) or ArrayRecord()
 
 
-def _reply_failure(code: Failure, message: Message) -> Message:
+def _reply_failure(code: rounds.Failure, message: Message) -> Message:
     return Message(Error(code=int(code), reason=code.meaning), reply_to=message)
 
 
@@ -132,8 +120,8 @@ def add_conformal(
     """
     handlers = _make_handlers(scores_fn, check_scores_fn, settings)
     try:
-        for question, reply in handlers.items():
-            client_app.query(question.name)(reply)
+        for action, reply in handlers.items():
+            client_app.query(action)(reply)
     except ValueError as error:
         raise ValueError(
             "this ClientApp takes no more handlers: one with a client_fn answers plans as "
@@ -157,12 +145,11 @@ def conformal_mod(
     ...     return np.arange(80.0)  # this site's calibration scores
     >>> app = ClientApp(client_fn, mods=[conformal_mod(scores)])
     """
-    handlers = {
-        f"query.{question.name}": reply for question, reply in _make_handlers(scores_fn, **options).items()
-    }
+    handlers = _make_handlers(scores_fn, **options)
 
     def mod(message: Message, context: Context, call_next: Handler) -> Message:
-        return handlers.get(message.metadata.message_type, call_next)(message, context)
+        action = message.metadata.message_type.removeprefix("query.")
+        return handlers.get(action, call_next)(message, context)
 
     return mod
 
@@ -171,37 +158,37 @@ def _make_handlers(
     scores_fn: Callable[..., Any],
     check_scores_fn: Callable[..., Any] | None = None,
     settings: Callable[[Context], Mapping[str, Any]] | None = None,
-) -> dict[Question, Handler]:
-    """Return the handler of each kind of question."""
+) -> dict[str, Handler]:
+    """Return the handler of each kind of question by its name."""
 
-    def find_site(context: Context, *, of_checks: bool) -> Site:
+    def find_site(context: Context, *, of_checks: bool) -> rounds.Site:
         given = settings(context) if settings else context.node_config
         number = given.get("partition-id")
         name = given.get("site", f"node-{context.node_id}" if number is None else f"site-{number}")
-        own = {field: given.get(field.replace("_", "-")) for field in Settings.model_fields}
-        return Settings.model_validate(own).make_site(str(name), Path(), of_checks=of_checks)
+        own = {field: given.get(field.replace("_", "-")) for field in rounds.Settings.model_fields}
+        return rounds.Settings.model_validate(own).make_site(str(name), Path(), of_checks=of_checks)
 
-    def make_handler(question: Question, compute: Compute) -> Handler:
+    def make_handler(question: rounds.Question, compute: Compute) -> Handler:
         def handle(message: Message, context: Context) -> Message:
             model = _read_arrays(message)
             sent = question.answer(
                 read_field(message, question.asked, beside=ARRAYS),
                 lambda plan: compute(message, context, plan),
-                lambda plan: find_site(context, of_checks=question is CHECK),
+                lambda plan: find_site(context, of_checks=question is rounds.CHECK),
                 model=model_digest(model) if model else None,
                 log=log,
                 # Lower in a simulation, which Ray runs.
                 log_level=logging.DEBUG if "ray" in sys.modules else logging.INFO,
             )
-            if isinstance(sent, Failure):
+            if isinstance(sent, rounds.Failure):
                 return _reply_failure(sent, message)
             return Message(RecordDict({RECORD: ConfigRecord({question.answered: sent})}), reply_to=message)
 
         return handle
 
-    functions = {CALIBRATE: scores_fn, CHECK: check_scores_fn}
+    functions = {rounds.CALIBRATE: scores_fn, rounds.CHECK: check_scores_fn}
     return {
-        question: make_handler(question, _bind_by_name(function))
+        question.name: make_handler(question, _bind_by_name(function))
         for question, function in functions.items()
         if function is not None
     }
@@ -232,7 +219,7 @@ def sealed(message: Message, context: Context, call_next: Handler) -> Message:
     try:
         return call_next(message, context)
     except BaseException:
-        return _reply_failure(log_and_mask(Failure.SITE, log), message)
+        return _reply_failure(rounds.log_and_mask(rounds.Failure.SITE, log), message)
 
 
 _OFFERED = ("arrays", "context", "message", "parameters", "plan")
@@ -326,14 +313,13 @@ def calibrate(
     >>> calibration.n_answers, calibration.missing
     (3, ())
     """
-    check_options(timeout, wait=wait, on_refused=on_refused)
+    rounds.check_options(timeout, wait=wait, on_refused=on_refused)
     model = model_digest(arrays) if arrays else None
-    folder = None if reports is None else Folder(reports, plan, model=model)
-    connected = {}
-    if folder is None or not folder.is_complete:
-        connected = _wait_for_nodes(grid, nodes, plan, wait)
-    collection = ReportCollection(plan, connected, engine="Flower", log=log, folder=folder)
-    _ask_nodes(grid, CALIBRATE, pack_plan(plan), arrays, collection, timeout)
+    folder = None if reports is None else rounds.Folder(reports, plan, model=model)
+    is_over = folder is not None and folder.is_complete
+    connected = {} if is_over else _wait_for_nodes(grid, nodes, plan, wait)
+    collection = rounds.ReportCollection(plan, connected, engine="Flower", log=log, folder=folder)
+    _ask_nodes(grid, rounds.CALIBRATE, rounds.pack_plan(plan), arrays, collection, timeout)
     return collection.calibrate(timeout=timeout, on_refused=on_refused)
 
 
@@ -382,11 +368,11 @@ def check(
     >>> [(row.site, row.check.n) for row in assessment.rows]
     [('north', 200), ('south', 200), ('west', 200)]
     """
-    check_options(timeout, wait=wait)
-    packed = pack_calibration(calibration)
+    rounds.check_options(timeout, wait=wait)
+    packed = rounds.pack_calibration(calibration)
     connected = _wait_for_nodes(grid, nodes, calibration.whole.plan, wait)
-    collection = CheckCollection(calibration, connected, engine="Flower", log=log)
-    _ask_nodes(grid, CHECK, packed, arrays, collection, timeout)
+    collection = rounds.CheckCollection(calibration, connected, engine="Flower", log=log)
+    _ask_nodes(grid, rounds.CHECK, packed, arrays, collection, timeout)
     return collection.assess(timeout=timeout)
 
 
@@ -416,10 +402,10 @@ def _wait_for_nodes(grid: Grid, chosen: Chosen | None, plan: Plan, wait: float) 
 
 def _ask_nodes(
     grid: Grid,
-    question: Question,
+    question: rounds.Question,
     packed: bytes,
     arrays: ArrayRecord | None,
-    collection: ReportCollection[int] | CheckCollection[int],
+    collection: rounds.ReportCollection[int] | rounds.CheckCollection[int],
     timeout: float,
 ) -> None:
     """Ask the nodes that have not answered, and hand every reply to the collection as it arrives.
@@ -441,7 +427,7 @@ def _ask_nodes(
             collection.receive(node, read_field(reply, question.answered))
 
 
-def make_content(question: Question, packed: bytes, arrays: ArrayRecord | None) -> RecordDict:
+def make_content(question: rounds.Question, packed: bytes, arrays: ArrayRecord | None) -> RecordDict:
     """Return the content of the message to every site."""
     content = RecordDict({RECORD: ConfigRecord({question.asked: packed})})
     if arrays is not None:

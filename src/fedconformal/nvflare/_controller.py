@@ -19,12 +19,11 @@ from nvflare.app_common.app_constant import AppConstants
 from nvflare.job_config.api import FedJob
 from nvflare.recipe.spec import Recipe
 
+from fedconformal import rounds
 from fedconformal._files import write_text
 from fedconformal.documents import Calibration, CalibrationView, Plan
 from fedconformal.nvflare._executor import FAILURE, MODEL, ConformalExecutor, leave_out_of_jobs, read_field
 from fedconformal.protocol import model_digest
-from fedconformal.rounds._collection import CheckCollection, Folder, ReportCollection, check_options
-from fedconformal.rounds._site import CALIBRATE, CHECK, Question, pack_calibration, pack_plan
 
 if TYPE_CHECKING:
     from fedconformal.monitoring import Assessment
@@ -106,12 +105,13 @@ def calibrate(
     >>> calibration.n_answers, calibration.missing
     (3, ())
     """
-    check_options(timeout, on_refused=on_refused)
+    rounds.check_options(timeout, on_refused=on_refused)
     digest = model_digest(model) if model else None
-    folder = None if reports is None else Folder(reports, plan, model=digest)
+    folder = None if reports is None else rounds.Folder(reports, plan, model=digest)
     nodes = _select_sites(fl_ctx, sites)
-    collection = ReportCollection(plan, nodes, engine="FLARE", log=log, folder=folder)
-    _ask(controller, CALIBRATE, pack_plan(plan), model, collection, fl_ctx, timeout, abort_signal)
+    collection = rounds.ReportCollection(plan, nodes, engine="FLARE", log=log, folder=folder)
+    packed = rounds.pack_plan(plan)
+    _ask(controller, rounds.CALIBRATE, packed, model, collection, fl_ctx, timeout, abort_signal)
     return collection.calibrate(timeout=timeout, on_refused=on_refused)
 
 
@@ -161,10 +161,10 @@ def check(
     >>> [(row.site, row.check.n) for row in assessment.rows]
     [('north', 200), ('south', 200), ('west', 200)]
     """
-    check_options(timeout)
-    packed = pack_calibration(calibration)
-    collection = CheckCollection(calibration, _select_sites(fl_ctx, sites), engine="FLARE", log=log)
-    _ask(controller, CHECK, packed, model, collection, fl_ctx, timeout, abort_signal)
+    rounds.check_options(timeout)
+    packed = rounds.pack_calibration(calibration)
+    collection = rounds.CheckCollection(calibration, _select_sites(fl_ctx, sites), engine="FLARE", log=log)
+    _ask(controller, rounds.CHECK, packed, model, collection, fl_ctx, timeout, abort_signal)
     return collection.assess(timeout=timeout)
 
 
@@ -219,7 +219,7 @@ class ConformalController(Controller):
         super().__init__()
         if not isinstance(plan, Plan | str):
             raise TypeError(f"plan must be a Plan, or the text of one in a job's configuration, got {plan!r}")
-        check_options(timeout, on_refused=on_refused)
+        rounds.check_options(timeout, on_refused=on_refused)
         # FLARE writes a job's configuration from attributes that are named as the parameters are.
         read = plan if isinstance(plan, Plan) else Plan.from_json(plan.translate(_FROM_JOB))
         self.plan = read.to_json(indent=None).translate(_TO_JOB)
@@ -292,7 +292,7 @@ class ConformalController(Controller):
         write_text(results / CALIBRATION, calibration.to_json() + "\n", force=True)
         log.info("%s: %d sites answered", results / CALIBRATION, calibration.n_answers)
         if self.check:
-            lines = self._check_lines(calibration, fl_ctx, options)
+            lines = self._check_lines(calibration, fl_ctx, **options)
             write_text(results / CHECKED, "".join(f"{line}\n" for line in lines), force=True)
 
     def add_to_fed_job(self, job: Any, ctx: Any, **kwargs: Any) -> None:
@@ -308,9 +308,7 @@ class ConformalController(Controller):
         leave_out_of_jobs(job)
         super().add_to_fed_job(job, ctx, **kwargs)
 
-    def _check_lines(
-        self, calibration: Calibration, fl_ctx: FLContext, options: Mapping[str, Any]
-    ) -> Iterator[str]:
+    def _check_lines(self, calibration: Calibration, fl_ctx: FLContext, **options: Any) -> Iterator[str]:
         """Yield the coverage of new cases at each site in lines, group by group."""
         for group in calibration.plan.groups or (None,):
             part = calibration if group is None else calibration[group]
@@ -325,7 +323,7 @@ class ConformalController(Controller):
                 yield f"{row.name}{suffix}: {covered} at level {float(row.check.confidence_level):g}"
             yield assessment.sentence()
 
-    def _model(self, fl_ctx: FLContext) -> Model | None:
+    def _model(self, fl_ctx: FLContext) -> Any:
         """Return the parameters of the trained model, if there is one."""
         if self.persistor_id:
             learnable = fl_ctx.get_engine().get_component(self.persistor_id).load(fl_ctx)
@@ -333,8 +331,7 @@ class ConformalController(Controller):
             learnable = fl_ctx.get_prop(AppConstants.GLOBAL_MODEL)
         if not isinstance(learnable, ModelLearnable) or learnable.is_empty():
             return None
-        weights: Model = learnable[ModelLearnableKey.WEIGHTS]
-        return weights
+        return learnable[ModelLearnableKey.WEIGHTS]
 
 
 def _select_sites(fl_ctx: FLContext, sites: Collection[str] | None) -> dict[str, str]:
@@ -345,10 +342,10 @@ def _select_sites(fl_ctx: FLContext, sites: Collection[str] | None) -> dict[str,
 
 def _ask(
     controller: Controller,
-    question: Question,
+    question: rounds.Question,
     packed: bytes,
     model: Model | None,
-    collection: ReportCollection[str] | CheckCollection[str],
+    collection: rounds.ReportCollection[str] | rounds.CheckCollection[str],
     fl_ctx: FLContext,
     timeout: float,
     abort_signal: Signal | None,
@@ -409,7 +406,7 @@ def add_conformal(
     >>> recipe = Recipe(FedJob(name="training", min_clients=2))
     >>> add_conformal(recipe, fc.plan(n_sites=3, n_points=80), timeout=60)
     """
-    recipe._job.to_server(ConformalController(plan, **options), id=CALIBRATE.name)
+    recipe._job.to_server(ConformalController(plan, **options), id=rounds.CALIBRATE.name)
     recipe._add_to_client_apps(executor or ConformalExecutor())
 
 

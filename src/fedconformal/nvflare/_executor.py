@@ -3,7 +3,7 @@
 import logging
 import pkgutil
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -14,27 +14,17 @@ from nvflare.apis.fl_context import FLContext
 from nvflare.apis.shareable import ReservedHeaderKey, Shareable, make_reply
 from nvflare.apis.signal import Signal
 
+from fedconformal import rounds
 from fedconformal.documents import Plan
 from fedconformal.protocol import model_digest
 from fedconformal.protocol._federation import naming_errors
-from fedconformal.rounds._site import (
-    CALIBRATE,
-    CHECK,
-    Failure,
-    Question,
-    Settings,
-    Site,
-    log_and_mask,
-    only_field,
-)
 
 FILE, LOG = "fedconformal.toml", "fedconformal-log"
 MODEL, FAILURE = "model", "failure"
 """Fields of a message: the model beside a question, and the code that is sent instead of an answer."""
-_PACKAGE = __name__.partition(".")[0]
 
 
-class FlareSettings(Settings):
+class FlareSettings(rounds.Settings):
     """Content of ``local/fedconformal.toml`` in a site's workspace; everything in it may be left out."""
 
     scores: str | None = None
@@ -50,7 +40,7 @@ def _read_settings(fl_ctx: FLContext) -> tuple[Path, FlareSettings]:
         return folder, FlareSettings(**tomllib.loads(text))
 
 
-def _own_function(fl_ctx: FLContext, key: str) -> Callable[..., Any]:
+def _own_function(fl_ctx: FLContext, key: str) -> Any:
     """Return the function that the site itself names, as ``package.module:function``."""
     folder, settings = _read_settings(fl_ctx)
     path = getattr(settings, key)
@@ -59,19 +49,18 @@ def _own_function(fl_ctx: FLContext, key: str) -> Callable[..., Any]:
             f'{key} must be "package.module:function" in {folder / FILE}, or a method of a subclass of '
             f"ConformalExecutor, got {path!r}"
         )
-    function: Callable[..., Any] = pkgutil.resolve_name(path)
-    return function
+    return pkgutil.resolve_name(path)
 
 
 def read_field(content: Shareable, name: str, *, beside: str | None = None) -> object:
     """Return the only field of a message, of any type; one other may come beside it."""
     allowed = (ReservedHeaderKey.HEADERS, beside)
-    return only_field({key: value for key, value in content.items() if key not in allowed}, name)
+    return rounds.only_field({key: value for key, value in content.items() if key not in allowed}, name)
 
 
-def make_answer(question: Question, sent: str | Failure) -> Shareable:
+def make_answer(question: rounds.Question, sent: str | rounds.Failure) -> Shareable:
     """Return a site's reply: its answer, or a code."""
-    failed = isinstance(sent, Failure)
+    failed = isinstance(sent, rounds.Failure)
     reply = make_reply(ReturnCode.EXECUTION_EXCEPTION if failed else ReturnCode.OK)
     reply[FAILURE if failed else question.answered] = int(sent) if failed else sent
     return reply
@@ -100,9 +89,7 @@ def open_log(fl_ctx: FLContext) -> logging.Logger:
 
 def leave_out_of_jobs(job: Any) -> None:
     """Keep FLARE's job API from copying this package's files into a job, which would make it custom code."""
-    packages = job.job.app_packages
-    if _PACKAGE not in packages:
-        job.set_app_packages([*packages, _PACKAGE])
+    job.set_app_packages(sorted({*job.job.app_packages, "fedconformal"}))
 
 
 class ConformalExecutor(Executor):
@@ -186,18 +173,18 @@ class ConformalExecutor(Executor):
         Shareable
             The answer, or a code.
         """
-        question = CHECK if task_name == CHECK.name else CALIBRATE
+        question = rounds.CHECK if task_name == rounds.CHECK.name else rounds.CALIBRATE
         log = logging.Logger("nowhere")  # no handler: what cannot be written to the site's own log is lost
 
-        def find_site(plan: Plan) -> Site:
+        def find_site(plan: Plan) -> rounds.Site:
             folder, settings = _read_settings(fl_ctx)
-            return settings.make_site(fl_ctx.get_identity_name(), folder, of_checks=question is CHECK)
+            return settings.make_site(fl_ctx.get_identity_name(), folder, of_checks=question is rounds.CHECK)
 
         try:
             log = open_log(fl_ctx)
             given = shareable.get(MODEL)
             model = dict(given) if isinstance(given, Mapping) else {}
-            compute = self.check_scores if question is CHECK else self.scores
+            compute = self.check_scores if question is rounds.CHECK else self.scores
             sent = question.answer(
                 read_field(shareable, question.asked, beside=MODEL),
                 lambda plan: compute(plan, model, fl_ctx),
@@ -206,11 +193,9 @@ class ConformalExecutor(Executor):
                 log=log,
             )
         except BaseException:
-            sent = log_and_mask(Failure.SITE, log)
-        content = f"only: {sent.meaning}" if isinstance(sent, Failure) else f"one {question.answered}"
-        self.log_info(
-            fl_ctx, f"the server receives {content} ({LOG} in the site's workspace has more)", False
-        )
+            sent = rounds.log_and_mask(rounds.Failure.SITE, log)
+        content = f"only: {sent.meaning}" if isinstance(sent, rounds.Failure) else f"one {question.answered}"
+        self.log_info(fl_ctx, f"the server receives {content} (more in {LOG} of the site's workspace)", False)
         return make_answer(question, sent)
 
     def add_to_fed_job(self, job: Any, ctx: Any, **kwargs: Any) -> None:
@@ -224,4 +209,4 @@ class ConformalExecutor(Executor):
             ``tasks``, a list of names of tasks.
         """
         leave_out_of_jobs(job)
-        super().add_to_fed_job(job, ctx, **{"tasks": [CALIBRATE.name, CHECK.name], **kwargs})
+        super().add_to_fed_job(job, ctx, **{"tasks": [rounds.CALIBRATE.name, rounds.CHECK.name], **kwargs})

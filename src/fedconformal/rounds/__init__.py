@@ -5,13 +5,24 @@ to a `ReportCollection`, which keeps them in a `Folder` if it is given one; `pac
 and `CheckCollection` do the same for checks. Nothing here depends on the message of a plan or on the engine.
 """
 
-from fedconformal.rounds._collection import PLAN_FILE, CheckCollection, Folder, ReportCollection, read_reports
+from fedconformal.rounds._collection import (
+    PLAN_FILE,
+    CheckCollection,
+    Folder,
+    ReportCollection,
+    check_options,
+    read_reports,
+)
 from fedconformal.rounds._site import (
     CALIBRATE,
     CHECK,
     Failure,
+    Question,
+    Settings,
     Site,
+    log_and_mask,
     longest_report,
+    only_field,
     pack_calibration,
     pack_plan,
     unpack_calibration,

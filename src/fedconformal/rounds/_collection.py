@@ -11,7 +11,7 @@ import logging
 import math
 import os
 import re
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeGuard, TypeVar
@@ -39,9 +39,7 @@ def check_options(timeout: float, *, wait: float = 0.0, on_refused: str = "skip"
     """Refuse options of a round before anybody is asked: there is always a finite timeout."""
     for name, seconds, least in (("timeout", timeout, 1e-3), ("wait", wait, 0.0)):
         if not (isinstance(seconds, int | float) and least <= seconds < math.inf):
-            raise ValueError(
-                f"{name} must be a finite number of seconds, at least {least:g}, got {seconds!r}"
-            )
+            raise ValueError(f"{name} must be a finite number of seconds >= {least:g}, got {seconds!r}")
     choice("on_refused", on_refused, ("raise", "skip"))
 
 
@@ -91,17 +89,13 @@ class Folder:
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             if not kept.exists() and any(self.path.iterdir()):
-                raise ValueError(
-                    f"reports must be a new folder, or one with the {PLAN_FILE} of a round: {path}"
-                )
+                raise ValueError(f"reports must be a new folder, or one with a {PLAN_FILE}, got {path}")
         except OSError as error:
             raise ValueError(f"reports must be a folder, got {path}: {error.strerror or error}") from None
         if not kept.exists():
             write_text(kept, plan.to_json() + "\n", force=False)
         elif Plan.read(kept).digest != plan.digest:
-            raise ValueError(
-                f"reports must be the folder of this plan: {path} holds the answers to another one, {kept}"
-            )
+            raise ValueError(f"reports must be of this plan, but {path} answers another one, {kept}")
         if not model_file.exists():
             write_text(model_file, f"{model}\n", force=False)
         elif (before := model_file.read_text(encoding="utf-8").strip()) != model:
@@ -252,8 +246,8 @@ class Answers(Generic[Node, Answer]):
             A `Failure`, or a code of the engine's own.
         """
         if self._close(node):
-            known: dict[int | str, str] = {failure.value: failure.meaning for failure in Failure}
-            meaning = known.get(code, f"{self.engine}'s error code {code}")
+            own = (failure.meaning for failure in Failure if failure == code)
+            meaning = next(own, f"{self.engine}'s error code {code}")
             self._log.warning("%s sent no %s: %s", self.who(node), self.what, meaning)
 
     def who(self, node: Node) -> str:
@@ -312,12 +306,10 @@ class ReportCollection(Answers[Node, Report]):
         The plan that is answered.
     nodes : mapping
         The nodes of the round, each with its registered name; an empty one where the engine knows none.
-    engine : str
-        Name of the engine.
-    log : logging.Logger
-        The server's log.
     folder : Folder, optional
         Keeps answers as they arrive. Those that it holds already count, and their nodes are not asked again.
+    **options : engine, log
+        Name of the engine, and the server's log.
 
     Examples
     --------
@@ -332,27 +324,21 @@ class ReportCollection(Answers[Node, Report]):
     what = "report"
 
     def __init__(
-        self,
-        plan: Plan,
-        nodes: Mapping[Node, str],
-        *,
-        engine: str,
-        log: logging.Logger,
-        folder: Folder | None = None,
+        self, plan: Plan, nodes: Mapping[Node, str], *, folder: Folder | None = None, **options: Any
     ) -> None:
-        super().__init__(nodes, engine=engine, log=log)
+        super().__init__(nodes, **options)
         self.plan, self._folder = plan, folder
         if folder is not None:
             self.answers, self.refused = folder.read()
-        self._before = tuple(self.answers)
+        self._before = before = tuple(self.answers)
         # Answers in the folder are known by the number of a node, or by a name that only one node has.
-        sites, names = {report.site for report in self._before}, Counter(nodes.values())
+        sites, names = {report.site for report in before}, Counter(nodes.values())
         for node, name in nodes.items():
             known = name in sites and names[name] == 1
             if folder is not None and (known or folder.is_complete or folder.has(str(node), name)):
                 del self._open[node]
-        if self._before:
-            log.info("reports kept from before: %d; sites to ask: %d", len(self._before), len(self._open))
+        if before:
+            self._log.info("reports kept from before: %d; sites to ask: %d", len(before), len(self._open))
 
     def calibrate(self, *, timeout: float, on_refused: Literal["raise", "skip"]) -> Calibration:
         """Calibrate on the reports that arrived; the other sites are missing.
@@ -450,11 +436,9 @@ class CheckCollection(Answers[Node, Check]):
         """
         from fedconformal import monitoring
 
-        by_site: dict[str, list[Check]] = defaultdict(list)
-        for check in self.answers:
-            by_site[check.site].append(check)
         counting = []
-        for site, checks in sorted(by_site.items()):
+        for site in sorted({check.site for check in self.answers}):
+            checks = [check for check in self.answers if check.site == site]
             if all(check == checks[0] for check in checks):
                 counting.append(checks[0])
             else:
