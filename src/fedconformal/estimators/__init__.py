@@ -4,7 +4,9 @@ from fedconformal._extras import need
 
 need("sklearn", extra="sklearn")
 
-from fedconformal.estimators._classifier import FederatedConformalClassifier  # noqa: E402
-from fedconformal.estimators._regressor import FederatedConformalRegressor  # noqa: E402
+from fedconformal.estimators._models import (  # noqa: E402
+    FederatedConformalClassifier,
+    FederatedConformalRegressor,
+)
 
 __all__ = ["FederatedConformalClassifier", "FederatedConformalRegressor"]

@@ -19,7 +19,7 @@ from sklearn.utils.validation import _check_method_params, _num_samples, check_i
 
 from fedconformal import _util, messages
 from fedconformal._util import Floats
-from fedconformal.documents import Calibration, CalibrationPart, Design, Plan, ScoreRule
+from fedconformal.documents import Calibration, CalibrationPart, Design, Plan
 from fedconformal.laws import MEAN_ERROR
 from fedconformal.planning import CRITERIA, PROMISES
 from fedconformal.privacy import Bins, Privacy
@@ -31,6 +31,7 @@ from fedconformal.protocol import (
     prediction_sets,
     read_group_by,
     rows_by_site,
+    score_of,
 )
 from fedconformal.scores import Score, explain_no_score, from_name, is_registered, list_scores
 
@@ -62,17 +63,15 @@ def split_rows(sites: Any, n: int, *, share: float, rng: Any) -> tuple[NDArray[A
     return training, calibration
 
 
-def _take(values: Any, rows: NDArray[Any]) -> Any:
-    return None if values is None else _safe_indexing(values, rows)
-
-
 # -- checks that a calibration from elsewhere promises what an estimator asks for --------------------------
 
 
 _SHARE_ERROR = 1e-6
 
 
-def find_levels(wanted: Design, calibration: Calibration) -> list[int]:
+def find_levels(
+    wanted: Design, mixture: Mapping[str, float] | None, privacy: Privacy | None, calibration: Calibration
+) -> list[int]:
     """Return the places of the wanted levels in a calibration, or refuse one that promises less."""
     levels = calibration.plan.confidence_levels
     if not set(wanted.confidence_levels) <= set(levels):
@@ -87,33 +86,24 @@ def find_levels(wanted: Design, calibration: Calibration) -> list[int]:
                 f"the calibration promises less than is asked for: {_describe_terms(part.design)} instead of "
                 f"{_describe_terms(wanted)}"
             )
+    if mixture is not None:
+        planned = None if calibration.plan.is_grouped else calibration.plan.mixture
+        shares = {site: share / sum(mixture.values()) for site, share in mixture.items()}
+        if (
+            not isinstance(planned, dict)
+            or planned.keys() != shares.keys()
+            or any(abs(shares[site] - float(share)) > _SHARE_ERROR for site, share in planned.items())
+        ):
+            raise ValueError(f"mixture must be that of the calibration, got {dict(mixture)!r}")
+    if privacy is not None:
+        for design in calibration.plan.designs:
+            epsilon = messages.of(design.message).epsilon(design)
+            if epsilon is None or epsilon > privacy.exact_epsilon:
+                actual = "exact reports" if epsilon is None else f"an epsilon of {float(epsilon):g}"
+                raise ValueError(
+                    f"privacy asks for an epsilon of {privacy.epsilon:g}, and the calibration has {actual}"
+                )
     return places
-
-
-def check_mixture(shares: Mapping[str, float] | None, plan: Plan) -> None:
-    """Refuse a calibration for another mixture of sites than these shares, if there are any."""
-    if shares is None:
-        return
-    mixture = None if plan.is_grouped else plan.mixture
-    planned = mixture if isinstance(mixture, dict) else {}
-    total = sum(shares.values())
-    if planned.keys() != shares.keys() or any(
-        abs(shares[site] / total - float(share)) > _SHARE_ERROR for site, share in planned.items()
-    ):
-        raise ValueError(f"mixture must be that of the calibration, got {dict(shares)!r}")
-
-
-def check_privacy(wanted: Privacy | None, plan: Plan) -> None:
-    """Refuse reports that were less private than is asked for."""
-    if wanted is None:
-        return
-    for design in plan.designs:
-        epsilon = messages.of(design.message).epsilon(design)
-        if epsilon is None or epsilon > wanted.exact_epsilon:
-            actual = "exact reports" if epsilon is None else f"an epsilon of {float(epsilon):g}"
-            raise ValueError(
-                f"privacy asks for an epsilon of {wanted.epsilon:g}, and the calibration has {actual}"
-            )
 
 
 def _is_promised(wanted: Design, part: CalibrationPart, place: int) -> bool:
@@ -264,19 +254,20 @@ class FederatedConformal(BaseEstimator, Generic[S]):  # type: ignore[misc]
             return self._train(X, y, fit_params)
         training, calibration = split_rows(sites, _num_samples(X), share=self.calibration_size, rng=self.rng)
         params = _check_method_params(X, fit_params, training)
-        self._train(_take(X, training), _take(y, training), params)
-        X, y, sites, groups = (_take(values, calibration) for values in (X, y, sites, groups))
+        self._train(_safe_indexing(X, training), _safe_indexing(y, training), params)
+        X, y, sites = (_safe_indexing(values, calibration) for values in (X, y, sites))
+        groups = None if groups is None else _safe_indexing(groups, calibration)
         return self.conformalize(X, y, sites=sites, groups=groups)
 
     def _train(self, X: Any, y: Any, fit_params: dict[str, Any]) -> Self:
         score = self._read_score()
         self._make_design(score)
-        self._check_estimator(self._prototype(), score)
-        y = y if y is None else column_or_1d(y, warn=True)
         models = clone(self._prototype())
+        self._check_estimator(models, score)
+        y = y if y is None else column_or_1d(y, warn=True)
         if get_config()["enable_metadata_routing"]:  # then the model gets what it requests
             fit_params = dict(process_routing(self, "fit", **fit_params).estimator.fit)
-        for model in models if isinstance(models, (list, tuple)) else [models]:
+        for model in as_list(models):
             model.fit(X, y, **fit_params)
         return self._adopt(models, score)
 
@@ -359,16 +350,18 @@ class FederatedConformal(BaseEstimator, Generic[S]):  # type: ignore[misc]
                 f"got {type(calibration).__name__}"
             )
         score = self._read_score()
-        _check_same_score(calibration.plan.score, score)
+        rule = calibration.plan.score
+        if rule is not None and (fixed := score_of(rule)) != score:
+            raise ValueError(
+                f"conformity_score must be the score of the calibration's plan, {fixed}, got {score}"
+            )
         if self.group_by is not None and read_group_by(self.group_by) != calibration.plan.group_by:
             raise ValueError(
                 f"group_by must be that of the calibration's plan, {calibration.plan.group_by}, got "
                 f"{self.group_by!r}"
             )
         model = self._model_to_calibrate(score)
-        places = find_levels(self._make_design(score), calibration)
-        check_mixture(self.mixture, calibration.plan)
-        check_privacy(self.privacy, calibration.plan)
+        places = find_levels(self._make_design(score), self.mixture, self.privacy, calibration)
         return self._set_calibration(model, score, calibration, places)
 
     def _set_calibration(self, model: Any, score: S, calibration: Calibration, places: list[int]) -> Self:
@@ -409,27 +402,25 @@ class FederatedConformal(BaseEstimator, Generic[S]):  # type: ignore[misc]
             )
         n = len(prediction)
         labels = None if groups is None else group_names(_name_booleans(groups), n)
+        rows_of: dict[Any, Any] = {None: np.arange(n)}
         if self.plan_.grouping.by_site:
-            is_one = sites is not None and np.ndim(sites) == 0
-            rows = rows_by_site(np.repeat(sites, n) if is_one else sites, n)
-            parts = [self._sets_at(site, here, prediction, labels, u) for site, here in rows.items()]
-            order = np.argsort(np.concatenate(list(rows.values())))
-            return np.concatenate(parts)[order]
-        if sites is not None:
+            rows_of = rows_by_site(
+                np.repeat(sites, n) if np.ndim(sites) == 0 and sites is not None else sites, n
+            )
+        elif sites is not None:
             raise ValueError("sites must be left out: the sites have no thresholds of their own")
-        return self._sets_at(None, np.arange(n), prediction, labels, u)
-
-    def _sets_at(self, site: str | None, rows: Any, prediction: Any, labels: Any, u: Any) -> Any:
-        """Return the sets of some rows, all of one site where that matters."""
-        sets = prediction_sets(
-            self.calibration_,
-            self.conformity_score_,
-            prediction[rows],
-            groups=None if labels is None else labels[rows],
-            site=site,
-            u=None if u is None else u[rows],
-        )
-        return sets[:, :, self._level_places]
+        parts = [
+            prediction_sets(
+                self.calibration_,
+                self.conformity_score_,
+                prediction[rows],
+                groups=None if labels is None else labels[rows],
+                site=site,
+                u=None if u is None else u[rows],
+            )[:, :, self._level_places]
+            for site, rows in rows_of.items()
+        ]
+        return np.concatenate(parts)[np.argsort(np.concatenate(list(rows_of.values())))]
 
     # -- parameters ------------------------------------------------------------------------------------
 
@@ -470,7 +461,13 @@ class FederatedConformal(BaseEstimator, Generic[S]):  # type: ignore[misc]
         return model
 
     def _given_model(self) -> Any:
-        _check_fitted(self.estimator)
+        """Return the given estimator, fitted; an object that is no scikit-learn estimator is trusted."""
+        if self.estimator is None:
+            raise NotFittedError("estimator must be a fitted model with prefit=True, got None")
+        for model in as_list(self.estimator):
+            if isinstance(model, BaseEstimator):
+                message = "estimator must be fitted with prefit=True, and this %(name)s is not: fit it first"
+                check_is_fitted(model, msg=message)
         return self.estimator
 
     def _model(self) -> Any:
@@ -496,12 +493,12 @@ class FederatedConformal(BaseEstimator, Generic[S]):  # type: ignore[misc]
     @property
     def n_features_in_(self) -> int:
         """Number of features that the model was trained with, where it has that."""
-        return int(_first(self._model()).n_features_in_)
+        return int(as_list(self._model())[0].n_features_in_)
 
     @property
     def feature_names_in_(self) -> Any:
         """Names of the features that the model was trained with, where it has them."""
-        return _first(self._model()).feature_names_in_
+        return as_list(self._model())[0].feature_names_in_
 
     def get_metadata_routing(self) -> Any:
         """Return what ``fit`` takes for itself, ``sites`` and ``groups``, and passes on to the estimator.
@@ -513,7 +510,7 @@ class FederatedConformal(BaseEstimator, Generic[S]):  # type: ignore[misc]
         """
         router = MetadataRouter(owner=type(self).__name__).add_self_request(self)
         passed = MethodMapping().add(caller="fit", callee="fit")
-        return router.add(estimator=_first(self._prototype()), method_mapping=passed)
+        return router.add(estimator=as_list(self._prototype())[0], method_mapping=passed)
 
     def _repr_html_inner(self) -> str:
         return f"{super()._repr_html_inner()}{self._promise_html()}"
@@ -546,43 +543,18 @@ class FederatedConformal(BaseEstimator, Generic[S]):  # type: ignore[misc]
     def __sklearn_tags__(self) -> Any:
         """Input as the wrapped estimator takes it."""
         tags = super().__sklearn_tags__()
-        inner = _first(self._prototype())
+        inner = as_list(self._prototype())[0]
         if hasattr(inner, "__sklearn_tags__"):
             tags.input_tags = get_tags(inner).input_tags
         return tags
 
 
-def _first(models: Any) -> Any:
-    """Return the first of several models, or the only one."""
-    return models[0] if isinstance(models, (list, tuple)) and models else models
+def as_list(models: Any) -> list[Any]:
+    """Return several models, or the only one, as a list."""
+    return list(models) if isinstance(models, (list, tuple)) else [models]
 
 
 def _name_booleans(groups: Any) -> Any:
     """Return groups that are all True or False as text, and others as they are."""
     values = _util.plain_array(groups, dtype=object).tolist()
     return [str(value) for value in values] if all(isinstance(value, bool) for value in values) else groups
-
-
-def _check_fitted(estimator: Any) -> None:
-    """Raise NotFittedError unless fitted; an object that is no scikit-learn estimator is trusted."""
-    if estimator is None:
-        raise NotFittedError("estimator must be a fitted model with prefit=True, got None")
-    for model in estimator if isinstance(estimator, (list, tuple)) else [estimator]:
-        if isinstance(model, BaseEstimator):
-            check_is_fitted(
-                model, msg="estimator must be fitted with prefit=True, and this %(name)s is not: fit it first"
-            )
-
-
-def _check_same_score(rule: ScoreRule | None, score: Score) -> None:
-    """Refuse a score that is not the one of a plan, if the plan fixes one."""
-    if rule is None:
-        return
-    try:
-        fixed = from_name(rule.name, **rule.parameters)
-    except ValueError as error:
-        raise ValueError(f"the score of the calibration's plan is not known here: {error}") from None
-    if fixed != score:
-        raise ValueError(
-            f"conformity_score must be the score of the calibration's plan, {fixed}, got {score}"
-        )
