@@ -15,15 +15,12 @@ if TYPE_CHECKING:
         baselines,
         flower,
         laws,
-        messages,
         metrics,
         monitoring,
         nvflare,
         pages,
-        planning,
         plots,
         privacy,
-        protocol,
         scores,
     )
     from fedconformal._extras import show_versions
@@ -114,9 +111,8 @@ def __getattr__(name: str) -> Any:
     if name not in __all__ and name not in _EXTENDED:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     if name in _MODULE_OF:
-        found = getattr(import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
-        globals()[name] = found
-        return found
+        globals()[name] = getattr(import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
+        return globals()[name]
     return import_module(f"{__name__}.{name}")
 
 
