@@ -18,6 +18,7 @@ from pydantic import BaseModel
 sys.path.insert(0, str(Path(__file__).parent.parent / "docs" / "_site"))
 
 from api_pages import PACKAGES
+from api_pages import public_names as exported
 
 SECTIONS = {"GL06", "GL07", "PR02", "PR03", "PR04", "PR05", "PR07", "PR10", "YD01"}
 WHOLE = SECTIONS | {"GL08", "PR01", "RT01"}
@@ -27,23 +28,20 @@ def public_names() -> Iterator[str]:
     """Every class and function that a package exports, once."""
     seen = set()
     for package in PACKAGES:
-        module = import_module(package)
-        names = getattr(module, "__all__", None) or [n for n in dir(module) if not n.startswith("_")]
-        for name in names:
-            value = getattr(module, name)
-            ours = getattr(value, "__module__", "").startswith("fedconformal")
-            called = inspect.isclass(value) or inspect.isfunction(inspect.unwrap(value))
-            if ours and called and id(value) not in seen:
+        for name, value in exported(package).items():
+            if id(value) not in seen:
                 seen.add(id(value))
                 yield f"{package}.{name}"
 
 
 def methods(name: str, value: type) -> Iterator[str]:
-    """Public methods that a class defines itself."""
-    for attribute, member in vars(value).items():
+    """Public methods that a class has of its own or of a base class of ours."""
+    bases = [base for base in value.__mro__ if base.__module__.startswith("fedconformal")]
+    for attribute in sorted({attribute for base in bases for attribute in vars(base)}):
+        member = inspect.getattr_static(value, attribute)
         plain = member.__func__ if isinstance(member, (classmethod, staticmethod)) else member
-        written_here = inspect.isfunction(plain) and plain.__qualname__.startswith(value.__qualname__)
-        if not attribute.startswith("_") and written_here and plain.__name__ != "<lambda>":
+        is_ours = inspect.isfunction(plain) and plain.__module__.startswith("fedconformal")
+        if not attribute.startswith("_") and is_ours and plain.__name__ != "<lambda>":
             yield f"{name}.{attribute}"
 
 

@@ -2,5 +2,3 @@
 
 from fedconformal._tables._read import SUFFIXES, read_column, read_table
 from fedconformal._tables._table import Dialect, SeveralColumnsError, Table
-
-__all__ = ["SUFFIXES", "Dialect", "SeveralColumnsError", "Table", "read_column", "read_table"]

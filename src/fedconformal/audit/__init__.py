@@ -7,4 +7,4 @@ repeated here.
 from fedconformal.audit._base import MOST_OPERATIONS, Finding
 from fedconformal.audit._verify import SIGNED_REPORTS, verify
 
-__all__ = ["MOST_OPERATIONS", "SIGNED_REPORTS", "Finding", "verify"]
+__all__ = ["verify"]

@@ -15,8 +15,6 @@ from fedconformal.messages._curve import CurveMessage
 from fedconformal.messages._ranks import RanksMessage
 from fedconformal.planning import CRITERIA, PROMISES
 
-__all__ = ["MESSAGES", "Message"]
-
 PROMISED: dict[str, tuple[str, ...]] = {
     "ranks": ("population", "mixture", "each-site", "new-site"),
     "cases": ("new-site",),

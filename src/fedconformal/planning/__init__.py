@@ -14,5 +14,3 @@ from fedconformal.planning.promises import (
     ranks_of_rule,
     usual_spacing,
 )
-
-__all__ = ["CRITERIA", "PROMISES", "Criterion", "Goal", "Guarantee", "Promise"]

@@ -23,16 +23,7 @@ from fedconformal.scores._interval import (
 )
 from fedconformal.scores._label import APS, LAC, RAPS, LabelScore
 
-__all__ = [
-    "APS",
-    "LAC",
-    "RAPS",
-    "Absolute",
-    "IntervalScore",
-    "LabelScore",
-    "Normalized",
-    "QuantileRegression",
-]
+__all__ = ["APS", "LAC", "RAPS", "Absolute", "Normalized", "QuantileRegression"]
 
 SCORES: Registry[Score] = Registry("score", "fedconformal.scores")
 """All scores by name, ours first; a package adds its own by an entry point of this group."""
