@@ -17,8 +17,9 @@ from urllib.parse import urlsplit
 
 from benchmarks._rows import ONCE, Figure, Row, beside
 from benchmarks._timing import duration, seconds
-from fedconformal.pages import background
-from fedconformal.pages.planner import PlanQuestion, PrivacyOptions, answer_plan
+from fedconformal.pages._planner import answer_plan
+from fedconformal.pages._question import PlanQuestion, PrivacyOptions
+from fedconformal.pages._server import background
 from fedconformal.planning import CRITERIA
 
 Question = Mapping[str, object]

@@ -370,7 +370,8 @@ def through_certificate(round_):
 
 
 def through_planner(round_):
-    from fedconformal.pages.planner import PlanQuestion, make_plan, solve
+    from fedconformal.pages._planner import make_plan, solve
+    from fedconformal.pages._question import PlanQuestion
 
     sizes = list(round_.it.sizes.values())
     wishes = {k: v for k, v in round_.wishes.items() if k not in ("n_points", "privacy", "curve")}
@@ -420,7 +421,7 @@ def cannot_be_asked(capability, door):
         taken |= set(inspect.signature(fc.FederatedConformalRegressor.__init__).parameters)
         assert taken.isdisjoint({"keys", "key", "policy", "policies", "missing", "reports"})
         return
-    from fedconformal.pages.planner import PlanQuestion
+    from fedconformal.pages._question import PlanQuestion
 
     fields = {**capability.wishes, "keys": {}, "policy": {}, "reports": []}
     own = {k: v for k, v in fields.items() if k not in ("n_points", "score")}

@@ -27,6 +27,14 @@ def test_it_writes_the_page(desk, run, calibration):
     assert (desk / "page.html").read_text(encoding="utf-8") == page
 
 
+def test_it_shows_the_sizes_of_sets_of_a_file(desk, run, calibration):
+    (desk / "new.csv").write_text("prediction\n" + "\n".join(map(str, range(40))))
+    assert "--sets" not in run("certificate", "calibration.json", "--sets", "new.csv").err
+    page = (desk / "certificate.html").read_text(encoding="utf-8")
+    assert "The intervals of 40 cases, computed from their predictions" in page
+    run("certificate", "calibration.json", "--sets", "none.csv", "--force", code=2)
+
+
 def test_the_page_has_the_day_it_was_made(desk, run, calibration):
     days = {datetime.now(UTC).date().isoformat()}
     run("certificate", "calibration.json")

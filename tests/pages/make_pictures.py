@@ -15,7 +15,8 @@ from matplotlib import pyplot
 from PIL import Image
 
 import fedconformal as fc
-from fedconformal.pages import background, certificate
+from fedconformal.pages import certificate
+from fedconformal.pages._server import background
 
 WIDTH, HEIGHT = 1200, 860
 FACTS = {

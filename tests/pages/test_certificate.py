@@ -15,7 +15,7 @@ from fedconformal import audit
 from fedconformal.audit import Finding
 from fedconformal.messages import of
 from fedconformal.monitoring import answer
-from fedconformal.pages import NotVerifiedError, _certificate, certificate
+from fedconformal.pages import _certificate, certificate
 from fedconformal.protocol import assumption_sentences, is_private
 
 HOSTILE = ["<script>alert(1)</script>", "\"onload='x'", "&amp;</style>", "山田"]
@@ -69,6 +69,7 @@ class TestOrdinary:
             "What it does not say",
             "Wide intervals",
             "Details",
+            "If one site differs",
             "The promise holds if",
             "Checking again",
             "What the sites sent",
@@ -326,6 +327,75 @@ class TestKinds:
         assert "Pooling all" not in text
 
 
+class TestSensitivity:
+    """Each figure is what repetitions with other cases give."""
+
+    WORDS = re.compile(
+        r"missed twice as many cases at one site as at the others, at least ([\d.]+) % of its new cases "
+        r"would be covered on average, and at least ([\d.]+) % elsewhere, whichever site it is\. "
+        r"Whatever the scores of one site are, at least ([\d.]+) % of the new cases of the others"
+    )
+
+    @staticmethod
+    def coverages(found, odd, odd_scores):
+        """Coverages elsewhere of repetitions with uniform scores, those of one site drawn otherwise."""
+        rng, runs, design, columns = np.random.default_rng(0), 20_000, found.parts[0].design, []
+        for kind, ranks in zip(design.kinds, design.message.levels[0].ranks, strict=True):
+            sent = np.sort(rng.random((runs, kind.n)), axis=1)[:, ranks[0] - 1]
+            columns.append(odd_scores(sent) if kind.names == (odd,) else sent)
+        numbers = np.stack(columns, axis=1)
+        order = np.argsort(numbers, axis=1)
+        reached = np.cumsum(np.asarray(found.weights)[order], axis=1) >= found.server_rank
+        return np.take_along_axis(numbers, order, axis=1)[np.arange(runs), reached.argmax(axis=1)]
+
+    def test_the_figures_are_those_of_a_simulation(self, ordinary):
+        own, elsewhere, whatever = (
+            float(text) / 100 for text in self.WORDS.search(text_of(ordinary)).groups()
+        )
+        names = ordinary.parts[0].design.site_names
+        # A site that misses 2 (1 - c) of its cases at the c-quantile of the others has scores (1 + u) / 2.
+        twice = min(self.coverages(ordinary, name, lambda u: (1 + u) / 2).mean() for name in names)
+        assert elsewhere == pytest.approx(twice, abs=0.003)
+        assert own == pytest.approx(2 * twice - 1, abs=0.006)
+        lowest = min(self.coverages(ordinary, name, lambda u: 0 * u).mean() for name in names)
+        assert whatever == pytest.approx(lowest, abs=0.003)
+
+    def test_it_is_shown_where_sites_are_assumed_to_be_alike(self):
+        for options in ({"promise": "each-site"}, {"curve": fc.Bins.uniform(0, 10, 40)}):
+            assert "If one site differs" not in text_of(calibration(fc.plan(n_points=SIZES, **options)))
+        several = calibration(fc.plan(n_points=SIZES, numbers=3, confidence_level=[0.8, 0.9]))
+        assert len(self.WORDS.findall(text_of(several))) == 2
+        assert "If one site differs" not in text_of(calibration(fc.plan(1, 100)))
+
+
+class TestSetSizes:
+    def test_widths_of_intervals(self, ordinary):
+        text = text_of(ordinary, sets=ordinary.predict_interval(np.arange(50.0)))
+        width = f"{2 * ordinary.threshold:.4g}"
+        assert "The intervals of 50 cases, computed from their predictions, by width (days)" in text
+        assert f"90 % 0 0 {width} {width} {width}" in text
+        assert "sizes of the sets" not in text
+        assert "prevalence by site, date of this document, sizes of the sets." in text_of(ordinary)
+
+    def test_infinite_and_empty_intervals_are_counted_and_do_not_hide_the_others(self, ordinary):
+        ends = np.array([[0.0, 1.0]] * 17 + [[-np.inf, np.inf]] * 2 + [[3.0, 2.0]])
+        assert "90 % 2 1 1 1 infinite" in text_of(ordinary, sets=ends)
+
+    def test_numbers_of_labels_at_each_level(self):
+        plan = fc.plan(3, 60, score="lac", confidence_level=[0.8, 0.9], terms={"classes": ["a", "b", "c"]})
+        found = calibration(plan, scores=lambda n: np.linspace(0, 1, n))
+        tables = np.zeros((10, 3, 2), dtype=bool)
+        tables[:6, 0], tables[:3, 1], tables[0, 2, 1] = True, True, True
+        text = text_of(found, sets=tables)
+        assert "The sets of 10 cases, computed from their predictions, by how many labels they hold" in text
+        assert "level no label 1 label 2 labels 3 labels 80 % 4 3 3 0 90 % 4 3 2 1" in text
+
+    @pytest.mark.parametrize("sets", [np.zeros((4, 2, 2)), np.zeros((0, 2)), np.zeros(3), np.zeros((4, 3))])
+    def test_others_are_refused(self, ordinary, sets):
+        with pytest.raises(ValueError, match="sets "):
+            certificate(ordinary, sets=sets)
+
+
 class TestDoubt:
     def test_names_and_reasons_are_escaped(self):
         plan = fc.plan(n_points=dict.fromkeys([*HOSTILE, "B"], 30))
@@ -338,7 +408,7 @@ class TestDoubt:
         design = ordinary.parts[0].design
         level = design.levels[0].model_copy(update={"votes": 1})
         part = ordinary.parts[0].model_copy(update={"design": design.model_copy(update={"levels": (level,)})})
-        with pytest.raises(NotVerifiedError, match=r"its claim does not hold: level 0\.9"):
+        with pytest.raises(ValueError, match=r"its claim does not hold: level 0\.9"):
             certificate(ordinary.model_copy(update={"parts": (part,)}))
 
     def test_a_claim_that_the_auditor_does_not_know_is_no_secret(self, ordinary, monkeypatch):
@@ -364,6 +434,17 @@ class TestDoubt:
         other = calibration(fc.plan(3, 50))
         with pytest.raises(ValueError, match="another calibration"):
             certificate(other, checks=[good])
+
+    def test_groups_of_later_cases_have_a_table_of_their_own(self, ordinary):
+        scores = np.random.default_rng(5).gamma(2.0, size=300)
+        sex = np.repeat(["man", "woman"], 150)
+        text = text_of(ordinary, checks=[answer(ordinary, scores, site="north", by={"sex": sex})])
+        first, _, second = text.partition("Details")
+        assert re.search(r"north 90 % \d+ of 300", first)
+        assert "sex=" not in first
+        assert re.search(
+            r"Groups of later cases .*north, sex=man 90 % \d+ of 150 [\d.]+ % [\d.]+ % to", second
+        )
 
     def test_a_check_with_few_cases_tells_nothing(self, ordinary):
         few = answer(ordinary, np.random.default_rng(5).gamma(2.0, size=30), site="north")
@@ -425,7 +506,7 @@ class TestGroups:
         for label in ("adult", "child"):
             for law in (grouped[label, level].law for level in (0.85, 0.9)):
                 mean, low = int(law.mean() * 1e4) / 100, int(law.ppf(0.05) * 1e3) / 10
-                assert re.search(rf"{label} (?:85|90) % \d+ of \d+ {mean:.2f} % [\d.]+ % {low:.1f} %", text)
+                assert re.search(rf"{label} \d+ \d+ % \d+ of \d+ {mean:.2f} % [\d.]+ % {low:.1f} %", text)
         assert "Dashed: pooling all 280 cases in one place." in text
 
     def test_who_is_missing_is_said_where_and_every_finding_is_there(self, grouped, grouped_page):
@@ -446,7 +527,7 @@ class TestGroups:
         adults = [fc.report(plan, rng.random(40), groups=["adult"] * 40, site=s) for s in ("south", "west")]
         text = text_of(fc.calibrate(plan, [both, *adults]))
         assert "1 site answered for it, and 3 answers are needed." in text
-        assert "child 90 % too few answers – – – –" in text
+        assert "child 40 90 % too few answers – – – –" in text
         assert "child 1 40 2 south and west none" in text
         assert "The promise allows for 1 wrong report in each group, in whatever way." in text
 
@@ -476,6 +557,8 @@ class TestGroups:
         assert f"at least 90 % of new cases {headline}, if the model errs equally at every site." in text
         assert f"for at least 90 % of new cases of the {first}, if the model errs equally" in text
         assert f"The distribution of the coverage at 90 % for the {first}." in text
+        shares = "Prevalence by site site cases adult child north 180 88.9 % 11.1 %"
+        assert (shares in text) == ("class" in group_by)
         for words in (
             "Each label has its own q.",
             "This is for labels of this class",

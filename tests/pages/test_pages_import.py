@@ -21,7 +21,7 @@ calibration = fc.calibrate(plan, [fc.report(plan, range(19), site=name) for name
 answers = {{"notebook": (plan._repr_html_(), calibration._repr_html_())}}
 for name, ask in [
     ("certificate", lambda: pages.certificate(calibration)[:15]),
-    *((name, lambda name=name: str(getattr(pages, name))) for name in ("serve", "background", "create_app")),
+    *((name, lambda name=name: str(getattr(pages, name))) for name in ("serve", "create_app")),
 ]:
     try:
         answers[name] = ask()
@@ -45,7 +45,7 @@ def test_without_what_serves():
     assert answers["certificate"] == "<!doctype html>"
     assert all("fedconformal-view" in view for view in answers["notebook"])
     sentence = explain_missing("anyio", "web")
-    assert {answers[name] for name in ("serve", "background", "create_app")} == {sentence}
+    assert {answers[name] for name in ("serve", "create_app")} == {sentence}
     assert answers["loaded"] == []
 
 

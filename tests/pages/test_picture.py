@@ -8,7 +8,7 @@ import pytest
 
 import fedconformal as fc
 from fedconformal.laws import Summary
-from fedconformal.pages._picture import law_picture
+from fedconformal.pages._render import law_picture
 
 CHARACTER = 7.4
 

@@ -15,7 +15,7 @@ from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import Select, WebDriverWait
 
 import fedconformal as fc
-from fedconformal.pages import background
+from fedconformal.pages._server import background
 from fedconformal.planning import PROMISES
 
 nightly = pytest.mark.nightly

@@ -13,9 +13,9 @@ from browsing import planner
 
 import fedconformal as fc
 from fedconformal.cli import main
-from fedconformal.pages import _server, background, create_app, serve
-from fedconformal.pages._server import MOST_BYTES
-from fedconformal.pages.planner import AbandonedError
+from fedconformal.pages import _server, create_app, serve
+from fedconformal.pages._planner import AbandonedError
+from fedconformal.pages._server import MOST_BYTES, background
 
 PATHS = ("/", "/assets/common.css", "/assets/planner.css", "/assets/planner.js", "/assets/icon.svg")
 ASKED = {"sites": 3, "points": 50}

@@ -4,8 +4,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from fedconformal import pages
+from fedconformal._tables import read_table
 from fedconformal.cli import _parse
 from fedconformal.cli._files import check_output, deliver_text, expand, read
+from fedconformal.cli._predict import sets_of
 from fedconformal.cli._show import say, working
 from fedconformal.documents import Calibration, Check, Facts
 
@@ -18,6 +20,8 @@ def certificate(
     output: Path = Path("certificate.html"),
     check: list[Path] | None = None,
     fact: list[str] | None = None,
+    sets: Path | None = None,
+    group: str | None = None,
     force: bool = False,
 ) -> None:
     """Turn a calibration into a page for people."""
@@ -29,9 +33,14 @@ def certificate(
         facts["date"] = datetime.now(UTC).date().isoformat()
     with working("verifying"):
         checks = [read(Check, path) for path in expand(check)] if check else []
-        page = pages.certificate(certified, checks=checks, facts=facts)
-    if absent := [name for name in Facts.model_fields if name not in {*stated, "unit", "date"}]:
-        say(f"Not stated: {', '.join(absent)} (add with --fact NAME=TEXT).")
+        shown = None if sets is None else sets_of(certified, read_table(sets), group=group)[2]
+        page = pages.certificate(certified, checks=checks, facts=facts, sets=shown)
+    absent = [name for name in Facts.model_fields if name not in {*stated, "unit", "date"}]
+    missing = [f"{', '.join(absent)} (--fact NAME=TEXT)"] if absent else []
+    if sets is None:
+        missing.append("sizes of the sets (--sets FILE)")
+    if missing:
+        say(f"Not stated: {', '.join(missing)}.")
     deliver_text(page, output, force=force)
 
 

@@ -44,13 +44,7 @@ def predict(
     _report.check_column(plan, group, calibration)
     _report.check_site(plan, site, calibration)
     table = read_table(predictions, dialect=Dialect(separator, decimal, encoding))
-    labels = None if group is None else table.labels(group)
-    used = _report.chosen_columns(column, table.columns) if column else _columns(plan, table, leave_out=group)
-    used = _report.in_class_order(plan, used, table.name)
-    rule = _score(plan, score, used)
-    predicted = _report.prediction_of(rule, table, used, option="--column")
-    with _report.by_line(table, used):
-        sets = prediction_sets(published, rule, predicted, groups=labels, site=site)
+    used, rule, sets = sets_of(published, table, group=group, site=site, column=column, score=score)
     if plan.score is None and score is None:
         say("The plan fixes no score: absolute residuals are assumed, prediction -/+ threshold.")
     levels = plan.confidence_levels
@@ -70,6 +64,26 @@ def predict(
         shown = {name: table.numbers([name])[:, 0] for name in used}  # numbers, where the table has text
         result = table.frame.with_columns(frame({**shown, **added}))
     _deliver(result, None if output == STANDARD else output, force=force, as_json=json)
+
+
+def sets_of(
+    published: Calibration,
+    table: Table,
+    *,
+    group: str | None = None,
+    site: str | None = None,
+    column: list[str] | None = None,
+    score: str | None = None,
+) -> tuple[list[str], Score, Any]:
+    """Return the columns of the predictions in a table, their score, and their sets."""
+    plan = published.plan
+    labels = None if group is None else table.labels(group)
+    used = _report.chosen_columns(column, table.columns) if column else _columns(plan, table, leave_out=group)
+    used = _report.in_class_order(plan, used, table.name)
+    rule = _score(plan, score, used)
+    predicted = _report.prediction_of(rule, table, used, option="--column")
+    with _report.by_line(table, used):
+        return used, rule, prediction_sets(published, rule, predicted, groups=labels, site=site)
 
 
 def _columns(plan: Plan, table: Table, *, leave_out: str | None) -> list[str]:

@@ -129,6 +129,22 @@ class Facts(Part):
     coordinator: Fact | None = _fact("Coordinator", "who answers for the calibration")
     contact: Fact | None = _fact("Contact", "where questions go")
     check_again: Fact | None = _fact("To be checked again", "until when it is to be relied on")
+    supersedes: Fact | None = Field(
+        default=None, title="Supersedes", description="the certificate that this one replaces"
+    )
+    plans_tried: Fact | None = Field(
+        default=None, title="Plans tried before", description="how many plans were tried before this one"
+    )
+    several_cases: Fact | None = Field(
+        default=None,
+        title="Several cases of one person",
+        description="whether several cases may be of one person",
+    )
+    prevalence: Fact | None = Field(
+        default=None,
+        title="Prevalence by site",
+        description="how common the outcome is at each site, where sites agree to tell",
+    )
     date: Fact | None = _fact("Date of this document", "of the document")
 
     @property

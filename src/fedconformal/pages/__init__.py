@@ -7,17 +7,17 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from fedconformal._extras import need
-from fedconformal.pages._certificate import NotVerifiedError, certificate, notebook_view
+from fedconformal.pages._certificate import certificate, notebook_view
 
 if TYPE_CHECKING:
-    from fedconformal.pages._server import background, create_app, serve
+    from fedconformal.pages._server import create_app, serve
 
-__all__ = ["NotVerifiedError", "background", "certificate", "create_app", "notebook_view", "serve"]
+__all__ = ["certificate", "create_app", "serve"]
 
 
 def __getattr__(name: str) -> Any:
     """Load what serves a page only when it is asked for, and name the extra that it needs."""
-    if name not in ("background", "create_app", "serve"):
+    if name not in ("create_app", "serve"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     for module in ("anyio", "jinja2", "starlette", "uvicorn"):
         need(module, extra="web")

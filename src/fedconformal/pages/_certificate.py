@@ -3,9 +3,10 @@
 import base64
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
-from typing import NamedTuple
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
 
 from fedconformal import messages, scores
 from fedconformal._extras import MissingExtraError
@@ -13,19 +14,17 @@ from fedconformal._text import count, nearest_percent, percent
 from fedconformal._version import __version__
 from fedconformal.audit import Finding, verify
 from fedconformal.documents import Calibration, Check, Design, Document, Facts, Plan
-from fedconformal.monitoring import Assessment, assess, cases_needed
-from fedconformal.pages._claims import Budget, Claim, LevelClaim, first_names
+from fedconformal.monitoring import cases_needed
+from fedconformal.monitoring._check import Assessment, SiteCheck, assess
+from fedconformal.pages._claims import Budget, Claim, first_names
 from fedconformal.pages._render import read_asset, render
-from fedconformal.planning import CRITERIA, PROMISES, Criterion, Promise
+from fedconformal.planning import CRITERIA, PROMISES
 from fedconformal.protocol import AssumptionKind, assumption_codes, assumption_sentences
 
 _MOST_SHARES = 20
 _MOST_ANSWERED = 12  # of which the first page has names; the table has more
+_MOST_CLASSES = 8  # that are columns of a table
 _DROPS = (0.05, 0.1)  # of the coverage, for which the certificate says how many cases detect them
-
-
-class NotVerifiedError(ValueError):
-    """A calibration whose claim does not hold when it is recomputed: it gets no certificate."""
 
 
 def certificate(
@@ -33,6 +32,7 @@ def certificate(
     *,
     checks: Sequence[Check] = (),
     facts: Mapping[str, str] | None = None,
+    sets: ArrayLike | None = None,
 ) -> str:
     """Return a page that says what a calibration promises.
 
@@ -44,10 +44,13 @@ def certificate(
     calibration : Calibration
         With groups of cases or without.
     checks : sequence of Check
-        Findings of sites on later cases, to be shown.
+        Findings of sites on later cases.
     facts : mapping from str to str, optional
         Facts beside those of the plan: ``name`` of the model, ``purpose``, ``date`` and so on, as in the
         terms of `plan`.
+    sets : array-like, optional
+        Prediction sets of cases like those it is meant for, as `Calibration.predict_interval` and
+        `Calibration.predict_set` return them: the page then says how large they are.
 
     Returns
     -------
@@ -56,10 +59,9 @@ def certificate(
 
     Raises
     ------
-    NotVerifiedError
-        If a claim does not hold. A claim that could not be verified is no reason; the page says so.
     ValueError
-        If checks are of another calibration, or facts contradict the plan's.
+        If a claim does not hold (one that could not be verified is marked on the page), checks are of another
+        calibration, facts contradict the plan's, or sets do not have its levels.
     MissingExtraError
         If Jinja2 is not installed.
 
@@ -72,69 +74,52 @@ def certificate(
     '<!doctype html>'
     """
     findings = verify(calibration)
-    if wrong := [finding for finding in findings if finding.holds is False]:
-        first = wrong[0]
-        raise NotVerifiedError(
-            f"this calibration gets no certificate, its claim does not hold: {first.claim}: {first.detail}"
+    if wrong := next((finding for finding in findings if finding.holds is False), None):
+        raise ValueError(
+            f"this calibration gets no certificate, its claim does not hold: {wrong.claim}: {wrong.detail}"
         )
     all_facts = (calibration.plan.terms.facts or Facts()).with_more(facts or {})
-    view = CertificateView(
-        calibration, findings, all_facts, assess(calibration, list(checks)) if checks else None
-    )
+    assessment = assess(calibration, list(checks)) if checks else None
+    view = CertificateView(calibration, findings, all_facts, assessment, sets)
     style = "\n".join(map(read_asset, ("common.css", "certificate.css")))
     return render("certificate.html", view=view, style=style, version=__version__)
 
 
-def _title(name: str) -> str:
-    return Facts.model_fields[name].title or name
-
-
-def _named_sizes(names: Iterable[str], sizes: Mapping[str, int]) -> str:
-    """Return "north (120 cases) and south (40 cases)"."""
-    return first_names(
-        [f"{name} ({count(sizes[name], 'case')})" if name in sizes else name for name in sorted(names)]
-    )
-
-
-class CheckTotal(NamedTuple):
-    """Later cases of all sites at a level."""
-
-    level: float
-    n: int
-    covered: int
-
-
-@dataclass(frozen=True, eq=False)
 class CertificateView:
-    """Values of a certificate: a calibration, the auditor's findings, facts, and later checks of sites."""
+    """Values of a certificate: a calibration, the auditor's findings, facts, later checks, and sets."""
 
-    calibration: Calibration
-    findings: Sequence[Finding]
-    facts: Facts
-    assessment: Assessment | None
-
-    @property
-    def plan(self) -> Plan:
-        """Plan that was answered."""
-        return self.calibration.plan
-
-    @cached_property
-    def claims(self) -> list[Claim]:
-        """One claim, or one for each group."""
+    def __init__(
+        self,
+        calibration: Calibration,
+        findings: Sequence[Finding],
+        facts: Facts,
+        assessment: Assessment | None = None,
+        sets: ArrayLike | None = None,
+    ) -> None:
+        self.calibration, self.plan, self.findings = calibration, calibration.plan, findings
+        self.facts, self.assessment = facts, assessment
         budget = Budget()
-        return [Claim(self.calibration, part, budget) for part in self.calibration.parts]
+        self.claims = [Claim(calibration, part, budget) for part in calibration.parts]
+        self.levels = [level for claim in self.claims for level in claim.levels]
+        self.finite_levels = [level for level in self.levels if level.is_finite]
+        finite = [level.claim for level in self.finite_levels]
+        self.promises = list(dict.fromkeys((claim.promise, claim.criterion) for claim in finite))
+        self.has_votes = any(claim.has_votes for claim in self.claims)
+        self.unit = (self.plan.terms.facts or Facts()).unit or ""
+        self.score = self._known_score()
+        self.has_label_score = isinstance(self.score, scores.LabelScore)
+        losses = [messages.of(design.message).epsilon(design) for design in self.plan.designs]
+        self.epsilon = max((float(loss) for loss in losses if loss is not None), default=None)
+        self.sizes = None if sets is None else _set_sizes(sets, self.plan.confidence_levels)
 
-    @cached_property
-    def levels(self) -> list[LevelClaim]:
-        """Claims at each level, group by group."""
-        return [level for claim in self.claims for level in claim.levels]
-
-    @cached_property
-    def finite_levels(self) -> list[LevelClaim]:
-        """Claims with a finite threshold."""
-        return [level for level in self.levels if level.is_finite]
-
-    # -- the promise ---------------------------------------------------------------------------------------
+    def _known_score(self) -> scores.Score | None:
+        """Return the score of the plan; None where it names none, or one that is not installed here."""
+        if self.plan.score is None:
+            return None
+        try:
+            return scores.from_name(self.plan.score.name, **self.plan.score.parameters)
+        except (TypeError, ValueError):
+            return None
 
     @property
     def headlines(self) -> list[str]:
@@ -157,32 +142,6 @@ class CertificateView:
         return f" in each of {groups}" if n_groups == len(self.claims) else f" in {n_groups} of {groups}"
 
     @property
-    def promises(self) -> list[tuple[Promise, Criterion]]:
-        """Promises with a finite threshold, each with its criterion."""
-        claims = [level.claim for level in self.finite_levels]
-        return list(dict.fromkeys((claim.promise, claim.criterion) for claim in claims))
-
-    @cached_property
-    def score(self) -> scores.Score | None:
-        """Score of the plan; None where it names none, or one that is not installed here."""
-        if self.plan.score is None:
-            return None
-        try:
-            return scores.from_name(self.plan.score.name, **self.plan.score.parameters)
-        except (TypeError, ValueError):
-            return None
-
-    @property
-    def has_label_score(self) -> bool:
-        """True if sets are lists of labels."""
-        return isinstance(self.score, scores.LabelScore)
-
-    @property
-    def unit(self) -> str:
-        """Unit of what is predicted, as the plan gives it."""
-        return (self.plan.terms.facts or Facts()).unit or ""
-
-    @property
     def shares(self) -> list[str] | None:
         """Shares of a mixture, "north 50 %", empty if they are many or unnamed; None without a mixture."""
         shares = None if self.plan.is_grouped else self.plan.mixture
@@ -192,70 +151,56 @@ class CertificateView:
             return []
         return [f"{site} {nearest_percent(float(share))}" for site, share in shares.items()]
 
-    # -- facts, cost and assumptions -----------------------------------------------------------------------
+    # -- facts, sites and assumptions ----------------------------------------------------------------------
 
     @property
     def fact_rows(self) -> list[tuple[str, str, bool]]:
         """Title and text of each fact, and whether it was added to the page and is not in the plan."""
         planned = (self.plan.terms.facts or Facts()).given.keys() | {"date"}
         facts = sorted(self.facts.given.items(), key=lambda fact: fact[0] != "purpose")
-        return [(_title(name), text, name not in planned) for name, text in facts]
+        return [(Facts.model_fields[name].title or name, text, name not in planned) for name, text in facts]
 
     @property
-    def facts_not_stated(self) -> list[str]:
-        """Titles of the facts that are missing."""
-        names = Facts.model_fields.keys() - self.facts.given.keys() - {"unit"}
-        return [_title(name).lower() for name in Facts.model_fields if name in names]
+    def not_stated(self) -> list[str]:
+        """Titles of the facts that are missing, and of the sizes of sets where no sets were given."""
+        names = [name for name in Facts.model_fields if name not in self.facts.given and name != "unit"]
+        titles = [(Facts.model_fields[name].title or name).lower() for name in names]
+        return titles + ["sizes of the sets"] * (self.sizes is None)
+
+    def named_sizes(self, names: Iterable[str]) -> str:
+        """Return "north (120 cases) and south (40 cases)": cases in all groups, answered or else planned."""
+        sizes: Counter[str] = Counter()
+        for claim in self.claims:
+            designs = claim.planned, claim.design
+            sizes.update({name: kind.n for design in designs for kind in design.kinds for name in kind.names})
+        listed = [
+            f"{name} ({count(sizes[name], 'case')})" if name in sizes else name for name in sorted(names)
+        ]
+        return first_names(listed)
 
     @property
     def answered(self) -> str:
-        """Names and sizes of the sites that answered."""
+        """Names and sizes of the sites that answered, unless they are many."""
         sites = {received.site for received in self.calibration.reports}
-        return _named_sizes(sites, self._sizes) if len(sites) <= _MOST_ANSWERED else ""
-
-    @property
-    def missing(self) -> str:
-        """Names and sizes of the sites that were asked and did not answer."""
-        return _named_sizes(self.calibration.missing, self._sizes)
-
-    @property
-    def not_asked(self) -> str:
-        """Names and sizes of the sites that were not asked."""
-        return _named_sizes(self.calibration.not_asked, self._sizes)
-
-    @cached_property
-    def _sizes(self) -> dict[str, int]:
-        """Cases of each site in all groups: those that it answered with, or else those of the plan."""
-        sizes: dict[str, int] = {}
-        for claim in self.claims:
-            designs = claim.planned, claim.design
-            of_group = {name: kind.n for design in designs for kind in design.kinds for name in kind.names}
-            for name, n in of_group.items():
-                sizes[name] = sizes.get(name, 0) + n
-        return sizes
+        return self.named_sizes(sites) if len(sites) <= _MOST_ANSWERED else ""
 
     @property
     def sent(self) -> list[str]:
         """Descriptions of what sites sent, as their messages give them; each once."""
         return list(dict.fromkeys(sent for claim in self.claims for sent in claim.sent.values()))
 
-    @cached_property
-    def epsilon(self) -> float | None:
-        """Privacy loss of a report; None if no noise was added."""
-        losses = [messages.of(design.message).epsilon(design) for design in self.plan.designs]
-        return max((float(loss) for loss in losses if loss is not None), default=None)
-
-    def assumptions(self, kind: str) -> list[str]:
+    def assumptions(self, kind: str) -> tuple[str, ...]:
         """Return the sentences that follow from the plan and from who answered, whatever the file says."""
         codes = {"assumptions": assumption_codes(self.plan, self.calibration.n_missing)}
-        recomputed = self.calibration.model_copy(update=codes)
-        return list(assumption_sentences(recomputed, AssumptionKind[kind]))
+        return assumption_sentences(self.calibration.model_copy(update=codes), AssumptionKind[kind])
 
-    # -- tables --------------------------------------------------------------------------------------------
+    # -- later checks --------------------------------------------------------------------------------------
 
-    @property
-    def check_rows(self) -> list[list[str]]:
-        """Finding of each site on later cases."""
+    def check_rows(self, *, by_group: bool) -> list[list[str]]:
+        """Return the findings on later cases of each site, or of each group of its cases."""
+        chosen = [row for row in self._whole_sites if not by_group]
+        if by_group and self.assessment:
+            chosen = [row for row in self.assessment.rows if row not in self._whole_sites]
         return [
             [
                 row.name,
@@ -265,21 +210,24 @@ class CertificateView:
                 "{:.1%} to {:.1%}".format(*row.check.interval).replace("%", " %"),
                 row.verdict,
             ]
-            for row in (self.assessment.rows if self.assessment else ())
+            for row in chosen
         ]
 
     @property
-    def check_totals(self) -> list[CheckTotal]:
-        """Later cases of all sites and how many were covered, for each level."""
-        totals: dict[float, CheckTotal] = {}
+    def _whole_sites(self) -> list[SiteCheck]:
+        """Findings on all cases of a site, or on its groups where there is none on all."""
         rows = self.assessment.rows if self.assessment else ()
         whole = {row.site for row in rows if row.group is None}
-        for row in rows:
-            if row.group is None or row.site not in whole:
-                level = row.check.confidence_level
-                _, n, covered = totals.get(level, (level, 0, 0))
-                totals[level] = CheckTotal(level, n + row.check.n, covered + row.check.covered)
-        return list(totals.values())
+        return [row for row in rows if row.group is None or row.site not in whole]
+
+    @property
+    def check_totals(self) -> list[tuple[float, int, int]]:
+        """Level, later cases of all sites, and how many of them were covered."""
+        n, covered = Counter[float](), Counter[float]()
+        for row in self._whole_sites:
+            n[row.check.confidence_level] += row.check.n
+            covered[row.check.confidence_level] += row.check.covered
+        return [(level, n[level], covered[level]) for level in n]
 
     @property
     def check_plan(self) -> list[tuple[float, float, int]]:
@@ -288,10 +236,28 @@ class CertificateView:
         lower = [(level, round(level - drop, 9)) for level in levels for drop in _DROPS]
         return [(level, coverage, cases_needed(level, coverage)) for level, coverage in lower]
 
+    # -- tables --------------------------------------------------------------------------------------------
+
     @property
-    def has_votes(self) -> bool:
-        """True if votes are counted in some group."""
-        return any(claim.has_votes for claim in self.claims)
+    def prevalence(self) -> tuple[list[str], list[list[str]]] | None:
+        """Classes, and by site the cases and the share of each; None without classes, or if they are many."""
+        by_site: dict[str, Counter[str]] = {}
+        for claim in self.claims if self.plan.grouping.by_class else ():
+            _, label = self.plan.grouping.parts_of(claim.label)
+            for kind in claim.design.kinds:
+                for name in kind.names:
+                    by_site.setdefault(name, Counter())[label or ""] += kind.n
+        classes = list(dict.fromkeys(label for counts in by_site.values() for label in counts))
+        if not 0 < len(classes) <= _MOST_CLASSES:
+            return None
+        return classes, [
+            [
+                site,
+                f"{counts.total():,}",
+                *(nearest_percent(counts[name] / counts.total()) for name in classes),
+            ]
+            for site, counts in sorted(by_site.items())
+        ]
 
     @property
     def group_rows(self) -> list[list[str]]:
@@ -302,7 +268,7 @@ class CertificateView:
                 f"{claim.n_answers:,}",
                 f"{claim.n_points:,}",
                 f"{claim.part.n_missing:,}",
-                claim.missing_names or ("not named" if claim.part.n_missing else "none"),
+                first_names(claim.part.missing) or ("not named" if claim.part.n_missing else "none"),
                 claim.names_not_asked or ("not named" if claim.n_not_asked else "none"),
             ]
             for claim in self.claims
@@ -316,7 +282,7 @@ class CertificateView:
             return [[claim.label, *row] for claim, row in rows]
         return [[*row, self.digests.get(row[0], "")] for _, row in rows]
 
-    @cached_property
+    @property
     def digests(self) -> dict[str, str]:
         """Beginning of the digest of the report that counted, by site."""
         reports = self.calibration.reports
@@ -326,6 +292,37 @@ class CertificateView:
     def encoded(self) -> str:
         """The calibration itself, in base 64."""
         return base64.b64encode((self.calibration.to_json() + "\n").encode()).decode()
+
+
+def _set_sizes(sets: ArrayLike, levels: Sequence[float]) -> dict[str, Any]:
+    """Return headers and rows of a table of the sizes of sets, level by level: labels, or widths."""
+    array = np.asarray(sets)
+    array = array[:, :, np.newaxis] if array.ndim == 2 else array
+    if array.ndim != 3 or array.shape[2] != len(levels) or array.size == 0:
+        raise ValueError(
+            f"sets must have the shape (cases, labels or 2, levels) with {count(len(levels), 'level')}, got "
+            f"{np.shape(sets)}"
+        )
+    has_labels, by_level = array.dtype == bool, list(zip(levels, np.moveaxis(array, 2, 0), strict=True))
+    if not has_labels and array.shape[1] != 2:
+        raise ValueError(f"sets of numbers must have a lower and an upper end, got shape {np.shape(sets)}")
+    n, rows = len(array), []
+    if has_labels:
+        most = min(array.shape[1], _MOST_CLASSES)
+        headers = ["no label", "1 label", *(f"{k} labels" for k in range(2, most + 1))]
+        headers[-1] += " or more" * (array.shape[1] > most)
+        for level, chosen in by_level:
+            counts = np.bincount(np.minimum(chosen.sum(axis=1), most), minlength=most + 1)
+            rows.append([percent(level), *(f"{size:,}" for size in counts)])
+    else:
+        headers = ["infinite", "empty", "a quarter up to", "half up to", "19 of 20 up to"]
+        for level, ends in by_level:
+            widths = ends[:, 1] - ends[:, 0]
+            infinite, empty = np.isposinf(widths), ~(widths >= 0)
+            shares = np.quantile(np.where(empty, 0.0, widths), (0.25, 0.5, 0.95), method="higher")
+            figures = ["infinite" if width == np.inf else f"{width:.4g}" for width in shares]
+            rows.append([percent(level), f"{infinite.sum():,}", f"{empty.sum():,}", *figures])
+    return {"n": n, "has_labels": has_labels, "headers": headers, "rows": rows}
 
 
 # -- views of plans and calibrations in notebooks ----------------------------------------------------------
@@ -347,13 +344,6 @@ def notebook_view(document: Document) -> str | None:
     str or None
         HTML without scripts; None for other documents and where Jinja2 is not installed: then a line of text
         is shown.
-
-    Examples
-    --------
-    >>> import fedconformal as fc
-    >>> view = fc.pages.notebook_view(fc.plan(n_sites=10, n_points=79))
-    >>> "at least 90\N{NO-BREAK SPACE}% of new cases" in view
-    True
     """
     style = read_asset("notebook.css")
     try:
@@ -362,7 +352,7 @@ def notebook_view(document: Document) -> str | None:
         if isinstance(document, Calibration):
             findings = verify(document)
             wrong = next((finding for finding in findings if finding.holds is False), None)
-            view = CertificateView(document, findings, Facts(), None)
+            view = CertificateView(document, findings, Facts())
             return render("notebook.html", plan=None, style=style, view=view, wrong=wrong)
     except MissingExtraError:
         pass

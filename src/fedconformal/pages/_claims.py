@@ -3,17 +3,20 @@
 import math
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from time import thread_time
+from typing import NamedTuple
+
+import numpy as np
 
 from fedconformal import baselines, messages
 from fedconformal._text import floor_percent, listed, nearest_percent, percent
-from fedconformal.documents import Calibration, CalibrationPart, Design, Gridded, Level
+from fedconformal._util import Floats
+from fedconformal.documents import Calibration, CalibrationPart, Gridded
 from fedconformal.laws import Summary
-from fedconformal.pages._picture import law_picture
-from fedconformal.pages._render import disclosure, expected_mean, has_law
-from fedconformal.planning import CRITERIA, PROMISES, Criterion, Promise
+from fedconformal.monitoring import shifted_law
+from fedconformal.pages._render import disclosure, expected_mean, has_law, law_picture
+from fedconformal.planning import CRITERIA, PROMISES
 
 _MOST_NAMES = 200  # of larger federations the rest stays in the calibration
 
@@ -36,106 +39,30 @@ class Budget:
         return n_numbers <= _MOST_NUMBERS and thread_time() < self._end
 
 
-@dataclass(frozen=True, eq=False)
 class Claim:
-    """Claim for all cases, or for one group of them.
+    """Claim for all cases, or for one group of them, with a claim for each level."""
 
-    Parameters
-    ----------
-    calibration : Calibration
-        The whole.
-    part : CalibrationPart
-        The part of the group.
-    budget : Budget
-        Time for distributions.
-    """
-
-    calibration: Calibration
-    part: CalibrationPart
-    budget: Budget
-
-    @property
-    def design(self) -> Design:
-        """Design for the sites that answered."""
-        return self.part.design
-
-    @property
-    def planned(self) -> Design:
-        """Design of the plan."""
-        return self.calibration.plan.by_group[self.design.group]
-
-    @property
-    def label(self) -> str:
-        """The group; empty where there are no groups."""
-        return self.design.group or ""
-
-    @cached_property
-    def message(self) -> messages.Message:
-        """Behaviour of what sites sent."""
-        return messages.of(self.design.message)
-
-    @cached_property
-    def criterion(self) -> Criterion:
-        """Criterion of the design."""
-        return CRITERIA[self.design.criterion]()
-
-    @cached_property
-    def promise(self) -> Promise:
-        """Promise of the design."""
-        return PROMISES[self.design.promise]()
-
-    @property
-    def delta(self) -> float | None:
-        """Probability of failure that the criterion allows, where it takes one."""
-        return None if self.design.delta is None else float(self.design.delta)
-
-    @property
-    def is_bound(self) -> bool:
-        """True if distributions bound the coverage from below, rather than being its distributions."""
-        return self.message.is_bound(self.design)
-
-    @cached_property
-    def n_points(self) -> int:
-        """Calibration cases of all sites that answered."""
-        return sum(kind.count * kind.n for kind in self.design.kinds)
-
-    @property
-    def n_answers(self) -> int:
-        """Number of sites that answered."""
-        return self.design.n_sites or 0
-
-    @cached_property
-    def has_votes(self) -> bool:
-        """True if votes are counted, rather than sites: larger sites have more, or a site sends several."""
-        return any(votes not in ((), (1,)) for level in self.levels for votes in level.votes)
-
-    @cached_property
-    def levels(self) -> list["LevelClaim"]:
-        """Claims at each confidence level."""
-        return [LevelClaim(self, i) for i in range(len(self.design.levels))]
-
-    @cached_property
-    def group(self) -> str:
-        """Description of the group, to be read after "the": "class “sick” at the site “north”"."""
-        if not self.label:
-            return ""
-        grouping = self.calibration.plan.grouping
-        site, label = grouping.parts_of(self.label)
-        where = "" if site is None else f"site “{site}”"
-        if label is None:
-            return where
-        group = f"{'class' if grouping.by_class else 'group'} “{label}”"
-        return f"{group} at the {where}" if where else group
-
-    @property
-    def missing_names(self) -> str:
-        """Names of the sites that were asked and did not answer, as far as they are known."""
-        return first_names(self.part.missing)
-
-    @property
-    def n_not_asked(self) -> int:
-        """Number of sites that the plan did not ask, because they could never change the threshold."""
-        return sum(kind.count for kind in self.planned.kinds if not kind.asked)
+    def __init__(self, calibration: Calibration, part: CalibrationPart, budget: Budget) -> None:
+        self.part, self.budget, self.design = part, budget, part.design
+        design, plan = part.design, calibration.plan
+        self.planned = plan.by_group[design.group]
+        self.selected = calibration if design.group is None else calibration[design.group]
+        self.label = design.group or ""
+        self.message = messages.of(design.message)
+        self.criterion, self.promise = CRITERIA[design.criterion](), PROMISES[design.promise]()
+        self.delta = None if design.delta is None else float(design.delta)
+        self.is_bound = self.message.is_bound(design)
+        self.n_points = sum(kind.count * kind.n for kind in design.kinds)
+        self.n_answers = design.n_sites or 0
+        self.n_not_asked = sum(kind.count for kind in self.planned.kinds if not kind.asked)
+        self.group = ""  # to be read after "the": "class “sick” at the site “north”"
+        if self.label:
+            site, label = plan.grouping.parts_of(self.label)
+            kind = "class" if plan.grouping.by_class else "group"
+            parts = [f"{kind} “{label}”"] * (label is not None) + [f"site “{site}”"] * (site is not None)
+            self.group = " at the ".join(parts)
+        self.levels = [LevelClaim(self, place) for place in range(len(design.levels))]
+        self.has_votes = any(votes not in ((), (1,)) for level in self.levels for votes in level.votes)
 
     @property
     def names_not_asked(self) -> str:
@@ -171,56 +98,42 @@ def _votes_text(votes: Sequence[int]) -> str:
     return f"{terms} = {sum(votes):,}"
 
 
-@dataclass(frozen=True, eq=False)
+class Sensitivity(NamedTuple):
+    """Mean coverages if one site differs, whichever it is.
+
+    ``own`` and ``elsewhere`` are for a site at which every threshold misses twice the share of cases that it
+    misses at the others; ``any_site`` is a lower bound elsewhere, whatever the scores of the one site are.
+    """
+
+    own: float
+    elsewhere: float
+    any_site: float
+
+
+def _twice_the_misses(c: Floats) -> Floats:
+    return np.maximum(0.0, 2 * c - 1)
+
+
 class LevelClaim:
-    """Claim at one confidence level: the level ``index`` of a claim."""
+    """Claim at one confidence level: the level ``place`` of a claim."""
 
-    claim: Claim
-    index: int
-
-    @property
-    def solved(self) -> Level:
-        """Votes needed, and advice where no threshold is finite."""
-        return self.claim.design.levels[self.index]
-
-    @property
-    def level(self) -> float:
-        """Coverage that was asked for."""
-        return float(self.solved.confidence_level)
-
-    @property
-    def threshold(self) -> float:
-        """Threshold of the level."""
-        return self.claim.part.thresholds[self.index]
-
-    @property
-    def is_finite(self) -> bool:
-        """True if the threshold is finite, so that sets are informative."""
-        return self.threshold < math.inf
-
-    @property
-    def is_answered(self) -> bool:
-        """True if enough sites answered for any threshold, be it infinite."""
-        return self.solved.votes is not None
-
-    @property
-    def promised(self) -> str:
-        """The promise as a sentence."""
-        claim = self.claim
+    def __init__(self, claim: Claim, place: int) -> None:
+        self.claim, self.place = claim, place
+        self.solved = claim.design.levels[place]
+        self.level = float(self.solved.confidence_level)
+        self.threshold = claim.part.thresholds[place]
+        self.is_finite = self.threshold < math.inf
+        self.is_answered = self.solved.votes is not None  # by sites enough for any threshold, be it infinite
+        self.votes = claim.message.votes(claim.design, place) or ()
         group = f" of the {claim.group}" if claim.group else ""
-        return claim.promise.sentence(claim.criterion, self.level, claim.delta, group)
-
-    @cached_property
-    def votes(self) -> tuple[tuple[int, ...], ...]:
-        """Votes of the numbers of each kind of site."""
-        return self.claim.message.votes(self.claim.design, self.index) or ()
+        self.promised = claim.promise.sentence(claim.criterion, self.level, claim.delta, group)
 
     @cached_property
     def _law(self) -> tuple[Summary | None, bool]:
         """Distribution of the coverage, and whether there is one that takes too long."""
         if not self.is_answered or not self.claim.budget.allows(self._n_numbers):
             return None, self.is_answered
-        law = messages.law(self.claim.design, self.index)
+        law = messages.law(self.claim.design, self.place)
         if law is None:
             return None, False
         summary = Summary(law, self.level)
@@ -241,17 +154,12 @@ class LevelClaim:
         return self._law[1]
 
     @property
-    def has_guarantee_alone(self) -> bool:
-        """True if there is no distribution, but a guarantee."""
-        return self.is_answered and self._law == (None, False)
-
-    @property
     def _n_numbers(self) -> int:
         """Number of different numbers that the distribution is of, times what makes each take longer."""
         claim, design = self.claim, self.claim.design
         if not has_law(claim.promise):
             return 0
-        ranks = claim.message.local_ranks(design, self.index)
+        ranks = claim.message.local_ranks(design, self.place)
         if ranks is None:
             sizes = {kind.n for kind in design.kinds} if claim.is_bound else {1}
             return len(sizes) * getattr(design.message, "n_cells", _CELLS) // _CELLS
@@ -262,13 +170,31 @@ class LevelClaim:
         return numbers * (1 + design.max_faulty) ** 2 * (_BOUNDED if claim.is_bound else 1)
 
     @cached_property
+    def sensitivity(self) -> Sensitivity | None:
+        """Mean coverages if one site differs, where the promise assumes that none does and there is time."""
+        claim, design = self.claim, self.claim.design
+        work = self._n_numbers * (len(design.kinds) + 4)
+        is_shown = self.has_picture and claim.n_answers > 1 and not claim.promise.bears_differing_sites
+        has_ranks = claim.message.local_ranks(design, self.place) is not None
+        if not (self.is_finite and is_shown and has_ranks and claim.budget.allows(work)):
+            return None
+        names = [kind.names[0] for kind in design.kinds]
+        twice = {
+            name: shifted_law(claim.selected, {name: _twice_the_misses}, confidence_level=self.level)
+            for name in names
+        }
+        elsewhere = min(law.mean() for law in twice.values())
+        wrong = messages.law(design.model_copy(update={"max_faulty": design.max_faulty + 1}), self.place)
+        return Sensitivity(max(0.0, 2 * elsewhere - 1), elsewhere, wrong.mean())
+
+    @cached_property
     def expected_mean(self) -> float | None:
         """Expected coverage of private sets for evenly spread scores, where there is time to compute it."""
         design = self.claim.design
         is_small = getattr(design.message, "n_cells", 0) <= _MOST_CELLS
         if not self.is_finite or not is_small or not self.claim.budget.allows(self._n_numbers):
             return None
-        return expected_mean(design, self.index)
+        return expected_mean(design, self.place)
 
     @property
     def cell_width(self) -> float | None:
@@ -280,12 +206,18 @@ class LevelClaim:
         return width if width < math.inf else None
 
     @property
+    def last_edge(self) -> float | None:
+        """Score above which scores count as infinite, where they are placed on a grid."""
+        message = self.claim.design.message
+        return message.edges[message.n_cells - 2] if isinstance(message, Gridded) else None
+
+    @property
     def needed_every_site(self) -> bool:
         """True if one site less could have made the threshold infinite, where there is time to tell."""
         claim, design = self.claim, self.claim.design
         if not self.is_finite or claim.n_answers < 2 or not claim.budget.allows(self._n_numbers):
             return False
-        return not claim.message.tolerates(design, self.index, 1)
+        return not claim.message.tolerates(design, self.place, 1)
 
     @cached_property
     def pooled(self) -> Summary | None:
@@ -306,12 +238,6 @@ class LevelClaim:
         return law_picture(self.law, pooled=self.pooled, is_bound=bound, width=width, name=name)
 
     @property
-    def last_edge(self) -> float | None:
-        """Score above which scores count as infinite, where they are placed on a grid."""
-        message = self.claim.design.message
-        return message.edges[message.n_cells - 2] if isinstance(message, Gridded) else None
-
-    @property
     def where(self) -> str:
         """Group and level, as far as there are several, as the beginning of a sentence: "At 90 %: "."""
         level = f"at {percent(self.level)}" if len(self.claim.levels) > 1 else ""
@@ -321,11 +247,11 @@ class LevelClaim:
     @property
     def law_row(self) -> list[str]:
         """Place, votes needed and figures of the distribution, or of the guarantee where there is none."""
-        level, claim = percent(self.level), self.claim
-        place = [claim.label, level] if claim.label else [level]
+        claim, level = self.claim, percent(self.level)
+        place = [claim.label, f"{claim.n_points:,}", level] if claim.label else [level]
         if not self.is_answered:
             return [*place, "too few answers", *["–"] * 4]
-        return [*place, self._needed, *(self._guaranteed() if self.has_guarantee_alone else self._figures())]
+        return [*place, self._needed, *self._figures]
 
     @property
     def _needed(self) -> str:
@@ -337,15 +263,14 @@ class LevelClaim:
             return needed
         return f"{needed} of {sum(k.count * sum(v) for k, v in zip(kinds, self.votes, strict=True)):,}"
 
+    @property
     def _figures(self) -> list[str]:
-        law = self.law
-        if law is None:
+        if self.law is not None:
+            mean, std = floor_percent(self.law.mean, digits=2), nearest_percent(self.law.std, digits=2)
+            return [mean, std, floor_percent(self.law.low), floor_percent(self.law.reached, digits=0)]
+        if self.is_left_out:
             return ["–"] * 4
-        mean, std = floor_percent(law.mean, digits=2), nearest_percent(law.std, digits=2)
-        return [mean, std, floor_percent(law.low), floor_percent(law.reached, digits=0)]
-
-    def _guaranteed(self) -> list[str]:
-        guarantee = messages.guarantee(self.claim.design, self.index)
+        guarantee = messages.guarantee(self.claim.design, self.place)
         mean, reached = (
             "–" if bound is None else f"{floor_percent(bound, digits=2)} or more"
             for bound in (guarantee.mean, guarantee.probability)

@@ -1,23 +1,24 @@
-"""Templates of the pages, in which every printed value is escaped, and sentences that the pages share."""
+"""Templates of the pages, in which every printed value is escaped, and the picture of a distribution."""
 
 import math
 import re
+from dataclasses import dataclass
 from decimal import ROUND_CEILING, Decimal
 from functools import cache
 from importlib import resources
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 from scipy import special
 
 from fedconformal import _text
 from fedconformal._extras import need
+from fedconformal._text import floor_percent, percent
+from fedconformal._util import Floats
 from fedconformal.documents import Design
-from fedconformal.laws import Summary
+from fedconformal.laws import Summary, density
 from fedconformal.messages import CurveMessage, of
 from fedconformal.planning import Promise
-
-# -- sentences that the certificate and the planner share --------------------------------------------------
-
 
 _MOST_TIMES = 100
 
@@ -40,20 +41,6 @@ def expected_mean(design: Design, place: int) -> float | None:
     return message.expected(design, place)[0]
 
 
-def likelihood_ratio(epsilon: float) -> Decimal:
-    """Return the factor by which one case can change the probability of a report, rounded up."""
-    return Decimal(math.exp(epsilon)).quantize(Decimal("0.01"), rounding=ROUND_CEILING)
-
-
-def equivalent_pool(law: Summary) -> int | None:
-    """Return how many pooled cases would vary as much; None where the coverage does not vary.
-
-    A Beta distribution of mean p from N pooled cases has the variance p (1 - p) / (N + 2).
-    """
-    mean = law.mean
-    return None if law.is_certain else max(1, round(mean * (1 - mean) / law.std**2) - 2)
-
-
 def width_ratio(covered: float, level: float) -> float:
     """Return how much wider intervals of normal errors are that cover more than the level; at least 1."""
     if covered <= level:
@@ -63,11 +50,9 @@ def width_ratio(covered: float, level: float) -> float:
 
 
 def times_as_wide(covered: float, level: float) -> str:
-    """Return the ratio of widths, rounded up: "1.13 times as wide"."""
+    """Return the ratio of widths, rounded up, for "1.13 times as wide"."""
     ratio = width_ratio(covered, level)
-    if ratio > _MOST_TIMES:
-        return "many times as wide"
-    return f"{math.ceil(100 * ratio - 1e-9) / 100:.2f} times as wide"
+    return f"over {_MOST_TIMES}" if ratio > _MOST_TIMES else f"{math.ceil(100 * ratio - 1e-9) / 100:.2f}"
 
 
 @cache
@@ -102,20 +87,28 @@ def _environment() -> Any:
         "ceiling": _text.ceiling_percent,
         "comma": lambda number: f"{number:,}",
         "count": _text.count,
-        "floor": lambda share, digits=1: _text.floor_percent(share, digits=digits),
+        "floor": lambda share, digits=1: floor_percent(share, digits=digits),
         "general": lambda number, digits=6: f"{number:.{digits}g}",
         "listed": lambda names: _text.listed(list(names)),
-        "likelihood_ratio": likelihood_ratio,
+        "likelihood_ratio": lambda loss: Decimal(math.exp(loss)).quantize(Decimal("0.01"), ROUND_CEILING),
         "nearest": lambda share, digits: _text.nearest_percent(share, digits=digits),
         "of_100": lambda share: f"{math.floor(100 * share + 1e-9)} of 100",
-        "percent": _text.percent,
+        "percent": percent,
         "posterior": special.expit,  # of an event with an even chance, by Bayes' rule
         "sentence_case": lambda text: text[:1].upper() + text[1:],
         "short_digest": lambda digest: digest.removeprefix("sha256:")[:12],
         "threshold": _text.threshold_text,
         "times_as_wide": times_as_wide,
     }
+    environment.globals["words"] = _promise_words
     return environment
+
+
+def _promise_words(promise: Promise, name: str) -> Any:
+    """Return the macro of this name of a promise: its own, or else the one for any promise."""
+    general = "promises/default.html"
+    own = _environment().select_template([f"promises/{promise.name}.html", general]).module
+    return getattr(own, name, None) or getattr(_environment().get_template(general).module, name)
 
 
 def _finalize(value: Any) -> Any:
@@ -123,3 +116,163 @@ def _finalize(value: Any) -> Any:
     if isinstance(value, str) and not hasattr(value, "__html__"):
         return _text.visible(value, keep="\n\N{NO-BREAK SPACE}")
     return value
+
+
+# -- the distribution of the coverage as a picture: places for a template in SVG ---------------------------
+
+
+_STEPS = 180
+_ROW = 20  # height of a line of labels
+_ROWS = 3
+_BOTTOM = 44
+_SIDE = 10
+_CHARACTER = 7.4  # mean width of a character of a label, in a wide font
+_DIGIT = 8.8  # the same of a tick
+_GAP = 8  # between a line and its label
+
+
+@dataclass(frozen=True)
+class _Frame:
+    """Scale from coverage and density to places on the picture."""
+
+    low: float
+    high: float
+    peak: float
+    width: int
+    height: int
+
+    def x(self, coverage: float) -> float:
+        share = (coverage - self.low) / (self.high - self.low)
+        return _SIDE + share * (self.width - 2 * _SIDE)
+
+    def y(self, value: float) -> float:
+        top = _ROWS * _ROW + 8
+        return self.base - value / self.peak * (self.base - top)
+
+    @property
+    def base(self) -> float:
+        return self.height - _BOTTOM
+
+    def line(self, x: Floats, y: Floats) -> str:
+        points = (f"{self.x(float(a)):.1f},{self.y(float(b)):.1f}" for a, b in zip(x, y, strict=True))
+        return "M" + "L".join(points)
+
+    def area(self, x: Floats, y: Floats) -> str:
+        first, last, base = self.x(float(x[0])), self.x(float(x[-1])), self.base
+        return f"{self.line(x, y)}L{last:.1f},{base:.1f}L{first:.1f},{base:.1f}Z"
+
+
+class _Marker(NamedTuple):
+    """A line at a coverage, and the place of the words beside it."""
+
+    kind: str
+    x: float
+    top: float
+    text: str
+    place: float
+    y: int
+    anchor: str
+
+
+def law_picture(
+    law: Summary,
+    *,
+    pooled: Summary | None = None,
+    is_bound: bool = False,
+    width: int = 720,
+    height: int = 300,
+    name: str = "law",
+) -> str | None:
+    """Draw the density of a coverage with the level, the mean and the 5 % quantile.
+
+    Parameters
+    ----------
+    law : Summary
+        The distribution of the coverage, or a bound of it.
+    pooled : Summary, optional
+        The distribution with all cases in one place, drawn as a dashed line.
+    is_bound : bool
+        True if it bounds the coverage from below, rather than being its distribution.
+    width, height : int
+        Of the picture, in pixels.
+    name : str
+        Keeps the identifiers of several pictures on one page apart.
+
+    Returns
+    -------
+    str or None
+        SVG whose colours come from the page's style; None if the coverage is not random.
+    """
+    if law.is_certain:
+        return None
+    shown = [law] if pooled is None or pooled.is_certain else [law, pooled]
+    level = law.confidence_level
+    low = min(level, *(drawn.window[0] for drawn in shown))
+    high = max(level, *(drawn.window[1] for drawn in shown))
+    margin = 0.02 * (high - low)
+    low, high = max(0.0, low - margin), min(1.0, high + margin)
+    edges = np.linspace(low, high, _STEPS + 1)
+    middles = (edges[1:] + edges[:-1]) / 2
+    ours, *others = (density(drawn.law, edges) for drawn in shown)
+    frame = _Frame(low, high, max(float(curve.max()) for curve in (ours, *others)), width, height)
+    tail = middles < law.low
+    tail_x = np.append(middles[tail], law.low)
+    tail_y = np.append(ours[tail], np.interp(law.low, middles, ours))
+    return render(
+        "_picture.html",
+        name=name,
+        law=law,
+        frame=frame,
+        side=_SIDE,
+        ticks=_place_ticks(frame),
+        area=frame.area(middles, ours),
+        tail=frame.area(tail_x, tail_y) if tail.any() else None,
+        pooled=frame.line(middles, others[0]) if others else None,
+        line=frame.line(middles, ours),
+        markers=_place_markers(frame, law, is_bound=is_bound),
+    )
+
+
+def _place_ticks(frame: _Frame) -> list[tuple[float, float, float]]:
+    """Return the places of round numbers and of their labels, which stay inside the picture."""
+    ticks = []
+    for tick in _ticks(frame.low, frame.high, most=max(2, frame.width // 64)):
+        x, half = frame.x(tick), _DIGIT * len(percent(tick)) / 2
+        ticks.append((x, min(max(x, half), frame.width - half), tick))
+    return ticks
+
+
+def _ticks(low: float, high: float, *, most: int) -> list[float]:
+    """Return round numbers inside a range, at most this many."""
+    for decade in range(-9, 1):
+        for digit in (1, 2, 5):
+            step = digit * 10.0**decade
+            first, last = int(np.ceil(low / step - 1e-9)), int(np.floor(high / step + 1e-9))
+            if last - first + 1 <= most:
+                return [round(i * step, -decade) for i in range(first, last + 1)]
+    return []
+
+
+def _place_markers(frame: _Frame, law: Summary, *, is_bound: bool) -> list[_Marker]:
+    """Mark the level, the mean and the 5 % quantile, each with a label in a row of its own.
+
+    The line in the middle has the highest label, and the labels of the other two point away from it: no line
+    runs through a label. In a picture too narrow for that, all lines begin below all labels.
+    """
+    mean, low = floor_percent(law.mean, digits=2), floor_percent(law.low)
+    left, middle, right = sorted(
+        [
+            (frame.x(law.confidence_level), "law-level", f"asked for: {percent(law.confidence_level)}"),
+            (frame.x(law.mean), "law-mean", f"on average{' at least' if is_bound else ':'} {mean}"),
+            (frame.x(law.low), "law-low", f"{'at most ' if is_bound else ''}1 in 20 below {low}"),
+        ]
+    )
+    markers, fits = [], True
+    for row, (x, kind, text) in enumerate((middle, left, right)):
+        length, y = _CHARACTER * len(text), _ROW * (row + 1) - 6
+        begin = x - _GAP - length if (x, kind, text) == left else x + _GAP
+        inside = min(max(begin, 4.0), frame.width - 4.0 - length)
+        fits = fits and (inside == begin or row == 0)
+        place, anchor = (x - _GAP, "end") if inside == begin < x else (inside, "start")
+        markers.append(_Marker(kind, x, y - 10 if inside == begin else y + 5, text, place, y, anchor))
+    return markers if fits else [marker._replace(top=_ROWS * _ROW) for marker in markers]

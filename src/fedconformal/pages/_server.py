@@ -24,16 +24,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from fedconformal._util import integer
 from fedconformal.documents import first_problem
+from fedconformal.pages._planner import AbandonedError, answer_cases, answer_plan, make_plan
+from fedconformal.pages._promises import answer_promises, page_choices
+from fedconformal.pages._question import PlanQuestion
 from fedconformal.pages._render import read_asset, render
-from fedconformal.pages.planner import (
-    AbandonedError,
-    PlanQuestion,
-    answer_cases,
-    answer_plan,
-    answer_promises,
-    make_plan,
-    page_choices,
-)
 
 # -- the planner as a web application: one page, its assets, and the answers that the page asks for --------
 
@@ -108,7 +102,7 @@ def create_app(hosts: Iterable[str] = LOOPBACK) -> Starlette:
     async def cases(request: Request) -> Response:
         question, coverage = await _question(request), _number(request, "coverage")
         return await _compute(
-            request, searches, lambda gone: PlainTextResponse(answer_cases(question, coverage, gone).sentence)
+            request, searches, lambda gone: PlainTextResponse(answer_cases(question, coverage, gone))
         )
 
     async def document(request: Request) -> Response:

@@ -139,7 +139,7 @@ def plan(
         ``expires``: time (UTC) after which sites and the server refuse the plan. ``classes``: names of the
         classes in the order of the columns of probabilities. Any other key is a fact for readers: ``name`` of
         the model, ``version``, ``purpose``, ``population``, ``period``, ``unit``, ``coordinator``,
-        ``contact``, ``check_again``.
+        ``contact``, ``check_again``, ``supersedes``, ``plans_tried``, ``several_cases``, ``prevalence``.
 
     Returns
     -------

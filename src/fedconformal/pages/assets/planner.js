@@ -390,8 +390,8 @@ let compared = ""; // the sites and the level that the cards are for
 
 async function showPromises(signal) {
   try {
-    const { sites, points, score, confidence_level, delta } = question();
-    const asked = { sites, points, score, confidence_level, delta };
+    const { sites, points, score, confidence_level, delta, privacy } = question();
+    const asked = { sites, points, score, confidence_level, delta, privacy };
     if (compared !== JSON.stringify(asked)) {
       const response = await ask("/api/promises", asked, signal);
       $("cards").innerHTML = await response.text();
@@ -404,7 +404,7 @@ async function showPromises(signal) {
 }
 
 function markCard() {
-  for (const box of $("cards").children) {
+  for (const box of $("cards").querySelectorAll(".card")) {
     const ours = box.dataset.promise === chosen("promise");
     box.classList.toggle("chosen", ours);
     box.querySelector(".ours").hidden = !ours;

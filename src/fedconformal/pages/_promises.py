@@ -7,23 +7,16 @@ from typing import Any
 from scipy.special import erf, erfinv
 
 from fedconformal import messages
-from fedconformal._text import percent
 from fedconformal._util import Floats
 from fedconformal.documents import Facts, Plan, merge_kinds
 from fedconformal.monitoring import shifted_law
-from fedconformal.pages._render import has_law, render
-from fedconformal.pages.planner._question import USUAL_PROMISE, Grid, PlanQuestion, PrivacyOptions
-from fedconformal.pages.planner._solution import criteria_for, is_possible, make_plan
+from fedconformal.pages._planner import criteria_for, is_possible, make_plan
+from fedconformal.pages._question import USUAL_PROMISE, Grid, PlanQuestion, PrivacyOptions
+from fedconformal.pages._render import expected_mean, has_law, render
 from fedconformal.planning import CRITERIA, PROMISES, Criterion, Promise
 from fedconformal.scores import SCORES, LabelScore, from_name
 
 # -- choices that the page offers: what is registered, and which of it goes together -----------------------
-
-
-def criterion_words(criterion: Criterion, delta: float) -> str:
-    """Return a criterion as the page calls it, beginning with a small letter."""
-    close = ", and close to it every time" if criterion.trades_up else ""
-    return f"{criterion.surety(delta)}{close}"
 
 
 def page_choices() -> dict[str, Any]:
@@ -32,7 +25,8 @@ def page_choices() -> dict[str, Any]:
     return {
         "usual": PROMISES[USUAL_PROMISE](),
         "promises": [_promise(name) for name in sorted(PROMISES, key=lambda name: name != USUAL_PROMISE)],
-        "criteria": [_criterion(name) for name in dict.fromkeys([*usual, *CRITERIA])],
+        "criteria": [CRITERIA[name]() for name in dict.fromkeys([*usual, *CRITERIA])],
+        "delta": float(PlanQuestion.model_fields["delta"].default),
         "scores": [score for name in SCORES if (score := _score(name))],
         "facts": Facts.model_fields,
     }
@@ -57,16 +51,6 @@ def _promise(name: str) -> dict[str, Any]:
     }
 
 
-def _criterion(name: str) -> dict[str, Any]:
-    """Name and words of a criterion; where these hold a certainty, the words before and after it."""
-    criterion, delta = CRITERIA[name](), float(PlanQuestion.model_fields["delta"].default)
-    words = criterion_words(criterion, delta)
-    if not criterion.takes_delta:
-        return {"name": name, "words": words, "certainty": None}
-    before, _, after = words.partition(percent(1 - delta))
-    return {"name": name, "words": before, "certainty": f"{100 * (1 - delta):g}", "after": after}
-
-
 def _score(name: str) -> dict[str, Any] | None:
     """Return a score for the page; None where its parameters have no defaults."""
     try:
@@ -86,7 +70,10 @@ _MOST_VOTES, _MOST_WORK = 30_000, 500_000
 
 @dataclass(frozen=True)
 class Card:
-    """A promise for these sites: problems where it cannot be given, else its mean coverages if affordable."""
+    """A promise for these sites: problems where it cannot be given, else its mean coverages if affordable.
+
+    With noise, ``mean`` is the coverage to expect if scores lie evenly over the cells.
+    """
 
     promise: Promise
     criterion: Criterion
@@ -100,10 +87,10 @@ class Card:
 def answer_promises(question: PlanQuestion) -> str:
     """Return a card for each promise that is registered, the usual one first.
 
-    Only the sites, the score, the level and delta of the question are taken; all else is as usual for each
-    promise.
+    Only the sites, the score, the level, delta and privacy of the question are taken; all else is as usual
+    for each promise.
     """
-    same = ("sites", "points", "score", "confidence_level", "delta")
+    same = ("sites", "points", "score", "confidence_level", "delta", "privacy")
     asked = PlanQuestion(**{name: getattr(question, name) for name in same})
     return render("_cards.html", cards=make_cards(asked), question=asked, usual=PROMISES[USUAL_PROMISE]())
 
@@ -123,6 +110,8 @@ def _card(question: PlanQuestion) -> Card:
         return replace(card, refusal=str(error))
     if not plan.feasible:
         return replace(card, problems=tuple(plan.problems))
+    if question.privacy is not None:
+        return replace(card, mean=expected_mean(plan.designs[0], 0))
     kinds, votes = plan.designs[0].kinds, messages.votes(plan.designs[0], 0) or ()
     total = sum(kind.count * sum(own) for kind, own in zip(kinds, votes, strict=True))
     if total > _MOST_VOTES or total * len(merge_kinds(kinds)) > _MOST_WORK:

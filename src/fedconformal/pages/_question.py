@@ -275,7 +275,7 @@ class PlanQuestion(StrictModel):
         return self.model_copy(update={"facts": None, "classes": None})
 
     def _listed_sizes(self) -> str:
-        """The sizes on the command line; a table where a name holds what separates names there."""
+        """Return the sizes on the command line; a table where a name holds what separates names there."""
         if self.names is None:
             return ",".join(map(str, self.sizes))
         if any("," in name for name in self.names):
@@ -285,5 +285,5 @@ class PlanQuestion(StrictModel):
 
 
 def _written(value: float) -> str:
-    """A number as one would write it."""
+    """Return a number as one would write it."""
     return f"{Decimal(str(value)).normalize():f}"

@@ -1,0 +1,491 @@
+"""Plans of the planner: solved, described for the page, and searched for the cases that they need."""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+from typing import NamedTuple
+
+from fedconformal import baselines, messages
+from fedconformal.documents import Design, Plan, SiteKind, total_sites
+from fedconformal.laws import Summary
+from fedconformal.pages._question import MOST_POINTS, PlanQuestion
+from fedconformal.pages._render import disclosure, expected_mean, has_law, law_picture, render
+from fedconformal.planning import CRITERIA, Criterion, Guarantee
+from fedconformal.protocol._plan import make_plan as make_quietly
+
+_A_FEW = 3
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """A design if all sites answer, and the design for the rest if some are missing.
+
+    Parameters
+    ----------
+    question : PlanQuestion
+        The question.
+    planned : Design
+        For all sites.
+    answered : Design or None
+        For those that answer, solved again as the server would; None if they are too few.
+    notes : tuple of str
+        Problems, and what would help.
+
+    Examples
+    --------
+    >>> solution = solve(PlanQuestion(sites=10, points=79))
+    >>> solution.is_feasible, solution.planned.levels[0].votes
+    (True, 7)
+    """
+
+    question: PlanQuestion
+    planned: Design
+    answered: Design | None
+    notes: tuple[str, ...]
+
+    @cached_property
+    def message(self) -> messages.Message:
+        """Behaviour of what sites send."""
+        return messages.of(self.planned.message)
+
+    @property
+    def is_feasible(self) -> bool:
+        """True if the threshold is finite with the sites that answer."""
+        return self.answered is not None and self.answered.is_feasible
+
+    @property
+    def is_bound(self) -> bool:
+        """True if distributions bound the coverage from below, rather than being its distributions."""
+        return self.message.is_bound(self.planned)
+
+    @cached_property
+    def planned_law(self) -> Summary | None:
+        """Distribution of the coverage if all sites answer, or a bound of it; None where there is none."""
+        return self._summary(self.planned)
+
+    @cached_property
+    def law(self) -> Summary | None:
+        """Distribution of the coverage for the sites that answer; None where there is none."""
+        return None if self.answered is None else self._summary(self.answered)
+
+    def _summary(self, design: Design) -> Summary | None:
+        law = messages.law(design, 0)
+        return None if law is None else Summary(law, self.question.confidence_level)
+
+
+def make_plan(question: PlanQuestion) -> Plan:
+    """Return the plan that answers a question; a round that is random is drawn each time."""
+    remembered = _remembered(question)
+    return remembered if remembered.terms.round is None else _plan(question)
+
+
+@lru_cache(maxsize=512)
+def _remembered(question: PlanQuestion) -> Plan:
+    return _plan(question)
+
+
+def _plan(question: PlanQuestion) -> Plan:
+    """Make a plan as `fedconformal.plan` does, without a warning: the page shows what cannot be reached."""
+    names = question.names
+    points = question.points if names is None else dict(zip(names, question.sizes, strict=True))
+    facts = {} if question.facts is None else question.facts.given
+    return make_quietly(
+        n_sites=question.n_sites,
+        n_points=points,
+        confidence_level=question.confidence_level,
+        criterion=question.criterion,
+        delta=question.delta,
+        max_faulty=question.max_faulty,
+        max_missing=question.max_missing,
+        promise=question.promise,
+        numbers=question.numbers,
+        score=question.score,
+        curve=None if question.curve is None else question.curve.grid,
+        privacy=None if question.privacy is None else question.privacy.privacy,
+        terms={"classes": question.classes, **facts},
+    )
+
+
+def solve(question: PlanQuestion) -> Solution:
+    """Return the design that answers a question, and its distribution of the coverage."""
+    bare = question.without_terms
+    return _solve(question) if bare == question else replace(_solve(bare), question=question)
+
+
+@lru_cache(maxsize=512)
+def _solve(question: PlanQuestion) -> Solution:
+    made = _remembered(question)
+    planned = made.designs[0]
+    places, sites = _without_largest(planned.kinds, question.missing)
+    answered: Design | None = planned
+    if total_sites(sites) < planned.fewest_answers:
+        answered = None
+    elif question.missing:
+        answered = messages.of(planned.message).solve(planned, sites, places)
+    return Solution(question, planned, answered, made.notes)
+
+
+def _without_largest(kinds: Sequence[SiteKind], missing: int) -> tuple[tuple[int, ...], tuple[SiteKind, ...]]:
+    """Return the places in the plan, and the sites, of those that remain when the largest are missing."""
+    remaining: dict[int, SiteKind] = {}
+    for place in sorted(range(len(kinds)), key=lambda i: -kinds[i].n):
+        kind = kinds[place]
+        absent = min(missing, kind.count)
+        missing -= absent
+        if kind.count > absent and kind.asked:
+            remaining[place] = kind.model_copy(update={"count": kind.count - absent, "names": ()})
+    places = tuple(sorted(remaining))
+    return places, tuple(remaining[place] for place in places)
+
+
+def is_possible(question: PlanQuestion) -> bool:
+    """Return whether the options of a question go together."""
+    try:
+        _remembered(question)
+    except ValueError:
+        return False
+    return True
+
+
+def criteria_for(question: PlanQuestion) -> list[Criterion]:
+    """Return the criteria that a question can be asked for: the default first, those with a delta last."""
+    usual = question.promised.default_criterion
+    known = [CRITERIA[name]() for name in CRITERIA]
+    fitting = [it for it in known if is_possible(question.model_copy(update={"criterion": it.name}))]
+    return sorted(fitting, key=lambda criterion: (criterion.name != usual, criterion.takes_delta))
+
+
+def other_numbers(question: PlanQuestion) -> int | None:
+    """Return with how many numbers per site a plan is to be compared.
+
+    A few where one was asked for, one where several were; None where nothing else can be sent, or where the
+    search would take too long.
+    """
+    if not has_law(question.promised) or question.privacy is not None or question.curve is not None:
+        return None
+    if question.how_many > 1:
+        return 1
+    if question.max_faulty > 0 and not question.is_alike:
+        return None
+    return _A_FEW if is_possible(question.model_copy(update={"numbers": _A_FEW})) else None
+
+
+# -- a plan as the page shows it: numbers for a template that has the sentences ----------------------------
+
+
+def answer_plan(question: PlanQuestion, *, compare: bool = True, width: int = 720) -> str:
+    """Return what the page shows of a plan: the answer, the commands and a summary.
+
+    Parameters
+    ----------
+    question : PlanQuestion
+        What is wanted.
+    compare : bool
+        True for a row with what another number of numbers per site would give, which takes longer.
+    width : int
+        Width of the picture, in pixels.
+
+    Examples
+    --------
+    >>> "Each site sends 1 of its 79 scores" in answer_plan(PlanQuestion(sites=10, points=79))
+    True
+    """
+    return render("_plan.html", it=PlanView(solve(question), compare, width))
+
+
+@dataclass(frozen=True, eq=False)
+class PlanView:
+    """Values of a plan on the page: its solution, and what it is compared with."""
+
+    solution: Solution
+    compare: bool
+    width: int
+
+    @property
+    def question(self) -> PlanQuestion:
+        """Question that is answered."""
+        return self.solution.question
+
+    @property
+    def _answered(self) -> Design:
+        assert self.solution.answered is not None
+        return self.solution.answered
+
+    # -- what it costs -------------------------------------------------------------------------------------
+
+    @cached_property
+    def kinds(self) -> list[SiteKind]:
+        """Sites that are asked, the smallest first."""
+        return sorted((kind for kind in self.solution.planned.kinds if kind.asked), key=lambda kind: kind.n)
+
+    @property
+    def counts(self) -> set[int]:
+        """Numbers that a site sends, for each kind of site."""
+        message, design = self.solution.message, self.solution.planned
+        return {message.count_numbers(design, kind.n, _name(kind)) for kind in self.kinds} or {1}
+
+    @property
+    def epsilon(self) -> float | None:
+        """Privacy loss of a report; None without noise."""
+        epsilon = self.solution.message.epsilon(self.solution.planned)
+        return None if epsilon is None else float(epsilon)
+
+    @cached_property
+    def expected(self) -> float | None:
+        """Expected coverage of private sets for evenly spread scores; None for others."""
+        return expected_mean(self._answered, 0) if self.solution.is_feasible else None
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """Guarantee, where there is no distribution."""
+        guarantee: Guarantee = messages.guarantee(self._answered, 0)
+        return guarantee
+
+    # -- the comparison ------------------------------------------------------------------------------------
+
+    @cached_property
+    def pooled(self) -> Summary | None:
+        """Distribution with all cases in one place, where that would satisfy the same promise."""
+        return self.alone(self.question.n_points) if self.question.promised.pools else None
+
+    def alone(self, n_points: int) -> Summary:
+        """Return the distribution with this many cases in one place."""
+        level = self.question.confidence_level
+        return Summary(baselines.coverage_law(n_points, level), level)
+
+    @cached_property
+    def other(self) -> Solution | None:
+        """Solution with another number of numbers per site, where it is to be compared with and has a law."""
+        numbers = other_numbers(self.question) if self.compare and self.solution.is_feasible else None
+        if numbers is None:
+            return None
+        other = solve(self.question.model_copy(update={"numbers": numbers}))
+        return None if other.law is None else other
+
+    @property
+    def equivalent_pool(self) -> int | None:
+        """Number of pooled cases that would vary as much; None where the coverage does not vary.
+
+        A Beta distribution of mean p from N pooled cases has the variance p (1 - p) / (N + 2).
+        """
+        law = self.solution.law
+        if law is None or law.is_certain:
+            return None
+        return max(1, round(law.mean * (1 - law.mean) / law.std**2) - 2)
+
+    @property
+    def spread_ratio(self) -> float:
+        """Root mean squared distance from the level, divided by that of pooling all cases."""
+        assert self.solution.law is not None
+        assert self.pooled is not None
+        laws = self.solution.law, self.pooled
+        ours, theirs = (math.hypot(law.std, law.mean - law.confidence_level) for law in laws)
+        return ours / theirs
+
+    @property
+    def picture(self) -> str | None:
+        """The distribution as SVG."""
+        solution = self.solution
+        assert solution.law is not None
+        return law_picture(solution.law, pooled=self.pooled, is_bound=solution.is_bound, width=self.width)
+
+    # -- what stands in the way, and how it works ----------------------------------------------------------
+
+    @property
+    def alternatives(self) -> list[Criterion]:
+        """Criteria that have a finite threshold with the same cases, where the chosen one has none."""
+        question = self.question
+        others = [] if self.solution.planned.is_feasible else criteria_for(question)
+        return [
+            criterion
+            for criterion in others
+            if criterion != question.chosen_criterion
+            and solve(question.model_copy(update={"criterion": criterion.name})).is_feasible
+        ]
+
+    def sent(self, kind: SiteKind) -> str:
+        """Return what a site of this kind sends, as its message describes it."""
+        return disclosure(self.solution.planned, kind.n, _name(kind))
+
+    def votes(self, kind: SiteKind) -> tuple[int, ...]:
+        """Return the votes of a site of this kind; empty where none are cast."""
+        votes = messages.votes(self.solution.planned, 0)
+        return () if votes is None else votes[self.solution.planned.kinds.index(kind)]
+
+    @property
+    def needed(self) -> int:
+        """Votes needed, or cases that the counts must show."""
+        return self._answered.levels[0].votes or 0
+
+    @property
+    def n_points(self) -> int:
+        """Cases of the sites that answer."""
+        return sum(kind.count * kind.n for kind in self._answered.kinds)
+
+    @property
+    def tally(self) -> tuple[int, int]:
+        """Numbers that the server receives, and their votes."""
+        votes = messages.votes(self._answered, 0) or ()
+        rows = [(kind.count, own) for kind, own in zip(self._answered.kinds, votes, strict=True)]
+        return sum(count * len(own) for count, own in rows), sum(count * sum(own) for count, own in rows)
+
+    @property
+    def report_command(self) -> str:
+        """Command by which the first site that is asked answers."""
+        first = next((_name(kind) for kind in self.solution.planned.kinds if kind.asked), "A")
+        return self.question.report_command(first)
+
+
+def _name(kind: SiteKind) -> str:
+    """Return the name of a site of this kind, where it has one."""
+    return kind.names[0] if kind.names else "A"
+
+
+# -- the cases per site that suffice for a coverage in 95 of 100 calibrations -------------------------------
+
+
+_MOST_NUMBERS = 5
+_MOST_PRIVATE_SITES, _MOST_PRIVATE_POINTS = 1_000, 10_000
+_SPAN = 4  # some numbers are tried up to this many times the answer
+
+
+class Effort(NamedTuple):
+    """Effort of a search.
+
+    ``streak`` numbers in a row must suffice; behind them single numbers are tried, each ``ratio`` times
+    further away; after ``tries`` failures the search is given up.
+    """
+
+    streak: int
+    ratio: float
+    tries: int
+
+
+_QUICK, _LARGE, _SLOW = Effort(100, 1.1, 1000), Effort(20, 1.4, 200), Effort(6, 2.0, 80)
+_LARGE_POINTS, _SLOW_POINTS = 2_000, 10_000
+
+
+class AbandonedError(Exception):
+    """Nobody waits for the answer any more."""
+
+
+def answer_cases(
+    question: PlanQuestion, coverage: float, is_abandoned: Callable[[], bool] = lambda: False
+) -> str:
+    """Return the sentence that says how many cases every site needs.
+
+    Parameters
+    ----------
+    question : PlanQuestion
+        What is wanted of a federation of sites of equal size.
+    coverage : float
+        Coverage that 95 of 100 calibrations are to reach.
+    is_abandoned : callable
+        True if nobody waits any more; asked before each step of the search.
+
+    Raises
+    ------
+    AbandonedError
+        As soon as nobody waits any more.
+    ValueError
+        If there is no distribution of the coverage, or the search would take too long.
+
+    Examples
+    --------
+    >>> answer_cases(PlanQuestion(sites=10, points=79), 0.88)
+    'You need at least 85 cases per site (checked up to 340).'
+    """
+    enough = cases_needed(question, coverage, is_abandoned)
+    return render("_cases.html", enough=enough, most=_most(question), coverage=coverage, question=question)
+
+
+def cases_needed(
+    question: PlanQuestion, coverage: float, is_abandoned: Callable[[], bool] = lambda: False
+) -> tuple[int, int] | None:
+    """Return a number of cases that suffices while one less does not, and how far larger ones were tried."""
+    _check(question, coverage)
+
+    def is_enough(n: int) -> bool:
+        if is_abandoned():
+            raise AbandonedError
+        alike = {"sites": question.n_sites, "points": n, "names": None}
+        solution = solve(question.model_copy(update=alike))
+        return solution.is_feasible and solution.law is not None and solution.law.low >= coverage
+
+    def effort(n: int) -> Effort:
+        if question.privacy is not None or question.how_many > 1 or n > _SLOW_POINTS:
+            return _SLOW
+        return _QUICK if n <= _LARGE_POINTS else _LARGE
+
+    return always_from(is_enough, stop=_most(question), effort=effort)
+
+
+def _most(question: PlanQuestion) -> int:
+    return MOST_POINTS if question.privacy is None else _MOST_PRIVATE_POINTS
+
+
+def _check(question: PlanQuestion, coverage: float) -> None:
+    if not 0 < coverage < 1:
+        raise ValueError(f"coverage must be between 0 and 1, got {coverage:g}")
+    if question.how_many > _MOST_NUMBERS:
+        raise ValueError(f"the cases needed are searched for up to {_MOST_NUMBERS} numbers per site")
+    if question.privacy is not None and (
+        question.n_sites > _MOST_PRIVATE_SITES or max(question.sizes) > _MOST_PRIVATE_POINTS
+    ):
+        raise ValueError(
+            f"with privacy, the cases needed are searched for up to {_MOST_PRIVATE_SITES:,} sites of up to "
+            f"{_MOST_PRIVATE_POINTS:,} cases"
+        )
+    if solve(question).planned_law is None:
+        raise ValueError(
+            f"promise {question.promise!r} has no distribution of the coverage here to search with"
+        )
+
+
+def always_from(
+    is_enough: Callable[[int], bool], *, stop: int, effort: Callable[[int], Effort]
+) -> tuple[int, int] | None:
+    """Return the number from which on all that were tried are enough, and how far that was tried.
+
+    More is not always better where ranks are whole numbers. From the first number that was found by doubling
+    and halving, many numbers in a row are tried, and some further away; behind the last of them that is not
+    enough, the search begins again. None means that no number up to ``stop`` was found.
+
+    Examples
+    --------
+    >>> always_from(lambda n: n in (5, 8) or n > 9, stop=1000, effort=lambda n: Effort(20, 2.0, 500))
+    (10, 40)
+    """
+    start = _first(is_enough, stop)
+    tries = 0
+    while start is not None and start <= stop and tries < effort(start).tries:
+        each_to = min(stop, start + effort(start).streak - 1)
+        places = [*range(start, each_to + 1), *_further(each_to, start, stop, effort(start).ratio)]
+        wrong = next((i for i, place in enumerate(reversed(places), 1) if not is_enough(place)), None)
+        if wrong is None:
+            return start, places[-1]
+        start, tries = places[-wrong] + 1, tries + wrong
+    return None
+
+
+def _first(is_enough: Callable[[int], bool], stop: int) -> int | None:
+    """Find a number that is enough while the one before is not, by doubling and halving."""
+    low, high = 0, 1
+    while not is_enough(high):
+        if high == stop:
+            return None
+        low, high = high, min(2 * high, stop)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if is_enough(middle) else (middle, high)
+    return high
+
+
+def _further(begin: int, start: int, stop: int, ratio: float) -> Iterator[int]:
+    """Yield single numbers behind a streak, further and further away."""
+    away = max(1, begin - start)
+    end = min(stop, _SPAN * start)
+    while start + away < end:
+        away = int(ratio * away) + 1
+        yield min(start + away, end)
