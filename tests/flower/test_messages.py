@@ -152,6 +152,7 @@ def reply_of(node, content):
         (site([1.0, math.nan], name="A"), Failure.REPORT),
         (site([1.0], name="A\n"), Failure.REPORT),
         (site([1.0], settings=lambda context: 1 / 0), Failure.REPORT),
+        (site([1.0], settings=lambda context: {"site": "A", "check-epsilon": "much"}), Failure.REPORT),
     ],
 )
 def test_every_failure_is_one_fixed_code(node, failure):

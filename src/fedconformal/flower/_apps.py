@@ -51,7 +51,7 @@ _SHORTEST, _LONGEST, _SHARE = 0.1, 3.0, 0.03
 def read_field(message: Message, name: str, *, beside: str | None = None) -> object:
     """Return the only field of our record, of any type; one record may come beside it."""
     record: Mapping[str, Any] = message.content.config_records.get(RECORD) or {}
-    return rounds.only_field(record, name, (key for key in message.content if key not in (RECORD, beside)))
+    return rounds.extract_field(record, name, (key for key in message.content if key not in (RECORD, beside)))
 
 
 def _read_arrays(message: Message) -> ArrayRecord:
@@ -162,11 +162,11 @@ def _make_handlers(
     """Return the handler of each kind of question by its name."""
 
     def find_site(context: Context, *, of_checks: bool) -> rounds.Site:
-        given = settings(context) if settings else context.node_config
-        number = given.get("partition-id")
-        name = given.get("site", f"node-{context.node_id}" if number is None else f"site-{number}")
-        own = {field: given.get(field.replace("_", "-")) for field in rounds.Settings.model_fields}
-        return rounds.Settings.model_validate(own).make_site(str(name), Path(), of_checks=of_checks)
+        config = settings(context) if settings else context.node_config
+        number = config.get("partition-id")
+        name = config.get("site", f"node-{context.node_id}" if number is None else f"site-{number}")
+        values = {field: config.get(field.replace("_", "-")) for field in rounds.Settings.model_fields}
+        return rounds.Settings.model_validate(values).make_site(str(name), Path(), of_checks=of_checks)
 
     def make_handler(question: rounds.Question, compute: Compute) -> Handler:
         def handle(message: Message, context: Context) -> Message:

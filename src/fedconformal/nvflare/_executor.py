@@ -40,7 +40,7 @@ def _read_settings(fl_ctx: FLContext) -> tuple[Path, FlareSettings]:
         return folder, FlareSettings(**tomllib.loads(text))
 
 
-def _own_function(fl_ctx: FLContext, key: str) -> Any:
+def _load_function(fl_ctx: FLContext, key: str) -> Any:
     """Return the function that the site itself names, as ``package.module:function``."""
     folder, settings = _read_settings(fl_ctx)
     path = getattr(settings, key)
@@ -55,7 +55,7 @@ def _own_function(fl_ctx: FLContext, key: str) -> Any:
 def read_field(content: Shareable, name: str, *, beside: str | None = None) -> object:
     """Return the only field of a message, of any type; one other may come beside it."""
     allowed = (ReservedHeaderKey.HEADERS, beside)
-    return rounds.only_field({key: value for key, value in content.items() if key not in allowed}, name)
+    return rounds.extract_field({key: value for key, value in content.items() if key not in allowed}, name)
 
 
 def make_answer(question: rounds.Question, sent: str | rounds.Failure) -> Shareable:
@@ -135,7 +135,7 @@ class ConformalExecutor(Executor):
             The scores. Unless a subclass overrides this, those of the function that the site's own
             configuration names, called with the same three arguments.
         """
-        return _own_function(fl_ctx, "scores")(plan, model, fl_ctx)
+        return _load_function(fl_ctx, "scores")(plan, model, fl_ctx)
 
     def check_scores(self, plan: Plan, model: dict[str, Any], fl_ctx: FLContext) -> Any:
         """Compute the scores of new cases, on which the site checks a calibration: a count of them leaves.
@@ -150,7 +150,7 @@ class ConformalExecutor(Executor):
         array_like
             As for ``scores``, by the function ``check_scores`` of the site's own configuration.
         """
-        return _own_function(fl_ctx, "check_scores")(plan, model, fl_ctx)
+        return _load_function(fl_ctx, "check_scores")(plan, model, fl_ctx)
 
     def execute(
         self, task_name: str, shareable: Shareable, fl_ctx: FLContext, abort_signal: Signal
@@ -182,8 +182,8 @@ class ConformalExecutor(Executor):
 
         try:
             log = open_log(fl_ctx)
-            given = shareable.get(MODEL)
-            model = dict(given) if isinstance(given, Mapping) else {}
+            parameters = shareable.get(MODEL)
+            model = dict(parameters) if isinstance(parameters, Mapping) else {}
             compute = self.check_scores if question is rounds.CHECK else self.scores
             sent = question.answer(
                 read_field(shareable, question.asked, beside=MODEL),

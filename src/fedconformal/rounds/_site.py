@@ -62,7 +62,7 @@ class Failure(enum.IntEnum):
 # -- the wire format: every message is checked when it is read ---------------------------------------------
 
 
-def only_field(content: Mapping[str, Any], name: str, others: Iterable[object] = ()) -> object:
+def extract_field(content: Mapping[str, Any], name: str, others: Iterable[object] = ()) -> object:
     """Return a field of a message, of any type; an error in its place if the message carries anything else.
 
     Parameters
@@ -294,7 +294,7 @@ class Question:
     asked: str
     answered: str
     unreadable: Failure
-    read: Callable[[object], "AskedReport | AskedCheck"]
+    read: Callable[[object], "ReportRequest | CheckRequest"]
 
     def answer(
         self,
@@ -333,14 +333,14 @@ class Question:
         """
         stage, show = self.unreadable, partial(log.log, log_level)
         try:
-            asked = self.read(packed)
+            request = self.read(packed)
             stage = Failure.REPORT
-            who = site(asked.plan)
-            asked.admit(who, model)
+            who = site(request.plan)
+            request.admit(who, model)
             stage = Failure.SCORES
-            values, labels = _split_labels(asked.plan, scores(asked.plan))
+            values, labels = _split_labels(request.plan, scores(request.plan))
             stage = Failure.REPORT
-            sentence, make = asked.prepare(who, model, values, labels)
+            sentence, make = request.prepare(who, model, values, labels)
             show("%s", sentence)
             text = make().to_json(indent=None)
             show("this is everything that leaves the site: %s", text)
@@ -357,7 +357,7 @@ Prepared = tuple[str, Callable[[], Report | Check]]
 """A sentence that says what the answer discloses, and a function that makes it."""
 
 
-class AskedReport:
+class ReportRequest:
     """A plan, which is answered with a report."""
 
     def __init__(self, packed: object) -> None:
@@ -386,7 +386,7 @@ class AskedReport:
         return prepared.sentence, prepared.report
 
 
-class AskedCheck:
+class CheckRequest:
     """A calibration, which is answered with the number of new cases that it covers.
 
     It is verified first, as far as that is possible without the reports. Its author may still have chosen the
@@ -434,8 +434,8 @@ class AskedCheck:
         return values[np.isin(which, [i for i, label in enumerate(groups) if label == group])]
 
 
-CALIBRATE = Question("conformal", "plan", "report", Failure.PLAN, AskedReport)
-CHECK = Question("conformal_check", "calibration", "check", Failure.CALIBRATION, AskedCheck)
+CALIBRATE = Question("conformal", "plan", "report", Failure.PLAN, ReportRequest)
+CHECK = Question("conformal_check", "calibration", "check", Failure.CALIBRATION, CheckRequest)
 
 
 def log_and_mask(failure: Failure, log: logging.Logger) -> Failure:
