@@ -47,7 +47,7 @@ test: $(STAMP)
 	$(MAKE) --jobs=2 lint types
 	$(BIN)/pytest --numprocesses=auto --dist=worksteal --cov --cov-report=term --cov-fail-under=95
 
-# All tests, also those that are too long for every change, with more and ever new examples; docs/contributing.md lists
+# All tests, also those that are too long for every change, with more and ever new examples; CONTRIBUTING.md lists
 # what is proved only here.
 nightly: export HYPOTHESIS_PROFILE = nightly
 nightly: $(STAMP) test-typer
