@@ -85,20 +85,21 @@ CAPABILITIES = {
 
 
 # What a door does not do, and why. The planner makes plans; what happens to reports is not its matter.
-HERE = "all rows are in one place: nobody has to"
-NOT_A_PLAN = "plans do not change by it"
+HERE = "all rows are in one place, where the reports are made"
+SINGLE = "one at a time; the command line takes several"
+SAME = "plans do not change by it"
 REFUSED = {
-    ("signed", "estimator"): f"{HERE} sign anything",
-    ("a site's policy", "estimator"): f"{HERE} disclose anything",
-    ("a missing site", "estimator"): "a site without rows takes no part",
-    ("a refused report", "estimator"): "reports are made here, as the plan says",
-    ("several levels", "planner"): "one level at a time; the command line takes several",
-    ("groups", "planner"): "one group at a time; the command line takes all",
-    ("classes", "planner"): "one class at a time; the command line takes all",
-    ("groups by site", "planner"): "one site at a time; the command line takes all",
+    ("signed", "estimator"): HERE,
+    ("a site's policy", "estimator"): HERE,
+    ("a missing site", "estimator"): HERE,
+    ("a refused report", "estimator"): HERE,
+    ("several levels", "planner"): SINGLE,
+    ("groups", "planner"): SINGLE,
+    ("classes", "planner"): SINGLE,
+    ("groups by site", "planner"): SINGLE,
     ("signed", "planner"): "keys are given to the command line",
-    ("a site's policy", "planner"): NOT_A_PLAN,
-    ("a refused report", "planner"): NOT_A_PLAN,
+    ("a site's policy", "planner"): SAME,
+    ("a refused report", "planner"): SAME,
 }
 
 
@@ -436,7 +437,14 @@ def table():
     """Return what works everywhere, and a table of the exceptions with their reasons."""
     exceptions = {name for name, _ in REFUSED}
     everywhere = "; ".join(name for name in CAPABILITIES if name not in exceptions)
-    rows = [f"| {name} | {door} | {reason} |" for (name, door), reason in REFUSED.items()]
+    reasons = dict.fromkeys((door, reason) for (_, door), reason in REFUSED.items())
+    names = {
+        (door, why): ", ".join(
+            name for (name, own), reason in REFUSED.items() if (own, reason) == (door, why)
+        )
+        for door, why in reasons
+    }
+    rows = [f"| {name} | {door} | {reason} |" for (door, reason), name in names.items()]
     head = ["| capability | not through | reason |", "|---|---|---|"]
     return "\n".join([f"Through every interface: {everywhere}.", "", *head, *rows])
 
