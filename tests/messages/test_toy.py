@@ -19,7 +19,6 @@ from fedconformal.documents import (
     unregister_message,
 )
 from fedconformal.messages import MESSAGES, Choice, Message, of
-from fedconformal.messages._base import make_level
 from fedconformal.pages import certificate
 from fedconformal.planning import PROMISES, Goal, Guarantee
 from fedconformal.planning.promises import Population
@@ -44,7 +43,7 @@ class Maxima(Message):
     name: ClassVar[str] = "maxima"
 
     def choose(self, request):
-        levels = tuple(make_level(goal, request.n_sites) for goal in request.goals)
+        levels = tuple(goal.make_level(request.n_sites) for goal in request.goals)
         return Choice(MaximaData(), levels, request.sites)
 
     def check(self, design):
@@ -64,7 +63,7 @@ class Maxima(Message):
         return None if answer.payload.largest >= 0 else "a maximum below 0"
 
     def solve(self, design, sites, places):
-        levels = tuple(make_level(Goal.from_design(design, i), len(sites)) for i in range(len(design.levels)))
+        levels = tuple(goal.make_level(len(sites)) for goal in Goal.all_of(design))
         return design.model_copy(update={"sites": sites, "levels": levels})
 
     def combine(self, design, answers):

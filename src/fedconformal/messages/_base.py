@@ -12,9 +12,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from fedconformal._util import Registry
-from fedconformal.documents import Advice, Design, Level, MessageData, Payload, SiteKind
-from fedconformal.laws import CoverageLaw
-from fedconformal.planning import Goal, Guarantee, Promise
+from fedconformal.documents import Design, Level, MessageData, Payload, Plan, SiteKind
+from fedconformal.laws import MOST_WORK, CoverageLaw
+from fedconformal.planning import CRITERIA, PROMISES, Goal, Guarantee, Promise
 from fedconformal.privacy import Bins, Privacy
 
 MESSAGES: Registry[Message] = Registry("message", "fedconformal.messages")
@@ -91,6 +91,13 @@ class Message(ABC):
     name: ClassVar[str]
     adds_up: ClassVar[bool] = False
     """True if the payloads of all sites can be added, and their sum suffices."""
+    promises: ClassVar[tuple[str, ...]] = ()
+    """Promises of this package that it can keep; empty if all."""
+
+    def can_promise(self, promise: str) -> bool:
+        """Return whether the message can keep a promise; one of an extension decides for itself."""
+        ours = {each for name in MESSAGES for each in MESSAGES[name].promises}
+        return not self.promises or promise in self.promises or promise not in ours
 
     # -- at the coordinator ----------------------------------------------------------------------------
 
@@ -416,12 +423,146 @@ def smallest_with_votes(ballots: Ballots, needed: int) -> float:
     return math.inf
 
 
-def make_level(goal: Goal, votes: int | None, advice: Advice | None = None) -> Level:
-    """Return the level of a goal."""
-    return Level(confidence_level=goal.level, votes=votes, advice=advice)
-
-
 def two_digits(step: int) -> Fraction:
     """Return one of 0.011, 0.012, ..., 0.099, 0.10, 0.11, ..., 100: the numbers with two digits, in order."""
     decade, rest = divmod(step, 90)
     return Fraction(10 + rest, 10) * Fraction(10) ** (decade - 2)
+
+
+# -- the message of a request, and of a design -------------------------------------------------------------
+
+
+def of(data: MessageData) -> Message:
+    """Return the behaviour of a message.
+
+    Parameters
+    ----------
+    data : MessageData
+        As a design holds it.
+
+    Returns
+    -------
+    Message
+
+    Examples
+    --------
+    >>> import fedconformal as fc
+    >>> fc.messages.of(fc.plan(n_sites=3, n_points=40).message).name
+    'ranks'
+    """
+    return MESSAGES[data.kind]()
+
+
+def choose_message(request: DesignRequest) -> Message:
+    """Return the message that a request calls for, refusing what does not go together.
+
+    Parameters
+    ----------
+    request : DesignRequest
+        What is wanted.
+
+    Returns
+    -------
+    Message
+
+    Raises
+    ------
+    ValueError
+        If the promise cannot be kept with the message that is asked for.
+
+    Examples
+    --------
+    >>> from fractions import Fraction
+    >>> from fedconformal.messages import DesignRequest, choose_message
+    >>> from fedconformal.planning import PROMISES, Goal
+    >>> request = DesignRequest(PROMISES["population"](), (Goal(Fraction(9, 10)),), None, None)
+    >>> choose_message(request).name
+    'ranks'
+    """
+    if request.privacy is not None and request.curve is not None:
+        raise ValueError("curve must be left out with privacy, whose bins are its grid")
+    if request.privacy is not None:
+        name = request.privacy.message
+    elif request.curve is not None:
+        name = "curve"
+    else:
+        name = request.promise.message(request.goals[0])
+    message, promise = MESSAGES[name](), request.promise.name
+    if not message.can_promise(promise):
+        without = ("mixture",) if request.privacy is not None else ()
+        able = " or ".join(repr(each) for each in message.promises if each not in without)
+        what = "privacy" if request.privacy is not None else "curve" if request.curve is not None else name
+        raise ValueError(f"promise must be {able} with {what}, got {promise!r}")
+    return message
+
+
+# -- whether a plan makes sense: its structure, and whether its message can keep its promise ---------------
+
+
+_CHECKED = "_is_checked"
+
+
+def check_plan(plan: Plan) -> None:
+    """Refuse a plan that nobody should answer or calibrate, whoever wrote it.
+
+    Parameters
+    ----------
+    plan : Plan
+        The plan.
+
+    Raises
+    ------
+    ValueError
+        With the reason in one line.
+
+    Examples
+    --------
+    >>> import fedconformal as fc
+    >>> fc.messages.check_plan(fc.plan(n_sites=3, n_points=40))
+    """
+    if plan.__dict__.get(_CHECKED):  # plans are immutable
+        return
+    plan.check()
+    work = {(design.n_sites, of(design.message).work(design)) for design in plan.designs}
+    if sum(points for _, points in work) > MOST_WORK:
+        raise ValueError("the noise of this plan takes too long to check: use fewer cells or groups")
+    for design in plan.designs:
+        promise, criterion = PROMISES[design.promise], CRITERIA[design.criterion]
+        if (design.delta is not None) != criterion.takes_delta:
+            raise ValueError(f"delta does not fit the criterion {design.criterion!r}")
+        if plan.is_grouped and not promise.allows_groups:
+            raise ValueError(f"promise {design.promise!r} does not go with groups: it is a plan of its own")
+        if not promise.takes_mixture and any(kind.share is not None for kind in design.kinds):
+            raise ValueError("a share of new cases goes with a promise to a mixture")
+        message = of(design.message)
+        if not message.can_promise(design.promise):
+            raise ValueError(f"promise {design.promise!r} does not go with the message {message.name!r}")
+        message.check(design)
+    plan.__dict__[_CHECKED] = True
+
+
+# -- attributes of plans and calibrations --------------------------------------------------------------
+
+
+def law(design: Design, place: int) -> Any:
+    """Return the distribution of the coverage at one level; None if open, or where there is none."""
+    if design.is_open or design.levels[place].votes is None:
+        return None
+    return of(design.message).law(design, place)
+
+
+def guarantee(design: Design, place: int) -> Any:
+    """Return the guarantee at one level; None if open, or too few sites answered."""
+    if design.is_open or design.levels[place].votes is None:
+        return None
+    return of(design.message).guarantee(design, place)
+
+
+def local_ranks(design: Design, place: int) -> Any:
+    """Return the ranks of each kind of site at one level; None where none are sent."""
+    return None if design.is_open else of(design.message).local_ranks(design, place)
+
+
+def votes(design: Design, place: int) -> Any:
+    """Return the votes of each kind of site at one level; None while the design is open."""
+    return of(design.message).votes(design, place)

@@ -23,8 +23,6 @@ from fedconformal.messages._base import (
     Choice,
     DesignRequest,
     Message,
-    largest_so_far,
-    make_level,
     smallest_with_votes,
     two_digits,
 )
@@ -54,7 +52,7 @@ class BinMessage(Message):
     """
 
     name: ClassVar[str] = "bin"
-    adds_up: ClassVar[bool] = False
+    promises: ClassVar[tuple[str, ...]] = ("population",)
 
     def choose(self, request: DesignRequest) -> Choice:
         """Search gamma, or take the one that is given, for each level."""
@@ -76,10 +74,10 @@ class BinMessage(Message):
             found = search.best()
             if found is None:
                 ranks.append(BinLevel(gamma=gammas[0], local_rank=math.ceil(_NO_RANK * n), correction=0))
-                levels.append(make_level(goal, m + 1, search.advise(len(request.goals))))
+                levels.append(goal.make_level(m + 1, search.advise(len(request.goals))))
             else:
                 ranks.append(found[0])
-                levels.append(make_level(goal, found[1]))
+                levels.append(goal.make_level(found[1]))
         message = Bin(
             edges=privacy.bins.edges, bounded=privacy.bins.bounded, epsilon=epsilon, levels=tuple(ranks)
         )
@@ -108,7 +106,7 @@ class BinMessage(Message):
 
     def check(self, design: Design) -> None:
         """Refuse ranks that the paper's algorithm would not allow."""
-        goals = [Goal.from_design(design, place) for place in range(len(design.levels))]
+        goals = Goal.all_of(design)
         self._check(design.promise, goals, design.sites)
         PROMISES[design.promise]().check_goal(goals[0], is_open=False)
         for place, (goal, level) in enumerate(zip(goals, design.levels, strict=True)):
@@ -190,7 +188,7 @@ class BinMessage(Message):
             )
             votes = None if planned.advice is not None else next(valid, None)
             levels.append(
-                make_level(goal, votes or search.m + 1, None if votes else planned.advice or Advice())
+                goal.make_level(votes or search.m + 1, None if votes else planned.advice or Advice())
             )
         return answered.model_copy(update={"levels": tuple(levels)})
 
@@ -200,7 +198,7 @@ class BinMessage(Message):
         for place, level in enumerate(design.levels):
             ballots = [(message.edge(answer.payload.cells[place]), 1) for answer in answers.values()]
             found.append(smallest_with_votes(ballots, level.votes or 1))
-        return largest_so_far(design, found)
+        return tuple(found)
 
     def law(self, design: Design, place: int) -> None:
         """Return None: the paper bounds the mean coverage alone."""

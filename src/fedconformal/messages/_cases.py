@@ -12,16 +12,7 @@ from typing import Any, ClassVar
 
 from fedconformal._text import count
 from fedconformal.documents import Advice, Cases, CasesPayload, Design, Payload, SiteKind, total_sites
-from fedconformal.messages._base import (
-    MESSAGES,
-    Answer,
-    Choice,
-    DesignRequest,
-    Message,
-    largest_so_far,
-    make_level,
-    smallest_with_votes,
-)
+from fedconformal.messages._base import MESSAGES, Answer, Choice, DesignRequest, Message, smallest_with_votes
 from fedconformal.messages._ranks import select_ranks
 from fedconformal.planning import PROMISES, Goal, Guarantee
 
@@ -45,6 +36,7 @@ class CasesMessage(Message):
     """
 
     name: ClassVar[str] = "cases"
+    promises: ClassVar[tuple[str, ...]] = ("new-site",)
 
     def choose(self, request: DesignRequest) -> Choice:
         """Ask every site for the same number of cases, whatever its size."""
@@ -62,7 +54,7 @@ class CasesMessage(Message):
                 and not _suffices(goal, numbers, m - (goal.max_missing or 0))
             ):
                 needed, advice = numbers * m + 1, _advice(goal)
-            levels.append(make_level(goal, needed, advice))
+            levels.append(goal.make_level(needed, advice))
         return Choice(Cases(numbers=numbers), tuple(levels), request.sites)
 
     def check(self, design: Design) -> None:
@@ -114,8 +106,7 @@ class CasesMessage(Message):
     def solve(self, design: Design, sites: tuple[SiteKind, ...], places: Sequence[int | None]) -> Design:
         """Solve the votes for the number of sites that answered."""
         numbers, m = _numbers(design), total_sites(sites)
-        goals = [Goal.from_design(design, place) for place in range(len(design.levels))]
-        levels = tuple(make_level(goal, *_solve(goal, numbers, m)) for goal in goals)
+        levels = tuple(goal.make_level(*_solve(goal, numbers, m)) for goal in Goal.all_of(design))
         return design.answered_by(sites, levels=levels)
 
     def combine(self, design: Design, answers: Mapping[str, Answer]) -> tuple[float, ...]:
@@ -126,8 +117,7 @@ class CasesMessage(Message):
             for name in kind.names
             for pair in zip(answers[name].payload.values, _votes(_numbers(design), kind.n), strict=True)
         ]
-        found = [smallest_with_votes(ballots, level.votes or 1) for level in design.levels]
-        return largest_so_far(design, found)
+        return tuple(smallest_with_votes(ballots, level.votes or 1) for level in design.levels)
 
     def law(self, design: Design, place: int) -> None:
         """Return None: the coverage at new sites has no known distribution."""

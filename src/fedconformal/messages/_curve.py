@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from itertools import accumulate
 from typing import Any, ClassVar
 
 import numpy as np
@@ -39,18 +40,10 @@ from fedconformal.laws import (
     solve_votes,
     total_reach,
 )
-from fedconformal.messages._base import (
-    MESSAGES,
-    Answer,
-    Choice,
-    DesignRequest,
-    Message,
-    largest_so_far,
-    make_level,
-    two_digits,
-)
+from fedconformal.messages._base import MESSAGES, Answer, Choice, DesignRequest, Message, two_digits
 from fedconformal.planning import PROMISES, Goal, Guarantee, smallest
-from fedconformal.planning._mixture import check_shares, common_denominator, floor_votes
+from fedconformal.planning._ballot import heaviest
+from fedconformal.planning._mixture import advise_mixture, check_shares, common_denominator, floor_votes
 from fedconformal.planning.promises import own_goal
 from fedconformal.privacy import Bins, exact_text, prepare_noisy_counts, scale_noise, simulate_noisy_counts
 
@@ -72,6 +65,7 @@ class CurveMessage(Message):
     """
 
     name: ClassVar[str] = "curve"
+    promises: ClassVar[tuple[str, ...]] = ("population", "mixture", "each-site")
     adds_up: ClassVar[bool] = True
 
     def choose(self, request: DesignRequest) -> Choice:
@@ -89,7 +83,7 @@ class CurveMessage(Message):
         for goal in request.goals:
             self._check_goal(goal, request.promise.name, is_open=request.sites is None, epsilon=epsilon)
         if request.sites is None:
-            return Choice(message, tuple(make_level(goal, None) for goal in request.goals), None)
+            return Choice(message, tuple(goal.make_level(None) for goal in request.goals), None)
         sites = tuple(
             kind.model_copy(update={"asked": False}) if kind.share == 0 else kind for kind in request.sites
         )
@@ -98,7 +92,7 @@ class CurveMessage(Message):
         levels = [rules.solve(place) for place in range(len(request.goals))]
         for place, goal in enumerate(request.goals):
             if levels[place].advice is None and not rules.tolerates(place, goal.max_missing or 0):
-                levels[place] = make_level(goal, rules.hopeless, rules.advise(place, goal.max_missing or 0))
+                levels[place] = goal.make_level(rules.hopeless, rules.advise(place, goal.max_missing or 0))
         return Choice(rules.message, tuple(levels), sites)
 
     def _check_goal(self, goal: Goal, promise: str, *, is_open: bool, epsilon: Fraction | None) -> None:
@@ -115,14 +109,13 @@ class CurveMessage(Message):
             )
         if epsilon is not None and is_open:
             raise ValueError("privacy needs n_points: the noise counts for more where there are few scores")
-        if epsilon is not None and promise == _MixtureRules.promise:
+        if epsilon is not None and _RULES[promise].has_unit:
             raise ValueError("privacy does not go with promise 'mixture'")
 
     def check(self, design: Design) -> None:
         """Refuse votes below those that the promise needs."""
         message = _data(design)
-        for place in range(len(design.levels)):
-            goal = Goal.from_design(design, place)
+        for goal in Goal.all_of(design):
             self._check_goal(goal, design.promise, is_open=design.is_open, epsilon=message.epsilon)
         rules = _rules(design)
         if bool(message.own) > rules.has_own or (message.unit is not None) != rules.has_unit:
@@ -139,8 +132,8 @@ class CurveMessage(Message):
 
     def work(self, design: Design) -> int:
         """Return the size of the convolution of the noise."""
-        message = _data(design)
-        return 0 if message.epsilon is None else _rules(design).check_noise().work
+        rules = _rules(design)
+        return 0 if rules.message.epsilon is None else rules.noise(rules.n_sites).work
 
     def epsilon(self, design: Design) -> Fraction | None:
         """Return the privacy loss of the counts."""
@@ -219,11 +212,10 @@ class CurveMessage(Message):
         """Add up the curves, or take each site's own threshold, and round up to the grid."""
         counts = {name: answer.payload.counts for name, answer in answers.items()}
         rules, message = _rules(design), _data(design)
-        found = [
+        return tuple(
             math.inf if level.advice is not None else message.edge(rules.threshold_cell(place, level, counts))
             for place, level in enumerate(design.levels)
-        ]
-        return largest_so_far(design, found)
+        )
 
     def law(self, design: Design, place: int) -> CoverageLaw | None:
         """Return the distribution of the pooled score, which bounds the coverage."""
@@ -265,7 +257,7 @@ class CurveMessage(Message):
             return 1.0, 0.0
         message = _data(design)
         spread = compute_references(message.n_cells)[0] if masses is None else masses
-        curve = _rules(design).pooled(place, design.levels[place])
+        curve = _rules(design).deciding(place, design.levels[place])
         simulated = simulate_coverage(curve, spread, runs=runs, rng=np.random.default_rng(rng))
         return simulated.mean, simulated.std
 
@@ -276,27 +268,29 @@ def _data(design: Design) -> Curve:
 
 
 def _rules(design: Design) -> "_Rules":
-    goals = tuple(Goal.from_design(design, place) for place in range(len(design.levels)))
     if design.promise not in _RULES:
         raise ValueError(f"promise {design.promise!r} does not go with curves")
-    return _RULES[design.promise](design.kinds, _data(design), goals)
+    return _RULES[design.promise](design.kinds, _data(design), Goal.all_of(design))
 
 
 @dataclass(frozen=True)
 class _Rules:
-    """Rule by which counts become thresholds under one promise."""
+    """Rule by which counts become thresholds where all sites are alike: the pooled curve decides.
+
+    Other promises are subclasses.
+    """
 
     sites: tuple[SiteKind, ...]
     message: Curve
     goals: tuple[Goal, ...]
 
-    promise: ClassVar[str]
     has_own: ClassVar[bool] = False
     has_unit: ClassVar[bool] = False
 
-    def completed(self) -> Curve:
-        """Return the message with what a plan adds to it."""
-        return self.message
+    @property
+    def n_sites(self) -> int:
+        """Number of sites."""
+        return total_sites(self.sites)
 
     @property
     def n_points(self) -> int:
@@ -309,262 +303,222 @@ class _Rules:
         return self.n_points + 1
 
     def noise(self, n_sites: int) -> CurveNoise:
-        """Distribution of the noise in the sum of this many curves."""
+        """Return the distribution of the noise in the sum of this many curves."""
         cells, epsilon = self.message.n_cells, self.message.epsilon
         return CurveNoise(cells, n_sites, 0.0) if epsilon is None else scale_noise(cells, n_sites, epsilon)
-
-    def check_noise(self) -> CurveNoise:
-        """Return the noise by which votes are checked."""
-        return self.noise(total_sites(self.sites))
 
     @property
     def last_mass(self) -> float | None:
         """Share of the scores in the last cell: none of a bounded score, else that of evenly spread ones."""
         return 0.0 if self.message.bounded else None
 
-    def fewest(
-        self, n_points: int, n_sites: int, goal: Goal, offsets: tuple[int, ...], delta: Fraction | None
-    ) -> int | None:
-        """Return the smallest count that satisfies a goal; None if there is none."""
-        noise, mass = self.noise(n_sites), self.last_mass
-        votes = solve_votes(n_points, noise, goal.level, offsets=offsets, delta=delta, last_mass=mass)
-        return None if votes is None else max(votes, 1)
+    def delta(self, place: int) -> Fraction | None:
+        """Return the probability with which one curve may fail, where the criterion takes one."""
+        goal = self.goals[place]
+        return goal.delta if goal.criterion.takes_delta else None
 
     def offsets(self, place: int) -> tuple[int, ...]:
-        """Offsets of one level."""
+        """Return the offsets of one level."""
         return self.message.offsets[place] if self.message.offsets else ()
 
-    def solve(self, place: int, planned: Level | None = None) -> Level:
-        """Return the votes for these sites."""
-        raise NotImplementedError
+    def curve(self, place: int, n_points: int, votes: int) -> NoisyCurve:
+        """Return the curve that decides, of this many scores."""
+        return NoisyCurve(n_points, votes, self.noise(self.n_sites), self.offsets(place))
 
-    def check(self, place: int, level: Level) -> None:
-        """Refuse too few votes."""
-        raise NotImplementedError
-
-    def threshold_cell(self, place: int, level: Level, counts: Mapping[str, Sequence[int]]) -> int:
-        """Return the cell whose edge is the threshold."""
-        raise NotImplementedError
-
-    def law(self, place: int, level: Level) -> CoverageLaw | None:
-        """Return the distribution of the coverage."""
-        raise NotImplementedError
-
-    def guarantee(self, place: int, level: Level) -> Guarantee:
-        """Return the guarantee."""
-        raise NotImplementedError
-
-    def tolerates(self, place: int, n_missing: int) -> bool:
-        """Return whether the votes can be reached without the largest sites."""
-        raise NotImplementedError
-
-    def advise(self, place: int, n_missing: int = 0) -> Advice:
-        """Return what would suffice."""
-        raise NotImplementedError
-
-    def pooled(self, place: int, level: Level) -> NoisyCurve:
-        """Return the pooled curve at one level."""
-        return NoisyCurve(
-            self.n_points, level.votes or 1, self.noise(total_sites(self.sites)), self.offsets(place)
-        )
-
-
-def _delta(goal: Goal) -> Fraction | None:
-    return goal.delta if goal.criterion.takes_delta else None
-
-
-class _PopulationRules(_Rules):
-    """All sites and new cases are alike: the pooled curve decides."""
-
-    promise: ClassVar[str] = "population"
+    # -- votes -----------------------------------------------------------------------------------------
 
     def completed(self) -> Curve:
-        """Search offsets where there is noise."""
+        """Return the message with what a plan adds to it."""
+        return self.choose_offsets(self.n_points)
+
+    def choose_offsets(self, n_points: int) -> Curve:
+        """Search offsets for this many scores, where there is noise."""
         if self.message.epsilon is None:
             return self.message
-        noise = self.noise(total_sites(self.sites))
+        noise, mass = self.noise(self.n_sites), self.last_mass
         chosen = [
-            choose_curve(self.n_points, noise, goal.level, delta=_delta(goal), last_mass=self.last_mass)
-            for goal in self.goals
+            choose_curve(n_points, noise, goal.level, delta=self.delta(place), last_mass=mass)
+            for place, goal in enumerate(self.goals)
         ]
         offsets = tuple(() if curve is None else curve.offsets for curve in chosen)
         return self.message.model_copy(update={"offsets": offsets})
 
-    def _votes(self, place: int, n_points: int, n_sites: int) -> int | None:
-        goal = self.goals[place]
+    def fewest(self, place: int, n_points: int, n_sites: int) -> int | None:
+        """Return the smallest count that satisfies a goal with this many scores and sites; None if none."""
         if n_points < 1:
             return None
-        return self.fewest(n_points, n_sites, goal, self.offsets(place), _delta(goal))
+        votes = solve_votes(
+            n_points,
+            self.noise(n_sites),
+            self.goals[place].level,
+            offsets=self.offsets(place),
+            delta=self.delta(place),
+            last_mass=self.last_mass,
+        )
+        return None if votes is None else max(votes, 1)
+
+    def needed(self, place: int) -> int | None:
+        """Return the votes for these sites; None if none suffice."""
+        return self.fewest(place, self.n_points, self.n_sites)
 
     def solve(self, place: int, planned: Level | None = None) -> Level:
-        votes = self._votes(place, self.n_points, total_sites(self.sites))
+        """Return the level with its votes, or with advice."""
+        votes = self.needed(place)
         if votes is not None:
-            return make_level(self.goals[place], votes)
+            return self.goals[place].make_level(votes)
         advice = None if planned is None else planned.advice
-        return make_level(self.goals[place], self.hopeless, advice or self.advise(place))
+        return self.goals[place].make_level(self.hopeless, advice or self.advise(place))
 
     def check(self, place: int, level: Level) -> None:
-        needed = self._votes(place, self.n_points, total_sites(self.sites))
+        """Refuse too few votes."""
+        needed = self.needed(place)
         if needed is None or (level.votes or 0) < needed:
             raise ValueError("the votes needed are too few for this promise")
         if self.message.epsilon is None and (level.votes or 0) > self.n_points:
             raise ValueError("the votes needed are more than there are scores")
 
-    def threshold_cell(self, place: int, level: Level, counts: Mapping[str, Sequence[int]]) -> int:
-        sums = [sum(column) for column in zip(*counts.values(), strict=True)]
-        # An exact curve may be understated, and has no noise that its total could remove.
-        n_points = sum(sums) if self.message.epsilon is None else self.n_points
-        return last_passage(sums, n_points, level.votes or 1, self.offsets(place))
-
-    def law(self, place: int, level: Level) -> CoverageLaw:
-        if self.message.epsilon is None or level.advice is not None:
-            return CoverageLaw(1, self.n_points, level.votes, 1)
-        return CoverageLaw.of_sites(self.pooled(place, level), np.array([1]), server_rank=1)
-
-    def guarantee(self, place: int, level: Level) -> Guarantee:
-        goal = self.goals[place]
-        if level.advice is not None:
-            return Guarantee(1.0, float(goal.level), 1.0)
-        law = self.law(place, level)
-        mean = law.mean() if self.message.epsilon is None else self.pooled(place, level).mean_bound
-        return Guarantee(mean, float(goal.level), float(law.sf(float(goal.level))))
-
     def tolerates(self, place: int, n_missing: int) -> bool:
-        left, n_points = total_sites(self.sites) - n_missing, self.n_points
-        for kind in sorted(self.sites, key=lambda kind: -kind.n):
-            gone = min(n_missing, kind.count)
-            n_points, n_missing = n_points - gone * kind.n, n_missing - gone
-        return left > 0 and self._votes(place, n_points, left) is not None
+        """Return whether the votes can be reached without the largest sites."""
+        sizes, counts = zip(*((kind.n, kind.count) for kind in self.sites), strict=True)
+        left, n_points = self.n_sites - n_missing, self.n_points - heaviest(sizes, counts, n_missing)
+        return left > 0 and self.fewest(place, n_points, left) is not None
 
     def advise(self, place: int, n_missing: int = 0) -> Advice:
-        m, n = total_sites(self.sites), min(kind.n for kind in self.sites)
+        """Return what would suffice: a size, and more sites or a larger epsilon."""
+        m, n = self.n_sites, min(kind.n for kind in self.sites)
 
         def suffices(m: int, n: int) -> bool:
             left = m - n_missing
-            return left > 0 and left * n <= LARGEST_N and self._votes(place, left * n, left) is not None
+            return left > 0 and left * n <= LARGEST_N and self.fewest(place, left * n, left) is not None
 
-        points = smallest(lambda n: suffices(m, n), start=1, stop=max(1, LARGEST_N // m))
-        if self.message.epsilon is None:
-            more = smallest(lambda m: suffices(m, n), start=1, stop=min(MOST_SITES, LARGEST_N // n))
-            return Advice(n_points=points, n_sites=more)
-        return Advice(n_points=points, epsilon=self._smallest_epsilon(place, n_missing))
-
-    def _smallest_epsilon(self, place: int, n_missing: int) -> Fraction | None:
-        """Smallest epsilon that suffices for these sites, in steps of 10 %, to two digits; None above 100."""
-
-        def suffices(step: int) -> bool:
+        def is_private_enough(step: int) -> bool:
             tried = replace(self, message=self.message.model_copy(update={"epsilon": two_digits(step)}))
             try:
                 return tried.tolerates(place, n_missing)
             except ValueError:  # the noise is too wide to be computed
                 return False
 
-        found = smallest(suffices, start=1, stop=4 * 90)
-        return None if found is None else two_digits(found)
+        points = smallest(lambda n: suffices(m, n), start=1, stop=max(1, LARGEST_N // m))
+        if self.message.epsilon is None:
+            more = smallest(lambda m: suffices(m, n), start=1, stop=min(MOST_SITES, LARGEST_N // n))
+            return Advice(n_points=points, n_sites=more)
+        step = smallest(is_private_enough, start=1, stop=4 * 90)  # steps of 10 %, up to 100
+        return Advice(n_points=points, epsilon=None if step is None else two_digits(step))
+
+    # -- thresholds, and what they promise -------------------------------------------------------------
+
+    def threshold_cell(self, place: int, level: Level, counts: Mapping[str, Sequence[int]]) -> int:
+        """Return the cell whose edge is the threshold."""
+        sums = [sum(column) for column in zip(*counts.values(), strict=True)]
+        return self.pass_cell(place, sums, self.n_points, level.votes or 1)
+
+    def pass_cell(self, place: int, counts: Sequence[int], n_points: int, votes: int) -> int:
+        """Return the cell of the last passage of one curve."""
+        # An exact curve may be understated, and has no noise that its total could remove.
+        total = sum(counts) if self.message.epsilon is None else n_points
+        return last_passage(counts, total, votes, self.offsets(place))
+
+    def curve_law(self, place: int, n_points: int, votes: int) -> CoverageLaw:
+        """Return the distribution of the coverage of one curve."""
+        if self.message.epsilon is None:
+            return CoverageLaw(1, n_points, votes, 1)
+        return CoverageLaw.of_sites(self.curve(place, n_points, votes), np.array([1]), server_rank=1)
+
+    def law(self, place: int, level: Level) -> CoverageLaw | None:
+        """Return the distribution of the coverage, or a bound of it."""
+        if level.advice is not None:
+            return CoverageLaw(1, self.n_points, level.votes, 1)
+        return self.curve_law(place, self.n_points, level.votes or 1)
+
+    def guarantee(self, place: int, level: Level) -> Guarantee:
+        """Return the guarantee."""
+        law, wanted = self.law(place, level), float(self.goals[place].level)
+        assert law is not None
+        is_noisy = self.message.epsilon is not None and level.advice is None
+        mean = self.deciding(place, level).mean_bound if is_noisy else law.mean()
+        return Guarantee(mean, wanted, float(law.sf(wanted)))
+
+    def deciding(self, place: int, level: Level) -> NoisyCurve:
+        """Return the curve whose threshold varies most."""
+        return self.curve(place, self.n_points, level.votes or 1)
 
 
 class _EachSiteRules(_Rules):
     """Sites may differ in any way: each has its own threshold, and the largest is kept."""
 
-    promise: ClassVar[str] = "each-site"
     has_own: ClassVar[bool] = True
-
-    def completed(self) -> Curve:
-        """Search offsets where there is noise, and solve the counts that sites need individually."""
-        offsets: list[tuple[int, ...]] = []
-        own: list[tuple[int, ...]] = []
-        noise, middle = self.noise(1), sorted(kind.n for kind in self.sites)[len(self.sites) // 2]
-        for goal in self.goals:
-            each, chosen = own_goal(goal, total_sites(self.sites)), None
-            if self.message.epsilon is not None:
-                chosen = choose_curve(middle, noise, goal.level, delta=_delta(each), last_mass=self.last_mass)
-            offsets.append(() if chosen is None else chosen.offsets)
-            votes = (self.fewest(kind.n, 1, goal, offsets[-1], _delta(each)) for kind in self.sites)
-            own.append(tuple(count or _NEVER for count in votes))
-        update: dict[str, Any] = {"own": tuple(own)}
-        if self.message.epsilon is not None:
-            update["offsets"] = tuple(offsets)
-        return self.message.model_copy(update=update)
-
-    def check_noise(self) -> CurveNoise:
-        return self.noise(1)
-
-    def own(self, place: int) -> tuple[int, ...]:
-        """Return the counts that sites need; those of an open plan follow from their sizes."""
-        message = self.message if self.message.own else self.completed()
-        return message.own[place]
 
     @property
     def hopeless(self) -> int:
-        return total_sites(self.sites) + 1
+        return self.n_sites + 1
 
-    def solve(self, place: int, planned: Level | None = None) -> Level:
-        if max(self.own(place)) < _NEVER:
-            return make_level(self.goals[place], total_sites(self.sites))
-        advice = None if planned is None else planned.advice
-        return make_level(self.goals[place], self.hopeless, advice or self.advise(place))
+    def noise(self, n_sites: int) -> CurveNoise:
+        return super().noise(1)
+
+    def delta(self, place: int) -> Fraction | None:
+        goal = self.goals[place]
+        return own_goal(goal, self.n_sites).delta if goal.criterion.takes_delta else None
+
+    def completed(self) -> Curve:
+        """Solve the counts that sites need individually, with offsets for a site of middle size."""
+        middle = sorted(kind.n for kind in self.sites)[len(self.sites) // 2]
+        rules = replace(self, message=self.choose_offsets(middle))
+        own = (
+            tuple(rules.fewest(place, kind.n, 1) or _NEVER for kind in self.sites)
+            for place in range(len(self.goals))
+        )
+        return rules.message.model_copy(update={"own": tuple(own)})
+
+    def own(self, place: int) -> list[tuple[SiteKind, int]]:
+        """Return the sites with the counts that they need; those of an open plan follow from their sizes."""
+        message = self.message if self.message.own else self.completed()
+        return list(zip(self.sites, message.own[place], strict=True))
+
+    def needed(self, place: int) -> int | None:
+        return self.n_sites if all(votes < _NEVER for _, votes in self.own(place)) else None
 
     def check(self, place: int, level: Level) -> None:
-        if level.votes != total_sites(self.sites) or max(self.own(place)) >= _NEVER:
+        if level.votes != self.needed(place):
             raise ValueError("for a promise to each site the server keeps the largest threshold")
-        goal = self.goals[place]
-        delta = _delta(own_goal(goal, total_sites(self.sites)))
-        for kind, votes in zip(self.sites, self.own(place), strict=True):
-            needed = self.fewest(kind.n, 1, goal, self.offsets(place), delta)
+        for kind, votes in self.own(place):
+            needed = self.fewest(place, kind.n, 1)
             if needed is None or votes < needed:
                 raise ValueError("a site's own count is too small for a promise to each site")
 
-    def threshold_cell(self, place: int, level: Level, counts: Mapping[str, Sequence[int]]) -> int:
-        largest = 0
-        for kind, votes in zip(self.sites, self.own(place), strict=True):
-            for name in kind.names:
-                n_points = sum(counts[name]) if self.message.epsilon is None else kind.n
-                cell = last_passage(counts[name], n_points, votes, self.offsets(place))
-                largest = max(largest, cell)
-        return largest
+    def tolerates(self, place: int, n_missing: int) -> bool:
+        return n_missing < self.n_sites
 
-    def _own_laws(self, place: int) -> list[CoverageLaw]:
-        laws = []
-        for kind, votes in zip(self.sites, self.own(place), strict=True):
-            if self.message.epsilon is None:
-                laws.append(CoverageLaw(1, kind.n, votes, 1))
-            else:
-                curve = NoisyCurve(kind.n, votes, self.noise(1), self.offsets(place))
-                laws.append(CoverageLaw.of_sites(curve, np.array([1]), server_rank=1))
-        return laws
+    def advise(self, place: int, n_missing: int = 0) -> Advice:
+        points = smallest(lambda n: self.fewest(place, n, 1) is not None, start=1, stop=2**24)
+        return Advice(n_points=points)
+
+    def threshold_cell(self, place: int, level: Level, counts: Mapping[str, Sequence[int]]) -> int:
+        return max(
+            self.pass_cell(place, counts[name], kind.n, votes)
+            for kind, votes in self.own(place)
+            for name in kind.names
+        )
 
     def law(self, place: int, level: Level) -> CoverageLaw:
         if level.advice is not None:
             return EachSiteLaw((kind.n, kind.n + 1) for kind in self.sites)
-        pairs = zip(self.sites, self.own(place), strict=True)
-        return EachSiteLaw(((kind.n, min(votes, kind.n)) for kind, votes in pairs), self._own_laws(place))
+        own = self.own(place)
+        laws = [self.curve_law(place, kind.n, votes) for kind, votes in own]
+        return EachSiteLaw(((kind.n, min(votes, kind.n)) for kind, votes in own), laws)
 
     def guarantee(self, place: int, level: Level) -> Guarantee:
         law, wanted = self.law(place, level), float(self.goals[place].level)
         return Guarantee(law.mean(), wanted, float(law.sf(wanted)))
 
-    def tolerates(self, place: int, n_missing: int) -> bool:
-        return n_missing < total_sites(self.sites)
-
-    def advise(self, place: int, n_missing: int = 0) -> Advice:
-        goal = self.goals[place]
-        delta = _delta(own_goal(goal, total_sites(self.sites)))
-
-        def suffices(n: int) -> bool:
-            return self.fewest(n, 1, goal, self.offsets(place), delta) is not None
-
-        return Advice(n_points=smallest(suffices, start=1, stop=2**24))
-
-    def pooled(self, place: int, level: Level) -> NoisyCurve:
+    def deciding(self, place: int, level: Level) -> NoisyCurve:
         """Return the curve of the smallest site, whose threshold varies most."""
-        kind, votes = min(zip(self.sites, self.own(place), strict=True), key=lambda pair: pair[0].n)
-        return NoisyCurve(kind.n, votes, self.noise(1), self.offsets(place))
+        kind, votes = min(self.own(place), key=lambda pair: pair[0].n)
+        return self.curve(place, kind.n, votes)
 
 
 class _MixtureRules(_Rules):
     """New cases come from the sites with known shares: counts are weighted by these."""
 
-    promise: ClassVar[str] = "mixture"
     has_unit: ClassVar[bool] = True
 
     def completed(self) -> Curve:
@@ -574,42 +528,40 @@ class _MixtureRules(_Rules):
         return self.message.model_copy(update={"unit": unit})
 
     @property
-    def hopeless(self) -> int:
-        return self._unit + 1
-
-    @property
     def _unit(self) -> int:
         return self.message.unit or 1
 
-    def _needed(self, place: int) -> int:
+    @property
+    def hopeless(self) -> int:
+        return self._unit + 1
+
+    def _votes(self, place: int) -> int:
         return math.ceil(self._unit * self.goals[place].level)
 
-    def _most(self, n_missing: int = 0) -> int:
-        """Votes of all scores, if the sites with most votes are missing."""
-        own = sorted((floor_votes(self._unit, kind, kind.n), kind.count) for kind in self.sites)
-        total = sum(votes * number for votes, number in own)
-        for votes, number in reversed(own):
-            gone = min(n_missing, number)
-            total, n_missing = total - gone * votes, n_missing - gone
-        return total
-
-    def solve(self, place: int, planned: Level | None = None) -> Level:
-        if self._most() >= self._needed(place):
-            return make_level(self.goals[place], self._needed(place))
-        return make_level(self.goals[place], self.hopeless, self.advise(place))
+    def needed(self, place: int) -> int | None:
+        return self._votes(place) if self.tolerates(place, 0) else None
 
     def check(self, place: int, level: Level) -> None:
         check_shares(self.sites)
-        if not self._needed(place) <= (level.votes or 0) <= self._unit:
+        if not self._votes(place) <= (level.votes or 0) <= self._unit:
             raise ValueError("the votes needed are too few for a promise to this mixture")
+
+    def tolerates(self, place: int, n_missing: int) -> bool:
+        own = [floor_votes(self._unit, kind, kind.n) for kind in self.sites]
+        counts = [kind.count for kind in self.sites]
+        left = heaviest(own, counts, self.n_sites) - heaviest(own, counts, n_missing)
+        return left >= self._votes(place)
+
+    def advise(self, place: int, n_missing: int = 0) -> Advice:
+        return advise_mixture(self.sites, self.goals[place], n_missing)
 
     def threshold_cell(self, place: int, level: Level, counts: Mapping[str, Sequence[int]]) -> int:
         curves = [
-            [floor_votes(self._unit, kind, int(total)) for total in np.cumsum(counts[name], dtype=object)]
+            [floor_votes(self._unit, kind, total) for total in accumulate(map(int, counts[name]))]
             for kind in self.sites
             for name in kind.names
         ]
-        votes = [sum(column) for column in zip(*curves, strict=True)]
+        votes = (sum(column) for column in zip(*curves, strict=True))
         reached = (cell for cell, total in enumerate(votes) if total >= (level.votes or 1))
         return next(reached, self.message.n_cells - 1)
 
@@ -619,17 +571,9 @@ class _MixtureRules(_Rules):
     def guarantee(self, place: int, level: Level) -> Guarantee:
         return Guarantee(1.0 if level.advice is not None else (level.votes or 0) / self._unit)
 
-    def tolerates(self, place: int, n_missing: int) -> bool:
-        return self._most(n_missing) >= self._needed(place)
-
-    def advise(self, place: int, n_missing: int = 0) -> Advice:
-        left, out, level = Fraction(0), n_missing, self.goals[place].level
-        for kind in sorted(self.sites, key=lambda kind: -(kind.share or 0)):
-            left += max(kind.count - out, 0) * (kind.share or 0)
-            out = max(out - kind.count, 0)
-        return Advice(n_points=math.ceil(level / (left - level)) if left > level else None)
-
 
 _RULES: dict[str, type[_Rules]] = {
-    rules.promise: rules for rules in (_PopulationRules, _EachSiteRules, _MixtureRules)
+    "population": _Rules,
+    "each-site": _EachSiteRules,
+    "mixture": _MixtureRules,
 }

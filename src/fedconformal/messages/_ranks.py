@@ -18,16 +18,7 @@ from fedconformal.documents import (
     merge_kinds,
 )
 from fedconformal.laws import CoverageLaw
-from fedconformal.messages._base import (
-    MESSAGES,
-    Answer,
-    Choice,
-    DesignRequest,
-    Message,
-    largest_so_far,
-    make_level,
-    smallest_with_votes,
-)
+from fedconformal.messages._base import MESSAGES, Answer, Choice, DesignRequest, Message, smallest_with_votes
 from fedconformal.planning import (
     PROMISES,
     Ballot,
@@ -55,6 +46,7 @@ class RanksMessage(Message):
     """
 
     name: ClassVar[str] = "ranks"
+    promises: ClassVar[tuple[str, ...]] = ("population", "mixture", "each-site", "new-site")
 
     def choose(self, request: DesignRequest) -> Choice:
         """Search ranks and votes for each level, or give a rule for sites of unknown size."""
@@ -69,11 +61,11 @@ class RanksMessage(Message):
             if request.sites is None:
                 rule = request.promise.open_rule(goal, numbers, share, request.n_sites)
                 ranks.append(RankLevel(rule=rule))
-                levels.append(make_level(goal, None))
+                levels.append(goal.make_level(None))
                 continue
             solution = _choose(request.promise, merge_kinds(request.sites), goal, numbers, share)
             ranks.append(_expand(solution, request.sites))
-            levels.append(make_level(goal, solution.needed, solution.advice))
+            levels.append(goal.make_level(solution.needed, solution.advice))
         sites = request.sites
         if sites is not None:
             asked = [any(level.ranks[i] for level in ranks) for i in range(len(sites))]
@@ -209,7 +201,7 @@ class RanksMessage(Message):
             answered = Ballot(sites, tuple(own), tuple(cast))
             ranks.append(RankLevel.of(answered.ranks, answered.votes, planned.rule))
             solution = _solve(promise, design, place, answered, goal)
-            levels.append(make_level(goal, solution.needed, solution.advice))
+            levels.append(goal.make_level(solution.needed, solution.advice))
         return design.answered_by(sites, message=Ranks(levels=tuple(ranks)), levels=tuple(levels))
 
     def combine(self, design: Design, answers: Mapping[str, Answer]) -> tuple[float, ...]:
@@ -224,7 +216,7 @@ class RanksMessage(Message):
                 for pair in zip(answers[name].payload.levels[place].values, cast, strict=True)
             ]
             thresholds.append(smallest_with_votes(ballots, level.votes or 1))
-        return largest_so_far(design, thresholds)
+        return tuple(thresholds)
 
     def law(self, design: Design, place: int) -> CoverageLaw | None:
         """Return the distribution that the promise has for these votes."""

@@ -134,9 +134,10 @@ def _tolerates_any(tried: Candidates, row: int, goal: Goal, counts: Ints, n_miss
     Let U be the finite votes above the coverage. Whoever is missing and whoever lies, the threshold can be
     below only if U is at most twice the most votes that faulty sites have, and those of missing ones.
     """
-    by_site, finite = (np.repeat(part[row].sum(axis=1), counts) for part in (tried.weights, tried.finite))
-    lies, missing = heaviest(by_site, goal.max_faulty), heaviest(finite, n_missing)
-    votes = int(finite.sum()) - 2 * lies - missing
+    by_site, finite = (part[row].sum(axis=1) for part in (tried.weights, tried.finite))
+    lies = heaviest(by_site.tolist(), counts.tolist(), goal.max_faulty)
+    missing = heaviest(finite.tolist(), counts.tolist(), n_missing)
+    votes = int(finite @ counts) - 2 * lies - missing
     enough = votes > 0 and int(counts.sum()) - n_missing > 2 * goal.max_faulty
     return enough and satisfies(_left(tried, row, counts), votes, replace(goal, max_faulty=0))
 
@@ -196,8 +197,8 @@ class _Largest:
         """The points that are left if the largest sites are missing; None where some send other ranks."""
         if (self.top != self.n).any():
             return _LargestOfAll(None)
-        sizes = np.repeat(self.n, np.minimum(self.counts, self.n_missing))
-        return _LargestOfAll(int(self.n @ self.counts) - heaviest(sizes, self.n_missing))
+        missing = heaviest(self.n.tolist(), self.counts.tolist(), self.n_missing)
+        return _LargestOfAll(int(self.n @ self.counts) - missing)
 
 
 @dataclass(frozen=True)

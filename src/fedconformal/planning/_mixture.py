@@ -26,7 +26,7 @@ from scipy import special
 
 from fedconformal._util import Floats, Ints, rank_of
 from fedconformal.documents import MOST_VOTES, Advice, SiteKind
-from fedconformal.planning._ballot import Ballot, Guarantee, Solution
+from fedconformal.planning._ballot import Ballot, Guarantee, Solution, heaviest
 from fedconformal.planning.criteria import Criterion, Goal
 from fedconformal.planning.promises import PROMISES, Promise
 
@@ -96,21 +96,18 @@ class Mixture(Promise):
             solution = Solution(ballot, needed)
             if ballot.finite_votes >= needed > 0 and self.tolerates(solution, goal, missing):
                 return solution
-        return Solution(ballot, ballot.total_votes + 1, _advice(sites, goal, missing))
+        return Solution(ballot, ballot.total_votes + 1, advise_mixture(sites, goal, missing))
 
     def solve(self, planned: Solution, answered: Ballot, goal: Goal) -> Solution:
         """Keep the votes that were planned: a missing site counts zero, and the shares stay as they are."""
         if planned.is_finite and answered.finite_votes >= planned.needed:
             return Solution(answered, planned.needed)
-        return Solution(answered, answered.total_votes + 1, _advice(answered.sites, goal, 0))
+        return Solution(answered, answered.total_votes + 1, advise_mixture(answered.sites, goal, 0))
 
     def tolerates(self, solution: Solution, goal: Goal, n_missing: int) -> bool:
         """Return whether the votes of the others suffice if the sites with most votes are missing."""
-        ballot, left, lost = solution.ballot, n_missing, 0
-        rows = zip(ballot.sites, ballot.finite_by_kind, strict=True)
-        for kind, votes in sorted(rows, key=lambda row: -row[1]):
-            lost += min(left, kind.count) * votes
-            left -= min(left, kind.count)
+        ballot = solution.ballot
+        lost = heaviest(ballot.finite_by_kind, (kind.count for kind in ballot.sites), n_missing)
         return ballot.finite_votes - lost >= solution.needed
 
     def guarantee(self, solution: Solution, goal: Goal) -> Guarantee:
@@ -226,8 +223,8 @@ def _unit(ballot: Ballot) -> Fraction:
     )
 
 
-def _advice(sites: Iterable[SiteKind], goal: Goal, n_missing: int) -> Advice:
-    """Size that would suffice if every site had it, for the shares that are left if some are missing."""
+def advise_mixture(sites: Iterable[SiteKind], goal: Goal, n_missing: int) -> Advice:
+    """Return the size that would suffice if every site had it, for the shares that are left if some miss."""
     left, out, level = Fraction(0), n_missing, goal.level
     for kind in sorted(sites, key=lambda kind: -(kind.share or 0)):
         left += max(kind.count - out, 0) * (kind.share or 0)

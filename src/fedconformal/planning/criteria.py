@@ -14,7 +14,7 @@ from scipy import special
 
 from fedconformal import _text
 from fedconformal._util import Floats, Registry, rank_of
-from fedconformal.documents import Design
+from fedconformal.documents import Advice, Design, Level
 from fedconformal.laws import MEAN_ERROR, CoverageLaw
 
 _NEAR = 1.02  # costs, or excess, up to this multiple of the lowest are accepted to tolerate a missing site
@@ -313,3 +313,12 @@ class Goal:
             design.max_faulty,
             design.max_missing,
         )
+
+    @classmethod
+    def all_of(cls, design: Design) -> tuple[Goal, ...]:
+        """Return the goals of all levels of a design."""
+        return tuple(cls.from_design(design, place) for place in range(len(design.levels)))
+
+    def make_level(self, votes: int | None, advice: Advice | None = None) -> Level:
+        """Return the level with the votes that it needs, or advice where none suffice."""
+        return Level(confidence_level=self.level, votes=votes, advice=advice)

@@ -21,7 +21,7 @@ from fedconformal.documents import (
     is_signed_by,
     message_kinds,
 )
-from fedconformal.messages import Answer, of
+from fedconformal.messages import Answer, largest_so_far, of
 from fedconformal.protocol._notes import assumption_codes
 from fedconformal.protocol._report import check_current
 
@@ -157,7 +157,7 @@ def _solve(design: Design, answers: Answers, refused: tuple[Refusal, ...]) -> Ca
         levels = tuple(Level(confidence_level=level.confidence_level) for level in design.levels)
         solved, thresholds = solved.answered_by(sites, levels=levels), (math.inf,) * len(levels)
     else:
-        thresholds = message.combine(solved, answers)
+        thresholds = largest_so_far(solved, message.combine(solved, answers))
     missing = tuple(sorted(set(design.asked_names or ()) - answers.keys()))
     unnamed = max(0, (design.n_asked or 0) - len(answers))
     return CalibrationPart(
