@@ -323,17 +323,18 @@ class TestFlower:
             rounds.unpack_report(_apps.read_field(Reply, "report"))
 
     def test_a_question(self):
-        from flwr.app import ArrayRecord
+        from flwr.app import ArrayRecord, ConfigRecord, RecordDict
 
         from fedconformal.flower import _apps
 
+        packed = ConfigRecord({"plan": rounds.pack_plan(PLAN)})
+
         class Question:
-            content = _apps.make_content(rounds.CALIBRATE, rounds.pack_plan(PLAN), ArrayRecord([np.zeros(3)]))
+            content = RecordDict({"conformal": packed, "arrays": ArrayRecord([np.zeros(3)])})
 
         assert rounds.unpack_plan(_apps.read_field(Question, "plan", beside="arrays")) == PLAN
         for name, record in self.extras().items():
-            Question.content = _apps.make_content(rounds.CALIBRATE, rounds.pack_plan(PLAN), None)
-            Question.content[name] = record
+            Question.content = RecordDict({"conformal": packed, name: record})
             with pytest.raises(fc.DocumentError, match=f"carries '{name}' beside the plan"):
                 rounds.unpack_plan(_apps.read_field(Question, "plan", beside="arrays"))
 

@@ -319,7 +319,7 @@ def calibrate(
     is_over = folder is not None and folder.is_complete
     connected = {} if is_over else _wait_for_nodes(grid, nodes, plan, wait)
     collection = rounds.ReportCollection(plan, connected, engine="Flower", log=log, folder=folder)
-    _ask_nodes(grid, rounds.CALIBRATE, rounds.pack_plan(plan), arrays, collection, timeout)
+    _ask_nodes(grid, collection, arrays, timeout)
     return collection.calibrate(timeout=timeout, on_refused=on_refused)
 
 
@@ -369,10 +369,9 @@ def check(
     [('north', 200), ('south', 200), ('west', 200)]
     """
     rounds.check_options(timeout, wait=wait)
-    packed = rounds.pack_calibration(calibration)
     connected = _wait_for_nodes(grid, nodes, calibration.whole.plan, wait)
     collection = rounds.CheckCollection(calibration, connected, engine="Flower", log=log)
-    _ask_nodes(grid, rounds.CHECK, packed, arrays, collection, timeout)
+    _ask_nodes(grid, collection, arrays, timeout)
     return collection.assess(timeout=timeout)
 
 
@@ -402,18 +401,20 @@ def _wait_for_nodes(grid: Grid, chosen: Chosen | None, plan: Plan, wait: float) 
 
 def _ask_nodes(
     grid: Grid,
-    question: rounds.Question,
-    packed: bytes,
-    arrays: ArrayRecord | None,
     collection: rounds.ReportCollection[int] | rounds.CheckCollection[int],
+    arrays: ArrayRecord | None,
     timeout: float,
 ) -> None:
     """Ask the nodes that have not answered, and hand every reply to the collection as it arrives.
 
     The timeout also ends the wait for a reply that has begun to arrive.
     """
-    content, kind = make_content(question, packed, arrays), f"query.{question.name}"
-    messages = [Message(content, node, kind, ttl=timeout + CLOCKS) for node in collection.to_ask]
+    question = collection.question
+    content = RecordDict({RECORD: ConfigRecord({question.asked: collection.packed})})
+    if arrays is not None:
+        content[ARRAYS] = arrays
+    kind, ttl = f"query.{question.name}", timeout + CLOCKS
+    messages = [Message(content, node, kind, ttl=ttl) for node in collection.to_ask]
     if not messages:
         return
     sent = set(grid.push_messages(messages))
@@ -425,14 +426,6 @@ def _ask_nodes(
             collection.fail(node, reply.error.code)
         else:
             collection.receive(node, read_field(reply, question.answered))
-
-
-def make_content(question: rounds.Question, packed: bytes, arrays: ArrayRecord | None) -> RecordDict:
-    """Return the content of the message to every site."""
-    content = RecordDict({RECORD: ConfigRecord({question.asked: packed})})
-    if arrays is not None:
-        content[ARRAYS] = arrays
-    return content
 
 
 def _pull_replies(grid: Grid, questions: set[str], deadline: float) -> Iterator[Message]:

@@ -110,8 +110,7 @@ def calibrate(
     folder = None if reports is None else rounds.Folder(reports, plan, model=digest)
     nodes = _select_sites(fl_ctx, sites)
     collection = rounds.ReportCollection(plan, nodes, engine="FLARE", log=log, folder=folder)
-    packed = rounds.pack_plan(plan)
-    _ask(controller, rounds.CALIBRATE, packed, model, collection, fl_ctx, timeout, abort_signal)
+    _ask(controller, collection, model, fl_ctx, timeout, abort_signal)
     return collection.calibrate(timeout=timeout, on_refused=on_refused)
 
 
@@ -162,9 +161,8 @@ def check(
     [('north', 200), ('south', 200), ('west', 200)]
     """
     rounds.check_options(timeout)
-    packed = rounds.pack_calibration(calibration)
     collection = rounds.CheckCollection(calibration, _select_sites(fl_ctx, sites), engine="FLARE", log=log)
-    _ask(controller, rounds.CHECK, packed, model, collection, fl_ctx, timeout, abort_signal)
+    _ask(controller, collection, model, fl_ctx, timeout, abort_signal)
     return collection.assess(timeout=timeout)
 
 
@@ -342,10 +340,8 @@ def _select_sites(fl_ctx: FLContext, sites: Collection[str] | None) -> dict[str,
 
 def _ask(
     controller: Controller,
-    question: rounds.Question,
-    packed: bytes,
-    model: Model | None,
     collection: rounds.ReportCollection[str] | rounds.CheckCollection[str],
+    model: Model | None,
     fl_ctx: FLContext,
     timeout: float,
     abort_signal: Signal | None,
@@ -363,7 +359,8 @@ def _ask(
             collection.receive(site, read_field(result, question.answered))
         client_task.result = None
 
-    data = Shareable({question.asked: packed, **({} if model is None else {MODEL: dict(model)})})
+    question, beside = collection.question, {} if model is None else {MODEL: dict(model)}
+    data = Shareable({question.asked: collection.packed, **beside})
     if collection.to_ask:
         controller.broadcast_and_wait(
             task=Task(question.name, data, timeout=math.ceil(timeout), result_received_cb=receive),

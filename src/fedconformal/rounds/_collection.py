@@ -29,7 +29,7 @@ from fedconformal.documents import (
     Refusal,
     Report,
 )
-from fedconformal.rounds._site import Failure, longest_report, unpack_check, unpack_report
+from fedconformal.rounds import _site
 
 if TYPE_CHECKING:
     from fedconformal.monitoring import Assessment
@@ -201,8 +201,10 @@ class Answers(Generic[Node, Answer]):
         The server's log.
     """
 
-    what: str
-    """Word for an answer."""
+    question: _site.Question
+    """Kind of question that is asked."""
+    packed: bytes
+    """The question itself, for the wire."""
 
     def __init__(self, nodes: Mapping[Node, str], *, engine: str, log: logging.Logger) -> None:
         self.nodes, self.engine, self._log = nodes, engine, log
@@ -246,9 +248,9 @@ class Answers(Generic[Node, Answer]):
             A `Failure`, or a code of the engine's own.
         """
         if self._close(node):
-            own = (failure.meaning for failure in Failure if failure == code)
+            own = (failure.meaning for failure in _site.Failure if failure == code)
             meaning = next(own, f"{self.engine}'s error code {code}")
-            self._log.warning("%s sent no %s: %s", self.who(node), self.what, meaning)
+            self._log.warning("%s sent no %s: %s", self.who(node), self.question.answered, meaning)
 
     def who(self, node: Node) -> str:
         """Return the name of a node in messages: its registered name, else its number."""
@@ -321,13 +323,13 @@ class ReportCollection(Answers[Node, Report]):
     True
     """
 
-    what = "report"
+    question = _site.CALIBRATE
 
     def __init__(
         self, plan: Plan, nodes: Mapping[Node, str], *, folder: Folder | None = None, **options: Any
     ) -> None:
         super().__init__(nodes, **options)
-        self.plan, self._folder = plan, folder
+        self.plan, self.packed, self._folder = plan, _site.pack_plan(plan), folder
         if folder is not None:
             self.answers, self.refused = folder.read()
         self._before = before = tuple(self.answers)
@@ -370,7 +372,7 @@ class ReportCollection(Answers[Node, Report]):
         return calibration
 
     def _read(self, packed: object) -> Report:
-        return unpack_report(packed, longest=longest_report(self.plan))
+        return _site.unpack_report(packed, longest=_site.longest_report(self.plan))
 
     def _accept(self, node: Node, answer: Report) -> None:
         if answer in self._before:  # known under another number before, and asked again
@@ -408,13 +410,13 @@ class CheckCollection(Answers[Node, Check]):
     True
     """
 
-    what = "check"
+    question = _site.CHECK
 
     def __init__(
         self, calibration: Calibration | CalibrationView, nodes: Mapping[Node, str], **options: Any
     ) -> None:
         super().__init__(nodes, **options)
-        self.calibration = calibration
+        self.calibration, self.packed = calibration, _site.pack_calibration(calibration)
 
     def assess(self, *, timeout: float) -> Assessment:
         """Assess the coverage at each site; checks that do not fit, or contradict each other, are left out.
@@ -453,6 +455,6 @@ class CheckCollection(Answers[Node, Check]):
     def _read(self, packed: object) -> Check:
         from fedconformal import monitoring
 
-        check = unpack_check(packed)
+        check = _site.unpack_check(packed)
         monitoring.assess(self.calibration, [check])  # refuses what does not fit
         return check
