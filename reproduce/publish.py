@@ -152,9 +152,8 @@ def hospital_table(cells: pd.DataFrame) -> str:
         new = left_out[(left_out["hospital"] != hospitals.ALL) & (left_out["truth"] == hospitals.ALL)]
         groups = (here[~no_site & no_class], here[no_site & ~no_class], here[~no_site & ~no_class], new)
         worst = [_worst(group) for group in groups]
-        level = f"{whole['confidence_level']:.0%}".replace("%", " %")
-        lines.append([rule, level, _share(whole), *worst, f"{whole['size']:.2f}"])
-    heads = ["rule", "target", "all", "worst hospital", "worst class", "worst class at a hospital",
+        lines.append([rule, _share(whole), *worst, f"{whole['size']:.2f}"])
+    heads = ["rule", "all", "worst hospital", "worst class", "worst class at a hospital",
              "worst hospital left out", "labels in a set"]  # fmt: skip
     return markdown(heads, lines)
 
@@ -189,13 +188,10 @@ def school_table(summary: pd.DataFrame) -> str:
 def excess_table(rows: pd.DataFrame) -> str:
     """Return the mean and the largest scaled excess by m and numbers per site."""
     groups = rows[rows["question"] == EXCESS].groupby(["n_sites", "numbers"], sort=False, as_index=False)
-    summary = groups.agg(
-        first=("n_points", "min"), last=("n_points", "max"), mean=("value", "mean"), largest=("value", "max")
-    )
+    summary = groups.agg(mean=("value", "mean"), largest=("value", "max"))
     columns = {
         "m": lambda row: f"{row.n_sites}",
         "numbers per site": lambda row: f"{row.numbers:.0f}",
-        "n": lambda row: f"{row.first} to {row.last}",
         "mean": lambda row: f"{row.mean:.2f}",
         "largest": lambda row: f"{row.largest:.2f}",
     }

@@ -26,6 +26,11 @@ def test_average_of_the_sites_quantiles():
     assert baselines.average([np.arange(1, 10), np.arange(11, 20)], 0.9) == (9 + 19) / 2
 
 
+def test_average_weighted_by_size():
+    sites = {"A": np.arange(1, 10), "B": np.arange(11, 40)}
+    assert baselines.average(sites, 0.9, weighted=True) == pytest.approx((9 * 9 + 29 * 37) / 38)
+
+
 def test_the_upper_bounds_of_section_3_3_hold_and_are_tight():
     for n in (10, 50, 99):
         mean = fc.plan(n_sites=1, n_points=n, confidence_level=0.9).law.mean()

@@ -65,10 +65,10 @@ def centralized(scores: ArrayLike | Iterable[ArrayLike], confidence_level: float
     return float(np.partition(values, rank - 1)[rank - 1])
 
 
-def average(scores: Iterable[ArrayLike], confidence_level: float) -> float:
+def average(scores: Iterable[ArrayLike], confidence_level: float, *, weighted: bool = False) -> float:
     """Return the mean of the sites' own thresholds, FedCP-Avg (Lu and Kalpathy-Cramer, 2021).
 
-    It has no guarantee.
+    It has no guarantee, and neither has the mean weighted by size, FedWQ-CP (Nguyen, Wang and Ku, 2026).
 
     Parameters
     ----------
@@ -76,6 +76,8 @@ def average(scores: Iterable[ArrayLike], confidence_level: float) -> float:
         The scores of each site.
     confidence_level : float
         Coverage wanted, strictly between 0 and 1.
+    weighted : bool
+        Whether sites count by how many scores they have.
 
     Returns
     -------
@@ -91,13 +93,16 @@ def average(scores: Iterable[ArrayLike], confidence_level: float) -> float:
     --------
     >>> average([range(1, 10), range(11, 20)], 0.9)
     14.0
+    >>> average([range(1, 10), range(11, 40)], 0.9, weighted=True)
+    30.36842105263158
     """
     sites = [_util.plain_array(site) for site in _list_sites(scores)]
     if any(site.ndim == 0 for site in sites):
         raise ValueError("scores must be one array for each site, got numbers that belong to no site")
     if not sites:
         raise ValueError("scores must hold the scores of at least one site")
-    return float(np.mean([centralized(site, confidence_level) for site in sites]))
+    thresholds = [centralized(site, confidence_level) for site in sites]
+    return float(np.average(thresholds, weights=[site.size for site in sites] if weighted else None))
 
 
 def coverage_law(n_points: int, confidence_level: float) -> CoverageLaw:
