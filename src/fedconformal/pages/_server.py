@@ -277,7 +277,7 @@ def background() -> Iterator[str]:
     Examples
     --------
     >>> from urllib.request import urlopen
-    >>> from fedconformal.pages import background
+    >>> from fedconformal.pages._server import background
     >>> with background() as address, urlopen(address) as page:
     ...     print(page.status)
     200
