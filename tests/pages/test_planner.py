@@ -316,6 +316,20 @@ class TestPromisesSideBySide:
         words = "How much its sets cover takes too long to compute here, for this many cases. It assumes"
         assert words in large["mixture"]
 
+    def test_with_noise_the_figures_are_those_of_private_plans(self):
+        privacy = PrivacyOptions(epsilon=4.0, bins=50)
+        cards = {
+            card.promise.name: (card, text) for card, text in self.cards(sites=5, points=300, privacy=privacy)
+        }
+        for name in ("population", "each-site"):
+            plan = fc.plan(5, 300, promise=name, privacy=fc.Privacy(4.0, fc.Bins.uniform(0, 1, 50)))
+            expected, _ = fc.messages.of(plan.message).expected(plan.designs[0], 0)
+            card, text = cards[name]
+            assert card.mean == expected
+            assert f"its sets with noise cover about {plain(ceiling_percent(expected))} of new cases" in text
+            assert "Each site sends 50 numbers at the most." in text
+        assert "This promise cannot be given with private reports." in cards["new-site"][1]
+
 
 class TestCasesNeeded:
     """One less is not enough, and all larger numbers that were tried are."""

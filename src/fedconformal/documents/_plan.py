@@ -130,7 +130,7 @@ class Facts(Part):
     contact: Fact | None = _fact("Contact", "where questions go")
     check_again: Fact | None = _fact("To be checked again", "until when it is to be relied on")
     supersedes: Fact | None = Field(
-        default=None, title="Supersedes", description="the certificate that this one replaces"
+        default=None, title="Superseded certificate", description="the certificate that this one replaces"
     )
     plans_tried: Fact | None = Field(
         default=None, title="Plans tried before", description="how many plans were tried before this one"

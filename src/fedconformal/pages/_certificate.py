@@ -3,6 +3,7 @@
 import base64
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from fedconformal import messages, scores
 from fedconformal._extras import MissingExtraError
-from fedconformal._text import count, nearest_percent, percent
+from fedconformal._text import count, floor_percent, nearest_percent, percent
 from fedconformal._version import __version__
 from fedconformal.audit import Finding, verify
 from fedconformal.documents import Calibration, Check, Design, Document, Facts, Plan
@@ -24,6 +25,7 @@ from fedconformal.protocol import AssumptionKind, assumption_codes, assumption_s
 _MOST_SHARES = 20
 _MOST_ANSWERED = 12  # of which the first page has names; the table has more
 _MOST_CLASSES = 8  # that are columns of a table
+_DETAILS = ("supersedes", "plans_tried", "several_cases", "prevalence")  # not on the first page
 _DROPS = (0.05, 0.1)  # of the coverage, for which the certificate says how many cases detect them
 
 
@@ -153,12 +155,15 @@ class CertificateView:
 
     # -- facts, sites and assumptions ----------------------------------------------------------------------
 
-    @property
-    def fact_rows(self) -> list[tuple[str, str, bool]]:
-        """Title and text of each fact, and whether it was added to the page and is not in the plan."""
+    def fact_rows(self, *, details: bool) -> list[tuple[str, str, bool]]:
+        """Return title and text of facts, and whether each was added to the page and is not in the plan."""
         planned = (self.plan.terms.facts or Facts()).given.keys() | {"date"}
         facts = sorted(self.facts.given.items(), key=lambda fact: fact[0] != "purpose")
-        return [(Facts.model_fields[name].title or name, text, name not in planned) for name, text in facts]
+        return [
+            (Facts.model_fields[name].title or name, text, name not in planned)
+            for name, text in facts
+            if (name in _DETAILS) == details
+        ]
 
     @property
     def not_stated(self) -> list[str]:
@@ -206,7 +211,7 @@ class CertificateView:
                 row.name,
                 percent(row.check.confidence_level),
                 f"{row.check.covered:,} of {row.check.n:,}{'' if row.epsilon is None else ' (private)'}",
-                percent(round(row.check.coverage, 3)),
+                nearest_percent(row.check.coverage),
                 "{:.1%} to {:.1%}".format(*row.check.interval).replace("%", " %"),
                 row.verdict,
             ]
@@ -230,11 +235,11 @@ class CertificateView:
         return [(level, n[level], covered[level]) for level in n]
 
     @property
-    def check_plan(self) -> list[tuple[float, float, int]]:
-        """Level, lower coverage, and the new cases with which a check detects it."""
+    def check_plan(self) -> list[list[float]]:
+        """Level, then lower coverages, each with the new cases with which a check detects it."""
         levels = sorted({level.level for level in self.finite_levels if level.level > max(_DROPS)})[:4]
-        lower = [(level, round(level - drop, 9)) for level in levels for drop in _DROPS]
-        return [(level, coverage, cases_needed(level, coverage)) for level, coverage in lower]
+        lower = {level: [round(level - drop, 9) for drop in _DROPS] for level in levels}
+        return [[level, *chain(*((x, cases_needed(level, x)) for x in lower[level]))] for level in levels]
 
     # -- tables --------------------------------------------------------------------------------------------
 
@@ -257,6 +262,19 @@ class CertificateView:
                 *(nearest_percent(counts[name] / counts.total()) for name in classes),
             ]
             for site, counts in sorted(by_site.items())
+        ]
+
+    @property
+    def sensitivity_rows(self) -> list[list[str]]:
+        """Mean coverages if one site differs, level by level."""
+        return [
+            [
+                *([level.claim.label] if level.claim.label else []),
+                percent(level.level),
+                *map(floor_percent, shares),
+            ]
+            for level in self.finite_levels
+            if (shares := level.sensitivity)
         ]
 
     @property

@@ -110,9 +110,11 @@ def _card(question: PlanQuestion) -> Card:
         return replace(card, refusal=str(error))
     if not plan.feasible:
         return replace(card, problems=tuple(plan.problems))
+    design, kinds = plan.designs[0], plan.designs[0].kinds
     if question.privacy is not None:
-        return replace(card, mean=expected_mean(plan.designs[0], 0))
-    kinds, votes = plan.designs[0].kinds, messages.votes(plan.designs[0], 0) or ()
+        numbers = messages.of(design.message).count_numbers(design, kinds[0].n, "A")
+        return replace(card, numbers=numbers, mean=expected_mean(design, 0))
+    votes = messages.votes(design, 0) or ()
     total = sum(kind.count * sum(own) for kind, own in zip(kinds, votes, strict=True))
     if total > _MOST_VOTES or total * len(merge_kinds(kinds)) > _MOST_WORK:
         return card
