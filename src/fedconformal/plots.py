@@ -23,6 +23,7 @@ need("matplotlib", extra="plots")
 
 from matplotlib import pyplot  # noqa: E402
 from matplotlib.axes import Axes  # noqa: E402
+from matplotlib.patheffects import withStroke  # noqa: E402
 from matplotlib.ticker import PercentFormatter  # noqa: E402
 
 __all__ = ["CoverageLawDisplay", "CoverageTableDisplay", "IntervalDisplay", "SiteCoverageDisplay"]
@@ -214,8 +215,8 @@ class CoverageLawDisplay:
         middles = (edges[1:] + edges[:-1]) / 2
         _draw_level(ax, self.confidence_level)
         if beside is not None and not beside.is_certain:
-            pooled: dict[str, Any] = {"color": GREY, "linestyle": "--", "linewidth": 1.5}
-            ax.plot(middles, density(beside.law, edges), label="all scores in one place", **pooled)
+            pooled = density(beside.law, edges)
+            ax.plot(middles, pooled, "--", color=GREY, linewidth=1.5, label="all scores in one place")
         look = {"color": BLUE, "linestyle": "-", "linewidth": 2.0, **line}
         if ours.is_certain:
             ax.axvline(ours.mean, label=f"{label}: coverage {ours.mean:g} for sure", **look)
@@ -223,8 +224,8 @@ class CoverageLawDisplay:
             curve = density(ours.law, edges)
             ax.plot(middles, curve, label=label, **look)
             ax.axvline(ours.mean, label=f"mean {ours.mean:.4f}", color=BLUE, linestyle="-", linewidth=1.0)
-            quantile: dict[str, Any] = {"color": VERMILION, "linestyle": "-.", "linewidth": 1.5}
-            ax.axvline(ours.low, label=f"5 % quantile {ours.low:.4f}", **quantile)
+            label = f"5 % quantile {ours.low:.4f}"
+            ax.axvline(ours.low, label=label, color=VERMILION, linestyle="-.", linewidth=1.5)
             hatch: dict[str, Any] = {"facecolor": "none", "edgecolor": VERMILION, "hatch": "////"}
             ax.fill_between(middles, curve, where=(middles <= ours.low).tolist(), linewidth=0.0, **hatch)
         if windows:
@@ -323,20 +324,16 @@ class CoverageTableDisplay:
         options = {"cmap": "cividis", "vmin": 0.0, "vmax": 1.0, "aspect": "auto", "interpolation": "nearest"}
         shown = ax.imshow(self.table, extent=extent, **{**options, **image})
         ax.figure.colorbar(shown, ax=ax, label="marginal coverage", format=PercentFormatter(xmax=1.0))
-        # Border and ring have a white rim, which shows on any colour.
+        rim = [withStroke(linewidth=4, foreground="white")]  # which shows on any colour
         too_low = (self.table < self.confidence_level).sum(axis=0)  # local ranks, for each server rank
-        border: dict[str, Any] = {"edges": np.arange(m + 1) + 0.5, "baseline": None}
-        label = f"below: at least {self.confidence_level:g}"
-        ax.stairs(too_low + 0.5, **border, color="white", linewidth=3.5)
-        ax.stairs(too_low + 0.5, **border, color="black", linewidth=1.5, label=label)
+        border = ax.stairs(too_low + 0.5, np.arange(m + 1) + 0.5, baseline=None, color="black", linewidth=1.5)
+        border.set(path_effects=rim, label=f"below: at least {self.confidence_level:g}")
         ax.set_ylim(n + 0.5, 0.5)
         if self.chosen is not None:
             l, k = self.chosen
+            [ring] = ax.plot([k], [l], "o", markersize=11, markerfacecolor="none", markeredgewidth=2)
             label = f"chosen: l = {l}, k = {k}, M = {self.table[l - 1, k - 1]:.4f}"
-            ring: dict[str, Any] = {"marker": "o", "markersize": 11, "markerfacecolor": "none"}
-            ax.plot([k], [l], linestyle="none", **ring, markeredgecolor="white", markeredgewidth=4)
-            edge: dict[str, Any] = {"markeredgecolor": VERMILION, "markeredgewidth": 2, "label": label}
-            ax.plot([k], [l], linestyle="none", **ring, **edge)
+            ring.set(markeredgecolor=VERMILION, path_effects=rim, label=label)
         _finish(ax, "server rank k", "local rank l")
         return self
 
@@ -493,13 +490,11 @@ class IntervalDisplay:
         ax.plot(place, prediction, color=BLACK, linewidth=1.0, label="prediction")
         if truth.size:
             inside = covered_by_intervals(truth, intervals)
-            dot: dict[str, Any] = {"marker": "o", "markersize": 4, "color": GREY}
-            dot["label"] = f"truth inside ({inside.sum()} of {inside.size})"
-            cross: dict[str, Any] = {"marker": "X", "markersize": 7, "color": VERMILION}
-            cross |= {"markeredgecolor": "white", "markeredgewidth": 0.5}
-            cross["label"] = f"truth outside ({(~inside).sum()})"
-            ax.plot(place[inside], truth[inside], linestyle="none", **dot)
-            ax.plot(place[~inside], truth[~inside], linestyle="none", **cross)
+            label = f"truth inside ({inside.sum()} of {inside.size})"
+            ax.plot(place[inside], truth[inside], "o", markersize=4, color=GREY, label=label)
+            [cross] = ax.plot(place[~inside], truth[~inside], "X", markersize=7, color=VERMILION)
+            label = f"truth outside ({(~inside).sum()})"
+            cross.set(markeredgecolor="white", markeredgewidth=0.5, label=label)
         ax.set_ylim(limits)
         _finish(ax, "cases, in order of the prediction", "outcome")
         return self

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fedconformal._text import count
 from fedconformal._util import BadRowsError, Bools, Floats, all_rows, float_array, number_array, plain_array
 
 Draws = ArrayLike | np.random.Generator
@@ -372,6 +373,5 @@ class Score(ABC):
 def wrong_columns(score: Score, table: NDArray[Any], names: Sequence[str] | None) -> ValueError:
     """Return the refusal of a table that does not have the columns of the score."""
     listed = "" if names is None else f" ({', '.join(names)})"
-    n_columns = table.shape[1]
-    columns = "1 column" if n_columns == 1 else f"{n_columns} columns"
+    columns = count(table.shape[1], "column")
     return ValueError(f"score {score.name!r} needs {score.column_help()}; got {columns}{listed}")
