@@ -1,5 +1,7 @@
 """Alternatives: pool the scores, or average the sites' quantiles (paper, section 3.3)."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Iterable, Mapping
 from typing import Any

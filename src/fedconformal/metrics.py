@@ -6,6 +6,8 @@ numbers. They also take what a guarantee may call for: infinite intervals, and e
 is empty: it covers nothing and its width is 0.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from typing import Any
 

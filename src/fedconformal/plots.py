@@ -4,6 +4,8 @@ Colours are those of Okabe and Ito, which the colour-blind can tell apart. A lin
 repeats what a colour says.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self

@@ -70,3 +70,15 @@ def test_inherited_methods_are_on_the_page_of_a_class():
 def test_tables_do_not_shorten_signatures():
     for page in PAGES.values():
         assert page.count(".. autosummary::") == page.count(":nosignatures:")
+
+
+def test_signatures_say_array_like():
+    """Not the union that ``ArrayLike`` stands for, which fills a screen of ``help``."""
+    for package in api_pages.PACKAGES:
+        for name, value in api_pages.public_names(package).items():
+            methods = dict(inspect.getmembers(value, inspect.isroutine)) if inspect.isclass(value) else {}
+            for attribute, function in {"": value, **methods}.items():
+                is_ours = str(getattr(function, "__module__", None)).startswith("fedconformal")
+                is_error = inspect.isclass(function) and issubclass(function, Exception)
+                if is_ours and not is_error and not attribute.startswith("_"):
+                    assert "_SupportsArray" not in str(inspect.signature(function)), f"{name}.{attribute}"

@@ -1,5 +1,7 @@
 """The Calibration: thresholds, who answered, and everything needed to verify the claim."""
 
+from __future__ import annotations
+
 import math
 from collections import Counter
 from collections.abc import Sequence
@@ -121,7 +123,7 @@ class CalibrationAttributes(PlanAttributes):
         raise NotImplementedError
 
     @property
-    def whole(self) -> "Calibration":
+    def whole(self) -> Calibration:
         """The calibration with all its groups and levels."""
         raise NotImplementedError
 
@@ -169,7 +171,7 @@ class CalibrationAttributes(PlanAttributes):
         """Number of sites whose answers counted."""
         return len(self.answered)
 
-    def __getitem__(self, key: Any) -> "CalibrationView":
+    def __getitem__(self, key: Any) -> CalibrationView:
         """Select a group by its label, a level by its number, or both."""
         places, levels = self._select(key)
         return CalibrationView(self.whole, tuple(self.selected_parts[i] for i in places), levels)
@@ -184,7 +186,7 @@ class CalibrationAttributes(PlanAttributes):
 class CalibrationView(CalibrationAttributes):
     """One group, one level, or both, of a calibration."""
 
-    calibration: "Calibration"
+    calibration: Calibration
     _parts: tuple[CalibrationPart, ...]
     _levels: tuple[int, ...]
 
@@ -199,7 +201,7 @@ class CalibrationView(CalibrationAttributes):
         return self._levels
 
     @property
-    def whole(self) -> "Calibration":
+    def whole(self) -> Calibration:
         """The calibration with all its groups and levels."""
         return self.calibration
 
@@ -276,7 +278,7 @@ class Calibration(CalibrationAttributes, AuthoredDocument):
         return range(len(self.parts[0].design.levels))
 
     @property
-    def whole(self) -> "Calibration":
+    def whole(self) -> Calibration:
         """The calibration itself."""
         return self
 

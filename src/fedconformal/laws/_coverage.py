@@ -1,5 +1,7 @@
 """Distribution of the coverage that a quantile-of-quantiles threshold gives."""
 
+from __future__ import annotations
+
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence, Sized
 from functools import cached_property

@@ -4,6 +4,8 @@ Exact integers decide where means are too close to a level for floating point. T
 3.3, Proposition 3.4, and Ehm's theorem behind it.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

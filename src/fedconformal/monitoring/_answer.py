@@ -1,5 +1,7 @@
 """A site's answer after a check: how many new cases are covered, exact or with noise."""
 
+from __future__ import annotations
+
 import json
 import math
 from collections.abc import Callable, Mapping
@@ -107,7 +109,7 @@ def prepare_answer(
     policy: SitePolicy | None = None,
     ledger: Ledger | None = None,
     dataset: str | None = None,
-) -> "PreparedAnswer":
+) -> PreparedAnswer:
     """Prepare an answer: nothing is drawn, charged or written yet.
 
     Takes the arguments of `answer`. The ``sentence`` of what is prepared describes what would leave and what

@@ -1,5 +1,7 @@
 """Coverage of new cases: a site's own check, which stays there, and the assessment of all sites' checks."""
 
+from __future__ import annotations
+
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence

@@ -11,6 +11,8 @@ part P', and given that, the reports are distributed as with one odd site at a r
 rate, at most a, is at least the power divided by e.
 """
 
+from __future__ import annotations
+
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass

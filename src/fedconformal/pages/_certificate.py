@@ -1,5 +1,7 @@
 """The certificate of a calibration: one HTML page for people who never open a terminal."""
 
+from __future__ import annotations
+
 import base64
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -3,6 +3,8 @@
 Edges are part of the plan, so nothing here takes the site's own calibration scores to choose them.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -77,7 +79,7 @@ class Bins:
         return len(self.edges) + self.bounded
 
     @classmethod
-    def uniform(cls, low: float, high: float, count: int, *, bounded: bool = False) -> "Bins":
+    def uniform(cls, low: float, high: float, count: int, *, bounded: bool = False) -> Bins:
         """Bins of equal width: right edges ``low + i (high - low) / count``, i = 1..count.
 
         Parameters
@@ -106,7 +108,7 @@ class Bins:
         return cls(tuple(edges.tolist()), bounded)
 
     @classmethod
-    def log(cls, low: float, high: float, count: int) -> "Bins":
+    def log(cls, low: float, high: float, count: int) -> Bins:
         """Bins whose right edges grow by a constant factor.
 
         Parameters
@@ -129,7 +131,7 @@ class Bins:
     @classmethod
     def from_reference(
         cls, public_scores: ArrayLike, count: int = 100, *, bound: float | None = None
-    ) -> "Bins":
+    ) -> Bins:
         """Make bins that hold equal shares of a **public** sample: right edges are its i/count quantiles.
 
         The sample is published with the plan in all but name, so it must be scores that nobody needs to

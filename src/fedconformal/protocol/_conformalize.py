@@ -1,5 +1,7 @@
 """The whole round in one call, for somebody who holds the scores of all sites."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor

@@ -1,5 +1,7 @@
 """Site side: a plan and scores in, a report out, as far as the site's policy allows it."""
 
+from __future__ import annotations
+
 import hashlib
 import json
 from collections.abc import Callable, Mapping
@@ -135,7 +137,7 @@ def prepare(
     ledger: Ledger | None = None,
     dataset: str | None = None,
     accept: str | None = None,
-) -> "Prepared":
+) -> Prepared:
     """Prepare to answer a plan: nothing is selected, drawn, charged or written yet.
 
     Takes the arguments of `report`. The ``sentence`` of what is prepared describes what would leave and what

@@ -7,6 +7,8 @@ last place wider, by which **no number that scores at most the threshold is left
 those exceeds the threshold by rounding alone.
 """
 
+from __future__ import annotations
+
 import math
 import warnings
 from abc import abstractmethod

@@ -6,6 +6,8 @@ and read off the labels they need, so a label is in the set if and only if its s
 bit for bit. No label is ever added to an empty set.
 """
 
+from __future__ import annotations
+
 import numbers
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
